@@ -1,0 +1,247 @@
+//! Errors, one type a phase: reading rules, building an engine, changing rules.
+
+use std::fmt;
+
+use crate::rule::{Priority, RuleId, RuleSpec};
+
+/// One fault (or warning) in a text, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// The line, from 1.
+    pub line: u32,
+    /// The first column, from 1, counted in characters.
+    pub column: u32,
+    /// How many characters are meant; 0 points between two.
+    pub width: u32,
+    /// What is wrong.
+    pub message: String,
+    /// What was expected there, as an ending for "expected …".
+    pub expected: Option<String>,
+    /// The whole line, without its end.
+    pub text: String,
+}
+
+/// `3:14: message; expected …`
+impl fmt::Display for Diagnostic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)?;
+        if let Some(expected) = &self.expected {
+            write!(f, "; expected {expected}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a rule file was refused: every fault of the file, in order, up to a cap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    faults: Vec<Diagnostic>,
+    more: usize,
+}
+
+impl ParseError {
+    /// The faults to show, and how many more there are.
+    ///
+    /// # Panics
+    /// When there is no fault.
+    pub(crate) fn new(faults: Vec<Diagnostic>, more: usize) -> Self {
+        assert!(!faults.is_empty());
+        Self { faults, more }
+    }
+
+    /// The faults in order.
+    pub fn faults(&self) -> &[Diagnostic] {
+        &self.faults
+    }
+
+    /// How many faults there are beyond those kept.
+    pub fn more(&self) -> usize {
+        self.more
+    }
+
+    /// The line of the first fault.
+    pub fn line(&self) -> u32 {
+        self.faults[0].line
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.faults.iter().enumerate() {
+            let newline = if index > 0 { "\n" } else { "" };
+            write!(f, "{newline}{fault}")?;
+        }
+        if self.more > 0 { write!(f, "\nand {} more", self.more) } else { Ok(()) }
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// Why an engine could not be built.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BuildError {
+    kind: BuildErrorKind,
+    rule: Option<RuleId>,
+    line: Option<u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum BuildErrorKind {
+    Regions(String),
+    Bytes { needed: usize, allowed: usize },
+    Simd(&'static str),
+}
+
+impl BuildError {
+    pub(crate) fn rule_too_large(rule: &RuleSpec, field: &str, over: usize, cap: usize) -> Self {
+        let what = format!("the condition on {field} needs more than {} regions; at most {cap} are allowed", over - 1);
+        Self::regions(what, rule)
+    }
+
+    pub(crate) fn product_too_large<'a>(
+        rule: &RuleSpec,
+        counts: impl Iterator<Item = (&'a str, usize)>,
+        cap: usize,
+    ) -> Self {
+        let counts: Vec<_> = counts.filter(|&(_, count)| count != 1).collect();
+        let product = counts.iter().fold(1u128, |all, &(_, count)| all.saturating_mul(count as u128));
+        let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let what = format!(
+            "the rule needs {product} regions ({}); at most {cap} are allowed: split the rule",
+            counts.join(" × ")
+        );
+        Self::regions(what, rule)
+    }
+
+    pub(crate) fn set_too_large(rule: &RuleSpec, cap: usize) -> Self {
+        Self::regions(format!("with this rule the set needs more than {cap} regions"), rule)
+    }
+
+    fn regions(what: String, rule: &RuleSpec) -> Self {
+        Self { kind: BuildErrorKind::Regions(what), rule: None, line: rule.line.map(u32::from) }
+    }
+
+    pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
+        Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None }
+    }
+
+    pub(crate) fn simd(level: &'static str) -> Self {
+        Self { kind: BuildErrorKind::Simd(level), rule: None, line: None }
+    }
+
+    pub(crate) fn with_rule(mut self, rule: RuleId) -> Self {
+        self.rule = Some(rule);
+        self
+    }
+
+    /// Whether a cap of the [`Budget`](crate::Budget) was the reason.
+    pub fn budget_exceeded(&self) -> bool {
+        matches!(self.kind, BuildErrorKind::Bytes { .. })
+    }
+
+    /// The rule that was the reason, if one was.
+    pub fn rule(&self) -> Option<RuleId> {
+        self.rule
+    }
+
+    /// The line of that rule, if it came from a file.
+    pub fn line(&self) -> Option<u32> {
+        self.line
+    }
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.line, self.rule) {
+            (Some(line), _) => write!(f, "line {line}: ")?,
+            (None, Some(rule)) => write!(f, "rule {rule}: ")?,
+            (None, None) => {}
+        }
+        match &self.kind {
+            BuildErrorKind::Regions(what) => f.write_str(what),
+            BuildErrorKind::Bytes { needed, allowed } => {
+                write!(f, "the engine needs {needed} bytes; the budget allows {allowed}")
+            }
+            BuildErrorKind::Simd(level) => write!(f, "this machine has no {level}"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {}
+
+/// Why a change of rules was refused. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdateError {
+    kind: UpdateErrorKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum UpdateErrorKind {
+    Stale(RuleId),
+    Present(RuleId),
+    PriorityTaken(Priority),
+    BadRule(String),
+    Full,
+    Lanes { given: usize, wanted: usize },
+    Bytes { needed: usize, allowed: usize },
+}
+
+impl UpdateError {
+    pub(crate) fn stale(id: RuleId) -> Self {
+        Self { kind: UpdateErrorKind::Stale(id) }
+    }
+
+    pub(crate) fn present(id: RuleId) -> Self {
+        Self { kind: UpdateErrorKind::Present(id) }
+    }
+
+    pub(crate) fn priority_taken(priority: Priority) -> Self {
+        Self { kind: UpdateErrorKind::PriorityTaken(priority) }
+    }
+
+    pub(crate) fn bad_rule(what: String) -> Self {
+        Self { kind: UpdateErrorKind::BadRule(what) }
+    }
+
+    pub(crate) fn full() -> Self {
+        Self { kind: UpdateErrorKind::Full }
+    }
+
+    pub(crate) fn lanes(given: usize, wanted: usize) -> Self {
+        Self { kind: UpdateErrorKind::Lanes { given, wanted } }
+    }
+
+    pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
+        Self { kind: UpdateErrorKind::Bytes { needed, allowed } }
+    }
+
+    /// Whether the id belongs to no live rule.
+    pub fn is_stale(&self) -> bool {
+        matches!(self.kind, UpdateErrorKind::Stale(_))
+    }
+
+    /// Whether a cap of the [`Budget`](crate::Budget) was the reason.
+    pub fn budget_exceeded(&self) -> bool {
+        matches!(self.kind, UpdateErrorKind::Bytes { .. })
+    }
+}
+
+impl fmt::Display for UpdateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            UpdateErrorKind::Stale(id) => write!(f, "rule {id} is not live"),
+            UpdateErrorKind::Present(id) => write!(f, "rule {id}, or another of its slot, is already there"),
+            UpdateErrorKind::PriorityTaken(p) => write!(f, "priority {} is taken", p.0),
+            UpdateErrorKind::BadRule(what) => write!(f, "the rule does not fit the schema: {what}"),
+            UpdateErrorKind::Full => f.write_str("there is no slot left"),
+            UpdateErrorKind::Lanes { given, wanted } => {
+                write!(f, "the regions have {given} lanes, the engine {wanted}")
+            }
+            UpdateErrorKind::Bytes { needed, allowed } => {
+                write!(f, "the engine would need {needed} bytes; the budget allows {allowed}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UpdateError {}

@@ -1,0 +1,215 @@
+//! Keys: packets as rows of lanes, in host order.
+
+use crate::rule::FieldValues;
+use crate::schema::Schema;
+
+/// A growing batch of keys: one row a packet, lanes in schema order, rows of [`Schema::stride`] words, padding zero,
+/// every row 16-byte aligned (the first 64-byte aligned, so that rows of 8 words never straddle a cache line).
+#[derive(Debug)]
+pub struct KeyBuf {
+    schema: Schema,
+    stride: usize,
+    /// The rows, after as many unused words as the alignment takes.
+    words: Vec<u32>,
+    start: usize,
+}
+
+const ALIGN: usize = 64;
+/// Room for the alignment, in words.
+const SLACK: usize = ALIGN / size_of::<u32>();
+
+impl KeyBuf {
+    /// No rows yet.
+    pub fn new(schema: &Schema) -> Self {
+        Self { schema: schema.clone(), stride: schema.stride(), words: Vec::new(), start: 0 }
+    }
+
+    /// The schema whose lanes the rows have.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        (self.words.len() - self.start) / self.stride
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.words.len() == self.start
+    }
+
+    /// Forgets every row and keeps the memory.
+    pub fn clear(&mut self) {
+        self.words.truncate(self.start);
+    }
+
+    /// Makes room for more rows.
+    pub fn reserve(&mut self, rows: usize) {
+        let needed = rows * self.stride;
+        if self.words.capacity() - self.words.len() >= needed && !self.words.is_empty() {
+            return;
+        }
+        let old = self.words.len() - self.start;
+        let mut words: Vec<u32> = Vec::with_capacity(SLACK + old.max(needed) + needed);
+        let start = words.as_ptr().align_offset(ALIGN).min(SLACK);
+        words.resize(start, 0);
+        words.extend_from_slice(&self.words[self.start..]);
+        (self.words, self.start) = (words, start);
+    }
+
+    /// Adds a row of zeros and hands it out to be filled: one word a lane, then padding to leave at zero.
+    #[inline]
+    pub fn push(&mut self) -> &mut [u32] {
+        if self.words.capacity() - self.words.len() < self.stride || self.words.is_empty() {
+            self.reserve(64);
+        }
+        let at = self.words.len();
+        self.words.resize(at + self.stride, 0);
+        &mut self.words[at..]
+    }
+
+    /// Adds a row of these values, absent ones as their lanes say.
+    ///
+    /// # Panics
+    /// When there are not as many values as fields, or a field that is not optional lacks its value, or a value is
+    /// wider than its field.
+    pub fn push_values(&mut self, packet: &FieldValues) {
+        let schema = self.schema.clone();
+        assert_eq!(packet.values.len(), schema.fields().len(), "one value a field");
+        let row = self.push();
+        for (lane, word) in schema.lanes().iter().zip(row) {
+            let field = &schema.fields()[lane.field];
+            *word = match packet.values[lane.field] {
+                Some(value) => {
+                    assert!(value <= field.max(), "{value} does not fit {}", field.name());
+                    value.checked_shr(lane.shift).unwrap_or(0) as u32 & lane.bits
+                }
+                None => {
+                    assert!(field.is_optional(), "{} is never absent", field.name());
+                    lane.absent.unwrap_or(0)
+                }
+            };
+        }
+    }
+
+    /// All rows.
+    pub fn keys(&self) -> Keys<'_> {
+        let lanes = self.schema.lanes().len();
+        Keys { words: &self.words[self.start..], lanes, stride: self.stride }
+    }
+}
+
+impl Clone for KeyBuf {
+    fn clone(&self) -> Self {
+        let mut copy = Self::new(&self.schema);
+        copy.reserve(self.len().max(1));
+        copy.words.extend_from_slice(&self.words[self.start..]);
+        copy
+    }
+}
+
+/// A batch of keys, borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Keys<'a> {
+    words: &'a [u32],
+    lanes: usize,
+    stride: usize,
+}
+
+impl<'a> Keys<'a> {
+    /// Rows somebody else keeps: `stride` words each, `lanes` of them used, the rest zero.
+    ///
+    /// `None` unless the stride is the lanes rounded up to a multiple of 4, the words are whole rows and the first is
+    /// 16-byte aligned.
+    pub fn new(words: &'a [u32], lanes: usize) -> Option<Self> {
+        let stride = lanes.next_multiple_of(4);
+        let fits = lanes > 0 && words.len().is_multiple_of(stride) && words.as_ptr().align_offset(16) == 0;
+        fits.then_some(Self { words, lanes, stride })
+    }
+
+    /// How many rows there are.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.words.len() / self.stride
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// How many lanes a row has.
+    #[inline]
+    pub fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// Words from one row to the next.
+    #[inline]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// One row with its padding.
+    ///
+    /// # Panics
+    /// When there is none of this index.
+    #[inline]
+    pub fn row(&self, index: usize) -> &'a [u32] {
+        &self.words[index * self.stride..][..self.stride]
+    }
+
+    /// All words, row after row.
+    #[inline]
+    pub fn words(&self) -> &'a [u32] {
+        self.words
+    }
+
+    /// The rows `from..to`.
+    ///
+    /// # Panics
+    /// When they are not all there.
+    #[inline]
+    pub fn slice(&self, from: usize, to: usize) -> Self {
+        Self { words: &self.words[from * self.stride..to * self.stride], ..*self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Field, Kind};
+
+    #[test]
+    fn rows_are_aligned_and_padded_with_zeros_however_they_grow() {
+        for fields in 1..=9 {
+            let schema =
+                Schema::new(None, (0..fields).map(|i| Field::new(&format!("f{i}"), 32, Kind::Exact, None)).collect());
+            let mut buf = KeyBuf::new(&schema);
+            for round in 0..3u32 {
+                for i in 0..300u32 {
+                    let row = buf.push();
+                    row[..fields].fill(i + round);
+                }
+                let keys = buf.keys();
+                assert_eq!((keys.len(), keys.row(0).as_ptr().align_offset(64)), (300, 0));
+                for i in 0..300 {
+                    let (lanes, padding) = keys.row(i).split_at(fields);
+                    assert!(lanes.iter().all(|&w| w == i as u32 + round) && padding.iter().all(|&w| w == 0));
+                }
+                assert_eq!(buf.clone().keys().words(), keys.words());
+                buf.clear();
+                assert!(buf.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn absent_values_take_the_extra_value() {
+        let mut buf = KeyBuf::new(&Schema::ipv4());
+        buf.push_values(&FieldValues { family: None, values: vec![Some(1), Some(2), None, Some(443), Some(1)] });
+        assert_eq!(&buf.keys().row(0)[..5], [1, 2, 1 << 16, 443, 1]);
+    }
+}

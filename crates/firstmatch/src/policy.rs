@@ -1,0 +1,68 @@
+//! Policy: what becomes of a packet once the classifier has answered, or could not be asked.
+
+use std::fmt;
+
+use crate::rule::Action;
+
+/// What happens to a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Verdict {
+    /// It passes.
+    Permit,
+    /// It is dropped.
+    Deny,
+    /// It passes with a number on it.
+    Mark(u32),
+    /// A rule that states no action matched it.
+    Match,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Permit => f.write_str("permit"),
+            Self::Deny => f.write_str("deny"),
+            Self::Mark(number) => write!(f, "mark {number}"),
+            Self::Match => f.write_str("match"),
+        }
+    }
+}
+
+impl From<Action> for Verdict {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Permit => Self::Permit,
+            Action::Deny => Self::Deny,
+            Action::Mark(number) => Self::Mark(number),
+            Action::Match => Self::Match,
+        }
+    }
+}
+
+/// What non-first fragments are, whose ports are in another packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Fragments {
+    /// Not classified: they get the verdict for unknown packets.
+    #[default]
+    Unknown,
+    /// Classified with their ports (and every other field past the IP header) absent, as routers do. Rules without
+    /// such conditions then let through the rest of a packet whose first fragment a rule with ports denied.
+    Layer3,
+}
+
+/// What becomes of packets beyond the actions of rules. Everything is closed unless a rule file opens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Policy {
+    /// For packets that no rule matches.
+    pub default: Verdict,
+    /// For packets that were not classified: malformed, cut short, fragments, not IP.
+    pub unknown: Verdict,
+    /// What non-first fragments are.
+    pub fragments: Fragments,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self { default: Verdict::Deny, unknown: Verdict::Deny, fragments: Fragments::Unknown }
+    }
+}

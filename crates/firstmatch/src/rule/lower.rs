@@ -1,0 +1,401 @@
+//! Lowering: rules on whole fields become regions over lanes. The only code that knows prefixes, sets, negation and
+//! fields wider than a lane.
+//!
+//! The tests of a condition are united, and complements taken, on whole values *before* values are split into lanes,
+//! so the regions of one rule never overlap. Sizes for a field of `k` lanes: a prefix or a value under a mask is one
+//! box; a range at most `2k - 1`; the complement of `n` prefixes at most `n + 1` ranges; the complement of a value
+//! under a mask with `m` bits at most `m` values under masks.
+
+use super::{Condition, Priority, RuleId, RuleSet, RuleSpec, Test};
+use super::{Region, Regions};
+use crate::engine::Match;
+use crate::error::BuildError;
+use crate::schema::{Field, Schema};
+
+/// How far a rule and a set may grow when they are lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// The most regions of one rule.
+    pub regions_per_rule: usize,
+    /// The most regions of one set.
+    pub regions_per_set: usize,
+}
+
+impl Default for Caps {
+    fn default() -> Self {
+        Self { regions_per_rule: 4096, regions_per_set: 1 << 24 }
+    }
+}
+
+/// A rule set lowered for one schema: regions in order of priority, each with the rule it belongs to.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    schema: Schema,
+    regions: Regions,
+    rules: Vec<Match>,
+}
+
+impl Lowered {
+    /// The schema whose lanes the regions are over.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The regions, those of the first rule first.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// For each region the rule it belongs to.
+    pub fn rules(&self) -> &[Match] {
+        &self.rules
+    }
+
+    /// Each rule that has a region here, with its regions as a range of indices, in order of priority.
+    pub fn by_rule(&self) -> impl Iterator<Item = (Match, std::ops::Range<usize>)> {
+        let mut start = 0;
+        self.rules.chunk_by(|a, b| a == b).map(move |chunk| {
+            let range = start..start + chunk.len();
+            start = range.end;
+            (chunk[0], range)
+        })
+    }
+
+    /// Whether there is a region of this rule. Takes O(log n).
+    pub fn has(&self, priority: Priority) -> bool {
+        self.rules.binary_search_by_key(&priority, |m| m.priority).is_ok()
+    }
+}
+
+/// Lowers every rule of a set for one of its schemas.
+///
+/// # Errors
+/// When a rule, or the set, would have more regions than the caps allow; the error names the line.
+pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, BuildError> {
+    let mut regions = Regions::new(schema.lanes().len());
+    let mut rules = Vec::with_capacity(set.len());
+    for rule in set.iter() {
+        let count = lower_rule(schema, rule, caps, &mut regions).map_err(|e| e.of_rule(rule.id))?;
+        if regions.len() > caps.regions_per_set {
+            return Err(BuildError::set_too_large(rule, caps.regions_per_set).of_rule(rule.id));
+        }
+        rules.extend(std::iter::repeat_n(Match { rule: rule.id, priority: rule.priority }, count));
+    }
+    Ok(Lowered { schema: schema.clone(), regions, rules })
+}
+
+/// Lowers one rule, appending its regions to `out`; how many there were. A rule that no packet of this schema can
+/// match has none.
+///
+/// The rule must have been accepted by a [`RuleSet`] with this schema.
+///
+/// # Errors
+/// When there would be more than the caps allow; `out` is then unchanged.
+pub fn lower_rule(schema: &Schema, rule: &RuleSpec, caps: &Caps, out: &mut Regions) -> Result<usize, BuildError> {
+    if rule.family.is_some() && rule.family != schema.family() {
+        return Ok(0);
+    }
+    // For each field its boxes over its own lanes; a field without a condition keeps one box, everything.
+    let mut choices: Vec<Boxes> = Vec::with_capacity(schema.fields().len());
+    for (index, field) in schema.fields().iter().enumerate() {
+        let boxes = match rule.conditions.iter().find(|c| c.field == index) {
+            None => Boxes::everything(schema, index),
+            Some(condition) => {
+                let pieces = pieces(condition, field, schema, caps.regions_per_rule)
+                    .map_err(|over| BuildError::rule_too_large(rule, field.name(), over, caps.regions_per_rule))?;
+                Boxes::split(schema, index, &pieces)
+            }
+        };
+        choices.push(boxes);
+    }
+    let counts: Vec<usize> = choices.iter().map(|boxes| boxes.regions.len()).collect();
+    let product = counts.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
+    let Some(product) = product.filter(|&n| n <= caps.regions_per_rule) else {
+        let fields = schema.fields().iter().map(Field::name).zip(counts.iter().copied());
+        return Err(BuildError::product_too_large(rule, fields, caps.regions_per_rule));
+    };
+    if product > 0 {
+        cross(schema.lanes().len(), &choices, out);
+    }
+    Ok(product)
+}
+
+/// Appends one region for each way to choose a box a field. The last field turns fastest.
+fn cross(lanes: usize, choices: &[Boxes], out: &mut Regions) {
+    let mut at = vec![0; choices.len()];
+    let (mut lo, mut hi) = (Vec::with_capacity(lanes), Vec::with_capacity(lanes));
+    let (mut value, mut mask) = (Vec::with_capacity(lanes), Vec::with_capacity(lanes));
+    loop {
+        [&mut lo, &mut hi, &mut value, &mut mask].map(Vec::clear);
+        for (boxes, &index) in choices.iter().zip(&at) {
+            let part = boxes.regions.get(index);
+            lo.extend_from_slice(part.lo);
+            hi.extend_from_slice(part.hi);
+            match part.ternary {
+                Some((v, m)) => (value.extend_from_slice(v), mask.extend_from_slice(m)),
+                None => (value.resize(lo.len(), 0), mask.resize(lo.len(), 0)),
+            };
+        }
+        let ternary = mask.iter().any(|&m| m != 0).then_some((&value[..], &mask[..]));
+        out.push(Region { lo: &lo, hi: &hi, ternary });
+        let Some(turn) = (0..choices.len()).rev().find(|&f| at[f] + 1 < choices[f].regions.len()) else { return };
+        at[turn] += 1;
+        at[turn + 1..].fill(0);
+    }
+}
+
+/// A part of a field's values: an interval and a cube (a value under a mask), both of which must hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    lo: u128,
+    hi: u128,
+    cube: Cube,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cube {
+    value: u128,
+    mask: u128,
+}
+
+const EVERY: Cube = Cube { value: 0, mask: 0 };
+
+/// The values that satisfy a condition, as disjoint pieces; or how many there would at least be, if over the cap.
+fn pieces(condition: &Condition, field: &Field, schema: &Schema, cap: usize) -> Result<Vec<Piece>, usize> {
+    let (mut intervals, mut cubes) = (Vec::new(), Vec::new());
+    let width = field.width();
+    let tests = condition.tests.iter().filter(|(family, _)| family.is_none() || *family == schema.family());
+    let mut any = false;
+    for &(_, test) in tests {
+        any = true;
+        match test {
+            Test::Value(value) => intervals.push((value, value)),
+            Test::Range { lo, hi } => intervals.push((lo, hi)),
+            Test::Prefix { value, len } => intervals.push((value, value | low_bits(width - len))),
+            Test::Mask { value, mask } => {
+                let free = !mask & field.max();
+                // The free bits are the lowest ones: a prefix.
+                if free & free.wrapping_add(1) == 0 {
+                    intervals.push((value, value | free));
+                } else {
+                    cubes.push(Cube { value, mask });
+                }
+            }
+        }
+    }
+    if !any {
+        return Ok(Vec::new());
+    }
+    let intervals = unite(intervals);
+    let gaps = complement(&intervals, field.max());
+    // Without cubes: the intervals, or the gaps between them. With cubes: what the intervals hold, then what the
+    // cubes hold in the gaps; negated: what no cube holds in the gaps.
+    let mut out = Vec::new();
+    if !condition.negated {
+        out.extend(intervals.iter().map(|&(lo, hi)| Piece { lo, hi, cube: EVERY }));
+    }
+    let parts = match (condition.negated, cubes.is_empty()) {
+        (false, _) => disjoint(&cubes, cap)?,
+        (true, _) => cubes.iter().try_fold(vec![EVERY], |left, cube| subtract(&left, cube, field.max(), cap))?,
+    };
+    for &(lo, hi) in &gaps {
+        out.extend(parts.iter().map(|&cube| Piece { lo, hi, cube }).filter(Piece::holds_something));
+        if out.len() > cap {
+            return Err(out.len());
+        }
+    }
+    Ok(out)
+}
+
+fn low_bits(count: u32) -> u128 {
+    u128::MAX.checked_shr(128 - count).unwrap_or(0)
+}
+
+/// The union of intervals as sorted intervals that neither overlap nor touch.
+fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+    intervals.sort_unstable();
+    let mut out: Vec<(u128, u128)> = Vec::with_capacity(intervals.len());
+    for (lo, hi) in intervals {
+        match out.last_mut() {
+            Some(last) if last.1 == u128::MAX || lo <= last.1 + 1 => last.1 = last.1.max(hi),
+            _ => out.push((lo, hi)),
+        }
+    }
+    out
+}
+
+/// What sorted, separate intervals leave of `0..=max`.
+fn complement(intervals: &[(u128, u128)], max: u128) -> Vec<(u128, u128)> {
+    let mut out = Vec::with_capacity(intervals.len() + 1);
+    let mut next = Some(0);
+    for &(lo, hi) in intervals {
+        if let Some(from) = next.filter(|&from| from < lo) {
+            out.push((from, lo - 1));
+        }
+        next = hi.checked_add(1);
+    }
+    out.extend(next.filter(|&from| from <= max).map(|from| (from, max)));
+    out
+}
+
+/// The union of cubes as cubes that do not overlap.
+fn disjoint(cubes: &[Cube], cap: usize) -> Result<Vec<Cube>, usize> {
+    let mut out = Vec::new();
+    for (index, &cube) in cubes.iter().enumerate() {
+        let all = u128::MAX;
+        let rest = cubes[..index].iter().try_fold(vec![cube], |left, earlier| subtract(&left, earlier, all, cap))?;
+        out.extend(rest);
+        if out.len() > cap {
+            return Err(out.len());
+        }
+    }
+    Ok(out)
+}
+
+/// What `taken` leaves of disjoint cubes, as disjoint cubes.
+fn subtract(from: &[Cube], taken: &Cube, max: u128, cap: usize) -> Result<Vec<Cube>, usize> {
+    let mut out = Vec::with_capacity(from.len());
+    for &cube in from {
+        if (cube.value ^ taken.value) & cube.mask & taken.mask != 0 {
+            out.push(cube); // They have no value in common.
+            continue;
+        }
+        // Bit by bit: those that agree with `taken` so far and differ in this one.
+        let mut rest = cube;
+        let mut bits = taken.mask & !cube.mask & max;
+        while bits != 0 {
+            let bit = 1u128 << (127 - bits.leading_zeros());
+            bits &= !bit;
+            out.push(Cube { value: rest.value | (!taken.value & bit), mask: rest.mask | bit });
+            rest = Cube { value: rest.value | (taken.value & bit), mask: rest.mask | bit };
+        }
+        if out.len() > cap {
+            return Err(out.len());
+        }
+    }
+    Ok(out)
+}
+
+impl Piece {
+    fn holds_something(&self) -> bool {
+        self.cube.first_from(self.lo).is_some_and(|first| first <= self.hi)
+    }
+}
+
+impl Cube {
+    /// The smallest value of this cube that is at least `from`.
+    fn first_from(&self, from: u128) -> Option<u128> {
+        let differ = (from ^ self.value) & self.mask;
+        if differ == 0 {
+            return Some(from);
+        }
+        let top = 1u128 << (127 - differ.leading_zeros());
+        // Free bits below the raised one fall to 0, compared bits to the value.
+        let raise = |bit: u128| (from & !(bit - 1) & !self.mask) | bit & !self.mask | self.value;
+        if self.value & top != 0 {
+            return Some(raise(top));
+        }
+        // `from` is above the cube at `top`: the lowest free bit above it that is still 0 must rise.
+        let free = !self.mask & !from & !(top | (top - 1));
+        (free != 0).then(|| raise(1 << free.trailing_zeros()))
+    }
+}
+
+/// The pieces of one field as boxes over the lanes of that field alone.
+struct Boxes {
+    regions: Regions,
+}
+
+impl Boxes {
+    fn everything(schema: &Schema, field: usize) -> Self {
+        let lanes = &schema.lanes()[schema.lanes_of(field)];
+        let mut regions = Regions::new(lanes.len());
+        let hi: Vec<u32> = lanes.iter().map(|lane| lane.max).collect();
+        regions.push(Region { lo: &vec![0; lanes.len()], hi: &hi, ternary: None });
+        Self { regions }
+    }
+
+    fn split(schema: &Schema, field: usize, pieces: &[Piece]) -> Self {
+        let lanes = &schema.lanes()[schema.lanes_of(field)];
+        let mut regions = Regions::new(lanes.len());
+        for piece in pieces {
+            // u128 holds no bit 128, where the absent value of a 128-bit field stands: it is never part of a piece.
+            let part = |v: u128| -> Vec<u32> {
+                lanes.iter().map(|l| (v.checked_shr(l.shift).unwrap_or(0) as u32) & l.bits).collect()
+            };
+            let (value, mask) = (part(piece.cube.value), part(piece.cube.mask));
+            let full: Vec<u32> = lanes.iter().map(|lane| lane.bits).collect();
+            split_interval(&part(piece.lo), &part(piece.hi), &full, &mut |lo, hi| {
+                push_box(&mut regions, lo, hi, &value, &mask);
+            });
+        }
+        Self { regions }
+    }
+}
+
+/// Splits the interval between two rows of lanes, read as one number each, into at most `2k - 1` boxes.
+fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u32], &[u32])) {
+    // Lanes that agree stay as they are; the first that differs is where the interval opens.
+    let Some(open) = lo.iter().zip(hi).position(|(l, h)| l != h) else { return emit(lo, hi) };
+    let lanes = lo.len();
+    let wide = |from: &[u32], at: usize, low: u32, high: u32, emit: &mut dyn FnMut(&[u32], &[u32])| {
+        let (mut l, mut h) = (from.to_vec(), from.to_vec());
+        (l[at], h[at]) = (low, high);
+        l[at + 1..].fill(0);
+        h[at + 1..].copy_from_slice(&full[at + 1..]);
+        emit(&l, &h);
+    };
+    // From which lane on the ends are 0s and full: there the ends need no boxes of their own.
+    let low_end = (open + 1..lanes).rev().find(|&lane| lo[lane] != 0);
+    let high_end = (open + 1..lanes).rev().find(|&lane| hi[lane] != full[lane]);
+    if let Some(last) = low_end {
+        for lane in (open + 1..=last).rev() {
+            let start = if lane == last { lo[lane] } else { lo[lane].wrapping_add(1) };
+            if lane == last || lo[lane] < full[lane] {
+                wide(lo, lane, start, full[lane], emit);
+            }
+        }
+    }
+    let (from, to) = (lo[open] + u32::from(low_end.is_some()), hi[open] - u32::from(high_end.is_some()));
+    if from <= to {
+        wide(lo, open, from, to, emit);
+    }
+    if let Some(last) = high_end {
+        for lane in open + 1..=last {
+            if lane == last {
+                wide(hi, lane, 0, hi[lane], emit);
+            } else if hi[lane] > 0 {
+                wide(hi, lane, 0, hi[lane] - 1, emit);
+            }
+        }
+    }
+}
+
+/// Adds a box under a cube, if any value is in both: the intervals shrink to the hull, and a lane whose mask says no
+/// more than its interval is not ternary.
+fn push_box(out: &mut Regions, lo: &[u32], hi: &[u32], value: &[u32], mask: &[u32]) {
+    let lanes = lo.len();
+    let (mut l, mut h, mut v, mut m) = (lo.to_vec(), hi.to_vec(), value.to_vec(), mask.to_vec());
+    for lane in 0..lanes {
+        let cube = Cube { value: u128::from(v[lane]), mask: u128::from(m[lane]) };
+        let flipped = Cube { value: u128::from(!v[lane] & m[lane]), mask: cube.mask };
+        let Some(first) = cube.first_from(u128::from(l[lane])).filter(|&x| x <= u128::from(h[lane])) else { return };
+        // The largest value of the cube below `hi` is the mirror of the smallest above the mirrored `hi`.
+        let last = flipped.first_from(u128::from(!h[lane])).map(|x| !(x as u32));
+        (l[lane], h[lane]) = (first as u32, last.unwrap_or(first as u32));
+        let free = !m[lane];
+        let prefix_mask = free & free.wrapping_add(1) == 0;
+        let whole = l[lane] == v[lane] && h[lane] == v[lane] | free;
+        if l[lane] == h[lane] || (prefix_mask && whole) {
+            (v[lane], m[lane]) = (0, 0);
+        }
+    }
+    let ternary = m.iter().any(|&mask| mask != 0).then_some((&v[..], &m[..]));
+    out.push(Region { lo: &l, hi: &h, ternary });
+}
+
+impl BuildError {
+    fn of_rule(self, rule: RuleId) -> Self {
+        self.with_rule(rule)
+    }
+}

@@ -1,0 +1,46 @@
+//! The oracle: the shortest way to say what a rule set means. Never optimised; every engine is tested against it.
+
+use super::{Condition, FieldValues, Rule, RuleSet, Test};
+use crate::schema::{Family, Schema};
+
+/// The first rule in order of priority that matches these values: by definition the right answer.
+///
+/// It walks the rules and compares whole field values; it knows neither regions nor lanes.
+pub fn first_match<'s>(set: &'s RuleSet, packet: &FieldValues) -> Option<&'s Rule> {
+    set.iter().find(|rule| set.schema(packet.family).is_some_and(|schema| rule.matches(schema, packet)))
+}
+
+impl Rule {
+    /// Whether this rule matches these values.
+    pub fn matches(&self, schema: &Schema, packet: &FieldValues) -> bool {
+        self.family.is_none_or(|family| Some(family) == packet.family)
+            && self.conditions.iter().all(|condition| condition.holds(schema, packet))
+    }
+}
+
+impl Condition {
+    /// Whether this condition holds for these values.
+    pub fn holds(&self, schema: &Schema, packet: &FieldValues) -> bool {
+        let Some(value) = packet.values[self.field] else { return false };
+        let width = schema.fields()[self.field].width();
+        let mut tests = self.tests.iter().filter(|(family, _)| for_packet(*family, packet.family)).peekable();
+        tests.peek().is_some() && tests.any(|(_, test)| test.passes(value, width)) != self.negated
+    }
+}
+
+fn for_packet(test: Option<Family>, packet: Option<Family>) -> bool {
+    test.is_none() || test == packet
+}
+
+impl Test {
+    /// Whether a value of a field of this width passes.
+    pub fn passes(&self, v: u128, width: u32) -> bool {
+        match *self {
+            Self::Value(value) => v == value,
+            Self::Prefix { len: 0, .. } => true,
+            Self::Prefix { value, len } => v >> (width - len) == value >> (width - len),
+            Self::Range { lo, hi } => lo <= v && v <= hi,
+            Self::Mask { value, mask } => v & mask == value,
+        }
+    }
+}

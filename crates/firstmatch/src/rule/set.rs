@@ -1,0 +1,219 @@
+//! Rule sets: live rules in one order of priority, each in a slot of its own.
+
+use std::collections::BTreeMap;
+
+use super::{Condition, Priority, Rule, RuleId, RuleSpec, Test};
+use crate::error::UpdateError;
+use crate::schema::{Family, Schema};
+
+/// Rules in one order of priority over one schema, or over the IPv4 and the IPv6 schema of a dual-stack set.
+///
+/// Exact duplicates are kept. Ids are slots: a removed rule's slot is used again, under another id.
+#[derive(Clone, Debug)]
+pub struct RuleSet {
+    schemas: Vec<Schema>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    order: BTreeMap<Priority, u32>,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    reuse: u32,
+    rule: Option<Rule>,
+}
+
+impl RuleSet {
+    /// An empty set over one schema.
+    pub fn new(schema: Schema) -> Self {
+        Self { schemas: vec![schema], slots: Vec::new(), free: Vec::new(), order: BTreeMap::new() }
+    }
+
+    /// An empty dual-stack set. The two schemas have the same fields in the same order; widths may differ.
+    ///
+    /// # Panics
+    /// When they do not, or when their families are not IPv4 and IPv6.
+    pub fn dual(ipv4: Schema, ipv6: Schema) -> Self {
+        assert_eq!((ipv4.family(), ipv6.family()), (Some(Family::Ipv4), Some(Family::Ipv6)));
+        let names = |schema: &Schema| schema.fields().iter().map(|f| f.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&ipv4), names(&ipv6), "the fields of a dual-stack set are the same in both families");
+        Self { schemas: vec![ipv4, ipv6], slots: Vec::new(), free: Vec::new(), order: BTreeMap::new() }
+    }
+
+    /// The schemas: one, or IPv4's and IPv6's.
+    pub fn schemas(&self) -> &[Schema] {
+        &self.schemas
+    }
+
+    /// The schema for packets of this family, if the set classifies them.
+    pub fn schema(&self, family: Option<Family>) -> Option<&Schema> {
+        self.schemas.iter().find(|schema| schema.family() == family)
+    }
+
+    /// How many rules are live.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether no rule is live.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// One more than the largest slot in use so far: the length of an array by slot.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// The live rules, the first to match first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Rule> {
+        self.order.values().filter_map(|&slot| self.slots[slot as usize].rule.as_ref())
+    }
+
+    /// The live rule of this id; `None` for a stale one.
+    pub fn get(&self, id: RuleId) -> Option<&Rule> {
+        self.slots.get(id.slot())?.rule.as_ref().filter(|rule| rule.id == id)
+    }
+
+    /// The live rule of this priority.
+    pub fn at(&self, priority: Priority) -> Option<&Rule> {
+        self.slots[*self.order.get(&priority)? as usize].rule.as_ref()
+    }
+
+    /// Adds a rule.
+    ///
+    /// # Errors
+    /// When its priority is taken or a condition does not fit the schema; nothing is changed then.
+    pub fn insert(&mut self, spec: RuleSpec) -> Result<RuleId, UpdateError> {
+        self.check(&spec)?;
+        if self.order.contains_key(&spec.priority) {
+            return Err(UpdateError::priority_taken(spec.priority));
+        }
+        let slot = match self.free.last() {
+            Some(&slot) => slot,
+            None => u32::try_from(self.slots.len()).ok().filter(|&s| s < u32::MAX).ok_or_else(UpdateError::full)?,
+        };
+        if self.free.pop().is_none() {
+            self.slots.push(Slot { reuse: 0, rule: None });
+        }
+        let entry = &mut self.slots[slot as usize];
+        let id = RuleId::new(slot, entry.reuse);
+        self.order.insert(spec.priority, slot);
+        entry.rule = Some(Rule { id, spec });
+        Ok(id)
+    }
+
+    /// Removes a rule and hands it back.
+    ///
+    /// # Errors
+    /// When the id is stale; nothing is changed then.
+    pub fn remove(&mut self, id: RuleId) -> Result<Rule, UpdateError> {
+        let stale = || UpdateError::stale(id);
+        let entry = self.slots.get_mut(id.slot()).ok_or_else(stale)?;
+        let rule = entry.rule.take_if(|rule| rule.id == id).ok_or_else(stale)?;
+        self.order.remove(&rule.priority);
+        // A slot whose reuse count is spent is never handed out again: an id must not come back.
+        if let Some(reuse) = entry.reuse.checked_add(1) {
+            entry.reuse = reuse;
+            self.free.push(id.slot() as u32);
+        }
+        Ok(rule)
+    }
+
+    fn check(&self, spec: &RuleSpec) -> Result<(), UpdateError> {
+        let bad = |what: String| Err(UpdateError::bad_rule(what));
+        if let Some(family) = spec.family
+            && self.schema(Some(family)).is_none()
+        {
+            return bad(format!("it is confined to {family}, which this set has not"));
+        }
+        let mut seen = 0u64;
+        for condition in &spec.conditions {
+            if condition.field >= self.schemas[0].fields().len() {
+                return bad(format!("there is no field {}", condition.field));
+            }
+            let field = &self.schemas[0].fields()[condition.field];
+            if seen & 1 << condition.field != 0 {
+                return bad(format!("there are two conditions on {}", field.name()));
+            }
+            seen |= 1 << condition.field;
+            if condition.tests.is_empty() {
+                return bad(format!("the condition on {} has no test", field.name()));
+            }
+            for &(family, test) in &condition.tests {
+                self.check_test(condition, family, test)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_test(&self, condition: &Condition, family: Option<Family>, test: Test) -> Result<(), UpdateError> {
+        let mut fits = self.schemas.iter().filter(|s| family.is_none() || s.family() == family).peekable();
+        if fits.peek().is_none() {
+            return Err(UpdateError::bad_rule(format!("a test is for {family:?}, which this set has not")));
+        }
+        for schema in fits {
+            let field = &schema.fields()[condition.field];
+            let max = field.max();
+            let ok = match test {
+                Test::Value(value) => value <= max,
+                Test::Prefix { value, len } => {
+                    len <= field.width() && value <= max && value & max.checked_shr(len).unwrap_or(0) == 0
+                }
+                Test::Range { lo, hi } => lo <= hi && hi <= max,
+                Test::Mask { value, mask } => mask <= max && value & !mask == 0,
+            };
+            if !ok {
+                let what = format!("{test:?} does not fit {} of {} bits", field.name(), field.width());
+                return Err(UpdateError::bad_rule(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Action;
+
+    fn spec(priority: u64) -> RuleSpec {
+        RuleSpec { priority: Priority(priority), action: Action::Permit, conditions: vec![], family: None, line: None }
+    }
+
+    #[test]
+    fn slots_are_reused_and_stale_ids_refused() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let first = set.insert(spec(1)).expect("insert");
+        set.remove(first).expect("remove");
+        let second = set.insert(spec(1)).expect("insert again");
+        assert_eq!((first.slot(), second.slot()), (0, 0));
+        assert_ne!(first, second);
+        assert!(set.remove(first).is_err() && set.get(first).is_none());
+        assert!(set.insert(spec(1)).is_err());
+        assert_eq!((set.len(), set.slots()), (1, 1));
+    }
+
+    #[test]
+    fn a_rule_that_does_not_fit_changes_nothing() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let with = |field, test| RuleSpec {
+            conditions: vec![Condition { field, negated: false, tests: vec![(None, test)] }],
+            ..spec(9)
+        };
+        for bad in [
+            with(5, Test::Value(0)),
+            with(2, Test::Value(65536)),
+            with(0, Test::Prefix { value: 1, len: 31 }),
+            with(0, Test::Prefix { value: 0, len: 33 }),
+            with(2, Test::Range { lo: 2, hi: 1 }),
+            with(2, Test::Range { lo: 0, hi: 65536 }),
+            with(4, Test::Mask { value: 3, mask: 1 }),
+            RuleSpec { family: Some(Family::Ipv6), ..spec(9) },
+        ] {
+            assert!(set.insert(bad.clone()).is_err(), "{bad:?}");
+        }
+        assert_eq!((set.len(), set.slots()), (0, 0));
+        assert!(set.insert(with(0, Test::Prefix { value: 0, len: 0 })).is_ok());
+    }
+}

@@ -1,0 +1,309 @@
+//! Fields, schemas and the lanes they lower to.
+//!
+//! A [`Schema`] is an ordered list of [`Field`]s. Engines never see fields: they see *lanes*, unsigned integers of
+//! at most 32 bits. A field wider than 32 bits is several lanes, most significant first; a field that may be absent
+//! has one more value, `2^width`, in its top lane.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The widest field, in bits.
+pub const MAX_FIELD_BITS: u32 = 128;
+/// The most fields a schema may have.
+pub const MAX_FIELDS: usize = 64;
+
+/// An address family. A schema may belong to one; a dual-stack rule set has a schema for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// IP version 4.
+    Ipv4,
+    /// IP version 6.
+    Ipv6,
+}
+
+impl Family {
+    /// `"ipv4"` or `"ipv6"`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+        }
+    }
+
+    /// The width of an address in bits.
+    pub const fn address_bits(self) -> u32 {
+        match self {
+            Self::Ipv4 => 32,
+            Self::Ipv6 => 128,
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// How rules usually test a field. Every field accepts every form of test; the kind tells engines which bits are
+/// worth indexing (TupleMerge shortens prefix fields only) and formats how to write a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One value, as an IP protocol.
+    Exact,
+    /// A prefix, as an address.
+    Prefix,
+    /// A closed range, as a port.
+    Range,
+    /// A value under a mask, as TCP flags.
+    Mask,
+}
+
+/// The header field that fills a [`Field`] when packets are parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// The source address of the IP header.
+    Src,
+    /// The destination address of the IP header.
+    Dst,
+    /// The IPv4 protocol, or the first next-header of IPv6 that is no extension header.
+    Proto,
+    /// The source port of TCP, UDP, UDP-Lite, SCTP or DCCP.
+    SrcPort,
+    /// The destination port of the same.
+    DstPort,
+    /// The type of ICMP (in IPv4) or ICMPv6 (in IPv6).
+    IcmpType,
+    /// The code of the same.
+    IcmpCode,
+    /// The TCP flags, CWR to FIN (8 bits).
+    TcpFlags,
+    /// The VLAN identifier of the outermost tag.
+    VlanVid,
+}
+
+/// One field of a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    name: Box<str>,
+    width: u32,
+    kind: Kind,
+    source: Option<Source>,
+    optional: bool,
+}
+
+impl Field {
+    /// A field that every packet has.
+    ///
+    /// # Panics
+    /// When `width` is 0 or above [`MAX_FIELD_BITS`]: schemas are written by programs, not read from outside.
+    pub fn new(name: &str, width: u32, kind: Kind, source: Option<Source>) -> Self {
+        assert!((1..=MAX_FIELD_BITS).contains(&width), "field {name}: width {width} is not in 1..={MAX_FIELD_BITS}");
+        Self { name: name.into(), width, kind, source, optional: false }
+    }
+
+    /// The same field, but packets may lack it.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// The name rules use.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The width in bits, without the extra value for absent.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// How rules usually test it.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The header field it comes from, if any.
+    pub fn source(&self) -> Option<Source> {
+        self.source
+    }
+
+    /// Whether a packet may lack it.
+    pub fn is_optional(&self) -> bool {
+        self.optional
+    }
+
+    /// The largest value, `2^width - 1`.
+    pub fn max(&self) -> u128 {
+        u128::MAX >> (128 - self.width)
+    }
+}
+
+/// One lane: at most 32 bits of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// The index of its field in the schema.
+    pub field: usize,
+    /// How far its value stands to the left in the field, in bits.
+    pub shift: u32,
+    /// The largest value a key may hold here. In the top lane of an optional field this is the value for absent.
+    pub max: u32,
+    /// The bits a value of this lane may set, as a mask.
+    pub bits: u32,
+    /// `Some(v)` in the top lane of an optional field: the lane's value when the field is absent.
+    pub absent: Option<u32>,
+}
+
+/// An ordered list of fields, and the lanes they lower to. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Schema(Arc<Inner>);
+
+#[derive(PartialEq, Eq)]
+struct Inner {
+    fields: Vec<Field>,
+    family: Option<Family>,
+    lanes: Vec<Lane>,
+    /// Field `f` has the lanes `first[f]..first[f + 1]`.
+    first: Vec<usize>,
+}
+
+impl Schema {
+    /// A schema of these fields.
+    ///
+    /// # Panics
+    /// When there is no field, or more than [`MAX_FIELDS`], or two have the same name.
+    pub fn new(family: Option<Family>, fields: Vec<Field>) -> Self {
+        Self::with_lane_bits(family, fields, 32)
+    }
+
+    /// The same with narrower lanes. For tests that walk every key of a small domain: with lanes of 2 bits, fields of
+    /// 2 to 8 bits already exercise everything that wide fields do.
+    ///
+    /// # Panics
+    /// As [`Schema::new`], or when `lane_bits` is not in `1..=32`.
+    pub fn with_lane_bits(family: Option<Family>, fields: Vec<Field>, lane_bits: u32) -> Self {
+        assert!((1..=MAX_FIELDS).contains(&fields.len()), "a schema has 1 to {MAX_FIELDS} fields");
+        assert!((1..=32).contains(&lane_bits), "a lane has 1 to 32 bits");
+        let mut lanes = Vec::new();
+        let mut first = vec![0];
+        for (index, field) in fields.iter().enumerate() {
+            assert!(fields[..index].iter().all(|f| f.name != field.name), "two fields are named {}", field.name);
+            let total = field.width + u32::from(field.optional);
+            // The top lane takes what does not fill a whole lane.
+            let mut left = total;
+            while left > 0 {
+                let width = if left.is_multiple_of(lane_bits) { lane_bits } else { left % lane_bits };
+                let top = left == total;
+                left -= width;
+                let bits = u32::MAX >> (32 - width);
+                let absent = (top && field.optional).then(|| 1 << (width - 1));
+                lanes.push(Lane { field: index, shift: left, max: absent.unwrap_or(bits), bits, absent });
+            }
+            first.push(lanes.len());
+        }
+        Self(Arc::new(Inner { fields, family, lanes, first }))
+    }
+
+    /// The IPv4 5-tuple: `src`, `dst` (32 bits), `sport`, `dport` (16, optional), `proto` (8). Five lanes.
+    pub fn ipv4() -> Self {
+        Self::five_tuple(Family::Ipv4, &[])
+    }
+
+    /// The IPv6 5-tuple: as [`Schema::ipv4`] with addresses of 128 bits. Eleven lanes.
+    pub fn ipv6() -> Self {
+        Self::five_tuple(Family::Ipv6, &[])
+    }
+
+    /// The 5-tuple of a family followed by `extra` header fields, each under its usual name
+    /// (see [`Field::from_source`]).
+    pub fn five_tuple(family: Family, extra: &[Source]) -> Self {
+        let five = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
+        let fields = five.iter().chain(extra).map(|&source| Field::from_source(source, family)).collect();
+        Self::new(Some(family), fields)
+    }
+
+    /// The family its addresses belong to, if it has one.
+    pub fn family(&self) -> Option<Family> {
+        self.0.family
+    }
+
+    /// The fields in order.
+    pub fn fields(&self) -> &[Field] {
+        &self.0.fields
+    }
+
+    /// The index of the field of this name.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.0.fields.iter().position(|f| &*f.name == name)
+    }
+
+    /// The index of the field filled from this header field.
+    pub fn index_of_source(&self, source: Source) -> Option<usize> {
+        self.0.fields.iter().position(|f| f.source == Some(source))
+    }
+
+    /// All lanes in order.
+    pub fn lanes(&self) -> &[Lane] {
+        &self.0.lanes
+    }
+
+    /// The lanes of one field, as indices into [`Schema::lanes`].
+    pub fn lanes_of(&self, field: usize) -> std::ops::Range<usize> {
+        self.0.first[field]..self.0.first[field + 1]
+    }
+
+    /// Words from one row of keys to the next: the lanes rounded up to a multiple of 4.
+    pub fn stride(&self) -> usize {
+        self.0.lanes.len().next_multiple_of(4)
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.fields().iter().map(|field| format!("{}:{}", field.name, field.width));
+        f.debug_struct("Schema").field("family", &self.0.family).field("fields", &fields.collect::<Vec<_>>()).finish()
+    }
+}
+
+impl Field {
+    /// The field that holds a header field, under its usual name, width and kind.
+    pub fn from_source(source: Source, family: Family) -> Self {
+        let address = family.address_bits();
+        let (name, width, kind, optional) = match source {
+            Source::Src => ("src", address, Kind::Prefix, false),
+            Source::Dst => ("dst", address, Kind::Prefix, false),
+            Source::Proto => ("proto", 8, Kind::Exact, false),
+            Source::SrcPort => ("sport", 16, Kind::Range, true),
+            Source::DstPort => ("dport", 16, Kind::Range, true),
+            Source::IcmpType => ("icmp_type", 8, Kind::Exact, true),
+            Source::IcmpCode => ("icmp_code", 8, Kind::Exact, true),
+            Source::TcpFlags => ("tcp_flags", 8, Kind::Mask, true),
+            Source::VlanVid => ("vlan_vid", 12, Kind::Exact, true),
+        };
+        let field = Self::new(name, width, kind, Some(source));
+        if optional { field.optional() } else { field }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_have_the_lanes_the_documentation_states() {
+        assert_eq!(Schema::ipv4().lanes().len(), 5);
+        assert_eq!(Schema::ipv4().stride(), 8);
+        assert_eq!(Schema::ipv6().lanes().len(), 11);
+        assert_eq!(Schema::ipv6().stride(), 12);
+        let port = Schema::ipv4().lanes()[2];
+        assert_eq!((port.max, port.bits, port.absent), (1 << 16, 0x1_FFFF, Some(1 << 16)));
+    }
+
+    #[test]
+    fn a_wide_optional_field_keeps_its_absent_bit_in_a_lane_of_its_own() {
+        let schema = Schema::new(None, vec![Field::new("f", 64, Kind::Exact, None).optional()]);
+        let widths: Vec<_> = schema.lanes().iter().map(|l| (l.bits.count_ones(), l.shift, l.max)).collect();
+        assert_eq!(widths, [(1, 64, 1), (32, 32, u32::MAX), (32, 0, u32::MAX)]);
+    }
+}
