@@ -14,7 +14,8 @@ pub(super) struct Shape {
     /// The source and the destination address, each with its port, where the schema has both addresses.
     ends: Option<[End; 2]>,
     stride: usize,
-    lanes: usize,
+    /// The bits each lane has.
+    lanes: Box<[u32]>,
 }
 
 #[derive(Debug)]
@@ -49,7 +50,7 @@ impl Shape {
             fields: fields.collect(),
             ends: ends.map(|(src, dst)| [src, dst]),
             stride: schema.stride(),
-            lanes: schema.lanes().len(),
+            lanes: schema.lanes().iter().map(|lane| lane.bits).collect(),
         }
     }
 
@@ -58,18 +59,18 @@ impl Shape {
     }
 
     pub(super) fn lanes(&self) -> usize {
-        self.lanes
+        self.lanes.len()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.fields[..])
+        size_of_val(&self.fields[..]) + size_of_val(&self.lanes[..])
     }
 
     /// The tuple of a region by itself: every bit it fixes.
     pub(super) fn nominal(&self, region: &Region<'_>, out: &mut [u32]) {
         out.fill(0);
-        for (lane, bits) in out[..self.lanes].iter_mut().enumerate() {
-            *bits = fixed_bits(region, lane);
+        for (lane, (fixed, bits)) in out.iter_mut().zip(&self.lanes).enumerate() {
+            *fixed = fixed_bits(region, lane) & bits;
         }
         for field in &self.fields {
             field.settle_absent(out);

@@ -224,7 +224,11 @@ impl TupleMerge {
         let Some(tuple) = self.split_tuple(table.tuple(), group, entry, nominal) else { return t };
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
-        if is_within(&tuple, nominal) { second } else { t }
+        if !is_within(&tuple, nominal) {
+            return t;
+        }
+        self.drop_if_empty(t);
+        second
     }
 
     /// The tuple of the second table (section III-C3): the bits the colliding entries have in common or, where those
@@ -259,7 +263,8 @@ impl TupleMerge {
         });
         let (difference, shortest, longest, field, at) = spread.max_by_key(|&(d, .., f, _)| (d, usize::MAX - f))?;
         if difference == 0 {
-            return None;
+            // One tuple: its bits are all there is to tell them apart, if they do.
+            return (common != tuple && most < keys.len()).then_some(common);
         }
         self.shape.raise(field, (shortest + longest).div_ceil(2), &colliding[at], &mut common);
         Some(common)
@@ -294,7 +299,6 @@ impl TupleMerge {
             let moved = self.put(to, &entry, found.priority);
             self.places.moved(found.rule.slot(), (hash, from), (moved, to));
         }
-        self.drop_if_empty(from);
     }
 
     fn take_entry(&mut self, t: u32, slot: Slot, entry: u32) -> Entry {
