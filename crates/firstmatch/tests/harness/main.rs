@@ -12,4 +12,5 @@ mod corners;
 mod differential;
 mod engines;
 mod generate;
+mod lowering;
 mod rng;
