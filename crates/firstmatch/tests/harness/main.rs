@@ -9,8 +9,11 @@
 mod broken;
 mod case;
 mod corners;
+mod corpus;
 mod differential;
 mod engines;
 mod generate;
 mod lowering;
 mod rng;
+mod script;
+mod tiny;
