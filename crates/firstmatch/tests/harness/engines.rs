@@ -3,6 +3,7 @@
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::{Lowered, Region};
 use firstmatch::simd::Level;
+use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
 
 /// One engine in one configuration at one SIMD level.
@@ -32,6 +33,16 @@ impl Subject {
             Ok(Box::new(build(lowered, budget)?))
         };
         Self { name, fixed: Some(Box::new(boxed)), updatable: None }
+    }
+
+    fn updatable<E: Engine + Updatable>(
+        name: String,
+        start: impl Fn(Start<'_>, Budget) -> Result<E, BuildError> + Send + Sync + 'static,
+    ) -> Self {
+        let boxed = move |from: Start<'_>, budget: Budget| -> Result<Box<dyn Updatable>, BuildError> {
+            Ok(Box::new(start(from, budget)?))
+        };
+        Self { name, fixed: None, updatable: Some(Box::new(boxed)) }
     }
 
     pub(crate) fn build(&self, lowered: &Lowered) -> Box<dyn Classifier> {
@@ -66,6 +77,18 @@ pub(crate) fn engines() -> Vec<Subject> {
         all.push(Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
             Linear::build(lowered, &linear::Config { budget, simd: Some(level) })
         }));
+    }
+    for level in Level::available() {
+        for collision_limit in [1, 2, 3, 8, 40] {
+            // A seed of their own, so that a failure comes again, and a random one for the default.
+            let seed = (collision_limit != 40).then_some(collision_limit as u64);
+            let config = move |budget| tuple::Config { budget, simd: Some(level), collision_limit, seed };
+            let name = format!("tuplemerge {level:?} c={collision_limit}");
+            all.push(Subject::updatable(name, move |start, budget| match start {
+                Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
+                Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
+            }));
+        }
     }
     all
 }
