@@ -11,9 +11,11 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod hash;
 mod line;
 mod scalar;
 
+pub(crate) use hash::{Hasher, Pair};
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
 
 use crate::error::BuildError;
@@ -83,6 +85,12 @@ pub(crate) trait Isa: Copy {
 
     /// Which of eight values under masks hold a word: eight `value`, then eight `mask`.
     fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32;
+
+    /// Hashes the first `keys` of up to 64 keys: `columns` holds 64 words a lane. What `out` holds beyond is undefined.
+    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]);
+
+    /// Which of 64 numbers are at least `least`, as bits from the lowest.
+    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64;
 
     /// Asks for the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
@@ -157,6 +165,25 @@ mod tests {
                     assert_eq!(isa.equal8(&tags, key[0]), plain.equal8(&tags, key[0]));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
+                }
+                let keys: Vec<u64> = (0..lanes + 4).map(|_| u64::from(next()) << 32 | u64::from(next())).collect();
+                let tuple: Vec<u32> =
+                    (0..lanes.next_multiple_of(4)).map(|lane| if lane < lanes { next() } else { 0 }).collect();
+                let hasher = Hasher::new(&tuple, &keys);
+                let columns: Vec<u32> = (0..tuple.len() * 64).map(|_| next()).collect();
+                for count in 0..=64 {
+                    let (mut got, mut want) = ([0; 64], [0; 64]);
+                    isa.hash64(&hasher, &columns, count, &mut got);
+                    plain.hash64(&hasher, &columns, count, &mut want);
+                    assert_eq!(got[..count], want[..count]);
+                    for (i, &hash) in want[..count].iter().enumerate() {
+                        let row: Vec<u32> = columns.chunks_exact(64).map(|column| column[i]).collect();
+                        assert_eq!(hash, hasher.hash(&row));
+                    }
+                }
+                let numbers: [u64; 64] = std::array::from_fn(|_| u64::from(next()) << 32 | u64::from(next()));
+                for least in numbers.into_iter().chain([0, u64::MAX]) {
+                    assert_eq!(isa.at_least64(&numbers, least), plain.at_least64(&numbers, least));
                 }
             }
             assert!(hits > 1000 && misses > 1000, "{hits} hits, {misses} misses");

@@ -1,6 +1,6 @@
 //! The operations without vector instructions.
 
-use super::{Isa, Kernel};
+use super::{Hasher, Isa, Kernel};
 
 #[derive(Clone, Copy)]
 pub(super) struct Scalar;
@@ -31,6 +31,18 @@ impl Isa for Scalar {
     #[inline(always)]
     fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32 {
         bits(|i| word & value_mask[i + 8] == value_mask[i])
+    }
+
+    #[inline(always)]
+    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]) {
+        for (i, hash) in out[..keys].iter_mut().enumerate() {
+            *hash = hasher.hash_with(|lane| columns[lane * 64 + i]);
+        }
+    }
+
+    #[inline(always)]
+    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64 {
+        numbers.iter().rev().fold(0, |bits, &number| bits << 1 | u64::from(number >= least))
     }
 
     #[inline(always)]

@@ -2,68 +2,56 @@
 
 use super::TupleMerge;
 use super::pool::{is_last, match_of, priority_of};
-use super::table::{EMPTY, Table, place};
+use super::table::{Table, filter_place, place};
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::rule::Priority;
-use crate::simd::{Isa, Kernel, Line, words};
+use crate::simd::{Isa, Kernel, words};
 
 /// Keys taken through the tables together: enough to hide a miss of the second-level cache behind the others.
-pub(super) const CHUNK: usize = 64;
+const CHUNK: usize = 64;
 
 /// What a lookup writes to; of a fixed size.
 #[derive(Debug)]
 pub struct Scratch {
-    /// The keys still looking, as indices into the chunk.
-    active: [u8; CHUNK],
+    /// The lanes of the keys still looking, `CHUNK` words a lane.
+    columns: Box<[u32]>,
+    /// Which keys of the chunk those are.
+    ids: [u8; CHUNK],
     /// For each key of the chunk the priority to beat or equal.
     bound: [u64; CHUNK],
-    /// For each active key where its walk starts, and its tag.
-    bucket: [u32; CHUNK],
-    tag: [u32; CHUNK],
-    /// Groups to test.
+    /// For each key still looking the hash under the table's tuple.
+    hashes: [u32; CHUNK],
     hits: [Hit; CHUNK],
 }
 
+/// A key that may find something in a table.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hit {
+    hash: u32,
+    /// The first group of its tag, or `NONE`.
     group: u32,
-    bucket: u32,
-    tag: u32,
     key: u8,
-    /// Whether the walk may have to go on behind the first group of this tag.
+    /// Whether its walk may have to go on behind that group.
     more: bool,
 }
 
-impl Default for Scratch {
-    fn default() -> Self {
+/// No group: the pool never has this many entries, since each has 64 bytes.
+const NONE: u32 = u32::MAX;
+
+impl Scratch {
+    pub(super) fn new(stride: usize) -> Self {
         Self {
-            active: [0; CHUNK],
+            columns: vec![0; stride * CHUNK].into(),
+            ids: [0; CHUNK],
             bound: [0; CHUNK],
-            bucket: [0; CHUNK],
-            tag: [0; CHUNK],
+            hashes: [0; CHUNK],
             hits: [Hit::default(); CHUNK],
         }
     }
-}
 
-/// The two halves of a product, one on the other: every bit of both factors reaches every bit of it.
-#[inline(always)]
-pub(super) fn fold(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    product as u64 ^ (product >> 64) as u64
-}
-
-/// The keyed hash of the bits of a row that a tuple has. Row and tuple are padded with zeros to a multiple of 4.
-#[inline(always)]
-pub(super) fn hash(row: &[u32], tuple: &[u32], keys: &[u64]) -> u64 {
-    let pair = |a: u32, b: u32| u64::from(a) | u64::from(b) << 32;
-    let (rows, tuples) = (row.as_chunks::<4>().0, tuple.as_chunks::<4>().0);
-    let mut hash = keys[0];
-    for ((k, t), key) in rows.iter().zip(tuples).zip(&keys[1..]) {
-        hash = fold(pair(k[0] & t[0], k[1] & t[1]) ^ hash, pair(k[2] & t[2], k[3] & t[3]) ^ key);
+    pub(super) fn fits(&self, stride: usize) -> bool {
+        self.columns.len() == stride * CHUNK
     }
-    hash
 }
 
 pub(super) struct Lookup<'a> {
@@ -95,97 +83,112 @@ struct Chunk<'a, I> {
 impl<I: Isa> Chunk<'_, I> {
     #[inline(always)]
     fn classify(&mut self) {
-        let mut active = self.best.len();
+        let mut looking = self.best.len();
         for (i, best) in self.best.iter().enumerate() {
-            self.scratch.active[i] = i as u8;
+            self.scratch.ids[i] = i as u8;
             // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
             self.scratch.bound[i] = best.map_or(u64::MAX, |best| best.priority.0);
+            for (lane, &word) in self.keys.row(i).iter().enumerate() {
+                self.scratch.columns[lane * CHUNK + i] = word;
+            }
         }
+        let all = u64::MAX >> (CHUNK - looking);
         let engine = self.engine;
         for &t in &engine.order {
             let Some(table) = &engine.tables[t as usize] else { continue };
-            active = self.prune(table, active);
-            if active == 0 {
+            // A rule of this table, and hence of a later one, can improve these keys only.
+            let open = self.isa.at_least64(&self.scratch.bound, table.best().0) & all;
+            if open == 0 {
                 return;
             }
-            self.ask(table, active);
-            let hits = self.compare(table, active);
+            // Packing costs about as much as taking a few keys through a table.
+            if open.count_ones() as usize * 4 <= looking * 3 {
+                looking = self.pack(looking, open);
+            }
+            let s = &mut *self.scratch;
+            self.isa.hash64(table.hasher(), &s.columns, looking, &mut s.hashes);
+            let hits = self.filter(table, looking);
+            let hits = self.compare(table, hits);
             for hit in 0..hits {
-                self.test(table, self.scratch.hits[hit]);
+                let hit = self.scratch.hits[hit % CHUNK];
+                let found = hit.group != NONE && self.test_group(hit.group, hit.key as usize);
+                // A region that holds the key has its bits under the tuple: no other group can.
+                if hit.more && !found {
+                    self.walk_on(table, hit);
+                }
             }
         }
     }
 
-    /// Keeps the keys that a rule of this table, and hence of a later one, could still improve.
+    /// Keeps the columns of the open keys; how many there are.
     #[inline(always)]
-    fn prune(&mut self, table: &Table, active: usize) -> usize {
+    fn pack(&mut self, looking: usize, open: u64) -> usize {
         let s = &mut *self.scratch;
         let mut kept = 0;
-        for i in 0..active.min(CHUNK) {
-            let key = s.active[i];
-            s.active[kept] = key;
-            kept += usize::from(table.best().0 <= s.bound[key as usize % CHUNK]);
+        for i in 0..looking.min(CHUNK) {
+            let id = s.ids[i];
+            if open >> (id as usize % CHUNK) & 1 == 1 {
+                s.ids[kept] = id;
+                for column in s.columns.as_chunks_mut::<CHUNK>().0 {
+                    column[kept] = column[i];
+                }
+                kept += 1;
+            }
         }
         kept
     }
 
-    /// Hashes, and asks for the buckets.
+    /// Asks the filter, and for the buckets of those that pass. No branch depends on the answers.
     #[inline(always)]
-    fn ask(&mut self, table: &Table, active: usize) {
+    fn filter(&mut self, table: &Table, looking: usize) -> usize {
         let s = &mut *self.scratch;
-        let buckets = table.buckets();
-        for i in 0..active.min(CHUNK) {
-            let row = self.keys.row(s.active[i] as usize);
-            let (bucket, tag) = place(hash(row, table.tuple(), &self.engine.hash_keys), buckets.len());
-            self.isa.prefetch(&buckets[bucket]);
-            (s.bucket[i], s.tag[i]) = (bucket as u32, tag);
-        }
-    }
-
-    /// Compares tags, and asks for the groups. Keys without a group fall out, and no branch depends on that.
-    #[inline(always)]
-    fn compare(&mut self, table: &Table, active: usize) -> usize {
-        let s = &mut *self.scratch;
-        let (buckets, lines) = (table.buckets(), self.engine.pool.lines());
-        let per_entry = self.engine.pool.lines_per_entry();
+        let (filter, buckets) = (table.filter(), table.buckets());
         let mut hits = 0;
-        for i in 0..active.min(CHUNK) {
-            let (at, tag) = (s.bucket[i], s.tag[i]);
-            let bucket = &buckets[at as usize];
-            let equal = self.isa.equal8(&bucket.tags, tag);
-            let full = bucket.is_full();
-            let group = bucket.groups[equal.trailing_zeros() as usize % 8];
-            let more = full | (equal & equal.wrapping_sub(1) != 0);
-            // A full bucket without the tag still has to go on: it is a hit without a group.
-            let none = equal == 0;
-            s.hits[hits % CHUNK] =
-                Hit { group: if none { NONE } else { group }, bucket: at, tag, key: s.active[i], more };
-            if let Some(line) = lines.get(group as usize * per_entry) {
-                self.isa.prefetch(line);
-            }
-            hits += usize::from(!none | full);
+        for i in 0..looking.min(CHUNK) {
+            let hash = s.hashes[i];
+            let (word, bit) = filter_place(hash, filter.len());
+            s.hits[hits % CHUNK] = Hit { hash, key: s.ids[i], ..Hit::default() };
+            hits += (filter[word] >> bit & 1) as usize;
+        }
+        for hit in &s.hits[..hits.min(CHUNK)] {
+            self.isa.prefetch(&buckets[place(hit.hash, buckets.len()).0]);
         }
         hits
     }
 
-    /// Tests the regions of a group until one holds the key.
+    /// Compares tags, and asks for the groups. Keys without a group fall out.
     #[inline(always)]
-    fn test(&mut self, table: &Table, hit: Hit) {
-        let found = hit.group != NONE && self.test_group(hit.group, hit.key as usize);
-        // A region that holds the key has its bits under the tuple: no other group can.
-        if hit.more && !found {
-            self.walk_on(table, hit);
+    fn compare(&mut self, table: &Table, candidates: usize) -> usize {
+        let s = &mut *self.scratch;
+        let (buckets, lines) = (table.buckets(), self.engine.pool.lines());
+        let per_entry = self.engine.pool.lines_per_entry();
+        let mut hits = 0;
+        for i in 0..candidates.min(CHUNK) {
+            let hit = s.hits[i];
+            let (at, tag) = place(hit.hash, buckets.len());
+            let bucket = &buckets[at];
+            let equal = self.isa.equal8(&bucket.tags, tag);
+            let group = bucket.groups[equal.trailing_zeros() as usize % 8];
+            if let Some(line) = lines.get(group as usize * per_entry) {
+                self.isa.prefetch(line);
+            }
+            // A full bucket without the tag still has to go on: it is a hit without a group.
+            let (none, full) = (equal == 0, bucket.is_full());
+            let more = full | (equal & equal.wrapping_sub(1) != 0);
+            s.hits[hits % CHUNK] = Hit { group: if none { NONE } else { group }, more, ..hit };
+            hits += usize::from(!none | full);
         }
+        hits
     }
 
     /// Tests every group of this tag, over all buckets of the walk.
     #[inline(always)]
     fn walk_on(&mut self, table: &Table, hit: Hit) {
         let buckets = table.buckets();
-        let mut at = hit.bucket as usize;
+        let (mut at, tag) = place(hit.hash, buckets.len());
         for _ in 0..buckets.len() {
             let bucket = &buckets[at];
-            let mut equal = self.isa.equal8(&bucket.tags, hit.tag);
+            let mut equal = self.isa.equal8(&bucket.tags, tag);
             while equal != 0 {
                 if self.test_group(bucket.groups[equal.trailing_zeros() as usize % 8], hit.key as usize) {
                     return;
@@ -199,8 +202,7 @@ impl<I: Isa> Chunk<'_, I> {
         }
     }
 
-    /// Whether the best entry of a group that could improve the key holds it, or the key's bits make a search further
-    /// on pointless.
+    /// Whether some entry of a group holds the key and improves it; the first that does is taken.
     #[inline(always)]
     fn test_group(&mut self, group: u32, key: usize) -> bool {
         let pool = &self.engine.pool;
@@ -223,8 +225,3 @@ impl<I: Isa> Chunk<'_, I> {
         false
     }
 }
-
-/// No group: the pool never has this many entries, since a line is 64 bytes.
-const NONE: u32 = u32::MAX;
-
-const _: () = assert!(EMPTY == 0 && size_of::<Line>() == 64 && size_of::<Priority>() == 8);

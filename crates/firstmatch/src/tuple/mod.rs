@@ -45,7 +45,7 @@ mod tuple;
 mod update;
 
 use std::fmt;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats, Updatable};
@@ -93,7 +93,8 @@ pub struct TupleMerge {
     budget: usize,
     limit: usize,
     shape: Shape,
-    hash_keys: Box<[u64]>,
+    /// Random numbers that key the hashes.
+    secrets: Box<[u64]>,
     pool: Pool,
     /// By number; `None` where a table was dropped.
     tables: Vec<Option<Table>>,
@@ -114,17 +115,15 @@ impl TupleMerge {
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         let random = RandomState::new();
-        let key = |i: usize| match config.seed {
-            Some(seed) => lookup::fold(seed ^ 0x9E37_79B9_7F4A_7C15, 0xD1B5_4A32_D192_ED03 ^ (i as u64 + 1) << 32),
-            None => random.hash_one(i),
-        };
+        let fixed = BuildHasherDefault::<DefaultHasher>::default();
+        let secret = |i: u64| config.seed.map_or_else(|| random.hash_one(i), |seed| fixed.hash_one((seed, i)));
         Ok(Self {
             schema: schema.clone(),
             level,
             budget: config.budget.run_bytes,
             limit: config.collision_limit.max(1),
             shape: Shape::new(schema),
-            hash_keys: (0..=schema.stride() / 4).map(key).collect(),
+            secrets: (0..=schema.stride() as u64 / 2).map(secret).collect(),
             pool: Pool::new(schema.lanes().len()),
             tables: Vec::new(),
             order: Vec::new(),
@@ -168,7 +167,7 @@ impl TupleMerge {
 
     /// Bytes on the heap, kept up to date by every change; O(1).
     fn bytes(&self) -> usize {
-        size_of_val(&self.hash_keys[..])
+        size_of_val(&self.secrets[..])
             + self.shape.bytes()
             + self.pool.bytes()
             + self.table_bytes
@@ -192,7 +191,11 @@ impl Engine for TupleMerge {
     }
 
     fn new_scratch(&self) -> Scratch {
-        Scratch::default()
+        Scratch::new(self.shape.stride())
+    }
+
+    fn fits(&self, scratch: &Scratch) -> bool {
+        scratch.fits(self.shape.stride())
     }
 
     /// Takes O(regions).
@@ -211,7 +214,7 @@ impl Engine for TupleMerge {
                 ("entries", self.pool.bytes()),
                 ("tables", tables),
                 ("places of rules", self.places.bytes()),
-                ("tuples and keys", size_of_val(&self.hash_keys[..]) + self.shape.bytes()),
+                ("tuples and keys", size_of_val(&self.secrets[..]) + self.shape.bytes()),
             ],
             tables: self.order.len(),
             worst_tests: tests,

@@ -84,8 +84,9 @@ impl Pool {
         priority_of(self.entry(entry), self.lanes)
     }
 
+    /// The lower bounds of an entry. What stands behind them is no bound: a tuple's mask is 0 there.
     pub(super) fn lo(&self, entry: u32) -> &[u32] {
-        &self.entry(entry)[..self.lanes]
+        self.entry(entry)
     }
 
     /// The entries of a group.

@@ -1,11 +1,16 @@
 //! One table: a hash table from keys under the tuple to groups of entries.
 //!
-//! Eight slots a bucket, a bucket a cache line: eight tags (32 bits of the hash), eight groups. A key that finds its
-//! bucket full goes to the next one. Slots fill from the lowest, so a bucket is full exactly when its last tag is not
-//! [`EMPTY`]; only a full bucket, which a later one may continue, keeps a tombstone where a slot is freed.
+//! Eight slots a bucket, a bucket a cache line: eight tags (the hash), eight groups. A key that finds its bucket full
+//! goes to the next one. Slots fill from the lowest, so a bucket is full exactly when its last tag is not [`EMPTY`];
+//! only a full bucket, which a later one may continue, keeps a tombstone where a slot is freed.
+//!
+//! Before the buckets stands a filter: one bit for each hash that is in, 128 bits a bucket. It lets most keys without
+//! a group go for a load from the first-level cache and a shift. A removed group leaves its bit until the next
+//! rehashing, which comes when as many groups were removed as there are.
 
 use super::pool::Pool;
 use crate::rule::Priority;
+use crate::simd::Hasher;
 
 /// Tags of slots that hold no group.
 pub(super) const EMPTY: u32 = 0;
@@ -34,9 +39,14 @@ pub(super) type Slot = (usize, usize);
 #[derive(Debug)]
 pub(super) struct Table {
     tuple: Box<[u32]>,
-    buckets: Vec<Bucket>,
+    hasher: Hasher,
+    filter: Box<[u64]>,
+    buckets: Box<[Bucket]>,
     groups: usize,
+    /// Tombstones.
     freed: usize,
+    /// Groups removed since the filter was made.
+    gone: usize,
     entries: usize,
     /// No entry has a smaller priority. Removals leave it where it is until `tighten`.
     best: Priority,
@@ -46,17 +56,29 @@ pub(super) struct Table {
 
 /// The bucket and the tag of a hash.
 #[inline(always)]
-pub(super) fn place(hash: u64, buckets: usize) -> (usize, u32) {
-    ((hash >> 32) as usize & (buckets - 1), (hash as u32).max(FREED + 1))
+pub(super) fn place(hash: u32, buckets: usize) -> (usize, u32) {
+    (hash as usize & (buckets - 1), hash.max(FREED + 1))
+}
+
+/// Words of the filter for each bucket.
+const FILTER_WORDS: usize = 2;
+
+/// The word of the filter and the bit in it. The bucket takes the low bits of the hash, these take the high ones.
+#[inline(always)]
+pub(super) fn filter_place(hash: u32, words: usize) -> (usize, u32) {
+    ((hash >> 6) as usize & (words - 1), hash & 63)
 }
 
 impl Table {
-    pub(super) fn new(tuple: &[u32]) -> Self {
+    pub(super) fn new(tuple: &[u32], secrets: &[u64]) -> Self {
         Self {
             tuple: tuple.into(),
-            buckets: vec![Bucket::default()],
+            hasher: Hasher::new(tuple, secrets),
+            filter: vec![0; FILTER_WORDS].into(),
+            buckets: vec![Bucket::default()].into(),
             groups: 0,
             freed: 0,
+            gone: 0,
             entries: 0,
             best: Priority(u64::MAX),
             loose: 0,
@@ -67,6 +89,21 @@ impl Table {
     #[inline(always)]
     pub(super) fn tuple(&self) -> &[u32] {
         &self.tuple
+    }
+
+    #[inline(always)]
+    pub(super) fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    /// The hash of the lower bounds of a region that fits the tuple, padded to the stride.
+    pub(super) fn hash(&self, lo: &[u32]) -> u32 {
+        self.hasher.hash(lo)
+    }
+
+    #[inline(always)]
+    pub(super) fn filter(&self) -> &[u64] {
+        &self.filter
     }
 
     #[inline(always)]
@@ -84,12 +121,15 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.tuple[..]) + self.buckets.capacity() * size_of::<Bucket>()
+        size_of_val(&self.tuple[..])
+            + self.hasher.bytes()
+            + size_of_val(&self.filter[..])
+            + size_of_val(&self.buckets[..])
     }
 
     /// At most how many bytes one more group may take.
     pub(super) fn growth(&self) -> usize {
-        if self.has_room() { 0 } else { self.buckets.len() * size_of::<Bucket>() }
+        if self.has_room() { 0 } else { size_of_val(&self.buckets[..]) + size_of_val(&self.filter[..]) }
     }
 
     /// The groups and where they stand.
@@ -101,7 +141,7 @@ impl Table {
     }
 
     /// The slots of this hash, the probable one first; the walk ends at the first bucket that is not full.
-    pub(super) fn find(&self, hash: u64) -> impl Iterator<Item = (Slot, u32)> {
+    pub(super) fn find(&self, hash: u32) -> impl Iterator<Item = (Slot, u32)> {
         let (start, tag) = place(hash, self.buckets.len());
         let mut done = false;
         let walk = (0..self.buckets.len()).map(move |step| (start + step) & (self.buckets.len() - 1));
@@ -112,22 +152,26 @@ impl Table {
         })
     }
 
-    /// Puts a new group in.
-    pub(super) fn add_group(&mut self, hash: u64, group: u32, rehash: impl Fn(u32) -> u64) {
+    /// Puts a new group in; `lo` gives the lower bounds of a group.
+    pub(super) fn add_group<'p>(&mut self, hash: u32, group: u32, lo: impl Fn(u32) -> &'p [u32]) {
         if !self.has_room() {
             // Twice the buckets, unless tombstones alone were in the way.
             let crowded = (self.groups + 1) * 32 > self.buckets.len() * SLOTS * 11;
-            let buckets = self.buckets.len() << u32::from(crowded);
-            let old = std::mem::replace(&mut self.buckets, vec![Bucket::default(); buckets]);
-            self.freed = 0;
-            for bucket in old {
-                for (_, group) in bucket.tags.iter().zip(bucket.groups).filter(|(tag, _)| **tag > FREED) {
-                    self.put(rehash(group), group);
-                }
-            }
+            self.rehash(self.buckets.len() << u32::from(crowded), &lo);
         }
         self.put(hash, group);
         self.groups += 1;
+    }
+
+    fn rehash<'p>(&mut self, buckets: usize, lo: impl Fn(u32) -> &'p [u32]) {
+        let old = std::mem::replace(&mut self.buckets, vec![Bucket::default(); buckets].into());
+        self.filter = vec![0; buckets * FILTER_WORDS].into();
+        (self.freed, self.gone) = (0, 0);
+        for bucket in old {
+            for (_, group) in bucket.tags.iter().zip(bucket.groups).filter(|(tag, _)| **tag > FREED) {
+                self.put(self.hash(lo(group)), group);
+            }
+        }
     }
 
     /// At most 11 of 16 slots are in use, tombstones included: an unsuccessful walk stays short and always ends.
@@ -135,7 +179,9 @@ impl Table {
         (self.groups + self.freed + 1) * 16 <= self.buckets.len() * SLOTS * 11
     }
 
-    fn put(&mut self, hash: u64, group: u32) {
+    fn put(&mut self, hash: u32, group: u32) {
+        let (word, bit) = filter_place(hash, self.filter.len());
+        self.filter[word] |= 1 << bit;
         let (mut b, tag) = place(hash, self.buckets.len());
         loop {
             let bucket = &mut self.buckets[b];
@@ -167,17 +213,22 @@ impl Table {
         self.buckets[b].groups[s] = group;
     }
 
-    pub(super) fn drop_group(&mut self, (b, s): Slot) {
+    /// Takes a group out; `lo` gives the lower bounds of the others.
+    pub(super) fn drop_group<'p>(&mut self, (b, s): Slot, lo: impl Fn(u32) -> &'p [u32]) {
         let bucket = &mut self.buckets[b];
-        self.groups -= 1;
         if bucket.is_full() {
             bucket.tags[s] = FREED;
             self.freed += 1;
-            return;
+        } else {
+            let last = bucket.tags.iter().rposition(|&tag| tag != EMPTY).unwrap_or(s);
+            (bucket.tags[s], bucket.groups[s]) = (bucket.tags[last], bucket.groups[last]);
+            bucket.tags[last] = EMPTY;
         }
-        let last = bucket.tags.iter().rposition(|&tag| tag != EMPTY).unwrap_or(s);
-        (bucket.tags[s], bucket.groups[s]) = (bucket.tags[last], bucket.groups[last]);
-        bucket.tags[last] = EMPTY;
+        self.groups -= 1;
+        self.gone += 1;
+        if self.gone > self.groups + SLOTS {
+            self.rehash(self.buckets.len(), lo);
+        }
     }
 
     /// Counts an entry in; whether it is now the best.

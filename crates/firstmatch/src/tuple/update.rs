@@ -1,8 +1,7 @@
 //! Insertions, splits and removals.
 
 use super::TupleMerge;
-use super::lookup::hash;
-use super::pool::Entry;
+use super::pool::{Entry, Pool};
 use super::table::{Slot, Table};
 use super::tuple::is_within;
 use crate::engine::Match;
@@ -21,8 +20,8 @@ pub(super) struct Places {
 /// Where one region is.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The hash under the table's tuple. For a rule without regions: its id.
-    hash: u64,
+    /// The hash under the table's tuple. For a rule without regions: the reuse count of its id.
+    hash: u32,
     /// The table, or one of the two below.
     table: u32,
     /// The next place of the rule, in `more`.
@@ -54,7 +53,7 @@ impl Places {
         self.first.get(slot).is_none_or(|place| place.table == VACANT)
     }
 
-    fn add(&mut self, slot: usize, hash: u64, table: u32) {
+    fn add(&mut self, slot: usize, hash: u32, table: u32) {
         if self.first.len() <= slot {
             self.first.resize(slot + 1, NO_PLACE);
         }
@@ -92,7 +91,7 @@ impl Places {
     }
 
     /// A region of this rule has moved.
-    fn moved(&mut self, slot: usize, from: (u64, u32), to: (u64, u32)) {
+    fn moved(&mut self, slot: usize, from: (u32, u32), to: (u32, u32)) {
         let at_home = |place: &Place| (place.hash, place.table) == from;
         let mut next = self.first[slot].next;
         if at_home(&self.first[slot]) {
@@ -126,7 +125,7 @@ impl TupleMerge {
             self.insert_entry(&entry, rule);
         }
         if regions.is_empty() {
-            self.places.add(slot, rule.rule.get(), NOWHERE);
+            self.places.add(slot, rule.rule.reuse(), NOWHERE);
         }
         self.rules += usize::from(!regions.is_empty());
         self.regions += regions.len();
@@ -165,7 +164,7 @@ impl TupleMerge {
     }
 
     fn new_table(&mut self, tuple: &[u32]) -> u32 {
-        let table = Table::new(tuple);
+        let table = Table::new(tuple, &self.secrets);
         self.table_bytes += table.bytes();
         let free = self.tables.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
@@ -178,10 +177,10 @@ impl TupleMerge {
     }
 
     /// Puts an entry into a table; its hash there.
-    fn put(&mut self, t: u32, entry: &Entry, priority: Priority) -> u64 {
-        let Self { tables, pool, hash_keys, shape, table_bytes, .. } = self;
+    fn put(&mut self, t: u32, entry: &Entry, priority: Priority) -> u32 {
+        let Self { tables, pool, table_bytes, .. } = self;
         let Some(table) = &mut tables[t as usize] else { return 0 };
-        let (hash, found) = find_group(table, pool, hash_keys, entry, shape.lanes());
+        let (hash, found) = find_group(table, pool, entry);
         match found {
             Some((slot, group)) => {
                 let start = pool.add(Some(group), entry);
@@ -189,9 +188,8 @@ impl TupleMerge {
             }
             None => {
                 let start = pool.add(None, entry);
-                let tuple: Box<[u32]> = table.tuple().into();
                 *table_bytes -= table.bytes();
-                table.add_group(hash, start, |group| hash_lo(pool.lo(group), &tuple, hash_keys));
+                table.add_group(hash, start, |group| pool.lo(group));
                 *table_bytes += table.bytes();
             }
         }
@@ -217,7 +215,7 @@ impl TupleMerge {
     /// help; then to whichever half it fits.
     fn split_if_crowded(&mut self, t: u32, entry: &Entry, nominal: &[u32]) -> u32 {
         let Some(table) = &self.tables[t as usize] else { return t };
-        let (_, Some((_, group))) = find_group(table, &self.pool, &self.hash_keys, entry, self.shape.lanes()) else {
+        let (_, Some((_, group))) = find_group(table, &self.pool, entry) else {
             return t;
         };
         if self.pool.group_len(group) < self.limit {
@@ -234,7 +232,7 @@ impl TupleMerge {
     fn split_tuple(&self, tuple: &[u32], group: u32, entry: &Entry, nominal: &[u32]) -> Option<Vec<u32>> {
         let stride = self.shape.stride();
         let mut colliding: Vec<Vec<u32>> = vec![nominal.to_vec()];
-        let mut lows: Vec<&[u32]> = vec![&entry[..self.shape.lanes()]];
+        let mut lows: Vec<&[u32]> = vec![entry];
         for resident in self.pool.group(group) {
             let mut own = vec![0; stride];
             self.shape.nominal(&self.pool.region(resident), &mut own);
@@ -245,9 +243,10 @@ impl TupleMerge {
         for other in &colliding {
             common.iter_mut().zip(other).for_each(|(bits, o)| *bits &= o);
         }
-        let mut hashes: Vec<u64> = lows.iter().map(|lo| hash_lo(lo, &common, &self.hash_keys)).collect();
-        hashes.sort_unstable();
-        let most = hashes.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0);
+        let key = |lo: &[u32]| -> Vec<u32> { lo.iter().zip(&common).map(|(l, mask)| l & mask).collect() };
+        let mut keys: Vec<Vec<u32>> = lows.into_iter().map(key).collect();
+        keys.sort_unstable();
+        let most = keys.chunk_by(|a, b| a == b).map(<[_]>::len).max().unwrap_or(0);
         if common != tuple && most <= self.limit {
             return Some(common);
         }
@@ -276,11 +275,9 @@ impl TupleMerge {
         };
         // Taken one by one by rule and priority: groups move in the pool as their entries leave.
         let entries = table.groups().flat_map(|(_, group)| self.pool.group(group));
-        let moving: Vec<(u64, Match)> = entries
+        let moving: Vec<(u32, Match)> = entries
             .filter(|&entry| fits(entry))
-            .filter_map(|entry| {
-                Some((hash_lo(self.pool.lo(entry), table.tuple(), &self.hash_keys), self.pool.found(entry)?))
-            })
+            .filter_map(|entry| Some((table.hash(self.pool.lo(entry)), self.pool.found(entry)?)))
             .collect();
         for (hash, found) in moving {
             let mut fits = |entry: u32| {
@@ -307,7 +304,7 @@ impl TupleMerge {
         let (taken, rest) = self.pool.take(first, entry);
         match rest {
             Some(start) => table.set_group(slot, start),
-            None => table.drop_group(slot),
+            None => table.drop_group(slot, |group| self.pool.lo(group)),
         }
         if table.count_out(priority) && table.len() > 0 {
             table.tighten(&self.pool);
@@ -342,7 +339,7 @@ impl TupleMerge {
     /// Whether the rule at this slot is this one and not another use of the slot.
     fn holds(&self, rule: RuleId) -> bool {
         let place = self.places.first[rule.slot()];
-        if place.table == NOWHERE { place.hash == rule.get() } else { self.locate(place, rule).is_some() }
+        if place.table == NOWHERE { place.hash == rule.reuse() } else { self.locate(place, rule).is_some() }
     }
 
     fn locate(&self, place: Place, rule: RuleId) -> Option<(Slot, u32)> {
@@ -355,23 +352,11 @@ impl TupleMerge {
 }
 
 /// The hash of an entry in a table, and the group of its key there.
-fn find_group(
-    table: &Table,
-    pool: &super::Pool,
-    keys: &[u64],
-    entry: &Entry,
-    lanes: usize,
-) -> (u64, Option<(Slot, u32)>) {
-    let lo = &entry[..lanes];
-    let hash = hash_lo(lo, table.tuple(), keys);
-    let same = |group: u32| pool.lo(group).iter().zip(lo).zip(table.tuple()).all(|((a, b), mask)| (a ^ b) & mask == 0);
+fn find_group(table: &Table, pool: &Pool, entry: &Entry) -> (u32, Option<(Slot, u32)>) {
+    let hash = table.hash(entry);
+    let same = |group: u32| {
+        let lanes = pool.lo(group).iter().zip(entry).zip(table.tuple());
+        lanes.into_iter().all(|((a, b), mask)| (a ^ b) & mask == 0)
+    };
     (hash, table.find(hash).find(|&(_, group)| same(group)))
-}
-
-/// The hash of the lower bounds of a region, which hold the bits of every tuple it fits.
-fn hash_lo(lo: &[u32], tuple: &[u32], keys: &[u64]) -> u64 {
-    // The widest row: 64 fields of 128 bits, each with a lane for absent. Only the stride is hashed.
-    let mut row = [0; crate::schema::MAX_FIELDS * 5];
-    row[..lo.len()].copy_from_slice(lo);
-    hash(&row[..tuple.len()], tuple, keys)
 }
