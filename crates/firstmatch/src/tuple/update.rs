@@ -224,7 +224,11 @@ impl TupleMerge {
         let Some(tuple) = self.split_tuple(table.tuple(), group, entry, nominal) else { return t };
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
-        if is_within(&tuple, nominal) { second } else { t }
+        if !is_within(&tuple, nominal) {
+            return t; // Even if every resident has left: the new entry has nowhere else to go.
+        }
+        self.drop_if_empty(t);
+        second
     }
 
     /// The tuple of the second table (section III-C3): the bits the colliding entries have in common or, where those
@@ -294,7 +298,6 @@ impl TupleMerge {
             let moved = self.put(to, &entry, found.priority);
             self.places.moved(found.rule.slot(), (hash, from), (moved, to));
         }
-        self.drop_if_empty(from);
     }
 
     fn take_entry(&mut self, t: u32, slot: Slot, entry: u32) -> Entry {
@@ -359,4 +362,31 @@ fn find_group(table: &Table, pool: &Pool, entry: &Entry) -> (u32, Option<(Slot, 
         lanes.into_iter().all(|((a, b), mask)| (a ^ b) & mask == 0)
     };
     (hash, table.find(hash).find(|&(_, group)| same(group)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::engine::{Engine, Match};
+    use crate::rule::{Priority, Region, Regions, RuleId};
+    use crate::schema::{Field, Kind, Schema};
+    use crate::tuple::{Config, TupleMerge};
+
+    /// A split whose second table takes every resident leaves a table without entries: the new one still goes there.
+    #[test]
+    fn a_split_that_empties_a_table_loses_nothing() {
+        let schema =
+            Schema::new(None, vec![Field::new("a", 4, Kind::Range, None), Field::new("b", 4, Kind::Range, None)]);
+        let config = Config { collision_limit: 1, seed: Some(1), ..Config::default() };
+        let mut engine = TupleMerge::new(&schema, &config).expect("build");
+        let regions =
+            [[0, 15, 0, 15], [5, 5, 6, 6], [0, 4, 6, 6], [5, 5, 5, 15], [4, 7, 0, 15], [4, 5, 6, 7], [4, 7, 6, 6]];
+        for (slot, [a, b, c, d]) in (0..).zip(regions) {
+            let mut one = Regions::new(2);
+            one.push(Region { lo: &[a, c], hi: &[b, d], ternary: None });
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(9 - u64::from(slot)) };
+            engine.insert_rule(rule, &one).expect("insert");
+            let entries: usize = engine.tables().map(|(_, rules)| rules.len()).sum();
+            assert_eq!((entries, engine.stats().regions), (slot as usize + 1, slot as usize + 1));
+        }
+    }
 }
