@@ -92,7 +92,8 @@ impl Case {
                 0 => None,
                 1 => priority.0.checked_sub(1).map(|p| Match { priority: Priority(p), ..rubbish() }),
                 2 => priority.0.checked_add(1).map(|p| Match { priority: Priority(p), ..rubbish() }),
-                _ => Some(Match { priority, ..rubbish() }),
+                // No two rules have one priority: an equal match is the same one.
+                _ => self.want[index],
             }
         };
         let mut best: Vec<_> = (from..to).map(start).collect();
