@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::engine::Classifier;
-use crate::rule::{Action, Caps, Condition, Priority, RuleSet, RuleSpec, Test, lower, lower_rule};
+use crate::rule::{Action, Caps, Condition, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
 use crate::schema::{Field, Kind, Source};
 
 fn spec(line: u32, tests: Vec<(usize, Test)>) -> RuleSpec {
@@ -205,4 +205,22 @@ fn a_fixed_seed_builds_the_same_bytes() {
     let set = table_one();
     let tables = |limit| engine(&set, limit).tables().collect::<Vec<_>>();
     assert_eq!(tables(2), tables(2));
+}
+
+/// A split whose second table takes every resident leaves a table without entries: the new one still goes there.
+#[test]
+fn a_split_that_empties_a_table_loses_nothing() {
+    let schema = Schema::new(None, vec![Field::new("a", 4, Kind::Range, None), Field::new("b", 4, Kind::Range, None)]);
+    let config = Config { collision_limit: 1, seed: Some(1), ..Config::default() };
+    let mut engine = TupleMerge::new(&schema, &config).expect("build");
+    let regions =
+        [[0, 15, 0, 15], [5, 5, 6, 6], [0, 4, 6, 6], [5, 5, 5, 15], [4, 7, 0, 15], [4, 5, 6, 7], [4, 7, 6, 6]];
+    for (slot, [a, b, c, d]) in (0..).zip(regions) {
+        let mut one = Regions::new(2);
+        one.push(Region { lo: &[a, c], hi: &[b, d], ternary: None });
+        let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(9 - u64::from(slot)) };
+        engine.insert(rule, &one).expect("insert");
+        let entries: usize = engine.tables().map(|(_, rules)| rules.len()).sum();
+        assert_eq!((entries, engine.regions), (slot as usize + 1, slot as usize + 1));
+    }
 }

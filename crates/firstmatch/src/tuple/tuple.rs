@@ -14,8 +14,8 @@ pub(super) struct Shape {
     /// The source and the destination address, each with its port, where the schema has both addresses.
     ends: Option<[End; 2]>,
     stride: usize,
-    /// The bits each lane has.
-    lanes: Box<[u32]>,
+    /// For each lane the bits that its values have.
+    bits: Box<[u32]>,
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ impl Shape {
             fields: fields.collect(),
             ends: ends.map(|(src, dst)| [src, dst]),
             stride: schema.stride(),
-            lanes: schema.lanes().iter().map(|lane| lane.bits).collect(),
+            bits: schema.lanes().iter().map(|lane| lane.bits).collect(),
         }
     }
 
@@ -59,18 +59,19 @@ impl Shape {
     }
 
     pub(super) fn lanes(&self) -> usize {
-        self.lanes.len()
+        self.bits.len()
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.fields[..]) + size_of_val(&self.lanes[..])
+        size_of_val(&self.fields[..]) + size_of_val(&self.bits[..])
     }
 
     /// The tuple of a region by itself: every bit it fixes.
     pub(super) fn nominal(&self, region: &Region<'_>, out: &mut [u32]) {
         out.fill(0);
-        for (lane, (fixed, bits)) in out.iter_mut().zip(&self.lanes).enumerate() {
-            *fixed = fixed_bits(region, lane) & bits;
+        // Bits above a lane's own are zero in every key: no tuple has them, else lengths would count them.
+        for (lane, (bits, own)) in out.iter_mut().zip(&self.bits).enumerate() {
+            *bits = fixed_bits(region, lane) & own;
         }
         for field in &self.fields {
             field.settle_absent(out);
@@ -218,6 +219,20 @@ mod tests {
         shape.relaxed(&nominal, &mut out);
         assert_eq!([0, 1].map(|f| shape.length(f, &out)), [112, 100]);
         assert_eq!(out[7], 0xF000_0000);
+    }
+
+    /// The bit for absent is hashed with the value or not at all; a port that is left open must not fix it.
+    #[test]
+    fn a_region_fixes_no_bits_beyond_its_lanes() {
+        let shape = Shape::new(&Schema::ipv4());
+        let nominal = |hi: [u32; 5]| {
+            let mut out = vec![u32::MAX; shape.stride()];
+            shape.nominal(&Region { lo: &[0; 5], hi: &hi, ternary: None }, &mut out);
+            out
+        };
+        assert_eq!(nominal([u32::MAX, u32::MAX, 1 << 16, 1 << 16, 0xFF]), [0; 8]);
+        assert_eq!(nominal([u32::MAX, u32::MAX, 0xFFFF, 1 << 16, 0xFF]), [0; 8]);
+        assert_eq!(nominal([u32::MAX, u32::MAX, 0x7FFF, 0, 0x7F]), [0, 0, 0x1_8000, 0x1_FFFF, 0x80, 0, 0, 0]);
     }
 
     #[test]

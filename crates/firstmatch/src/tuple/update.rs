@@ -225,7 +225,7 @@ impl TupleMerge {
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
         if !is_within(&tuple, nominal) {
-            return t;
+            return t; // Even if every resident has left: the new entry has nowhere else to go.
         }
         self.drop_if_empty(t);
         second
