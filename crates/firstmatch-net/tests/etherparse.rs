@@ -286,7 +286,8 @@ fn upper_fields(
                 assert!(strict || theirs.is_some_and(|p| p.stop_err.is_some()), "no transport in {theirs:?}");
                 notes.add("transport header cut or contradictory");
             }
-            let pair = |at: usize| bytes.get(at..at + 2).map(|two| Present(u16::from_be_bytes([two[0], two[1]]).into()));
+            let pair =
+                |at: usize| bytes.get(at..at + 2).map(|two| Present(u16::from_be_bytes([two[0], two[1]]).into()));
             if has_ports(proto) && bytes.len() >= 4 {
                 fields.ports = [0, 2].map(|at| pair(at).unwrap_or(Unknown));
             }
@@ -402,7 +403,8 @@ fn compare(frame: &Frame, notes: &mut Notes) {
     let fields = expected(frame, &headers, notes);
     assert_eq!(ours(&headers), fields, "{frame:02x?}\n{headers:?}");
     if let Present(_) = fields.src {
-        let v4 = matches!(fields.src, Present(value) if value <= u32::MAX.into()) && headers.family() == Some(Family::Ipv4);
+        let v4 =
+            matches!(fields.src, Present(value) if value <= u32::MAX.into()) && headers.family() == Some(Family::Ipv4);
         assert!(v4 || headers.family() == Some(Family::Ipv6));
     }
 }
@@ -474,7 +476,8 @@ fn captures() -> Vec<PathBuf> {
     let entries = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
     let registries = cargo.into_iter().flat_map(|cargo| entries(cargo.join("registry/src")));
     let crates = registries.flat_map(entries);
-    let wanted = crates.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("pcap-parser-")));
+    let wanted =
+        crates.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("pcap-parser-")));
     let files = wanted.flat_map(|path| entries(path.join("assets")));
     files.filter(|path| path.extension().is_some_and(|e| e == "pcap" || e == "pcapng")).collect()
 }

@@ -245,9 +245,8 @@ fn extractors() -> Vec<(Extractor, KeyBuf, KeyBuf)> {
             ],
         ));
     }
-    let with_buffers = |schema: &Schema| {
-        (Extractor::new(schema).expect("sources"), KeyBuf::new(schema), KeyBuf::new(schema))
-    };
+    let with_buffers =
+        |schema: &Schema| (Extractor::new(schema).expect("sources"), KeyBuf::new(schema), KeyBuf::new(schema));
     schemas.iter().map(with_buffers).collect()
 }
 

@@ -85,7 +85,12 @@ impl Section {
             if !reader.window.need(len)? {
                 return reader.end(false, len as u64);
             }
-            let step = reader.window.bytes().get(..len).and_then(|block| self.read(kind, block));
+            let block = reader.window.bytes().get(..len).unwrap_or_default();
+            let last = block.last_chunk().map(|last| self.number(*last) as usize);
+            if last != Some(len) {
+                return Err(reader.error(format!("this block begins with the length {len} and ends with another")));
+            }
+            let step = self.read(kind, block);
             let Some(step) = step else {
                 return Err(reader.error(format!("the fields of this block (kind {kind:#x}) contradict its length")));
             };

@@ -214,9 +214,12 @@ fn format_of(prefix: &[u8]) -> Format {
     }
 }
 
-/// Whether no byte is a control character that texts do not have. Encodings are checked later, line by line.
+/// Whether no byte is a control character that texts do not have, and few are not UTF-8: where those are is said later,
+/// by line and column.
 fn is_text(prefix: &[u8]) -> bool {
-    prefix.iter().all(|&byte| byte >= 0x20 && byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c))
+    let printable = |&byte: &u8| byte >= 0x20 && byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c);
+    let invalid: usize = prefix.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
+    prefix.iter().all(printable) && invalid * 4 <= prefix.len()
 }
 
 #[cfg(test)]
@@ -229,7 +232,9 @@ mod tests {
         assert_eq!(format_of(b"\xa1\xb2\x3c\x4d"), Format::Pcap);
         assert_eq!(format_of(b"1 2 3\r\n"), Format::Text);
         assert_eq!(format_of("règle".as_bytes()), Format::Text);
+        assert_eq!(format_of(b"caf\xe9 noir"), Format::Text);
         assert!(matches!(format_of(b"ab\0"), Format::Binary(_)));
+        assert!(matches!(format_of(b"\xd4\xc3"), Format::Binary(_)));
         assert!(matches!(format_of(b"PK\x03\x04"), Format::Binary(what) if what.contains("zip")));
     }
 }

@@ -34,12 +34,6 @@ impl Window {
         self.fault.as_deref()
     }
 
-    /// How much memory it holds.
-    #[cfg(test)]
-    pub(super) fn capacity(&self) -> usize {
-        self.buffer.capacity()
-    }
-
     /// The bytes at hand.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
