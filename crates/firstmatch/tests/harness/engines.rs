@@ -19,6 +19,7 @@ type Fixed = dyn Fn(&Lowered, Budget) -> Result<Box<dyn Classifier>, BuildError>
 type Changing = dyn Fn(Start<'_>, Budget) -> Result<Box<dyn Updatable>, BuildError> + Send + Sync;
 
 /// What an updatable engine starts from.
+#[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
     Empty(&'a Schema),
     Rules(&'a Lowered),

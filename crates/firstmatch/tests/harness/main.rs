@@ -17,3 +17,4 @@ mod lowering;
 mod rng;
 mod script;
 mod tiny;
+mod updates;
