@@ -2,7 +2,7 @@
 //! removals.
 
 use firstmatch::rule::{Caps, Condition, Priority, Region, Regions, Rule, RuleId, RuleSet, RuleSpec, Test, lower};
-use firstmatch::{Match, Schema, Updatable};
+use firstmatch::{Match, Schema, Scratch, Updatable};
 
 use crate::case::Case;
 use crate::corners;
@@ -17,6 +17,8 @@ struct Mirror {
     schema: Schema,
     set: RuleSet,
     engines: Vec<(String, Box<dyn Updatable>)>,
+    /// One for each engine, kept through all changes.
+    scratches: Vec<Scratch>,
     rules: Rules,
     rng: Rng,
     live: Vec<RuleId>,
@@ -33,13 +35,13 @@ impl Mirror {
         let schema = set.schemas()[0].clone();
         let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
         let start = if set.is_empty() { Start::Empty(&schema) } else { Start::Rules(&lowered) };
-        let engines =
-            updatable_engines().into_iter().map(|subject| (subject.name.clone(), subject.start(start))).collect();
+        let engines: Vec<_> = updatable_engines().into_iter().map(|s| (s.name.clone(), s.start(start))).collect();
+        let scratches = engines.iter().map(|(_, engine)| engine.scratch()).collect();
         let rules = Rules::new(&schema, &mut rng, most);
         let live = set.iter().map(|rule| rule.id).collect();
         let unknown = set.iter().filter(|rule| !lowered.has(rule.priority)).map(|rule| rule.id).collect();
         let name = format!("{name}, seed {seed}");
-        Self { name, schema, set, engines, rules, rng, live, unknown, dead: Vec::new() }
+        Self { name, schema, set, engines, scratches, rules, rng, live, unknown, dead: Vec::new() }
     }
 
     /// A priority no live rule has: before all, behind all, or between two neighbours.
@@ -108,8 +110,8 @@ impl Mirror {
 
     fn check(&mut self, count: usize) {
         let case = self.case(count);
-        for (name, engine) in &self.engines {
-            if let Err(what) = case.check(&**engine) {
+        for ((name, engine), scratch) in self.engines.iter().zip(&mut self.scratches) {
+            if let Err(what) = case.check_with(&**engine, scratch) {
                 panic!("{name}, {}, {} rules: {what}", self.name, self.set.len());
             }
         }
