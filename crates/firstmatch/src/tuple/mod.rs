@@ -40,6 +40,8 @@
 mod lookup;
 mod pool;
 mod table;
+#[cfg(test)]
+mod tests;
 #[expect(clippy::module_inception, reason = "the paper's word for what the module is about")]
 mod tuple;
 mod update;
