@@ -7,7 +7,7 @@ use crate::case::{Case, LONGEST};
 use crate::corners;
 use crate::corpus::regions_of;
 use crate::counter::{Counted, counted};
-use crate::engines::{Start, Subject, engines, updatable_engines};
+use crate::engines::{Start, engines, updatable_engines};
 use crate::generate::{Rules, rule_set, schemas};
 use crate::rng::Rng;
 
@@ -15,11 +15,6 @@ fn lowered(schema: &Schema, rules: usize, seed: u64) -> (RuleSet, Lowered) {
     let set = rule_set(schema, &mut Rng::new(seed), rules);
     let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
     (set, lowered)
-}
-
-/// The reference engine is no product: it does not count its bytes.
-fn counted_engines() -> Vec<Subject> {
-    engines().into_iter().filter(|subject| subject.name != "reference").collect()
 }
 
 #[test]
@@ -56,7 +51,7 @@ fn statistics_count_what_the_allocator_counts() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         for rules in [0, 1, 7, 8, 9, 60, 400] {
             let (set, lowered) = lowered(&schema, rules, seed);
-            for subject in counted_engines() {
+            for subject in engines() {
                 let (engine, count) = counted(|| subject.build(&lowered));
                 let stats = engine.stats();
                 let (said, is) = heap(&stats, size_of_val(&*engine), &count);
@@ -106,7 +101,7 @@ fn statistics_stay_true_through_updates() {
 fn builds_keep_their_budget() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let (_, lowered) = lowered(&schema, 200, seed);
-        for subject in counted_engines() {
+        for subject in engines() {
             let needed = subject.build(&lowered).stats().total_bytes();
             let (mut built, mut refused) = (0, 0);
             for run_bytes in (0..=16).map(|i| needed * i / 8).chain([needed - 1, needed + 1, 0, 1, 100]) {
