@@ -205,7 +205,7 @@ impl Engine for TupleMerge {
         let longest = |table: &Table| table.groups().map(|(_, group)| self.pool.group_len(group)).max().unwrap_or(0);
         let worst: Vec<usize> = self.in_order().map(longest).collect();
         let tests: usize = worst.iter().sum();
-        let buckets: usize = self.in_order().map(|table| table.longest_walk()).sum();
+        let buckets: usize = self.in_order().map(Table::longest_walk).sum();
         let tables = self.table_bytes
             + self.tables.capacity() * size_of::<Option<Table>>()
             + self.order.capacity() * size_of::<u32>();

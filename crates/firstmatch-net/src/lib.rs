@@ -1,0 +1,33 @@
+//! Packets for [`firstmatch`]: where they come from and how they become keys.
+//!
+//! - [`wire`] parses headers. It is the only code that knows byte order; it never panics, allocates nothing for a
+//!   packet and gives every packet exactly one [`wire::Outcome`].
+//! - [`source`] reads captures (pcap, pcapng) and ClassBench traces, plain, gzipped or compressed by zstd, as streams:
+//!   the memory does not depend on the size of the file.
+//!
+//! ```no_run
+//! use firstmatch::{Policy, Schema};
+//! use firstmatch_net::source::{self, Input};
+//! use firstmatch_net::wire::{Batch, Config};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut batch = Batch::new(&Config::from(&Policy::default()), &[Schema::ipv4(), Schema::ipv6()])?;
+//! let mut capture = source::open("trace.pcap.gz".as_ref())?.into_capture()?;
+//! while let Some(packet) = capture.next()? {
+//!     batch.push(&packet);
+//!     if batch.len() == 256 {
+//!         let _ipv4 = batch.keys(0); // classify_batch, then batch.scatter
+//!         batch.clear();
+//!     }
+//! }
+//! if let Some(cut) = capture.cut() {
+//!     // Every whole packet was delivered; say that the rest is missing.
+//!     let _warning = cut.to_string();
+//! }
+//! # Ok(())
+//! # }
+//! ```
+#![deny(unsafe_code)]
+
+pub mod source;
+pub mod wire;

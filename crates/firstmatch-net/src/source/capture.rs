@@ -1,0 +1,223 @@
+//! Captures: pcap here, pcapng next door. The block parsers are pcap-parser's; the buffer is ours, so that memory is
+//! bounded, lengths are checked before they are believed, and what a cut file still holds is not lost.
+
+use std::fmt;
+
+use pcap_parser::nom::{self, IResult, Needed};
+use pcap_parser::{LegacyPcapBlock, PcapError};
+
+use super::pcapng::Section;
+use super::raw::{Format, Sniffed};
+use super::window::Window;
+use super::{Cut, Limits, Progress, SourceError};
+use crate::wire::LinkType;
+
+/// One packet of a capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// What its bytes start with.
+    pub link: LinkType,
+    /// The interface it was captured on: its number within the pcapng section, 0 in pcap.
+    pub interface: u32,
+    /// What was captured of it.
+    pub data: &'a [u8],
+    /// Its length on the wire in bytes.
+    pub original_len: u32,
+}
+
+/// Where a packet lies in the window, and what else is known of it.
+pub(super) struct Found {
+    pub(super) link: LinkType,
+    pub(super) interface: u32,
+    pub(super) start: usize,
+    pub(super) len: usize,
+    pub(super) original_len: u32,
+}
+
+/// A capture, read packet by packet.
+pub struct Capture {
+    reader: Reader,
+    format: Format,
+    framing: Framing,
+    done: bool,
+    progress: Progress,
+}
+
+enum Framing {
+    /// The file header has not been read yet.
+    Unread,
+    Pcap {
+        frame: FrameParser,
+        link: LinkType,
+    },
+    Ng(Section),
+}
+
+type FrameParser = for<'a> fn(&'a [u8]) -> IResult<&'a [u8], LegacyPcapBlock<'a>, PcapError<&'a [u8]>>;
+
+/// What every format needs to read on and to complain.
+pub(super) struct Reader {
+    pub(super) name: Box<str>,
+    pub(super) window: Window,
+    pub(super) max_record: usize,
+    pub(super) packets: u64,
+    cut: Option<Cut>,
+}
+
+impl Reader {
+    pub(super) fn error(&self, what: String) -> SourceError {
+        SourceError::record(&self.name, self.packets + 1, self.window.offset(), what)
+    }
+
+    pub(super) fn too_long(&self, len: u64) -> SourceError {
+        let max = self.max_record;
+        self.error(format!("it claims to take {len} bytes; expected at most {max}, the limit of this reader"))
+    }
+
+    /// The stream ends here. It is cut if it ends inside something, or before the end of its compressed stream.
+    pub(super) fn end(&mut self, whole: bool, wanted: u64) -> Result<Option<Found>, SourceError> {
+        let here = self.window.bytes().len();
+        let what = match self.window.fault() {
+            Some(fault) => fault.to_owned(),
+            None if whole && here == 0 => return Ok(None),
+            None => format!("what begins there takes {wanted} bytes or more, {here} are left"),
+        };
+        self.cut(self.window.offset(), what);
+        Ok(None)
+    }
+
+    pub(super) fn cut(&mut self, offset: u64, what: String) {
+        let (name, whole) = (self.name.clone(), self.packets);
+        self.cut = Some(Cut { name, whole, offset, what: what.into() });
+    }
+}
+
+impl Capture {
+    pub(super) fn new(sniffed: Sniffed, limits: &Limits) -> Self {
+        let Sniffed { name, format, stream, progress, .. } = sniffed;
+        let window = Window::new(stream);
+        let reader = Reader { name, window, max_record: limits.max_record, packets: 0, cut: None };
+        Self { reader, format, framing: Framing::Unread, done: false, progress }
+    }
+
+    /// The file, or what stands for it.
+    pub fn name(&self) -> &str {
+        &self.reader.name
+    }
+
+    pub(super) fn format_name(&self) -> &'static str {
+        if self.format == Format::Pcap { "a pcap capture" } else { "a pcapng capture" }
+    }
+
+    /// How many packets were delivered.
+    pub fn packets(&self) -> u64 {
+        self.reader.packets
+    }
+
+    /// What is missing, once [`Capture::next`] has come to the end of a file that is cut.
+    pub fn cut(&self) -> Option<&Cut> {
+        self.reader.cut.as_ref()
+    }
+
+    /// How far reading has come.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+
+    /// The next packet; `None` at the end, also of a file that is cut, and after an error.
+    ///
+    /// # Errors
+    /// When the file cannot be read or what it says contradicts itself. Packets delivered before stay valid.
+    #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its buffer")]
+    pub fn next(&mut self) -> Result<Option<Packet<'_>>, SourceError> {
+        if self.done {
+            return Ok(None);
+        }
+        let found = self.advance();
+        let Ok(Some(Found { link, interface, start, len, original_len })) = found else {
+            self.done = true;
+            return found.map(|_| None);
+        };
+        self.reader.packets += 1;
+        let data = self.reader.window.at(start, start + len);
+        Ok(Some(Packet { link, interface, data, original_len }))
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Result<Option<Found>, SourceError> {
+        if matches!(self.framing, Framing::Unread) {
+            match self.read_header()? {
+                Some(framing) => self.framing = framing,
+                None => return self.reader.end(false, PCAP_HEADER as u64),
+            }
+        }
+        match &mut self.framing {
+            Framing::Pcap { frame, link } => pcap_packet(&mut self.reader, *frame, *link),
+            Framing::Ng(section) => section.advance(&mut self.reader),
+            Framing::Unread => Ok(None),
+        }
+    }
+
+    /// The file header of pcap; a section of pcapng brings its own. `None` where the file ends inside it.
+    fn read_header(&mut self) -> Result<Option<Framing>, SourceError> {
+        if self.format == Format::PcapNg {
+            return Ok(Some(Framing::Ng(Section::default())));
+        }
+        let window = &mut self.reader.window;
+        if !window.need(PCAP_HEADER)? {
+            return Ok(None);
+        }
+        let Ok((_, header)) = pcap_parser::parse_pcap_header(window.bytes()) else {
+            return Err(self.reader.error("expected the header of a pcap file".to_owned()));
+        };
+        window.consume(PCAP_HEADER);
+        let frame: FrameParser = if header.is_modified_format() {
+            pcap_parser::parse_pcap_frame_modified
+        } else if header.is_bigendian() {
+            pcap_parser::parse_pcap_frame_be
+        } else {
+            pcap_parser::parse_pcap_frame
+        };
+        Ok(Some(Framing::Pcap { frame, link: LinkType::from_number(header.network.0.cast_unsigned()) }))
+    }
+}
+
+impl fmt::Debug for Capture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Capture")
+            .field("name", &self.reader.name)
+            .field("format", &self.format)
+            .field("packets", &self.reader.packets)
+            .field("cut", &self.reader.cut)
+            .finish_non_exhaustive()
+    }
+}
+
+const PCAP_HEADER: usize = 24;
+
+fn pcap_packet(reader: &mut Reader, frame: FrameParser, link: LinkType) -> Result<Option<Found>, SourceError> {
+    loop {
+        let bytes = reader.window.bytes();
+        let here = bytes.len();
+        let missing = match frame(bytes) {
+            Ok((rest, packet)) => {
+                let (used, len, original_len) = (here - rest.len(), packet.data.len(), packet.origlen);
+                let start = reader.window.place() + used - len;
+                reader.window.consume(used);
+                return Ok(Some(Found { link, interface: 0, start, len, original_len }));
+            }
+            Err(nom::Err::Incomplete(Needed::Size(n))) => n.get(),
+            Err(nom::Err::Incomplete(Needed::Unknown)) => 1,
+            Err(nom::Err::Error(_) | nom::Err::Failure(_)) => {
+                return Err(reader.error("expected the header of a packet".to_owned()));
+            }
+        };
+        let wanted = here.saturating_add(missing);
+        if wanted > reader.max_record.saturating_add(PCAP_HEADER) {
+            return Err(reader.too_long(wanted as u64));
+        }
+        if !reader.window.need(wanted)? {
+            return reader.end(true, wanted as u64);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Captures and traces, streamed from files, from standard input or from any reader.
+//!
+//! [`open`] looks at the first bytes, undoes gzip and zstd (one inside the other if need be) and says what is inside:
+//! a [`Capture`] (pcap or pcapng) or, for any other text, a [`Trace`]. Nothing is held but one buffer, whose size is
+//! bounded by [`Limits`].
+//!
+//! A file that ends in the middle of something, or whose compressed stream is damaged, gives everything that was
+//! whole, then its end; [`Capture::cut`] and [`Trace::cut`] tell what is missing. Rule files are not read that way:
+//! half a rule file is an error.
+
+mod capture;
+mod error;
+mod pcapng;
+mod raw;
+mod text;
+mod trace;
+mod window;
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use capture::{Capture, Packet};
+pub use error::{Cut, SourceError};
+pub use text::{read_text, read_text_with};
+pub use trace::{Trace, TraceRecord};
+
+use raw::{Format, Sniffed};
+
+/// How much memory a file may claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest packet record of a capture in bytes; a longer one is an error.
+    pub max_record: usize,
+    /// The longest line of a trace in bytes; a longer one is an error.
+    pub max_line: usize,
+    /// The longest text that [`read_text`] takes in, in bytes after decompression.
+    pub max_text: usize,
+}
+
+impl Default for Limits {
+    /// 16 MiB a record, 4 KiB a line, 512 MiB a text.
+    fn default() -> Self {
+        Self { max_record: 16 << 20, max_line: 4096, max_text: 512 << 20 }
+    }
+}
+
+/// What was opened.
+#[derive(Debug)]
+pub enum Input {
+    /// Packets.
+    Capture(Capture),
+    /// Keys in text.
+    Trace(Trace),
+}
+
+impl Input {
+    /// The capture.
+    ///
+    /// # Errors
+    /// When it is something else; the error says what it looks like.
+    pub fn into_capture(self) -> Result<Capture, SourceError> {
+        match self {
+            Self::Capture(capture) => Ok(capture),
+            Self::Trace(trace) => {
+                Err(SourceError::not(trace.name(), &trace.looks_like(), "a capture (pcap or pcapng)"))
+            }
+        }
+    }
+
+    /// The trace.
+    ///
+    /// # Errors
+    /// When it is something else; the error says what it looks like.
+    pub fn into_trace(self) -> Result<Trace, SourceError> {
+        match self {
+            Self::Trace(trace) => Ok(trace),
+            Self::Capture(capture) => {
+                Err(SourceError::not(capture.name(), capture.format_name(), "a trace (text, a packet a line)"))
+            }
+        }
+    }
+
+    /// How far reading has come.
+    pub fn progress(&self) -> Progress {
+        match self {
+            Self::Capture(capture) => capture.progress(),
+            Self::Trace(trace) => trace.progress(),
+        }
+    }
+}
+
+/// How far reading has come, in bytes of the file as it is stored. Cheap to clone and to ask, from any thread.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    read: Arc<AtomicU64>,
+    total: Option<u64>,
+}
+
+impl Progress {
+    /// Bytes taken from the file so far. They run ahead of the packets by a buffer.
+    pub fn read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// The size of the file, if it is one.
+    pub fn total(&self) -> Option<u64> {
+        self.total
+    }
+}
+
+/// Opens a file, or standard input for `-`.
+///
+/// # Errors
+/// When it cannot be opened, is a directory, is empty, or holds nothing that is known.
+pub fn open(path: &Path) -> Result<Input, SourceError> {
+    open_with(path, &Limits::default())
+}
+
+/// [`open`] with other limits.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: &Path, limits: &Limits) -> Result<Input, SourceError> {
+    input(raw::open(path)?, limits)
+}
+
+/// Reads from anything. `name` stands in messages where a path would.
+///
+/// # Errors
+/// When it is empty, cannot be read, or holds nothing that is known.
+pub fn from_reader(name: &str, reader: Box<dyn Read + Send>, limits: &Limits) -> Result<Input, SourceError> {
+    input(raw::sniff(name, reader, None)?, limits)
+}
+
+fn input(sniffed: Sniffed, limits: &Limits) -> Result<Input, SourceError> {
+    match sniffed.format {
+        Format::Pcap | Format::PcapNg => Ok(Input::Capture(Capture::new(sniffed, limits))),
+        Format::Text => Ok(Input::Trace(Trace::new(sniffed, limits))),
+        Format::Binary(what) => {
+            let wanted = "a capture (pcap or pcapng) or text, plain or compressed by gzip or zstd";
+            Err(SourceError::not(&sniffed.name, &what, wanted))
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The blocks of pcapng.
+
+use pcap_parser::traits::PcapNGPacketBlock;
+use pcap_parser::{Block, EPB_MAGIC, IDB_MAGIC, SPB_MAGIC, parse_block_be, parse_block_le};
+
+use super::SourceError;
+use super::capture::{Found, Reader};
+use crate::wire::LinkType;
+
+/// The packet block that pcapng had before the enhanced one.
+const OBSOLETE_PACKET: u32 = 2;
+const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// The most interfaces of a section: they are all the memory that grows with a file.
+const MAX_INTERFACES: usize = 1 << 16;
+
+/// What holds within one section.
+#[derive(Debug, Default)]
+pub(super) struct Section {
+    big_endian: bool,
+    interfaces: Vec<Interface>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Interface {
+    link: LinkType,
+    /// The most bytes captured of a packet; 0 where there is no limit.
+    snaplen: u32,
+}
+
+/// What a block turned out to be.
+enum Step {
+    Packet {
+        interface: u32,
+        at: usize,
+        len: usize,
+        original_len: u32,
+    },
+    /// A simple packet: of the first interface, as long as its snapshot length lets it.
+    Simple {
+        original_len: u32,
+        room: usize,
+    },
+    Interface(Interface),
+    Section,
+    Skip,
+}
+
+impl Section {
+    /// The next packet, past any blocks that are none.
+    pub(super) fn advance(&mut self, reader: &mut Reader) -> Result<Option<Found>, SourceError> {
+        loop {
+            if !reader.window.need(12)? {
+                return reader.end(true, 12);
+            }
+            let Some(head) = reader.window.bytes().first_chunk::<12>() else { return reader.end(true, 12) };
+            let [a, b, c, d, e, f, g, h, order @ ..] = *head;
+            if [a, b, c, d] == SECTION_HEADER {
+                self.big_endian = match order {
+                    [0x1a, 0x2b, 0x3c, 0x4d] => true,
+                    [0x4d, 0x3c, 0x2b, 0x1a] => false,
+                    _ => return Err(reader.error("expected a section header with a byte-order magic".to_owned())),
+                };
+            }
+            let (kind, len) = (self.number([a, b, c, d]), self.number([e, f, g, h]));
+            if len < 12 {
+                return Err(reader.error(format!("this block claims to take {len} bytes; expected at least 12")));
+            }
+            let held =
+                [a, b, c, d] == SECTION_HEADER || matches!(kind, IDB_MAGIC | EPB_MAGIC | SPB_MAGIC | OBSOLETE_PACKET);
+            if !held {
+                let begin = reader.window.offset();
+                if !reader.window.skip(len.into())? {
+                    let passed = reader.window.offset() - begin;
+                    let what = format!("what begins there takes {len} bytes or more, {passed} are left");
+                    let what = reader.window.fault().map_or(what, str::to_owned);
+                    reader.cut(begin, what);
+                    return Ok(None);
+                }
+                continue;
+            }
+            let len = len as usize;
+            if len > reader.max_record {
+                return Err(reader.too_long(len as u64));
+            }
+            if !reader.window.need(len)? {
+                return reader.end(false, len as u64);
+            }
+            let block = reader.window.bytes().get(..len).unwrap_or_default();
+            let last = block.last_chunk().map(|last| self.number(*last) as usize);
+            if last != Some(len) {
+                return Err(reader.error(format!("this block begins with the length {len} and ends with another")));
+            }
+            let step = self.read(kind, block);
+            let Some(step) = step else {
+                return Err(reader.error(format!("the fields of this block (kind {kind:#x}) contradict its length")));
+            };
+            let place = reader.window.place();
+            if let Some(found) = self.take(step, place, reader)? {
+                reader.window.consume(len);
+                return Ok(Some(found));
+            }
+            reader.window.consume(len);
+        }
+    }
+
+    fn number(&self, bytes: [u8; 4]) -> u32 {
+        if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) }
+    }
+
+    /// Reads one whole block; `None` where it contradicts itself.
+    fn read(&self, kind: u32, block: &[u8]) -> Option<Step> {
+        if kind == OBSOLETE_PACKET {
+            return self.read_obsolete(block);
+        }
+        let parse = if self.big_endian { parse_block_be } else { parse_block_le };
+        Some(match parse(block).ok()?.1 {
+            Block::EnhancedPacket(packet) => {
+                let len = packet.packet_data().len();
+                Step::Packet { interface: packet.if_id, at: 28, len, original_len: packet.origlen }
+            }
+            Block::SimplePacket(packet) => {
+                Step::Simple { original_len: packet.origlen, room: packet.raw_packet_data().len() }
+            }
+            Block::InterfaceDescription(interface) => {
+                let link = LinkType::from_number(interface.linktype.0.cast_unsigned());
+                Step::Interface(Interface { link, snaplen: interface.snaplen })
+            }
+            Block::SectionHeader(_) => Step::Section,
+            _ => Step::Skip,
+        })
+    }
+
+    fn read_obsolete(&self, block: &[u8]) -> Option<Step> {
+        let (head, rest) = block.split_first_chunk::<28>()?;
+        let [.., i, j, _, _, _, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = *head;
+        let interface = if self.big_endian { u16::from_be_bytes([i, j]) } else { u16::from_le_bytes([i, j]) };
+        let len = self.number([a, b, c, d]) as usize;
+        let original_len = self.number([e, f, g, h]);
+        let fits = len <= rest.len().checked_sub(4)?;
+        fits.then_some(Step::Packet { interface: interface.into(), at: 28, len, original_len })
+    }
+
+    /// Acts on a block that begins at `place` of the window.
+    fn take(&mut self, step: Step, place: usize, reader: &Reader) -> Result<Option<Found>, SourceError> {
+        let (interface, at, len, original_len) = match step {
+            Step::Packet { interface, at, len, original_len } => (interface, at, Some(len), original_len),
+            Step::Simple { original_len, room } => {
+                let snaplen = self.interfaces.first().map_or(0, |interface| interface.snaplen);
+                let limit = if snaplen == 0 { original_len } else { original_len.min(snaplen) };
+                (0, 12, Some(room.min(limit as usize)), original_len)
+            }
+            Step::Interface(interface) => {
+                if self.interfaces.len() == MAX_INTERFACES {
+                    return Err(reader.error(format!("the section has more than {MAX_INTERFACES} interfaces")));
+                }
+                self.interfaces.push(interface);
+                return Ok(None);
+            }
+            Step::Section => {
+                self.interfaces.clear();
+                return Ok(None);
+            }
+            Step::Skip => return Ok(None),
+        };
+        let link = self.interfaces.get(interface as usize).map(|interface| interface.link);
+        let (Some(link), Some(len)) = (link, len) else {
+            let count = self.interfaces.len();
+            return Err(reader.error(format!(
+                "it names interface {interface}; expected one of the {count} that the section describes before it"
+            )));
+        };
+        Ok(Some(Found { link, interface, start: place + at, len, original_len }))
+    }
+}

@@ -1,0 +1,113 @@
+//! A buffer that slides over a stream.
+
+use super::SourceError;
+use super::raw::{ReadFault, Stream};
+
+/// The bytes of a stream from [`Window::offset`] on, as many as were asked for.
+pub(super) struct Window {
+    stream: Stream,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    /// The offset in the stream of `buffer[start]`.
+    offset: u64,
+    ended: bool,
+    /// The fault of the compressed stream that ended it.
+    fault: Option<String>,
+}
+
+/// How much is read at a time, and the least room there is.
+const CHUNK: usize = 128 << 10;
+
+impl Window {
+    pub(super) fn new(stream: Stream) -> Self {
+        Self { stream, buffer: vec![0; 2 * CHUNK], start: 0, end: 0, offset: 0, ended: false, fault: None }
+    }
+
+    /// Where the window begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// Why the stream ended before its end, if it did.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+
+    /// The bytes at hand.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The bytes `from..to` behind the window's beginning, which may have been passed over since.
+    #[inline]
+    pub(super) fn at(&self, start: usize, end: usize) -> &[u8] {
+        self.buffer.get(start..end).unwrap_or_default()
+    }
+
+    /// The place of the window's beginning, for [`Window::at`]; good until more is read.
+    #[inline]
+    pub(super) fn place(&self) -> usize {
+        self.start
+    }
+
+    /// Reads until `n` bytes are at hand; false where the stream ends before. The buffer doubles only when bytes
+    /// that are really there fill it, so no length a file merely claims allocates anything.
+    #[inline]
+    pub(super) fn need(&mut self, n: usize) -> Result<bool, SourceError> {
+        if self.end - self.start >= n { Ok(true) } else { self.read_until(n) }
+    }
+
+    #[cold]
+    fn read_until(&mut self, n: usize) -> Result<bool, SourceError> {
+        while self.end - self.start < n {
+            if self.ended {
+                return Ok(false);
+            }
+            if self.buffer.len() - self.end < CHUNK {
+                self.buffer.copy_within(self.start..self.end, 0);
+                (self.start, self.end) = (0, self.end - self.start);
+                if self.buffer.len() - self.end < CHUNK {
+                    self.buffer.resize(self.buffer.len() * 2, 0);
+                }
+            }
+            match self.stream.read(&mut self.buffer[self.end..]) {
+                Ok(0) => self.ended = true,
+                Ok(count) => self.end += count,
+                Err(ReadFault::File(error)) => {
+                    self.ended = true;
+                    return Err(error);
+                }
+                Err(ReadFault::Stream(what)) => {
+                    self.ended = true;
+                    self.fault = Some(what);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Passes over `n` bytes that are at hand.
+    #[inline]
+    pub(super) fn consume(&mut self, n: usize) {
+        let n = n.min(self.end - self.start);
+        self.start += n;
+        self.offset += n as u64;
+    }
+
+    /// Passes over `n` bytes, at hand or not; false where the stream ends before. Holds no more than before.
+    pub(super) fn skip(&mut self, mut n: u64) -> Result<bool, SourceError> {
+        loop {
+            let here = n.min((self.end - self.start) as u64);
+            self.consume(here as usize);
+            n -= here;
+            if n == 0 {
+                return Ok(true);
+            }
+            if !self.need(1)? {
+                return Ok(false);
+            }
+        }
+    }
+}

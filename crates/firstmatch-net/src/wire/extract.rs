@@ -1,0 +1,171 @@
+//! From headers to one schema's values.
+
+use std::fmt;
+
+use firstmatch::rule::FieldValues;
+use firstmatch::schema::{Family, Field, Schema, Source};
+
+use super::headers::{SourceSet, ZERO, words_of};
+use super::{Headers, Outcome};
+
+/// How packets fill the rows of one schema.
+#[derive(Clone, Debug)]
+pub struct Extractor {
+    schema: Schema,
+    /// The family its packets must have, if it makes a difference.
+    family: Option<Family>,
+    needed: SourceSet,
+    /// Those of `needed` whose field is not optional.
+    required: SourceSet,
+    lanes: Box<[LaneOp]>,
+    sources: Box<[Source]>,
+}
+
+/// How a lane is filled: bits of two adjacent words of the header field, or a constant where the field is absent.
+#[derive(Clone, Copy, Debug)]
+struct LaneOp {
+    low: u8,
+    high: u8,
+    shift: u8,
+    /// The bit of the header field in a [`SourceSet`].
+    source: u16,
+    bits: u32,
+    absent: u32,
+}
+
+impl Extractor {
+    /// The extractor for packets of this schema.
+    ///
+    /// # Errors
+    /// When a field has no header field to come from, or is too narrow for it; the error names the field.
+    pub fn new(schema: &Schema) -> Result<Self, NoSource> {
+        let mut family = schema.family();
+        for field in schema.fields() {
+            if family.is_none() && matches!(field.source(), Some(Source::Src | Source::Dst)) {
+                // Without a family of its own, the width of its addresses tells it.
+                family = Some(if field.width() < 128 { Family::Ipv4 } else { Family::Ipv6 });
+            }
+        }
+        let (mut needed, mut required, mut sources) = (SourceSet::NONE, SourceSet::NONE, Vec::new());
+        for field in schema.fields() {
+            let Some(source) = field.source() else { return Err(NoSource::new(field, None)) };
+            let width = Field::from_source(source, family.unwrap_or(Family::Ipv4)).width();
+            if field.width() < width {
+                return Err(NoSource::new(field, Some(width)));
+            }
+            let this = SourceSet::of(&[source]);
+            needed = needed.union(this);
+            if !field.is_optional() {
+                required = required.union(this);
+            }
+            sources.push(source);
+        }
+        let lane_op = |lane: &firstmatch::schema::Lane| {
+            let source = sources[lane.field];
+            let (first, count) = words_of(source);
+            let word = |from_the_right: u32| {
+                let back = from_the_right as usize;
+                if back < count { (first + count - 1 - back) as u8 } else { ZERO as u8 }
+            };
+            let (low, high) = (word(lane.shift / 32), word(lane.shift / 32 + 1));
+            let bits = lane.bits & !lane.absent.unwrap_or(0);
+            let absent = lane.absent.unwrap_or(0);
+            let shift = (lane.shift % 32) as u8;
+            LaneOp { low, high, shift, source: SourceSet::of(&[source]).bits(), bits, absent }
+        };
+        let lanes = schema.lanes().iter().map(lane_op).collect();
+        Ok(Self { schema: schema.clone(), family, needed, required, lanes, sources: sources.into() })
+    }
+
+    /// The schema whose rows it fills.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The family its packets must have; `None` where the schema asks for nothing that depends on it.
+    pub fn family(&self) -> Option<Family> {
+        self.family
+    }
+
+    /// The header fields the schema asks for.
+    pub fn needed(&self) -> SourceSet {
+        self.needed
+    }
+
+    /// What becomes of a packet with these headers under this schema.
+    #[inline]
+    pub fn outcome(&self, headers: &Headers) -> Outcome {
+        if self.family.is_some() && self.family != headers.family {
+            return if headers.family.is_some() { Outcome::OtherFamily } else { headers.reason };
+        }
+        if self.needed.minus(headers.present).is_empty() {
+            return Outcome::Complete;
+        }
+        self.outcome_of_partial(headers)
+    }
+
+    fn outcome_of_partial(&self, headers: &Headers) -> Outcome {
+        let absent = self.needed.intersection(headers.absent);
+        if !self.needed.minus(headers.present).minus(absent).is_empty() {
+            headers.reason
+        } else if !self.required.intersection(absent).is_empty() {
+            Outcome::LacksField
+        } else if headers.layer3 && !absent.intersection(SourceSet::UPPER).is_empty() {
+            Outcome::FragmentLayer3
+        } else if !absent.intersection(SourceSet::PORTS).is_empty() {
+            Outcome::NoPorts
+        } else {
+            Outcome::Complete
+        }
+    }
+
+    /// Fills a row: one word a lane; what is behind them stays as it is. The row means something only if the
+    /// packet's outcome is one of the classified ones.
+    #[inline]
+    pub fn fill(&self, headers: &Headers, row: &mut [u32]) {
+        for (op, word) in self.lanes.iter().zip(row) {
+            let (low, high) = (headers.words[usize::from(op.low & 15)], headers.words[usize::from(op.high & 15)]);
+            let value = ((u64::from(high) << 32 | u64::from(low)) >> (op.shift & 31)) as u32 & op.bits;
+            let absent = headers.absent.mask_of(op.source);
+            *word = value & !absent | op.absent & absent;
+        }
+    }
+
+    /// The whole values of the fields, for the oracle; lanes play no part. `None` unless the packet is classified.
+    pub fn values(&self, headers: &Headers) -> Option<FieldValues> {
+        let values = || self.sources.iter().map(|&source| headers.value(source)).collect();
+        let classified = self.outcome(headers).is_classified();
+        classified.then(|| FieldValues { family: self.schema.family(), values: values() })
+    }
+}
+
+/// A schema cannot be filled from packets: a field has no header field to come from, or is too narrow for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NoSource {
+    field: Box<str>,
+    width: u32,
+    wanted: Option<u32>,
+}
+
+impl NoSource {
+    fn new(field: &Field, wanted: Option<u32>) -> Self {
+        Self { field: field.name().into(), width: field.width(), wanted }
+    }
+
+    /// The name of the field.
+    pub fn field(&self) -> &str {
+        &self.field
+    }
+}
+
+impl fmt::Display for NoSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { field, width, wanted } = self;
+        match wanted {
+            None => write!(f, "the field {field} comes from no packet header, so packets cannot fill it"),
+            Some(wanted) => write!(f, "the field {field} has {width} bits, what packets hold there has {wanted}"),
+        }
+    }
+}
+
+impl std::error::Error for NoSource {}

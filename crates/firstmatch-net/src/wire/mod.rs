@@ -1,0 +1,115 @@
+//! Header parsing: frames become [`Headers`], headers become rows of lanes.
+//!
+//! [`parse`] finds what is there, once, whatever the rules ask for. An [`Extractor`] knows one schema: it says what
+//! the packet's [`Outcome`] is *for that schema* (a field that the schema does not ask for never makes a packet
+//! unknown) and fills its row. A [`Batch`] does both for the schemas of a rule set and sorts packets by family.
+//!
+//! # What is read
+//!
+//! - Ethernet with VLAN tags (0x8100, 0x88a8, 0x9100), Linux cooked captures, BSD loopback, raw IP.
+//! - IPv4 with options. The total length bounds the transport header: bytes behind it are padding. A total length of
+//!   0 (segmentation offload) means all that was captured.
+//! - IPv6 with hop-by-hop, routing, destination, authentication and fragment headers in any order, as Linux walks
+//!   them; anything else ends the chain and is the protocol. A payload length of 0 means all that was captured.
+//! - The ports of TCP, UDP, UDP-Lite, SCTP and DCCP; the flags of TCP; type and code of ICMP (in IPv4) and of ICMPv6
+//!   (in IPv6).
+//!
+//! # Fragments
+//!
+//! A first fragment has its ports, if it is long enough for them. A later one has not: they are unknown, or absent
+//! where the policy says [`Fragments::Layer3`]. Its protocol is known in IPv4, where fragments of different protocols
+//! never meet. In IPv6 the receiver believes the first fragment alone (RFC 8200, section 4.5), so the protocol of a
+//! later one is unknown too, unless the policy says `Layer3`.
+
+mod batch;
+mod extract;
+mod headers;
+mod outcome;
+mod parse;
+
+pub use batch::{Batch, Record};
+pub use extract::{Extractor, NoSource};
+use firstmatch::policy::{Fragments, Policy};
+pub use headers::{Headers, SourceSet};
+pub use outcome::Outcome;
+pub use parse::parse;
+
+/// What a frame starts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LinkType {
+    /// Ethernet (1).
+    Ethernet,
+    /// IPv4 or IPv6, by the version nibble (101, and the 12 and 14 that some systems write).
+    Raw,
+    /// IPv4 (228).
+    Ipv4,
+    /// IPv6 (229).
+    Ipv6,
+    /// BSD loopback (0): a protocol family in the byte order of the machine that wrote it.
+    Loopback,
+    /// OpenBSD loopback (108): the same in network order.
+    OpenBsdLoop,
+    /// Linux cooked capture (113), what capturing on all interfaces gives.
+    LinuxSll,
+    /// Linux cooked capture, version 2 (276).
+    LinuxSll2,
+    /// Any other: its packets have the outcome [`Outcome::UnknownLink`].
+    Other(u16),
+}
+
+impl LinkType {
+    /// The link type of a `LINKTYPE_` number as captures hold it. Only the low 16 bits count: above them some files
+    /// keep the length of the frame check sequence.
+    pub const fn from_number(number: u32) -> Self {
+        match number as u16 {
+            0 => Self::Loopback,
+            1 => Self::Ethernet,
+            12 | 14 | 101 => Self::Raw,
+            108 => Self::OpenBsdLoop,
+            113 => Self::LinuxSll,
+            228 => Self::Ipv4,
+            229 => Self::Ipv6,
+            276 => Self::LinuxSll2,
+            other => Self::Other(other),
+        }
+    }
+
+    /// The `LINKTYPE_` number.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::Loopback => 0,
+            Self::Ethernet => 1,
+            Self::Raw => 101,
+            Self::OpenBsdLoop => 108,
+            Self::LinuxSll => 113,
+            Self::Ipv4 => 228,
+            Self::Ipv6 => 229,
+            Self::LinuxSll2 => 276,
+            Self::Other(number) => number,
+        }
+    }
+}
+
+/// How far the parser goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// What becomes of fragments other than the first.
+    pub fragments: Fragments,
+    /// The most extension headers of an IPv6 packet; one with more is unknown ([`Outcome::ExtensionCap`]).
+    pub max_extension_headers: usize,
+    /// The most VLAN tags of a frame; one with more is unknown ([`Outcome::VlanCap`]).
+    pub max_vlan_tags: usize,
+}
+
+impl Default for Config {
+    /// Fragments unknown, 8 extension headers, 4 VLAN tags.
+    fn default() -> Self {
+        Self { fragments: Fragments::Unknown, max_extension_headers: 8, max_vlan_tags: 4 }
+    }
+}
+
+impl From<&Policy> for Config {
+    fn from(policy: &Policy) -> Self {
+        Self { fragments: policy.fragments, ..Self::default() }
+    }
+}

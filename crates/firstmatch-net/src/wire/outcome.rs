@@ -1,0 +1,105 @@
+//! Every way a packet can end.
+
+use std::fmt;
+
+/// What became of a packet: exactly one of these, for one schema. All but the first three are *unknown*: the packet
+/// is not classified and gets the policy's verdict for unknown packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Outcome {
+    /// Classified: every field the schema asks for is known, and the ports, if it asks for them, are there.
+    Complete,
+    /// Classified: the schema asks for ports, the protocol has none, so they are absent.
+    NoPorts,
+    /// Classified: a fragment other than the first, whose fields past the IP header count as absent because the
+    /// policy says so.
+    FragmentLayer3,
+    /// A fragment other than the first, whose fields past the IP header are in another packet.
+    Fragment,
+    /// A first fragment that ends before the fields the schema asks for.
+    FirstFragmentShort,
+    /// The capture ends before the fields the schema asks for.
+    Truncated,
+    /// Lengths or versions contradict each other, or the packet ends before a header it must have.
+    Malformed,
+    /// More IPv6 extension headers than the cap.
+    ExtensionCap,
+    /// More VLAN tags than the cap.
+    VlanCap,
+    /// Neither IPv4 nor IPv6.
+    NotIp,
+    /// IPv4 or IPv6, but the rule set has no schema for that family.
+    OtherFamily,
+    /// The packet lacks a field that the schema does not call optional.
+    LacksField,
+    /// A link type this crate does not know.
+    UnknownLink,
+}
+
+impl Outcome {
+    /// All of them, in order of [`Outcome::index`]; the classified ones first.
+    pub const ALL: [Self; 13] = [
+        Self::Complete,
+        Self::NoPorts,
+        Self::FragmentLayer3,
+        Self::Fragment,
+        Self::FirstFragmentShort,
+        Self::Truncated,
+        Self::Malformed,
+        Self::ExtensionCap,
+        Self::VlanCap,
+        Self::NotIp,
+        Self::OtherFamily,
+        Self::LacksField,
+        Self::UnknownLink,
+    ];
+
+    /// The name counters use, as `first-fragment-short`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::NoPorts => "no-ports",
+            Self::FragmentLayer3 => "fragment-layer3",
+            Self::Fragment => "fragment",
+            Self::FirstFragmentShort => "first-fragment-short",
+            Self::Truncated => "truncated",
+            Self::Malformed => "malformed",
+            Self::ExtensionCap => "extension-cap",
+            Self::VlanCap => "vlan-cap",
+            Self::NotIp => "not-ip",
+            Self::OtherFamily => "other-family",
+            Self::LacksField => "lacks-field",
+            Self::UnknownLink => "unknown-link",
+        }
+    }
+
+    /// Its place in [`Outcome::ALL`]: the index of its counter.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Whether the packet has a row of keys.
+    pub const fn is_classified(self) -> bool {
+        matches!(self, Self::Complete | Self::NoPorts | Self::FragmentLayer3)
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_lists_each_once_in_order_of_index() {
+        for (index, outcome) in Outcome::ALL.iter().enumerate() {
+            assert_eq!(outcome.index(), index);
+            assert!(outcome.name().bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-'));
+        }
+        assert!(Outcome::ALL.is_sorted_by_key(|o| !o.is_classified()));
+    }
+}

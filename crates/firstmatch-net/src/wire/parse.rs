@@ -1,0 +1,314 @@
+//! The parser: total functions over slices.
+
+use firstmatch::policy::Fragments;
+use firstmatch::schema::{Family, Source};
+
+use super::headers::{DPORT, DST, ICMP_CODE, ICMP_TYPE, PROTO, SPORT, SRC, SourceSet, TCP_FLAGS, VLAN};
+use super::{Config, Headers, LinkType, Outcome};
+
+const VID: SourceSet = SourceSet::of(&[Source::VlanVid]);
+const FLAGS: SourceSet = SourceSet::of(&[Source::TcpFlags]);
+const NETWORK: SourceSet = SourceSet::of(&[Source::Src, Source::Dst, Source::Proto]);
+const UPPER: SourceSet = SourceSet::UPPER;
+
+const ETHER_IPV4: u16 = 0x0800;
+const ETHER_IPV6: u16 = 0x86dd;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const ICMPV6: u8 = 58;
+const SCTP: u8 = 132;
+const UDP_LITE: u8 = 136;
+
+const HOP_BY_HOP: u8 = 0;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const AUTHENTICATION: u8 = 51;
+const DESTINATION: u8 = 60;
+
+/// Finds the headers of one frame. Never panics, allocates nothing.
+pub fn parse(config: &Config, link: LinkType, frame: &[u8]) -> Headers {
+    let mut headers = Headers::new();
+    headers.reason = read_link(config, link, frame, &mut headers);
+    headers
+}
+
+#[inline]
+fn be16(bytes: [u8; 2]) -> u16 {
+    u16::from_be_bytes(bytes)
+}
+
+/// The bytes from `at` on; none where the slice ends before.
+#[inline]
+fn from(bytes: &[u8], at: usize) -> &[u8] {
+    bytes.get(at..).unwrap_or_default()
+}
+
+/// Like everything below, returns why what is still unknown is unknown, or `Complete`.
+#[inline]
+fn read_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) -> Outcome {
+    if link == LinkType::Ethernet {
+        let Some((head, rest)) = frame.split_first_chunk::<14>() else { return Outcome::Truncated };
+        return ether(config, be16([head[12], head[13]]), rest, out);
+    }
+    other_link(config, link, frame, out)
+}
+
+fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) -> Outcome {
+    match link {
+        LinkType::Ethernet | LinkType::LinuxSll => {
+            let Some((head, rest)) = frame.split_first_chunk::<16>() else { return Outcome::Truncated };
+            cooked(config, [head[2], head[3]], [head[14], head[15]], rest, out)
+        }
+        LinkType::LinuxSll2 => {
+            let Some((head, rest)) = frame.split_first_chunk::<20>() else { return Outcome::Truncated };
+            cooked(config, [head[8], head[9]], [head[0], head[1]], rest, out)
+        }
+        LinkType::Other(_) => Outcome::UnknownLink,
+        _ => {
+            out.absent = VID;
+            match link {
+                LinkType::Ipv4 => ipv4(config, frame, out),
+                LinkType::Ipv6 => ipv6(config, frame, out),
+                LinkType::Loopback | LinkType::OpenBsdLoop => {
+                    let Some((head, rest)) = frame.split_first_chunk::<4>() else { return Outcome::Truncated };
+                    let big = u32::from_be_bytes(*head);
+                    let swapped = link == LinkType::Loopback && big > 0xffff;
+                    match if swapped { big.swap_bytes() } else { big } {
+                        2 => ipv4(config, rest, out),
+                        // Linux 10, Windows 23, NetBSD and OpenBSD 24, FreeBSD 28, Darwin 30.
+                        10 | 23 | 24 | 28 | 30 => ipv6(config, rest, out),
+                        _ => Outcome::NotIp,
+                    }
+                }
+                _ => match frame.first().map(|first| first >> 4) {
+                    None => Outcome::Truncated,
+                    Some(4) => ipv4(config, frame, out),
+                    Some(6) => ipv6(config, frame, out),
+                    Some(_) => Outcome::Malformed,
+                },
+            }
+        }
+    }
+}
+
+/// A cooked capture keeps an ether type, except for netlink (824), where the same place holds something else.
+fn cooked(config: &Config, hardware: [u8; 2], protocol: [u8; 2], rest: &[u8], out: &mut Headers) -> Outcome {
+    if be16(hardware) == 824 {
+        out.absent = VID;
+        return Outcome::NotIp;
+    }
+    ether(config, be16(protocol), rest, out)
+}
+
+#[inline]
+fn is_tag(ether_type: u16) -> bool {
+    matches!(ether_type, 0x8100 | 0x88a8 | 0x9100)
+}
+
+#[inline]
+fn ether(config: &Config, ether_type: u16, rest: &[u8], out: &mut Headers) -> Outcome {
+    if is_tag(ether_type) {
+        return tagged(config, rest, out);
+    }
+    out.absent = VID;
+    network(config, ether_type, rest, out)
+}
+
+fn tagged(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outcome {
+    let mut tags = 0;
+    loop {
+        let Some((tag, inner)) = rest.split_first_chunk::<4>() else { return Outcome::Truncated };
+        if tags == 0 {
+            out.words[VLAN] = u32::from(be16([tag[0], tag[1]]) & 0xfff);
+            out.present = VID;
+        }
+        if tags >= config.max_vlan_tags {
+            return Outcome::VlanCap;
+        }
+        tags += 1;
+        let ether_type = be16([tag[2], tag[3]]);
+        if !is_tag(ether_type) {
+            return network(config, ether_type, inner, out);
+        }
+        rest = inner;
+    }
+}
+
+#[inline]
+fn network(config: &Config, ether_type: u16, rest: &[u8], out: &mut Headers) -> Outcome {
+    match ether_type {
+        ETHER_IPV4 => ipv4(config, rest, out),
+        ETHER_IPV6 => ipv6(config, rest, out),
+        _ => Outcome::NotIp,
+    }
+}
+
+/// Whether a header of another version stands where `version` should.
+#[inline]
+fn contradicts(packet: &[u8], version: u8) -> bool {
+    packet.first().is_some_and(|first| first >> 4 != version)
+}
+
+#[inline]
+fn ipv4(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome {
+    if contradicts(packet, 4) {
+        return Outcome::Malformed;
+    }
+    out.family = Some(Family::Ipv4);
+    let Some(head) = packet.first_chunk::<20>() else { return Outcome::Truncated };
+    let head_len = usize::from(head[0] & 15) * 4;
+    let total = usize::from(be16([head[2], head[3]]));
+    if head_len < 20 || (total != 0 && total < head_len) {
+        return Outcome::Malformed;
+    }
+    out.words[SRC + 3] = u32::from_be_bytes([head[12], head[13], head[14], head[15]]);
+    out.words[DST + 3] = u32::from_be_bytes([head[16], head[17], head[18], head[19]]);
+    let proto = head[9];
+    out.words[PROTO] = proto.into();
+    out.present = out.present.union(NETWORK);
+    let fragment = be16([head[6], head[7]]);
+    if fragment & 0x1fff != 0 {
+        return later_fragment(config, out);
+    }
+    let body = Body { bytes: from(packet, head_len), len: (total != 0).then(|| total - head_len) };
+    upper(proto, ICMP, body, fragment & 0x2000 != 0, out)
+}
+
+/// A fragment other than the first; what is known of its IP header is already there.
+fn later_fragment(config: &Config, out: &mut Headers) -> Outcome {
+    match config.fragments {
+        Fragments::Unknown => Outcome::Fragment,
+        Fragments::Layer3 => {
+            out.absent = out.absent.union(UPPER);
+            out.layer3 = true;
+            Outcome::Complete
+        }
+    }
+}
+
+/// What stands behind an IP header, as far as it was captured, padding included.
+#[derive(Clone, Copy)]
+struct Body<'a> {
+    bytes: &'a [u8],
+    /// How long the IP header says it is, if it does.
+    len: Option<usize>,
+}
+
+impl Body<'_> {
+    /// Why its first `n` bytes are not there.
+    #[cold]
+    fn why_not(self, n: usize, more_fragments: bool) -> Outcome {
+        match self.len {
+            Some(len) if len < n && more_fragments => Outcome::FirstFragmentShort,
+            Some(len) if len < n => Outcome::Malformed,
+            _ => Outcome::Truncated,
+        }
+    }
+
+    /// Its first `N` bytes.
+    #[inline]
+    fn first<const N: usize>(self) -> Option<[u8; N]> {
+        if self.len.is_some_and(|len| len < N) { None } else { self.bytes.first_chunk().copied() }
+    }
+}
+
+/// The transport header.
+#[inline]
+fn upper(proto: u8, icmp: u8, body: Body<'_>, more_fragments: bool, out: &mut Headers) -> Outcome {
+    match proto {
+        TCP | UDP | UDP_LITE | SCTP | DCCP => {
+            let has = if proto == TCP { SourceSet::PORTS.union(FLAGS) } else { SourceSet::PORTS };
+            out.absent = out.absent.union(UPPER.minus(has));
+            let Some([a, b, c, d]) = body.first() else { return body.why_not(4, more_fragments) };
+            out.words[SPORT] = be16([a, b]).into();
+            out.words[DPORT] = be16([c, d]).into();
+            out.present = out.present.union(SourceSet::PORTS);
+            if proto == TCP {
+                let Some(head) = body.first::<14>() else { return body.why_not(14, more_fragments) };
+                out.words[TCP_FLAGS] = head[13].into();
+                out.present = out.present.union(FLAGS);
+            }
+        }
+        _ if proto == icmp => {
+            out.absent = out.absent.union(UPPER.minus(SourceSet::ICMP));
+            let Some([kind, code]) = body.first() else { return body.why_not(2, more_fragments) };
+            out.words[ICMP_TYPE] = kind.into();
+            out.words[ICMP_CODE] = code.into();
+            out.present = out.present.union(SourceSet::ICMP);
+        }
+        _ => out.absent = out.absent.union(UPPER),
+    }
+    Outcome::Complete
+}
+
+#[inline]
+const fn is_extension(next: u8) -> bool {
+    matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
+}
+
+#[inline]
+fn ipv6(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome {
+    if contradicts(packet, 6) {
+        return Outcome::Malformed;
+    }
+    out.family = Some(Family::Ipv6);
+    let Some((head, bytes)) = packet.split_first_chunk::<40>() else { return Outcome::Truncated };
+    let (_, addresses) = head.split_at(8);
+    for (word, bytes) in out.words.iter_mut().skip(SRC).zip(addresses.as_chunks::<4>().0) {
+        *word = u32::from_be_bytes(*bytes);
+    }
+    out.present = out.present.union(SourceSet::ADDRESSES);
+    let len = usize::from(be16([head[4], head[5]]));
+    let body = Body { bytes, len: (len != 0).then_some(len) };
+    if is_extension(head[6]) {
+        return extensions(config, head[6], body, out);
+    }
+    ipv6_upper(head[6], body, false, out)
+}
+
+#[inline]
+fn ipv6_upper(proto: u8, body: Body<'_>, more_fragments: bool, out: &mut Headers) -> Outcome {
+    out.words[PROTO] = proto.into();
+    out.present = out.present.union(SourceSet::of(&[Source::Proto]));
+    upper(proto, ICMPV6, body, more_fragments, out)
+}
+
+fn extensions(config: &Config, mut next: u8, mut body: Body<'_>, out: &mut Headers) -> Outcome {
+    let mut more_fragments = false;
+    for _ in 0..config.max_extension_headers {
+        let Some(head) = body.first::<8>() else { return body.why_not(8, more_fragments) };
+        let len = match next {
+            FRAGMENT => {
+                let fragment = be16([head[2], head[3]]);
+                if fragment >> 3 != 0 {
+                    return later_ipv6_fragment(config, head[0], out);
+                }
+                more_fragments |= fragment & 1 != 0;
+                8
+            }
+            AUTHENTICATION => (usize::from(head[1]) + 2) * 4,
+            _ => (usize::from(head[1]) + 1) * 8,
+        };
+        if body.len.is_some_and(|body| body < len) {
+            return body.why_not(len, more_fragments);
+        }
+        body = Body { bytes: from(body.bytes, len), len: body.len.map(|body| body - len) };
+        next = head[0];
+        if !is_extension(next) {
+            return ipv6_upper(next, body, more_fragments, out);
+        }
+    }
+    Outcome::ExtensionCap
+}
+
+fn later_ipv6_fragment(config: &Config, next: u8, out: &mut Headers) -> Outcome {
+    if config.fragments == Fragments::Unknown || is_extension(next) {
+        return Outcome::Fragment;
+    }
+    out.words[PROTO] = next.into();
+    out.present = out.present.union(SourceSet::of(&[Source::Proto]));
+    later_fragment(config, out)
+}

@@ -1,0 +1,142 @@
+//! Packets allocate nothing once a batch is warm, and a stream of any length takes the memory of a short one.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use common::{Rng, damage, random};
+use firstmatch::Schema;
+use firstmatch::schema::{Family, Source};
+use firstmatch_net::source::{Input, Limits, from_reader};
+use firstmatch_net::wire::{Batch, Config, Outcome};
+
+struct Counting;
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+static LIVE: AtomicUsize = AtomicUsize::new(0);
+static PEAK: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: every call is handed to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.fetch_add(1, Relaxed);
+        PEAK.fetch_max(LIVE.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
+        // SAFETY: as this function's own contract.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        LIVE.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as this function's own contract.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// An endless supply of one record, up to a number of bytes.
+struct Repeat {
+    head: Vec<u8>,
+    record: Vec<u8>,
+    at: usize,
+    len: usize,
+}
+
+impl Read for Repeat {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let part = match self.at.checked_sub(self.head.len()) {
+            None => &self.head[self.at..],
+            Some(at) => &self.record[at % self.record.len()..],
+        };
+        let count = part.len().min(into.len()).min(self.len - self.at);
+        into[..count].copy_from_slice(&part[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// Packets or records read, and the most memory that took.
+fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, usize) {
+    let before = LIVE.load(Relaxed);
+    PEAK.store(before, Relaxed);
+    let len = head.len() + records * record.len();
+    let reader = Repeat { head: head.to_vec(), record: record.to_vec(), at: 0, len };
+    let mut count = 0;
+    match from_reader("made up", Box::new(reader), &Limits::default()).expect("opened") {
+        Input::Capture(mut capture) => {
+            while capture.next().expect("good").is_some() {
+                count += 1;
+            }
+        }
+        Input::Trace(mut trace) => {
+            while trace.next().expect("good").is_some() {
+                count += 1;
+            }
+        }
+    }
+    (count, PEAK.load(Relaxed) - before)
+}
+
+// One test: the counters belong to the process.
+#[test]
+fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
+    let mut rng = Rng(31);
+    let frames: Vec<_> = (0..2000)
+        .map(|round| {
+            let mut frame = random(&mut rng);
+            if round % 3 == 0 {
+                damage(&mut rng, &mut frame);
+            }
+            frame
+        })
+        .collect();
+    let schemas = [Family::Ipv4, Family::Ipv6].map(|f| Schema::five_tuple(f, &[Source::TcpFlags, Source::VlanVid]));
+    let mut batch = Batch::new(&Config::default(), &schemas).expect("sources");
+    let (none, mut answers) = (vec![None; frames.len()], vec![None; frames.len()]);
+    for round in 0..4 {
+        let before = CALLS.load(Relaxed);
+        batch.clear();
+        for frame in &frames {
+            batch.push_frame(frame.link, &frame.bytes, 1);
+        }
+        for schema in 0..2 {
+            let rows = batch.keys(schema).len();
+            batch.scatter(schema, &none[..rows], &mut answers);
+        }
+        let classified = batch.records().iter().filter(|record| record.outcome.is_classified()).count();
+        assert!(classified > 500 && classified < 2000);
+        assert!(batch.records().iter().any(|record| record.outcome == Outcome::Malformed));
+        assert!(round == 0 || CALLS.load(Relaxed) == before);
+    }
+
+    let mut pcap = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
+    let frame = [0x5a; 1000];
+    let mut record = vec![0; 8];
+    record.extend(1000u32.to_le_bytes());
+    record.extend(1000u32.to_le_bytes());
+    record.extend(frame);
+    let (short, peak) = stream(&pcap, &record, 1000);
+    let (long, long_peak) = stream(&pcap, &record, 200_000);
+    assert_eq!((short, long), (1000, 200_000));
+    assert!(long_peak == peak && peak < 1 << 20, "{peak}, {long_peak}");
+    let before = CALLS.load(Relaxed);
+    stream(&pcap, &record, 1000);
+    let setup = CALLS.load(Relaxed) - before;
+    let before = CALLS.load(Relaxed);
+    stream(&pcap, &record, 2000);
+    assert_eq!(CALLS.load(Relaxed) - before, setup, "reading a packet allocates");
+    // A large record grows the buffer to what it takes and no further.
+    pcap.extend([0; 8]);
+    pcap.extend((3u32 << 20).to_le_bytes());
+    pcap.extend((3u32 << 20).to_le_bytes());
+    pcap.extend(vec![1; 3 << 20]);
+    let (count, peak) = stream(&pcap, &record, 20_000);
+    assert!(count == 20_001 && peak < 12 << 20, "{peak}");
+
+    let (short, peak) = stream(b"", b"1 2 3 4 5 6\n", 100_000);
+    let (long, long_peak) = stream(b"", b"1 2 3 4 5 6\n", 1_000_000);
+    assert_eq!((short, long, long_peak), (100_000, 1_000_000, peak));
+}

@@ -1,0 +1,245 @@
+//! Packets to test with: made by hand, drawn at random, damaged at random; all from seeds.
+#![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
+
+use firstmatch_net::wire::LinkType;
+
+/// SplitMix64: enough for tests, and the same everywhere.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
+        (0..n).map(|_| self.next() as u8).collect()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    pub link: LinkType,
+    pub bytes: Vec<u8>,
+}
+
+pub const MAC: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
+
+/// An Ethernet frame with these tags (ether type and tag control) around a payload.
+pub fn ethernet(tags: &[(u16, u16)], ether_type: u16, payload: &[u8]) -> Frame {
+    let mut bytes = MAC.to_vec();
+    for (kind, control) in tags {
+        bytes.extend(kind.to_be_bytes());
+        bytes.extend(control.to_be_bytes());
+    }
+    bytes.extend(ether_type.to_be_bytes());
+    bytes.extend(payload);
+    Frame { link: LinkType::Ethernet, bytes }
+}
+
+/// An IPv4 packet of right lengths; `fragment` is the word of flags and offset.
+pub fn ipv4(proto: u8, fragment: u16, options: &[u8], payload: &[u8]) -> Vec<u8> {
+    assert!(options.len().is_multiple_of(4) && options.len() <= 40);
+    let head = 20 + options.len();
+    let mut bytes = vec![0x40 | (head / 4) as u8, 0];
+    bytes.extend(((head + payload.len()) as u16).to_be_bytes());
+    bytes.extend([0, 7]);
+    bytes.extend(fragment.to_be_bytes());
+    bytes.extend([64, proto, 0, 0, 10, 1, 2, 3, 192, 168, 4, 5]);
+    bytes.extend(options);
+    bytes.extend(payload);
+    bytes
+}
+
+/// An IPv6 packet of right lengths; `next` is of its first header, which `payload` begins with.
+pub fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x60, 0, 0, 0];
+    bytes.extend((payload.len() as u16).to_be_bytes());
+    bytes.extend([next, 64]);
+    bytes.extend(0x2001_0db8_0000_0001_0203_0405_0607_0809u128.to_be_bytes());
+    bytes.extend(0xfe80_0000_0000_0000_1112_1314_1516_1718u128.to_be_bytes());
+    bytes.extend(payload);
+    bytes
+}
+
+pub fn tcp(flags: u8) -> Vec<u8> {
+    let mut bytes = vec![0x30, 0x39, 0x01, 0xbb, 0, 0, 0, 1, 0, 0, 0, 2, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
+    bytes.extend(b"payload");
+    bytes
+}
+
+pub fn udp() -> Vec<u8> {
+    vec![0x14, 0xe9, 0x00, 0x35, 0, 12, 0, 0, 1, 2, 3, 4]
+}
+
+/// A chain of IPv6 extension headers in front of `proto` and `payload`: the first number, and all of it.
+/// `fragment` is the word of offset and flags that fragment headers get.
+pub fn chain(kinds: &[u8], units: u8, fragment: u16, proto: u8, payload: &[u8]) -> (u8, Vec<u8>) {
+    let mut bytes = Vec::new();
+    for (index, &kind) in kinds.iter().enumerate() {
+        let next = kinds.get(index + 1).copied().unwrap_or(proto);
+        match kind {
+            44 => {
+                bytes.extend([next, 0]);
+                bytes.extend(fragment.to_be_bytes());
+                bytes.extend([0, 0, 0, 9]);
+            }
+            51 => {
+                let words = units % 4 + 1;
+                bytes.extend([next, words]);
+                bytes.extend(std::iter::repeat_n(0xaa, usize::from(words) * 4 + 6));
+            }
+            _ => {
+                bytes.extend([next, units]);
+                bytes.extend(std::iter::repeat_n(0, usize::from(units) * 8 + 6));
+            }
+        }
+    }
+    bytes.extend(payload);
+    (kinds.first().copied().unwrap_or(proto), bytes)
+}
+
+/// A frame of some kind that exists, mostly right.
+pub fn random(rng: &mut Rng) -> Frame {
+    let proto = rng.pick(&[6, 6, 6, 17, 17, 1, 58, 132, 136, 33, 50, 51, 59, 2, 47, 135, 89, 255]);
+    let len = rng.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 14, 19, 20, 21, 30, 60]);
+    let mut payload = rng.bytes(len);
+    if proto == 6 && payload.len() > 12 && !rng.one_in(8) {
+        payload[12] = 0x50;
+    }
+    let (mut packet, ether_type) = if rng.one_in(2) {
+        let options = if rng.one_in(3) { rng.below(11) * 4 } else { 0 };
+        let options = rng.bytes(options);
+        let fragment = rng.pick(&[0, 0, 0, 0, 0x4000, 0x2000, 0x2000, 0x2001, 0x00b9, 0x8000]);
+        let mut packet = ipv4(proto, fragment, &options, &payload);
+        if rng.one_in(12) {
+            let total = rng.pick(&[0, 0, 3, 19, 20, 21, 24, 33, 0xffff]);
+            packet[2..4].copy_from_slice(&u16::to_be_bytes(total));
+        }
+        if rng.one_in(40) {
+            packet[0] = rng.next() as u8;
+        }
+        for byte in &mut packet[12..20] {
+            *byte = rng.next() as u8;
+        }
+        (packet, 0x0800)
+    } else {
+        let count = rng.pick(&[0, 0, 0, 1, 1, 2, 3, 9]);
+        let mut kinds: Vec<u8> = (0..count).map(|_| rng.pick(&[60, 43, 44, 44, 51, 60])).collect();
+        if rng.one_in(3) {
+            kinds.insert(0, 0);
+        }
+        if rng.one_in(20) {
+            kinds.push(0);
+        }
+        let fragment = rng.pick(&[0, 0, 1, 1, 8, 9, 0xfff8, 6]);
+        let units = rng.pick(&[0, 0, 1, 2]);
+        let (next, body) = chain(&kinds, units, fragment, proto, &payload);
+        let mut packet = ipv6(next, &body);
+        if rng.one_in(12) {
+            let len = rng.pick(&[0, 0, 1, 4, 8, 13, 14, 0xffff]);
+            packet[4..6].copy_from_slice(&u16::to_be_bytes(len));
+        }
+        for byte in &mut packet[8..40] {
+            *byte = rng.next() as u8;
+        }
+        (packet, 0x86dd)
+    };
+    if rng.one_in(4) {
+        let padding = rng.below(20);
+        packet.extend(rng.bytes(padding));
+    }
+    if rng.one_in(6) {
+        return Frame { link: LinkType::Raw, bytes: packet };
+    }
+    let tags = rng.pick(&[0, 0, 0, 0, 1, 1, 2, 3, 4, 5]);
+    let tags: Vec<_> = (0..tags).map(|_| (rng.pick(&[0x8100, 0x88a8, 0x9100]), rng.next() as u16)).collect();
+    let ether_type = if rng.one_in(12) { rng.pick(&[0x0806, 0x88e5, 0x0003, 0x86dd, 0x0800]) } else { ether_type };
+    ethernet(&tags, ether_type, &packet)
+}
+
+/// The same frame with some bytes changed, or its end gone.
+pub fn damage(rng: &mut Rng, frame: &mut Frame) {
+    for _ in 0..rng.below(4) {
+        if !frame.bytes.is_empty() {
+            let at = rng.below(frame.bytes.len());
+            frame.bytes[at] = if rng.one_in(2) { rng.next() as u8 } else { frame.bytes[at] ^ 1 << rng.below(8) };
+        }
+    }
+    if rng.one_in(2) {
+        frame.bytes.truncate(rng.below(frame.bytes.len() + 1));
+    }
+}
+
+/// Frames of every kind, right and complete, by name.
+pub fn handmade() -> Vec<(&'static str, Frame)> {
+    let v4 = |proto, fragment, payload: &[u8]| ethernet(&[], 0x0800, &ipv4(proto, fragment, &[], payload));
+    let v6 = |kinds: &[u8], fragment, proto, payload: &[u8]| {
+        let (next, body) = chain(kinds, 1, fragment, proto, payload);
+        ethernet(&[], 0x86dd, &ipv6(next, &body))
+    };
+    let with_head = |link, head: &[u8], packet: &[u8]| Frame { link, bytes: [head, packet].concat() };
+    let plain = ipv4(17, 0, &[], &udp());
+    let plain6 = ipv6(6, &tcp(0x12));
+    let sll = |hardware: [u8; 2], ether_type: u16| {
+        let mut head = [0; 16];
+        head[2..4].copy_from_slice(&hardware);
+        head[14..].copy_from_slice(&ether_type.to_be_bytes());
+        head
+    };
+    let mut sll2 = [0; 20];
+    sll2[..2].copy_from_slice(&0x86dd_u16.to_be_bytes());
+    vec![
+        ("tcp", v4(6, 0, &tcp(0x12))),
+        ("tcp with options", ethernet(&[], 0x0800, &ipv4(6, 0x4000, &[1; 40], &tcp(0x10)))),
+        ("udp", v4(17, 0, &udp())),
+        ("udp padded", ethernet(&[], 0x0800, &[&plain[..], &[0; 18]].concat())),
+        ("icmp", v4(1, 0, &[8, 0, 1, 2, 0, 0, 0, 0])),
+        ("esp", v4(50, 0, &[1; 16])),
+        ("ah over ipv4", v4(51, 0, &[6; 24])),
+        ("first fragment", v4(17, 0x2000, &udp())),
+        ("later fragment", v4(17, 0x2003, &udp())),
+        ("last fragment", v4(6, 0x0003, &tcp(2))),
+        ("tagged", ethernet(&[(0x8100, 0x2064)], 0x0800, &plain)),
+        ("tagged twice", ethernet(&[(0x88a8, 0x0064), (0x8100, 7)], 0x86dd, &plain6)),
+        ("tagged five times", ethernet(&[(0x9100, 1); 5], 0x0800, &plain)),
+        ("tcp over ipv6", v6(&[], 0, 6, &tcp(0x02))),
+        ("icmpv6", v6(&[0], 0, 58, &[135, 0, 0, 0, 0, 0, 0, 0])),
+        ("a chain", v6(&[0, 60, 43, 51, 60], 0, 132, &udp())),
+        ("a long chain", v6(&[60; 9], 0, 17, &udp())),
+        ("atomic fragment", v6(&[0, 44], 0, 17, &udp())),
+        ("first ipv6 fragment", v6(&[44, 60], 1, 6, &tcp(0x18))),
+        ("later ipv6 fragment", v6(&[44], 0x0559, 6, &tcp(0x18))),
+        ("later ipv6 fragment, then options", v6(&[44, 60], 8, 6, &tcp(0x18))),
+        ("no next header", v6(&[], 0, 59, &[1, 2, 3])),
+        ("mobility", v6(&[], 0, 135, &[59, 0, 0, 0, 0, 0, 0, 0])),
+        ("arp", ethernet(&[], 0x0806, &[0; 28])),
+        ("802.3", ethernet(&[], 0x0026, &[0xaa; 38])),
+        ("raw ipv4", with_head(LinkType::Raw, &[], &plain)),
+        ("raw ipv6", with_head(LinkType::Raw, &[], &plain6)),
+        ("link ipv4", with_head(LinkType::Ipv4, &[], &plain)),
+        ("link ipv6", with_head(LinkType::Ipv6, &[], &plain6)),
+        ("loopback little", with_head(LinkType::Loopback, &[2, 0, 0, 0], &plain)),
+        ("loopback big", with_head(LinkType::Loopback, &[0, 0, 0, 30], &plain6)),
+        ("loopback openbsd", with_head(LinkType::OpenBsdLoop, &[0, 0, 0, 24], &plain6)),
+        ("cooked", with_head(LinkType::LinuxSll, &sll([0, 1], 0x0800), &plain)),
+        ("cooked netlink", with_head(LinkType::LinuxSll, &sll([3, 56], 0x0800), &plain)),
+        ("cooked 2", with_head(LinkType::LinuxSll2, &sll2, &plain6)),
+        ("bluetooth", with_head(LinkType::Other(201), &[], &plain)),
+    ]
+}

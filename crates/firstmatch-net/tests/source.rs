@@ -1,0 +1,537 @@
+//! Captures and traces: every format, compressed and not, cut everywhere, damaged, and nonsense.
+
+mod common;
+
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use common::{Rng, handmade};
+use firstmatch::schema::Family;
+use firstmatch_net::source::{Capture, Cut, Input, Limits, SourceError, from_reader, open, read_text, read_text_with};
+use firstmatch_net::wire::LinkType;
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
+use pcap_file::pcapng::PcapNgWriter;
+use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
+use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
+use pcap_file::{DataLink, Endianness, TsResolution};
+
+/// Gives a few bytes at a time.
+struct Slow {
+    bytes: Vec<u8>,
+    at: usize,
+    step: usize,
+}
+
+impl Read for Slow {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = &self.bytes[self.at..];
+        let count = left.len().min(into.len()).min(self.step);
+        into[..count].copy_from_slice(&left[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+fn slow(bytes: &[u8], step: usize) -> Result<Input, SourceError> {
+    from_reader("test", Box::new(Slow { bytes: bytes.to_vec(), at: 0, step }), &Limits::default())
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owned {
+    link: LinkType,
+    interface: u32,
+    data: Vec<u8>,
+    original_len: u32,
+}
+
+type Read1 = (Vec<Owned>, Option<Cut>, Option<SourceError>);
+
+fn drain(mut capture: Capture) -> Read1 {
+    let mut packets = Vec::new();
+    let error = loop {
+        match capture.next() {
+            Ok(Some(p)) => packets.push(Owned {
+                link: p.link,
+                interface: p.interface,
+                data: p.data.to_vec(),
+                original_len: p.original_len,
+            }),
+            Ok(None) => break None,
+            Err(error) => break Some(error),
+        }
+    };
+    assert_eq!(capture.packets(), packets.len() as u64);
+    assert!(capture.next().expect("nothing more").is_none());
+    (packets, capture.cut().cloned(), error)
+}
+
+fn read(bytes: &[u8], step: usize) -> Result<Read1, SourceError> {
+    slow(bytes, step).and_then(Input::into_capture).map(drain)
+}
+
+fn frames() -> Vec<Vec<u8>> {
+    let mut frames: Vec<_> = handmade().into_iter().map(|(_, frame)| frame.bytes).collect();
+    frames.push(Vec::new());
+    frames.push(vec![7; 700]);
+    frames
+}
+
+/// A pcap file, and where its packets end.
+fn pcap(endianness: Endianness, ts_resolution: TsResolution, frames: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
+    let header = PcapHeader { endianness, ts_resolution, datalink: DataLink::ETHERNET, ..PcapHeader::default() };
+    let mut writer = PcapWriter::with_header(Vec::new(), header).expect("written");
+    let mut ends = vec![24];
+    for frame in frames {
+        let len = frame.len() as u32 + 4;
+        writer.write_packet(&PcapPacket::new(Duration::from_secs(9), len, frame)).expect("written");
+        ends.push(ends[ends.len() - 1] + 16 + frame.len());
+    }
+    let bytes = writer.into_writer();
+    assert_eq!(Some(&bytes.len()), ends.last());
+    (bytes, ends[1..].to_vec())
+}
+
+/// pcapng by hand, in either byte order.
+struct Ng {
+    big: bool,
+    bytes: Vec<u8>,
+    /// Where each block ends, and whether it was a packet.
+    ends: Vec<(usize, bool)>,
+}
+
+impl Ng {
+    fn new(big: bool) -> Self {
+        Self { big, bytes: Vec::new(), ends: Vec::new() }
+    }
+
+    fn n32(&self, n: u32) -> [u8; 4] {
+        if self.big { n.to_be_bytes() } else { n.to_le_bytes() }
+    }
+
+    fn n16(&self, n: u16) -> [u8; 2] {
+        if self.big { n.to_be_bytes() } else { n.to_le_bytes() }
+    }
+
+    fn block(&mut self, kind: u32, body: &[&[u8]], packet: bool) {
+        let mut body = body.concat();
+        body.resize(body.len().next_multiple_of(4), 0xee);
+        let len = self.n32(body.len() as u32 + 12);
+        let parts = [&self.n32(kind)[..], &len, &body, &len].concat();
+        self.bytes.extend(parts);
+        self.ends.push((self.bytes.len(), packet));
+    }
+
+    fn section(&mut self) {
+        let (order, version) = (self.n32(0x1a2b_3c4d), self.n16(1));
+        self.block(0x0a0d_0d0a, &[&order, &version, &[0, 0], &[0xff; 8]], false);
+    }
+
+    fn interface(&mut self, link: u16, snaplen: u32) {
+        let (link, snaplen) = (self.n16(link), self.n32(snaplen));
+        self.block(1, &[&link, &[0, 0], &snaplen], false);
+    }
+
+    fn enhanced(&mut self, interface: u32, data: &[u8], options: &[u8]) {
+        let head = [interface, 0, 0, data.len() as u32, data.len() as u32 + 1].map(|n| self.n32(n)).concat();
+        let mut padded = data.to_vec();
+        padded.resize(padded.len().next_multiple_of(4), 0xdd);
+        self.block(6, &[&head, &padded, options], true);
+    }
+
+    fn simple(&mut self, data: &[u8], original_len: u32) {
+        let original_len = self.n32(original_len);
+        self.block(3, &[&original_len, data], true);
+    }
+
+    fn obsolete(&mut self, interface: u16, data: &[u8]) {
+        let head = [0, 0, data.len() as u32, data.len() as u32].map(|n| self.n32(n)).concat();
+        let interface = self.n16(interface);
+        self.block(2, &[&interface, &[0, 0], &head, data], true);
+    }
+}
+
+/// A file with two sections, several interfaces, every packet block and blocks to pass over; and its packets.
+fn pcapng(big: bool) -> (Ng, Vec<Owned>) {
+    let mut ng = Ng::new(big);
+    let mut packets = Vec::new();
+    let mut expect = |link, interface, data: &[u8], original_len| {
+        packets.push(Owned { link, interface, data: data.to_vec(), original_len });
+    };
+    for round in 0..2u8 {
+        ng.section();
+        ng.interface(1, 6);
+        ng.block(0x0000_000a, &[b"TLSK", &[9; 200]], false);
+        ng.enhanced(0, &[round; 5], &[]);
+        expect(LinkType::Ethernet, 0, &[round; 5], 6);
+        ng.interface(101, 0);
+        ng.interface(if round == 0 { 113 } else { 147 }, 0);
+        let comment = [&ng.n16(1)[..], &ng.n16(4), b"text", &[0; 4]].concat();
+        ng.enhanced(1, &[round; 90], &comment);
+        expect(LinkType::Raw, 1, &[round; 90], 91);
+        ng.simple(&[1, 2, 3, 4, 5, 6], 1000);
+        expect(LinkType::Ethernet, 0, &[1, 2, 3, 4, 5, 6], 1000);
+        ng.simple(&[1, 2, 3], 3);
+        expect(LinkType::Ethernet, 0, &[1, 2, 3], 3);
+        ng.obsolete(2, &[8; 7]);
+        expect(if round == 0 { LinkType::LinuxSll } else { LinkType::Other(147) }, 2, &[8; 7], 7);
+        ng.block(5, &[&[0; 12]], false);
+        ng.block(0x8000_1234, &[], false);
+        ng.enhanced(2, &[], &[]);
+        expect(if round == 0 { LinkType::LinuxSll } else { LinkType::Other(147) }, 2, &[], 1);
+        ng.big = !ng.big;
+    }
+    ng.big = big;
+    (ng, packets)
+}
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    // Two members: the second is lost to readers that stop after the first.
+    let (a, b) = bytes.split_at(bytes.len() / 3);
+    let member = |part: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(part).expect("compressed");
+        encoder.finish().expect("compressed")
+    };
+    [member(a), member(b)].concat()
+}
+
+fn zst(bytes: &[u8]) -> Vec<u8> {
+    let (a, b) = bytes.split_at(bytes.len() / 3);
+    let skippable = [0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3];
+    let frame = |part: &[u8]| {
+        let mut encoder = zstd::Encoder::new(Vec::new(), 1).expect("an encoder");
+        encoder.include_checksum(true).expect("as the zstd program does");
+        encoder.write_all(part).expect("compressed");
+        encoder.finish().expect("compressed")
+    };
+    [&skippable[..], &frame(a), &frame(b)].concat()
+}
+
+fn packets_of(frames: &[Vec<u8>]) -> Vec<Owned> {
+    let owned = |data: &Vec<u8>| Owned {
+        link: LinkType::Ethernet,
+        interface: 0,
+        data: data.clone(),
+        original_len: data.len() as u32 + 4,
+    };
+    frames.iter().map(owned).collect()
+}
+
+#[test]
+fn pcap_of_either_byte_order_and_resolution_is_read() {
+    let frames = frames();
+    for endianness in [Endianness::Big, Endianness::Little] {
+        for resolution in [TsResolution::MicroSecond, TsResolution::NanoSecond] {
+            let (bytes, _) = pcap(endianness, resolution, &frames);
+            for step in [1, 7, usize::MAX] {
+                for file in [bytes.clone(), gz(&bytes), zst(&bytes), gz(&zst(&bytes)), zst(&gz(&bytes))] {
+                    assert_eq!(read(&file, step), Ok((packets_of(&frames), None, None)));
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_sixteen_bits_of_the_link_type_count() {
+    let (mut bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames());
+    bytes[23] = 0x24;
+    assert_eq!(read(&bytes, 999), Ok((packets_of(&frames()), None, None)));
+}
+
+#[test]
+fn pcapng_with_sections_interfaces_and_every_packet_block_is_read() {
+    for big in [false, true] {
+        let (ng, packets) = pcapng(big);
+        for step in [1, 13, usize::MAX] {
+            assert_eq!(read(&ng.bytes, step), Ok((packets.clone(), None, None)));
+            assert_eq!(read(&gz(&ng.bytes), step), Ok((packets.clone(), None, None)));
+        }
+    }
+    // And by another writer.
+    for endianness in [Endianness::Big, Endianness::Little] {
+        let mut writer = PcapNgWriter::with_endianness(Vec::new(), endianness).expect("written");
+        let interface = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options: vec![] };
+        writer.write_pcapng_block(interface).expect("written");
+        for data in frames() {
+            let (original_len, timestamp) = (data.len() as u32 + 4, Duration::ZERO);
+            let data = data.into();
+            let block = EnhancedPacketBlock { interface_id: 0, timestamp, original_len, data, options: vec![] };
+            writer.write_pcapng_block(block).expect("written");
+        }
+        assert_eq!(read(&writer.into_inner(), 50), Ok((packets_of(&frames()), None, None)));
+    }
+}
+
+#[test]
+fn a_capture_cut_anywhere_gives_every_whole_packet_and_says_so() {
+    let frames: Vec<_> = frames().into_iter().take(12).collect();
+    let (bytes, ends) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
+    let (ng, ng_packets) = pcapng(true);
+    let ng_ends: Vec<_> = ng.ends.iter().filter(|(_, packet)| *packet).map(|&(end, _)| end).collect();
+    let mut ng_clean: Vec<_> = ng.ends.iter().map(|&(end, _)| end).collect();
+    ng_clean.push(0);
+    let mut clean = ends.clone();
+    clean.push(24);
+    for (bytes, packets, ends, clean) in
+        [(&bytes, packets_of(&frames), ends, clean), (&ng.bytes, ng_packets, ng_ends, ng_clean)]
+    {
+        for at in 0..=bytes.len() {
+            let result = read(&bytes[..at], 33);
+            if at < 4 {
+                assert!(result.is_err(), "{at} bytes are no capture");
+                assert_eq!(result.expect_err("no capture").is_empty(), at == 0);
+                continue;
+            }
+            let (got, cut, error) = result.expect("opened");
+            let whole = ends.iter().filter(|&&end| end <= at).count();
+            assert_eq!((got.as_slice(), error), (&packets[..whole], None), "cut at {at}");
+            assert_eq!(cut.is_none(), clean.contains(&at), "cut at {at}: {cut:?}");
+            if let Some(cut) = cut {
+                assert_eq!(cut.whole(), whole as u64);
+                assert_eq!(cut.offset(), clean.iter().copied().filter(|&end| end <= at).max().unwrap_or(0) as u64);
+                assert!(cut.to_string().starts_with("test: cut at byte "));
+            }
+        }
+        for (how, file) in [("gzip", gz(bytes)), ("zstd", zst(bytes))] {
+            let mut opened = 0;
+            for at in 4..file.len() {
+                // Too few bytes are left to tell what they are.
+                let Ok((got, cut, error)) = read(&file[..at], usize::MAX) else { continue };
+                opened += 1;
+                assert_eq!((got.as_slice(), error), (&packets[..got.len()], None));
+                let said = cut.as_ref().is_some_and(|cut| cut.to_string().contains(how));
+                // Between two members or frames the compressed stream is whole.
+                assert!(said || got.len() < packets.len(), "{how} cut at {at}: {cut:?}");
+            }
+            assert!(opened * 2 > file.len(), "{opened} of {}", file.len());
+        }
+    }
+}
+
+#[test]
+fn a_damaged_compressed_stream_keeps_what_came_before() {
+    let mut rng = Rng(5);
+    let frames: Vec<_> = (0..3000).map(|_| (0..300).map(|_| rng.pick(b"etaoin shrdlu")).collect()).collect();
+    let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
+    let packets = packets_of(&frames);
+    for (how, mut file) in [("gzip", gz(&bytes)), ("zstd", zst(&bytes))] {
+        let at = file.len() * 2 / 3;
+        file[at..at + 40].fill(0xff);
+        let (got, cut, error) = read(&file, usize::MAX).expect("opened");
+        let right = got.iter().zip(&packets).take_while(|(a, b)| a == b).count();
+        assert!(right > 1000 && right < 3000, "{how}: {right} packets");
+        // Deflate may make up a few bytes before it notices, and those may make an impossible packet.
+        match (cut, error) {
+            (Some(cut), None) => assert!(cut.to_string().contains(&format!("the {how} stream is damaged")), "{cut}"),
+            (None, Some(error)) => assert!(how == "gzip" && error.packet().is_some(), "{how}: {error}"),
+            both => panic!("{how}: {both:?}"),
+        }
+    }
+}
+
+#[test]
+fn lengths_that_cannot_be_are_errors_not_memory() {
+    let (mut bytes, ends) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames());
+    bytes[ends[1] + 8..ends[1] + 12].fill(0xff);
+    let (got, cut, error) = read(&bytes, 1000).expect("opened");
+    let error = error.expect("a hostile length");
+    assert_eq!((got.len(), cut, error.packet(), error.offset()), (2, None, Some(3), Some(ends[1] as u64)));
+    assert!(error.to_string().contains("expected at most 16777216"), "{error}");
+
+    for len in [0u32, 4, 11, 13, 40, u32::MAX, u32::MAX - 3] {
+        for kind in [1u32, 2, 3, 6, 10] {
+            let mut ng = Ng::new(false);
+            ng.section();
+            ng.interface(1, 0);
+            ng.enhanced(0, &[1; 20], &[]);
+            let at = ng.bytes.len();
+            ng.bytes.extend(kind.to_le_bytes());
+            ng.bytes.extend(len.to_le_bytes());
+            ng.bytes.extend([0xff; 60]);
+            let (got, cut, error) = read(&ng.bytes, 9).expect("opened");
+            assert_eq!(got.len(), 1, "{kind} {len}");
+            let skipped = kind == 10 && (13..100).contains(&len);
+            assert!(cut.is_some() != error.is_some() || skipped, "{kind} {len}: {cut:?} {error:?}");
+            if let Some(error) = error {
+                assert!(skipped || error.offset() == Some(at as u64), "{kind} {len}: {error}");
+            }
+        }
+    }
+    // A packet of an interface that the section has not described.
+    let mut ng = Ng::new(true);
+    ng.section();
+    ng.enhanced(3, &[1; 20], &[]);
+    let (_, _, error) = read(&ng.bytes, 999).expect("opened");
+    assert!(error.expect("no interface").to_string().contains("interface 3"));
+}
+
+#[test]
+fn garbage_never_panics() {
+    let mut rng = Rng(6);
+    let (pcap, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames());
+    let files = [pcap.clone(), pcapng(false).0.bytes, pcapng(true).0.bytes, gz(&pcap), zst(&pcap)];
+    let limits = Limits { max_record: 1 << 16, ..Limits::default() };
+    for round in 0..20_000 {
+        let mut file = if round % 4 == 0 {
+            let len = rng.below(200);
+            [&files[rng.below(5)][..4], &rng.bytes(len)].concat()
+        } else {
+            files[rng.below(5)].clone()
+        };
+        for _ in 0..rng.below(6) {
+            let at = rng.below(file.len());
+            file[at] = if rng.one_in(3) { 0xff } else { rng.next() as u8 };
+        }
+        let step = 1 + rng.below(5000);
+        if let Ok(Input::Capture(mut capture)) = from_reader("x", Box::new(Slow { bytes: file, at: 0, step }), &limits)
+        {
+            let mut count = 0;
+            while let Ok(Some(packet)) = capture.next() {
+                count += 1;
+                assert!(packet.data.len() <= limits.max_record && count < 100_000);
+            }
+        }
+    }
+}
+
+/// A file of this content that goes away with it.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str, content: &[u8]) -> Self {
+        let path = std::env::temp_dir().join(format!("firstmatch-net-{}-{name}", std::process::id()));
+        std::fs::write(&path, content).expect("written");
+        Self(path)
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn messages_name_the_file_and_what_it_looks_like() {
+    let missing = open(Path::new("/no/such/file.pcap")).expect_err("missing");
+    assert_eq!(missing.to_string(), "/no/such/file.pcap: there is no such file");
+    assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
+    let directory = open(&std::env::temp_dir()).expect_err("a directory");
+    assert!(directory.to_string().ends_with("this is a directory; expected a file"), "{directory}");
+    let empty = Temporary::new("empty", b"");
+    assert!(open(&empty.0).expect_err("empty").to_string().ends_with("there is nothing in it"));
+    assert!(read_text(&empty.0).is_err_and(|error| error.is_empty()));
+    let hollow = slow(&gz(b""), 99).expect_err("empty inside");
+    assert_eq!(hollow.to_string(), "test: there is nothing in it once gzip is undone");
+
+    let said = slow(b"@10.0.0.0/8 ...\n", 99).and_then(Input::into_capture).expect_err("text").to_string();
+    assert_eq!(said, "test: this is text (it starts with \"@10.0.0.0/8 ...\"); expected a capture (pcap or pcapng)");
+    let (capture, _) = pcap(Endianness::Big, TsResolution::NanoSecond, &frames());
+    let said = slow(&capture, 99).and_then(Input::into_trace).expect_err("a capture").to_string();
+    assert_eq!(said, "test: this is a pcap capture; expected a trace (text, a packet a line)");
+    let file = Temporary::new("capture", &zst(&capture));
+    let said = read_text(&file.0).expect_err("a capture").to_string();
+    assert!(said.ends_with("this is a pcap capture; expected text in UTF-8"), "{said}");
+    let said = slow(b"\x7fELF\0\0", 99).expect_err("a program").to_string();
+    assert!(said.contains("a program (ELF); expected a capture (pcap or pcapng) or text"), "{said}");
+    let said = slow(&[0xde, 0xad, 0xbe, 0xef, 0], 99).expect_err("binary").to_string();
+    assert!(said.contains("it starts with de ad be ef 00"), "{said}");
+    let nested = (0..6).fold(b"text\n".to_vec(), |inner, _| gz(&inner));
+    assert!(slow(&nested, 99).expect_err("nested").to_string().contains("inside 4 other"));
+
+    let input = open(&file.0).expect("opened");
+    let progress = input.progress();
+    let input = input.into_capture().expect("a capture");
+    let stored = std::fs::metadata(&file.0).expect("there").len();
+    assert_eq!((progress.total(), drain(input).0.len()), (Some(stored), frames().len()));
+    assert_eq!(progress.read(), stored);
+}
+
+#[test]
+fn whole_texts_are_utf8_and_bounded() {
+    let text = "permit src 10.0.0.0/8\n# né\n";
+    for content in [text.as_bytes().to_vec(), gz(text.as_bytes()), zst(text.as_bytes())] {
+        assert_eq!(read_text(&Temporary::new("text", &content).0).as_deref(), Ok(text));
+    }
+    let marked = Temporary::new("marked", &[b"\xef\xbb\xbf", text.as_bytes()].concat());
+    assert_eq!(read_text(&marked.0).as_deref(), Ok(text));
+    let small = Limits { max_text: 20, ..Limits::default() };
+    let error = read_text_with(&marked.0, &small).expect_err("too large");
+    assert!(error.to_string().ends_with("there are more than 20 bytes in it, the most allowed"), "{error}");
+
+    let latin = Temporary::new("latin", b"permit\r\n# n\xc3\xa9 caf\xe9 ol\xc3\xa9\r\ndeny\r\n");
+    let error = read_text(&latin.0).expect_err("latin-1");
+    let shown = error.diagnostic().expect("a place");
+    assert_eq!((shown.line, shown.column, shown.text.as_str()), (2, 9, "# né caf\u{fffd} olé"));
+    assert!(shown.message.starts_with("the byte 0xe9 (byte 17 of the text)"), "{shown}");
+
+    // Half a rule file is no rule file.
+    let mut half = gz("deny\n".repeat(5000).as_bytes());
+    half.truncate(half.len() - 9);
+    let error = read_text(&Temporary::new("half", &half).0).expect_err("cut");
+    assert!(error.to_string().contains("the gzip stream ends before its end mark"), "{error}");
+}
+
+#[test]
+fn traces_are_read_line_by_line() {
+    let text = "167772161\t3232235777\t1024\t80\t6\t17\r\n# note\n\n 1 2  3 4 0xff -1 \n4294967295 0 65535 0 0 0";
+    for content in [text.as_bytes().to_vec(), zst(text.as_bytes())] {
+        let mut trace = slow(&content, 3).and_then(Input::into_trace).expect("a trace");
+        let first = trace.next().expect("good").expect("a record");
+        assert_eq!((first.src, first.dst, first.sport, first.dport), (0x0a00_0001, 0xc0a8_0101, 1024, 80));
+        assert_eq!((first.proto, first.flags, first.rule, first.family), (6, None, Some(17), Family::Ipv4));
+        let second = trace.next().expect("good").expect("a record");
+        assert_eq!((second.proto, second.rule, trace.line()), (255, None, 4));
+        assert_eq!(trace.next().expect("good").map(|r| r.src), Some(0xffff_ffff));
+        assert_eq!((trace.next(), trace.records(), trace.cut()), (Ok(None), 3, None));
+    }
+    let seven = "2001:db8::1 ::2 1 2 17 0x0012 9\n4294967296 5 1 2 17 2 9\n";
+    let mut trace = slow(seven.as_bytes(), 100).and_then(Input::into_trace).expect("a trace");
+    let first = trace.next().expect("good").expect("a record");
+    assert_eq!((first.family, first.src >> 96, first.flags), (Family::Ipv6, 0x2001_0db8, Some(0x12)));
+    let second = trace.next().expect("good").expect("a record");
+    assert_eq!((second.family, second.dst), (Family::Ipv6, 5));
+    assert!(second.headers().present().contains(firstmatch::schema::Source::TcpFlags));
+}
+
+#[test]
+fn bad_trace_lines_are_shown() {
+    for (line, column, width, message) in [
+        ("1 2 3 65536 6 1", 7, 5, "65536 is too large"),
+        ("1 2 3 4 6", 10, 0, "this line has 5 columns"),
+        ("1 2 3 4 6 7 8 9 10", 15, 1, "this line has 9 columns"),
+        ("1 2é 3 4 6 7", 3, 2, "2é is no address"),
+        ("1 2 x 4 6 7", 5, 1, "x is no such number"),
+        ("1 2 3 4 256 7", 9, 3, "256 is too large"),
+        ("1", 1, 0, "the line ends here"),
+        ("1.2.3.4 ::1 3 4 6 7", 1, 7, "the two addresses belong to different families"),
+        ("1.2.3 1 3 4 6 7", 1, 5, "1.2.3 is no address"),
+        ("@1.2.3.4/32 x", 1, 1, "this is a ClassBench rule, not a packet"),
+        ("1 2 3 4 6 5 7", 14, 0, "this line has 7 columns"),
+    ] {
+        let text = format!("1 2 3 4 5 6\n{line}\n1 2 3 4 5 6\n");
+        let mut trace = slow(text.as_bytes(), 5).and_then(Input::into_trace).expect("a trace");
+        assert!(trace.next().expect("good").is_some());
+        let error = trace.next().expect_err(line);
+        let shown = error.diagnostic().expect("a place");
+        assert_eq!((shown.line, shown.text.as_str(), shown.message.as_str()), (2, line, message));
+        assert!(shown.expected.is_some());
+        if line != "1" {
+            assert_eq!((shown.column, shown.width), (column, width), "{line}");
+        }
+        assert_eq!(trace.next(), Ok(None));
+    }
+    let mut trace = slow(&[b'1'; 10_000], 5000).and_then(Input::into_trace).expect("text");
+    assert!(trace.next().expect_err("long").to_string().contains("longer than 4096 bytes"));
+    // The last line of a cut stream may be half a number.
+    let text = "1 2 3 4 5 6\n".repeat(2000);
+    let mut file = gz(text.as_bytes());
+    file.truncate(file.len() - 12);
+    let mut trace = slow(&file, 5000).and_then(Input::into_trace).expect("text");
+    while let Some(record) = trace.next().expect("good lines") {
+        assert_eq!(record.rule, Some(6));
+    }
+    assert!(trace.cut().is_some_and(|cut| cut.whole() == trace.records()));
+}
