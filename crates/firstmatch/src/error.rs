@@ -90,6 +90,7 @@ enum BuildErrorKind {
     Regions(String),
     Bytes { needed: usize, allowed: usize },
     Simd(&'static str),
+    Refused(String),
 }
 
 impl BuildError {
@@ -129,6 +130,10 @@ impl BuildError {
         Self { kind: BuildErrorKind::Simd(level), rule: None, line: None }
     }
 
+    fn refused(what: String) -> Self {
+        Self { kind: BuildErrorKind::Refused(what), rule: None, line: None }
+    }
+
     pub(crate) fn with_rule(mut self, rule: RuleId) -> Self {
         self.rule = Some(rule);
         self
@@ -158,7 +163,7 @@ impl fmt::Display for BuildError {
             (None, None) => {}
         }
         match &self.kind {
-            BuildErrorKind::Regions(what) => f.write_str(what),
+            BuildErrorKind::Regions(what) | BuildErrorKind::Refused(what) => f.write_str(what),
             BuildErrorKind::Bytes { needed, allowed } => {
                 write!(f, "the engine needs {needed} bytes; the budget allows {allowed}")
             }
@@ -213,6 +218,14 @@ impl UpdateError {
 
     pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
         Self { kind: UpdateErrorKind::Bytes { needed, allowed } }
+    }
+
+    /// The same as a build that inserts rules says it.
+    pub(crate) fn into_build_error(self, rule: RuleId) -> BuildError {
+        match self.kind {
+            UpdateErrorKind::Bytes { needed, allowed } => BuildError::bytes(needed, allowed),
+            _ => BuildError::refused(self.to_string()).with_rule(rule),
+        }
     }
 
     /// Whether the id belongs to no live rule.

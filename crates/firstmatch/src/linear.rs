@@ -1,1 +1,171 @@
-//! linear
+//! `linear`: every region in order, eight at a time. For tiny sets, and the engine that always fits.
+//!
+//! # Idea
+//! Regions stand in order of priority in blocks of eight. A block is tested whole; the first region of the first block
+//! that holds the key wins. Blocks that start at or below the best match so far are not looked at.
+//!
+//! # Layout in memory
+//! A block is, for each lane, eight `lo` and eight `hi`, then, for each lane on which some rule of the set is ternary,
+//! eight `value` and eight `mask`; beside the blocks one [`Match`] a region. The last block is filled by repeating the
+//! last region, which can never win over itself.
+//!
+//! # Cost
+//! 8 bytes a lane (16 a ternary one) and 16 bytes a region. A lookup of a key that no rule matches tests every region.
+//! A tile of blocks that fits the first-level cache is taken through a whole batch before the next one is.
+//!
+//! # Paper
+//! None: the search every classifier is compared with.
+//!
+//! # Deviations
+//! None.
+
+use crate::budget::Budget;
+use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::rule::Lowered;
+use crate::schema::Schema;
+use crate::simd::{Isa, Kernel, Level, dispatch};
+
+/// Regions in a block.
+const BLOCK: usize = 8;
+/// Bytes of blocks that are taken through a batch at a time: half of a first-level cache of 32 KiB.
+const TILE_BYTES: usize = 16 << 10;
+
+/// How to build [`Linear`].
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What it may take.
+    pub budget: Budget,
+    /// The instruction set; `None` takes the best of the machine.
+    pub simd: Option<Level>,
+}
+
+/// All regions in order.
+#[derive(Debug)]
+pub struct Linear {
+    schema: Schema,
+    level: Level,
+    rules: usize,
+    /// The lanes on which some region is ternary.
+    ternary: Box<[usize]>,
+    blocks: Box<[u32]>,
+    matches: Box<[Match]>,
+}
+
+impl Linear {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// When it would exceed the budget, or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        let (regions, schema) = (set.regions(), set.schema());
+        let ternary = regions.ternary_lanes().into_boxed_slice();
+        let lanes = schema.lanes().len();
+        let words = 2 * BLOCK * (lanes + ternary.len());
+        let needed = regions.len().div_ceil(BLOCK) * words * size_of::<u32>()
+            + size_of_val(set.rules())
+            + size_of_val(&ternary[..]);
+        if needed > config.budget.run_bytes {
+            return Err(BuildError::bytes(needed, config.budget.run_bytes));
+        }
+        let mut blocks = vec![0; regions.len().div_ceil(BLOCK) * words].into_boxed_slice();
+        for (index, block) in blocks.chunks_exact_mut(words).enumerate() {
+            for i in 0..BLOCK {
+                let region = regions.get((index * BLOCK + i).min(regions.len() - 1));
+                for lane in 0..lanes {
+                    block[lane * 16 + i] = region.lo[lane];
+                    block[lane * 16 + 8 + i] = region.hi[lane];
+                }
+                for (at, &lane) in ternary.iter().enumerate() {
+                    let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+                    block[(lanes + at) * 16 + i] = value;
+                    block[(lanes + at) * 16 + 8 + i] = mask;
+                }
+            }
+        }
+        let rules = set.by_rule().count();
+        Ok(Self { schema: schema.clone(), level, rules, ternary, blocks, matches: set.rules().into() })
+    }
+
+    fn block_words(&self) -> usize {
+        2 * BLOCK * (self.schema.lanes().len() + self.ternary.len())
+    }
+}
+
+impl Engine for Linear {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        let blocks = size_of_val(&self.blocks[..]);
+        let matches = size_of_val(&self.matches[..]);
+        Stats {
+            rules: self.rules,
+            regions: self.matches.len(),
+            bytes: vec![("blocks", blocks), ("matches", matches), ("ternary lanes", size_of_val(&self.ternary[..]))],
+            tables: 1,
+            worst_tests: self.matches.len(),
+            worst_lines: (blocks + matches).div_ceil(64),
+            longest_bucket: self.matches.len(),
+            keeps_shadowed: true,
+        }
+    }
+
+    fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, keys, best });
+    }
+}
+
+struct Lookup<'a> {
+    engine: &'a Linear,
+    keys: Keys<'a>,
+    best: &'a mut [Option<Match>],
+}
+
+impl Kernel for Lookup<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { engine, keys, best } = self;
+        let lanes = engine.schema.lanes().len();
+        let words = engine.block_words();
+        let tile = (TILE_BYTES / size_of::<u32>() / words).max(1);
+        for (index, blocks) in engine.blocks.chunks(tile * words).enumerate() {
+            let matches = &engine.matches[index * tile * BLOCK..];
+            let mut open = false;
+            for (i, best) in best.iter_mut().enumerate() {
+                if !Match::wins(matches[0].priority, best) {
+                    continue;
+                }
+                open = true;
+                let key = keys.row(i);
+                for (block, matches) in blocks.chunks_exact(words).zip(matches.chunks(BLOCK)) {
+                    if !Match::wins(matches[0].priority, best) {
+                        break;
+                    }
+                    let (bounds, masks) = block.split_at(2 * BLOCK * lanes);
+                    let mut hits = isa.inside8(bounds, key, lanes);
+                    for (lane, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
+                        hits &= isa.masked8(masks, key[*lane]);
+                    }
+                    if hits != 0 {
+                        let found = matches[hits.trailing_zeros() as usize];
+                        if Match::wins(found.priority, best) {
+                            *best = Some(found);
+                        }
+                        break;
+                    }
+                }
+            }
+            if !open {
+                return;
+            }
+        }
+    }
+}

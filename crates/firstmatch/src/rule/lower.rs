@@ -126,7 +126,9 @@ fn cross(lanes: usize, choices: &[Boxes], out: &mut Regions) {
     let (mut lo, mut hi) = (Vec::with_capacity(lanes), Vec::with_capacity(lanes));
     let (mut value, mut mask) = (Vec::with_capacity(lanes), Vec::with_capacity(lanes));
     loop {
-        [&mut lo, &mut hi, &mut value, &mut mask].map(Vec::clear);
+        for part in [&mut lo, &mut hi, &mut value, &mut mask] {
+            part.clear();
+        }
         for (boxes, &index) in choices.iter().zip(&at) {
             let part = boxes.regions.get(index);
             lo.extend_from_slice(part.lo);

@@ -1,1 +1,199 @@
-//! simd/mod
+//! Instruction sets: the only unsafe code of the core.
+//!
+//! An instruction set is a zero-sized token that implements `Isa`; only `dispatch` makes one, after it has
+//! seen that the machine has the set. A lookup is a `Kernel`, generic over the token: `Isa::vectorize` compiles
+//! it whole for the set, so the operations inline into its loops. Operations take arrays and slices and are safe to
+//! call; the scalar ones are always compiled and tested, and say what the others must answer.
+#![expect(
+    unsafe_code,
+    reason = "vector intrinsics and the cast from lines to words; each block says what it relies on"
+)]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+mod hash;
+mod line;
+mod scalar;
+
+pub(crate) use hash::{Hasher, Pair};
+pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
+
+use crate::error::BuildError;
+
+/// An instruction set that lookups can be compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Level {
+    /// No vector instructions.
+    Scalar,
+    /// AVX2 with BMI1, BMI2, LZCNT and POPCNT.
+    Avx2,
+}
+
+impl Level {
+    /// Every level, the best last.
+    pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx2];
+
+    /// Whether this machine has it.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => avx2::Avx2::detect().is_some(),
+            #[cfg(not(target_arch = "x86_64"))]
+            Self::Avx2 => false,
+        }
+    }
+
+    /// The levels of this machine, the best last.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|level| level.is_available())
+    }
+
+    /// The name: `scalar`, `avx2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+        }
+    }
+
+    /// The forced level, or the best of this machine.
+    pub(crate) fn choose(forced: Option<Self>) -> Result<Self, BuildError> {
+        match forced {
+            Some(level) if level.is_available() => Ok(level),
+            Some(level) => Err(BuildError::simd(level.name())),
+            None => Ok(Self::available().last().unwrap_or(Self::Scalar)),
+        }
+    }
+}
+
+/// The vector operations of an instruction set.
+pub(crate) trait Isa: Copy {
+    /// Runs a kernel compiled for this set.
+    fn vectorize<K: Kernel>(self, kernel: K);
+
+    /// Whether a key lies in a region: `entry` holds `lo` of `lanes` words, then `hi` (nowhere below `lo`), then at
+    /// least as many more words as `key` has padding; `key` is one row (its length a multiple of 4).
+    fn inside(self, entry: &[u32], key: &[u32], lanes: usize) -> bool;
+
+    /// Which of eight words equal `word`, as bits from the lowest.
+    fn equal8(self, words: &[u32; 8], word: u32) -> u32;
+
+    /// Which of eight regions hold a key, as bits from the lowest. `block` holds for each lane eight `lo`, then
+    /// eight `hi`, nowhere below `lo`.
+    fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32;
+
+    /// Which of eight values under masks hold a word: eight `value`, then eight `mask`.
+    fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32;
+
+    /// Hashes the first `keys` of up to 64 keys: `columns` holds 64 words a lane. What `out` holds beyond is undefined.
+    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]);
+
+    /// Which of 64 numbers are at least `least`, as bits from the lowest.
+    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64;
+
+    /// Asks for the cache line of a place in memory.
+    fn prefetch<T>(self, place: &T);
+}
+
+/// A computation to be compiled for an instruction set. Implementations are `#[inline(always)]` all the way down:
+/// what is not inlined is compiled without the set.
+pub(crate) trait Kernel {
+    /// Runs it with the operations of `isa`.
+    fn run<I: Isa>(self, isa: I);
+}
+
+/// Runs a kernel at a level that [`Level::choose`] has returned.
+#[inline]
+pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
+    #[cfg(target_arch = "x86_64")]
+    if level == Level::Avx2
+        && let Some(isa) = avx2::Avx2::detect()
+    {
+        return isa.vectorize(kernel);
+    }
+    debug_assert_eq!(level, Level::Scalar);
+    scalar::Scalar.vectorize(kernel);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every operation on pseudo-random words near the edges of `u32`, against the scalar answers.
+    struct Compare;
+
+    impl Kernel for Compare {
+        fn run<I: Isa>(self, isa: I) {
+            let plain = scalar::Scalar;
+            let edge = [0, 1, 2, 0x7FFF_FFFF, 0x8000_0000, 0x8000_0001, u32::MAX - 1, u32::MAX];
+            let mut state = 1u64;
+            let mut next = || {
+                state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+                edge[(state >> 61) as usize]
+            };
+            let (mut hits, mut misses) = (0, 0);
+            for lanes in 1..=13usize {
+                for _ in 0..4000 {
+                    let mut key: Vec<u32> = (0..lanes).map(|_| next()).collect();
+                    let near = |k: u32, r: u32| if r > 2 { k } else { r };
+                    let lo: Vec<u32> = key.iter().map(|&k| near(k, next()).min(k)).collect();
+                    let mut hi: Vec<u32> = key.iter().map(|&k| near(k, next()).max(k)).collect();
+                    if next() & 1 == 0 {
+                        let lane = next() as usize % lanes;
+                        hi[lane] = hi[lane].saturating_sub(1).max(lo[lane]);
+                    }
+                    key.resize(lanes.next_multiple_of(4), 0);
+                    let mut entry = [&lo[..], &hi[..]].concat();
+                    entry.resize(2 * lanes + 5, 0xDEAD_BEEF);
+                    let want = plain.inside(&entry, &key, lanes);
+                    assert_eq!(isa.inside(&entry, &key, lanes), want);
+                    if want {
+                        hits += 1;
+                    } else {
+                        misses += 1;
+                    }
+
+                    let mut block: Vec<u32> = (0..lanes * 16).map(|_| next()).collect();
+                    for lane in block.chunks_exact_mut(16) {
+                        for i in 0..8 {
+                            (lane[i], lane[i + 8]) = (lane[i].min(lane[i + 8]), lane[i].max(lane[i + 8]));
+                        }
+                    }
+                    assert_eq!(isa.inside8(&block, &key, lanes), plain.inside8(&block, &key, lanes));
+                    let tags: [u32; 8] = std::array::from_fn(|_| next());
+                    assert_eq!(isa.equal8(&tags, key[0]), plain.equal8(&tags, key[0]));
+                    let masks: [u32; 16] = std::array::from_fn(|_| next());
+                    assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
+                }
+                let keys: Vec<u64> = (0..lanes + 4).map(|_| u64::from(next()) << 32 | u64::from(next())).collect();
+                let tuple: Vec<u32> =
+                    (0..lanes.next_multiple_of(4)).map(|lane| if lane < lanes { next() } else { 0 }).collect();
+                let hasher = Hasher::new(&tuple, &keys);
+                let columns: Vec<u32> = (0..tuple.len() * 64).map(|_| next()).collect();
+                for count in 0..=64 {
+                    let (mut got, mut want) = ([0; 64], [0; 64]);
+                    isa.hash64(&hasher, &columns, count, &mut got);
+                    plain.hash64(&hasher, &columns, count, &mut want);
+                    assert_eq!(got[..count], want[..count]);
+                    for (i, &hash) in want[..count].iter().enumerate() {
+                        let row: Vec<u32> = columns.chunks_exact(64).map(|column| column[i]).collect();
+                        assert_eq!(hash, hasher.hash(&row));
+                    }
+                }
+                let numbers: [u64; 64] = std::array::from_fn(|_| u64::from(next()) << 32 | u64::from(next()));
+                for least in numbers.into_iter().chain([0, u64::MAX]) {
+                    assert_eq!(isa.at_least64(&numbers, least), plain.at_least64(&numbers, least));
+                }
+            }
+            assert!(hits > 1000 && misses > 1000, "{hits} hits, {misses} misses");
+        }
+    }
+
+    #[test]
+    fn every_level_answers_as_the_scalar_one() {
+        for level in Level::available() {
+            dispatch(level, Compare);
+        }
+    }
+}

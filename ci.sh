@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# All checks and tests:    ./ci.sh
+# Some of them, in order:  ./ci.sh fmt test
+set -euo pipefail
+cd "$(dirname "$0")"
+export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
+
+say() { printf '\n== %s\n' "$*"; }
+skip() { printf '!! SKIPPED: %s\n' "$*"; }
+
+# The code is formatted as rustfmt.toml says.
+stage_fmt() {
+    if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else skip "rustfmt is not installed"; fi
+}
+
+# No lint of Cargo.toml fires, in any target.
+stage_clippy() {
+    if cargo clippy --version >/dev/null 2>&1; then
+        cargo clippy --workspace --all-targets --locked -- -D warnings
+    else
+        skip "clippy is not installed"
+    fi
+}
+
+# The documentation builds, without a broken link.
+stage_doc() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet; }
+
+# Licences, sources and duplicates of dependencies are as deny.toml says.
+stage_deny() {
+    if cargo deny --version >/dev/null 2>&1; then
+        cargo deny --offline check licenses bans sources
+    else
+        skip "cargo-deny is not installed (cargo install cargo-deny)"
+    fi
+}
+
+# Shell scripts are clean.
+stage_shell() {
+    if command -v shellcheck >/dev/null; then
+        git ls-files '*.sh' .ci/run | xargs shellcheck
+    else
+        skip "shellcheck is not installed"
+    fi
+}
+
+# Every test.
+stage_test() { cargo test --workspace --locked; }
+
+# The README's first command, as typed there.
+stage_readme() {
+    local command
+    command=$(grep -m1 -o 'cargo run --release -- classify .*pcapng' README.md)
+    say "$command"
+    eval "$command"
+}
+
+all=(fmt clippy doc deny shell test readme)
+if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
+for stage in "${stages[@]}"; do
+    if ! declare -F "stage_$stage" >/dev/null; then
+        printf 'there is no stage "%s"; there are: %s\n' "$stage" "${all[*]}" >&2
+        exit 2
+    fi
+done
+for stage in "${stages[@]}"; do
+    say "$stage"
+    "stage_$stage"
+done
+say "done: ${stages[*]}"

@@ -1,0 +1,274 @@
+//! ClassBench filter sets, as the generator of Taylor and Turner writes them.
+//!
+//! ```text
+//! @10.0.0.0/8 <tab> 192.0.2.0/24 <tab> 0 : 65535 <tab> 80 : 80 <tab> 0x06/0xFF <tab> 0x0000/0x0200
+//! source      destination           source ports   destination ports  protocol     flags (may be missing)
+//! ```
+//!
+//! - The first line has the highest priority. Exact duplicates are kept. Blank lines and lines that start with `#`
+//!   are passed over.
+//! - A rule states no action: [`Action::Match`].
+//! - A prefix of length 0, the ports `0 : 65535` and a mask of 0 are no condition.
+//! - Addresses may be IPv6; all of a file are of the family of its first rule, whose 5-tuple is the schema.
+//! - The flags column (16 bits, read by no parser of packets) is checked and left out, or, with
+//!   [`Options::flags`], the last field of the schema: `flags`.
+//! - Bits outside a prefix or a mask are dropped with a warning: the generator writes none, other tools do, and mean
+//!   the prefix.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroU32;
+
+use super::report::{Message, Report, Span, quote};
+use super::{BOM, MAX_LINES, Options, RuleFile};
+use crate::error::ParseError;
+use crate::policy::Policy;
+use crate::rule::{Action, Condition, Priority, RuleSet, RuleSpec, Test};
+use crate::schema::{Family, Field, Kind, Schema};
+
+/// The fields by their index in the schema.
+const SRC: usize = 0;
+const DST: usize = 1;
+const SPORT: usize = 2;
+const DPORT: usize = 3;
+const PROTO: usize = 4;
+const FLAGS: usize = 5;
+
+/// Reads a ClassBench filter set.
+///
+/// # Errors
+/// When the file has a fault; the error holds all of them, in order, up to [`Options::max_faults`].
+pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
+    let mut report = Report::new(text, options);
+    let mut rules: Option<RuleSet> = None;
+    let mut line = 0u32;
+    let mut start = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
+    while start < text.len() {
+        let end = text.as_bytes()[start..].iter().position(|&b| b == b'\n').map_or(text.len(), |at| start + at);
+        line = line.saturating_add(1);
+        let without_cr = text[start..end].trim_end_matches('\r').len() + start;
+        let mut row = Row { text, line, line_start: start, pos: start, end: without_cr, report: &mut report };
+        start = end + 1;
+        row.blanks();
+        if row.pos == row.end || row.text.as_bytes()[row.pos] == b'#' {
+            continue;
+        }
+        if let Some(spec) = row.rule(&mut rules, options) {
+            let span = row.span(row.line_start);
+            // Only a file of more lines than there are priorities comes here.
+            if let Some(Err(error)) = rules.as_mut().map(|rules| rules.insert(spec)) {
+                report.fault(span, || error.to_string());
+            }
+        }
+    }
+    let (warnings, more_warnings) = report.finish()?;
+    let rules = rules.unwrap_or_else(|| empty_set(Family::Ipv4, options));
+    Ok(RuleFile { rules, policy: Policy::default(), warnings, more_warnings })
+}
+
+fn empty_set(family: Family, options: &Options) -> RuleSet {
+    let mut fields = Schema::five_tuple(family, &[]).fields().to_vec();
+    if options.flags {
+        fields.push(Field::new("flags", 16, Kind::Mask, None));
+    }
+    RuleSet::new(Schema::new(Some(family), fields))
+}
+
+/// One line, walked from left to right.
+struct Row<'t, 'r> {
+    text: &'t str,
+    line: u32,
+    line_start: usize,
+    pos: usize,
+    end: usize,
+    report: &'r mut Report<'t>,
+}
+
+impl<'t> Row<'t, '_> {
+    fn rule(&mut self, rules: &mut Option<RuleSet>, options: &Options) -> Option<RuleSpec> {
+        let before = self.report.count();
+        if self.byte() == Some(b'@') {
+            self.pos += 1;
+        } else {
+            let span = Span { end: self.pos, ..self.span(self.pos) };
+            self.report.fault(span, || Message::new("a rule without its `@`").expected("`@` and the source prefix"));
+        }
+        let mut conditions = Vec::with_capacity(5);
+        let mut condition = |field, test: Option<Test>| {
+            if let Some(test) = test {
+                conditions.push(Condition { field, negated: false, tests: vec![(None, test)] });
+            }
+        };
+        condition(SRC, self.prefix("the source prefix", rules, options)?);
+        condition(DST, self.prefix("the destination prefix", rules, options)?);
+        condition(SPORT, self.ports("the source ports")?);
+        condition(DPORT, self.ports("the destination ports")?);
+        condition(PROTO, self.masked("the protocol", 0xFF)?);
+        self.blanks();
+        if self.pos < self.end {
+            let flags = self.masked("the flags", 0xFFFF)?;
+            if options.flags {
+                condition(FLAGS, flags);
+            }
+        }
+        self.blanks();
+        if self.pos < self.end {
+            let span = self.word();
+            self.report.fault(span, || {
+                Message::new(format!("unexpected {}", quote(span.text(self.text)))).expected("the end of the line")
+            });
+        }
+        let line = NonZeroU32::new(self.line).filter(|line| line.get() <= MAX_LINES);
+        if line.is_none() {
+            let span = self.span(self.line_start);
+            self.report.fault(span, || format!("a file has at most {MAX_LINES} lines"));
+        }
+        let priority = Priority::of_line(self.line);
+        let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line };
+        (self.report.count() == before).then_some(spec)
+    }
+
+    /// `address/len`. `Some(None)` is no condition, `None` a fault after which the line means nothing.
+    fn prefix(&mut self, what: &str, rules: &mut Option<RuleSet>, options: &Options) -> Option<Option<Test>> {
+        let span = self.needed(what)?;
+        let word = span.text(self.text);
+        let expected = "an address, `/` and the prefix length";
+        let Some((address, len)) = word.split_once('/') else {
+            return self.bad(span, Message::new(format!("{what} {} has no length", quote(word))).expected(expected));
+        };
+        let parsed = match address.parse::<Ipv4Addr>() {
+            Ok(address) => Some((Family::Ipv4, u128::from(address.to_bits()))),
+            Err(_) => address.parse::<Ipv6Addr>().ok().map(|address| (Family::Ipv6, address.to_bits())),
+        };
+        let Some((family, value)) = parsed else {
+            let span = Span { end: span.start + address.len(), ..span };
+            return self.bad(span, Message::new(format!("{} is no address", quote(address))).expected(expected));
+        };
+        let schema = rules.get_or_insert_with(|| empty_set(family, options)).schemas()[0].family();
+        if let Some(first) = schema.filter(|&first| first != family) {
+            let message = format!("an {family} address in a file whose first rule is {first}");
+            return self.bad(span, Message::new(message).expected("one family a file"));
+        }
+        let width = family.address_bits();
+        let Some(len) = decimal(len).filter(|&len| len <= width) else {
+            let message = format!("{} is no prefix length", quote(len));
+            let span = Span { start: span.end - len.len(), ..span };
+            return self.bad(span, Message::new(message).expected(format!("0 to {width}")));
+        };
+        let free = u128::MAX.checked_shr(128 - (width - len)).unwrap_or(0);
+        if value & free != 0 {
+            self.report.warn(span, || format!("{} has bits outside its prefix; they are dropped", quote(word)));
+        }
+        Some((len > 0).then_some(Test::Prefix { value: value & !free, len }))
+    }
+
+    /// `lo : hi`, with blanks or without.
+    fn ports(&mut self, what: &str) -> Option<Option<Test>> {
+        self.blanks();
+        let start = self.pos;
+        let lo = self.port(what)?;
+        self.blanks();
+        if self.byte() != Some(b':') {
+            let span = Span { end: self.pos, ..self.span(self.pos) };
+            return self.bad(span, Message::new(format!("{what} have no end")).expected("`:` and the last port"));
+        }
+        self.pos += 1;
+        self.blanks();
+        let hi = self.port(what)?;
+        if lo > hi {
+            let message = format!("{what} are reversed: {lo} is above {hi}");
+            return self.bad(self.span(start), Message::new(message).expected(format!("`{hi} : {lo}`")));
+        }
+        let (low, high) = (lo.into(), hi.into());
+        Some(match (lo, hi) {
+            (0, 0xFFFF) => None,
+            _ if lo == hi => Some(Test::Value(low)),
+            _ => Some(Test::Range { lo: low, hi: high }),
+        })
+    }
+
+    fn port(&mut self, what: &str) -> Option<u32> {
+        let start = self.pos;
+        while self.byte().is_some_and(|b| b.is_ascii_digit()) {
+            self.pos += 1;
+        }
+        let span = self.span(start);
+        let port = decimal(span.text(self.text)).filter(|&port| port <= 0xFFFF);
+        if port.is_none() {
+            let span = if start == self.pos { self.word() } else { span };
+            let word = span.text(self.text);
+            let message = match word {
+                "" => format!("{what} are missing"),
+                _ => format!("{} is no port", quote(word)),
+            };
+            self.report.fault(span, || Message::new(message).expected("two ports from 0 to 65535: `lo : hi`"));
+        }
+        port
+    }
+
+    /// `value/mask`, both hexadecimal.
+    fn masked(&mut self, what: &str, max: u32) -> Option<Option<Test>> {
+        let span = self.needed(what)?;
+        let word = span.text(self.text);
+        let parts = word.split_once('/').and_then(|(value, mask)| Some((hex(value)?, hex(mask)?)));
+        let Some((value, mask)) = parts.filter(|&(value, mask)| value <= max && mask <= max) else {
+            let expected = format!("a value and a mask up to {max:#X}: `0x06/0xFF`");
+            return self.bad(span, Message::new(format!("{what} {} is no good", quote(word))).expected(expected));
+        };
+        if value & !mask != 0 {
+            self.report.warn(span, || format!("{} has bits outside its mask; they are dropped", quote(word)));
+        }
+        let value = value & mask;
+        Some(match mask {
+            0 => None,
+            _ if mask == max => Some(Test::Value(value.into())),
+            _ => Some(Test::Mask { value: value.into(), mask: mask.into() }),
+        })
+    }
+
+    fn bad<T>(&mut self, span: Span, message: Message) -> Option<T> {
+        self.report.fault(span, || message);
+        None
+    }
+
+    /// The next word, or a fault that says what is missing.
+    fn needed(&mut self, what: &str) -> Option<Span> {
+        self.blanks();
+        let span = self.word();
+        if span.start == span.end {
+            return self.bad(span, Message::new(format!("the line ends before {what}")));
+        }
+        Some(span)
+    }
+
+    fn word(&mut self) -> Span {
+        let start = self.pos;
+        while self.byte().is_some_and(|b| !matches!(b, b' ' | b'\t')) {
+            self.pos += 1;
+        }
+        self.span(start)
+    }
+
+    fn blanks(&mut self) {
+        while matches!(self.byte(), Some(b' ' | b'\t')) {
+            self.pos += 1;
+        }
+    }
+
+    fn byte(&self) -> Option<u8> {
+        self.text.as_bytes()[..self.end].get(self.pos).copied()
+    }
+
+    /// From `start` to where the walk is.
+    fn span(&self, start: usize) -> Span {
+        Span { line: self.line, line_start: self.line_start, start, end: self.pos }
+    }
+}
+
+fn decimal(word: &str) -> Option<u32> {
+    word.bytes().all(|b| b.is_ascii_digit()).then(|| word.parse().ok()).flatten()
+}
+
+fn hex(word: &str) -> Option<u32> {
+    let digits = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"))?;
+    digits.bytes().all(|b| b.is_ascii_hexdigit()).then(|| u32::from_str_radix(digits, 16).ok()).flatten()
+}

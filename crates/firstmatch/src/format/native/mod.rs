@@ -1,0 +1,56 @@
+//! The native format: one rule a line, the first that matches wins.
+//!
+//! ```text
+//! file      = { line }
+//! line      = [ directive | set | rule ] [ "#" comment ]
+//! directive = "family" ( "inet" | "ipv4" | "ipv6" )     # default inet: both; before the first set or rule
+//!           | "default" verdict                         # packets no rule matches; default deny
+//!           | "unknown" verdict                         # packets that cannot be classified; default deny
+//!           | "fragments" ( "unknown" | "layer3" )      # what non-first fragments are; default unknown
+//! verdict   = "permit" | "deny"
+//! set       = "set" NAME "=" list                       # these braces, and no others, may span several lines
+//! rule      = action { condition }                      # no condition: every packet
+//! action    = "permit" | "deny" | "mark" number         # the number: at most 32 bits
+//! condition = FIELD [ "not" ] operand
+//!           | PROTOCOL                                  # short for: proto PROTOCOL
+//! operand   = item | list | "any"                       # any: the packet has the field, whatever its value
+//! list      = "{" item { "," item } [ "," ] "}"
+//! item      = value | value "-" value | value "/" length-or-mask | "$" NAME
+//! value     = IPv4 address | IPv6 address | number | name
+//! number    = decimal, without leading zeros | "0x" hexadecimal
+//! FIELD     = "src" | "dst" | "proto" | "sport" | "dport"
+//!           | "icmp_type" | "icmp_code" | "tcp_flags" | "vlan_vid"
+//! NAME      = letter { letter | digit | "_" | "-" }
+//! ```
+//!
+//! - After an address `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`), after a number a
+//!   mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
+//! - Names stand for protocols and, after `icmp_type`, for ICMP types; a name is an item alone, never the end of a
+//!   range. The name of an ICMP type means its ICMP number in IPv4 packets and its ICMPv6 number in IPv6 packets.
+//! - A set is defined once, before it is used. Sets may refer to earlier ones. What a set holds is checked against
+//!   the field where it is used, so one set may mix IPv4 and IPv6.
+//! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both: a
+//!   condition with IPv4 addresses alone never holds for an IPv6 packet, negated or not.
+//! - The schema is the 5-tuple of the family (or of both), then those of `icmp_type`, `icmp_code`, `tcp_flags` and
+//!   `vlan_vid` that some rule uses, in this order.
+//! - Lines end with LF or CR LF. Columns count characters from 1, a tab as one.
+//!
+//! What a condition on an absent field means, and which packets are unknown, is told in `docs/rules.md`.
+
+mod item;
+mod lexer;
+mod names;
+mod parser;
+mod rules;
+mod sets;
+
+use super::{Options, RuleFile};
+use crate::error::ParseError;
+
+/// Reads a native rule file, whatever its first line is.
+///
+/// # Errors
+/// When the file has a fault; the error holds all of them, in order, up to [`Options::max_faults`].
+pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
+    parser::Parser::new(text, options).file()
+}

@@ -1,0 +1,133 @@
+//! The names of the native format: fields, protocols, ICMP types.
+
+use crate::schema::{Family, Source};
+
+/// The fields in the order of the schema: the 5-tuple, then those that a schema has only if a rule uses them.
+pub(super) const FIELDS: [FieldInfo; 9] = [
+    FieldInfo { source: Source::Src, name: "src", max: 0 },
+    FieldInfo { source: Source::Dst, name: "dst", max: 0 },
+    FieldInfo { source: Source::SrcPort, name: "sport", max: 65535 },
+    FieldInfo { source: Source::DstPort, name: "dport", max: 65535 },
+    FieldInfo { source: Source::Proto, name: "proto", max: 255 },
+    FieldInfo { source: Source::IcmpType, name: "icmp_type", max: 255 },
+    FieldInfo { source: Source::IcmpCode, name: "icmp_code", max: 255 },
+    FieldInfo { source: Source::TcpFlags, name: "tcp_flags", max: 255 },
+    FieldInfo { source: Source::VlanVid, name: "vlan_vid", max: 4095 },
+];
+
+/// How many of them every schema has.
+pub(super) const ALWAYS: usize = 5;
+/// The index of `proto`.
+pub(super) const PROTO: usize = 4;
+/// The index of `icmp_type`.
+pub(super) const ICMP_TYPE: usize = 5;
+
+pub(super) struct FieldInfo {
+    pub(super) source: Source,
+    pub(super) name: &'static str,
+    /// The largest number it takes; 0 for addresses.
+    pub(super) max: u128,
+}
+
+impl FieldInfo {
+    pub(super) fn is_address(&self) -> bool {
+        self.max == 0
+    }
+
+    /// What it takes, for messages.
+    pub(super) fn wants(&self) -> String {
+        match self.source {
+            Source::Src | Source::Dst => "an address, a prefix or a range of addresses".into(),
+            Source::Proto => "a protocol's name or a number up to 255".into(),
+            Source::IcmpType => "the name of an ICMP type or a number up to 255".into(),
+            _ => format!("a number up to {}", self.max),
+        }
+    }
+}
+
+pub(super) fn field(name: &str) -> Option<usize> {
+    FIELDS.iter().position(|f| f.name == name)
+}
+
+pub(super) const PROTOCOLS: [(&str, u8); 17] = [
+    ("tcp", 6),
+    ("udp", 17),
+    ("icmp", 1),
+    ("icmpv6", 58),
+    ("igmp", 2),
+    ("ipip", 4),
+    ("dccp", 33),
+    ("ipv6", 41),
+    ("gre", 47),
+    ("esp", 50),
+    ("ah", 51),
+    ("ospf", 89),
+    ("pim", 103),
+    ("vrrp", 112),
+    ("l2tp", 115),
+    ("sctp", 132),
+    ("udplite", 136),
+];
+
+pub(super) fn protocol(name: &str) -> Option<u8> {
+    PROTOCOLS.iter().find(|p| p.0 == name).map(|p| p.1)
+}
+
+/// The name of each type with its number in ICMP and in ICMPv6.
+pub(super) const ICMP_TYPES: [IcmpType; 13] = [
+    ("echo-request", Some(8), Some(128)),
+    ("echo-reply", Some(0), Some(129)),
+    ("unreachable", Some(3), Some(1)),
+    ("packet-too-big", None, Some(2)),
+    ("time-exceeded", Some(11), Some(3)),
+    ("parameter-problem", Some(12), Some(4)),
+    ("redirect", Some(5), Some(137)),
+    ("router-solicitation", Some(10), Some(133)),
+    ("router-advertisement", Some(9), Some(134)),
+    ("neighbor-solicitation", None, Some(135)),
+    ("neighbor-advertisement", None, Some(136)),
+    ("timestamp-request", Some(13), None),
+    ("timestamp-reply", Some(14), None),
+];
+
+pub(super) type IcmpType = (&'static str, Option<u8>, Option<u8>);
+
+pub(super) fn icmp_type(name: &str) -> Option<[(Family, Option<u8>); 2]> {
+    ICMP_TYPES.iter().find(|t| t.0 == name).map(|t| [(Family::Ipv4, t.1), (Family::Ipv6, t.2)])
+}
+
+/// What people who know other rule languages write instead.
+const FOREIGN: [(&str, &str); 25] = [
+    ("accept", "permit"),
+    ("allow", "permit"),
+    ("pass", "permit"),
+    ("drop", "deny"),
+    ("block", "deny"),
+    ("reject", "deny"),
+    ("discard", "deny"),
+    ("from", "src"),
+    ("saddr", "src"),
+    ("source", "src"),
+    ("sip", "src"),
+    ("to", "dst"),
+    ("daddr", "dst"),
+    ("destination", "dst"),
+    ("dip", "dst"),
+    ("port", "dport"),
+    ("protocol", "proto"),
+    ("srcport", "sport"),
+    ("dstport", "dport"),
+    ("flags", "tcp_flags"),
+    ("vlan", "vlan_vid"),
+    ("ping", "echo-request"),
+    ("icmp6", "icmpv6"),
+    ("ipv6-icmp", "icmpv6"),
+    ("define", "set"),
+];
+
+/// What was probably meant by an unknown word, of these candidates.
+pub(super) fn suggest<'c>(word: &str, candidates: impl Iterator<Item = &'c str> + Clone) -> Option<&'c str> {
+    let meant = FOREIGN.iter().find(|f| f.0.eq_ignore_ascii_case(word)).map(|f| f.1);
+    let known = meant.and_then(|meant| candidates.clone().find(|&c| c == meant));
+    known.or_else(|| crate::format::suggest::nearest(word, candidates))
+}

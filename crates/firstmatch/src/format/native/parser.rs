@@ -1,0 +1,345 @@
+//! The parser's frame: lines, directives, lists. A fault is noted where it stands; what cannot be trusted after it,
+//! to the end of the line or of the set's braces, is passed over.
+
+use super::item::{self, Entry, Fault, fit};
+use super::lexer::{Kind, Lexer};
+use super::names::{self, FIELDS};
+use super::rules::Lowering;
+use super::sets::Sets;
+use crate::error::ParseError;
+use crate::format::report::{Message, Report, Span, quote};
+use crate::format::{BOM, Options, RuleFile};
+use crate::policy::{Fragments, Policy, Verdict};
+use crate::rule::{Condition, RuleSet, RuleSpec, Test};
+use crate::schema::{Family, Schema};
+
+/// What a line may start with.
+pub(super) const KEYWORDS: [&str; 8] = ["permit", "deny", "mark", "set", "family", "default", "unknown", "fragments"];
+
+/// The fault is noted; the rest of the line means nothing.
+pub(super) struct Stop;
+
+pub(super) struct Parser<'t> {
+    pub(super) text: &'t str,
+    pub(super) options: &'t Options,
+    pub(super) lexer: Lexer<'t>,
+    pub(super) report: Report<'t>,
+    /// `family ipv4` or `family ipv6`.
+    pub(super) only: Option<Family>,
+    policy: Policy,
+    /// The lines that give family, default, unknown and fragments.
+    given: [Option<u32>; 4],
+    /// A set or a rule was seen.
+    pub(super) in_body: bool,
+    pub(super) sets: Sets<'t>,
+    pub(super) specs: Vec<RuleSpec>,
+    pub(super) lowering: Option<Lowering>,
+    /// The fields some rule has a condition on, by bit.
+    pub(super) fields_used: u32,
+    /// The current token starts a line that is still to be read.
+    pub(super) resume: bool,
+    /// The tests of the condition, the conditions of the rule and where they stand: what is being read.
+    pub(super) tests: Vec<(Option<Family>, Test)>,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) spans: Vec<Span>,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str, options: &'t Options) -> Self {
+        let start = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
+        Self {
+            text,
+            options,
+            lexer: Lexer::new(text, start),
+            report: Report::new(text, options),
+            only: None,
+            policy: Policy::default(),
+            given: [None; 4],
+            in_body: false,
+            sets: Sets::default(),
+            specs: Vec::new(),
+            lowering: None,
+            fields_used: 0,
+            resume: false,
+            tests: Vec::new(),
+            conditions: Vec::new(),
+            spans: Vec::new(),
+            entries: Vec::new(),
+        }
+    }
+
+    pub(super) fn file(mut self) -> Result<RuleFile, ParseError> {
+        loop {
+            // The fault is noted; there is nothing more to do about it.
+            let _: Result<(), Stop> = self.line();
+            if !std::mem::take(&mut self.resume) && !self.lexer.next_line() {
+                break;
+            }
+        }
+        self.warn_of_unused_sets();
+        if self.specs.is_empty() {
+            let default = self.policy.default;
+            let span = Span { line: 1, ..Span::default() };
+            self.report
+                .warn(span, || format!("the file has no rules: every packet gets the default verdict, {default}"));
+        }
+        let rules = self.rule_set();
+        let (warnings, more_warnings) = self.report.finish()?;
+        Ok(RuleFile { rules, policy: self.policy, warnings, more_warnings })
+    }
+
+    /// The rules in a set over the schema that they need.
+    fn rule_set(&mut self) -> RuleSet {
+        let extra: Vec<usize> = (names::ALWAYS..FIELDS.len()).filter(|&f| self.fields_used & 1 << f != 0).collect();
+        let sources: Vec<_> = extra.iter().map(|&f| FIELDS[f].source).collect();
+        let schema = |family| Schema::five_tuple(family, &sources);
+        let mut rules = match self.only {
+            None => RuleSet::dual(schema(Family::Ipv4), schema(Family::Ipv6)),
+            Some(family) => RuleSet::new(schema(family)),
+        };
+        if self.report.has_faults() {
+            return rules;
+        }
+        for mut spec in std::mem::take(&mut self.specs) {
+            for condition in &mut spec.conditions {
+                if let Some(place) = extra.iter().position(|&f| f == condition.field) {
+                    condition.field = names::ALWAYS + place;
+                }
+            }
+            let line = spec.line.map_or(0, u32::from);
+            if let Err(error) = rules.insert(spec) {
+                self.report.fault(Span { line, ..Span::default() }, || error.to_string());
+            }
+        }
+        rules
+    }
+
+    fn line(&mut self) -> Result<(), Stop> {
+        let span = self.lexer.span;
+        match (self.lexer.kind, self.lexer.word()) {
+            (Kind::Eol, _) => Ok(()),
+            (Kind::Word, "permit" | "deny" | "mark") => self.rule(),
+            (Kind::Word, "set") => self.set(),
+            (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
+            (Kind::Word, word) => {
+                let meant = names::suggest(word, KEYWORDS.into_iter());
+                let message = || Message::new(format!("a line cannot start with {}", quote(word))).suggest(meant);
+                self.fault(span, || message().expected("a rule (permit, deny or mark), set or a directive"))
+            }
+            (kind, _) => {
+                let stop = self.fault(span, || {
+                    let what = format!("a line cannot start with {}", described(kind, span.text(self.text)));
+                    Message::new(what).expected("a rule (permit, deny or mark), set or a directive")
+                });
+                if kind == Kind::Open {
+                    self.skip_list(true);
+                }
+                stop
+            }
+        }
+    }
+
+    fn directive(&mut self) -> Result<(), Stop> {
+        let span = self.lexer.span;
+        let word = self.lexer.word();
+        self.lexer.bump();
+        let (index, choices): (usize, &[&str]) = match word {
+            "family" => (0, &["inet", "ipv4", "ipv6"]),
+            "default" => (1, &["permit", "deny"]),
+            "unknown" => (2, &["permit", "deny"]),
+            _ => (3, &["unknown", "layer3"]),
+        };
+        let line = span.line;
+        if let Some(earlier) = self.given[index].replace(line) {
+            self.given[index] = Some(earlier);
+            return self.fault(span, || format!("{word} is already given on line {earlier}"));
+        }
+        if word == "family" && self.in_body {
+            return self.fault(span, || "family comes after a set or a rule; it must come before the first of them");
+        }
+        let choice = self.lexer.word();
+        let Some(chosen) = choices.iter().position(|&c| c == choice && self.lexer.kind == Kind::Word) else {
+            let (span, kind) = (self.lexer.span, self.lexer.kind);
+            let list = choices.join(" or ");
+            let meant = names::suggest(choice, choices.iter().copied());
+            let what = described(kind, span.text(self.text));
+            return self.fault(span, || Message::new(format!("{what} after {word}")).suggest(meant).expected(list));
+        };
+        self.lexer.bump();
+        let verdict = if chosen == 0 { Verdict::Permit } else { Verdict::Deny };
+        match index {
+            0 => self.only = [None, Some(Family::Ipv4), Some(Family::Ipv6)][chosen],
+            1 => self.policy.default = verdict,
+            2 => self.policy.unknown = verdict,
+            _ => self.policy.fragments = [Fragments::Unknown, Fragments::Layer3][chosen],
+        }
+        self.end_of_line()
+    }
+
+    /// Reads a list, the current token being its `{`. Into `tests` for a field, else into `entries`; `several` lines.
+    pub(super) fn list(&mut self, field: Option<usize>, several: bool) -> Result<(), Stop> {
+        let open = self.lexer.span;
+        self.lexer.bump();
+        let mut empty = true;
+        let mut faulty = false;
+        loop {
+            if several && !self.seek_content() {
+                return self.unclosed(open, faulty);
+            }
+            match self.lexer.kind {
+                Kind::Close if empty => {
+                    let span = open.to(self.lexer.span);
+                    self.lexer.bump();
+                    self.report.fault(span, || Message::new("an empty list holds no value").expected("a value"));
+                    return Ok(());
+                }
+                Kind::Close => break,
+                Kind::Eol => return self.unclosed(open, faulty),
+                _ => {}
+            }
+            empty = false;
+            let mut good = self.item(field).is_ok();
+            if several && good && !self.seek_content() {
+                return self.unclosed(open, faulty);
+            }
+            if good && !matches!(self.lexer.kind, Kind::Comma | Kind::Close | Kind::Eol) {
+                good = false;
+                let (kind, span) = (self.lexer.kind, self.lexer.span);
+                let what = format!("{} after an item", described(kind, span.text(self.text)));
+                self.report.fault(span, || Message::new(what).expected("`,` or `}`"));
+            }
+            if !good {
+                faulty = true;
+                self.seek_separator(several);
+            }
+            if self.lexer.kind == Kind::Comma {
+                self.lexer.bump();
+            }
+        }
+        self.lexer.bump();
+        Ok(())
+    }
+
+    fn unclosed(&mut self, open: Span, faulty: bool) -> Result<(), Stop> {
+        if !faulty {
+            self.report.fault(open, || Message::new("this `{` is never closed").expected("`}` after the last item"));
+        }
+        Err(Stop)
+    }
+
+    /// To the next token of a list over several lines; false where it ends without `}`: at the end of the text, or
+    /// at a line that starts like a statement.
+    fn seek_content(&mut self) -> bool {
+        if self.resume {
+            return false;
+        }
+        while self.lexer.kind == Kind::Eol {
+            if !self.lexer.next_line() {
+                return false;
+            }
+            if self.lexer.kind == Kind::Word && KEYWORDS.contains(&self.lexer.word()) {
+                self.resume = true;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Past what is left of a faulty item: to a `,` or `}` of this list, or to where the list ends without `}`.
+    fn seek_separator(&mut self, several: bool) {
+        let mut depth = 0usize;
+        loop {
+            let kind = self.lexer.kind;
+            match kind {
+                Kind::Comma | Kind::Close if depth == 0 => return,
+                Kind::Open => depth += 1,
+                Kind::Close => depth -= 1,
+                Kind::Eol if !several => return,
+                // What comes on the next line is most likely good again.
+                Kind::Eol if depth == 0 => return,
+                Kind::Eol if !self.seek_content() => return,
+                Kind::Eol => continue,
+                _ => {}
+            }
+            self.lexer.bump();
+        }
+    }
+
+    /// Past a whole list, the current token being its `{`.
+    pub(super) fn skip_list(&mut self, several: bool) {
+        self.lexer.bump();
+        loop {
+            self.seek_separator(several);
+            let kind = self.lexer.kind;
+            match kind {
+                _ if self.resume => return,
+                Kind::Comma => self.lexer.bump(),
+                Kind::Eol if several && self.seek_content() => {}
+                Kind::Eol => return,
+                _ => return self.lexer.bump(),
+            }
+        }
+    }
+
+    /// Reads an item into `tests` for a field, else into `entries`.
+    pub(super) fn item(&mut self, field: Option<usize>) -> Result<(), Stop> {
+        if self.lexer.kind == Kind::Set {
+            let span = self.lexer.span;
+            self.lexer.bump();
+            self.reference(span, field);
+            return Ok(());
+        }
+        let tests = &mut self.tests;
+        let entries = &mut self.entries;
+        let mut misfit = None;
+        let read = item::item(&mut self.lexer, self.only, &mut |entry| match field {
+            None => entries.push(entry),
+            Some(field) => match fit(&entry, field) {
+                Ok(test) => tests.push(test),
+                Err(message) => misfit = Some(message),
+            },
+        });
+        let (span, message) = match (read, misfit) {
+            (Ok(_), None) => return Ok(()),
+            (Ok(span), Some(message)) | (Err(Fault::Meaning(span, message)), _) => (span, message),
+            (Err(Fault::Syntax(span, message)), _) => return self.fault(span, || message),
+        };
+        let message = match field {
+            Some(field) => message.or_expected(|| FIELDS[field].wants()),
+            None => message,
+        };
+        self.report.fault(span, || message);
+        Ok(())
+    }
+
+    pub(super) fn end_of_line(&mut self) -> Result<(), Stop> {
+        if self.lexer.kind == Kind::Eol {
+            return Ok(());
+        }
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let what = described(kind, span.text(self.text));
+        self.fault(span, || Message::new(format!("{what} has no place here")).expected("the end of the line"))
+    }
+
+    pub(super) fn fault<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) -> Result<(), Stop> {
+        self.report.fault(span, message);
+        Err(Stop)
+    }
+}
+
+/// The current token, for messages.
+pub(super) fn described(kind: Kind, word: &str) -> String {
+    match kind {
+        Kind::Word | Kind::Set => quote(word),
+        Kind::Bad => format!("the character {}", visible(word)),
+        _ => kind.name().to_owned(),
+    }
+}
+
+fn visible(character: &str) -> String {
+    match character.chars().next() {
+        Some(c) if c.is_control() => format!("U+{:04X}", u32::from(c)),
+        _ => quote(character),
+    }
+}

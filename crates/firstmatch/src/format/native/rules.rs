@@ -1,0 +1,288 @@
+//! Rules: actions, conditions, and whether a rule can be lowered and can match at all.
+
+use std::num::NonZeroU32;
+
+use super::item;
+use super::lexer::Kind;
+use super::names::{self, FIELDS};
+use super::parser::{Parser, Stop, described};
+use crate::error::BuildError;
+use crate::format::MAX_LINES;
+use crate::format::report::{Message, Span, quote};
+use crate::rule::{Action, Caps, Condition, Priority, Regions, RuleSpec, Test, lower_rule};
+use crate::schema::{Family, Schema};
+
+/// What it takes to lower a rule: the schemas of all fields, and room for the regions.
+pub(super) struct Lowering {
+    schemas: Vec<Schema>,
+    scratch: Vec<Regions>,
+}
+
+impl Parser<'_> {
+    pub(super) fn rule(&mut self) -> Result<(), Stop> {
+        self.in_body = true;
+        let first = self.lexer.span;
+        let before = self.report.count();
+        let action = self.action()?;
+        self.conditions.clear();
+        self.spans.clear();
+        let mut last = first;
+        while self.lexer.kind != Kind::Eol {
+            last = self.condition()?;
+        }
+        if self.report.count() > before {
+            return Ok(());
+        }
+        let whole = first.to(last);
+        let Some(line) = NonZeroU32::new(first.line).filter(|line| line.get() <= MAX_LINES) else {
+            return self.fault(whole, || format!("a file has at most {MAX_LINES} lines"));
+        };
+        // The line is left out while the rule is checked: messages then speak of the rule alone.
+        let conditions: Vec<Condition> = self.conditions.drain(..).collect();
+        let priority = Priority::of_line(line.get());
+        let mut spec = RuleSpec { priority, action, conditions, family: None, line: None };
+        self.check(&spec, whole)?;
+        spec.line = Some(line);
+        for condition in &spec.conditions {
+            self.fields_used |= 1 << condition.field;
+        }
+        self.specs.push(spec);
+        Ok(())
+    }
+
+    fn action(&mut self) -> Result<Action, Stop> {
+        let word = self.lexer.word();
+        self.lexer.bump();
+        match word {
+            "permit" => return Ok(Action::Permit),
+            "deny" => return Ok(Action::Deny),
+            _ => {}
+        }
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let message = if kind == Kind::Word {
+            match item::number(self.lexer.word()) {
+                Ok(number) => {
+                    self.lexer.bump();
+                    return Ok(Action::Mark(number));
+                }
+                Err(message) => message,
+            }
+        } else {
+            Message::new(format!("{} after mark", described(kind, span.text(self.text)))).expected("a number")
+        };
+        self.report.fault(span, || message);
+        Err(Stop)
+    }
+
+    /// Reads a condition; where it stood.
+    fn condition(&mut self) -> Result<Span, Stop> {
+        let first = self.lexer.span;
+        let word = self.lexer.word();
+        let kind = self.lexer.kind;
+        let field = if kind == Kind::Word { names::field(word) } else { None };
+        self.tests.clear();
+        let (field, negated, span) = if let Some(field) = field {
+            self.lexer.bump();
+            let negated = self.lexer.is_word("not");
+            if negated {
+                self.lexer.bump();
+            }
+            let end = self.operand(field)?;
+            (field, negated, first.to(end))
+        } else if let Some(number) = names::protocol(word).filter(|_| kind == Kind::Word) {
+            self.lexer.bump();
+            self.tests.push((None, Test::Value(number.into())));
+            (names::PROTO, false, first)
+        } else {
+            return self.no_condition();
+        };
+        if let Some(at) = self.conditions.iter().position(|c| c.field == field) {
+            let column = self.spans[at].start;
+            let name = FIELDS[field].name;
+            let text = self.text;
+            self.report.fault(span, || {
+                let column = text.get(first.line_start..column).map_or(0, |part| part.chars().count()) + 1;
+                let what = format!("there is already a condition on {name}, in column {column}");
+                Message::new(what).expected("one condition a field: a list takes several values")
+            });
+        } else {
+            self.conditions.push(Condition { field, negated, tests: self.tests.as_slice().to_vec() });
+            self.spans.push(span);
+        }
+        Ok(span)
+    }
+
+    fn no_condition(&mut self) -> Result<Span, Stop> {
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let word = self.lexer.word();
+        let message = match (kind, word) {
+            (Kind::Comma, _) => {
+                Message::new("`,` has no place here").expected("braces around several values: `{ 80, 443 }`")
+            }
+            (Kind::Word, "not") => Message::new("`not` has no place here")
+                .expected("it after the field: `proto not tcp`, `src not 10.0.0.0/8`"),
+            (Kind::Word, _) if word.starts_with(|c: char| c.is_ascii_digit()) || word.contains(['.', ':']) => {
+                Message::new(format!("the value {} follows no field", quote(word))).expected("a field before it")
+            }
+            (Kind::Word, _) => {
+                let fields = FIELDS.iter().map(|f| f.name).chain(names::PROTOCOLS.iter().map(|p| p.0));
+                let message = Message::new(format!("unknown field or protocol {}", quote(word)));
+                message.suggest(names::suggest(word, fields))
+            }
+            _ => {
+                let what = described(kind, span.text(self.text));
+                Message::new(format!("{what} has no place here")).expected("a field, a protocol or the end of the line")
+            }
+        };
+        self.report.fault(span, || message);
+        Err(Stop)
+    }
+
+    /// Reads an operand into `tests`; where its last token stood.
+    fn operand(&mut self, field: usize) -> Result<Span, Stop> {
+        let start = self.lexer.span;
+        match self.lexer.kind {
+            Kind::Open => self.list(Some(field), false)?,
+            Kind::Word if self.lexer.word() == "any" => {
+                self.lexer.bump();
+                self.tests.push((None, Test::Prefix { value: 0, len: 0 }));
+            }
+            // A field where its predecessor's value should be: nothing tells which of the two is meant.
+            Kind::Word if self.lexer.word() == "not" || names::field(self.lexer.word()).is_some() => {
+                let what = format!("{} after {}", quote(self.lexer.word()), FIELDS[field].name);
+                self.report.fault(start, || Message::new(what).expected(FIELDS[field].wants()));
+                return Err(Stop);
+            }
+            Kind::Word | Kind::Set => self.item(Some(field))?,
+            kind => {
+                let what = format!("{} after {}", described(kind, start.text(self.text)), FIELDS[field].name);
+                self.report.fault(start, || Message::new(what).expected(FIELDS[field].wants()));
+                return Err(Stop);
+            }
+        }
+        Ok(self.lexer.before())
+    }
+
+    /// Whether the rule keeps the caps, and can match.
+    fn check(&mut self, spec: &RuleSpec, whole: Span) -> Result<(), Stop> {
+        let caps = self.options.caps;
+        let only = self.only;
+        let families = [Family::Ipv4, Family::Ipv6].into_iter().filter(|&f| only.is_none_or(|only| only == f));
+        let lowering = self.lowering.get_or_insert_with(Lowering::new);
+        let mut alive = false;
+        let mut over = None;
+        for family in families.clone() {
+            let regions = match estimate(spec, family, &caps) {
+                Estimate::Nothing => 0,
+                Estimate::Fits => 1,
+                Estimate::TooManyMasks(field) => {
+                    let field = FIELDS[field].name;
+                    let cap = caps.regions_per_rule;
+                    over = Some(format!("the condition on {field} has more than {cap} values under masks"));
+                    break;
+                }
+                Estimate::Unclear => match lowering.count(spec, family, &caps) {
+                    Ok(count) => count,
+                    Err(error) => {
+                        over = Some(error.to_string());
+                        break;
+                    }
+                },
+            };
+            alive |= regions > 0;
+        }
+        if let Some(what) = over {
+            return self.fault(whole, || what);
+        }
+        if !alive {
+            let why = why_never(spec, families, lowering, &caps);
+            self.report.warn(whole, || format!("this rule can never match{why}"));
+        }
+        Ok(())
+    }
+}
+
+enum Estimate {
+    /// No packet of this family can match.
+    Nothing,
+    /// There is a region, and not more than the caps allow.
+    Fits,
+    /// Only lowering will tell.
+    Unclear,
+    /// Lowering takes time that grows with the square of the masks of a field: more than the regions of a rule are
+    /// refused unseen.
+    TooManyMasks(usize),
+}
+
+/// What most rules are without lowering them: conditions of a few plain tests.
+fn estimate(spec: &RuleSpec, family: Family, caps: &Caps) -> Estimate {
+    let mut bound = 1usize;
+    let mut unclear = false;
+    for condition in &spec.conditions {
+        let (mut tests, mut masks, mut ranges) = (0usize, 0usize, 0usize);
+        for (of, test) in &condition.tests {
+            if of.is_none_or(|of| of == family) {
+                tests += 1;
+                masks +=
+                    usize::from(matches!(test, Test::Mask { mask, .. } if scattered(*mask, condition.field, family)));
+                ranges += usize::from(matches!(test, Test::Range { .. }));
+            }
+        }
+        if tests == 0 {
+            return Estimate::Nothing;
+        }
+        if masks > caps.regions_per_rule {
+            return Estimate::TooManyMasks(condition.field);
+        }
+        unclear |= condition.negated || (masks > 0 && tests > 1);
+        // Values that touch become ranges, and a range of an address of four lanes is at most seven boxes.
+        let wide = FIELDS[condition.field].is_address() && family == Family::Ipv6;
+        let boxes = if wide && (tests > 1 || ranges > 0) { 7 } else { 1 };
+        bound = bound.saturating_mul(tests.saturating_mul(boxes));
+    }
+    if unclear || bound > caps.regions_per_rule { Estimate::Unclear } else { Estimate::Fits }
+}
+
+/// Whether a mask is none of a prefix.
+fn scattered(mask: u128, field: usize, family: Family) -> bool {
+    let width =
+        if FIELDS[field].is_address() { family.address_bits() } else { 128 - FIELDS[field].max.leading_zeros() };
+    let free = !mask & u128::MAX >> (128 - width);
+    free & free.wrapping_add(1) != 0
+}
+
+/// Why a rule has no region, as the end of a sentence.
+fn why_never(
+    spec: &RuleSpec,
+    families: impl Iterator<Item = Family> + Clone,
+    lowering: &mut Lowering,
+    caps: &Caps,
+) -> String {
+    let confined = |c: &Condition, family| c.tests.iter().all(|(of, _)| *of == Some(family));
+    let of = |family| spec.conditions.iter().find(|c| confined(c, family)).map(|c| FIELDS[c.field].name);
+    if let (Some(four), Some(six)) = (of(Family::Ipv4), of(Family::Ipv6)) {
+        return format!(": {four} asks for IPv4, {six} for IPv6");
+    }
+    for condition in spec.conditions.iter().filter(|c| c.negated) {
+        let alone = RuleSpec { conditions: vec![condition.clone()], ..spec.clone() };
+        if families.clone().all(|family| lowering.count(&alone, family, caps) == Ok(0)) {
+            return format!(": {} excludes every value", FIELDS[condition.field].name);
+        }
+    }
+    String::new()
+}
+
+impl Lowering {
+    fn new() -> Self {
+        let extra: Vec<_> = FIELDS[names::ALWAYS..].iter().map(|f| f.source).collect();
+        let schemas: Vec<_> = [Family::Ipv4, Family::Ipv6].map(|family| Schema::five_tuple(family, &extra)).into();
+        let scratch = schemas.iter().map(|schema| Regions::new(schema.lanes().len())).collect();
+        Self { schemas, scratch }
+    }
+
+    fn count(&mut self, spec: &RuleSpec, family: Family, caps: &Caps) -> Result<usize, BuildError> {
+        let index = usize::from(family == Family::Ipv6);
+        self.scratch[index].clear();
+        lower_rule(&self.schemas[index], spec, caps, &mut self.scratch[index])
+    }
+}

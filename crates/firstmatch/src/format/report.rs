@@ -1,0 +1,184 @@
+//! Collects faults and warnings. Text is copied, and columns are counted, only for those that are kept.
+
+use super::Options;
+use crate::error::{Diagnostic, ParseError};
+
+/// The most characters of a line that a diagnostic shows.
+const MAX_TEXT: usize = 4096;
+/// The most characters of a word that a message repeats.
+const MAX_WORD: usize = 48;
+
+/// A place in the text: byte offsets, all on one line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) line: u32,
+    pub(super) line_start: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Span {
+    /// From the start of this one to the end of another; this one alone where the other is on a later line.
+    pub(super) fn to(self, last: Self) -> Self {
+        if last.line == self.line { Self { end: last.end.max(self.end), ..self } } else { self }
+    }
+
+    pub(super) fn text(self, text: &str) -> &str {
+        text.get(self.start..self.end).unwrap_or("")
+    }
+}
+
+/// What is wrong and what was expected.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    what: String,
+    expected: Option<String>,
+    suggested: bool,
+}
+
+impl Message {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), expected: None, suggested: false }
+    }
+
+    /// Says what was expected, unless there is a suggestion already.
+    pub(super) fn expected(mut self, expected: impl Into<String>) -> Self {
+        if !self.suggested {
+            self.expected = Some(expected.into());
+        }
+        self
+    }
+
+    /// The same where nothing is said yet.
+    pub(super) fn or_expected(self, expected: impl FnOnce() -> String) -> Self {
+        if self.expected.is_some() { self } else { self.expected(expected()) }
+    }
+
+    /// Puts what it is about before it.
+    pub(super) fn about(mut self, subject: &str) -> Self {
+        self.what.insert_str(0, subject);
+        self
+    }
+
+    /// Adds `: did you mean …?` where there is a suggestion.
+    pub(super) fn suggest(mut self, suggestion: Option<&str>) -> Self {
+        if let Some(suggestion) = suggestion {
+            self.suggested = true;
+            self.what.push_str(&format!("; did you mean `{suggestion}`?"));
+        }
+        self
+    }
+}
+
+impl From<String> for Message {
+    fn from(what: String) -> Self {
+        Self::new(what)
+    }
+}
+
+impl From<&str> for Message {
+    fn from(what: &str) -> Self {
+        Self::new(what)
+    }
+}
+
+/// A word of the text in backquotes, cut where it is very long.
+pub(super) fn quote(word: &str) -> String {
+    match word.char_indices().nth(MAX_WORD) {
+        Some((at, _)) => format!("`{}…`", &word[..at]),
+        None => format!("`{word}`"),
+    }
+}
+
+pub(super) struct Report<'t> {
+    text: &'t str,
+    faults: Kept,
+    warnings: Kept,
+}
+
+#[derive(Default)]
+struct Kept {
+    kept: Vec<Diagnostic>,
+    more: usize,
+    cap: usize,
+}
+
+/// Which of the kept faults, to amend it later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FaultIndex(usize);
+
+impl<'t> Report<'t> {
+    pub(super) fn new(text: &'t str, options: &Options) -> Self {
+        let kept = |cap| Kept { cap, ..Kept::default() };
+        Self { text, faults: kept(options.max_faults.max(1)), warnings: kept(options.max_warnings) }
+    }
+
+    /// How many faults there were so far, kept or not.
+    pub(super) fn count(&self) -> usize {
+        self.faults.kept.len() + self.faults.more
+    }
+
+    /// Whether no more faults are kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.faults.kept.len() >= self.faults.cap
+    }
+
+    pub(super) fn has_faults(&self) -> bool {
+        !self.faults.kept.is_empty()
+    }
+
+    /// Notes a fault. The message is made only if it is kept.
+    pub(super) fn fault<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) -> Option<FaultIndex> {
+        self.faults.add(self.text, span, message)
+    }
+
+    pub(super) fn warn<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) {
+        self.warnings.add(self.text, span, message);
+    }
+
+    /// Gives a fault another message.
+    pub(super) fn amend(&mut self, index: FaultIndex, message: impl Into<Message>) {
+        let message = message.into();
+        let fault = &mut self.faults.kept[index.0];
+        (fault.message, fault.expected) = (message.what, message.expected);
+    }
+
+    /// The warnings and how many more there are, or the faults.
+    pub(super) fn finish(self) -> Result<(Vec<Diagnostic>, usize), ParseError> {
+        let faults = self.faults.sorted();
+        if faults.0.is_empty() { Ok(self.warnings.sorted()) } else { Err(ParseError::new(faults.0, faults.1)) }
+    }
+}
+
+impl Kept {
+    fn add<M: Into<Message>>(&mut self, text: &str, span: Span, message: impl FnOnce() -> M) -> Option<FaultIndex> {
+        if self.kept.len() >= self.cap {
+            self.more += 1;
+            return None;
+        }
+        let count = |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count());
+        let line = text.get(span.line_start..).unwrap_or("");
+        let line = line.split_once('\n').map_or(line, |(line, _)| line);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let shown = match line.char_indices().nth(MAX_TEXT) {
+            Some((at, _)) => format!("{}…", &line[..at]),
+            None => line.to_owned(),
+        };
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let message: Message = message().into();
+        self.kept.push(Diagnostic {
+            line: span.line,
+            column: number(count(span.line_start, span.start)).saturating_add(1),
+            width: number(count(span.start, span.end)),
+            message: message.what,
+            expected: message.expected,
+            text: shown,
+        });
+        Some(FaultIndex(self.kept.len() - 1))
+    }
+
+    fn sorted(mut self) -> (Vec<Diagnostic>, usize) {
+        self.kept.sort_by_key(|d| (d.line, d.column));
+        (self.kept, self.more)
+    }
+}

@@ -1,0 +1,220 @@
+//! The operations with AVX2.
+
+use std::arch::x86_64::*;
+
+use super::{Hasher, Isa, Kernel, Pair};
+
+/// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2(());
+
+impl Avx2 {
+    #[inline]
+    pub(super) fn detect() -> Option<Self> {
+        let all = is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("bmi1")
+            && is_x86_feature_detected!("bmi2")
+            && is_x86_feature_detected!("lzcnt")
+            && is_x86_feature_detected!("popcnt");
+        all.then_some(Self(()))
+    }
+}
+
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
+fn compiled_for_avx2<K: Kernel>(token: Avx2, kernel: K) {
+    kernel.run(token);
+}
+
+#[inline(always)]
+fn load8(words: &[u32; 8]) -> __m256i {
+    // SAFETY: an unaligned load of the 32 bytes behind the reference; AVX is there, an `Avx2` token exists in every
+    // caller.
+    unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
+}
+
+#[inline(always)]
+fn load4(words: &[u32; 4]) -> __m128i {
+    // SAFETY: an unaligned load of the 16 bytes behind the reference; SSE2 is part of x86-64.
+    unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
+}
+
+/// One bit for each 32-bit lane that is all ones.
+#[inline(always)]
+fn bits8(v: __m256i) -> u32 {
+    // SAFETY: needs AVX, see `load8`.
+    unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(v)) as u32 }
+}
+
+/// All ones in the lanes where `lo <= k <= hi`, unsigned.
+#[inline(always)]
+fn between8(lo: __m256i, k: __m256i, hi: __m256i) -> __m256i {
+    // SAFETY: needs AVX2, see `load8`.
+    unsafe { _mm256_cmpeq_epi32(_mm256_min_epu32(_mm256_max_epu32(k, lo), hi), k) }
+}
+
+/// The same for four lanes.
+#[inline(always)]
+fn between4(lo: __m128i, k: __m128i, hi: __m128i) -> u32 {
+    // SAFETY: needs SSE4.1, which AVX2 implies, see `load8`.
+    unsafe {
+        let inside = _mm_cmpeq_epi32(_mm_min_epu32(_mm_max_epu32(k, lo), hi), k);
+        _mm_movemask_ps(_mm_castsi128_ps(inside)) as u32
+    }
+}
+
+#[inline(always)]
+fn zero() -> __m256i {
+    // SAFETY: needs AVX, see `load8`.
+    unsafe { _mm256_setzero_si256() }
+}
+
+/// The upper 32 bits of each 64 in place of the lower ones.
+#[inline(always)]
+fn upper(v: __m256i) -> __m256i {
+    // SAFETY: needs AVX2, see `load8`.
+    unsafe { _mm256_srli_epi64::<32>(v) }
+}
+
+/// `(v & mask) + secret` in each lane of 32 bits.
+#[inline(always)]
+fn masked_sum(v: __m256i, mask: u32, secret: u32) -> __m256i {
+    // SAFETY: needs AVX2, see `load8`.
+    unsafe { _mm256_add_epi32(_mm256_and_si256(v, _mm256_set1_epi32(mask as i32)), _mm256_set1_epi32(secret as i32)) }
+}
+
+/// `sum + a * b` in each lane of 64 bits, of the lower 32 bits of `a` and `b`.
+#[inline(always)]
+fn add_products(sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
+    // SAFETY: needs AVX2, see `load8`.
+    unsafe { _mm256_add_epi64(sum, _mm256_mul_epu32(a, b)) }
+}
+
+/// Eight words of a column of 64.
+#[inline(always)]
+fn load_column(columns: &[u32], lane: usize, block: usize) -> __m256i {
+    match columns.get(lane * 64 + block * 8..).and_then(<[u32]>::first_chunk::<8>) {
+        Some(words) => load8(words),
+        None => zero(),
+    }
+}
+
+/// The last step of the hash: both halves of the product of the two halves of the sum, in the lower 32 bits.
+#[inline(always)]
+fn finish(sum: __m256i, last: [u32; 2]) -> __m256i {
+    let product = add_products(zero(), masked_sum(sum, u32::MAX, last[0]), masked_sum(upper(sum), u32::MAX, last[1]));
+    // SAFETY: needs AVX2, see `load8`.
+    unsafe { _mm256_xor_si256(product, upper(product)) }
+}
+
+impl Isa for Avx2 {
+    #[inline(always)]
+    fn vectorize<K: Kernel>(self, kernel: K) {
+        // SAFETY: the token proves that the machine has the features `compiled_for_avx2` is compiled for.
+        unsafe { compiled_for_avx2(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn inside(self, entry: &[u32], key: &[u32], lanes: usize) -> bool {
+        let (mut lo, mut hi, mut left) = (entry, &entry[lanes..], lanes);
+        let mut key = key;
+        while let Some((k, rest)) = key.split_first_chunk::<8>() {
+            let (Some((l, lo_rest)), Some((h, hi_rest))) = (lo.split_first_chunk::<8>(), hi.split_first_chunk::<8>())
+            else {
+                break;
+            };
+            // Beyond the lanes stand words that are no bounds: their answers do not count.
+            let want = if left >= 8 { 0xFF } else { (1 << left) - 1 };
+            if bits8(between8(load8(l), load8(k), load8(h))) & want != want {
+                return false;
+            }
+            (key, lo, hi, left) = (rest, lo_rest, hi_rest, left.saturating_sub(8));
+            if left == 0 {
+                return true;
+            }
+        }
+        while let (Some((k, rest)), Some((l, lo_rest)), Some((h, hi_rest))) =
+            (key.split_first_chunk::<4>(), lo.split_first_chunk::<4>(), hi.split_first_chunk::<4>())
+        {
+            let want = if left >= 4 { 0xF } else { (1 << left) - 1 };
+            if between4(load4(l), load4(k), load4(h)) & want != want {
+                return false;
+            }
+            (key, lo, hi, left) = (rest, lo_rest, hi_rest, left.saturating_sub(4));
+        }
+        assert!(left == 0, "an entry holds as many words as a row after its lower bounds");
+        true
+    }
+
+    #[inline(always)]
+    fn equal8(self, words: &[u32; 8], word: u32) -> u32 {
+        // SAFETY: needs AVX2, see `load8`.
+        bits8(unsafe { _mm256_cmpeq_epi32(load8(words), _mm256_set1_epi32(word as i32)) })
+    }
+
+    #[inline(always)]
+    fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32 {
+        let mut hits = 0xFF;
+        for (lane, &word) in block.as_chunks::<16>().0.iter().zip(key).take(lanes) {
+            let [lo, hi] = lane.as_chunks::<8>().0 else { return 0 };
+            // SAFETY: needs AVX, see `load8`.
+            let k = unsafe { _mm256_set1_epi32(word as i32) };
+            hits &= bits8(between8(load8(lo), k, load8(hi)));
+            if hits == 0 {
+                return 0;
+            }
+        }
+        hits
+    }
+
+    #[inline(always)]
+    fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32 {
+        let [value, mask] = value_mask.as_chunks::<8>().0 else { return 0 };
+        // SAFETY: needs AVX2, see `load8`.
+        bits8(unsafe {
+            _mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32(word as i32), load8(mask)), load8(value))
+        })
+    }
+
+    #[inline(always)]
+    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]) {
+        for (block, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate().take(keys.div_ceil(8)) {
+            // Eight keys: the 64-bit sums of those in even places, and of those in odd ones.
+            let (mut even, mut odd) = (zero(), zero());
+            for &Pair { lane, mask, secret } in &hasher.pairs {
+                let a = masked_sum(load_column(columns, lane, block), mask[0], secret[0]);
+                let b = masked_sum(load_column(columns, lane + 1, block), mask[1], secret[1]);
+                even = add_products(even, a, b);
+                odd = add_products(odd, upper(a), upper(b));
+            }
+            (even, odd) = (finish(even, hasher.last), finish(odd, hasher.last));
+            // SAFETY: needs AVX2, see `load8`; the store writes the 32 bytes behind the reference.
+            unsafe {
+                let hashes = _mm256_blend_epi32::<0b1010_1010>(even, _mm256_slli_epi64::<32>(odd));
+                _mm256_storeu_si256(out.as_mut_ptr().cast(), hashes);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64 {
+        let mut less = 0u64;
+        for (i, four) in numbers.as_chunks::<4>().0.iter().enumerate() {
+            // SAFETY: needs AVX2, see `load8`; the load reads the 32 bytes behind the reference.
+            let bits = unsafe {
+                // Signed comparison of numbers with the top bit turned is unsigned comparison.
+                let top = _mm256_set1_epi64x(i64::MIN);
+                let four = _mm256_xor_si256(_mm256_loadu_si256(four.as_ptr().cast()), top);
+                let least = _mm256_xor_si256(_mm256_set1_epi64x(least as i64), top);
+                _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(least, four)))
+            };
+            less |= (bits as u64) << (4 * i);
+        }
+        !less
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, place: &T) {
+        // SAFETY: a prefetch reads nothing and cannot fault.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) }
+    }
+}

@@ -1,0 +1,55 @@
+//! The operations without vector instructions.
+
+use super::{Hasher, Isa, Kernel};
+
+#[derive(Clone, Copy)]
+pub(super) struct Scalar;
+
+impl Isa for Scalar {
+    #[inline(always)]
+    fn vectorize<K: Kernel>(self, kernel: K) {
+        kernel.run(self);
+    }
+
+    #[inline(always)]
+    fn inside(self, entry: &[u32], key: &[u32], lanes: usize) -> bool {
+        let (lo, hi) = entry[..2 * lanes].split_at(lanes);
+        lo.iter().zip(hi).zip(key).all(|((lo, hi), k)| lo <= k && k <= hi)
+    }
+
+    #[inline(always)]
+    fn equal8(self, words: &[u32; 8], word: u32) -> u32 {
+        bits(|i| words[i] == word)
+    }
+
+    #[inline(always)]
+    fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32 {
+        let lanes = block.chunks_exact(16).zip(key).take(lanes);
+        lanes.fold(0xFF, |hits, (lane, &k)| hits & bits(|i| lane[i] <= k && k <= lane[i + 8]))
+    }
+
+    #[inline(always)]
+    fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32 {
+        bits(|i| word & value_mask[i + 8] == value_mask[i])
+    }
+
+    #[inline(always)]
+    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]) {
+        for (i, hash) in out[..keys].iter_mut().enumerate() {
+            *hash = hasher.hash_with(|lane| columns[lane * 64 + i]);
+        }
+    }
+
+    #[inline(always)]
+    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64 {
+        numbers.iter().rev().fold(0, |bits, &number| bits << 1 | u64::from(number >= least))
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, _place: &T) {}
+}
+
+#[inline(always)]
+fn bits(test: impl Fn(usize) -> bool) -> u32 {
+    (0..8).fold(0, |bits, i| bits | u32::from(test(i)) << i)
+}

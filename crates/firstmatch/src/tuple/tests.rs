@@ -1,0 +1,226 @@
+//! The paper's worked tables, and what must hold of the structure after any history of changes. That answers are
+//! right is tested with the other engines, in the crate's `tests/`.
+
+use super::*;
+use crate::engine::Classifier;
+use crate::rule::{Action, Caps, Condition, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
+use crate::schema::{Field, Kind, Source};
+
+fn spec(line: u32, tests: Vec<(usize, Test)>) -> RuleSpec {
+    let conditions =
+        tests.into_iter().map(|(field, test)| Condition { field, negated: false, tests: vec![(None, test)] });
+    RuleSpec {
+        priority: Priority::of_line(line),
+        action: Action::Permit,
+        conditions: conditions.collect(),
+        family: None,
+        line: None,
+    }
+}
+
+/// The rules of the paper's Table I: source and destination of 3 bits.
+fn table_one() -> RuleSet {
+    let field = |name, source| Field::new(name, 3, Kind::Prefix, Some(source));
+    let mut set = RuleSet::new(Schema::new(None, vec![field("src", Source::Src), field("dst", Source::Dst)]));
+    let rules = [
+        ((0b000, 3), (0b111, 3)),
+        ((0b010, 3), (0b100, 3)),
+        ((0b011, 3), (0b100, 3)),
+        ((0b010, 3), (0b110, 2)),
+        ((0b100, 2), (0b101, 3)),
+        ((0b110, 3), (0b000, 0)),
+        ((0b000, 0), (0b011, 3)),
+    ];
+    for (line, (src, dst)) in (1..).zip(rules) {
+        let prefix = |(value, len)| Test::Prefix { value, len };
+        set.insert(spec(line, vec![(0, prefix(src)), (1, prefix(dst))])).expect("a rule of the paper");
+    }
+    set
+}
+
+fn engine(set: &RuleSet, limit: usize) -> TupleMerge {
+    let lowered = lower(set, &set.schemas()[0], &Caps::default()).expect("lowers");
+    let config = Config { collision_limit: limit, seed: Some(1), ..Config::default() };
+    TupleMerge::build(&lowered, &config).expect("builds")
+}
+
+#[test]
+fn the_rules_of_the_paper_in_order_make_these_tables() {
+    let tables: Vec<_> = engine(&table_one(), 1)
+        .tables()
+        .map(|(tuple, mut rules)| {
+            rules.sort_unstable();
+            (tuple.iter().map(|mask| mask.count_ones()).collect(), rules.iter().map(|r| r.slot() + 1).collect())
+        })
+        .collect();
+    let want: [(Vec<u32>, Vec<usize>); 5] = [
+        (vec![3, 3], vec![1, 2, 3]),
+        (vec![3, 2], vec![4]),
+        (vec![2, 3], vec![5]),
+        (vec![3, 0], vec![6]),
+        (vec![0, 3], vec![7]),
+    ];
+    assert_eq!(tables, want);
+}
+
+/// Panics unless everything the structure promises holds.
+fn check(engine: &TupleMerge) {
+    let mut entries = 0;
+    let mut previous = Priority(0);
+    for table in engine.in_order() {
+        assert!(table.len() > 0, "an empty table is dropped");
+        assert!(previous <= table.best(), "tables stand in order of their best priority");
+        previous = table.best();
+        let before = entries;
+        for ((bucket, _), group) in table.groups() {
+            assert!(bucket < table.buckets().len());
+            let tuples: Vec<Vec<u32>> = engine.pool.group(group).map(|e| nominal(engine, e)).collect();
+            let hash = table.hash(engine.pool.lo(group));
+            let (word, bit) = table::filter_place(hash, table.filter().len());
+            assert!(table.filter()[word] >> bit & 1 == 1, "the filter holds every hash");
+            for (entry, own) in engine.pool.group(group).zip(&tuples) {
+                assert!(tuple::is_within(table.tuple(), own), "an entry fits the tuple of its table");
+                assert!(table.best() <= engine.pool.priority(entry), "no entry beats the bound of its table");
+                assert_eq!(table.hash(engine.pool.lo(entry)), hash);
+                entries += 1;
+            }
+            let priorities: Vec<_> = engine.pool.group(group).map(|e| engine.pool.priority(e)).collect();
+            assert!(priorities.is_sorted(), "a group is in order");
+            if tuples.len() > engine.limit {
+                let key = |e| -> Vec<u32> { engine.pool.lo(e).iter().zip(&tuples[0]).map(|(l, m)| l & m).collect() };
+                let first = key(group);
+                let alike = engine.pool.group(group).zip(&tuples).all(|(e, own)| *own == tuples[0] && key(e) == first);
+                assert!(alike, "more than the limit share a key only if no tuple tells them apart");
+            }
+        }
+        assert_eq!(table.len(), entries - before, "a table knows how many entries it has");
+    }
+    assert_eq!(entries, engine.regions);
+    let bytes: usize = engine.in_order().map(Table::bytes).sum();
+    assert_eq!(bytes, engine.table_bytes);
+}
+
+fn nominal(engine: &TupleMerge, entry: u32) -> Vec<u32> {
+    let mut out = vec![0; engine.shape.stride()];
+    engine.shape.nominal(&engine.pool.region(entry), &mut out);
+    out
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (self.0 >> 33) % n
+    }
+
+    /// A rule whose prefixes, ranges and masks share few values, so that keys collide.
+    fn rule(&mut self) -> Vec<(usize, Test)> {
+        let mut tests = Vec::new();
+        for field in 0..2 {
+            let len = [0, 4, 8, 16, 20, 24, 28, 31, 32][self.below(9) as usize];
+            let value = u128::from(self.below(3) * 0x1111_1111) & (u128::from(u32::MAX) << (32 - len)) & 0xFFFF_FFFF;
+            match self.below(12) {
+                0 => tests.push((field, Test::Mask { value: 5, mask: 0x0F0F })),
+                _ if len > 0 => tests.push((field, Test::Prefix { value, len })),
+                _ => {}
+            }
+        }
+        for field in 2..4 {
+            let lo = u128::from(self.below(4) * 1000);
+            match self.below(4) {
+                0 => tests.push((field, Test::Range { lo, hi: lo + u128::from(self.below(3000)) })),
+                1 => tests.push((field, Test::Value(lo))),
+                _ => {}
+            }
+        }
+        if self.below(2) == 0 {
+            tests.push((4, Test::Value([6, 17][self.below(2) as usize])));
+        }
+        tests
+    }
+}
+
+#[test]
+fn the_structure_holds_after_any_history() {
+    let schema = Schema::ipv4();
+    for (limit, size) in [(1, 60), (2, 300), (8, 800), (40, 1500)] {
+        let mut random = Random(limit as u64);
+        let config = Config { collision_limit: limit, seed: Some(7), ..Config::default() };
+        let mut engine = TupleMerge::new(&schema, &config).expect("builds");
+        let mut set = RuleSet::new(schema.clone());
+        let mut live: Vec<RuleId> = Vec::new();
+        let mut regions = Regions::new(schema.lanes().len());
+        let mut most_tables = 0;
+        for step in 0..size * 4 {
+            let grow = (step / size) % 2 == 0;
+            if live.is_empty() || random.below(10) < if grow { 8 } else { 2 } {
+                let tests = random.rule();
+                let mut rule = spec(0, tests);
+                rule.priority = Priority(random.below(1 << 30) << 16 | step as u64);
+                regions.clear();
+                lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("lowers");
+                let priority = rule.priority;
+                let id = set.insert(rule).expect("a valid rule");
+                engine.insert(Match { rule: id, priority }, &regions).expect("room");
+                live.push(id);
+            } else {
+                let id = live.swap_remove(random.below(live.len() as u64) as usize);
+                set.remove(id).expect("live");
+                engine.remove(id).expect("live");
+                assert!(engine.remove(id).is_err_and(|error| error.is_stale()));
+            }
+            most_tables = most_tables.max(engine.order.len());
+            if step % 16 == 0 {
+                check(&engine);
+            }
+        }
+        check(&engine);
+        assert!(most_tables > 8, "limit {limit}: never more than {most_tables} tables");
+        for id in live {
+            engine.remove(id).expect("live");
+        }
+        check(&engine);
+        assert_eq!((engine.rules, engine.regions, engine.order.len()), (0, 0, 0));
+    }
+}
+
+#[test]
+fn duplicates_stay_together_and_others_leave_them() {
+    let mut set = RuleSet::new(Schema::ipv4());
+    let prefix = |value, len| Test::Prefix { value, len };
+    for line in 1..=5 {
+        set.insert(spec(line, vec![(0, prefix(0x0A00_0000, 24)), (1, prefix(0x0B00_0000, 24))])).expect("fits");
+    }
+    // The same tuple and, in the 22 bits a new table keeps, the same key; told apart by the two bits it dropped.
+    set.insert(spec(6, vec![(0, prefix(0x0A00_0100, 24)), (1, prefix(0x0B00_0000, 24))])).expect("fits");
+    let engine = engine(&set, 2);
+    check(&engine);
+    let stats = Classifier::stats(&engine);
+    assert_eq!((stats.longest_bucket, stats.regions), (5, 6));
+}
+
+#[test]
+fn a_fixed_seed_builds_the_same_bytes() {
+    let set = table_one();
+    let tables = |limit| engine(&set, limit).tables().collect::<Vec<_>>();
+    assert_eq!(tables(2), tables(2));
+}
+
+/// A split whose second table takes every resident leaves a table without entries: the new one still goes there.
+#[test]
+fn a_split_that_empties_a_table_loses_nothing() {
+    let schema = Schema::new(None, vec![Field::new("a", 4, Kind::Range, None), Field::new("b", 4, Kind::Range, None)]);
+    let config = Config { collision_limit: 1, seed: Some(1), ..Config::default() };
+    let mut engine = TupleMerge::new(&schema, &config).expect("build");
+    let regions =
+        [[0, 15, 0, 15], [5, 5, 6, 6], [0, 4, 6, 6], [5, 5, 5, 15], [4, 7, 0, 15], [4, 5, 6, 7], [4, 7, 6, 6]];
+    for (slot, [a, b, c, d]) in (0..).zip(regions) {
+        let mut one = Regions::new(2);
+        one.push(Region { lo: &[a, c], hi: &[b, d], ternary: None });
+        let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(9 - u64::from(slot)) };
+        engine.insert(rule, &one).expect("insert");
+        let entries: usize = engine.tables().map(|(_, rules)| rules.len()).sum();
+        assert_eq!((entries, engine.regions), (slot as usize + 1, slot as usize + 1));
+    }
+}

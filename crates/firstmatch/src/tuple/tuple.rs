@@ -1,0 +1,247 @@
+//! Tuples: which bits of a key a table hashes.
+//!
+//! A tuple is one mask a lane, padded with zeros to the stride of keys. For prefixes and ranges the mask of a field is
+//! that of its (containing) prefix, so the tuple says what the paper's lengths say; a ternary lane brings its own bits.
+
+use crate::engine::fixed_bits;
+use crate::rule::Region;
+use crate::schema::{Kind, Schema, Source};
+
+/// What of a schema decides tuples.
+#[derive(Debug)]
+pub(super) struct Shape {
+    fields: Box<[FieldShape]>,
+    /// The source and the destination address, each with its port, where the schema has both addresses.
+    ends: Option<[End; 2]>,
+    stride: usize,
+    /// For each lane the bits that its values have.
+    bits: Box<[u32]>,
+}
+
+#[derive(Debug)]
+struct FieldShape {
+    first: usize,
+    last: usize,
+    width: u32,
+    kind: Kind,
+    /// The bit of the field's first lane that says "absent"; 0 where the field is never absent.
+    absent: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct End {
+    address: usize,
+    port: Option<usize>,
+}
+
+impl Shape {
+    pub(super) fn new(schema: &Schema) -> Self {
+        let fields = schema.fields().iter().enumerate().map(|(index, field)| {
+            let lanes = schema.lanes_of(index);
+            let absent = schema.lanes()[lanes.start].absent.unwrap_or(0);
+            FieldShape { first: lanes.start, last: lanes.end, width: field.width(), kind: field.kind(), absent }
+        });
+        let end = |address, port| {
+            let address = schema.index_of_source(address)?;
+            Some(End { address, port: schema.index_of_source(port) })
+        };
+        let ends = end(Source::Src, Source::SrcPort).zip(end(Source::Dst, Source::DstPort));
+        Self {
+            fields: fields.collect(),
+            ends: ends.map(|(src, dst)| [src, dst]),
+            stride: schema.stride(),
+            bits: schema.lanes().iter().map(|lane| lane.bits).collect(),
+        }
+    }
+
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    pub(super) fn lanes(&self) -> usize {
+        self.bits.len()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.fields[..]) + size_of_val(&self.bits[..])
+    }
+
+    /// The tuple of a region by itself: every bit it fixes.
+    pub(super) fn nominal(&self, region: &Region<'_>, out: &mut [u32]) {
+        out.fill(0);
+        // Bits above a lane's own are zero in every key: no tuple has them, else lengths would count them.
+        for (lane, (bits, own)) in out.iter_mut().zip(&self.bits).enumerate() {
+            *bits = fixed_bits(region, lane) & own;
+        }
+        for field in &self.fields {
+            field.settle_absent(out);
+        }
+    }
+
+    /// The tuple of a table made for a region of this tuple (section III-C2): the smaller address goes with its port
+    /// unless the two are close; prefix fields lose a few bits, long ones more.
+    pub(super) fn relaxed(&self, nominal: &[u32], out: &mut [u32]) {
+        out.copy_from_slice(nominal);
+        if let Some([src, dst]) = &self.ends {
+            let (s, d) = (self.length(src.address, nominal), self.length(dst.address, nominal));
+            let close = CLOSE * self.fields[src.address].scale();
+            let dropped = if s + close < d { Some(src) } else { (d + close < s).then_some(dst) };
+            for field in dropped.into_iter().flat_map(|end| [Some(end.address), end.port]).flatten() {
+                self.fields[field].lanes_mut(out).fill(0);
+            }
+        }
+        for (index, field) in self.fields.iter().enumerate().filter(|(_, f)| f.kind == Kind::Prefix) {
+            let scale = field.scale();
+            let surplus = bits_dropped(self.length(index, out).div_ceil(scale)) * scale;
+            for _ in 0..surplus {
+                let lanes = field.lanes_mut(out);
+                if let Some(lane) = lanes.iter_mut().rev().find(|mask| **mask != 0) {
+                    *lane &= *lane - 1;
+                }
+            }
+            field.settle_absent(out);
+        }
+    }
+
+    pub(super) fn fields(&self) -> std::ops::Range<usize> {
+        0..self.fields.len()
+    }
+
+    /// How many bits of a field a tuple has.
+    pub(super) fn length(&self, field: usize, tuple: &[u32]) -> u32 {
+        let field = &self.fields[field];
+        let all: u32 = tuple[field.first..field.last].iter().map(|mask| mask.count_ones()).sum();
+        all - (tuple[field.first] & field.absent).count_ones()
+    }
+
+    /// Gives a field of `tuple` the leading bits of `towards`, which has them all and more, until it has `length`.
+    pub(super) fn raise(&self, field: usize, length: u32, towards: &[u32], tuple: &mut [u32]) {
+        for lane in self.fields[field].first..self.fields[field].last {
+            loop {
+                let missing = towards[lane] & !tuple[lane];
+                if missing == 0 || self.length(field, tuple) >= length {
+                    break;
+                }
+                tuple[lane] |= 1 << (31 - missing.leading_zeros());
+            }
+        }
+    }
+}
+
+/// How close two addresses are to be both kept, in bits of 32 (section III-C2).
+const CLOSE: u32 = 4;
+
+/// How many bits a prefix of this length (of 32) loses in a new table (section III-C2 and its reading: "4 bits for 32,
+/// 3 for more than 24, 2 for more than 16, and so on").
+fn bits_dropped(length: u32) -> u32 {
+    match length {
+        0..=8 => 0,
+        9..=16 => 1,
+        17..=24 => 2,
+        25..=31 => 3,
+        _ => 4,
+    }
+}
+
+impl FieldShape {
+    /// The unit of the two numbers above for this field: they are stated for 32 bits and grow with the width.
+    fn scale(&self) -> u32 {
+        (self.width / 32).max(1)
+    }
+
+    fn lanes_mut<'t>(&self, tuple: &'t mut [u32]) -> &'t mut [u32] {
+        &mut tuple[self.first..self.last]
+    }
+
+    /// The bit for absent is hashed exactly when a bit of the value is: alone it would keep rules that ask for any
+    /// value from sharing a table with rules that do not ask.
+    fn settle_absent(&self, tuple: &mut [u32]) {
+        let lanes = self.lanes_mut(tuple);
+        lanes[0] &= !self.absent;
+        if lanes.iter().any(|&mask| mask != 0) {
+            lanes[0] |= self.absent;
+        }
+    }
+}
+
+/// Whether every bit of one tuple is in another.
+#[inline]
+pub(super) fn is_within(inner: &[u32], outer: &[u32]) -> bool {
+    inner.iter().zip(outer).all(|(i, o)| i & !o == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Family;
+
+    fn tuple(shape: &Shape, lens: [u32; 4]) -> Vec<u32> {
+        let prefix = |len: u32| u32::MAX.checked_shl(32 - len).unwrap_or(0);
+        let port = |len: u32| if len == 0 { 0 } else { 0x1_FFFF & (u32::MAX << (16 - len)) };
+        let mut out = vec![prefix(lens[0]), prefix(lens[1]), port(lens[2]), port(lens[3]), 0xFF];
+        out.resize(shape.stride(), 0);
+        out
+    }
+
+    fn relaxed(shape: &Shape, lens: [u32; 4]) -> Vec<u32> {
+        let mut out = vec![0; shape.stride()];
+        shape.relaxed(&tuple(shape, lens), &mut out);
+        (0..4).map(|field| shape.length(field, &out)).collect()
+    }
+
+    #[test]
+    fn new_tables_drop_the_smaller_address_with_its_port_and_a_few_bits() {
+        let shape = Shape::new(&Schema::ipv4());
+        for (lens, want) in [
+            ([32, 32, 16, 16], [28, 28, 16, 16]),
+            ([32, 28, 16, 0], [28, 25, 16, 0]), // 4 apart: close
+            ([32, 27, 0, 16], [28, 0, 0, 0]),
+            ([8, 16, 16, 16], [0, 15, 0, 16]),
+            ([24, 25, 0, 7], [22, 22, 0, 7]),
+            ([17, 16, 0, 0], [15, 15, 0, 0]),
+            ([9, 8, 0, 0], [8, 8, 0, 0]),
+            ([0, 0, 3, 3], [0, 0, 3, 3]),
+        ] {
+            assert_eq!(relaxed(&shape, lens), want, "{lens:?}");
+        }
+    }
+
+    #[test]
+    fn wide_addresses_scale_the_same_numbers() {
+        let shape = Shape::new(&Schema::five_tuple(Family::Ipv6, &[]));
+        let mut nominal = vec![0; shape.stride()];
+        nominal[..4].fill(u32::MAX); // src /128
+        nominal[4..7].fill(u32::MAX); // dst /96: 32 apart, more than 16
+        let mut out = vec![0; shape.stride()];
+        shape.relaxed(&nominal, &mut out);
+        assert_eq!([0, 1].map(|f| shape.length(f, &out)), [112, 0]);
+        nominal[7] = 0xFFFF_0000; // dst /112: 16 apart, close
+        shape.relaxed(&nominal, &mut out);
+        assert_eq!([0, 1].map(|f| shape.length(f, &out)), [112, 100]);
+        assert_eq!(out[7], 0xF000_0000);
+    }
+
+    /// The bit for absent is hashed with the value or not at all; a port that is left open must not fix it.
+    #[test]
+    fn a_region_fixes_no_bits_beyond_its_lanes() {
+        let shape = Shape::new(&Schema::ipv4());
+        let nominal = |hi: [u32; 5]| {
+            let mut out = vec![u32::MAX; shape.stride()];
+            shape.nominal(&Region { lo: &[0; 5], hi: &hi, ternary: None }, &mut out);
+            out
+        };
+        assert_eq!(nominal([u32::MAX, u32::MAX, 1 << 16, 1 << 16, 0xFF]), [0; 8]);
+        assert_eq!(nominal([u32::MAX, u32::MAX, 0xFFFF, 1 << 16, 0xFF]), [0; 8]);
+        assert_eq!(nominal([u32::MAX, u32::MAX, 0x7FFF, 0, 0x7F]), [0, 0, 0x1_8000, 0x1_FFFF, 0x80, 0, 0, 0]);
+    }
+
+    #[test]
+    fn a_raised_field_takes_the_leading_bits() {
+        let shape = Shape::new(&Schema::ipv4());
+        let (mut low, high) = (tuple(&shape, [8, 0, 0, 0]), tuple(&shape, [24, 0, 0, 16]));
+        shape.raise(0, 16, &high, &mut low);
+        shape.raise(3, 8, &high, &mut low);
+        assert_eq!(low, tuple(&shape, [16, 0, 0, 8]));
+        assert!(is_within(&low, &high) && !is_within(&high, &low));
+    }
+}

@@ -1,0 +1,147 @@
+//! Every engine × configuration × SIMD level, in one place; and the reference engine.
+
+use firstmatch::linear::{self, Linear};
+use firstmatch::rule::{Lowered, Region};
+use firstmatch::simd::Level;
+use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
+
+/// One engine in one configuration at one SIMD level.
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    /// For engines that are built and then stay.
+    fixed: Option<Box<Fixed>>,
+    /// For engines that also take updates.
+    updatable: Option<Box<Changing>>,
+}
+
+type Fixed = dyn Fn(&Lowered, Budget) -> Result<Box<dyn Classifier>, BuildError> + Send + Sync;
+type Changing = dyn Fn(Start<'_>, Budget) -> Result<Box<dyn Updatable>, BuildError> + Send + Sync;
+
+/// What an updatable engine starts from.
+pub(crate) enum Start<'a> {
+    Empty(&'a Schema),
+    Rules(&'a Lowered),
+}
+
+impl Subject {
+    fn fixed<E: Engine>(
+        name: String,
+        build: impl Fn(&Lowered, Budget) -> Result<E, BuildError> + Send + Sync + 'static,
+    ) -> Self {
+        let boxed = move |lowered: &Lowered, budget: Budget| -> Result<Box<dyn Classifier>, BuildError> {
+            Ok(Box::new(build(lowered, budget)?))
+        };
+        Self { name, fixed: Some(Box::new(boxed)), updatable: None }
+    }
+
+    fn updatable<E: Engine + Updatable>(
+        name: String,
+        start: impl Fn(Start<'_>, Budget) -> Result<E, BuildError> + Send + Sync + 'static,
+    ) -> Self {
+        let boxed = move |from: Start<'_>, budget: Budget| -> Result<Box<dyn Updatable>, BuildError> {
+            Ok(Box::new(start(from, budget)?))
+        };
+        Self { name, fixed: None, updatable: Some(Box::new(boxed)) }
+    }
+
+    pub(crate) fn build(&self, lowered: &Lowered) -> Box<dyn Classifier> {
+        self.try_build(lowered, Budget::default()).unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
+    pub(crate) fn try_build(&self, lowered: &Lowered, budget: Budget) -> Result<Box<dyn Classifier>, BuildError> {
+        match (&self.fixed, &self.updatable) {
+            (Some(build), _) => build(lowered, budget),
+            (None, Some(build)) => Ok(build(Start::Rules(lowered), budget)?),
+            (None, None) => unreachable!("a subject can be built"),
+        }
+    }
+
+    pub(crate) fn is_updatable(&self) -> bool {
+        self.updatable.is_some()
+    }
+
+    pub(crate) fn start(&self, start: Start<'_>) -> Box<dyn Updatable> {
+        self.try_start(start, Budget::default()).unwrap_or_else(|e| panic!("{}: {e}", self.name))
+    }
+
+    pub(crate) fn try_start(&self, start: Start<'_>, budget: Budget) -> Result<Box<dyn Updatable>, BuildError> {
+        self.updatable.as_ref().expect("the subject takes updates")(start, budget)
+    }
+}
+
+/// The list. A new engine adds itself here and is tested by everything.
+pub(crate) fn engines() -> Vec<Subject> {
+    let mut all = vec![Subject::fixed("reference".into(), |lowered, _| Ok(Reference::new(lowered)))];
+    for level in Level::available() {
+        all.push(Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
+            Linear::build(lowered, &linear::Config { budget, simd: Some(level) })
+        }));
+    }
+    for level in Level::available() {
+        for collision_limit in [1, 2, 3, 8, 40] {
+            // A seed of their own, so that a failure comes again, and a random one for the default.
+            let seed = (collision_limit != 40).then_some(collision_limit as u64);
+            let config = move |budget| tuple::Config { budget, simd: Some(level), collision_limit, seed };
+            let name = format!("tuplemerge {level:?} c={collision_limit}");
+            all.push(Subject::updatable(name, move |start, budget| match start {
+                Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
+                Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
+            }));
+        }
+    }
+    all
+}
+
+/// Those that take updates.
+pub(crate) fn updatable_engines() -> Vec<Subject> {
+    engines().into_iter().filter(Subject::is_updatable).collect()
+}
+
+/// Regions in order of priority; the first that contains the key wins.
+#[derive(Debug)]
+pub(crate) struct Reference {
+    pub(crate) lowered: Lowered,
+    /// What the broken engines of [`crate::broken`] do wrong; `None` here.
+    pub(crate) fault: Option<crate::broken::Fault>,
+}
+
+impl Reference {
+    pub(crate) fn new(lowered: &Lowered) -> Self {
+        Self { lowered: lowered.clone(), fault: None }
+    }
+
+    fn contains(&self, index: usize, region: &Region<'_>, key: &[u32]) -> bool {
+        self.fault.map_or_else(|| region.contains(key), |fault| fault.contains(index, region, key))
+    }
+}
+
+impl Engine for Reference {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        self.lowered.schema()
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        Stats { rules: self.lowered.by_rule().count(), regions: self.lowered.regions().len(), ..Stats::default() }
+    }
+
+    fn improve(&self, (): &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+        for (index, best) in best.iter_mut().enumerate() {
+            let key = keys.row(index);
+            let mut hits = self.lowered.regions().iter().zip(self.lowered.rules()).enumerate();
+            let mut inside =
+                hits.by_ref().filter(|(i, (region, _))| self.contains(*i, region, key)).map(|(_, (_, m))| *m);
+            let found = match self.fault {
+                Some(fault) => fault.choose(inside),
+                None => inside.next(),
+            };
+            if let Some(found) = found.filter(|m| Match::wins(m.priority, best)) {
+                *best = Some(found);
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! The harness: every engine, in every configuration, at every SIMD level, against the oracle.
+//!
+//! `engines` lists what is tested, in one place. `case` holds packets with their right answers and puts them to an
+//! engine in batches of every length. `corpus` reads `testdata/`, `differential` draws rule sets at random,
+//! `lowering` and `tiny` walk whole small domains, `updates` changes rules and compares after every few changes,
+//! `memory` counts every byte, `sharing` is about scratches and threads. `broken` holds engines with one thing wrong:
+//! the tests assert that they would be caught.
+
+mod broken;
+mod case;
+mod corners;
+mod corpus;
+mod differential;
+mod engines;
+mod generate;
+mod lowering;
+mod rng;
+mod script;
+mod tiny;
