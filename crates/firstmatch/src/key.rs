@@ -207,6 +207,16 @@ mod tests {
     }
 
     #[test]
+    fn a_cleared_buffer_keeps_its_memory_wherever_that_lies() {
+        let mut buffers: Vec<_> = (0..100).map(|_| KeyBuf::new(&Schema::ipv4())).collect();
+        for buf in &mut buffers {
+            let first = buf.push().as_ptr();
+            buf.clear();
+            assert_eq!(buf.push().as_ptr(), first);
+        }
+    }
+
+    #[test]
     fn absent_values_take_the_extra_value() {
         let mut buf = KeyBuf::new(&Schema::ipv4());
         buf.push_values(&FieldValues { family: None, values: vec![Some(1), Some(2), None, Some(443), Some(1)] });
