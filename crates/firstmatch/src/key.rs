@@ -47,7 +47,7 @@ impl KeyBuf {
     /// Makes room for more rows.
     pub fn reserve(&mut self, rows: usize) {
         let needed = rows * self.stride;
-        if self.words.capacity() - self.words.len() >= needed && !self.words.is_empty() {
+        if self.words.capacity() - self.words.len() >= needed && self.words.capacity() > 0 {
             return;
         }
         let old = self.words.len() - self.start;
@@ -61,7 +61,7 @@ impl KeyBuf {
     /// Adds a row of zeros and hands it out to be filled: one word a lane, then padding to leave at zero.
     #[inline]
     pub fn push(&mut self) -> &mut [u32] {
-        if self.words.capacity() - self.words.len() < self.stride || self.words.is_empty() {
+        if self.words.capacity() - self.words.len() < self.stride {
             self.reserve(64);
         }
         let at = self.words.len();
@@ -203,6 +203,16 @@ mod tests {
                 buf.clear();
                 assert!(buf.is_empty());
             }
+        }
+    }
+
+    #[test]
+    fn a_cleared_buffer_keeps_its_memory_wherever_that_lies() {
+        let mut buffers: Vec<_> = (0..100).map(|_| KeyBuf::new(&Schema::ipv4())).collect();
+        for buf in &mut buffers {
+            let first = buf.push().as_ptr();
+            buf.clear();
+            assert_eq!(buf.push().as_ptr(), first);
         }
     }
 

@@ -1,4 +1,57 @@
-//! Packet classification: for every packet the first rule that matches.
+//! Packet classification: for every packet the first rule that matches, as fast as memory allows, while the rules
+//! change, and with a reason.
+//!
+//! ```
+//! use firstmatch::rule::{Caps, FieldValues, first_match, lower};
+//! use firstmatch::tuple::{Config, TupleMerge};
+//! use firstmatch::{Classifier, KeyBuf, format};
+//!
+//! // Text becomes rules on whole fields …
+//! let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24 dport { 80, 443 }\n";
+//! let file = format::parse(text, &format::Options::default())?;
+//! // … rules become regions over lanes, and an engine is built from those.
+//! let schema = &file.rules.schemas()[0];
+//! let engine = TupleMerge::build(&lower(&file.rules, schema, &Caps::default())?, &Config::default())?;
+//!
+//! // Packets are rows of lanes. Whoever parses frames fills them himself (or takes the crate `firstmatch-net`).
+//! let packet = FieldValues {
+//!     family: schema.family(), // src, dst, sport, dport, proto
+//!     values: vec![Some(0x0A00_0001), Some(0xC000_0207), Some(50_000), Some(443), Some(6)],
+//! };
+//! let mut keys = KeyBuf::new(schema);
+//! keys.push_values(&packet);
+//!
+//! // One virtual call a batch; nothing is allocated once a thread has its scratch.
+//! let mut scratch = engine.scratch();
+//! let mut matches = vec![None; keys.len()];
+//! engine.classify_batch(&mut scratch, keys.keys(), &mut matches);
+//!
+//! let found = matches[0].expect("the second rule");
+//! assert_eq!(file.rules.get(found.rule).and_then(|rule| rule.line).map(u32::from), Some(3));
+//! // The oracle says the same: it walks the rules, and every engine is tested against it.
+//! assert_eq!(first_match(&file.rules, &packet).map(|rule| rule.id), Some(found.rule));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Which engine when
+//!
+//! | engine | lookup | rules change | take it for |
+//! |---|---|---|---|
+//! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
+//! | [`tuple`](mod@tuple) (TupleMerge) | one probe a table, in batches | [`Updatable`]: insert and remove | everything else |
+//!
+//! # The themes
+//!
+//! - **What rules mean**: [`schema`] (fields and the lanes they lower to), [`rule`] (rules, sets, lowering, the
+//!   oracle), [`format`](mod@format) (text), [`policy`] (what becomes of a packet beyond the rules).
+//! - **Looking up**: [`KeyBuf`] and [`Keys`] (batches of rows), [`Classifier`] (any engine, object safe),
+//!   [`Scratch`] (what a thread's lookups write to), [`Match`], [`Stats`].
+//! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
+//!
+//! # Unsafe code
+//!
+//! None but in [`simd`]: vector instructions behind tokens that prove the machine has them, prefetches, and one cast
+//! from cache lines to words. Everything is compiled and tested without vector instructions too.
 #![deny(unsafe_code)]
 
 mod budget;

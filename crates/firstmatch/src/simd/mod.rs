@@ -1,7 +1,7 @@
 //! Instruction sets: the only unsafe code of the core.
 //!
-//! An instruction set is a zero-sized token that implements [`Isa`]; only [`dispatch`] makes one, after it has
-//! seen that the machine has the set. A lookup is a [`Kernel`], generic over the token: [`Isa::vectorize`] compiles
+//! An instruction set is a zero-sized token that implements `Isa`; only `dispatch` makes one, after it has
+//! seen that the machine has the set. A lookup is a `Kernel`, generic over the token: `Isa::vectorize` compiles
 //! it whole for the set, so the operations inline into its loops. Operations take arrays and slices and are safe to
 //! call; the scalar ones are always compiled and tested, and say what the others must answer.
 #![expect(
@@ -149,9 +149,9 @@ mod tests {
                     let want = plain.inside(&entry, &key, lanes);
                     assert_eq!(isa.inside(&entry, &key, lanes), want);
                     if want {
-                        hits += 1
+                        hits += 1;
                     } else {
-                        misses += 1
+                        misses += 1;
                     }
 
                     let mut block: Vec<u32> = (0..lanes * 16).map(|_| next()).collect();

@@ -88,8 +88,10 @@ impl<I: Isa> Chunk<'_, I> {
             self.scratch.ids[i] = i as u8;
             // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
             self.scratch.bound[i] = best.map_or(u64::MAX, |best| best.priority.0);
-            for (lane, &word) in self.keys.row(i).iter().enumerate() {
-                self.scratch.columns[lane * CHUNK + i] = word;
+            let columns = self.scratch.columns.as_chunks_mut::<CHUNK>().0;
+            // What stands in the columns of the padding does not count: tuples have no bits there.
+            for (column, &word) in columns.iter_mut().zip(self.keys.row(i)).take(self.engine.pool.lanes()) {
+                column[i % CHUNK] = word;
             }
         }
         let all = u64::MAX >> (CHUNK - looking);
@@ -123,17 +125,16 @@ impl<I: Isa> Chunk<'_, I> {
     /// Keeps the columns of the open keys; how many there are.
     #[inline(always)]
     fn pack(&mut self, looking: usize, open: u64) -> usize {
+        let lanes = self.engine.pool.lanes();
         let s = &mut *self.scratch;
         let mut kept = 0;
         for i in 0..looking.min(CHUNK) {
             let id = s.ids[i];
-            if open >> (id as usize % CHUNK) & 1 == 1 {
-                s.ids[kept] = id;
-                for column in s.columns.as_chunks_mut::<CHUNK>().0 {
-                    column[kept] = column[i];
-                }
-                kept += 1;
+            s.ids[kept] = id;
+            for column in s.columns.as_chunks_mut::<CHUNK>().0.iter_mut().take(lanes) {
+                column[kept % CHUNK] = column[i];
             }
+            kept += (open >> (id as usize % CHUNK) & 1) as usize;
         }
         kept
     }

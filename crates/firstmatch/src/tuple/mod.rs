@@ -94,6 +94,8 @@ pub struct TupleMerge {
     level: Level,
     budget: usize,
     limit: usize,
+    /// No group was ever longer; kept where there is a budget.
+    longest: usize,
     shape: Shape,
     /// Random numbers that key the hashes.
     secrets: Box<[u64]>,
@@ -124,6 +126,7 @@ impl TupleMerge {
             level,
             budget: config.budget.run_bytes,
             limit: config.collision_limit.max(1),
+            longest: 0,
             shape: Shape::new(schema),
             secrets: (0..=schema.stride() as u64 / 2).map(secret).collect(),
             pool: Pool::new(schema.lanes().len()),
@@ -205,7 +208,7 @@ impl Engine for TupleMerge {
         let longest = |table: &Table| table.groups().map(|(_, group)| self.pool.group_len(group)).max().unwrap_or(0);
         let worst: Vec<usize> = self.in_order().map(longest).collect();
         let tests: usize = worst.iter().sum();
-        let buckets: usize = self.in_order().map(|table| table.longest_walk()).sum();
+        let buckets: usize = self.in_order().map(Table::longest_walk).sum();
         let tables = self.table_bytes
             + self.tables.capacity() * size_of::<Option<Table>>()
             + self.order.capacity() * size_of::<u32>();

@@ -118,7 +118,7 @@ impl TupleMerge {
             return Err(UpdateError::present(rule.rule));
         }
         if self.budget != usize::MAX {
-            self.check_budget(slot, regions.len())?;
+            self.check_budget(slot, regions)?;
         }
         for region in regions.iter() {
             let entry = self.pool.make(rule, &region);
@@ -132,19 +132,42 @@ impl TupleMerge {
         Ok(())
     }
 
-    /// Refuses what might exceed the budget: every region may start a table, double another and grow the pool.
-    fn check_budget(&self, slot: usize, regions: usize) -> Result<(), UpdateError> {
+    /// Refuses what might exceed the budget: every region may start a table, join the longest group, or have a table
+    /// split, and each list may double.
+    fn check_budget(&self, slot: usize, regions: &Regions) -> Result<(), UpdateError> {
+        let count = regions.len();
         let largest = self.in_order().map(Table::growth).max().unwrap_or(0);
-        let moved = self.in_order().map(Table::bytes).max().unwrap_or(0);
-        let lists = (self.tables.capacity().max(4) * size_of::<Option<Table>>()) + self.order.capacity().max(4) * 4;
-        let table = 64 + 4 * self.shape.stride();
+        let numbers = self.tables.capacity().max(4).max(count);
+        let lists = numbers * size_of::<Option<Table>>() + self.order.capacity().max(4).max(count) * 4;
+        let moving = self.may_move(regions);
         let needed = self.bytes()
-            + self.places.growth(slot, regions)
+            + self.places.growth(slot, count)
             + lists
-            + (self.pool.growth(self.limit) + table).saturating_mul(regions)
+            + self.pool.growth(self.longest.max(self.limit), count, moving)
+            + Table::largest_new(self.shape.stride()).saturating_mul(count)
             + largest
-            + moved;
+            + Table::buckets_bytes(moving);
         if needed > self.budget { Err(UpdateError::bytes(needed, self.budget)) } else { Ok(()) }
+    }
+
+    /// At most how many entries splits may move when these regions are inserted.
+    fn may_move(&self, regions: &Regions) -> usize {
+        let mut nominal = vec![0; self.shape.stride()];
+        let mut lo = vec![0; self.shape.stride()];
+        let mut moving = 0;
+        for region in regions.iter() {
+            self.shape.nominal(&region, &mut nominal);
+            lo[..region.lo.len()].copy_from_slice(region.lo);
+            let Some(table) = self.in_order().find(|table| is_within(table.tuple(), &nominal)) else { continue };
+            let group = find_group(table, &self.pool, &lo).1.map(|(_, group)| group);
+            let crowd = group.map_or(0, |group| self.pool.group_len(group)) + regions.len();
+            let splits = |group| self.split_tuple(table.tuple(), group, &lo, &nominal).is_some();
+            // Several regions may change what the next one meets: then a crowd is enough to be careful.
+            if crowd > self.limit && (regions.len() > 1 || group.is_some_and(splits)) {
+                moving += table.len() + regions.len();
+            }
+        }
+        moving
     }
 
     fn insert_entry(&mut self, entry: &Entry, rule: Match) {
@@ -178,13 +201,16 @@ impl TupleMerge {
 
     /// Puts an entry into a table; its hash there.
     fn put(&mut self, t: u32, entry: &Entry, priority: Priority) -> u32 {
-        let Self { tables, pool, table_bytes, .. } = self;
+        let Self { tables, pool, table_bytes, budget, longest, .. } = self;
         let Some(table) = &mut tables[t as usize] else { return 0 };
         let (hash, found) = find_group(table, pool, entry);
         match found {
             Some((slot, group)) => {
                 let start = pool.add(Some(group), entry);
                 table.set_group(slot, start);
+                if *budget != usize::MAX {
+                    *longest = pool.group_len(start).max(*longest);
+                }
             }
             None => {
                 let start = pool.add(None, entry);
@@ -233,7 +259,7 @@ impl TupleMerge {
 
     /// The tuple of the second table (section III-C3): the bits the colliding entries have in common or, where those
     /// are not specific enough, more of the field in which they differ most. `None` when nothing tells them apart.
-    fn split_tuple(&self, tuple: &[u32], group: u32, entry: &Entry, nominal: &[u32]) -> Option<Vec<u32>> {
+    fn split_tuple(&self, tuple: &[u32], group: u32, entry: &[u32], nominal: &[u32]) -> Option<Vec<u32>> {
         let stride = self.shape.stride();
         let mut colliding: Vec<Vec<u32>> = vec![nominal.to_vec()];
         let mut lows: Vec<&[u32]> = vec![entry];
@@ -356,7 +382,7 @@ impl TupleMerge {
 }
 
 /// The hash of an entry in a table, and the group of its key there.
-fn find_group(table: &Table, pool: &Pool, entry: &Entry) -> (u32, Option<(Slot, u32)>) {
+fn find_group(table: &Table, pool: &Pool, entry: &[u32]) -> (u32, Option<(Slot, u32)>) {
     let hash = table.hash(entry);
     let same = |group: u32| {
         let lanes = pool.lo(group).iter().zip(entry).zip(table.tuple());

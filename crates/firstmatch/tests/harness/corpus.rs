@@ -8,7 +8,7 @@ use firstmatch::{Match, Schema, Updatable};
 use crate::broken::{Fault, lane_faults};
 use crate::case::{Case, LONGEST};
 use crate::corners;
-use crate::engines::{Start, Subject, engines};
+use crate::engines::{Reference, Start, Subject, engines};
 use crate::rng::Rng;
 use crate::script::{Script, Step};
 
@@ -273,6 +273,9 @@ fn decoys(set: &RuleSet) -> Vec<RuleSpec> {
 fn broken_engines_are_caught() {
     let moments: Vec<Moment> = each_moment().collect();
     let views: Vec<&View> = moments.iter().flat_map(|moment| &moment.views).collect();
+    for view in &views {
+        assert_eq!(view.case.check_thoroughly(&Reference::new(&view.lowered)), Ok(()));
+    }
     for fault in lane_faults(11).into_iter().chain([Fault::MasksIgnored]) {
         let caught = views.iter().any(|view| view.case.check(&fault.engine(&view.lowered)).is_err());
         assert!(caught, "{fault:?} goes unnoticed");
