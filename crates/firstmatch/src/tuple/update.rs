@@ -108,6 +108,16 @@ impl Places {
     }
 }
 
+/// Where an entry belongs.
+enum Home {
+    /// In this table.
+    Room(u32),
+    /// In this table, where its group is at the limit.
+    Crowded(u32, u32),
+    /// In a table of its own.
+    None,
+}
+
 impl TupleMerge {
     pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let slot = rule.rule.slot();
@@ -173,10 +183,10 @@ impl TupleMerge {
     fn insert_entry(&mut self, entry: &Entry, rule: Match) {
         let mut nominal = vec![0; self.shape.stride()];
         self.shape.nominal(&self.pool.region_outside(entry), &mut nominal);
-        let table = |&t: &u32| self.tables[t as usize].as_ref().is_some_and(|t| is_within(t.tuple(), &nominal));
-        let target = match self.order.iter().copied().find(|t| table(t)) {
-            Some(t) => self.split_if_crowded(t, entry, &nominal),
-            None => {
+        let target = match self.home(entry, &nominal) {
+            Home::Room(t) => t,
+            Home::Crowded(t, group) => self.split(t, group, entry, &nominal),
+            Home::None => {
                 let mut tuple = vec![0; self.shape.stride()];
                 self.shape.relaxed(&nominal, &mut tuple);
                 self.new_table(&tuple)
@@ -237,16 +247,30 @@ impl TupleMerge {
         }
     }
 
-    /// Where a new entry goes that is compatible with table `t`: there, unless the limit is reached and a split can
-    /// help; then to whichever half it fits.
-    fn split_if_crowded(&mut self, t: u32, entry: &Entry, nominal: &[u32]) -> u32 {
-        let Some(table) = &self.tables[t as usize] else { return t };
-        let (_, Some((_, group))) = find_group(table, &self.pool, entry) else {
-            return t;
-        };
-        if self.pool.group_len(group) < self.limit {
-            return t;
+    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that
+    /// has room for its key.
+    fn home(&self, entry: &[u32], nominal: &[u32]) -> Home {
+        let mut crowded = Home::None;
+        for &t in &self.order {
+            let Some(table) = self.tables[t as usize].as_ref().filter(|t| is_within(t.tuple(), nominal)) else {
+                continue;
+            };
+            let group = find_group(table, &self.pool, entry).1.map(|(_, group)| group);
+            match group.filter(|&group| self.pool.group_len(group) >= self.limit) {
+                None => return Home::Room(t),
+                Some(group) if matches!(crowded, Home::None) => crowded = Home::Crowded(t, group),
+                Some(_) => {}
+            }
+            if !self.spill {
+                break;
+            }
         }
+        crowded
+    }
+
+    /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
+    fn split(&mut self, t: u32, group: u32, entry: &Entry, nominal: &[u32]) -> u32 {
+        let Some(table) = &self.tables[t as usize] else { return t };
         let Some(tuple) = self.split_tuple(table.tuple(), group, entry, nominal) else { return t };
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
