@@ -7,6 +7,8 @@ use firstmatch::Diagnostic;
 
 /// What is longer is not shown: nobody reads it, and it would fill the screen.
 const MAX_TITLE: usize = 400;
+/// The most characters that are marked: what is around them is then cut to the width of a screen.
+const MAX_MARK: usize = 100;
 
 /// Whether standard error is gone does not matter: there is nowhere left to say so.
 fn say(text: &str) {
@@ -44,7 +46,7 @@ fn render(level: Level<'_>, path: &str, diagnostic: &Diagnostic) -> String {
         let notes = expected.map(|expected| Level::NOTE.message(expected));
         return renderer.render(&[title.element(origin).elements(notes)]);
     };
-    let end = byte(first + *width as usize).unwrap_or(text.len());
+    let end = byte(first + (*width as usize).min(MAX_MARK)).unwrap_or(text.len());
     let annotation = AnnotationKind::Primary.span(start..end).label(expected);
     let snippet = Snippet::source(&**text).path(path).line_start(*line as usize).annotation(annotation);
     renderer.render(&[title.element(snippet)])

@@ -10,7 +10,7 @@ use firstmatch::{BuildError, Classifier};
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
     /// What it is, in a line.
-    summary: &'static str,
+    pub(crate) summary: &'static str,
     pub(crate) build: fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>,
 }
 

@@ -117,6 +117,12 @@ impl Checker {
         self.differences.extend(found.into_iter().take(SHOWN.saturating_sub(self.differences.len())));
     }
 
+    /// The packets whose differences are shown.
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        self.differences.iter().map(|difference| difference.number).collect()
+    }
+
     /// Shows the differences on standard error.
     pub(super) fn show(&self, loaded: &Loaded) {
         let describe = |answer: Option<Match>| match answer.map(|found| loaded.rule(found.rule)) {

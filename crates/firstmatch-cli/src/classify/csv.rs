@@ -51,10 +51,18 @@ impl Writer {
     }
 
     pub(super) fn finish(&mut self) -> anyhow::Result<()> {
-        self.csv.flush().with_context(|| format!("{}: cannot be written", self.name))
+        self.csv.flush().with_context(|| self.failed())
     }
 
     fn row(&mut self, row: &[&str; 7]) -> anyhow::Result<()> {
-        self.csv.write_record(row).with_context(|| format!("{}: cannot be written", self.name))
+        let written = self.csv.write_record(row).map_err(|error| match error.into_kind() {
+            csv::ErrorKind::Io(error) => error,
+            other => io::Error::other(format!("{other:?}")),
+        });
+        written.with_context(|| self.failed())
+    }
+
+    fn failed(&self) -> String {
+        format!("{}: cannot be written", self.name)
     }
 }

@@ -20,8 +20,9 @@ use firstmatch_net::source::{self, Input, SourceError};
 use firstmatch_net::wire;
 
 use crate::args::ClassifyArgs;
+use crate::engines::Engine;
 use crate::rules::Loaded;
-use crate::{End, answer_to, diagnostics, engines, rules};
+use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, rules};
 use check::Checker;
 use progress::Progress;
 use report::Report;
@@ -29,13 +30,17 @@ use stretch::{Engines, Stretch};
 use tally::Tally;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
+    let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
+    run_with(args, engine)
+}
+
+fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     let dash = Path::new("-");
     if args.rules == dash && args.input == dash {
         bail!("rules and packets cannot both come from standard input");
     }
     let Some(loaded) = rules::load(&args.rules, args.flags)? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
-    let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
     let start = Instant::now();
     let built = lowered.iter().map(engine.build).collect::<Result<Vec<_>, _>>();
     let built = match built {
@@ -56,12 +61,18 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
         held: args.repeat.map(|_| Vec::new()),
         nanos: timing::Streamed::default(),
         wall: Duration::ZERO,
+        is_no_trace: false,
     };
     let packets = match job.stream(&args.input) {
         Ok(warnings) => warnings,
         Err(error) => {
             let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
-            return rules::source_error(&rules::display(&args.input), source.clone()).map(|()| End::BadInput);
+            let name = rules::display(&args.input);
+            rules::source_error(&name, source.clone())?;
+            if job.is_no_trace {
+                diagnostics::error(&format!("{name}: this is neither a capture (pcap, pcapng) nor a ClassBench trace"));
+            }
+            return Ok(End::BadInput);
         }
     };
     let passes = match (args.repeat, &job.held) {
@@ -75,6 +86,10 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
     }
     // Whether the answer is bad does not depend on whether anybody reads the rest.
     let end = if good { End::Done } else { End::BadAnswer };
+    if args.json {
+        // The summary shows them itself.
+        report.warnings.iter().for_each(|warning| diagnostics::warning(warning));
+    }
     let mut out = answer_to(args.csv.as_deref() == Some(dash));
     let printed = if args.json { report.json(&mut out) } else { summary::print(&report, &loaded, args, &mut out) };
     match printed {
@@ -93,8 +108,10 @@ struct Job<'a> {
     /// The keys for each schema, where they are to be classified again.
     held: Option<Vec<KeyBuf>>,
     nanos: timing::Streamed,
-    /// From the first packet to the last, without what the checker took.
+    /// From the first packet to the last, without what checking and holding the packets took.
     wall: Duration,
+    /// The input is text, and its first line is no packet.
+    is_no_trace: bool,
 }
 
 /// What the input turned out to be.
@@ -110,7 +127,7 @@ impl Job<'_> {
     fn stream(&mut self, path: &Path) -> anyhow::Result<Packets> {
         let name = rules::display(path);
         let start = Instant::now();
-        let mut checking = Duration::ZERO;
+        let mut beside = Duration::ZERO;
         let mut input = source::open(path)?;
         let progress = input.progress();
         let mut progress = Progress::new(&progress);
@@ -119,27 +136,23 @@ impl Job<'_> {
         let keep_headers = self.checker.is_some();
         let mut stretch = Stretch::new(&config, file.rules.schemas(), keep_headers)
             .with_context(|| format!("these rules cannot be applied to {name}"))?;
-        while stretch.fill(&mut input)? {
+        while self.fill(&mut stretch, &mut input)? {
             self.engines.classify(&mut stretch, &mut self.nanos);
             self.tally.add(stretch.batch.records(), &stretch.answers);
-            if let Some(csv) = &mut self.csv {
-                csv.write(self.loaded, &stretch)?;
-            }
+            self.write_csv(|csv, loaded| csv.write(loaded, &stretch))?;
+            let before = Instant::now();
             if let Some(held) = &mut self.held {
                 stretch.hold(held);
             }
             if let Some(checker) = &mut self.checker {
-                let before = Instant::now();
                 checker.offer(&stretch);
                 checker.compare_all(&file.rules, &stretch.batch);
-                checking += before.elapsed();
             }
+            beside += before.elapsed();
             progress.show(stretch.next_number());
         }
-        if let Some(csv) = &mut self.csv {
-            csv.finish()?;
-        }
-        self.wall = start.elapsed().saturating_sub(checking);
+        self.write_csv(|csv, _| csv.finish())?;
+        self.wall = start.elapsed().saturating_sub(beside);
         if let Some(checker) = &mut self.checker {
             checker.compare_sample(&file.rules, &stretch.batch);
         }
@@ -152,9 +165,22 @@ impl Job<'_> {
             Input::Trace(trace) => (true, trace.cut()),
         };
         let warnings: Vec<_> = cut.iter().map(ToString::to_string).collect();
-        for warning in &warnings {
-            diagnostics::warning(warning);
-        }
         Ok(Packets { name, is_trace, warnings })
+    }
+
+    fn fill(&mut self, stretch: &mut Stretch, input: &mut Input) -> Result<bool, SourceError> {
+        let more = stretch.fill(input);
+        self.is_no_trace = more.is_err() && matches!(input, Input::Trace(trace) if trace.records() == 0);
+        more
+    }
+
+    /// Whoever reads the lines may stop reading: the rest goes on without them.
+    fn write_csv(&mut self, write: impl FnOnce(&mut csv::Writer, &Loaded) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let Some(csv) = &mut self.csv else { return Ok(()) };
+        match write(csv, self.loaded) {
+            Err(error) if is_broken_pipe(&error) => self.csv = None,
+            other => return other,
+        }
+        Ok(())
     }
 }

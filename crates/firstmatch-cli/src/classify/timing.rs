@@ -94,7 +94,7 @@ pub(super) fn median(sorted: &[f64]) -> Option<f64> {
 }
 
 /// The rows of `from` in a new order.
-fn shuffle(from: &KeyBuf, to: &mut KeyBuf, random: &mut u64) {
+pub(super) fn shuffle(from: &KeyBuf, to: &mut KeyBuf, random: &mut u64) {
     let rows = from.keys();
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     for last in (1..order.len()).rev() {
