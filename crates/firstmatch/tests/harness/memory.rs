@@ -152,7 +152,10 @@ fn insertions_keep_their_budget() {
                     Err(error) => {
                         refused += 1;
                         assert!(error.budget_exceeded(), "{}, {name}: {error}", subject.name);
-                        assert_eq!((engine.stats(), change.live), (before, 0), "{}, {name}", subject.name);
+                        // Regions that were in already went again; the memory they took may be kept for the next.
+                        let after = engine.stats();
+                        assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{}", subject.name);
+                        assert!(regions.len() > 1 || (after == before && change.live == 0), "{}, {name}", subject.name);
                     }
                 }
                 let (said, is) = heap(&engine.stats(), size_of_val(&*engine), &count);
