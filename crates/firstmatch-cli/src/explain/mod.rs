@@ -1,0 +1,3 @@
+pub(crate) fn run(_: &crate::args::ExplainArgs) -> anyhow::Result<crate::End> {
+    todo!()
+}
