@@ -1,6 +1,6 @@
 //! Every byte counted: lookups allocate nothing, statistics tell the truth, budgets are kept.
 
-use firstmatch::rule::{Caps, Lowered, Priority, RuleId, RuleSet, lower};
+use firstmatch::rule::{Caps, Lowered, Priority, Regions, RuleId, RuleSet, lower};
 use firstmatch::{Budget, Classifier, Match, Schema, Stats};
 
 use crate::case::{Case, LONGEST};
@@ -92,6 +92,31 @@ fn statistics_stay_true_through_updates() {
                     assert_eq!(said, is, "{}, {name}, step {step}: {stats:?}", subject.name);
                 }
             }
+        }
+    }
+}
+
+/// The same rules in and out again, in other orders each time: the memory of the first rounds serves all later ones.
+#[test]
+fn memory_does_not_creep() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let mut rng = Rng::new(seed);
+        let set = rule_set(&schema, &mut rng, 100);
+        let mut rules: Vec<(Match, Regions)> = set
+            .iter()
+            .map(|rule| (Match { rule: rule.id, priority: rule.priority }, regions_of(&schema, &rule.spec)))
+            .collect();
+        for subject in updatable_engines() {
+            let mut engine = subject.start(Start::Empty(&schema));
+            let mut bytes = Vec::new();
+            for _ in 0..60 {
+                rng.shuffle(&mut rules);
+                rules.iter().for_each(|(rule, regions)| engine.insert(*rule, regions).expect("it fits"));
+                rng.shuffle(&mut rules);
+                rules.iter().for_each(|(rule, _)| engine.remove(rule.rule).expect("it is there"));
+                bytes.push(engine.stats().total_bytes());
+            }
+            assert!(bytes[59] <= bytes[4] * 2, "{}, {name}: {bytes:?}", subject.name);
         }
     }
 }
