@@ -24,9 +24,10 @@ fn lookups_allocate_nothing() {
         let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut Rng::new(seed), 300));
         let keys = case.keys.keys();
         let mut out = vec![None; keys.len()];
-        for subject in engines() {
-            let engine = subject.build(&lowered);
-            let mut scratch = engine.scratch();
+        let engines: Vec<_> = engines().into_iter().map(|subject| (subject.build(&lowered), subject)).collect();
+        // Each takes the scratch of the one before: the first batch renews it where it must, and for good.
+        let mut scratch = engines[0].0.scratch();
+        for (engine, subject) in engines {
             engine.classify_batch(&mut scratch, keys.slice(0, 1), &mut out[..1]);
             let ((), count) = counted(|| {
                 for length in (0..=LONGEST).chain([keys.len()]) {
