@@ -42,21 +42,18 @@ impl Pool {
         self.lines.capacity() * size_of::<Line>() + (self.ternary.capacity() + self.free_ternary.capacity()) * 4 + free
     }
 
-    /// At most how many bytes adding some entries takes, each to a group of its own or all to one, where no group is
-    /// longer than `longest`, and moving others.
-    pub(super) fn growth(&self, longest: usize, entries: usize, moving: usize) -> usize {
+    /// At most how many bytes adding an entry takes, where no group is longer than `longest`, and moving others.
+    pub(super) fn growth(&self, longest: usize, moving: usize) -> usize {
         let grown = |used: usize, capacity: usize, more: usize| {
             if used + more > capacity { capacity.max(used + more - capacity).max(4) } else { 0 }
         };
-        // A group that grows leaves a run of every size behind it: less than four times its length in all.
-        let runs = entries * size_of_run(class_of(longest + 1)) + if entries > 1 { 4 * (longest + entries) } else { 0 };
-        // The same for the groups that shrink and those that grow.
-        let runs = runs + 8 * moving;
+        // A group that grows or shrinks leaves a run of every size behind it: less than four times its length in all.
+        let runs = size_of_run(class_of(longest + 1)) + 8 * moving;
         let lines = grown(self.lines.len(), self.lines.capacity(), runs * self.lines_per_entry) * size_of::<Line>();
-        let words = grown(self.ternary.len(), self.ternary.capacity(), 2 * self.lanes * entries) * 4;
-        let classes = grown(self.free.len(), self.free.capacity(), class_of(longest + entries) + 4);
+        let words = grown(self.ternary.len(), self.ternary.capacity(), 2 * self.lanes) * 4;
+        let classes = grown(self.free.len(), self.free.capacity(), class_of(longest + 1) + 4);
         // Removals may list every entry and every ternary part as free, and are never refused.
-        let listed = self.lines.len() / self.lines_per_entry + runs + self.ternary.len() / (2 * self.lanes) + entries;
+        let listed = self.lines.len() / self.lines_per_entry + runs + self.ternary.len() / (2 * self.lanes) + 1;
         let lists = 8 * listed + 16 * (self.free.len() + classes + 1);
         lines + words + classes * size_of::<Vec<u32>>() + lists
     }

@@ -81,12 +81,17 @@ pub(crate) fn engines() -> Vec<Subject> {
     }
     for level in Level::available() {
         // Seeds of their own, so that a failure comes again; and once the seed that users get.
-        for (collision_limit, seed) in
-            [(1, Some(1)), (2, Some(2)), (3, Some(3)), (8, Some(8)), (40, Some(40)), (40, None)]
-        {
-            let config = move |budget| tuple::Config { budget, simd: Some(level), collision_limit, seed };
-            let seeded = if seed.is_some() { "" } else { " random" };
-            let name = format!("tuplemerge {level:?} c={collision_limit}{seeded}");
+        for (collision_limit, spill, seed) in [
+            (1, false, Some(1)),
+            (1, true, Some(1)),
+            (2, true, Some(2)),
+            (3, false, Some(3)),
+            (8, true, None),
+            (40, false, Some(40)),
+        ] {
+            let config = move |budget| tuple::Config { budget, simd: Some(level), collision_limit, spill, seed };
+            let (spills, seeded) = (if spill { " spill" } else { "" }, if seed.is_some() { "" } else { " random" });
+            let name = format!("tuplemerge {level:?} c={collision_limit}{spills}{seeded}");
             all.push(Subject::updatable(name, move |start, budget| match start {
                 Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
                 Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
