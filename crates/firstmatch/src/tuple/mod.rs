@@ -162,6 +162,10 @@ impl TupleMerge {
             }
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
+        regions.clear();
+        for &rule in set.nowhere() {
+            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+        }
         Ok(engine)
     }
 

@@ -170,10 +170,9 @@ impl TupleMerge {
         let mut lo = vec![0; self.shape.stride()];
         self.shape.nominal(region, &mut nominal);
         lo[..region.lo.len()].copy_from_slice(region.lo);
-        let Some(table) = self.in_order().find(|table| is_within(table.tuple(), &nominal)) else { return 0 };
-        let Some((_, group)) = find_group(table, &self.pool, &lo).1 else { return 0 };
-        let crowded = self.pool.group_len(group) >= self.limit;
-        if crowded && self.split_tuple(table.tuple(), group, &lo, &nominal).is_some() { table.len() } else { 0 }
+        let Home::Crowded(t, group) = self.home(&lo, &nominal) else { return 0 };
+        let Some(table) = &self.tables[t as usize] else { return 0 };
+        if self.split_tuple(table.tuple(), group, &lo, &nominal).is_some() { table.len() } else { 0 }
     }
 
     fn insert_entry(&mut self, entry: &Entry, rule: Match) {
