@@ -5,7 +5,8 @@ use firstmatch::rule::FieldValues;
 use firstmatch::schema::Schema;
 use firstmatch::{KeyBuf, Keys, Match};
 
-use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome, parse};
+use super::parse::parse_frame;
+use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome};
 use crate::source::Packet;
 
 /// What a [`Batch`] notes of each packet.
@@ -81,13 +82,19 @@ impl Batch {
     /// Adds a packet of a capture.
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>) -> Outcome {
-        self.push_frame(packet.link, packet.data, packet.original_len)
+        self.push_from(packet.interface, packet.link, packet.data, packet.original_len)
     }
 
-    /// Adds a frame, `bytes` long on the wire.
+    /// Adds a frame that came in by interface 0, `bytes` long on the wire.
     #[inline]
     pub fn push_frame(&mut self, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
-        let headers = parse(&self.config, link, frame);
+        self.push_from(0, link, frame, bytes)
+    }
+
+    #[inline]
+    fn push_from(&mut self, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
+        let mut headers = Headers::new(interface, self.config.metadata);
+        parse_frame(&self.config, link, frame, &mut headers);
         self.push_headers(&headers, bytes)
     }
 
