@@ -15,8 +15,9 @@ mod differential;
 mod draw;
 mod parse_rules;
 mod updates;
+mod wire;
 
-// Parts of the core's test harness, as they are.
+// Parts of the tests' own code, as they are.
 #[path = "../../firstmatch/tests/harness/broken.rs"]
 mod broken;
 #[path = "../../firstmatch/tests/harness/case.rs"]
@@ -30,16 +31,24 @@ mod generate;
 #[path = "../../firstmatch/tests/harness/rng.rs"]
 mod rng;
 
+#[path = "../../firstmatch-net/tests/common/mod.rs"]
+mod common;
+#[path = "../../firstmatch-net/tests/invariants/mod.rs"]
+mod invariants;
+#[path = "../../firstmatch-net/tests/reference/mod.rs"]
+mod reference;
+
 pub use differential::differential;
 pub use parse_rules::parse_rules;
 pub use updates::updates;
+pub use wire::wire;
 
 /// What a target does with its bytes. It panics when an answer is wrong.
 pub type Target = fn(&[u8]);
 
 /// The targets by name.
-pub const TARGETS: [(&str, Target); 3] =
-    [("parse_rules", parse_rules), ("differential", differential), ("updates", updates)];
+pub const TARGETS: [(&str, Target); 4] =
+    [("parse_rules", parse_rules), ("wire", wire), ("differential", differential), ("updates", updates)];
 
 /// The folder `fuzz/`.
 pub fn folder() -> PathBuf {
