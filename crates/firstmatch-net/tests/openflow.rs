@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Frame, Rng, arp, damage, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
+use common::{Frame, Rng, arp, captures, damage, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
 use etherparse::{LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice};
 use firstmatch::Schema;
 use firstmatch::schema::{Family, Field, Source};
@@ -205,6 +205,32 @@ fn drawn_and_damaged_frames_agree_with_etherparse() {
         tagged += usize::from(known(Source::VlanPcp));
     }
     assert!(arps > 3_000 && ips > 20_000 && tagged > 20_000, "{arps} ARP, {ips} IPv4, {tagged} tagged");
+}
+
+#[test]
+fn real_captures_agree_with_etherparse() {
+    let captures = captures();
+    if captures.is_empty() {
+        println!("NOT TESTED: pcap-parser's captures are not in cargo's registry folder");
+        return;
+    }
+    let (mut compared, mut classified) = (0, 0);
+    let extractor = Extractor::new(&Schema::openflow()).expect("sources");
+    for path in captures {
+        let mut capture = source::open(&path).and_then(source::Input::into_capture).expect("a capture");
+        while let Ok(Some(packet)) = capture.next() {
+            let headers = parse(&config(), packet.link, packet.data);
+            classified += usize::from(extractor.outcome(&headers).is_classified());
+            if packet.link == LinkType::Ethernet {
+                compared += 1;
+                let frame = Frame { link: packet.link, bytes: packet.data.to_vec() };
+                for (source, expected) in expected(&frame, &headers) {
+                    assert_eq!(state(&headers, source), expected, "{source:?} of {frame:02x?}");
+                }
+            }
+        }
+    }
+    assert!(compared > 1000 && classified > 1000, "{compared} compared, {classified} classified");
 }
 
 const IP: [Source; 8] = [

@@ -300,17 +300,9 @@ fn single_values_are_read_as_rules_write_them() {
     }
 }
 
-/// The examples of the manual that have a schema.
 #[test]
-fn the_manual_is_right() {
+fn the_manual_names_every_header_field() {
     let manual = include_str!("../../../docs/rules.md");
-    let blocks = manual.split("```text\n").skip(1).filter_map(|block| block.split("```").next());
-    let examples: Vec<_> = blocks.filter(|block| block.starts_with("schema")).collect();
-    assert_eq!(examples.len(), 2);
-    for text in examples {
-        let file = parse(text);
-        assert!(!file.rules.is_empty() && file.warnings.is_empty(), "{text}\n{:?}", file.warnings);
-    }
     for source in Source::ALL {
         assert!(manual.contains(&format!("`{}`", source.name())), "{}", source.name());
     }
