@@ -1,6 +1,6 @@
 //! Random numbers that are the same on every machine and in every version of this crate.
 //!
-//! The bits come from PCG XSL RR 128/64 (O'Neill 2014, section 6.3.1; `rand_pcg::Pcg64`): its state is the seed taken
+//! The bits come from PCG XSL RR 128/64 (O'Neill 2014; `rand_pcg::Pcg64`): its state is the seed taken
 //! through SplitMix64's finaliser, its stream a constant a purpose, so that what one purpose draws changes nothing
 //! for another. Everything above the bits is here and is integer arithmetic, or additions, products and divisions of
 //! IEEE doubles, or `libm`'s functions, which are made of those: no platform's own logarithm is ever called.

@@ -5,12 +5,12 @@
 //!
 //! - Protocols: TCP in half of the rules or more, then UDP, the wildcard and ICMP, with tunnels and routing protocols
 //!   in a percent or two (Taylor, *Survey and taxonomy of packet classification techniques*, ACM Computing Surveys
-//!   37(3), 2005, section 2; Taylor and Turner 2007, section III-A).
+//!   37(3), 2005; Taylor and Turner 2007).
 //! - Port classes: access lists and IP chains have wildcard sources nearly throughout; firewalls test both sides,
 //!   clients' high ports against services among them. A few dozen ports are all there is, few of them ranges.
 //! - Prefix lengths: hosts against hosts and against /24 and /16 in access lists; firewalls have the wildcard on one
 //!   side of most rules; IP chains are between the two. Rules without ports have shorter prefixes.
-//! - Nesting: a prefix lies in no more than six others of its set.
+//! - Nesting: two to five prefixes of a set lie one in another, as the published parameters have it.
 //! - Growth: ten times the rules have eight to nine times the addresses.
 
 use super::{LengthPair, PortClass, PortPair, Ports, Profile, Protocol, Tree};

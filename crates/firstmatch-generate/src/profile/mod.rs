@@ -1,7 +1,7 @@
 //! Profiles: what rules look like, in numbers.
 //!
 //! A [`Profile`] has what a ClassBench parameter file has (Taylor and Turner, *ClassBench: a packet classification
-//! benchmark*, IEEE/ACM ToN 15(3), 2007, section III): protocols, each with a joint distribution of its two port
+//! benchmark*, IEEE/ACM ToN 15(3), 2007): protocols, each with a joint distribution of its two port
 //! classes; port values; prefix-length pairs by port classes; a source and a destination tree with branching, skew
 //! and a bound on nesting; the correlation of the two addresses. All shares are weights: they need not sum to 1.
 
@@ -54,7 +54,7 @@ pub struct Protocol {
     pub ports: Vec<(PortPair, f64)>,
 }
 
-/// The five classes of port conditions (Taylor and Turner, section III-A).
+/// The five classes of port conditions (Taylor and Turner).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PortClass {
     /// Every port: no condition.

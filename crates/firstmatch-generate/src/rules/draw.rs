@@ -74,9 +74,11 @@ pub(crate) struct Drawer<'p> {
     tries: u64,
 }
 
-/// How often in a row a tuple may be refused (a duplicate, or nested too deep) before the profile counts as exhausted.
-/// With one tuple in a thousand left to find, it is missed once in 10^8 sets.
+/// How many kinds of rules may be tried in vain, one after the other, before the profile counts as exhausted. Where
+/// one kind in a thousand still has a new tuple, that happens once in 10^8 draws.
 const PATIENCE: u32 = 20_000;
+/// How many tuples of one kind are tried.
+const TRIES_OF_A_KIND: u32 = 16;
 
 impl<'p> Drawer<'p> {
     /// `ipv6` is the share of IPv6 among the rules; the profile has been checked.
@@ -114,7 +116,6 @@ impl<'p> Drawer<'p> {
     /// When so many in a row were no new ones that there are hardly any left.
     pub(crate) fn draw(&mut self, random: &mut Random, asked: usize) -> Result<Tuple, Error> {
         for _ in 0..PATIENCE {
-            self.tries += 1;
             if let Some(tuple) = self.attempt(random) {
                 return Ok(tuple);
             }
@@ -122,25 +123,43 @@ impl<'p> Drawer<'p> {
         Err(Error::exhausted(&self.profile.name, self.seen.len(), asked, self.tries))
     }
 
-    /// How many trees a rule of both families is in.
+    /// Whether the set is of both families.
     fn both(&self) -> bool {
         self.families.items().len() > 1
     }
 
+    /// Kinds of rules of which few are different (short prefixes without ports) would come too seldom if a duplicate
+    /// were followed by a rule of any kind: the kind is kept for some tries.
     fn attempt(&mut self, random: &mut Random) -> Option<Tuple> {
         let family = self.families.draw(random)?;
         let protocol = self.protocols.draw(random)?;
         let classes = self.classes[protocol].draw(random)?;
-        let sport = self.ports[0].draw(classes.source, random)?;
-        let dport = self.ports[1].draw(classes.destination, random)?;
         let own = self.lengths_of.iter().find(|(of, _)| *of == classes);
         let lengths = own.map_or(&self.lengths, |(_, lengths)| lengths).draw(random)?;
-        let [source, destination] = &mut self.sides[family as usize];
+        let proto = self.profile.protocols[protocol].number;
+        (0..TRIES_OF_A_KIND).find_map(|_| {
+            self.tries += 1;
+            let tuple = self.of_kind(family, proto, classes, lengths, random)?;
+            self.accept(tuple)
+        })
+    }
+
+    fn of_kind(
+        &self,
+        family: Family,
+        proto: Option<u8>,
+        classes: PortPair,
+        lengths: (u8, u8),
+        random: &mut Random,
+    ) -> Option<Tuple> {
+        let sport = self.ports[0].draw(classes.source, random)?;
+        let dport = self.ports[1].draw(classes.destination, random)?;
+        let [source, destination] = &self.sides[family as usize];
         let src = source.draw(lengths.0, None, random)?;
         let dst = destination.draw(lengths.1, Some((src, self.alike)), random)?;
         let anywhere = src.steps == 0 && dst.steps == 0;
         let family = if anywhere && self.both() { None } else { Some(family) };
-        self.accept(Tuple { family, src, dst, sport, dport, proto: self.profile.protocols[protocol].number })
+        Some(Tuple { family, src, dst, sport, dport, proto })
     }
 
     /// Notes a tuple, unless it was seen before or matches everything.

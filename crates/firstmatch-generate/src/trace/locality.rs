@@ -9,10 +9,9 @@ use crate::random::Random;
 pub enum Locality {
     /// Each rule is as likely as any other, each header drawn anew.
     Uniform,
-    /// Bursts of the same header, of Pareto-distributed length, each of a rule drawn uniformly. This is ClassBench's:
-    /// a burst has `⌈b / (1 − u)^(1/a)⌉` headers for a uniform *u* in [0, 1), one where `b` is 0 (Taylor and Turner
-    /// 2007, section V-D, who use a = 1 with b = 0 for none, 0.0001 for low and 1 for high locality). Bursts do not
-    /// mix, and are cut where the trace ends.
+    /// Bursts of the same header, of Pareto-distributed length, each of a rule drawn uniformly. This is that of
+    /// ClassBench's generator of traces (Taylor and Turner 2007): a burst has `⌈b / (1 − u)^(1/a)⌉` headers for a
+    /// uniform *u* in [0, 1), one where `b` is 0. Bursts do not mix, and are cut where the trace ends.
     Pareto {
         /// The shape, above 0: the smaller, the longer the longest bursts.
         a: f64,
