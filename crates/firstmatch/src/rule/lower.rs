@@ -6,7 +6,7 @@
 //! box; a range at most `2k - 1`; the complement of `n` prefixes at most `n + 1` ranges; the complement of a value
 //! under a mask with `m` bits at most `m` values under masks.
 
-use super::{Condition, Priority, RuleId, RuleSet, RuleSpec, Test};
+use super::{Condition, RuleSet, RuleSpec, Test};
 use super::{Region, Regions};
 use crate::engine::Match;
 use crate::error::BuildError;
@@ -33,6 +33,7 @@ pub struct Lowered {
     schema: Schema,
     regions: Regions,
     rules: Vec<Match>,
+    nowhere: Vec<Match>,
 }
 
 impl Lowered {
@@ -51,6 +52,11 @@ impl Lowered {
         &self.rules
     }
 
+    /// The rules that have no region here: those of the other family, and those that can never match.
+    pub fn nowhere(&self) -> &[Match] {
+        &self.nowhere
+    }
+
     /// Each rule that has a region here, with its regions as a range of indices, in order of priority.
     pub fn by_rule(&self) -> impl Iterator<Item = (Match, std::ops::Range<usize>)> {
         let mut start = 0;
@@ -60,11 +66,6 @@ impl Lowered {
             (chunk[0], range)
         })
     }
-
-    /// Whether there is a region of this rule. Takes O(log n).
-    pub fn has(&self, priority: Priority) -> bool {
-        self.rules.binary_search_by_key(&priority, |m| m.priority).is_ok()
-    }
 }
 
 /// Lowers every rule of a set for one of its schemas.
@@ -73,15 +74,17 @@ impl Lowered {
 /// When a rule, or the set, would have more regions than the caps allow; the error names the line.
 pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, BuildError> {
     let mut regions = Regions::new(schema.lanes().len());
-    let mut rules = Vec::with_capacity(set.len());
+    let (mut rules, mut nowhere) = (Vec::with_capacity(set.len()), Vec::new());
     for rule in set.iter() {
-        let count = lower_rule(schema, rule, caps, &mut regions).map_err(|e| e.of_rule(rule.id))?;
+        let count = lower_rule(schema, rule, caps, &mut regions).map_err(|e| e.with_rule(rule.id))?;
         if regions.len() > caps.regions_per_set {
-            return Err(BuildError::set_too_large(rule, caps.regions_per_set).of_rule(rule.id));
+            return Err(BuildError::set_too_large(rule, caps.regions_per_set).with_rule(rule.id));
         }
-        rules.extend(std::iter::repeat_n(Match { rule: rule.id, priority: rule.priority }, count));
+        let this = Match { rule: rule.id, priority: rule.priority };
+        rules.extend(std::iter::repeat_n(this, count));
+        nowhere.extend((count == 0).then_some(this));
     }
-    Ok(Lowered { schema: schema.clone(), regions, rules })
+    Ok(Lowered { schema: schema.clone(), regions, rules, nowhere })
 }
 
 /// Lowers one rule, appending its regions to `out`; how many there were. A rule that no packet of this schema can
@@ -385,19 +388,12 @@ fn push_box(out: &mut Regions, lo: &[u32], hi: &[u32], value: &[u32], mask: &[u3
         // The largest value of the cube below `hi` is the mirror of the smallest above the mirrored `hi`.
         let last = flipped.first_from(u128::from(!h[lane])).map(|x| !(x as u32));
         (l[lane], h[lane]) = (first as u32, last.unwrap_or(first as u32));
+        // One value, or the mask of a prefix: the interval says it all.
         let free = !m[lane];
-        let prefix_mask = free & free.wrapping_add(1) == 0;
-        let whole = l[lane] == v[lane] && h[lane] == v[lane] | free;
-        if l[lane] == h[lane] || (prefix_mask && whole) {
+        if l[lane] == h[lane] || free & free.wrapping_add(1) == 0 {
             (v[lane], m[lane]) = (0, 0);
         }
     }
     let ternary = m.iter().any(|&mask| mask != 0).then_some((&v[..], &m[..]));
     out.push(Region { lo: &l, hi: &h, ternary });
-}
-
-impl BuildError {
-    fn of_rule(self, rule: RuleId) -> Self {
-        self.with_rule(rule)
-    }
 }

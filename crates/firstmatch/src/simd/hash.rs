@@ -36,6 +36,11 @@ impl Hasher {
         size_of_val(&self.pairs[..])
     }
 
+    /// The most bytes it may take for this many lanes.
+    pub(crate) fn most_bytes(lanes: usize) -> usize {
+        lanes.div_ceil(2) * size_of::<Pair>()
+    }
+
     /// The hash of one row, padded with zeros to an even number of lanes.
     #[inline(always)]
     pub(crate) fn hash(&self, row: &[u32]) -> u32 {

@@ -28,6 +28,10 @@
 //! - "Not specific enough" (III-C3) is made exact: the common tuple of the colliding rules equals the table's, or
 //!   still leaves more than `c` of them on one key. The average of the two lengths is then rounded up, since rounded
 //!   down it would make no progress between 0 and 1; and the bits taken are those of the rule that has most.
+//! - A rule whose first compatible table is at the limit goes to a later one with room, if there is one, before that
+//!   table is split (`Config::spill`). Rule sets full of ranges and negations, whose tuples say little, would otherwise
+//!   split off one table after another under the same tuple: 135 tables against 47 for the IPv6 half of the example
+//!   rules. `c` is then 8 by default, not 40: the ClassBench sets do not mind, those rules take half the time.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
 //! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal, and drops a table
 //!   that became empty. The authors' code loses every later table there.
@@ -71,20 +75,23 @@ pub struct Config {
     pub simd: Option<Level>,
     /// `c`: how many regions may share a key before their table is split. At least 1.
     pub collision_limit: usize,
+    /// Whether a rule whose first compatible table is at the limit goes to a later one with room before that table is
+    /// split.
+    pub spill: bool,
     /// The seed of the hash; `None` takes a random one of this process.
     pub seed: Option<u64>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, collision_limit: 40, seed: None }
+        Self { budget: Budget::default(), simd: None, collision_limit: 8, spill: true, seed: None }
     }
 }
 
 impl Config {
-    /// The paper's own values for the online algorithm: `c` = 40 (section IV-B).
+    /// The paper's own values for the online algorithm: `c` = 40 (section IV-B), and a crowded table is split at once.
     pub fn paper() -> Self {
-        Self::default()
+        Self { collision_limit: 40, spill: false, ..Self::default() }
     }
 }
 
@@ -94,6 +101,9 @@ pub struct TupleMerge {
     level: Level,
     budget: usize,
     limit: usize,
+    spill: bool,
+    /// No group was ever longer; kept where there is a budget.
+    longest: usize,
     shape: Shape,
     /// Random numbers that key the hashes.
     secrets: Box<[u64]>,
@@ -124,6 +134,8 @@ impl TupleMerge {
             level,
             budget: config.budget.run_bytes,
             limit: config.collision_limit.max(1),
+            spill: config.spill,
+            longest: 0,
             shape: Shape::new(schema),
             secrets: (0..=schema.stride() as u64 / 2).map(secret).collect(),
             pool: Pool::new(schema.lanes().len()),
@@ -148,6 +160,10 @@ impl TupleMerge {
             for index in range {
                 regions.push(set.regions().get(index));
             }
+            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+        }
+        regions.clear();
+        for &rule in set.nowhere() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
         Ok(engine)

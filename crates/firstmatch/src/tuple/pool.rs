@@ -42,13 +42,20 @@ impl Pool {
         self.lines.capacity() * size_of::<Line>() + (self.ternary.capacity() + self.free_ternary.capacity()) * 4 + free
     }
 
-    /// At most how many bytes adding an entry to a group of `len` may take.
-    pub(super) fn growth(&self, len: usize) -> usize {
-        let needed = size_of_run(class_of(len + 1)) * self.lines_per_entry;
-        let room = self.lines.capacity() - self.lines.len();
-        let lines = if needed > room { self.lines.capacity().max(needed) * size_of::<Line>() } else { 0 };
-        let words = (self.ternary.capacity().max(2 * self.lanes) + self.free_ternary.capacity().max(4)) * 4;
-        lines + words + (self.free.len() + class_of(len + 1) + 4) * size_of::<Vec<u32>>() + 64
+    /// At most how many bytes adding an entry takes, where no group is longer than `longest`, and moving others.
+    pub(super) fn growth(&self, longest: usize, moving: usize) -> usize {
+        let grown = |used: usize, capacity: usize, more: usize| {
+            if used + more > capacity { capacity.max(used + more - capacity).max(4) } else { 0 }
+        };
+        // A group that grows or shrinks leaves a run of every size behind it: less than four times its length in all.
+        let runs = size_of_run(class_of(longest + 1)) + 8 * moving;
+        let lines = grown(self.lines.len(), self.lines.capacity(), runs * self.lines_per_entry) * size_of::<Line>();
+        let words = grown(self.ternary.len(), self.ternary.capacity(), 2 * self.lanes) * 4;
+        let classes = grown(self.free.len(), self.free.capacity(), class_of(longest + 1) + 4);
+        // Removals may list every entry and every ternary part as free, and are never refused.
+        let listed = self.lines.len() / self.lines_per_entry + runs + self.ternary.len() / (2 * self.lanes) + 1;
+        let lists = 8 * listed + 16 * (self.free.len() + classes + 1);
+        lines + words + classes * size_of::<Vec<u32>>() + lists
     }
 
     pub(super) fn lines_per_entry(&self) -> usize {
@@ -170,7 +177,8 @@ impl Pool {
             return (out, None);
         }
         let (old, new) = (class_of(len), class_of(len - 1));
-        let start = if old == new { first } else { self.allocate(new) };
+        let smaller = if old == new { None } else { self.free.get_mut(new).and_then(Vec::pop) };
+        let start = smaller.unwrap_or(first);
         if start != first {
             self.copy(first, start, at);
         }
@@ -178,6 +186,10 @@ impl Pool {
         self.mark_last(start + len as u32 - 2, true);
         if start != first {
             self.release(first, old);
+        } else if old != new {
+            // No run of the smaller size is free, and a removal must not take memory: give the end of this one back.
+            let (kept, whole) = (size_of_run(new), size_of_run(old));
+            self.release(first + kept as u32, class_of(whole - kept));
         }
         (out, Some(start))
     }

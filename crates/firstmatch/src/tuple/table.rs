@@ -127,6 +127,17 @@ impl Table {
             + size_of_val(&self.buckets[..])
     }
 
+    /// The most bytes a table of one group may take.
+    pub(super) fn largest_new(stride: usize) -> usize {
+        stride * size_of::<u32>() + Hasher::most_bytes(stride) + size_of::<Bucket>() + FILTER_WORDS * size_of::<u64>()
+    }
+
+    /// The bytes of the buckets and the filter that so many groups, added to a new table, may take.
+    pub(super) fn buckets_bytes(groups: usize) -> usize {
+        let buckets = (groups * 16).div_ceil(SLOTS * 11).next_power_of_two();
+        if groups == 0 { 0 } else { buckets * (size_of::<Bucket>() + FILTER_WORDS * size_of::<u64>()) }
+    }
+
     /// At most how many bytes one more group may take.
     pub(super) fn growth(&self) -> usize {
         if self.has_room() { 0 } else { size_of_val(&self.buckets[..]) + size_of_val(&self.filter[..]) }

@@ -6,7 +6,7 @@ use super::table::{Slot, Table};
 use super::tuple::is_within;
 use crate::engine::Match;
 use crate::error::UpdateError;
-use crate::rule::{Priority, Regions, RuleId};
+use crate::rule::{Priority, Region, Regions, RuleId};
 
 /// Where the regions of each rule are: the map F of the paper, by slot. The first place of a rule stands at its slot,
 /// further ones in a list.
@@ -45,7 +45,7 @@ impl Places {
     fn growth(&self, slot: usize, regions: usize) -> usize {
         let more = (self.more.capacity().max(regions).max(4) + regions) * size_of::<Place>();
         let first = if slot < self.first.capacity() { 0 } else { self.first.capacity().max(slot + 1) };
-        let free = self.free.capacity().max(4) * 4;
+        let free = (self.more.capacity() + regions).max(4) * 8;
         first * size_of::<Place>() + free + if regions > 1 { more } else { 0 }
     }
 
@@ -108,6 +108,16 @@ impl Places {
     }
 }
 
+/// Where an entry belongs.
+enum Home {
+    /// In this table.
+    Room(u32),
+    /// In this table, where its group is at the limit.
+    Crowded(u32, u32),
+    /// In a table of its own.
+    None,
+}
+
 impl TupleMerge {
     pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let slot = rule.rule.slot();
@@ -117,43 +127,61 @@ impl TupleMerge {
         if !self.places.is_vacant(slot) {
             return Err(UpdateError::present(rule.rule));
         }
-        if self.budget != usize::MAX {
-            self.check_budget(slot, regions.len())?;
-        }
-        for region in regions.iter() {
+        for (before, region) in regions.iter().enumerate() {
+            if self.budget != usize::MAX
+                && let Err(error) = self.check_budget(slot, before, &region)
+            {
+                // What is in already goes again; that takes no memory.
+                if before > 0 {
+                    self.remove_rule(rule.rule)?;
+                }
+                return Err(error);
+            }
             let entry = self.pool.make(rule, &region);
             self.insert_entry(&entry, rule);
+            self.regions += 1;
+            self.rules += usize::from(before == 0);
         }
         if regions.is_empty() {
             self.places.add(slot, rule.rule.reuse(), NOWHERE);
         }
-        self.rules += usize::from(!regions.is_empty());
-        self.regions += regions.len();
         Ok(())
     }
 
-    /// Refuses what might exceed the budget: every region may start a table, double another and grow the pool.
-    fn check_budget(&self, slot: usize, regions: usize) -> Result<(), UpdateError> {
+    /// Refuses what might exceed the budget: the next region of a rule, which has some already, may start a table, join
+    /// the longest group, or have a table split, and each list may double.
+    fn check_budget(&self, slot: usize, before: usize, region: &Region<'_>) -> Result<(), UpdateError> {
         let largest = self.in_order().map(Table::growth).max().unwrap_or(0);
-        let moved = self.in_order().map(Table::bytes).max().unwrap_or(0);
-        let lists = (self.tables.capacity().max(4) * size_of::<Option<Table>>()) + self.order.capacity().max(4) * 4;
-        let table = 64 + 4 * self.shape.stride();
+        let lists = self.tables.capacity().max(4) * size_of::<Option<Table>>() + self.order.capacity().max(4) * 4;
+        let moving = self.would_move(region);
         let needed = self.bytes()
-            + self.places.growth(slot, regions)
+            + self.places.growth(slot, before + 1)
             + lists
-            + (self.pool.growth(self.limit) + table).saturating_mul(regions)
+            + self.pool.growth(self.longest.max(self.limit), moving)
+            + Table::largest_new(self.shape.stride())
             + largest
-            + moved;
+            + Table::buckets_bytes(moving);
         if needed > self.budget { Err(UpdateError::bytes(needed, self.budget)) } else { Ok(()) }
+    }
+
+    /// At most how many entries a split moves when this region is inserted.
+    fn would_move(&self, region: &Region<'_>) -> usize {
+        let mut nominal = vec![0; self.shape.stride()];
+        let mut lo = vec![0; self.shape.stride()];
+        self.shape.nominal(region, &mut nominal);
+        lo[..region.lo.len()].copy_from_slice(region.lo);
+        let Home::Crowded(t, group) = self.home(&lo, &nominal) else { return 0 };
+        let Some(table) = &self.tables[t as usize] else { return 0 };
+        if self.split_tuple(table.tuple(), group, &lo, &nominal).is_some() { table.len() } else { 0 }
     }
 
     fn insert_entry(&mut self, entry: &Entry, rule: Match) {
         let mut nominal = vec![0; self.shape.stride()];
         self.shape.nominal(&self.pool.region_outside(entry), &mut nominal);
-        let table = |&t: &u32| self.tables[t as usize].as_ref().is_some_and(|t| is_within(t.tuple(), &nominal));
-        let target = match self.order.iter().copied().find(|t| table(t)) {
-            Some(t) => self.split_if_crowded(t, entry, &nominal),
-            None => {
+        let target = match self.home(entry, &nominal) {
+            Home::Room(t) => t,
+            Home::Crowded(t, group) => self.split(t, group, entry, &nominal),
+            Home::None => {
                 let mut tuple = vec![0; self.shape.stride()];
                 self.shape.relaxed(&nominal, &mut tuple);
                 self.new_table(&tuple)
@@ -178,13 +206,16 @@ impl TupleMerge {
 
     /// Puts an entry into a table; its hash there.
     fn put(&mut self, t: u32, entry: &Entry, priority: Priority) -> u32 {
-        let Self { tables, pool, table_bytes, .. } = self;
+        let Self { tables, pool, table_bytes, budget, longest, .. } = self;
         let Some(table) = &mut tables[t as usize] else { return 0 };
         let (hash, found) = find_group(table, pool, entry);
         match found {
             Some((slot, group)) => {
                 let start = pool.add(Some(group), entry);
                 table.set_group(slot, start);
+                if *budget != usize::MAX {
+                    *longest = pool.group_len(start).max(*longest);
+                }
             }
             None => {
                 let start = pool.add(None, entry);
@@ -211,16 +242,30 @@ impl TupleMerge {
         }
     }
 
-    /// Where a new entry goes that is compatible with table `t`: there, unless the limit is reached and a split can
-    /// help; then to whichever half it fits.
-    fn split_if_crowded(&mut self, t: u32, entry: &Entry, nominal: &[u32]) -> u32 {
-        let Some(table) = &self.tables[t as usize] else { return t };
-        let (_, Some((_, group))) = find_group(table, &self.pool, entry) else {
-            return t;
-        };
-        if self.pool.group_len(group) < self.limit {
-            return t;
+    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that
+    /// has room for its key.
+    fn home(&self, entry: &[u32], nominal: &[u32]) -> Home {
+        let mut crowded = Home::None;
+        for &t in &self.order {
+            let Some(table) = self.tables[t as usize].as_ref().filter(|t| is_within(t.tuple(), nominal)) else {
+                continue;
+            };
+            let group = find_group(table, &self.pool, entry).1.map(|(_, group)| group);
+            match group.filter(|&group| self.pool.group_len(group) >= self.limit) {
+                None => return Home::Room(t),
+                Some(group) if matches!(crowded, Home::None) => crowded = Home::Crowded(t, group),
+                Some(_) => {}
+            }
+            if !self.spill {
+                break;
+            }
         }
+        crowded
+    }
+
+    /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
+    fn split(&mut self, t: u32, group: u32, entry: &Entry, nominal: &[u32]) -> u32 {
+        let Some(table) = &self.tables[t as usize] else { return t };
         let Some(tuple) = self.split_tuple(table.tuple(), group, entry, nominal) else { return t };
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
@@ -233,7 +278,7 @@ impl TupleMerge {
 
     /// The tuple of the second table (section III-C3): the bits the colliding entries have in common or, where those
     /// are not specific enough, more of the field in which they differ most. `None` when nothing tells them apart.
-    fn split_tuple(&self, tuple: &[u32], group: u32, entry: &Entry, nominal: &[u32]) -> Option<Vec<u32>> {
+    fn split_tuple(&self, tuple: &[u32], group: u32, entry: &[u32], nominal: &[u32]) -> Option<Vec<u32>> {
         let stride = self.shape.stride();
         let mut colliding: Vec<Vec<u32>> = vec![nominal.to_vec()];
         let mut lows: Vec<&[u32]> = vec![entry];
@@ -356,7 +401,7 @@ impl TupleMerge {
 }
 
 /// The hash of an entry in a table, and the group of its key there.
-fn find_group(table: &Table, pool: &Pool, entry: &Entry) -> (u32, Option<(Slot, u32)>) {
+fn find_group(table: &Table, pool: &Pool, entry: &[u32]) -> (u32, Option<(Slot, u32)>) {
     let hash = table.hash(entry);
     let same = |group: u32| {
         let lanes = pool.lo(group).iter().zip(entry).zip(table.tuple());

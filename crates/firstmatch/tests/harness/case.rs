@@ -1,7 +1,7 @@
 //! Packets with their right answers, and whether an engine gives them.
 
 use firstmatch::rule::{FieldValues, Priority, RuleId, RuleSet, first_match};
-use firstmatch::{Classifier, KeyBuf, Match, Schema};
+use firstmatch::{Classifier, KeyBuf, Match, Schema, Scratch};
 
 /// The longest batch tried; every shorter one is tried too.
 pub(crate) const LONGEST: usize = 65;
@@ -37,19 +37,17 @@ impl Case {
         format!("{how}: packet {:x?}, lanes {row:x?}: {got:?} instead of {want:?}", self.packets[index].values)
     }
 
-    /// All packets in one batch, then one by one where few.
+    /// All packets in one batch.
     pub(crate) fn check(&self, engine: &dyn Classifier) -> Result<(), String> {
-        let mut scratch = engine.scratch();
-        self.batch(engine, &mut scratch, 0, self.want.len())
+        self.check_with(engine, &mut engine.scratch())
     }
 
-    fn batch(
-        &self,
-        engine: &dyn Classifier,
-        scratch: &mut firstmatch::Scratch,
-        from: usize,
-        to: usize,
-    ) -> Result<(), String> {
+    /// All packets in one batch, with a scratch from anywhere.
+    pub(crate) fn check_with(&self, engine: &dyn Classifier, scratch: &mut Scratch) -> Result<(), String> {
+        self.batch(engine, scratch, 0, self.want.len())
+    }
+
+    fn batch(&self, engine: &dyn Classifier, scratch: &mut Scratch, from: usize, to: usize) -> Result<(), String> {
         // What was there before must not shine through.
         let mut out = vec![Some(rubbish()); to - from];
         engine.classify_batch(scratch, self.keys.keys().slice(from, to), &mut out);
@@ -79,13 +77,7 @@ impl Case {
     }
 
     /// Each place of the batch starts from nothing, from a better, a worse or an equal match in turn.
-    fn improve(
-        &self,
-        engine: &dyn Classifier,
-        scratch: &mut firstmatch::Scratch,
-        from: usize,
-        to: usize,
-    ) -> Result<(), String> {
+    fn improve(&self, engine: &dyn Classifier, scratch: &mut Scratch, from: usize, to: usize) -> Result<(), String> {
         let start = |index: usize| {
             let priority = self.want[index].map_or(Priority(1 << 40), |m| m.priority);
             match (index - from) % 4 {

@@ -52,9 +52,7 @@ fn condition_corners(condition: &Condition, schema: &Schema, field: &Field) -> C
                 let (low, high) = (mask & mask.wrapping_neg(), top_bit(mask));
                 interval(value, value);
                 interval(value | free, value | free);
-                for v in
-                    [value | (free & 0x5555 * (u128::MAX / 0xFFFF)), value | top_bit(free), value ^ high, value ^ low]
-                {
+                for v in [value | (free & ODD_BITS), value | top_bit(free), value ^ high, value ^ low] {
                     out.push(Some(v));
                 }
                 out.push(Some((value | free) ^ high));
@@ -139,3 +137,6 @@ pub(crate) fn every_packet(schema: &Schema, most: usize) -> Option<Vec<FieldValu
     }
     Some(all.into_iter().map(|values| FieldValues { family: schema.family(), values }).collect())
 }
+
+/// Every second bit.
+const ODD_BITS: u128 = u128::MAX / 3;

@@ -6,7 +6,7 @@ use firstmatch::schema::{Field, Kind, Schema};
 use crate::broken::Fault;
 use crate::case::Case;
 use crate::corners::every_packet;
-use crate::engines::{Subject, engines};
+use crate::engines::{Reference, Subject, engines};
 use crate::generate::empty_rule;
 use crate::rng::Rng;
 
@@ -114,6 +114,7 @@ fn broken_engines_are_caught() {
             let chosen: Vec<usize> = (0..3).map(|_| rng.below(domain.rules.len())).collect();
             let (set, case) = domain.case(&chosen);
             let lowered = lower(&set, &domain.schema, &Caps::default()).expect("within the caps");
+            assert_eq!(case.check(&Reference::new(&lowered)), Ok(()));
             faults.retain(|fault| case.check(&fault.engine(&lowered)).is_ok());
         }
         assert!(faults.is_empty(), "unnoticed: {faults:?}");

@@ -44,6 +44,8 @@ mod parser;
 mod rules;
 mod sets;
 
+pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
+
 use super::{Options, RuleFile};
 use crate::error::ParseError;
 

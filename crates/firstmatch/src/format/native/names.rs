@@ -131,3 +131,24 @@ pub(super) fn suggest<'c>(word: &str, candidates: impl Iterator<Item = &'c str> 
     let known = meant.and_then(|meant| candidates.clone().find(|&c| c == meant));
     known.or_else(|| crate::format::suggest::nearest(word, candidates))
 }
+
+/// The name of a protocol in rule files, if it has one.
+pub fn protocol_name(number: u8) -> Option<&'static str> {
+    PROTOCOLS.iter().find(|p| p.1 == number).map(|p| p.0)
+}
+
+/// The number of a protocol by its name in rule files.
+pub fn protocol_number(name: &str) -> Option<u8> {
+    protocol(name)
+}
+
+/// The name of an ICMP type (of an ICMPv6 type for IPv6) in rule files, if it has one.
+pub fn icmp_type_name(family: Family, number: u8) -> Option<&'static str> {
+    let of = |t: &&IcmpType| if family == Family::Ipv4 { t.1 } else { t.2 };
+    ICMP_TYPES.iter().find(|t| of(t) == Some(number)).map(|t| t.0)
+}
+
+/// The number of an ICMP type (of an ICMPv6 type for IPv6) by its name in rule files.
+pub fn icmp_type_number(family: Family, name: &str) -> Option<u8> {
+    icmp_type(name)?.into_iter().find(|(of, _)| *of == family)?.1
+}

@@ -1,0 +1,121 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::builder::PossibleValuesParser;
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{Parser, Subcommand};
+
+use crate::engines;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Packet classification: for every packet the first rule that matches.
+#[derive(Debug, Parser)]
+#[command(name = "firstmatch", version, styles = STYLES, after_help = "\
+Exit codes: 0 done, 1 the answer is bad (a check failed), 2 the input or the command is bad.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Apply rules to the packets of a capture or a trace, and sum up what became of them
+    #[command(after_help = "\
+Examples:
+  firstmatch classify edge.rules monday.pcapng.gz
+  firstmatch classify edge.rules monday.pcapng --check all
+  firstmatch classify acl1.rules acl1.trace --engine linear --repeat 9
+  tcpdump -w - | firstmatch classify edge.rules - --json
+  firstmatch classify edge.rules monday.pcapng --csv - | grep deny")]
+    Classify(ClassifyArgs),
+    /// Say which rule decides about a packet, which would have been next, and why another does not match
+    #[command(after_help = "\
+A packet by hand:
+  PROTOCOL SRC[:PORT] > DST[:PORT] [type N] [code N] [flags N] [vlan N]
+
+Examples:
+  firstmatch explain edge.rules 'tcp 10.1.2.3:4040 > 192.0.2.7:443'
+  firstmatch explain edge.rules 'udp [2001:db8::1]:53 > [2001:db8::2]:5353 vlan 7'
+  firstmatch explain edge.rules 'icmp 10.0.0.1 > 10.0.0.2 type 8 code 0'
+  firstmatch explain edge.rules 'proto 47 10.0.0.1 > 10.0.0.2' --rule 12
+  firstmatch explain edge.rules 'monday.pcapng#17'
+  firstmatch explain edge.rules monday.pcapng --packet 17 --rule 12")]
+    Explain(ExplainArgs),
+    /// List the engines
+    Engines,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClassifyArgs {
+    /// The rules: a rule file or a ClassBench filter set, plain or compressed by gzip or zstd; `-` reads standard
+    /// input
+    pub(crate) rules: PathBuf,
+    /// The packets: a capture (pcap, pcapng) or a ClassBench trace, plain or compressed; `-` reads standard input
+    pub(crate) input: PathBuf,
+    /// The engine that classifies (see `firstmatch engines`)
+    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = PossibleValuesParser::new(engines::names()))]
+    pub(crate) engine: String,
+    /// Classify N packets spread over the input, or all, once more with the oracle, which walks the rules one by one;
+    /// a difference is shown and ends with exit code 1
+    #[arg(long, value_name = "N|all")]
+    pub(crate) check: Option<Check>,
+    /// Hold the packets in memory and time N passes of the classifier over them
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) repeat: Option<u32>,
+    /// Print the answer as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write a line for each packet; `-` writes to standard output, and the summary to standard error
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
+    /// How many rules the summary shows, those of most packets first
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Keep the flags column of a ClassBench filter set as a field
+    #[arg(long)]
+    pub(crate) flags: bool,
+    /// How many packets are classified by one call
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub(crate) batch: u16,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ExplainArgs {
+    /// The rules, as for `classify`
+    pub(crate) rules: PathBuf,
+    /// A packet by hand, or a capture or trace with the number of a packet in it (from 0): `FILE#N`
+    #[arg(required = true, num_args = 1..)]
+    pub(crate) packet: Vec<String>,
+    /// The number of the packet (from 0) in the capture or trace that PACKET names
+    #[arg(long = "packet", value_name = "N")]
+    pub(crate) number: Option<u64>,
+    /// Show each condition of the rule on this line, and which of them failed
+    #[arg(long, value_name = "LINE")]
+    pub(crate) rule: Vec<u32>,
+}
+
+/// How many packets the oracle looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    Sample(usize),
+    All,
+}
+
+impl FromStr for Check {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.parse()) {
+            ("all", _) => Ok(Self::All),
+            (_, Ok(count @ 1..=100_000_000)) => Ok(Self::Sample(count)),
+            _ => Err("expected `all`, or how many packets to check (1 to 100000000)".into()),
+        }
+    }
+}

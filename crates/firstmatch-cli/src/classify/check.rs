@@ -1,0 +1,154 @@
+//! `--check`: the oracle's answers beside the engine's.
+
+use std::thread;
+
+use firstmatch::Match;
+use firstmatch::rule::{Rule, RuleSet, first_match};
+use firstmatch_net::wire::{Batch, Headers};
+
+use super::stretch::Stretch;
+use crate::args::Check;
+use crate::diagnostics;
+use crate::format::{clip, counted};
+use crate::rules::Loaded;
+
+/// How many differences are shown.
+const SHOWN: usize = 10;
+/// How many packets are worth a thread.
+const WORTH: usize = 64;
+const THREADS: usize = 2;
+
+/// Compares packets with the oracle: all as they come, or, at the end, as many as asked for, spread over the input.
+#[derive(Debug)]
+pub(super) struct Checker {
+    mode: Check,
+    samples: Vec<Sample>,
+    /// How many packets that can be classified came by.
+    seen: u64,
+    /// Of so many one is kept.
+    every: u64,
+    pub(super) checked: u64,
+    pub(super) different: u64,
+    differences: Vec<Difference>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) number: u64,
+    pub(super) headers: Headers,
+    pub(super) answer: Option<Match>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Difference {
+    number: u64,
+    engine: Option<Match>,
+    oracle: Option<Match>,
+}
+
+impl Checker {
+    pub(super) fn new(mode: Check) -> Self {
+        Self { mode, samples: Vec::new(), seen: 0, every: 1, checked: 0, different: 0, differences: Vec::new() }
+    }
+
+    /// Takes of a stretch what is to be checked.
+    pub(super) fn offer(&mut self, stretch: &Stretch) {
+        for at in stretch.classified() {
+            let number = stretch.first + at as u64;
+            self.offer_one(Sample { number, headers: stretch.headers[at], answer: stretch.answers[at] });
+        }
+    }
+
+    pub(super) fn offer_one(&mut self, sample: Sample) {
+        let wanted = self.seen.is_multiple_of(self.every);
+        self.seen += 1;
+        if !wanted {
+            return;
+        }
+        self.samples.push(sample);
+        // Nobody knows how many are to come: when twice as many as asked for are kept, every second one goes.
+        if let Check::Sample(count) = self.mode
+            && self.samples.len() >= 2 * count
+        {
+            let mut even = false;
+            self.samples.retain(|_| {
+                even = !even;
+                even
+            });
+            self.every *= 2;
+        }
+    }
+
+    /// Compares what was offered, if all is to be compared.
+    pub(super) fn compare_all(&mut self, rules: &RuleSet, batch: &Batch) {
+        if self.mode == Check::All {
+            let samples = std::mem::take(&mut self.samples);
+            self.compare(rules, batch, &samples);
+            self.samples = samples;
+            self.samples.clear();
+        }
+    }
+
+    /// Compares the sample, if one was asked for.
+    pub(super) fn compare_sample(&mut self, rules: &RuleSet, batch: &Batch) {
+        if let Check::Sample(count) = self.mode {
+            let kept = std::mem::take(&mut self.samples);
+            let count = count.min(kept.len());
+            let spread: Vec<_> = (0..count).map(|i| kept[i * kept.len() / count].clone()).collect();
+            self.compare(rules, batch, &spread);
+        }
+    }
+
+    pub(super) fn compare(&mut self, rules: &RuleSet, batch: &Batch, samples: &[Sample]) {
+        let part = |samples: &[Sample]| -> Vec<Difference> {
+            samples.iter().filter_map(|sample| difference(rules, batch, sample)).collect()
+        };
+        let found: Vec<Difference> = if samples.len() < THREADS * WORTH {
+            part(samples)
+        } else {
+            thread::scope(|scope| {
+                let chunks = samples.chunks(samples.len().div_ceil(THREADS));
+                let running: Vec<_> = chunks.map(|chunk| scope.spawn(|| part(chunk))).collect();
+                running.into_iter().flat_map(|thread| thread.join().expect("the oracle does not panic")).collect()
+            })
+        };
+        self.checked += samples.len() as u64;
+        self.different += found.len() as u64;
+        self.differences.extend(found.into_iter().take(SHOWN.saturating_sub(self.differences.len())));
+    }
+
+    /// The packets whose differences are shown.
+    #[cfg(test)]
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        self.differences.iter().map(|difference| difference.number).collect()
+    }
+
+    /// Shows the differences on standard error.
+    pub(super) fn show(&self, loaded: &Loaded) {
+        let describe = |answer: Option<Match>| match answer.map(|found| loaded.rule(found.rule)) {
+            None => "no rule".to_owned(),
+            Some(None) => "a rule that is not there".to_owned(),
+            Some(Some(rule)) => format!("{}: {}", loaded.place(rule), clip(&loaded.text_of(rule), 100)),
+        };
+        for difference in &self.differences {
+            let (engine, oracle) = (describe(difference.engine), describe(difference.oracle));
+            let number = difference.number;
+            diagnostics::error(&format!(
+                "packet {number} is classified wrongly\n  engine: {engine}\n  oracle: {oracle}"
+            ));
+        }
+        if self.different > self.differences.len() as u64 {
+            diagnostics::error(&format!("{} differ in all", counted(self.different, "packet")));
+        }
+    }
+}
+
+fn difference(rules: &RuleSet, batch: &Batch, sample: &Sample) -> Option<Difference> {
+    let oracle = batch.values(&sample.headers).and_then(|values| first_match(rules, &values)).map(as_match);
+    let Sample { number, answer: engine, .. } = *sample;
+    (oracle != engine).then_some(Difference { number, engine, oracle })
+}
+
+fn as_match(rule: &Rule) -> Match {
+    Match { rule: rule.id, priority: rule.priority }
+}

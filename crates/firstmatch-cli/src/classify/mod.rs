@@ -1,0 +1,186 @@
+//! `firstmatch classify`
+
+mod check;
+mod csv;
+mod progress;
+mod report;
+mod stretch;
+mod summary;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, anyhow, bail};
+use firstmatch::KeyBuf;
+use firstmatch_net::source::{self, Input, SourceError};
+use firstmatch_net::wire;
+
+use crate::args::ClassifyArgs;
+use crate::engines::Engine;
+use crate::rules::Loaded;
+use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, rules};
+use check::Checker;
+use progress::Progress;
+use report::Report;
+use stretch::{Engines, Stretch};
+use tally::Tally;
+
+pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
+    let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
+    run_with(args, engine)
+}
+
+fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
+    let dash = Path::new("-");
+    if args.rules == dash && args.input == dash {
+        bail!("rules and packets cannot both come from standard input");
+    }
+    let Some(loaded) = rules::load(&args.rules, args.flags)? else { return Ok(End::BadInput) };
+    let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
+    let start = Instant::now();
+    let built = lowered.iter().map(engine.build).collect::<Result<Vec<_>, _>>();
+    let built = match built {
+        Ok(built) => built,
+        Err(error) => {
+            loaded.build_error(&error);
+            return Ok(End::BadInput);
+        }
+    };
+    let build_time = start.elapsed();
+    drop(lowered);
+    let mut job = Job {
+        loaded: &loaded,
+        engines: Engines::new(built, args.batch.into()),
+        tally: Tally::new(loaded.file.rules.slots()),
+        checker: args.check.map(Checker::new),
+        csv: args.csv.as_deref().map(csv::Writer::create).transpose()?,
+        held: args.repeat.map(|_| Vec::new()),
+        nanos: timing::Streamed::default(),
+        wall: Duration::ZERO,
+        is_no_trace: false,
+    };
+    let packets = match job.stream(&args.input) {
+        Ok(warnings) => warnings,
+        Err(error) => {
+            let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
+            let name = rules::display(&args.input);
+            rules::source_error(&name, source.clone())?;
+            if job.is_no_trace {
+                diagnostics::error(&format!("{name}: this is neither a capture (pcap, pcapng) nor a ClassBench trace"));
+            }
+            return Ok(End::BadInput);
+        }
+    };
+    let passes = match (args.repeat, &job.held) {
+        (Some(count), Some(held)) => timing::passes(&mut job.engines, held, count),
+        _ => Vec::new(),
+    };
+    let report = Report::new(&job, args, &packets, &passes, build_time);
+    let good = report.check.as_ref().is_none_or(|check| check.differences == 0);
+    if let Some(checker) = &job.checker {
+        checker.show(&loaded);
+    }
+    // Whether the answer is bad does not depend on whether anybody reads the rest.
+    let end = if good { End::Done } else { End::BadAnswer };
+    if args.json {
+        // The summary shows them itself.
+        report.warnings.iter().for_each(|warning| diagnostics::warning(warning));
+    }
+    let mut out = answer_to(args.csv.as_deref() == Some(dash));
+    let printed = if args.json { report.json(&mut out) } else { summary::print(&report, &loaded, args, &mut out) };
+    match printed {
+        Err(error) if good => Err(error.into()),
+        _ => Ok(end),
+    }
+}
+
+/// All that a run adds up.
+struct Job<'a> {
+    loaded: &'a Loaded,
+    engines: Engines,
+    tally: Tally,
+    checker: Option<Checker>,
+    csv: Option<csv::Writer>,
+    /// The keys for each schema, where they are to be classified again.
+    held: Option<Vec<KeyBuf>>,
+    nanos: timing::Streamed,
+    /// From the first packet to the last, without what checking and holding the packets took.
+    wall: Duration,
+    /// The input is text, and its first line is no packet.
+    is_no_trace: bool,
+}
+
+/// What the input turned out to be.
+struct Packets {
+    name: String,
+    /// A trace states no lengths.
+    is_trace: bool,
+    warnings: Vec<String>,
+}
+
+impl Job<'_> {
+    /// Takes the input through the classifier, stretch by stretch.
+    fn stream(&mut self, path: &Path) -> anyhow::Result<Packets> {
+        let name = rules::display(path);
+        let start = Instant::now();
+        let mut beside = Duration::ZERO;
+        let mut input = source::open(path)?;
+        let progress = input.progress();
+        let mut progress = Progress::new(&progress);
+        let file = &self.loaded.file;
+        let config = wire::Config::from(&file.policy);
+        let keep_headers = self.checker.is_some();
+        let mut stretch = Stretch::new(&config, file.rules.schemas(), keep_headers)
+            .with_context(|| format!("these rules cannot be applied to {name}"))?;
+        while self.fill(&mut stretch, &mut input)? {
+            self.engines.classify(&mut stretch, &mut self.nanos);
+            self.tally.add(stretch.batch.records(), &stretch.answers);
+            self.write_csv(|csv, loaded| csv.write(loaded, &stretch))?;
+            let before = Instant::now();
+            if let Some(held) = &mut self.held {
+                stretch.hold(held);
+            }
+            if let Some(checker) = &mut self.checker {
+                checker.offer(&stretch);
+                checker.compare_all(&file.rules, &stretch.batch);
+            }
+            beside += before.elapsed();
+            progress.show(stretch.next_number());
+        }
+        self.write_csv(|csv, _| csv.finish())?;
+        self.wall = start.elapsed().saturating_sub(beside);
+        if let Some(checker) = &mut self.checker {
+            checker.compare_sample(&file.rules, &stretch.batch);
+        }
+        if !self.nanos.any() && self.held.is_none() {
+            self.engines.replay(&stretch, &mut self.nanos);
+        }
+        progress.clear();
+        let (is_trace, cut) = match &input {
+            Input::Capture(capture) => (false, capture.cut()),
+            Input::Trace(trace) => (true, trace.cut()),
+        };
+        let warnings: Vec<_> = cut.iter().map(ToString::to_string).collect();
+        Ok(Packets { name, is_trace, warnings })
+    }
+
+    fn fill(&mut self, stretch: &mut Stretch, input: &mut Input) -> Result<bool, SourceError> {
+        let more = stretch.fill(input);
+        self.is_no_trace = more.is_err() && matches!(input, Input::Trace(trace) if trace.records() == 0);
+        more
+    }
+
+    /// Whoever reads the lines may stop reading: the rest goes on without them.
+    fn write_csv(&mut self, write: impl FnOnce(&mut csv::Writer, &Loaded) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let Some(csv) = &mut self.csv else { return Ok(()) };
+        match write(csv, self.loaded) {
+            Err(error) if is_broken_pipe(&error) => self.csv = None,
+            other => return other,
+        }
+        Ok(())
+    }
+}

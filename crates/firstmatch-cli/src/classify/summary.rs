@@ -1,0 +1,124 @@
+//! The answer for people.
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+
+use super::report::{Report, RuleHits, Timing};
+use super::tally::Count;
+use crate::args::ClassifyArgs;
+use crate::format::{BOLD, DIM, Table, bytes, clip, counted, percent, short, thousands};
+use crate::rules::Loaded;
+
+/// How much of a rule's text is shown.
+const RULE_WIDTH: usize = 72;
+
+pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: &mut dyn Write) -> io::Result<()> {
+    let size = if report.is_trace { String::new() } else { format!(", {}", bytes(report.bytes)) };
+    let packets = counted(report.packets, "packet");
+    writeln!(out, "{BOLD}{}{BOLD:#}: {packets}{size}", report.input)?;
+    let memory: usize = report.engines.iter().map(|engine| engine.bytes).sum();
+    let rules = counted(report.rules as u64, "rule");
+    writeln!(out, "{BOLD}{}{BOLD:#}: {rules}; {} in {}", loaded.name, report.engine, bytes(memory as u64))?;
+
+    let verdicts = report.by_verdict.iter().map(|(name, &count)| (name.clone(), count)).collect();
+    counts(report, "verdict", verdicts, out)?;
+    let policy = &loaded.file.policy;
+    let mut asides = Vec::new();
+    if report.unmatched > 0 {
+        asides.push(format!("{} matched no rule: {}", thousands(report.unmatched), policy.default));
+    }
+    if report.unknown > 0 {
+        asides.push(format!("{} could not be classified: {}", thousands(report.unknown), policy.unknown));
+    }
+    if !asides.is_empty() {
+        writeln!(out, "{DIM}{}{DIM:#}", asides.join("; "))?;
+    }
+    let outcomes = report.by_outcome.iter().map(|&(outcome, count)| (outcome.to_string(), count)).collect();
+    counts(report, "outcome", outcomes, out)?;
+    top_rules(report, loaded, args.top, out)?;
+    speed(report, out)?;
+    if let Some(check) = &report.check {
+        let checked = counted(check.packets, "packet");
+        match check.differences {
+            0 => writeln!(out, "{BOLD}check{BOLD:#}       the oracle agrees on {checked}")?,
+            n => writeln!(
+                out,
+                "{BOLD}check       FAILED: the oracle disagrees on {} of {checked}{BOLD:#}",
+                thousands(n)
+            )?,
+        }
+    }
+    for warning in &report.warnings {
+        writeln!(out, "{BOLD}warning{BOLD:#}     {warning}")?;
+    }
+    out.flush()
+}
+
+/// A table of packets by something, those of most packets first.
+fn counts(report: &Report, what: &str, mut rows: Vec<(String, Count)>, out: &mut dyn Write) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    rows.sort_by_key(|(_, count)| Reverse(count.packets));
+    writeln!(out)?;
+    let share = |count: &Count| percent(count.packets, report.packets);
+    if report.is_trace {
+        let mut table = Table::new([what, " packets", " share"]);
+        for (name, count) in rows {
+            table.row([name, thousands(count.packets), share(&count)]);
+        }
+        return table.print(out);
+    }
+    let mut table = Table::new([what, " packets", " share", " bytes"]);
+    for (name, count) in rows {
+        table.row([name, thousands(count.packets), share(&count), bytes(count.bytes)]);
+    }
+    table.print(out)
+}
+
+fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) -> io::Result<()> {
+    let mut hits: Vec<&RuleHits> = report.rule_hits.iter().collect();
+    hits.sort_by_key(|hits| (Reverse(hits.packets), hits.line));
+    if hits.is_empty() || top == 0 {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let mut table = Table::new(["top rules", " packets", " share", "rule"]);
+    for hits in hits.iter().take(top) {
+        let Some(rule) = loaded.rule_on(hits.line) else { continue };
+        let text = clip(&loaded.text_of(rule), RULE_WIDTH);
+        table.row([loaded.place(rule), thousands(hits.packets), percent(hits.packets, report.packets), text]);
+    }
+    table.print(out)?;
+    let others = hits.len().saturating_sub(top);
+    let idle = report.rules - hits.len();
+    let idle = if idle == 0 { String::new() } else { format!("{} matched no packet", counted(idle as u64, "rule")) };
+    match (others, idle.is_empty()) {
+        (0, true) => Ok(()),
+        (0, false) => writeln!(out, "{DIM}{idle}{DIM:#}"),
+        (_, true) => writeln!(out, "{DIM}and {} more{DIM:#}", thousands(others as u64)),
+        (_, false) => writeln!(out, "{DIM}and {} more; {idle}{DIM:#}", thousands(others as u64)),
+    }
+}
+
+fn speed(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out)?;
+    if let Some(nanos) = report.ns_per_packet {
+        let rate = short(1e9 / nanos.max(f64::MIN_POSITIVE));
+        let how = match &report.timing {
+            Timing::Passes { passes, fastest_ns, slowest_ns } => {
+                let (fastest, slowest) = (fastest_ns.unwrap_or(nanos), slowest_ns.unwrap_or(nanos));
+                format!(
+                    "; the median of {}, {fastest:.1} to {slowest:.1}",
+                    counted(*passes as u64, "pass").replace("passs", "passes")
+                )
+            }
+            Timing::Stretches { .. } => String::new(),
+        };
+        writeln!(out, "{BOLD}classifier{BOLD:#}  {nanos:.1} ns a packet ({rate} packets/s{how})")?;
+    }
+    if let Some(rate) = report.packets_per_second {
+        writeln!(out, "{BOLD}end to end{BOLD:#}  {} packets/s ({:.3} s)", short(rate), report.seconds)?;
+    }
+    Ok(())
+}

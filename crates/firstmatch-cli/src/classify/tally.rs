@@ -1,0 +1,75 @@
+//! What happened to the packets, counted.
+
+use firstmatch::Match;
+use firstmatch::rule::RuleId;
+use firstmatch_net::wire::{Outcome, Record};
+
+/// Packets and their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+}
+
+impl Count {
+    pub(super) fn add(&mut self, other: Self) {
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub(super) outcomes: [Count; Outcome::ALL.len()],
+    /// Classified packets that no rule matched.
+    pub(super) unmatched: Count,
+    /// By slot of the rule.
+    hits: Vec<Count>,
+}
+
+impl Tally {
+    pub(super) fn new(slots: usize) -> Self {
+        Self { outcomes: Default::default(), unmatched: Count::default(), hits: vec![Count::default(); slots] }
+    }
+
+    pub(super) fn add(&mut self, records: &[Record], answers: &[Option<Match>]) {
+        for (record, answer) in records.iter().zip(answers) {
+            let one = Count { packets: 1, bytes: record.bytes.into() };
+            self.outcomes[record.outcome.index()].add(one);
+            match answer {
+                Some(found) => self.hits[found.rule.slot()].add(one),
+                None if record.outcome.is_classified() => self.unmatched.add(one),
+                None => {}
+            }
+        }
+    }
+
+    pub(super) fn of_rule(&self, rule: RuleId) -> Count {
+        self.hits[rule.slot()]
+    }
+
+    pub(super) fn all(&self) -> Count {
+        sum(self.outcomes.iter())
+    }
+
+    pub(super) fn matched(&self) -> Count {
+        sum(self.hits.iter())
+    }
+
+    /// Packets that could not be classified.
+    pub(super) fn unknown(&self) -> Count {
+        sum(self
+            .outcomes
+            .iter()
+            .zip(Outcome::ALL)
+            .filter(|(_, outcome)| !outcome.is_classified())
+            .map(|(count, _)| count))
+    }
+}
+
+fn sum<'c>(counts: impl Iterator<Item = &'c Count>) -> Count {
+    counts.fold(Count::default(), |mut all, count| {
+        all.add(*count);
+        all
+    })
+}

@@ -1,0 +1,171 @@
+//! What the pieces of `classify` do alone.
+
+use std::path::Path;
+
+use firstmatch::format::{self, Options};
+use firstmatch::linear::{self, Linear};
+use firstmatch::rule::{RuleSet, first_match, lower};
+use firstmatch::schema::Family;
+use firstmatch::{Classifier, Keys, Match, Schema, Stats};
+use firstmatch_net::wire::{Batch, Config, Headers};
+
+use super::check::{Checker, Sample};
+use super::stretch::Engines;
+use super::timing;
+use clap::Parser;
+
+use crate::args::{Args, Check, Command};
+use crate::{End, engines};
+
+fn rules() -> RuleSet {
+    let text = "family ipv4\npermit tcp dport 80\ndeny tcp\npermit udp sport 53\n";
+    format::parse(text, &Options::default()).expect("the rules are good").rules
+}
+
+fn headers(number: u64) -> Headers {
+    let proto = if number.is_multiple_of(3) { 6 } else { 17 };
+    Headers::of_five_tuple(Family::Ipv4, number.into(), 2, 53, if number.is_multiple_of(2) { 80 } else { 81 }, proto)
+}
+
+fn answer(rules: &RuleSet, batch: &Batch, headers: &Headers) -> Option<Match> {
+    let rule = first_match(rules, &batch.values(headers)?)?;
+    Some(Match { rule: rule.id, priority: rule.priority })
+}
+
+/// Runs a checker over packets of which `wrong` are answered with nothing.
+fn check(mode: Check, count: u64, wrong: &[u64]) -> Checker {
+    let rules = rules();
+    let batch = Batch::new(&Config::default(), rules.schemas()).expect("packets fill the 5-tuple");
+    let mut checker = Checker::new(mode);
+    for number in 0..count {
+        let headers = headers(number);
+        let answer = answer(&rules, &batch, &headers).filter(|_| !wrong.contains(&number));
+        checker.offer_one(Sample { number, headers, answer });
+        if number % 1000 == 999 {
+            checker.compare_all(&rules, &batch);
+        }
+    }
+    checker.compare_all(&rules, &batch);
+    checker.compare_sample(&rules, &batch);
+    checker
+}
+
+#[test]
+fn a_wrong_answer_is_found_wherever_it_stands() {
+    for wrong in [0, 1, 63, 64, 127, 128, 500, 999, 1000, 2499] {
+        let checker = check(Check::All, 2500, &[wrong]);
+        assert_eq!((checker.checked, checker.different, checker.numbers()), (2500, 1, vec![wrong]), "{wrong}");
+    }
+    let checker = check(Check::All, 2500, &(0..50).collect::<Vec<_>>());
+    assert_eq!((checker.different, checker.numbers()), (50, (0..10).collect()));
+    assert_eq!(check(Check::All, 2500, &[]).different, 0);
+}
+
+#[test]
+fn a_sample_has_the_size_asked_for_and_is_spread_over_the_input() {
+    for (asked, count, expected) in [(1, 10_000, 1), (7, 5, 5), (100, 100, 100), (100, 12_345, 100), (3, 0, 0)] {
+        let all: Vec<u64> = (0..count).collect();
+        let checker = check(Check::Sample(asked), count, &all);
+        assert_eq!((checker.checked, checker.different), (expected, expected), "{asked} of {count}");
+    }
+    let all: Vec<u64> = (0..20_000).collect();
+    let numbers = check(Check::Sample(10), 20_000, &all).numbers();
+    let gaps: Vec<_> = numbers.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert!(gaps.iter().all(|gap| (1000..=3000).contains(gap)), "{numbers:?}");
+}
+
+#[test]
+fn passes_keep_their_keys_and_their_number() {
+    let rules = rules();
+    let mut batch = Batch::new(&Config::default(), rules.schemas()).expect("packets fill the 5-tuple");
+    for number in 0..500 {
+        batch.push_headers(&headers(number), 60);
+    }
+    let lowered = lower(&rules, &rules.schemas()[0], &firstmatch::rule::Caps::default()).expect("few regions");
+    for name in engines::names() {
+        let engine = engines::named(name).expect("it is listed");
+        let classifier: Box<dyn Classifier> = (engine.build)(&lowered).expect("it fits");
+        let mut engines = Engines::new(vec![classifier], 64);
+        let mut held = firstmatch::KeyBuf::new(&rules.schemas()[0]);
+        for row in 0..500 {
+            held.push().copy_from_slice(batch.keys(0).row(row));
+        }
+        let times = timing::passes(&mut engines, &[held], 3);
+        assert!(times.len() == 3 && times.is_sorted() && times[0] > 0.0, "{name}: {times:?}");
+        assert!(timing::passes(&mut engines, &[firstmatch::KeyBuf::new(&rules.schemas()[0])], 3).is_empty());
+    }
+    assert_eq!(timing::median(&[]), None);
+    assert_eq!(timing::median(&[1.0, 2.0, 9.0]), Some(2.0));
+    assert_eq!(timing::median(&[1.0, 2.0]), Some(1.5));
+}
+
+#[test]
+fn a_shuffle_is_a_new_order_of_the_same_rows() {
+    let rules = rules();
+    let mut keys = firstmatch::KeyBuf::new(&rules.schemas()[0]);
+    for number in 0..100u32 {
+        keys.push()[0] = number;
+    }
+    let (mut to, mut random) = (keys.clone(), 1);
+    let mut orders = Vec::new();
+    for _ in 0..3 {
+        timing::shuffle(&keys, &mut to, &mut random);
+        orders.push((0..100).map(|row| to.keys().row(row)[0]).collect::<Vec<_>>());
+    }
+    assert!(orders[0] != orders[1] && orders[1] != orders[2]);
+    for mut order in orders {
+        order.sort_unstable();
+        assert_eq!(order, (0..100).collect::<Vec<_>>());
+    }
+}
+
+/// Overlooks the first key of each batch.
+#[derive(Debug)]
+struct Careless(Linear);
+
+impl firstmatch::Engine for Careless {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        firstmatch::Engine::schema(&self.0)
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        firstmatch::Engine::stats(&self.0)
+    }
+
+    fn improve(&self, scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+        self.0.improve(scratch, keys, best);
+        best[0] = None;
+    }
+}
+
+#[test]
+fn a_wrong_engine_ends_badly_if_it_is_checked() {
+    let engine = engines::Engine {
+        name: "careless",
+        summary: "",
+        build: |rules| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?))),
+    };
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));
+    for (extra, end) in
+        [(&[][..], End::Done), (&["--check", "all", "--json"], End::BadAnswer), (&["--check", "2000"], End::BadAnswer)]
+    {
+        let mut line: Vec<&std::ffi::OsStr> =
+            vec!["firstmatch".as_ref(), "classify".as_ref(), rules.as_ref(), input.as_ref()];
+        line.extend(extra.iter().map(std::ffi::OsStr::new));
+        let Command::Classify(args) = Args::try_parse_from(line).expect("it is a command").command else {
+            panic!("it is another command")
+        };
+        assert_eq!(super::run_with(&args, &engine).expect("it runs"), end, "{extra:?}");
+    }
+}
+
+#[test]
+fn csv_cannot_be_written_where_there_is_no_folder() {
+    let error = super::csv::Writer::create(Path::new("/nonexistent/x.csv")).map(|_| ()).expect_err("no folder");
+    assert!(error.to_string().starts_with("/nonexistent/x.csv: cannot be written"), "{error}");
+}

@@ -1,0 +1,112 @@
+//! What the classifier alone takes: CPU time of this thread, never read more often than every 4,096 packets (a call
+//! takes as long as some ten packets).
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use firstmatch::{KeyBuf, Match};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::stretch::{Engines, STRETCH};
+
+/// The CPU time of this thread.
+pub(super) fn cpu_time() -> Duration {
+    let now = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
+}
+
+/// The time of the stretches of a stream.
+#[derive(Debug, Default)]
+pub(super) struct Streamed {
+    packets: u64,
+    time: Duration,
+}
+
+impl Streamed {
+    /// Adds a stretch that began at `start`, unless it is too short to be timed.
+    pub(super) fn add(&mut self, packets: usize, start: Duration) {
+        if packets >= STRETCH {
+            self.time += cpu_time().saturating_sub(start);
+            self.packets += packets as u64;
+        }
+    }
+
+    pub(super) fn any(&self) -> bool {
+        self.packets > 0
+    }
+
+    pub(super) fn packets(&self) -> u64 {
+        self.packets
+    }
+
+    pub(super) fn nanos_per_packet(&self) -> Option<f64> {
+        self.any().then(|| self.time.as_nanos() as f64 / self.packets as f64)
+    }
+}
+
+/// A trace shorter than this is learnt by the branch predictor if it always comes in the same order.
+const LEARNT: usize = 100_000;
+
+/// The nanoseconds a packet of each of `count` passes over all keys, sorted. Empty where there are no keys.
+pub(super) fn passes(engines: &mut Engines, keys: &[KeyBuf], count: u32) -> Vec<f64> {
+    let total: usize = keys.iter().map(KeyBuf::len).sum();
+    if total == 0 {
+        return Vec::new();
+    }
+    let mut answers: Vec<Vec<Option<Match>>> = keys.iter().map(|keys| vec![None; keys.len()]).collect();
+    let mut random = 0x9E37_79B9_7F4A_7C15;
+    let mut shuffled = Vec::new();
+    // Short passes are joined until they are long enough for the clock.
+    let rounds = STRETCH.div_ceil(total);
+    let mut pass = || {
+        let mut time = Duration::ZERO;
+        if total < LEARNT {
+            shuffled.resize_with(rounds, || keys.to_vec());
+            for order in &mut shuffled {
+                for (keys, to) in keys.iter().zip(order) {
+                    shuffle(keys, to, &mut random);
+                }
+            }
+        }
+        let start = cpu_time();
+        for round in 0..rounds {
+            let order = shuffled.get(round).map_or(keys, |order: &Vec<KeyBuf>| order);
+            for (schema, (keys, answers)) in order.iter().zip(&mut answers).enumerate() {
+                engines.classify_keys(schema, keys.keys(), answers);
+            }
+            black_box(&answers);
+        }
+        time += cpu_time().saturating_sub(start);
+        time.as_nanos() as f64 / (total * rounds) as f64
+    };
+    let mut times: Vec<f64> = (0..count).map(|_| pass()).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
+pub(super) fn median(sorted: &[f64]) -> Option<f64> {
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        length if length.is_multiple_of(2) => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+        _ => Some(sorted[middle]),
+    }
+}
+
+/// The rows of `from` in a new order.
+pub(super) fn shuffle(from: &KeyBuf, to: &mut KeyBuf, random: &mut u64) {
+    let rows = from.keys();
+    let mut order: Vec<u32> = (0..rows.len() as u32).collect();
+    for last in (1..order.len()).rev() {
+        // xorshift64*: any order will do, as long as it is another one each time.
+        *random ^= *random >> 12;
+        *random ^= *random << 25;
+        *random ^= *random >> 27;
+        let number = random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 32;
+        order.swap(last, ((number * (last as u64 + 1)) >> 32) as usize);
+    }
+    to.clear();
+    for row in order {
+        to.push().copy_from_slice(rows.row(row as usize));
+    }
+}

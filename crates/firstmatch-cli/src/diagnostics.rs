@@ -1,0 +1,60 @@
+//! Errors and warnings, on standard error.
+
+use std::io::Write;
+
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
+use firstmatch::Diagnostic;
+
+/// What is longer is not shown: nobody reads it, and it would fill the screen.
+const MAX_TITLE: usize = 400;
+/// The most characters that are marked: what is around them is then cut to the width of a screen.
+const MAX_MARK: usize = 100;
+
+/// Whether standard error is gone does not matter: there is nowhere left to say so.
+fn say(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{text}");
+}
+
+pub(crate) fn error(message: &str) {
+    say(&Renderer::styled().render(&[Group::with_title(Level::ERROR.primary_title(shorten(message)))]));
+}
+
+pub(crate) fn warning(message: &str) {
+    say(&Renderer::styled().render(&[Group::with_title(Level::WARNING.primary_title(shorten(message)))]));
+}
+
+/// Shows a fault of a file with its line.
+pub(crate) fn fault(path: &str, diagnostic: &Diagnostic) {
+    say(&render(Level::ERROR, path, diagnostic));
+}
+
+/// Shows a warning about a file with its line.
+pub(crate) fn hint(path: &str, diagnostic: &Diagnostic) {
+    say(&render(Level::WARNING, path, diagnostic));
+}
+
+fn render(level: Level<'_>, path: &str, diagnostic: &Diagnostic) -> String {
+    let Diagnostic { line, column, width, message, expected, text } = diagnostic;
+    let title = level.primary_title(shorten(message));
+    let expected = expected.as_ref().map(|expected| format!("expected {expected}"));
+    let renderer = Renderer::styled();
+    // Columns are characters; spans are bytes.
+    let byte = |column: usize| text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(column);
+    let first = *column as usize - 1;
+    let Some(start) = byte(first) else {
+        let origin = Origin::path(path).line(*line as usize).char_column(*column as usize);
+        let notes = expected.map(|expected| Level::NOTE.message(expected));
+        return renderer.render(&[title.element(origin).elements(notes)]);
+    };
+    let end = byte(first + (*width as usize).min(MAX_MARK)).unwrap_or(text.len());
+    let annotation = AnnotationKind::Primary.span(start..end).label(expected);
+    let snippet = Snippet::source(&**text).path(path).line_start(*line as usize).annotation(annotation);
+    renderer.render(&[title.element(snippet)])
+}
+
+fn shorten(message: &str) -> String {
+    match message.char_indices().nth(MAX_TITLE) {
+        Some((at, _)) => format!("{}…", &message[..at]),
+        None => message.to_owned(),
+    }
+}

@@ -1,0 +1,48 @@
+//! The engines by name.
+
+use std::io::Write;
+
+use firstmatch::linear::{self, Linear};
+use firstmatch::rule::Lowered;
+use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::{BuildError, Classifier};
+
+pub(crate) struct Engine {
+    pub(crate) name: &'static str,
+    /// What it is, in a line.
+    pub(crate) summary: &'static str,
+    pub(crate) build: fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>,
+}
+
+/// What is taken where none is asked for.
+pub(crate) const DEFAULT: &str = "tuplemerge";
+
+static ENGINES: [Engine; 2] = [
+    Engine {
+        name: DEFAULT,
+        summary: "few hash tables, found by the bits that rules share: fast, and rules come and go (default)",
+        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::default())?)),
+    },
+    Engine {
+        name: "linear",
+        summary: "every rule in order, eight at a time: for small sets, and to compare with",
+        build: |rules| Ok(Box::new(Linear::build(rules, &linear::Config::default())?)),
+    },
+];
+
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ENGINES.iter().map(|engine| engine.name)
+}
+
+pub(crate) fn named(name: &str) -> Option<&'static Engine> {
+    ENGINES.iter().find(|engine| engine.name == name)
+}
+
+/// `firstmatch engines`
+pub(crate) fn list(out: &mut dyn Write) -> anyhow::Result<()> {
+    let width = names().map(str::len).max().unwrap_or(0);
+    for engine in &ENGINES {
+        writeln!(out, "{:width$}  {}", engine.name, engine.summary)?;
+    }
+    Ok(())
+}

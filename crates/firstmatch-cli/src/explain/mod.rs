@@ -1,0 +1,201 @@
+//! `firstmatch explain`
+
+mod packet;
+mod show;
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, anyhow, bail};
+use firstmatch::rule::{FieldValues, Rule};
+use firstmatch_net::source::{self, Input, SourceError};
+use firstmatch_net::wire::{self, Batch, Config, Headers};
+
+use crate::args::ExplainArgs;
+use crate::format::{BOLD, DIM, clip, counted, thousands};
+use crate::rules::{self, Loaded};
+use crate::{End, answer_to};
+
+/// How many of the rules that would have matched next are shown.
+const NEXT: usize = 5;
+const RULE_WIDTH: usize = 160;
+/// Up to here what the packet has is set under each other.
+const ALIGNED: usize = 60;
+
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
+    let Some(loaded) = rules::load(&args.rules, false)? else { return Ok(End::BadInput) };
+    let mut asked = Vec::new();
+    for &line in &args.rule {
+        asked.push(loaded.rule_on(line).with_context(|| no_rule(&loaded, line))?);
+    }
+    let config = Config::from(&loaded.file.policy);
+    let text = args.packet.join(" ");
+    let (what, headers) = match find(text, args.number, &config) {
+        Ok(found) => found,
+        Err(error) => {
+            let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
+            return rules::source_error(source.name(), source.clone()).map(|()| End::BadInput);
+        }
+    };
+    let batch = Batch::new(&config, loaded.file.rules.schemas()).context("these rules cannot be applied to packets")?;
+    let mut out = answer_to(false);
+    Explanation { loaded: &loaded, batch, headers }.print(&what, &asked, &mut out)?;
+    out.flush()?;
+    Ok(End::Done)
+}
+
+/// The packet that is meant, and how to call it.
+fn find(text: String, number: Option<u64>, config: &Config) -> anyhow::Result<(String, Headers)> {
+    if let Some(number) = number {
+        return from_file(&text, number, config);
+    }
+    if let Some((path, number)) = text.rsplit_once('#')
+        && let Ok(number) = number.parse()
+    {
+        return from_file(path, number, config);
+    }
+    if Path::new(&text).exists() {
+        bail!("which packet of {text}? Say '{text}#0', or --packet 0");
+    }
+    let packet = packet::parse(&text)?;
+    Ok((text, wire::parse(config, wire::LinkType::Ethernet, &packet.frame())))
+}
+
+fn no_rule(loaded: &Loaded, line: u32) -> String {
+    let lines = loaded.file.rules.iter().map(rules::line_of);
+    let nearest = lines.min_by_key(|l| l.abs_diff(line));
+    let hint = nearest.map_or(String::new(), |line| format!("; the nearest is on line {line}"));
+    format!("{}:{line}: there is no rule on this line{hint}", loaded.name)
+}
+
+/// The packet of this number in a capture or trace.
+fn from_file(path: &str, number: u64, config: &Config) -> anyhow::Result<(String, Headers)> {
+    let name = rules::display(Path::new(path));
+    let mut count = 0;
+    let found = match source::open(Path::new(path))? {
+        Input::Capture(mut capture) => loop {
+            let Some(packet) = capture.next()? else { break None };
+            if count == number {
+                let size = counted(packet.original_len.into(), "byte");
+                break Some((size, wire::parse(config, packet.link, packet.data)));
+            }
+            count += 1;
+        },
+        Input::Trace(mut trace) => loop {
+            let Some(record) = trace.next()? else { break None };
+            if count == number {
+                break Some((format!("line {}", trace.line()), record.headers()));
+            }
+            count += 1;
+        },
+    };
+    let (detail, headers) = found.ok_or_else(|| {
+        let range = if count == 0 { String::new() } else { format!(", 0 to {}", thousands(count - 1)) };
+        anyhow!("{name} has no packet {number}: there are {}{range}", thousands(count))
+    })?;
+    Ok((format!("number {number} of {name}, {detail}"), headers))
+}
+
+struct Explanation<'a> {
+    loaded: &'a Loaded,
+    batch: Batch,
+    headers: Headers,
+}
+
+impl Explanation<'_> {
+    fn print(&self, what: &str, asked: &[&Rule], out: &mut dyn Write) -> anyhow::Result<()> {
+        writeln!(out, "{BOLD}packet{BOLD:#}   {what}")?;
+        for line in show::headers(&self.headers) {
+            writeln!(out, "         {line}")?;
+        }
+        let policy = &self.loaded.file.policy;
+        let Some(values) = self.batch.values(&self.headers) else {
+            writeln!(
+                out,
+                "\n{BOLD}verdict{BOLD:#}  {BOLD}{}{BOLD:#}: what becomes of unknown packets",
+                policy.unknown
+            )?;
+            writeln!(out, "         no rule was asked: {}", show::why_unknown(self.outcome()))?;
+            return Ok(());
+        };
+        let matching: Vec<&Rule> = self.loaded.file.rules.iter().filter(|rule| self.matches(rule, &values)).collect();
+        match matching.first() {
+            Some(rule) => {
+                writeln!(
+                    out,
+                    "\n{BOLD}verdict{BOLD:#}  {BOLD}{}{BOLD:#}, by {}",
+                    rule.action,
+                    self.loaded.place(rule)
+                )?;
+                writeln!(out, "         {}", clip(&self.loaded.text_of(rule), RULE_WIDTH))?;
+            }
+            None => {
+                let default = policy.default;
+                writeln!(
+                    out,
+                    "\n{BOLD}verdict{BOLD:#}  {BOLD}{default}{BOLD:#}: no rule matches, this is the default"
+                )?;
+            }
+        }
+        if matching.len() > 1 {
+            writeln!(out, "\n{BOLD}next{BOLD:#}     would have matched without it:")?;
+            for rule in matching.iter().skip(1).take(NEXT) {
+                let text = clip(&self.loaded.text_of(rule), RULE_WIDTH);
+                writeln!(out, "         {}  {text}", self.loaded.place(rule))?;
+            }
+            if matching.len() > NEXT + 1 {
+                let more = thousands((matching.len() - NEXT - 1) as u64);
+                writeln!(out, "         {DIM}and {more} more{DIM:#}")?;
+            }
+        }
+        for rule in asked {
+            self.print_rule(rule, &values, matching.first().copied(), out)?;
+        }
+        Ok(())
+    }
+
+    fn print_rule(
+        &self,
+        rule: &Rule,
+        values: &FieldValues,
+        winner: Option<&Rule>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        writeln!(out, "\n{BOLD}rule{BOLD:#}     {}", self.loaded.place(rule))?;
+        writeln!(out, "         {}", clip(&self.loaded.text_of(rule), RULE_WIDTH))?;
+        let Some(schema) = self.loaded.file.rules.schema(values.family) else { return Ok(()) };
+        let mut failed = Vec::new();
+        let mut lines = Vec::new();
+        for condition in &rule.conditions {
+            let field = &schema.fields()[condition.field];
+            let holds = condition.holds(schema, values);
+            if !holds {
+                failed.push(field.name());
+            }
+            let mark = if holds { "holds" } else { "FAILS" };
+            let wanted = show::condition(condition, field);
+            lines.push((mark, wanted, show::actual(condition, field, values)));
+        }
+        let width = lines.iter().map(|line| line.1.chars().count()).filter(|&w| w <= ALIGNED).max().unwrap_or(0);
+        for (mark, wanted, actual) in lines {
+            writeln!(out, "         {mark}  {wanted:width$}  {DIM}packet: {actual}{DIM:#}")?;
+        }
+        let why = match (failed.is_empty(), winner) {
+            (false, _) => format!("does not match: {}", failed.join(", ")),
+            (true, Some(winner)) if winner.id == rule.id => "matches, and decides".to_owned(),
+            (true, Some(winner)) => format!("matches, but {} comes first", self.loaded.place(winner)),
+            (true, None) => "matches".to_owned(),
+        };
+        writeln!(out, "         {why}")?;
+        Ok(())
+    }
+
+    fn matches(&self, rule: &Rule, values: &FieldValues) -> bool {
+        self.loaded.file.rules.schema(values.family).is_some_and(|schema| rule.matches(schema, values))
+    }
+
+    fn outcome(&self) -> wire::Outcome {
+        let mut batch = self.batch.clone();
+        batch.push_headers(&self.headers, 0)
+    }
+}

@@ -1,0 +1,154 @@
+//! A packet written by hand: `tcp 10.1.2.3:4040 > 192.0.2.7:443`. It is built as a frame and goes the way of all
+//! packets, through the parser.
+
+use std::net::{IpAddr, SocketAddr};
+
+use anyhow::{Context, anyhow, bail};
+use firstmatch::format::native::{icmp_type_number, protocol_number};
+use firstmatch::schema::Family;
+
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const ICMPV6: u8 = 58;
+const SCTP: u8 = 132;
+const UDPLITE: u8 = 136;
+
+const FORM: &str = "PROTOCOL SRC[:PORT] > DST[:PORT] [type N] [code N] [flags N] [vlan N]";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Packet {
+    proto: u8,
+    src: IpAddr,
+    dst: IpAddr,
+    ports: Option<(u16, u16)>,
+    icmp_type: u8,
+    icmp_code: u8,
+    tcp_flags: u8,
+    vlan: Option<u16>,
+}
+
+pub(super) fn parse(text: &str) -> anyhow::Result<Packet> {
+    parse_words(&text.replace("->", " > ").replace('>', " > ")).with_context(|| format!("`{text}` is no packet"))
+}
+
+fn parse_words(text: &str) -> anyhow::Result<Packet> {
+    let mut words = text.split_whitespace();
+    let mut next = |what: &str| words.next().ok_or_else(|| anyhow!("it ends before {what}; expected {FORM}"));
+    let mut word = next("the protocol")?;
+    if word == "proto" {
+        word = next("the protocol")?;
+    }
+    let proto = protocol_number(word).or_else(|| word.parse().ok());
+    let proto = proto.ok_or_else(|| anyhow!("`{word}` is no protocol; expected a name such as tcp, or a number"))?;
+    let (src, sport) = endpoint(next("the source")?)?;
+    let arrow = next("`>`")?;
+    if arrow != ">" {
+        bail!("`{arrow}` stands where `>` should be; expected {FORM}");
+    }
+    let (dst, dport) = endpoint(next("the destination")?)?;
+    if src.is_ipv4() != dst.is_ipv4() {
+        bail!("{src} and {dst} are of different families");
+    }
+    let has_ports = matches!(proto, TCP | UDP | DCCP | SCTP | UDPLITE);
+    let ports = match (has_ports, sport, dport) {
+        (true, Some(sport), Some(dport)) => Some((sport, dport)),
+        (false, None, None) => None,
+        (true, ..) => bail!("{word} has two ports; expected `10.1.2.3:4040 > 192.0.2.7:443` or `[2001:db8::1]:53 > …`"),
+        (false, ..) => bail!("{word} has no ports"),
+    };
+    let family = if src.is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
+    let echo = icmp_type_number(family, "echo-request").unwrap_or(0);
+    // What is not said is a packet that opens a conversation.
+    let mut packet = Packet { proto, src, dst, ports, icmp_type: echo, icmp_code: 0, tcp_flags: 0x02, vlan: None };
+    while let Some(key) = words.next() {
+        let value = words.next().ok_or_else(|| anyhow!("`{key}` stands without its value"))?;
+        let number = || number(value).ok_or_else(|| anyhow!("`{key} {value}`: expected a number"));
+        let byte = || u8::try_from(number()?).map_err(|_| anyhow!("`{key} {value}`: at most 255"));
+        let is_icmp = matches!(proto, ICMP | ICMPV6);
+        match key {
+            "type" if is_icmp => {
+                packet.icmp_type = icmp_type_number(family, value).map_or_else(byte, Ok)?;
+            }
+            "code" if is_icmp => packet.icmp_code = byte()?,
+            "flags" if proto == TCP => packet.tcp_flags = byte()?,
+            "vlan" => {
+                let id = u16::try_from(number()?).ok().filter(|&id| id < 4096);
+                packet.vlan = Some(id.ok_or_else(|| anyhow!("`{key} {value}`: at most 4095"))?);
+            }
+            "type" | "code" | "flags" => bail!("{word} has no `{key}`"),
+            _ => bail!("`{key}` is not known; expected type, code, flags or vlan"),
+        }
+    }
+    Ok(packet)
+}
+
+fn number(word: &str) -> Option<u32> {
+    match word.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => word.parse().ok(),
+    }
+}
+
+/// `10.0.0.1`, `10.0.0.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.
+fn endpoint(word: &str) -> anyhow::Result<(IpAddr, Option<u16>)> {
+    if let Ok(address) = word.strip_prefix('[').and_then(|w| w.strip_suffix(']')).unwrap_or(word).parse() {
+        return Ok((address, None));
+    }
+    let both: SocketAddr = word.parse().map_err(|_| {
+        anyhow!(
+            "`{word}` is neither an address nor an address and a port; expected `192.0.2.7:443` or `[2001:db8::1]:443`"
+        )
+    })?;
+    Ok((both.ip(), Some(both.port())))
+}
+
+impl Packet {
+    /// The packet in an Ethernet frame.
+    pub(super) fn frame(&self) -> Vec<u8> {
+        let mut frame = vec![0; 12];
+        if let Some(vlan) = self.vlan {
+            frame.extend([0x81, 0x00]);
+            frame.extend(vlan.to_be_bytes());
+        }
+        let payload = self.payload();
+        let len = payload.len() as u16;
+        match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                frame.extend([0x08, 0x00, 0x45, 0]);
+                frame.extend((20 + len).to_be_bytes());
+                frame.extend([0, 0, 0, 0, 64, self.proto, 0, 0]);
+                frame.extend(src.octets());
+                frame.extend(dst.octets());
+            }
+            (src, dst) => {
+                frame.extend([0x86, 0xdd, 0x60, 0, 0, 0]);
+                frame.extend(len.to_be_bytes());
+                frame.extend([self.proto, 64]);
+                for address in [src, dst] {
+                    let IpAddr::V6(address) = address else { continue };
+                    frame.extend(address.octets());
+                }
+            }
+        }
+        frame.extend(payload);
+        frame
+    }
+
+    /// What follows the IP header: as much as anybody looks at.
+    fn payload(&self) -> Vec<u8> {
+        let mut payload = vec![0; 64];
+        if let Some((sport, dport)) = self.ports {
+            payload[..2].copy_from_slice(&sport.to_be_bytes());
+            payload[2..4].copy_from_slice(&dport.to_be_bytes());
+        }
+        match self.proto {
+            TCP => (payload[12], payload[13]) = (5 << 4, self.tcp_flags),
+            UDP | UDPLITE => payload[4..6].copy_from_slice(&64u16.to_be_bytes()),
+            ICMP | ICMPV6 => (payload[0], payload[1]) = (self.icmp_type, self.icmp_code),
+            _ => {}
+        }
+        payload
+    }
+}

@@ -1,0 +1,126 @@
+//! Values and conditions in words.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use firstmatch::format::native::{icmp_type_name, protocol_name};
+use firstmatch::rule::{Condition, FieldValues, Test};
+use firstmatch::schema::{Family, Field, Kind, Source};
+use firstmatch_net::wire::{Headers, Outcome, SourceSet};
+
+/// How many of a condition's tests are shown.
+const TESTS: usize = 6;
+
+const ALL: [(Source, &str); 9] = [
+    (Source::Src, "src"),
+    (Source::Dst, "dst"),
+    (Source::Proto, "proto"),
+    (Source::SrcPort, "sport"),
+    (Source::DstPort, "dport"),
+    (Source::IcmpType, "icmp_type"),
+    (Source::IcmpCode, "icmp_code"),
+    (Source::TcpFlags, "tcp_flags"),
+    (Source::VlanVid, "vlan_vid"),
+];
+
+/// What a packet's headers say: what is there, what is absent, what is unknown.
+pub(super) fn headers(headers: &Headers) -> Vec<String> {
+    let names = |set: SourceSet| -> Vec<&str> { ALL.iter().filter(|(s, _)| set.contains(*s)).map(|f| f.1).collect() };
+    let family = headers.family();
+    let there = ALL.iter().filter_map(|&(source, name)| {
+        let value = headers.value(source)?;
+        Some(format!("{name} {}", value_of(value, Some(source), family)))
+    });
+    let mut lines = vec![there.collect::<Vec<_>>().join(", ")];
+    for (what, names) in [("absent", names(headers.absent())), ("unknown", names(headers.unknown()))] {
+        if !names.is_empty() {
+            lines.push(format!("{what}: {}", names.join(", ")));
+        }
+    }
+    lines.retain(|line| !line.is_empty());
+    lines
+}
+
+/// One value of a field.
+fn value_of(value: u128, source: Option<Source>, family: Option<Family>) -> String {
+    let named = |name: Option<&str>| name.map_or(String::new(), |name| format!(" ({name})"));
+    match (source, family) {
+        (Some(Source::Src | Source::Dst), Some(Family::Ipv4)) => Ipv4Addr::from(value as u32).to_string(),
+        (Some(Source::Src | Source::Dst), Some(Family::Ipv6)) => Ipv6Addr::from(value).to_string(),
+        (Some(Source::Proto), _) => format!("{value}{}", named(protocol_name(value as u8))),
+        (Some(Source::IcmpType), Some(family)) => format!("{value}{}", named(icmp_type_name(family, value as u8))),
+        (Some(Source::TcpFlags), _) => format!("{value:#04x}"),
+        _ => value.to_string(),
+    }
+}
+
+/// What the packet has in the field of a condition.
+pub(super) fn actual(condition: &Condition, field: &Field, values: &FieldValues) -> String {
+    let families = condition.tests.iter().all(|(family, _)| family.is_some() && *family != values.family);
+    match values.values[condition.field] {
+        None => "absent".to_owned(),
+        Some(value) => {
+            let shown = value_of(value, field.source(), values.family);
+            let other = values.family.filter(|_| families);
+            other.map_or(shown.clone(), |family| format!("{shown}; the condition has no {family} value"))
+        }
+    }
+}
+
+/// A condition as in a rule file, sets spelt out.
+pub(super) fn condition(condition: &Condition, field: &Field) -> String {
+    let mut tests: Vec<_> = condition.tests.iter().map(|&(family, t)| test(t, family, field)).collect();
+    // The name of an ICMP type is a test for each family.
+    tests.dedup();
+    let more = tests.len().saturating_sub(TESTS);
+    tests.truncate(TESTS);
+    let tail = if more > 0 { format!(", … {more} more") } else { String::new() };
+    let not = if condition.negated { "not " } else { "" };
+    match &tests[..] {
+        [one] if more == 0 => format!("{} {not}{one}", field.name()),
+        _ => format!("{} {not}{{ {}{tail} }}", field.name(), tests.join(", ")),
+    }
+}
+
+fn test(test: Test, of: Option<Family>, field: &Field) -> String {
+    let (source, width) = (field.source(), field.width());
+    // The tests of ClassBench name no family: that of the field's width is meant.
+    let family = of.or(if width == 128 { Some(Family::Ipv6) } else { Some(Family::Ipv4) });
+    let is_address = matches!(source, Some(Source::Src | Source::Dst));
+    let show = |value: u128| match source {
+        _ if is_address => value_of(value, source, family),
+        _ if field.kind() == Kind::Mask => format!("{value:#04x}"),
+        _ => value.to_string(),
+    };
+    match test {
+        Test::Prefix { len: 0, .. } => "any".to_owned(),
+        Test::Prefix { value, len } => format!("{}/{len}", show(value)),
+        Test::Value(value) if source == Some(Source::Proto) => {
+            protocol_name(value as u8).map_or(value.to_string(), str::to_owned)
+        }
+        Test::Value(value) if source == Some(Source::IcmpType) => {
+            of.and_then(|family| icmp_type_name(family, value as u8)).map_or(value.to_string(), str::to_owned)
+        }
+        Test::Value(value) => show(value),
+        Test::Range { lo, hi } => format!("{}-{}", show(lo), show(hi)),
+        Test::Mask { value, mask } if is_address => format!("{}/{}", show(value), show(mask)),
+        Test::Mask { value, mask } => format!("{value:#04x}/{mask:#04x}"),
+    }
+}
+
+/// Why a packet was not classified.
+pub(super) fn why_unknown(outcome: Outcome) -> String {
+    let why = match outcome {
+        Outcome::Complete | Outcome::NoPorts | Outcome::FragmentLayer3 => "it was classified",
+        Outcome::Fragment => "a fragment other than the first, whose ports are in another packet",
+        Outcome::FirstFragmentShort => "a first fragment that ends before the fields the rules test",
+        Outcome::Truncated => "the capture ends before the fields the rules test",
+        Outcome::Malformed => "its lengths or versions contradict each other",
+        Outcome::ExtensionCap => "more IPv6 extension headers than are followed",
+        Outcome::VlanCap => "more VLAN tags than are followed",
+        Outcome::NotIp => "neither IPv4 nor IPv6",
+        Outcome::OtherFamily => "the rules are for the other family",
+        Outcome::LacksField => "it lacks a field that every packet should have",
+        Outcome::UnknownLink => "a link type that is not known",
+    };
+    format!("{why} ({outcome})")
+}

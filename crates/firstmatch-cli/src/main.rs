@@ -1,0 +1,56 @@
+//! The program `firstmatch`: rules in, matches out, on real captures.
+#![deny(unsafe_code)]
+
+mod args;
+mod classify;
+mod diagnostics;
+mod engines;
+mod explain;
+mod format;
+mod rules;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Command};
+
+/// What a command ends with when nothing stood in its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The answer is there.
+    Done,
+    /// The answer is there, and it is bad.
+    BadAnswer,
+    /// The input is bad, and everything was said about it.
+    BadInput,
+}
+
+fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Classify(args) => classify::run(&args),
+        Command::Explain(args) => explain::run(&args),
+        Command::Engines => engines::list(&mut anstream::stdout().lock()).map(|()| End::Done),
+    };
+    match result {
+        Ok(End::Done) => ExitCode::SUCCESS,
+        Ok(End::BadAnswer) => ExitCode::from(1),
+        Ok(End::BadInput) => ExitCode::from(2),
+        // Whoever read our output has seen enough of it.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            diagnostics::error(&format!("{error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
+}
+
+/// Where the answer goes: standard output, or standard error where the other is taken.
+fn answer_to(stderr: bool) -> Box<dyn Write> {
+    if stderr { Box::new(anstream::stderr().lock()) } else { Box::new(anstream::stdout().lock()) }
+}

@@ -1,0 +1,71 @@
+//! Bad input of every kind: what is said, and exit code 2.
+
+use insta::assert_snapshot;
+
+use crate::fixture::Fixture;
+
+#[test]
+fn bad_commands_and_bad_files() {
+    let fixture = Fixture::new("bad");
+    fixture.write("empty", "");
+    fixture.write("binary", [0u8, 159, 146, 150, 7, 7, 7, 7]);
+    fixture.write("latin1.rules", b"permit tcp\ndeny udp # caf\xe9\n");
+    fixture.write("bad.trace", "1 2 3 4 6 0\n1 2 3 4 999 0\n");
+    fixture.write("garbage.pcap", [&[0xd4, 0xc3, 0xb2, 0xa1][..], &[0xff; 100]].concat());
+    std::fs::create_dir(fixture.folder.join("folder")).unwrap();
+    let mut shown = String::new();
+    for line in [
+        &["classify"][..],
+        &["classify", "x.rules"],
+        &["sort", "x.rules"],
+        &["classify", "missing.rules", "x.pcap"],
+        &["classify", "x.rules", "missing.pcap"],
+        &["classify", "folder", "x.pcap"],
+        &["classify", "x.rules", "folder"],
+        &["classify", "x.pcap", "x.pcap"],
+        &["classify", "x.rules", "x.rules"],
+        &["classify", "cb.rules", "cb.rules"],
+        &["classify", "empty", "x.pcap"],
+        &["classify", "x.rules", "empty"],
+        &["classify", "binary", "x.pcap"],
+        &["classify", "x.rules", "binary"],
+        &["classify", "latin1.rules", "x.pcap"],
+        &["classify", "x.rules", "bad.trace"],
+        &["classify", "x.rules", "garbage.pcap"],
+        &["classify", "-", "-"],
+        &["classify", "x.rules", "x.pcap", "--engine", "quick"],
+        &["classify", "x.rules", "x.pcap", "--check", "some"],
+        &["classify", "x.rules", "x.pcap", "--check", "0"],
+        &["classify", "x.rules", "x.pcap", "--repeat", "0"],
+        &["classify", "x.rules", "x.pcap", "--batch", "0"],
+        &["classify", "x.rules", "x.pcap", "--csv", "missing/out.csv"],
+        &["classify", "cb.rules", "cb.trace", "--flags"],
+        &["classify", "cb.rules", "x.pcap", "--flags"],
+    ] {
+        shown.push_str(&fixture.shown(line));
+        shown.push('\n');
+    }
+    assert_eq!(shown.matches("exit code 2").count(), shown.matches("$ firstmatch").count(), "{shown}");
+    assert_snapshot!("bad-input", shown);
+}
+
+#[test]
+fn bad_rules() {
+    let fixture = Fixture::new("bad-rules");
+    let mut shown = String::new();
+    for rules in [
+        "permit tpc\n",
+        "permit src 10.0.0.1/8 dport 99999\r\n\tdeny proto tcp é\r\nset a = { 80\n",
+        "set unused = { 1 }\npermit src 10.0.0.0/8 dst ::/0\ndeny dport not any\n",
+        &"permit dport 0-99999\n".repeat(25),
+        "permit src not { 0.0.0.1/0.0.0.1, 0.0.2.0/0.0.2.0 } sport { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33 } dport { 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31, 33 } proto { 1, 3, 5, 7, 9, 11, 13, 15 , 17, 19, 21, 23, 25, 27, 29}\n",
+        &format!("permit dport {{ {}99999 }}\n", "80, ".repeat(5000)),
+        "permit \0\u{1b}[31m\n",
+        "@10.0.0.0/8\n@10.0.0.0/8\t0.0.0.0/0\t0 : 65535\t9 : 8\t0x06/0xFF\n",
+    ] {
+        fixture.write("bad.rules", rules);
+        shown.push_str(&fixture.shown(&["classify", "bad.rules", "x.pcap", "--top", "0"]));
+        shown.push('\n');
+    }
+    assert_snapshot!("bad-rules", shown);
+}

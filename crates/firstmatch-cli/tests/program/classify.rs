@@ -1,0 +1,184 @@
+//! `firstmatch classify` and `firstmatch engines`
+
+use std::fs::File;
+use std::io::Write;
+use std::process::Stdio;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::fixture::{Fixture, capture, packets, result};
+
+#[test]
+fn help() {
+    let fixture = Fixture::new("help");
+    assert_snapshot!("help", fixture.shown(&["--help"]));
+    assert_snapshot!("help-classify", fixture.shown(&["classify", "--help"]));
+    assert_snapshot!("help-explain", fixture.shown(&["explain", "--help"]));
+    assert_snapshot!("engines", fixture.shown(&["engines"]));
+    let (code, out, _) = fixture.run(&["--version"]);
+    assert_eq!((code, out), (0, format!("firstmatch {}\n", env!("CARGO_PKG_VERSION"))));
+}
+
+#[test]
+fn summary() {
+    let fixture = Fixture::new("summary");
+    let summary = fixture.shown(&["classify", "x.rules", "x.pcap"]);
+    assert_snapshot!("summary", summary);
+    assert_snapshot!("summary-top", fixture.shown(&["classify", "x.rules", "x.pcap", "--top", "2", "--check", "all"]));
+    assert_snapshot!("summary-trace", fixture.shown(&["classify", "cb.rules", "cb.trace", "--engine", "linear"]));
+    fixture.write("open.rules", "default permit\nunknown permit\nfragments layer3\n");
+    assert_snapshot!("summary-open", fixture.shown(&["classify", "open.rules", "x.pcap"]));
+    fixture.write("none.pcap", capture(&[]));
+    assert_snapshot!("summary-no-packets", fixture.shown(&["classify", "x.rules", "none.pcap", "--check", "5"]));
+    // Both engines, every batch and the repeated passes say the same.
+    for line in [&["--engine", "linear"][..], &["--batch", "1"], &["--batch", "4096"], &["--repeat", "3"]] {
+        let other = fixture.shown(&[&["classify", "x.rules", "x.pcap"], line].concat());
+        assert_eq!(other.split_once("exit code").unwrap().1, summary.split_once("exit code").unwrap().1, "{line:?}");
+    }
+}
+
+/// What `--json` prints.
+fn json(fixture: &Fixture, line: &[&str]) -> Value {
+    let (code, out, err) = fixture.run(&[line, &["--json"]].concat());
+    assert_eq!((code, &*err), (0, ""));
+    serde_json::from_str(&out).unwrap()
+}
+
+#[test]
+fn json_object() {
+    let fixture = Fixture::new("json");
+    let mut value = json(&fixture, &["classify", "x.rules", "x.pcap", "--check", "3"]);
+    for name in ["ns_per_packet", "packets_per_second", "seconds", "build_seconds"] {
+        assert!(value[name].as_f64().unwrap() > 0.0, "{name}");
+        value[name] = "[time]".into();
+    }
+    for engine in value["engines"].as_array_mut().unwrap() {
+        assert!(engine["bytes"].as_u64().unwrap() > 0);
+        engine["bytes"] = "[memory]".into();
+    }
+    assert_snapshot!("json", serde_json::to_string_pretty(&value).unwrap());
+
+    let value = json(&fixture, &["classify", "cb.rules", "cb.trace", "--repeat", "4"]);
+    assert_eq!((value["packets"].as_u64(), value["bytes"].as_u64()), (Some(3), Some(0)));
+    assert_eq!((&value["timing"]["method"], &value["timing"]["passes"]), (&"passes".into(), &4.into()));
+    assert_eq!(value["actions"], serde_json::json!({ "match": 2 }));
+    assert_eq!(value["outcomes"], serde_json::json!({ "complete": 3 }));
+    assert!(value["ns_per_packet"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn csv_to_a_file_and_to_standard_output() {
+    let fixture = Fixture::new("csv");
+    let (code, summary, err) = fixture.run(&["classify", "x.rules", "x.pcap", "--csv", "out.csv"]);
+    assert_eq!((code, &*err), (0, ""));
+    assert!(summary.contains("top rules"));
+    let lines = fixture.read("out.csv");
+    assert_snapshot!("csv", lines);
+    let (code, out, err) = fixture.run(&["classify", "x.rules", "x.pcap", "--csv", "-"]);
+    assert_eq!((code, out), (0, lines.clone()));
+    assert!(err.contains("top rules"));
+    let (code, out, err) = fixture.run(&["classify", "x.rules", "x.pcap", "--csv", "-", "--json"]);
+    assert_eq!((code, out), (0, lines));
+    assert_eq!(serde_json::from_str::<Value>(&err).unwrap()["packets"], 10);
+}
+
+#[test]
+fn the_figures_add_up_over_many_stretches() {
+    let fixture = Fixture::new("stretches");
+    let some = packets();
+    let many: Vec<_> = (0..20_000).map(|i| some[i % some.len()].clone()).collect();
+    fixture.write("many.pcap", capture(&many));
+    for line in [&["--check", "1000"][..], &["--check", "all"], &["--repeat", "2", "--check", "7"]] {
+        let value = json(&fixture, &[&["classify", "x.rules", "many.pcap", "--csv", "out.csv"], line].concat());
+        let number = |name: &str| value[name].as_u64().unwrap();
+        let sum = |name: &str| value[name].as_object().unwrap().values().map(|v| v.as_u64().unwrap()).sum::<u64>();
+        assert_eq!(number("packets"), 20_000);
+        assert_eq!(number("bytes"), many.iter().map(|p| p.len() as u64).sum::<u64>());
+        assert_eq!(number("matched") + number("unmatched") + number("unknown"), 20_000);
+        assert_eq!((sum("outcomes"), sum("verdicts"), sum("actions")), (20_000, 20_000, number("matched")));
+        let hits: u64 = value["rule_hits"].as_array().unwrap().iter().map(|h| h["packets"].as_u64().unwrap()).sum();
+        assert_eq!(hits, number("matched"));
+        assert_eq!(value["check"]["differences"], 0);
+        let classified = number("packets") - number("unknown");
+        let checked = value["check"]["packets"].as_u64().unwrap();
+        assert_eq!(checked, line.last().unwrap().parse().unwrap_or(classified));
+        // The lines tell the same, packet by packet.
+        let lines = fixture.read("out.csv");
+        let rows: Vec<Vec<&str>> = lines.lines().skip(1).map(|line| line.split(',').collect()).collect();
+        assert!(rows.iter().enumerate().all(|(at, row)| row[0] == at.to_string() && row.len() == 7));
+        assert!(rows.iter().enumerate().all(|(at, row)| row[1..] == rows[at % some.len()][1..]));
+    }
+}
+
+#[test]
+fn packets_and_rules_come_from_standard_input_too() {
+    let fixture = Fixture::new("stdin");
+    let with_stdin = |line: &[&str], file: &str| {
+        let stdin = File::open(fixture.folder.join(file)).unwrap();
+        result(&fixture.command(line).stdin(stdin).output().unwrap())
+    };
+    let (code, out, _) = with_stdin(&["classify", "x.rules", "-"], "x.pcap");
+    assert!(code == 0 && out.starts_with("standard input: 10 packets"), "{out}");
+    let (code, out, _) = with_stdin(&["classify", "-", "x.pcap"], "x.rules");
+    assert!(code == 0 && out.contains("standard input:5"), "{out}");
+}
+
+#[test]
+fn a_cut_capture_gives_what_is_whole_and_a_warning() {
+    let fixture = Fixture::new("cut");
+    let whole = std::fs::read(fixture.folder.join("x.pcap")).unwrap();
+    fixture.write("cut.pcap", &whole[..whole.len() - 3]);
+    assert_snapshot!("cut", fixture.shown(&["classify", "x.rules", "cut.pcap", "--top", "0"]));
+    assert_eq!(fixture.run(&["classify", "x.rules", "cut.pcap", "--json"]).0, 0);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let fixture = Fixture::new("pipe");
+    let some = packets();
+    let many: Vec<_> = (0..30_000).map(|i| some[i % some.len()].clone()).collect();
+    fixture.write("many.pcap", capture(&many));
+    for line in [
+        &["classify", "x.rules", "many.pcap", "--csv", "-"][..],
+        &["classify", "x.rules", "many.pcap", "--json"],
+        &["classify", "x.rules", "many.pcap"],
+        &["explain", "x.rules", "many.pcap#0"],
+        &["engines"],
+        &["--help"],
+    ] {
+        let mut child = fixture.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // Nobody reads.
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        let (code, _, err) = result(&output);
+        assert_eq!(code, 0, "{line:?}: {err}");
+        assert!(!err.contains("error") && !err.contains("panicked"), "{line:?}: {err}");
+    }
+}
+
+#[test]
+fn the_examples_are_right() {
+    let fixture = Fixture::new("examples");
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    let (rules, capture) = (format!("{examples}/edge.rules"), format!("{examples}/edge.pcapng"));
+    for engine in ["tuplemerge", "linear"] {
+        let value = json(&fixture, &["classify", &rules, &capture, "--check", "all", "--engine", engine]);
+        assert!(value["packets"].as_u64().unwrap() >= 5000);
+        assert_eq!(value["check"]["differences"], 0);
+        assert!(value["rule_hits"].as_array().unwrap().len() > 100);
+    }
+}
+
+#[test]
+fn compressed_files_are_read() {
+    let fixture = Fixture::new("compressed");
+    for name in ["x.rules", "x.pcap"] {
+        let out = File::create(fixture.folder.join(format!("{name}.gz"))).unwrap();
+        let mut encoder = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
+        encoder.write_all(&std::fs::read(fixture.folder.join(name)).unwrap()).unwrap();
+        encoder.finish().unwrap();
+    }
+    let (code, out, err) = fixture.run(&["classify", "x.rules.gz", "x.pcap.gz"]);
+    assert!(code == 0 && out.contains("10 packets"), "{err}");
+}

@@ -1,0 +1,93 @@
+//! `firstmatch explain`
+
+use insta::assert_snapshot;
+
+use crate::fixture::Fixture;
+
+#[test]
+fn packets_by_hand() {
+    let fixture = Fixture::new("by-hand");
+    let mut shown = String::new();
+    for packet in [
+        "tcp 10.1.2.3:4040 > 192.0.2.7:443",
+        "tcp 10.1.2.3:4040 -> 192.0.2.7:22 flags 0x12",
+        "udp [2001:db8::1]:53 > [2001:db8::2]:5353",
+        "udp [2001:db8::1]:53>[2001:db8::2]:53 vlan 7",
+        "icmp 10.0.0.1 > 10.0.0.2 type 8 code 0",
+        "icmp 10.0.0.1 > 10.0.0.2 type echo-reply",
+        "proto 47 10.0.0.1 > 10.0.0.2",
+        "gre 2001:db8::1 > [2001:db8::2] vlan 7",
+        "icmpv6 ::1 > ::2 type 128",
+    ] {
+        shown.push_str(&fixture.shown(&["explain", "x.rules", packet]));
+        shown.push('\n');
+    }
+    assert_snapshot!("by-hand", shown);
+    // In words of their own, as a shell without quotes hands them over.
+    let (code, out, _) = fixture.run(&["explain", "x.rules", "tcp", "1.1.1.1:1", ">", "2.2.2.2:22", "--rule", "9"]);
+    assert!(code == 0 && out.contains("deny, by x.rules:4") && out.contains("but x.rules:4 comes first"), "{out}");
+}
+
+#[test]
+fn rules_asked_about() {
+    let fixture = Fixture::new("asked");
+    let line =
+        ["explain", "x.rules", "tcp 10.1.2.3:4040 > 198.51.100.1:443", "--rule", "5", "--rule", "9", "--rule", "7"];
+    assert_snapshot!("asked", fixture.shown(&line));
+    fixture.write("many.rules", "permit tcp\n".repeat(9) + "deny dport { 1, 2, 3, 4, 5, 6, 7, 8-9 } src not ::/1\n");
+    let line = ["explain", "many.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2", "--rule", "10"];
+    assert_snapshot!("asked-many", fixture.shown(&line));
+}
+
+#[test]
+fn packets_of_a_file() {
+    let fixture = Fixture::new("of-a-file");
+    let mut shown = String::new();
+    for packet in ["x.pcap#0", "x.pcap#5", "x.pcap#6", "x.pcap#7", "x.pcap#8", "x.pcap#9", "x.pcap#10"] {
+        shown.push_str(&fixture.shown(&["explain", "x.rules", packet]));
+        shown.push('\n');
+    }
+    shown.push_str(&fixture.shown(&["explain", "x.rules", "x.pcap", "--packet", "3"]));
+    shown.push_str(&fixture.shown(&["explain", "cb.rules", "cb.trace#1"]));
+    assert_snapshot!("of-a-file", shown);
+    // What explain says of a packet is what classify counts.
+    let (_, lines, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--csv", "-"]);
+    for line in lines.lines().skip(1) {
+        let fields: Vec<_> = line.split(',').collect();
+        let (code, out, _) = fixture.run(&["explain", "x.rules", &format!("x.pcap#{}", fields[0])]);
+        let by = if fields[3].is_empty() { String::new() } else { format!(", by x.rules:{}", fields[3]) };
+        assert!(code == 0 && out.contains(&format!("\nverdict  {}{by}", fields[5])), "{line}\n{out}");
+    }
+}
+
+#[test]
+fn what_cannot_be_explained() {
+    let fixture = Fixture::new("unexplained");
+    let mut shown = String::new();
+    for line in [
+        &["x.rules"][..],
+        &["x.rules", "x.pcap"],
+        &["x.rules", "missing.pcap#1"],
+        &["x.rules", "missing.pcap", "--packet", "1"],
+        &["x.rules", "cb.rules#0"],
+        &["x.rules", ""],
+        &["x.rules", "tpc 1.1.1.1:1 > 2.2.2.2:2"],
+        &["x.rules", "tcp 1.1.1.1:1"],
+        &["x.rules", "tcp 1.1.1.1:1 2.2.2.2:2"],
+        &["x.rules", "tcp 1.1.1.1 > 2.2.2.2"],
+        &["x.rules", "gre 1.1.1.1:1 > 2.2.2.2:2"],
+        &["x.rules", "tcp 1.1.1.1:1 > [::1]:2"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:99999"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 type 8"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 flags 256"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 vlan"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 ttl 5"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2", "--rule", "3"],
+        &["missing.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2"],
+    ] {
+        shown.push_str(&fixture.shown(&[&["explain"], line].concat()));
+        shown.push('\n');
+    }
+    assert!(!shown.contains("exit code 0"), "{shown}");
+    assert_snapshot!("unexplained", shown);
+}

@@ -1,0 +1,8 @@
+//! The program as its users see it: output, exit codes, bad input.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod bad_input;
+mod classify;
+mod explain;
+mod fixture;
+mod terminal;

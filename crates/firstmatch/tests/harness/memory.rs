@@ -1,0 +1,215 @@
+//! Every byte counted: lookups allocate nothing, statistics tell the truth, budgets are kept.
+
+use firstmatch::rule::{Caps, Lowered, Priority, Regions, RuleId, RuleSet, lower};
+use firstmatch::{Budget, Classifier, Match, Schema, Stats};
+
+use crate::case::{Case, LONGEST};
+use crate::corners;
+use crate::corpus::regions_of;
+use crate::counter::{Counted, counted};
+use crate::engines::{Start, engines, updatable_engines};
+use crate::generate::{Rules, rule_set, schemas};
+use crate::rng::Rng;
+
+fn lowered(schema: &Schema, rules: usize, seed: u64) -> (RuleSet, Lowered) {
+    let set = rule_set(schema, &mut Rng::new(seed), rules);
+    let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
+    (set, lowered)
+}
+
+#[test]
+fn lookups_allocate_nothing() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let (set, lowered) = lowered(&schema, 150, seed);
+        let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut Rng::new(seed), 300));
+        let keys = case.keys.keys();
+        let mut out = vec![None; keys.len()];
+        let engines: Vec<_> = engines().into_iter().map(|subject| (subject.build(&lowered), subject)).collect();
+        // Each takes the scratch of the one before: the first batch renews it where it must, and for good.
+        let mut scratch = engines[0].0.scratch();
+        for (engine, subject) in engines {
+            engine.classify_batch(&mut scratch, keys.slice(0, 1), &mut out[..1]);
+            let ((), count) = counted(|| {
+                for length in (0..=LONGEST).chain([keys.len()]) {
+                    engine.classify_batch(&mut scratch, keys.slice(0, length), &mut out[..length]);
+                    engine.improve_batch(&mut scratch, keys.slice(0, length), &mut out[..length]);
+                }
+                out[0] = engine.classify(&mut scratch, keys);
+            });
+            assert_eq!(count.calls, 0, "{}, {name}: {count:?}", subject.name);
+            assert!(out == case.want, "{}, {name}", subject.name);
+        }
+    }
+}
+
+/// Bytes on the heap beyond the engine's own struct. The schema is shared, so there is nothing else.
+fn heap(stats: &Stats, own: usize, counted: &Counted) -> (isize, isize) {
+    (stats.total_bytes() as isize, counted.live - own as isize)
+}
+
+#[test]
+fn statistics_count_what_the_allocator_counts() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        for rules in [0, 1, 7, 8, 9, 60, 400] {
+            let (set, lowered) = lowered(&schema, rules, seed);
+            for subject in engines() {
+                let (engine, count) = counted(|| subject.build(&lowered));
+                let stats = engine.stats();
+                let (said, is) = heap(&stats, size_of_val(&*engine), &count);
+                assert_eq!(said, is, "{}, {name}, {rules} rules: {stats:?}", subject.name);
+                assert_eq!(stats.regions, lowered.regions().len(), "{}, {name}", subject.name);
+                assert_eq!(stats.rules, lowered.by_rule().count(), "{}, {name}", subject.name);
+                let ((), freed) = counted(|| drop(engine));
+                assert_eq!(freed.live, -count.live, "{}: something leaks", subject.name);
+            }
+            drop(set);
+        }
+    }
+}
+
+#[test]
+fn statistics_stay_true_through_updates() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let mut rng = Rng::new(seed);
+        let mut rules = Rules::new(&schema, &mut rng, 200);
+        let specs: Vec<_> = (0..200).map(|_| regions_of(&schema, &rules.rule(&mut rng))).collect();
+        for subject in updatable_engines() {
+            let (mut engine, mut count) = counted(|| subject.start(Start::Empty(&schema)));
+            let mut live = Vec::new();
+            for step in 0..600 {
+                let change = if step % 300 < 200 && live.len() < specs.len() {
+                    let slot = (0..).find(|slot| !live.contains(slot)).unwrap_or(0);
+                    live.push(slot);
+                    let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(rng.next()) };
+                    counted(|| engine.insert(rule, &specs[slot as usize]).expect("it fits")).1
+                } else {
+                    let slot = live.swap_remove(rng.below(live.len()));
+                    counted(|| engine.remove(RuleId::new(slot, 0)).expect("it is there")).1
+                };
+                count.live += change.live;
+                if step % 7 == 0 || step > 590 {
+                    let stats = engine.stats();
+                    let (said, is) = heap(&stats, size_of_val(&*engine), &count);
+                    assert_eq!(said, is, "{}, {name}, step {step}: {stats:?}", subject.name);
+                }
+            }
+        }
+    }
+}
+
+/// The same rules in and out again, in other orders each time: the memory of the first rounds serves all later ones.
+#[test]
+fn memory_does_not_creep() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let mut rng = Rng::new(seed);
+        let set = rule_set(&schema, &mut rng, 100);
+        let mut rules: Vec<(Match, Regions)> = set
+            .iter()
+            .map(|rule| (Match { rule: rule.id, priority: rule.priority }, regions_of(&schema, &rule.spec)))
+            .collect();
+        for subject in updatable_engines() {
+            let mut engine = subject.start(Start::Empty(&schema));
+            let mut bytes = Vec::new();
+            for _ in 0..60 {
+                rng.shuffle(&mut rules);
+                rules.iter().for_each(|(rule, regions)| engine.insert(*rule, regions).expect("it fits"));
+                rng.shuffle(&mut rules);
+                rules.iter().for_each(|(rule, _)| engine.remove(rule.rule).expect("it is there"));
+                bytes.push(engine.stats().total_bytes());
+            }
+            assert!(bytes[59] <= bytes[4] * 2, "{}, {name}: {bytes:?}", subject.name);
+        }
+    }
+}
+
+/// Whatever the budget: an engine within it, or an error that says so and leaves nothing behind.
+#[test]
+fn builds_keep_their_budget() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let (_, lowered) = lowered(&schema, 200, seed);
+        for subject in engines() {
+            let needed = subject.build(&lowered).stats().total_bytes();
+            let (mut built, mut refused) = (0, 0);
+            for run_bytes in (0..=16).map(|i| needed * i / 8).chain([needed - 1, needed + 1, 0, 1, 100]) {
+                let (engine, count) = counted(|| subject.try_build(&lowered, Budget { run_bytes }));
+                match engine {
+                    Ok(engine) => {
+                        built += 1;
+                        let (said, is) = heap(&engine.stats(), size_of_val(&*engine), &count);
+                        assert!(said == is && said <= run_bytes as isize, "{}: {is} of {run_bytes}", subject.name);
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        assert!(error.budget_exceeded(), "{}: {error}", subject.name);
+                        // The error may keep its words.
+                        assert!(count.live < 200, "{}: {count:?}", subject.name);
+                    }
+                }
+            }
+            assert!(refused >= 9, "{}, {name}: {built} built, {refused} refused", subject.name);
+            let generous = subject.try_build(&lowered, Budget { run_bytes: needed * 100 });
+            assert!(generous.is_ok(), "{}, {name}: a hundred times what it needs is not enough", subject.name);
+        }
+    }
+}
+
+/// Insertions stop at the budget, change nothing when they do, and what is in answers rightly.
+#[test]
+fn insertions_keep_their_budget() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let (set, _) = lowered(&schema, 300, seed);
+        let mut rng = Rng::new(seed);
+        let budgets = [5_000, 9_000, 20_000, 40_000, 90_000];
+        for (subject, run_bytes) in updatable_engines().iter().flat_map(|s| budgets.map(|bytes| (s, bytes))) {
+            let start = || subject.try_start(Start::Empty(&schema), Budget { run_bytes }).expect("empty");
+            let (mut engine, mut count) = counted(start);
+            let mut accepted = RuleSet::new(schema.clone());
+            let mut refused = 0;
+            for rule in set.iter() {
+                let regions = regions_of(&schema, &rule.spec);
+                let mut next = accepted.clone();
+                let id = next.insert(rule.spec.clone()).expect("it fits");
+                let before = engine.stats();
+                let found = Match { rule: id, priority: rule.priority };
+                let (inserted, change) = counted(|| engine.insert(found, &regions));
+                count.live += change.live;
+                match inserted {
+                    Ok(()) => accepted = next,
+                    Err(error) => {
+                        refused += 1;
+                        assert!(error.budget_exceeded(), "{}, {name}: {error}", subject.name);
+                        // Regions that were in already went again; the memory they took may be kept for the next.
+                        let after = engine.stats();
+                        assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{}", subject.name);
+                        assert!(regions.len() > 1 || (after == before && change.live == 0), "{}, {name}", subject.name);
+                    }
+                }
+                let (said, is) = heap(&engine.stats(), size_of_val(&*engine), &count);
+                assert!(said == is && said <= run_bytes as isize, "{}, {name}: {is} bytes", subject.name);
+            }
+            assert!(refused > 0 || run_bytes > 40_000, "{}, {name}: all within {run_bytes}", subject.name);
+            assert!(!accepted.is_empty() || run_bytes < 20_000, "{}, {name}: none within {run_bytes}", subject.name);
+            let packets = corners::of_set(&accepted, &schema, &mut Rng::new(seed), 100);
+            let case = Case::new(&accepted, &schema, packets);
+            case.check(&*engine).unwrap_or_else(|what| panic!("{}, {name}: {what}", subject.name));
+            // Removals cannot be refused, so they must not take more.
+            let mut ids: Vec<RuleId> = accepted.iter().map(|rule| rule.id).collect();
+            rng.shuffle(&mut ids);
+            for id in ids {
+                engine.remove(id).expect("it is there");
+                let is = engine.stats().total_bytes();
+                assert!(is <= run_bytes, "{}, {name}: {is} bytes of {run_bytes} after a removal", subject.name);
+            }
+        }
+    }
+}
+
+/// Same rules, same seed, same configuration: the same structure.
+#[test]
+fn builds_repeat() {
+    let (_, lowered) = lowered(&Schema::ipv4(), 300, 1);
+    for subject in engines().iter().filter(|subject| !subject.name.contains("random")) {
+        let stats = |engine: Box<dyn Classifier>| engine.stats();
+        assert_eq!(stats(subject.build(&lowered)), stats(subject.build(&lowered)), "{}", subject.name);
+    }
+}
