@@ -300,6 +300,14 @@ fn single_values_are_read_as_rules_write_them() {
     }
 }
 
+#[test]
+fn the_manual_names_every_header_field() {
+    let manual = include_str!("../../../docs/rules.md");
+    for source in Source::ALL {
+        assert!(manual.contains(&format!("`{}`", source.name())), "{}", source.name());
+    }
+}
+
 /// Words of the language in any order: no panic, and what is accepted can be lowered.
 #[test]
 fn shuffled_words_never_panic() {

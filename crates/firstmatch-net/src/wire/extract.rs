@@ -81,6 +81,13 @@ impl Extractor {
         Ok(Self { schema: schema.clone(), family, needed, required, lanes, sources: sources.into() })
     }
 
+    /// The extractor for a schema whose rows come from elsewhere: every packet has the outcome
+    /// [`Outcome::LacksField`], whatever its headers say.
+    pub fn of_values(schema: &Schema) -> Self {
+        let (needed, required) = (SourceSet::NOWHERE, SourceSet::NOWHERE);
+        Self { schema: schema.clone(), family: None, needed, required, lanes: Box::new([]), sources: Box::new([]) }
+    }
+
     /// The schema whose rows it fills.
     pub fn schema(&self) -> &Schema {
         &self.schema
@@ -93,7 +100,7 @@ impl Extractor {
 
     /// The header fields the schema asks for.
     pub fn needed(&self) -> SourceSet {
-        self.needed
+        self.needed.intersection(SourceSet::ALL)
     }
 
     /// What becomes of a packet with these headers under this schema.
@@ -109,6 +116,9 @@ impl Extractor {
     }
 
     fn outcome_of_partial(&self, headers: &Headers) -> Outcome {
+        if self.needed == SourceSet::NOWHERE {
+            return Outcome::LacksField;
+        }
         let absent = self.needed.intersection(headers.absent);
         let unknown = self.needed.minus(headers.present).minus(absent);
         if !unknown.is_empty() {

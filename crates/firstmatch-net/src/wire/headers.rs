@@ -91,6 +91,8 @@ impl SourceSet {
     pub const UPPER: Self = Self::PORTS.union(Self::ICMP).union(Self::of(&[Source::TcpFlags]));
     /// What every packet has, wherever it comes from.
     pub const ALWAYS: Self = Self::of(&[Source::InPort, Source::Metadata]);
+    /// A field that no packet has.
+    pub(super) const NOWHERE: Self = Self(1 << 31);
     /// What OpenFlow reads in the packet that the ether type names, and no deeper.
     pub const OPENFLOW: Self =
         Self::of(&[Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp, Source::TpSrc, Source::TpDst]);

@@ -45,7 +45,7 @@
 mod batch;
 mod extract;
 mod headers;
-mod lower;
+mod non_ip;
 mod outcome;
 mod parse;
 

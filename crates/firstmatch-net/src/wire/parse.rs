@@ -5,7 +5,7 @@ use firstmatch::schema::{Family, Source};
 
 use super::headers::{DST, ICMP as ICMP_WORD};
 use super::headers::{ETH_DST, ETH_SRC, ETH_TYPE, IN_PORT, NET, PORTS, PROTO, SRC, SourceSet, TCP_FLAGS, VLAN};
-use super::lower::{arp, mpls, pppoe};
+use super::non_ip::{arp, mpls, pppoe};
 use super::{Config, Headers, LinkType, Outcome};
 
 const VLAN_TAG: SourceSet = SourceSet::of(&[Source::VlanVid, Source::VlanPcp]);

@@ -1,6 +1,8 @@
 //! Packets to test with: made by hand, drawn at random, damaged at random; all from seeds.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use std::path::PathBuf;
+
 use firstmatch_net::wire::LinkType;
 
 /// SplitMix64: enough for tests, and the same everywhere.
@@ -342,4 +344,17 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         ("cooked 2", with_head(LinkType::LinuxSll2, &sll2, &plain6)),
         ("bluetooth", with_head(LinkType::Other(201), &[], &plain)),
     ]
+}
+
+/// The captures that come with pcap-parser's source, where cargo has unpacked it.
+pub fn captures() -> Vec<PathBuf> {
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let entries = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let registries = cargo.into_iter().flat_map(|cargo| entries(cargo.join("registry/src")));
+    let crates = registries.flat_map(entries);
+    let wanted =
+        crates.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("pcap-parser-")));
+    let files = wanted.flat_map(|path| entries(path.join("assets")));
+    files.filter(|path| path.extension().is_some_and(|e| e == "pcap" || e == "pcapng")).collect()
 }

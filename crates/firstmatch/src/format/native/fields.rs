@@ -167,6 +167,15 @@ impl<'t> FieldInfo<'t> {
             _ => number(),
         }
     }
+
+    /// What it takes where only one value can stand.
+    pub(super) fn wants_one(&self) -> String {
+        match self.takes {
+            Takes::Address(None) => "an address".into(),
+            Takes::Address(Some(family)) => format!("an {} address", pretty(family)),
+            _ => self.wants(),
+        }
+    }
 }
 
 fn takes(source: Option<Source>, width: u32) -> Takes {

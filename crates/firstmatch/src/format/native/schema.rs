@@ -1,7 +1,7 @@
 //! The directive `schema`: a preset, or the fields of the file's own.
 
 use super::fields::{FieldInfo, Fields, Takes};
-use super::item::{self, Context};
+use super::item;
 use super::lexer::Kind;
 use super::names;
 use super::parser::{FAMILY, KEYWORDS, Parser, SCHEMA, Stop, described};
@@ -262,9 +262,4 @@ fn openflow() -> Fields<'static> {
         FieldInfo::new(source.map_or("", Source::name), field.width(), field.kind(), source)
     };
     Fields::of(schema.fields().iter().map(info).collect(), schema)
-}
-
-/// The context of a value that stands alone.
-pub(super) fn context_of(schema: &Schema) -> Context {
-    Context { only: schema.family(), own_schema: schema.family().is_none() }
 }

@@ -3,12 +3,11 @@
 use std::fmt;
 
 use super::fields::FieldInfo;
-use super::item::{self, Fault, fit};
+use super::item::{self, Context, Fault, fit, pretty};
 use super::lexer::Lexer;
-use super::schema::context_of;
 use crate::format::report::{Message, quote};
 use crate::rule::Test;
-use crate::schema::Schema;
+use crate::schema::{Family, Schema};
 
 /// Reads one value of a field as rules write it: an address, a number, a name; no range, prefix, mask or list.
 ///
@@ -22,12 +21,19 @@ use crate::schema::Schema;
 pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, ValueError> {
     let info = FieldInfo::of(&schema.fields()[field], schema.family());
     let failed = |message: Message| {
-        let (what, expected) = message.or_expected(|| info.wants()).into_parts();
-        ValueError { what, expected: expected.unwrap_or_default() }
+        let (what, expected) = message.into_parts();
+        let expected = expected.filter(|expected| *expected != info.wants());
+        ValueError { what, expected: expected.unwrap_or_else(|| info.wants_one()) }
     };
     let mut lexer = Lexer::new(text, 0);
     let mut found = None;
-    let read = item::item(&mut lexer, context_of(schema), &mut |entry| found = Some(entry));
+    let context = Context { only: None, own_schema: schema.family().is_none() };
+    // The name of an ICMP type is two entries: the one of this family is meant.
+    let read = item::item(&mut lexer, context, &mut |entry| {
+        if found.is_none_or(|_| entry.family == schema.family()) {
+            found = Some(entry);
+        }
+    });
     if let Err(Fault::Syntax(_, message) | Fault::Meaning(_, message)) = read {
         return Err(failed(message));
     }
@@ -37,6 +43,10 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     }
     let Some(entry) = found else { return Err(failed(Message::new("no value"))) };
     match fit(&entry, &info).map_err(failed)? {
+        (Some(family), _) if Some(family) != schema.family() => {
+            let other = if family == Family::Ipv4 { Family::Ipv6 } else { Family::Ipv4 };
+            Err(failed(Message::new(format!("{} does not exist in {}", quote(text.trim()), pretty(other)))))
+        }
         (_, Test::Value(value)) => Ok(value),
         _ => Err(failed(Message::new("more than one value"))),
     }
