@@ -163,6 +163,7 @@ impl Job<'_> {
         let (is_trace, cut) = match &input {
             Input::Capture(capture) => (false, capture.cut()),
             Input::Trace(trace) => (true, trace.cut()),
+            Input::Table(_) => (true, None),
         };
         let warnings: Vec<_> = cut.iter().map(ToString::to_string).collect();
         Ok(Packets { name, is_trace, warnings })

@@ -68,6 +68,7 @@ impl Stretch {
                 packet.map(|p| (wire::parse(&self.config, p.link, p.data), p.original_len))
             }
             Input::Trace(trace) => trace.next()?.map(|record| (record.headers(), 0)),
+            Input::Table(table) => return Err(table.refused("a capture or a trace")),
         })
     }
 

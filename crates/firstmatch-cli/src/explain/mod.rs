@@ -88,6 +88,7 @@ fn from_file(path: &str, number: u64, config: &Config) -> anyhow::Result<(String
             }
             count += 1;
         },
+        Input::Table(table) => return Err(table.refused("a capture or a trace").into()),
     };
     let (detail, headers) = found.ok_or_else(|| {
         let range = if count == 0 { String::new() } else { format!(", 0 to {}", thousands(count - 1)) };

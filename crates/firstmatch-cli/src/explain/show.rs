@@ -117,6 +117,7 @@ pub(super) fn why_unknown(outcome: Outcome) -> String {
         Outcome::Malformed => "its lengths or versions contradict each other",
         Outcome::ExtensionCap => "more IPv6 extension headers than are followed",
         Outcome::VlanCap => "more VLAN tags than are followed",
+        Outcome::MplsCap => "more MPLS labels than are followed",
         Outcome::NotIp => "neither IPv4 nor IPv6",
         Outcome::OtherFamily => "the rules are for the other family",
         Outcome::LacksField => "it lacks a field that every packet should have",

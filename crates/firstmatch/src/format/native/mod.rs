@@ -4,11 +4,13 @@
 //! file      = { line }
 //! line      = [ directive | set | rule ] [ "#" comment ]
 //! directive = "family" ( "inet" | "ipv4" | "ipv6" )     # default inet: both; before the first set or rule
+//!           | "schema" ( "openflow" | "{" NEWLINE { [ field ] NEWLINE } "}" )   # in place of family
 //!           | "default" verdict                         # packets no rule matches; default deny
 //!           | "unknown" verdict                         # packets that cannot be classified; default deny
 //!           | "fragments" ( "unknown" | "layer3" )      # what non-first fragments are; default unknown
 //! verdict   = "permit" | "deny"
-//! set       = "set" NAME "=" list                       # these braces, and no others, may span several lines
+//! field     = NAME number ( "exact" | "prefix" | "range" | "mask" ) { "from" SOURCE | "optional" }
+//! set       = "set" NAME "=" list                       # these braces, and a schema's, may span several lines
 //! rule      = action { condition }                      # no condition: every packet
 //! action    = "permit" | "deny" | "mark" number         # the number: at most 32 bits
 //! condition = FIELD [ "not" ] operand
@@ -16,10 +18,11 @@
 //! operand   = item | list | "any"                       # any: the packet has the field, whatever its value
 //! list      = "{" item { "," item } [ "," ] "}"
 //! item      = value | value "-" value | value "/" length-or-mask | "$" NAME
-//! value     = IPv4 address | IPv6 address | number | name
+//! value     = IPv4 address | IPv6 address | MAC address | number | name
 //! number    = decimal, without leading zeros | "0x" hexadecimal
 //! FIELD     = "src" | "dst" | "proto" | "sport" | "dport"
-//!           | "icmp_type" | "icmp_code" | "tcp_flags" | "vlan_vid"
+//!           | "icmp_type" | "icmp_code" | "tcp_flags" | "vlan_vid" | NAME of a field of the schema
+//! SOURCE    = the name of a header field (`Source::name`)
 //! NAME      = letter { letter | digit | "_" | "-" }
 //! ```
 //!
@@ -33,18 +36,25 @@
 //!   condition with IPv4 addresses alone never holds for an IPv6 packet, negated or not.
 //! - The schema is the 5-tuple of the family (or of both), then those of `icmp_type`, `icmp_code`, `tcp_flags` and
 //!   `vlan_vid` that some rule uses, in this order.
+//! - With `schema` that is the schema instead, of no family, and its fields are the ones that conditions test. MAC
+//!   addresses, ether types and numbers of more than 32 bits are values in such files alone. After a number `/` takes
+//!   a prefix length where the field is of kind prefix.
 //! - Lines end with LF or CR LF. Columns count characters from 1, a tab as one.
 //!
 //! What a condition on an absent field means, and which packets are unknown, is told in `docs/rules.md`.
 
+mod fields;
 mod item;
 mod lexer;
 mod names;
 mod parser;
 mod rules;
+mod schema;
 mod sets;
+mod value;
 
 pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
+pub use value::{ValueError, parse_value};
 
 use super::{Options, RuleFile};
 use crate::error::ParseError;
