@@ -7,6 +7,7 @@ mod diagnostics;
 mod engines;
 mod explain;
 mod format;
+mod generate;
 mod rules;
 
 use std::io::{self, Write};
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Classify(args) => classify::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Generate(args) => generate::run(&args),
         Command::Engines => engines::list(&mut anstream::stdout().lock()).map(|()| End::Done),
     };
     match result {

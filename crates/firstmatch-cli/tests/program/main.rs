@@ -5,4 +5,5 @@ mod bad_input;
 mod classify;
 mod explain;
 mod fixture;
+mod generate;
 mod terminal;
