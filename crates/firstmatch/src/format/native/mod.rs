@@ -11,11 +11,15 @@
 //! set       = "set" NAME "=" list                       # these braces, and no others, may span several lines
 //! rule      = action { condition }                      # no condition: every packet
 //! action    = "permit" | "deny" | "mark" number         # the number: at most 32 bits
+//!           | "match"                                   # no action, as in ClassBench
 //! condition = FIELD [ "not" ] operand
 //!           | PROTOCOL                                  # short for: proto PROTOCOL
+//!           | only                                      # the rule is for packets of this family
+//! only      = "family" ( "ipv4" | "ipv6" )
 //! operand   = item | list | "any"                       # any: the packet has the field, whatever its value
 //! list      = "{" item { "," item } [ "," ] "}"
-//! item      = value | value "-" value | value "/" length-or-mask | "$" NAME
+//! item      = [ only ] ( value | value "-" value | value "/" length-or-mask )     # only: not in a set
+//!           | "$" NAME
 //! value     = IPv4 address | IPv6 address | number | name
 //! number    = decimal, without leading zeros | "0x" hexadecimal
 //! FIELD     = "src" | "dst" | "proto" | "sport" | "dport"
@@ -30,7 +34,8 @@
 //! - A set is defined once, before it is used. Sets may refer to earlier ones. What a set holds is checked against
 //!   the field where it is used, so one set may mix IPv4 and IPv6.
 //! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both: a
-//!   condition with IPv4 addresses alone never holds for an IPv6 packet, negated or not.
+//!   condition with IPv4 addresses alone never holds for an IPv6 packet, negated or not. `family ipv4` before a
+//!   number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
 //! - The schema is the 5-tuple of the family (or of both), then those of `icmp_type`, `icmp_code`, `tcp_flags` and
 //!   `vlan_vid` that some rule uses, in this order.
 //! - Lines end with LF or CR LF. Columns count characters from 1, a tab as one.
@@ -44,6 +49,7 @@ mod parser;
 mod rules;
 mod sets;
 
+pub(crate) use names::icmp_type_numbers;
 pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
 
 use super::{Options, RuleFile};

@@ -152,3 +152,8 @@ pub fn icmp_type_name(family: Family, number: u8) -> Option<&'static str> {
 pub fn icmp_type_number(family: Family, name: &str) -> Option<u8> {
     icmp_type(name)?.into_iter().find(|(of, _)| *of == family)?.1
 }
+
+/// The name of each ICMP type with its numbers in ICMP and in ICMPv6.
+pub(crate) fn icmp_type_numbers() -> impl Iterator<Item = (&'static str, [Option<u8>; 2])> {
+    ICMP_TYPES.iter().map(|&(name, four, six)| (name, [four, six]))
+}
