@@ -3,10 +3,14 @@
 
 mod args;
 mod classify;
+mod convert;
 mod diagnostics;
 mod engines;
 mod explain;
 mod format;
+mod json;
+mod manual;
+mod output;
 mod rules;
 
 use std::io::{self, Write};
@@ -31,6 +35,9 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Classify(args) => classify::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Completions(args) => manual::completions(&args).map(|()| End::Done),
+        Command::Manual(args) => manual::run(&args).map(|()| End::Done),
         Command::Engines => engines::list(&mut anstream::stdout().lock()).map(|()| End::Done),
     };
     match result {
