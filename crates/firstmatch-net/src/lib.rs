@@ -2,8 +2,8 @@
 //!
 //! - [`wire`] parses headers. It is the only code that knows byte order; it never panics, allocates nothing for a
 //!   packet and gives every packet exactly one [`wire::Outcome`].
-//! - [`source`] reads captures (pcap, pcapng) and ClassBench traces, plain, gzipped or compressed by zstd, as streams:
-//!   the memory does not depend on the size of the file.
+//! - [`source`] reads captures (pcap, pcapng), ClassBench traces and tables of header fields, plain, gzipped or
+//!   compressed by zstd, as streams: the memory does not depend on the size of the file.
 //!
 //! ```no_run
 //! use firstmatch::{Policy, Schema};

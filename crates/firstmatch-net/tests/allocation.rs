@@ -88,6 +88,12 @@ fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, usize) {
                 count += 1;
             }
         }
+        Input::Table(table) => {
+            let mut rows = table.into_rows(&[Schema::openflow()]).expect("the columns");
+            while rows.next().expect("good").is_some() {
+                count += 1;
+            }
+        }
     }
     (count, PEAK.load(Relaxed) - before)
 }
@@ -152,4 +158,16 @@ fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
     let (short, peak) = stream(b"", b"1 2 3 4 5 6\n", 100_000);
     let (long, long_peak) = stream(b"", b"1 2 3 4 5 6\n", 1_000_000);
     assert_eq!((short, long, long_peak), (100_000, 1_000_000, peak));
+
+    let names: Vec<_> = Schema::openflow().fields().iter().map(|field| field.name().to_owned()).collect();
+    let header = format!("{},bytes\n", names.join(","));
+    let row = b"1,0xff,02:00:00:00:00:01,,ipv4,,,,,10.0.0.1,192.0.2.1,tcp,46,1024,80,60\n";
+    let (short, peak) = stream(header.as_bytes(), row, 10_000);
+    let before = CALLS.load(Relaxed);
+    stream(header.as_bytes(), row, 10);
+    let setup = CALLS.load(Relaxed) - before;
+    let before = CALLS.load(Relaxed);
+    let (long, long_peak) = stream(header.as_bytes(), row, 100_000);
+    assert_eq!((short, long, long_peak), (10_000, 100_000, peak));
+    assert_eq!(CALLS.load(Relaxed) - before, setup, "reading a row allocates");
 }

@@ -241,6 +241,31 @@ fn only_sixteen_bits_of_the_link_type_count() {
 }
 
 #[test]
+fn a_frame_check_sequence_is_no_part_of_the_packet() {
+    let whole: Vec<u8> = (0..64).collect();
+    let (mut bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, std::slice::from_ref(&whole));
+    // The frame has 68 bytes on the wire, the last four of which are the check and were not captured.
+    let data = |bytes: &[u8]| read(bytes, 1 << 20).expect("a capture").0[0].data.clone();
+    for (high, len) in [(0, 64), (0x40, 64), (0x24, 64), (0x44, 60), (0x64, 56), (0xf4, 38)] {
+        bytes[23] = high;
+        assert_eq!(data(&bytes), &whole[..len], "{high:#x}");
+    }
+    // Original lengths that are too small are not believed.
+    bytes[36..40].copy_from_slice(&2u32.to_le_bytes());
+    bytes[23] = 0x24;
+    assert_eq!(data(&bytes), &whole[..60]);
+    for (stated, len) in [(0, 64), (4, 61), (32, 61), (255, 34)] {
+        let mut ng = Ng::new(true);
+        ng.section();
+        let (link, snaplen, option) = (ng.n16(1), ng.n32(0), [ng.n16(13), ng.n16(1)].concat());
+        ng.block(1, &[&link, &[0, 0], &snaplen, &option, &[stated, 0, 0, 0], &[0; 4]], false);
+        // The helper says that one byte more was on the wire.
+        ng.enhanced(0, &whole, &[]);
+        assert_eq!(data(&ng.bytes), &whole[..len], "{stated}");
+    }
+}
+
+#[test]
 fn pcapng_with_sections_interfaces_and_every_packet_block_is_read() {
     for big in [false, true] {
         let (ng, packets) = pcapng(big);

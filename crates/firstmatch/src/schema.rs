@@ -60,6 +60,14 @@ pub enum Kind {
 }
 
 /// The header field that fills a [`Field`] when packets are parsed.
+///
+/// Those up to [`Source::VlanVid`] are what rules for IP networks test. They are read through MPLS labels and PPP over
+/// Ethernet, and a frame that is not IP has none of the first eight.
+///
+/// The others are what OpenFlow switches match on. Of these, [`Source::Ipv4Src`] to [`Source::TpDst`] are read as
+/// OpenFlow 1.0 reads them: in the packet that the ether type behind the VLAN tags names and no deeper, so they are
+/// absent behind an MPLS label or a PPP header; ARP fills the addresses and the protocol. A frame of another ether type
+/// lacks them and is classified all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
     /// The source address of the IP header.
@@ -80,6 +88,129 @@ pub enum Source {
     TcpFlags,
     /// The VLAN identifier of the outermost tag.
     VlanVid,
+    /// The interface that the packet came in by (32 bits). Every packet has it.
+    InPort,
+    /// A number that whoever reads packets puts beside them (64 bits). Every packet has it.
+    Metadata,
+    /// The source address of the Ethernet header (48 bits).
+    EthSrc,
+    /// The destination address of the Ethernet header.
+    EthDst,
+    /// The ether type behind all VLAN tags (16 bits), the implied one where a link carries IP without any. Absent in
+    /// 802.3 frames, which have a length in its place.
+    EthType,
+    /// The priority code point of the outermost VLAN tag (3 bits).
+    VlanPcp,
+    /// The outermost MPLS label (20 bits).
+    MplsLabel,
+    /// The traffic class of the outermost MPLS label (3 bits).
+    MplsTc,
+    /// The source address of IPv4, or the sender's protocol address of ARP for IPv4.
+    Ipv4Src,
+    /// The destination address of IPv4, or the target's protocol address of ARP for IPv4.
+    Ipv4Dst,
+    /// The protocol as [`Source::Proto`], or the low byte of the operation of ARP.
+    IpProto,
+    /// The differentiated services code point of IPv4 and IPv6 (6 bits).
+    IpDscp,
+    /// The source port as [`Source::SrcPort`]. ICMP has none: its type and code are fields of their own.
+    TpSrc,
+    /// The destination port of the same.
+    TpDst,
+}
+
+impl Source {
+    /// All of them, in order.
+    pub const ALL: [Self; 23] = [
+        Self::Src,
+        Self::Dst,
+        Self::Proto,
+        Self::SrcPort,
+        Self::DstPort,
+        Self::IcmpType,
+        Self::IcmpCode,
+        Self::TcpFlags,
+        Self::VlanVid,
+        Self::InPort,
+        Self::Metadata,
+        Self::EthSrc,
+        Self::EthDst,
+        Self::EthType,
+        Self::VlanPcp,
+        Self::MplsLabel,
+        Self::MplsTc,
+        Self::Ipv4Src,
+        Self::Ipv4Dst,
+        Self::IpProto,
+        Self::IpDscp,
+        Self::TpSrc,
+        Self::TpDst,
+    ];
+
+    /// The usual name of the field it fills, as `tcp_flags`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Src => "src",
+            Self::Dst => "dst",
+            Self::Proto => "proto",
+            Self::SrcPort => "sport",
+            Self::DstPort => "dport",
+            Self::IcmpType => "icmp_type",
+            Self::IcmpCode => "icmp_code",
+            Self::TcpFlags => "tcp_flags",
+            Self::VlanVid => "vlan_vid",
+            Self::InPort => "in_port",
+            Self::Metadata => "metadata",
+            Self::EthSrc => "eth_src",
+            Self::EthDst => "eth_dst",
+            Self::EthType => "eth_type",
+            Self::VlanPcp => "vlan_pcp",
+            Self::MplsLabel => "mpls_label",
+            Self::MplsTc => "mpls_tc",
+            Self::Ipv4Src => "ipv4_src",
+            Self::Ipv4Dst => "ipv4_dst",
+            Self::IpProto => "ip_proto",
+            Self::IpDscp => "ip_dscp",
+            Self::TpSrc => "tp_src",
+            Self::TpDst => "tp_dst",
+        }
+    }
+
+    /// The one of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
+
+    /// How many bits packets hold there; of the addresses of IP, in packets of this family.
+    pub const fn width(self, family: Family) -> u32 {
+        match self {
+            Self::Src | Self::Dst => family.address_bits(),
+            Self::Metadata => 64,
+            Self::EthSrc | Self::EthDst => 48,
+            Self::InPort | Self::Ipv4Src | Self::Ipv4Dst => 32,
+            Self::MplsLabel => 20,
+            Self::SrcPort | Self::DstPort | Self::EthType | Self::TpSrc | Self::TpDst => 16,
+            Self::VlanVid => 12,
+            Self::Proto | Self::IcmpType | Self::IcmpCode | Self::TcpFlags | Self::IpProto => 8,
+            Self::IpDscp => 6,
+            Self::VlanPcp | Self::MplsTc => 3,
+        }
+    }
+
+    /// How rules usually test it.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Src | Self::Dst | Self::Ipv4Src | Self::Ipv4Dst => Kind::Prefix,
+            Self::SrcPort | Self::DstPort | Self::TpSrc | Self::TpDst => Kind::Range,
+            Self::TcpFlags | Self::Metadata => Kind::Mask,
+            _ => Kind::Exact,
+        }
+    }
+
+    /// Whether some packets lack it.
+    pub const fn is_optional(self) -> bool {
+        !matches!(self, Self::Src | Self::Dst | Self::Proto | Self::InPort | Self::Metadata)
+    }
 }
 
 /// One field of a schema.
@@ -223,6 +354,32 @@ impl Schema {
         Self::new(Some(family), fields)
     }
 
+    /// The 15 fields that OpenFlow 1.x switches match on, of no family: `in_port` 32, `metadata` 64, `eth_src` and
+    /// `eth_dst` 48, `eth_type` 16, `vlan_vid` 12, `vlan_pcp` 3, `mpls_label` 20, `mpls_tc` 3, `ipv4_src` and
+    /// `ipv4_dst` 32, `ip_proto` 8, `ip_dscp` 6, `tp_src` and `tp_dst` 16 bits. All but the first two are optional.
+    /// Twenty lanes. [`Source`] tells what packets hold there.
+    pub fn openflow() -> Self {
+        let sources = [
+            Source::InPort,
+            Source::Metadata,
+            Source::EthSrc,
+            Source::EthDst,
+            Source::EthType,
+            Source::VlanVid,
+            Source::VlanPcp,
+            Source::MplsLabel,
+            Source::MplsTc,
+            Source::Ipv4Src,
+            Source::Ipv4Dst,
+            Source::IpProto,
+            Source::IpDscp,
+            Source::TpSrc,
+            Source::TpDst,
+        ];
+        // None of them depends on the family.
+        Self::new(None, sources.map(|source| Field::from_source(source, Family::Ipv4)).into())
+    }
+
     /// The family its addresses belong to, if it has one.
     pub fn family(&self) -> Option<Family> {
         self.0.family
@@ -269,20 +426,8 @@ impl fmt::Debug for Schema {
 impl Field {
     /// The field that holds a header field, under its usual name, width and kind.
     pub fn from_source(source: Source, family: Family) -> Self {
-        let address = family.address_bits();
-        let (name, width, kind, optional) = match source {
-            Source::Src => ("src", address, Kind::Prefix, false),
-            Source::Dst => ("dst", address, Kind::Prefix, false),
-            Source::Proto => ("proto", 8, Kind::Exact, false),
-            Source::SrcPort => ("sport", 16, Kind::Range, true),
-            Source::DstPort => ("dport", 16, Kind::Range, true),
-            Source::IcmpType => ("icmp_type", 8, Kind::Exact, true),
-            Source::IcmpCode => ("icmp_code", 8, Kind::Exact, true),
-            Source::TcpFlags => ("tcp_flags", 8, Kind::Mask, true),
-            Source::VlanVid => ("vlan_vid", 12, Kind::Exact, true),
-        };
-        let field = Self::new(name, width, kind, Some(source));
-        if optional { field.optional() } else { field }
+        let field = Self::new(source.name(), source.width(family), source.kind(), Some(source));
+        if source.is_optional() { field.optional() } else { field }
     }
 }
 
@@ -296,8 +441,26 @@ mod tests {
         assert_eq!(Schema::ipv4().stride(), 8);
         assert_eq!(Schema::ipv6().lanes().len(), 11);
         assert_eq!(Schema::ipv6().stride(), 12);
+        assert_eq!(Schema::openflow().lanes().len(), 20);
+        assert_eq!(Schema::openflow().stride(), 20);
+        let fields: Vec<_> = Schema::openflow().fields().iter().map(|f| (f.name().to_owned(), f.width())).collect();
+        let expected = "in_port 32, metadata 64, eth_src 48, eth_dst 48, eth_type 16, vlan_vid 12, vlan_pcp 3, \
+                        mpls_label 20, mpls_tc 3, ipv4_src 32, ipv4_dst 32, ip_proto 8, ip_dscp 6, tp_src 16, tp_dst 16";
+        let written: Vec<_> = fields.iter().map(|(name, width)| format!("{name} {width}")).collect();
+        assert_eq!(written.join(", "), expected);
         let port = Schema::ipv4().lanes()[2];
         assert_eq!((port.max, port.bits, port.absent), (1 << 16, 0x1_FFFF, Some(1 << 16)));
+    }
+
+    #[test]
+    fn sources_are_listed_in_order_under_distinct_names() {
+        for (index, source) in Source::ALL.into_iter().enumerate() {
+            assert_eq!(source as usize, index);
+            assert_eq!(Source::by_name(source.name()), Some(source));
+            let field = Field::from_source(source, Family::Ipv6);
+            assert_eq!((field.name(), field.width()), (source.name(), source.width(Family::Ipv6)));
+        }
+        assert_eq!(Source::by_name("IN_PORT"), None);
     }
 
     #[test]

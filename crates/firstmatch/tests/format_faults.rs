@@ -51,6 +51,11 @@ const NATIVE: &[(&str, &[&str])] = &[
         "2:15+4 the family ipv6 in a file of family ipv4; expected ipv4, or the directive `family inet`",
         "3:21+4 the family ipv6 in a file of family ipv4; expected ipv4, or the directive `family inet`",
      ]),
+    ("schema openflow\npermit family ipv4 tcp\npermit tp_dst family ipv4 7\n",
+     &[
+        "2:8+6 family has no place beside the schema of line 1",
+        "3:15+6 family has no place beside the schema of line 1",
+     ]),
     ("permit dport family\n",
      &["1:20+0 nothing after family; expected ipv4 or ipv6"]),
     ("permit dport family ipv4\n",

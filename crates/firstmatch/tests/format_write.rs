@@ -56,6 +56,20 @@ fn native_text_reads_as_a_person_would_have_written_it() {
 }
 
 #[test]
+fn schemas_of_their_own_are_written_as_heads() {
+    let text = "schema {\n    in_port 32 exact from in_port\n    vlan 12 exact from vlan_vid optional\n    \
+                mac 48 exact\n    zone 16 prefix\n    wide 128 mask\n    type 16 exact from eth_type\n}\n\
+                default deny\nunknown deny\nfragments unknown\n\n\
+                permit in_port 7 vlan { 100-199, 7 }\n\
+                permit mac { 02:00:00:00:00:01, 01:00:00:00:00:00/01:00:00:00:00:00, 02:00:00:00:00:00/24 }\n\
+                deny zone 0x1200/8 wide 0xffffffffffffffffffffffff type not { arp, ipv6, 2000 }\n";
+    assert_eq!(to(Format::Native, &parse(text)), text);
+    let text =
+        "schema openflow\ndefault deny\nunknown deny\nfragments unknown\n\npermit eth_type ipv4 tcp tp_dst 443\n";
+    assert_eq!(to(Format::Native, &parse(text)), text);
+}
+
+#[test]
 fn a_family_narrows_a_rule_or_a_value() {
     let file = parse(
         "permit tcp family ipv6 dport 80\ndeny icmp_type family ipv4 echo-request\npermit icmp_type family ipv6 8\n",
@@ -90,13 +104,34 @@ fn what_the_native_format_cannot_hold_is_named() {
     };
     let five = Schema::ipv4().fields().to_vec();
     let v4 = Some(Family::Ipv4);
-    assert!(with(five.clone(), None).contains("of no address family"));
+    let bad = |name: &str| Field::new(name, 8, Kind::Exact, None);
+    let wrong = vec![
+        bad("tcp"),
+        bad("match"),
+        bad("a b"),
+        bad("9"),
+        bad("é"),
+        bad("fine-1"),
+        Field::new("port", 8, Kind::Exact, Some(Source::SrcPort)),
+        Field::new("s", 32, Kind::Prefix, Some(Source::Src)),
+        Field::new("d", 128, Kind::Prefix, Some(Source::Dst)),
+    ];
+    assert_eq!(
+        with(wrong, None),
+        "tcp: this is no name for a field in the native format\nmatch: this is no name for a field in the native format\n\
+         a b: this is no name for a field in the native format\n9: this is no name for a field in the native format\n\
+         é: this is no name for a field in the native format\nport: a field from sport of 8 bits\n\
+         d: source and destination addresses of different families"
+    );
     assert_eq!(with(five[..3].to_vec(), v4), "dport: the schema lacks this field, which the native format always has");
     let mut turned = five.clone();
     turned.swap(0, 1);
     assert_eq!(with(turned, v4), "dst: field 1 of the schema is `src` of 32 bits in the native format");
     let more = |field: Field| five.iter().cloned().chain([field]).collect::<Vec<_>>();
-    assert_eq!(with(more(Field::new("flags", 16, Kind::Mask, None)), v4), "flags: the native format has no such field");
+    assert_eq!(
+        with(more(Field::new("flags", 16, Kind::Mask, None)), v4),
+        "flags: the native format has no such field in rules for IP networks"
+    );
     assert_eq!(
         with(more(Field::from_source(Source::VlanVid, Family::Ipv4)), v4),
         "vlan_vid: the schema has this field but no rule a condition on it: the native format has only fields that \
@@ -111,14 +146,14 @@ fn what_the_native_format_cannot_hold_is_named() {
          `unknown match` cannot be written: only permit and deny can"
     );
     // One rule of a set that cannot be written as a whole.
-    let mut set = RuleSet::new(Schema::new(None, vec![Field::new("x", 8, Kind::Exact, None)]));
+    let mut set = RuleSet::new(Schema::new(v4, vec![Field::new("x", 8, Kind::Exact, None)]));
     let conditions = vec![Condition { field: 0, negated: false, tests: vec![(None, Test::Value(1))] }];
     let spec = RuleSpec { priority: Priority(1), action: Action::Permit, conditions, family: None, line: None };
     set.insert(spec).unwrap();
     let rule = set.iter().next().unwrap();
     assert_eq!(
         write::native_rule(&set, rule).unwrap_err().to_string(),
-        "rule 1: x: the native format has no such field"
+        "rule 1: x: the native format has no such field in rules for IP networks"
     );
     let file = parse("permit tcp dst 192.0.2.0/24\n");
     let rule = file.rules.iter().next().unwrap();

@@ -4,9 +4,9 @@ use std::thread;
 
 use firstmatch::Match;
 use firstmatch::rule::{Rule, RuleSet, first_match};
-use firstmatch_net::wire::{Batch, Headers};
+use firstmatch_net::wire::Batch;
 
-use super::stretch::Stretch;
+use super::stretch::{Packet, Stretch};
 use crate::args::Check;
 use crate::diagnostics;
 use crate::format::{clip, counted};
@@ -35,7 +35,7 @@ pub(super) struct Checker {
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
     pub(super) number: u64,
-    pub(super) headers: Headers,
+    pub(super) packet: Packet,
     pub(super) answer: Option<Match>,
 }
 
@@ -55,7 +55,7 @@ impl Checker {
     pub(super) fn offer(&mut self, stretch: &Stretch) {
         for at in stretch.classified() {
             let number = stretch.first + at as u64;
-            self.offer_one(Sample { number, headers: stretch.headers[at], answer: stretch.answers[at] });
+            self.offer_one(Sample { number, packet: stretch.packets[at].clone(), answer: stretch.answers[at] });
         }
     }
 
@@ -144,7 +144,7 @@ impl Checker {
 }
 
 fn difference(rules: &RuleSet, batch: &Batch, sample: &Sample) -> Option<Difference> {
-    let oracle = batch.values(&sample.headers).and_then(|values| first_match(rules, &values)).map(as_match);
+    let oracle = sample.packet.values(batch).and_then(|values| first_match(rules, &values)).map(as_match);
     let Sample { number, answer: engine, .. } = *sample;
     (oracle != engine).then_some(Difference { number, engine, oracle })
 }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use firstmatch::KeyBuf;
-use firstmatch_net::source::{self, Input, SourceError};
+use firstmatch_net::source::{self, SourceError};
 use firstmatch_net::wire;
 
 use crate::args::ClassifyArgs;
@@ -26,7 +26,7 @@ use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, rules};
 use check::Checker;
 use progress::Progress;
 use report::Report;
-use stretch::{Engines, Stretch};
+use stretch::{Engines, Feed, Stretch};
 use tally::Tally;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
@@ -128,15 +128,15 @@ impl Job<'_> {
         let name = rules::display(path);
         let start = Instant::now();
         let mut beside = Duration::ZERO;
-        let mut input = source::open(path)?;
-        let progress = input.progress();
-        let mut progress = Progress::new(&progress);
         let file = &self.loaded.file;
+        let mut feed = Feed::new(source::open(path)?, file.rules.schemas())?;
+        let progress = feed.progress();
+        let mut progress = Progress::new(&progress);
         let config = wire::Config::from(&file.policy);
-        let keep_headers = self.checker.is_some();
-        let mut stretch = Stretch::new(&config, file.rules.schemas(), keep_headers)
+        let keep_packets = self.checker.is_some();
+        let mut stretch = Stretch::new(&config, file.rules.schemas(), &feed, keep_packets)
             .with_context(|| format!("these rules cannot be applied to {name}"))?;
-        while self.fill(&mut stretch, &mut input)? {
+        while self.fill(&mut stretch, &mut feed)? {
             self.engines.classify(&mut stretch, &mut self.nanos);
             self.tally.add(stretch.batch.records(), &stretch.answers);
             self.write_csv(|csv, loaded| csv.write(loaded, &stretch))?;
@@ -160,17 +160,13 @@ impl Job<'_> {
             self.engines.replay(&stretch, &mut self.nanos);
         }
         progress.clear();
-        let (is_trace, cut) = match &input {
-            Input::Capture(capture) => (false, capture.cut()),
-            Input::Trace(trace) => (true, trace.cut()),
-        };
-        let warnings: Vec<_> = cut.iter().map(ToString::to_string).collect();
-        Ok(Packets { name, is_trace, warnings })
+        let warnings: Vec<_> = feed.cut().iter().map(ToString::to_string).collect();
+        Ok(Packets { name, is_trace: !feed.has_lengths(), warnings })
     }
 
-    fn fill(&mut self, stretch: &mut Stretch, input: &mut Input) -> Result<bool, SourceError> {
-        let more = stretch.fill(input);
-        self.is_no_trace = more.is_err() && matches!(input, Input::Trace(trace) if trace.records() == 0);
+    fn fill(&mut self, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
+        let more = stretch.fill(feed);
+        self.is_no_trace = more.is_err() && matches!(feed, Feed::Trace(trace) if trace.records() == 0);
         more
     }
 

@@ -2,8 +2,9 @@
 
 use std::hint::black_box;
 
+use firstmatch::rule::FieldValues;
 use firstmatch::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
-use firstmatch_net::source::{Input, SourceError};
+use firstmatch_net::source::{Capture, Cut, Input, Progress, Rows, SourceError, Trace};
 use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
 
 use super::timing::{Streamed, cpu_time};
@@ -13,12 +14,103 @@ pub(super) const STRETCH: usize = 4096;
 /// How many packets make one even if they cannot be classified.
 const MOST: usize = 4 * STRETCH;
 
+/// What packets come from, for the schemas of a rule set.
+pub(super) enum Feed {
+    Capture(Capture),
+    Trace(Trace),
+    Rows(Rows),
+}
+
+impl Feed {
+    pub(super) fn new(input: Input, schemas: &[Schema]) -> Result<Self, SourceError> {
+        Ok(match input {
+            Input::Capture(capture) => Self::Capture(capture),
+            Input::Trace(trace) => Self::Trace(trace),
+            Input::Table(table) => Self::Rows(table.into_rows(schemas)?),
+        })
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        match self {
+            Self::Capture(capture) => capture.progress(),
+            Self::Trace(trace) => trace.progress(),
+            Self::Rows(rows) => rows.progress(),
+        }
+    }
+
+    pub(super) fn cut(&self) -> Option<&Cut> {
+        match self {
+            Self::Capture(capture) => capture.cut(),
+            Self::Trace(trace) => trace.cut(),
+            Self::Rows(rows) => rows.cut(),
+        }
+    }
+
+    /// Whether it states how long packets are.
+    pub(super) fn has_lengths(&self) -> bool {
+        !matches!(self, Self::Trace(_))
+    }
+
+    /// An empty batch for what it delivers.
+    fn batch(&self, config: &wire::Config, schemas: &[Schema]) -> Result<Batch, NoSource> {
+        match self {
+            Self::Rows(_) => Ok(Batch::of_values(schemas)),
+            Self::Capture(_) | Self::Trace(_) => Batch::new(config, schemas),
+        }
+    }
+
+    /// The next packet.
+    fn next(&mut self, config: &wire::Config) -> Result<Option<(Packet, u32)>, SourceError> {
+        Ok(match self {
+            Self::Capture(capture) => capture.next()?.map(|p| {
+                let headers = wire::parse_on(config, p.interface, p.link, p.data);
+                (Packet::Headers(headers), p.original_len)
+            }),
+            Self::Trace(trace) => trace.next()?.map(|record| (Packet::Headers(record.headers()), 0)),
+            Self::Rows(rows) => rows.next()?.map(|row| (Packet::Values(row.values.clone()), row.bytes)),
+        })
+    }
+
+    /// Puts the next packet into a batch, without a copy of it; false where there is none.
+    fn push_next(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        Ok(match self {
+            Self::Capture(capture) => capture.next()?.map(|packet| batch.push(&packet)).is_some(),
+            Self::Trace(trace) => trace.next()?.map(|record| batch.push_headers(&record.headers(), 0)).is_some(),
+            Self::Rows(rows) => rows.next()?.map(|row| batch.push_values(row.values, row.bytes)).is_some(),
+        })
+    }
+}
+
+/// One packet, as the oracle wants it.
+#[derive(Clone, Debug)]
+pub(super) enum Packet {
+    Headers(Headers),
+    Values(FieldValues),
+}
+
+impl Packet {
+    fn push(&self, batch: &mut Batch, bytes: u32) {
+        match self {
+            Self::Headers(headers) => batch.push_headers(headers, bytes),
+            Self::Values(values) => batch.push_values(values, bytes),
+        };
+    }
+
+    /// The values of its fields; `None` unless it is classified.
+    pub(super) fn values(&self, batch: &Batch) -> Option<FieldValues> {
+        match self {
+            Self::Headers(headers) => batch.values(headers),
+            Self::Values(values) => Some(values.clone()),
+        }
+    }
+}
+
 /// A stretch of packets and the answers for them.
 pub(super) struct Stretch {
     pub(super) batch: Batch,
-    /// Of each packet, if somebody asked for them.
-    pub(super) headers: Vec<Headers>,
-    keep_headers: bool,
+    /// Each packet, if somebody asked for them.
+    pub(super) packets: Vec<Packet>,
+    keep_packets: bool,
     /// For each packet; `None` for those that are not classified too.
     pub(super) answers: Vec<Option<Match>>,
     /// For each schema, row by row.
@@ -29,10 +121,15 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    pub(super) fn new(config: &wire::Config, schemas: &[Schema], keep_headers: bool) -> Result<Self, NoSource> {
-        let batch = Batch::new(config, schemas)?;
+    pub(super) fn new(
+        config: &wire::Config,
+        schemas: &[Schema],
+        feed: &Feed,
+        keep_packets: bool,
+    ) -> Result<Self, NoSource> {
+        let batch = feed.batch(config, schemas)?;
         let rows = vec![Vec::new(); schemas.len()];
-        Ok(Self { batch, headers: Vec::new(), keep_headers, answers: Vec::new(), rows, first: 0, config: *config })
+        Ok(Self { batch, packets: Vec::new(), keep_packets, answers: Vec::new(), rows, first: 0, config: *config })
     }
 
     /// The number of the first packet of the next stretch.
@@ -41,34 +138,35 @@ impl Stretch {
     }
 
     /// Reads the next stretch; false, and the last one kept, where there is none.
-    pub(super) fn fill(&mut self, input: &mut Input) -> Result<bool, SourceError> {
-        let mut next = self.read(input)?;
-        if next.is_none() {
-            return Ok(false);
-        }
+    pub(super) fn fill(&mut self, feed: &mut Feed) -> Result<bool, SourceError> {
+        let Some((packet, bytes)) = feed.next(&self.config)? else { return Ok(false) };
         self.first = self.next_number();
         self.batch.clear();
-        self.headers.clear();
-        let mut classified = 0;
-        while let Some((headers, bytes)) = next {
-            classified += usize::from(self.batch.push_headers(&headers, bytes).is_classified());
-            if self.keep_headers {
-                self.headers.push(headers);
+        self.packets.clear();
+        self.keep(packet, bytes);
+        while self.room() {
+            if !self.keep_packets {
+                if !feed.push_next(&mut self.batch)? {
+                    break;
+                }
+            } else {
+                let Some((packet, bytes)) = feed.next(&self.config)? else { break };
+                self.keep(packet, bytes);
             }
-            let full = classified >= STRETCH || self.batch.len() >= MOST;
-            next = if full { None } else { self.read(input)? };
         }
         Ok(true)
     }
 
-    fn read(&self, input: &mut Input) -> Result<Option<(Headers, u32)>, SourceError> {
-        Ok(match input {
-            Input::Capture(capture) => {
-                let packet = capture.next()?;
-                packet.map(|p| (wire::parse(&self.config, p.link, p.data), p.original_len))
-            }
-            Input::Trace(trace) => trace.next()?.map(|record| (record.headers(), 0)),
-        })
+    fn keep(&mut self, packet: Packet, bytes: u32) {
+        packet.push(&mut self.batch, bytes);
+        if self.keep_packets {
+            self.packets.push(packet);
+        }
+    }
+
+    fn room(&self) -> bool {
+        let classified: usize = (0..self.batch.schemas()).map(|schema| self.batch.packets(schema).len()).sum();
+        classified < STRETCH && self.batch.len() < MOST
     }
 
     /// Each packet that is classified, by its place in the stretch.

@@ -10,7 +10,7 @@ use firstmatch::{Classifier, Keys, Match, Schema, Stats};
 use firstmatch_net::wire::{Batch, Config, Headers};
 
 use super::check::{Checker, Sample};
-use super::stretch::Engines;
+use super::stretch::{Engines, Packet};
 use super::timing;
 use clap::Parser;
 
@@ -40,7 +40,7 @@ fn check(mode: Check, count: u64, wrong: &[u64]) -> Checker {
     for number in 0..count {
         let headers = headers(number);
         let answer = answer(&rules, &batch, &headers).filter(|_| !wrong.contains(&number));
-        checker.offer_one(Sample { number, headers, answer });
+        checker.offer_one(Sample { number, packet: Packet::Headers(headers), answer });
         if number % 1000 == 999 {
             checker.compare_all(&rules, &batch);
         }

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use firstmatch::rule::{FieldValues, Rule};
 use firstmatch_net::source::{self, Input, SourceError};
-use firstmatch_net::wire::{self, Batch, Config, Headers};
+use firstmatch_net::wire::{self, Batch, Config, Extractor, Headers, SourceSet};
 
 use crate::args::ExplainArgs;
 use crate::format::{BOLD, DIM, clip, counted, thousands};
@@ -38,35 +38,41 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     }
     let config = Config::from(&loaded.file.policy);
     let text = args.packet.join(" ");
-    let (what, headers) = match find(text, args.number, &config) {
+    let (what, packet) = match find(text, args.number, &config, &loaded) {
         Ok(found) => found,
         Err(error) => {
             let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
             return rules::source_error(source.name(), source.clone()).map(|()| End::BadInput);
         }
     };
-    let batch = Batch::new(&config, loaded.file.rules.schemas()).context("these rules cannot be applied to packets")?;
     let mut out = answer_to(false);
-    Explanation { loaded: &loaded, batch, headers }.print(&what, &asked, &mut out)?;
+    Explanation::new(&loaded, &config, packet)?.print(&what, &asked, &mut out)?;
     out.flush()?;
     Ok(End::Done)
 }
 
+/// What is known of the packet.
+enum Packet {
+    Headers(Box<Headers>),
+    Values(FieldValues),
+}
+
 /// The packet that is meant, and how to call it.
-fn find(text: String, number: Option<u64>, config: &Config) -> anyhow::Result<(String, Headers)> {
+fn find(text: String, number: Option<u64>, config: &Config, loaded: &Loaded) -> anyhow::Result<(String, Packet)> {
     if let Some(number) = number {
-        return from_file(&text, number, config);
+        return from_file(&text, number, config, loaded);
     }
     if let Some((path, number)) = text.rsplit_once('#')
         && let Ok(number) = number.parse()
     {
-        return from_file(path, number, config);
+        return from_file(path, number, config, loaded);
     }
     if Path::new(&text).exists() {
         bail!("which packet of {text}? Say '{text}#0', or --packet 0");
     }
     let packet = packet::parse(&text)?;
-    Ok((text, wire::parse(config, wire::LinkType::Ethernet, &packet.frame())))
+    let headers = wire::parse(config, wire::LinkType::Ethernet, &packet.frame());
+    Ok((text, Packet::Headers(Box::new(headers))))
 }
 
 fn no_rule(loaded: &Loaded, line: u32) -> String {
@@ -76,8 +82,8 @@ fn no_rule(loaded: &Loaded, line: u32) -> String {
     format!("{}:{line}: there is no rule on this line{hint}", loaded.name)
 }
 
-/// The packet of this number in a capture or trace.
-fn from_file(path: &str, number: u64, config: &Config) -> anyhow::Result<(String, Headers)> {
+/// The packet of this number in a capture, a trace or a table.
+fn from_file(path: &str, number: u64, config: &Config, loaded: &Loaded) -> anyhow::Result<(String, Packet)> {
     let name = rules::display(Path::new(path));
     let mut count = 0;
     let found = match source::open(Path::new(path))? {
@@ -85,48 +91,75 @@ fn from_file(path: &str, number: u64, config: &Config) -> anyhow::Result<(String
             let Some(packet) = capture.next()? else { break None };
             if count == number {
                 let size = counted(packet.original_len.into(), "byte");
-                break Some((size, wire::parse(config, packet.link, packet.data)));
+                let headers = wire::parse_on(config, packet.interface, packet.link, packet.data);
+                break Some((size, Packet::Headers(Box::new(headers))));
             }
             count += 1;
         },
         Input::Trace(mut trace) => loop {
             let Some(record) = trace.next()? else { break None };
             if count == number {
-                break Some((format!("line {}", trace.line()), record.headers()));
+                break Some((format!("line {}", trace.line()), Packet::Headers(Box::new(record.headers()))));
             }
             count += 1;
         },
+        Input::Table(table) => {
+            let mut rows = table.into_rows(loaded.file.rules.schemas())?;
+            loop {
+                let Some(row) = rows.next()? else { break None };
+                if count == number {
+                    let packet = Packet::Values(row.values.clone());
+                    break Some((format!("line {}", rows.line()), packet));
+                }
+                count += 1;
+            }
+        }
     };
-    let (detail, headers) = found.ok_or_else(|| {
+    let (detail, packet) = found.ok_or_else(|| {
         let range = if count == 0 { String::new() } else { format!(", 0 to {}", thousands(count - 1)) };
         anyhow!("{name} has no packet {number}: there are {}{range}", thousands(count))
     })?;
-    Ok((format!("number {number} of {name}, {detail}"), headers))
+    Ok((format!("number {number} of {name}, {detail}"), packet))
 }
 
 struct Explanation<'a> {
     loaded: &'a Loaded,
-    batch: Batch,
-    headers: Headers,
+    /// What the packet has, in words.
+    lines: Vec<String>,
+    /// Its fields, or why it is unknown.
+    values: Result<FieldValues, wire::Outcome>,
 }
 
-impl Explanation<'_> {
+impl<'a> Explanation<'a> {
+    fn new(loaded: &'a Loaded, config: &Config, packet: Packet) -> anyhow::Result<Self> {
+        let schemas = loaded.file.rules.schemas();
+        let (lines, values) = match packet {
+            Packet::Values(values) => {
+                let schema = schemas.iter().find(|schema| schema.family() == values.family);
+                (schema.map_or(Vec::new(), |schema| show::values(schema, &values)), Ok(values))
+            }
+            Packet::Headers(headers) => {
+                let mut batch = Batch::new(config, schemas).context("these rules cannot be applied to packets")?;
+                let asked = (0..batch.schemas()).map(|schema| batch.extractor(schema)).map(Extractor::needed);
+                let asked = asked.fold(SourceSet::NONE, SourceSet::union);
+                let outcome = batch.push_headers(&headers, 0);
+                (show::headers(&headers, asked), batch.values(&headers).ok_or(outcome))
+            }
+        };
+        Ok(Self { loaded, lines, values })
+    }
+
     fn print(&self, what: &str, asked: &[&Rule], out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(out, "{BOLD}packet{BOLD:#}   {what}")?;
-        for line in show::headers(&self.headers) {
+        for line in &self.lines {
             writeln!(out, "         {line}")?;
         }
         let policy = &self.loaded.file.policy;
-        let Some(values) = self.batch.values(&self.headers) else {
-            writeln!(
-                out,
-                "\n{BOLD}verdict{BOLD:#}  {BOLD}{}{BOLD:#}: what becomes of unknown packets",
-                policy.unknown
-            )?;
-            writeln!(out, "         no rule was asked: {}", show::why_unknown(self.outcome()))?;
-            return Ok(());
+        let values = match &self.values {
+            Ok(values) => values,
+            Err(outcome) => return self.print_unknown(*outcome, out),
         };
-        let matching: Vec<&Rule> = self.loaded.file.rules.iter().filter(|rule| self.matches(rule, &values)).collect();
+        let matching: Vec<&Rule> = self.loaded.file.rules.iter().filter(|rule| self.matches(rule, values)).collect();
         match matching.first() {
             Some(rule) => {
                 writeln!(
@@ -157,7 +190,7 @@ impl Explanation<'_> {
             }
         }
         for rule in asked {
-            self.print_rule(rule, &values, matching.first().copied(), out)?;
+            self.print_rule(rule, values, matching.first().copied(), out)?;
         }
         Ok(())
     }
@@ -202,8 +235,10 @@ impl Explanation<'_> {
         self.loaded.file.rules.schema(values.family).is_some_and(|schema| rule.matches(schema, values))
     }
 
-    fn outcome(&self) -> wire::Outcome {
-        let mut batch = self.batch.clone();
-        batch.push_headers(&self.headers, 0)
+    fn print_unknown(&self, outcome: wire::Outcome, out: &mut dyn Write) -> anyhow::Result<()> {
+        let unknown = self.loaded.file.policy.unknown;
+        writeln!(out, "\n{BOLD}verdict{BOLD:#}  {BOLD}{unknown}{BOLD:#}: what becomes of unknown packets")?;
+        writeln!(out, "         no rule was asked: {}", show::why_unknown(outcome))?;
+        Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use firstmatch::Schema;
 use firstmatch::format::native::{icmp_type_name, protocol_name};
 use firstmatch::rule::{Condition, FieldValues, Test};
 use firstmatch::schema::{Family, Field, Kind, Source};
@@ -10,34 +11,49 @@ use firstmatch_net::wire::{Headers, Outcome, SourceSet};
 /// How many of a condition's tests are shown.
 const TESTS: usize = 6;
 
-const ALL: [(Source, &str); 9] = [
-    (Source::Src, "src"),
-    (Source::Dst, "dst"),
-    (Source::Proto, "proto"),
-    (Source::SrcPort, "sport"),
-    (Source::DstPort, "dport"),
-    (Source::IcmpType, "icmp_type"),
-    (Source::IcmpCode, "icmp_code"),
-    (Source::TcpFlags, "tcp_flags"),
-    (Source::VlanVid, "vlan_vid"),
-];
+/// What everybody wants to know of an IP packet, whatever the rules ask for.
+const IP: SourceSet = SourceSet::of(&[
+    Source::Src,
+    Source::Dst,
+    Source::Proto,
+    Source::SrcPort,
+    Source::DstPort,
+    Source::IcmpType,
+    Source::IcmpCode,
+    Source::TcpFlags,
+    Source::VlanVid,
+]);
 
-/// What a packet's headers say: what is there, what is absent, what is unknown.
-pub(super) fn headers(headers: &Headers) -> Vec<String> {
-    let names = |set: SourceSet| -> Vec<&str> { ALL.iter().filter(|(s, _)| set.contains(*s)).map(|f| f.1).collect() };
-    let family = headers.family();
-    let there = ALL.iter().filter_map(|&(source, name)| {
-        let value = headers.value(source)?;
-        Some(format!("{name} {}", value_of(value, Some(source), family)))
+/// What a packet's headers say of what the rules ask for: what is there, what is absent, what is unknown.
+pub(super) fn headers(headers: &Headers, asked: SourceSet) -> Vec<String> {
+    let wanted = if asked.contains(Source::Src) { asked.union(IP) } else { asked };
+    let all = || Source::ALL.into_iter().filter(|source| wanted.contains(*source));
+    let names =
+        |set: SourceSet| all().filter(move |source| set.contains(*source)).map(|source| source.name().to_owned());
+    let there = all().filter_map(|source| {
+        let value = value_of(headers.value(source)?, Some(source), headers.family());
+        Some(format!("{} {value}", source.name()))
     });
-    let mut lines = vec![there.collect::<Vec<_>>().join(", ")];
-    for (what, names) in [("absent", names(headers.absent())), ("unknown", names(headers.unknown()))] {
-        if !names.is_empty() {
-            lines.push(format!("{what}: {}", names.join(", ")));
-        }
-    }
-    lines.retain(|line| !line.is_empty());
-    lines
+    lines(
+        there.collect(),
+        [("absent", names(headers.absent()).collect()), ("unknown", names(headers.unknown()).collect())],
+    )
+}
+
+/// The same of a row of fields.
+pub(super) fn values(schema: &Schema, values: &FieldValues) -> Vec<String> {
+    let all = || schema.fields().iter().zip(&values.values);
+    let there = all().filter_map(|(field, value)| {
+        Some(format!("{} {}", field.name(), value_of((*value)?, field.source(), values.family)))
+    });
+    let absent = all().filter(|(_, value)| value.is_none()).map(|(field, _)| field.name().to_owned());
+    lines(there.collect(), [("absent", absent.collect()), ("unknown", Vec::new())])
+}
+
+fn lines(there: Vec<String>, lacking: [(&str, Vec<String>); 2]) -> Vec<String> {
+    let lacking = lacking.into_iter().filter(|(_, names)| !names.is_empty());
+    let lacking = lacking.map(|(what, names)| format!("{what}: {}", names.join(", ")));
+    std::iter::once(there.join(", ")).filter(|line| !line.is_empty()).chain(lacking).collect()
 }
 
 /// One value of a field.
@@ -46,11 +62,19 @@ fn value_of(value: u128, source: Option<Source>, family: Option<Family>) -> Stri
     match (source, family) {
         (Some(Source::Src | Source::Dst), Some(Family::Ipv4)) => Ipv4Addr::from(value as u32).to_string(),
         (Some(Source::Src | Source::Dst), Some(Family::Ipv6)) => Ipv6Addr::from(value).to_string(),
-        (Some(Source::Proto), _) => format!("{value}{}", named(protocol_name(value as u8))),
+        (Some(Source::Ipv4Src | Source::Ipv4Dst), _) => Ipv4Addr::from(value as u32).to_string(),
+        (Some(Source::EthSrc | Source::EthDst), _) => mac(value),
+        (Some(Source::EthType), _) => format!("{value:#06x}"),
+        (Some(Source::Proto | Source::IpProto), _) => format!("{value}{}", named(protocol_name(value as u8))),
         (Some(Source::IcmpType), Some(family)) => format!("{value}{}", named(icmp_type_name(family, value as u8))),
         (Some(Source::TcpFlags), _) => format!("{value:#04x}"),
         _ => value.to_string(),
     }
+}
+
+fn mac(value: u128) -> String {
+    let bytes = (0..6).rev().map(|byte| format!("{:02x}", value >> (8 * byte) & 0xFF));
+    bytes.collect::<Vec<_>>().join(":")
 }
 
 /// What the packet has in the field of a condition.
@@ -85,7 +109,18 @@ fn test(test: Test, of: Option<Family>, field: &Field) -> String {
     let (source, width) = (field.source(), field.width());
     // The tests of ClassBench name no family: that of the field's width is meant.
     let family = of.or(if width == 128 { Some(Family::Ipv6) } else { Some(Family::Ipv4) });
-    let is_address = matches!(source, Some(Source::Src | Source::Dst));
+    let is_address = matches!(
+        source,
+        Some(
+            Source::Src
+                | Source::Dst
+                | Source::Ipv4Src
+                | Source::Ipv4Dst
+                | Source::EthSrc
+                | Source::EthDst
+                | Source::EthType
+        )
+    );
     let show = |value: u128| match source {
         _ if is_address => value_of(value, source, family),
         _ if field.kind() == Kind::Mask => format!("{value:#04x}"),
@@ -94,7 +129,7 @@ fn test(test: Test, of: Option<Family>, field: &Field) -> String {
     match test {
         Test::Prefix { len: 0, .. } => "any".to_owned(),
         Test::Prefix { value, len } => format!("{}/{len}", show(value)),
-        Test::Value(value) if source == Some(Source::Proto) => {
+        Test::Value(value) if matches!(source, Some(Source::Proto | Source::IpProto)) => {
             protocol_name(value as u8).map_or(value.to_string(), str::to_owned)
         }
         Test::Value(value) if source == Some(Source::IcmpType) => {
@@ -117,6 +152,7 @@ pub(super) fn why_unknown(outcome: Outcome) -> String {
         Outcome::Malformed => "its lengths or versions contradict each other",
         Outcome::ExtensionCap => "more IPv6 extension headers than are followed",
         Outcome::VlanCap => "more VLAN tags than are followed",
+        Outcome::MplsCap => "more MPLS labels than are followed",
         Outcome::NotIp => "neither IPv4 nor IPv6",
         Outcome::OtherFamily => "the rules are for the other family",
         Outcome::LacksField => "it lacks a field that every packet should have",

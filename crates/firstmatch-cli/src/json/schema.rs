@@ -9,22 +9,6 @@ use super::value;
 pub(super) const FAMILIES: [(&str, Family); 2] = [("ipv4", Family::Ipv4), ("ipv6", Family::Ipv6)];
 const KINDS: [(&str, Kind); 4] =
     [("exact", Kind::Exact), ("prefix", Kind::Prefix), ("range", Kind::Range), ("mask", Kind::Mask)];
-const SOURCES: [Source; 9] = [
-    Source::Src,
-    Source::Dst,
-    Source::SrcPort,
-    Source::DstPort,
-    Source::Proto,
-    Source::IcmpType,
-    Source::IcmpCode,
-    Source::TcpFlags,
-    Source::VlanVid,
-];
-
-/// The name of a header field is that of the field it usually fills.
-fn source_name(source: Source) -> String {
-    Field::from_source(source, Family::Ipv4).name().to_owned()
-}
 
 #[derive(Serialize)]
 pub(super) struct FieldOut<'a> {
@@ -32,7 +16,7 @@ pub(super) struct FieldOut<'a> {
     width: u32,
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<String>,
+    source: Option<&'static str>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     optional: bool,
 }
@@ -40,7 +24,7 @@ pub(super) struct FieldOut<'a> {
 impl<'a> FieldOut<'a> {
     pub(super) fn new(field: &'a Field) -> Self {
         let kind = KINDS.iter().find(|(_, kind)| *kind == field.kind()).map_or("", |(name, _)| name);
-        let source = field.source().map(source_name);
+        let source = field.source().map(Source::name);
         Self { name: field.name(), width: field.width(), kind, source, optional: field.is_optional() }
     }
 }
@@ -78,8 +62,9 @@ pub(super) fn read_all<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Vec<Sche
 
 fn read<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Schema> {
     if string(node).is_some() {
-        let family = doc.choice(node, "preset", &FAMILIES)?;
-        return Some(Schema::five_tuple(family, &[]));
+        let presets =
+            [("ipv4", Schema::ipv4 as fn() -> Schema), ("ipv6", Schema::ipv6), ("openflow", Schema::openflow)];
+        return doc.choice(node, "preset", &presets).map(|preset| preset());
     }
     let mut object = doc.object(node, "schema")?;
     let family = object.take("family").map(|node| doc.choice(node, "family", &FAMILIES));
@@ -124,8 +109,7 @@ fn read_field<'t>(doc: &mut Doc<'t>, node: Node<'t>, family: Option<Family>) -> 
         return doc.fault(node, "a field of no bits", format!("1 to {MAX_FIELD_BITS}"));
     }
     let kind = kind.and_then(|node| doc.choice(node, "kind", &KINDS));
-    let names = SOURCES.map(|source| (source_name(source), source));
-    let names: Vec<_> = names.iter().map(|(name, source)| (&**name, *source)).collect();
+    let names = Source::ALL.map(|source| (source.name(), source));
     let from = source.and_then(|node| doc.choice(node, "header field", &names));
     let optional = optional.map_or(Some(false), |node| doc.boolean(node, "statement"));
     if doc.count() > before {
@@ -133,7 +117,7 @@ fn read_field<'t>(doc: &mut Doc<'t>, node: Node<'t>, family: Option<Family>) -> 
     }
     let bits = bits? as u32;
     if let (Some(from), Some(at)) = (from, source) {
-        let wanted = |family| Field::from_source(from, family).width();
+        let wanted = |family| from.width(family);
         let fits = match family {
             Some(family) => wanted(family) == bits,
             None => FAMILIES.iter().any(|&(_, family)| wanted(family) == bits),

@@ -71,10 +71,12 @@ fn schemas(random: &mut Random) -> Vec<Schema> {
             Field::new("w33", 33, Kind::Range, None).optional(),
             Field::new("w54", 54, Kind::Mask, None),
             Field::new("w128", 128, Kind::Prefix, None).optional(),
+            Field::from_source(Source::EthDst, Family::Ipv4),
+            Field::from_source(Source::Ipv4Src, Family::Ipv4),
             Field::new("to", 32, Kind::Prefix, Some(Source::Dst)),
             Field::new("from", 128, Kind::Prefix, Some(Source::Src)),
         ];
-        fields.truncate(4 + extra.len().min(2));
+        fields.truncate(5 + extra.len().min(3));
         Schema::new(None, fields)
     };
     match random.below(5) {
@@ -168,6 +170,8 @@ fn rule_files_of_other_formats_come_back_equal() {
         "",
         "family ipv6\npermit icmp_type echo-request src not ::ffff:1.2.3.4/128\n",
         "@1.2.3.0/24\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x1000/0x1200\n@0.0.0.0/0 9.9.9.9/32 5:7 0:65535 0x00/0x00\n",
+        "schema openflow\npermit eth_src 02:00:00:00:00:01 tcp metadata 0x8000000000000000/0x8000000000000000\n",
+        "schema {\n  tenant 100 mask\n  eth_type 16 exact from eth_type optional\n}\ndeny tenant 0-0x7ffffffffffffffff eth_type not arp\n",
         "@::/0 2001:db8::/32 0:65535 0:65535 0x00/0x00\n",
     ] {
         assert_identity(&format::parse(text, &options).expect("the rules are good"));
@@ -375,7 +379,7 @@ fn faults_of_schemas_are_located() {
     for (schemas, expected) in [
         ("[]".to_owned(), "/schemas: 0 schemas; expected one, or that of IPv4 and that of IPv6"),
         ("7".to_owned(), "/schemas: `7` is no list of schemas; expected a list"),
-        ("[\"inet\"]".to_owned(), "/schemas/0: `\"inet\"` is no preset; expected `\"ipv4\"` or `\"ipv6\"`"),
+        ("[\"inet\"]".to_owned(), "/schemas/0: `\"inet\"` is no preset; expected `\"ipv4\"`, `\"ipv6\"` or `\"openflow\"`"),
         ("[\"ipv6\", \"ipv4\"]".to_owned(), "/schemas: two schemas that are not of IPv4 and of IPv6; expected that of family \"ipv4\", then that of family \"ipv6\""),
         ("[{\"fields\": []}]".to_owned(), "/schemas/0/fields: 0 fields; expected 1 to 64"),
         (field("\"name\": \"a\", \"width\": 129, \"kind\": \"exact\""), "/schemas/0/fields/0/width: `129` is no width in bits; expected a number up to 128"),

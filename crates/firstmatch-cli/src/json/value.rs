@@ -20,6 +20,7 @@ pub(super) fn number(value: u128) -> Value {
 pub(super) fn of_field(value: u128, look: Look) -> Value {
     match look {
         Look::Number => number(value),
+        Look::Mac => mac(value).into(),
         // The value fits the field, and so the address.
         Look::Address(Family::Ipv4) => Ipv4Addr::from(value as u32).to_string().into(),
         Look::Address(Family::Ipv6) => Ipv6Addr::from(value).to_string().into(),
@@ -31,22 +32,43 @@ pub(super) fn of_field(value: u128, look: Look) -> Value {
 pub(super) enum Look {
     Number,
     Address(Family),
+    Mac,
+}
+
+fn mac(value: u128) -> String {
+    let bytes = (0..6).rev().map(|byte| format!("{:02x}", value >> (8 * byte) & 0xFF));
+    bytes.collect::<Vec<_>>().join(":")
+}
+
+/// Six bytes of two digits each.
+fn read_mac(text: &str) -> Option<u128> {
+    let mut bits = 0;
+    let mut count = 0;
+    for part in text.split(':') {
+        let right = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit());
+        bits = bits << 8 | u128::from(u8::from_str_radix(part, 16).ok().filter(|_| right && count < 6)?);
+        count += 1;
+    }
+    (count == 6).then_some(bits)
 }
 
 impl Look {
     /// That of a test for packets of `family`, or of all where it is none.
     pub(super) fn new(schemas: &[Schema], field: usize, family: Option<Family>) -> Self {
-        if !is_address(&schemas[0].fields()[field]) {
+        let here = &schemas[0].fields()[field];
+        if is_mac(here) {
+            return Self::Mac;
+        }
+        if !is_address(here) {
             return Self::Number;
         }
         match (family, schemas) {
             (Some(family), _) => Self::Address(family),
             // Without a family its own, the width of the field tells it.
-            (None, [one]) => match (one.family(), one.fields()[field].width()) {
-                (Some(family), _) => Self::Address(family),
-                (None, 32) => Self::Address(Family::Ipv4),
-                (None, 128) => Self::Address(Family::Ipv6),
-                (None, _) => Self::Number,
+            (None, [one]) => match one.fields()[field].width() {
+                32 => Self::Address(Family::Ipv4),
+                128 => Self::Address(Family::Ipv6),
+                _ => Self::Number,
             },
             // A test for both families is of no address.
             (None, _) => Self::Number,
@@ -55,7 +77,11 @@ impl Look {
 }
 
 pub(super) fn is_address(field: &Field) -> bool {
-    matches!(field.source(), Some(Source::Src | Source::Dst))
+    matches!(field.source(), Some(Source::Src | Source::Dst | Source::Ipv4Src | Source::Ipv4Dst))
+}
+
+fn is_mac(field: &Field) -> bool {
+    matches!(field.source(), Some(Source::EthSrc | Source::EthDst)) && field.width() == 48
 }
 
 /// What a value says: a number, or an address.
@@ -101,12 +127,13 @@ pub(super) fn read_up_to<'t>(doc: &mut Doc<'t>, node: Node<'t>, what: &str, max:
 /// A value of a field; addresses only where the field holds some.
 pub(super) fn read<'t>(doc: &mut Doc<'t>, node: Node<'t>, field: &Field) -> Option<Given> {
     let address = string(node).and_then(|text| text.parse::<IpAddr>().ok()).filter(|_| is_address(field));
-    match (read_number(node), address) {
+    let mac = || string(node).and_then(|text| read_mac(&text)).filter(|_| is_mac(field));
+    match (read_number(node).or_else(mac), address) {
         (Some(number), _) => Some(Given::Number(number)),
         (None, Some(IpAddr::V4(address))) => Some(Given::Address(Family::Ipv4, address.to_bits().into())),
         (None, Some(IpAddr::V6(address))) => Some(Given::Address(Family::Ipv6, address.to_bits())),
         (None, None) => {
-            let expected = if is_address(field) {
+            let expected = if is_address(field) || is_mac(field) {
                 "an address as text, or a number"
             } else {
                 "a number; above 9007199254740991 as text"

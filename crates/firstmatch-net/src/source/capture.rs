@@ -19,7 +19,7 @@ pub struct Packet<'a> {
     pub link: LinkType,
     /// The interface it was captured on: its number within the pcapng section, 0 in pcap.
     pub interface: u32,
-    /// What was captured of it.
+    /// What was captured of it, without the frame check sequence where the capture says that it has one.
     pub data: &'a [u8],
     /// Its length on the wire in bytes.
     pub original_len: u32,
@@ -32,6 +32,25 @@ pub(super) struct Found {
     pub(super) start: usize,
     pub(super) len: usize,
     pub(super) original_len: u32,
+}
+
+impl Found {
+    /// The same without the frame check sequence that its link appends, as far as it was captured.
+    #[inline]
+    pub(super) fn without_check(mut self, check_bytes: usize) -> Self {
+        if check_bytes > 0 {
+            let on_the_wire = self.len.max(self.original_len as usize);
+            self.len = self.len.min(on_the_wire.saturating_sub(check_bytes));
+        }
+        self
+    }
+}
+
+/// The length of the frame check sequence as the link-type field of pcap states it, in units of 16 bits, where a bit
+/// says that it does.
+fn check_bytes(number: u32) -> usize {
+    const STATED: u32 = 1 << 26;
+    if number & STATED != 0 { (number >> 28) as usize * 2 } else { 0 }
 }
 
 /// A capture, read packet by packet.
@@ -49,6 +68,7 @@ enum Framing {
     Pcap {
         frame: FrameParser,
         link: LinkType,
+        check_bytes: usize,
     },
     Ng(Section),
 }
@@ -152,7 +172,10 @@ impl Capture {
             }
         }
         match &mut self.framing {
-            Framing::Pcap { frame, link } => pcap_packet(&mut self.reader, *frame, *link),
+            Framing::Pcap { frame, link, check_bytes } => {
+                let found = pcap_packet(&mut self.reader, *frame, *link)?;
+                Ok(found.map(|found| found.without_check(*check_bytes)))
+            }
             Framing::Ng(section) => section.advance(&mut self.reader),
             Framing::Unread => Ok(None),
         }
@@ -178,7 +201,8 @@ impl Capture {
         } else {
             pcap_parser::parse_pcap_frame
         };
-        Ok(Some(Framing::Pcap { frame, link: LinkType::from_number(header.network.0.cast_unsigned()) }))
+        let number = header.network.0.cast_unsigned();
+        Ok(Some(Framing::Pcap { frame, link: LinkType::from_number(number), check_bytes: check_bytes(number) }))
     }
 }
 

@@ -1,7 +1,8 @@
 //! Captures and traces, streamed from files, from standard input or from any reader.
 //!
 //! [`open`] looks at the first bytes, undoes gzip and zstd (one inside the other if need be) and says what is inside:
-//! a [`Capture`] (pcap or pcapng) or, for any other text, a [`Trace`]. Nothing is held but one buffer, whose size is
+//! a [`Capture`] (pcap or pcapng), a [`Table`] (text whose first line names columns) or, for any other text, a
+//! [`Trace`]. Nothing is held but one buffer, whose size is
 //! bounded by [`Limits`].
 //!
 //! A file that ends in the middle of something, or whose compressed stream is damaged, gives everything that was
@@ -10,8 +11,10 @@
 
 mod capture;
 mod error;
+mod lines;
 mod pcapng;
 mod raw;
+mod table;
 mod text;
 mod trace;
 mod window;
@@ -23,6 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use capture::{Capture, Packet};
 pub use error::{Cut, SourceError};
+pub use table::{Row, Rows, Table};
 pub use text::{read_text, read_text_with};
 pub use trace::{Trace, TraceRecord};
 
@@ -33,7 +37,7 @@ use raw::{Format, Sniffed};
 pub struct Limits {
     /// The longest packet record of a capture in bytes; a longer one is an error.
     pub max_record: usize,
-    /// The longest line of a trace in bytes; a longer one is an error.
+    /// The longest line of a trace or table in bytes; a longer one is an error.
     pub max_line: usize,
     /// The longest text that [`read_text`] takes in, in bytes after decompression.
     pub max_text: usize,
@@ -53,6 +57,8 @@ pub enum Input {
     Capture(Capture),
     /// Keys in text.
     Trace(Trace),
+    /// Header fields in text, between commas.
+    Table(Table),
 }
 
 impl Input {
@@ -66,6 +72,7 @@ impl Input {
             Self::Trace(trace) => {
                 Err(SourceError::not(trace.name(), &trace.looks_like(), "a capture (pcap or pcapng)"))
             }
+            Self::Table(table) => Err(table.refused("a capture (pcap or pcapng)")),
         }
     }
 
@@ -79,6 +86,20 @@ impl Input {
             Self::Capture(capture) => {
                 Err(SourceError::not(capture.name(), capture.format_name(), "a trace (text, a packet a line)"))
             }
+            Self::Table(table) => Err(table.refused("a trace (text, a packet a line)")),
+        }
+    }
+
+    /// The table.
+    ///
+    /// # Errors
+    /// When it is something else; the error says what it looks like.
+    pub fn into_table(self) -> Result<Table, SourceError> {
+        let wanted = "a table of header fields (text, the first line names the columns)";
+        match self {
+            Self::Table(table) => Ok(table),
+            Self::Capture(capture) => Err(SourceError::not(capture.name(), capture.format_name(), wanted)),
+            Self::Trace(trace) => Err(SourceError::not(trace.name(), &trace.looks_like(), wanted)),
         }
     }
 
@@ -87,6 +108,7 @@ impl Input {
         match self {
             Self::Capture(capture) => capture.progress(),
             Self::Trace(trace) => trace.progress(),
+            Self::Table(table) => table.progress(),
         }
     }
 }
@@ -137,6 +159,7 @@ pub fn from_reader(name: &str, reader: Box<dyn Read + Send>, limits: &Limits) ->
 fn input(sniffed: Sniffed, limits: &Limits) -> Result<Input, SourceError> {
     match sniffed.format {
         Format::Pcap | Format::PcapNg => Ok(Input::Capture(Capture::new(sniffed, limits))),
+        Format::Text if table::is_table(&sniffed.prefix) => Ok(Input::Table(Table::new(sniffed, limits))),
         Format::Text => Ok(Input::Trace(Trace::new(sniffed, limits))),
         Format::Binary(what) => {
             let wanted = "a capture (pcap or pcapng) or text, plain or compressed by gzip or zstd";

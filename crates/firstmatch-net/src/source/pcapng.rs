@@ -10,6 +10,8 @@ use crate::wire::LinkType;
 /// The packet block that pcapng had before the enhanced one.
 const OBSOLETE_PACKET: u32 = 2;
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
+/// The option of an interface that states the length of the frame check sequence.
+const IF_FCSLEN: u16 = 13;
 /// The most interfaces of a section: they are all the memory that grows with a file.
 const MAX_INTERFACES: usize = 1 << 16;
 
@@ -25,6 +27,8 @@ struct Interface {
     link: LinkType,
     /// The most bytes captured of a packet; 0 where there is no limit.
     snaplen: u32,
+    /// How long a frame check sequence each packet ends with.
+    check_bytes: usize,
 }
 
 /// What a block turned out to be.
@@ -123,7 +127,12 @@ impl Section {
             }
             Block::InterfaceDescription(interface) => {
                 let link = LinkType::from_number(interface.linktype.0.cast_unsigned());
-                Step::Interface(Interface { link, snaplen: interface.snaplen })
+                let options = interface.options.iter().filter(|option| option.code.0 == IF_FCSLEN);
+                let stated =
+                    options.filter_map(|option| option.value.first()).next().map_or(0, |&len| usize::from(len));
+                // The specification counts bits, most programs write bytes; nobody has a check of 16 bytes.
+                let check_bytes = if stated >= 16 { stated / 8 } else { stated };
+                Step::Interface(Interface { link, snaplen: interface.snaplen, check_bytes })
             }
             Block::SectionHeader(_) => Step::Section,
             _ => Step::Skip,
@@ -162,13 +171,15 @@ impl Section {
             }
             Step::Skip => return Ok(None),
         };
-        let link = self.interfaces.get(interface as usize).map(|interface| interface.link);
-        let (Some(link), Some(len)) = (link, len) else {
+        let (Some(Interface { link, check_bytes, .. }), Some(len)) =
+            (self.interfaces.get(interface as usize).copied(), len)
+        else {
             let count = self.interfaces.len();
             return Err(reader.error(format!(
                 "it names interface {interface}; expected one of the {count} that the section describes before it"
             )));
         };
-        Ok(Some(Found { link, interface, start: place + at, len, original_len }))
+        let found = Found { link, interface, start: place + at, len, original_len };
+        Ok(Some(found.without_check(check_bytes)))
     }
 }

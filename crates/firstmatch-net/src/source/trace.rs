@@ -3,11 +3,10 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use firstmatch::Diagnostic;
 use firstmatch::schema::Family;
 
+use super::lines::{Fault, Lines};
 use super::raw::Sniffed;
-use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
 use crate::wire::Headers;
 
@@ -45,16 +44,11 @@ impl TraceRecord {
 
 /// A trace, read line by line. Empty lines and lines that start with `#` are passed over.
 pub struct Trace {
-    name: Box<str>,
-    window: Window,
-    max_line: usize,
-    /// The line last read.
-    line: u32,
+    lines: Lines,
     records: u64,
     /// How many columns the first line has: all others must have as many.
     columns: Option<usize>,
     first_line: Box<str>,
-    cut: Option<Cut>,
     done: bool,
     progress: Progress,
 }
@@ -64,23 +58,13 @@ impl Trace {
         let Sniffed { name, prefix, stream, progress, .. } = sniffed;
         let first_line: String =
             String::from_utf8_lossy(&prefix).lines().next().unwrap_or("").chars().take(40).collect();
-        Self {
-            name,
-            window: Window::new(stream),
-            max_line: limits.max_line,
-            line: 0,
-            records: 0,
-            columns: None,
-            first_line: first_line.into(),
-            cut: None,
-            done: false,
-            progress,
-        }
+        let lines = Lines::new(name, stream, limits);
+        Self { lines, records: 0, columns: None, first_line: first_line.into(), done: false, progress }
     }
 
     /// The file, or what stands for it.
     pub fn name(&self) -> &str {
-        &self.name
+        self.lines.name()
     }
 
     pub(super) fn looks_like(&self) -> String {
@@ -94,12 +78,12 @@ impl Trace {
 
     /// The line of the record last delivered, from 1.
     pub fn line(&self) -> u32 {
-        self.line
+        self.lines.line()
     }
 
     /// What is missing, once [`Trace::next`] has come to the end of a compressed stream that is cut.
     pub fn cut(&self) -> Option<&Cut> {
-        self.cut.as_ref()
+        self.lines.cut()
     }
 
     /// How far reading has come.
@@ -125,93 +109,20 @@ impl Trace {
     }
 
     fn advance(&mut self) -> Result<Option<TraceRecord>, SourceError> {
-        loop {
-            let Some(len) = self.find_line()? else { return Ok(None) };
-            self.line = self.line.saturating_add(1);
-            let mut line = self.window.bytes().get(..len).unwrap_or_default();
-            if self.line == 1 {
-                line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
-            }
-            let parsed = if line.trim_ascii().is_empty() || line.starts_with(b"#") {
-                Ok(None)
-            } else {
-                record(line, self.columns).map(Some)
-            };
-            match parsed {
-                Err(fault) => return Err(SourceError::line(&self.name, fault.at(self.line, line))),
-                Ok(parsed) => {
-                    self.window.consume(len + 1);
-                    if let Some((record, columns)) = parsed {
-                        self.columns = Some(columns);
-                        return Ok(Some(record));
-                    }
-                }
-            }
-        }
-    }
-
-    /// The length of the next line without its end, once it is all at hand; `None` at the end.
-    fn find_line(&mut self) -> Result<Option<usize>, SourceError> {
-        let mut searched = 0;
-        loop {
-            let bytes = self.window.bytes();
-            let here = bytes.len();
-            let found = bytes.iter().skip(searched).position(|&byte| byte == b'\n').map(|at| searched + at);
-            if let Some(len) = found.filter(|&len| len <= self.max_line) {
-                return Ok(Some(len));
-            }
-            if found.is_some() || here > self.max_line {
-                let fault = Fault::new(1, 0, format!("this line is longer than {} bytes", self.max_line), None);
-                let start = bytes.get(..bytes.len().min(80)).unwrap_or_default();
-                return Err(SourceError::line(&self.name, fault.at(self.line.saturating_add(1), start)));
-            }
-            searched = here;
-            if !self.window.need(here + 1)? {
-                return Ok(self.last_line(here));
-            }
-        }
-    }
-
-    /// The last line, without an end of its own. Of a cut stream it may be half a line that still reads like one.
-    fn last_line(&mut self, len: usize) -> Option<usize> {
-        if let Some(fault) = self.window.fault() {
-            let (name, whole, offset) = (self.name.clone(), self.records, self.window.offset());
-            self.cut = Some(Cut { name, whole, offset, what: fault.into() });
-            return None;
-        }
-        (len > 0).then_some(len)
+        let Some(line) = self.lines.next(self.records)? else { return Ok(None) };
+        let (record, columns) = record(line, self.columns).map_err(|fault| self.lines.error(fault))?;
+        self.columns = Some(columns);
+        Ok(Some(record))
     }
 }
 
 impl fmt::Debug for Trace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Trace")
-            .field("name", &self.name)
+            .field("name", &self.name())
             .field("records", &self.records)
-            .field("cut", &self.cut)
+            .field("cut", &self.cut())
             .finish_non_exhaustive()
-    }
-}
-
-/// What is wrong with a line; columns are counted in bytes until the line is at hand as text.
-struct Fault {
-    start: usize,
-    len: usize,
-    message: String,
-    expected: Option<String>,
-}
-
-impl Fault {
-    fn new(start: usize, len: usize, message: String, expected: Option<&str>) -> Self {
-        Self { start, len, message, expected: expected.map(str::to_owned) }
-    }
-
-    fn at(self, line: u32, bytes: &[u8]) -> Diagnostic {
-        let text = String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes)).into_owned();
-        let chars = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count() as u32;
-        let column = 1 + chars(bytes.get(..self.start).unwrap_or_default());
-        let width = chars(bytes.get(self.start..self.start + self.len).unwrap_or_default());
-        Diagnostic { line, column, width, message: self.message, expected: self.expected, text }
     }
 }
 

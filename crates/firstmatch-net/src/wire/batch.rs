@@ -2,10 +2,11 @@
 
 use firstmatch::policy::Policy;
 use firstmatch::rule::FieldValues;
-use firstmatch::schema::Schema;
+use firstmatch::schema::{Schema, Source};
 use firstmatch::{KeyBuf, Keys, Match};
 
-use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome, parse};
+use super::parse::parse_frame;
+use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome, SourceSet};
 use crate::source::Packet;
 
 /// What a [`Batch`] notes of each packet.
@@ -64,6 +65,20 @@ impl Batch {
         Self::new(&Config::from(policy), schemas)
     }
 
+    /// An empty batch for rows that come from elsewhere than packets ([`Batch::push_values`]): fields need no header
+    /// field. Packets end as [`Outcome::LacksField`].
+    ///
+    /// # Panics
+    /// When there is no schema, or more than 255.
+    pub fn of_values(schemas: &[Schema]) -> Self {
+        assert!((1..=255).contains(&schemas.len()), "a batch has 1 to 255 schemas");
+        let group = |schema: &Schema| {
+            let extractor = Extractor::of_values(schema);
+            Group { extractor, keys: KeyBuf::new(schema), packets: Vec::new() }
+        };
+        Self { config: Config::default(), groups: schemas.iter().map(group).collect(), records: Vec::new() }
+    }
+
     /// How packets are parsed.
     pub fn config(&self) -> &Config {
         &self.config
@@ -81,13 +96,19 @@ impl Batch {
     /// Adds a packet of a capture.
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>) -> Outcome {
-        self.push_frame(packet.link, packet.data, packet.original_len)
+        self.push_from(packet.interface, packet.link, packet.data, packet.original_len)
     }
 
-    /// Adds a frame, `bytes` long on the wire.
+    /// Adds a frame that came in by interface 0, `bytes` long on the wire.
     #[inline]
     pub fn push_frame(&mut self, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
-        let headers = parse(&self.config, link, frame);
+        self.push_from(0, link, frame, bytes)
+    }
+
+    #[inline]
+    fn push_from(&mut self, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
+        let mut headers = Headers::new(interface, self.config.metadata);
+        parse_frame(&self.config, link, frame, &mut headers);
         self.push_headers(&headers, bytes)
     }
 
@@ -103,6 +124,26 @@ impl Batch {
             group.extractor.fill(headers, group.keys.push());
             group.packets.push(self.records.len() as u32);
         }
+        self.records.push(Record { outcome, place, bytes });
+        outcome
+    }
+
+    /// Adds a packet known by the values of its fields, under the first schema of its family.
+    ///
+    /// # Panics
+    /// When no schema is of its family, or the values do not fit it (as [`KeyBuf::push_values`]).
+    pub fn push_values(&mut self, values: &FieldValues, bytes: u32) -> Outcome {
+        let of_family = |group: &Group| group.extractor.schema().family() == values.family;
+        let index = self.groups.iter().position(of_family);
+        let index = index.unwrap_or_else(|| panic!("no schema is of the family {:?}", values.family));
+        let group = &mut self.groups[index];
+        group.keys.push_values(values);
+        let place = Some((index as u8, group.packets.len() as u32));
+        group.packets.push(self.records.len() as u32);
+        let is_port = |source: Option<Source>| source.is_some_and(|source| SourceSet::PORTS.contains(source));
+        let fields = group.extractor.schema().fields().iter().zip(&values.values);
+        let lacks_ports = fields.into_iter().any(|(field, value)| value.is_none() && is_port(field.source()));
+        let outcome = if lacks_ports { Outcome::NoPorts } else { Outcome::Complete };
         self.records.push(Record { outcome, place, bytes });
         outcome
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use firstmatch::rule::FieldValues;
 use firstmatch::schema::{Family, Field, Schema, Source};
 
-use super::headers::{SourceSet, ZERO, words_of};
+use super::headers::{Place, SourceSet, WORDS, ZERO, place};
 use super::{Headers, Outcome};
 
 /// How packets fill the rows of one schema.
@@ -28,7 +28,7 @@ struct LaneOp {
     high: u8,
     shift: u8,
     /// The bit of the header field in a [`SourceSet`].
-    source: u16,
+    source: u32,
     bits: u32,
     absent: u32,
 }
@@ -49,7 +49,7 @@ impl Extractor {
         let (mut needed, mut required, mut sources) = (SourceSet::NONE, SourceSet::NONE, Vec::new());
         for field in schema.fields() {
             let Some(source) = field.source() else { return Err(NoSource::new(field, None)) };
-            let width = Field::from_source(source, family.unwrap_or(Family::Ipv4)).width();
+            let width = source.width(family.unwrap_or(Family::Ipv4));
             if field.width() < width {
                 return Err(NoSource::new(field, Some(width)));
             }
@@ -62,19 +62,30 @@ impl Extractor {
         }
         let lane_op = |lane: &firstmatch::schema::Lane| {
             let source = sources[lane.field];
-            let (first, count) = words_of(source);
+            let Place { first, count, shift, bits } = place(source);
             let word = |from_the_right: u32| {
                 let back = from_the_right as usize;
                 if back < count { (first + count - 1 - back) as u8 } else { ZERO as u8 }
             };
-            let (low, high) = (word(lane.shift / 32), word(lane.shift / 32 + 1));
-            let bits = lane.bits & !lane.absent.unwrap_or(0);
+            // A field that starts inside a word has no other word, so the words from `low` on are right for all.
+            let at = lane.shift + shift;
+            let (low, high) = (word(at / 32), word(at / 32 + 1));
+            // What stands to the left in a shared word is another field's.
+            let own = (u128::MAX >> (128 - bits)).checked_shr(lane.shift).unwrap_or(0) as u32;
+            let bits = lane.bits & !lane.absent.unwrap_or(0) & own;
             let absent = lane.absent.unwrap_or(0);
-            let shift = (lane.shift % 32) as u8;
+            let shift = (at % 32) as u8;
             LaneOp { low, high, shift, source: SourceSet::of(&[source]).bits(), bits, absent }
         };
         let lanes = schema.lanes().iter().map(lane_op).collect();
         Ok(Self { schema: schema.clone(), family, needed, required, lanes, sources: sources.into() })
+    }
+
+    /// The extractor for a schema whose rows come from elsewhere: every packet has the outcome
+    /// [`Outcome::LacksField`], whatever its headers say.
+    pub fn of_values(schema: &Schema) -> Self {
+        let (needed, required) = (SourceSet::NOWHERE, SourceSet::NOWHERE);
+        Self { schema: schema.clone(), family: None, needed, required, lanes: Box::new([]), sources: Box::new([]) }
     }
 
     /// The schema whose rows it fills.
@@ -89,7 +100,7 @@ impl Extractor {
 
     /// The header fields the schema asks for.
     pub fn needed(&self) -> SourceSet {
-        self.needed
+        self.needed.intersection(SourceSet::ALL)
     }
 
     /// What becomes of a packet with these headers under this schema.
@@ -105,9 +116,15 @@ impl Extractor {
     }
 
     fn outcome_of_partial(&self, headers: &Headers) -> Outcome {
+        if self.needed == SourceSet::NOWHERE {
+            return Outcome::LacksField;
+        }
         let absent = self.needed.intersection(headers.absent);
-        if !self.needed.minus(headers.present).minus(absent).is_empty() {
-            headers.reason
+        let unknown = self.needed.minus(headers.present).minus(absent);
+        if !unknown.is_empty() {
+            // Of a frame that is not IP, OpenFlow's fields are known: only an ARP packet that was cut has others.
+            let cut = headers.reason == Outcome::NotIp && unknown.minus(SourceSet::OPENFLOW).is_empty();
+            if cut { Outcome::Truncated } else { headers.reason }
         } else if !self.required.intersection(absent).is_empty() {
             Outcome::LacksField
         } else if headers.layer3 && !absent.intersection(SourceSet::UPPER).is_empty() {
@@ -124,7 +141,8 @@ impl Extractor {
     #[inline]
     pub fn fill(&self, headers: &Headers, row: &mut [u32]) {
         for (op, word) in self.lanes.iter().zip(row) {
-            let (low, high) = (headers.words[usize::from(op.low & 15)], headers.words[usize::from(op.high & 15)]);
+            const LAST: u8 = WORDS as u8 - 1;
+            let (low, high) = (headers.words[usize::from(op.low & LAST)], headers.words[usize::from(op.high & LAST)]);
             let value = ((u64::from(high) << 32 | u64::from(low)) >> (op.shift & 31)) as u32 & op.bits;
             let absent = headers.absent.mask_of(op.source);
             *word = value & !absent | op.absent & absent;

@@ -4,69 +4,104 @@ use firstmatch::schema::{Family, Source};
 
 use super::Outcome;
 
-/// Words of [`Headers::words`], most significant first. The word before the first of a field is another field's, so
-/// whoever combines two words must stay within one.
+/// Words of [`Headers::words`], most significant first where a field has several. Fields of one byte or two that
+/// packets hold side by side share a word.
 pub(super) const SRC: usize = 0;
 pub(super) const DST: usize = 4;
-pub(super) const PROTO: usize = 8;
-pub(super) const SPORT: usize = 9;
-pub(super) const DPORT: usize = 10;
-pub(super) const ICMP_TYPE: usize = 11;
-pub(super) const ICMP_CODE: usize = 12;
-pub(super) const TCP_FLAGS: usize = 13;
-pub(super) const VLAN: usize = 14;
+/// The differentiated services field, then the protocol in the low byte.
+pub(super) const NET: usize = 8;
+/// The source port, then the destination port.
+pub(super) const PORTS: usize = 9;
+/// Type, then code.
+pub(super) const ICMP: usize = 10;
+pub(super) const TCP_FLAGS: usize = 11;
+/// The tag control information: priority, a bit, identifier.
+pub(super) const VLAN: usize = 12;
+/// An entry of the label stack: label, traffic class, a bit, a byte.
+pub(super) const MPLS: usize = 13;
+pub(super) const ETH_TYPE: usize = 14;
 /// Always zero.
 pub(super) const ZERO: usize = 15;
+pub(super) const ETH_DST: usize = 16;
+pub(super) const ETH_SRC: usize = 18;
+pub(super) const METADATA: usize = 20;
+pub(super) const IN_PORT: usize = 22;
+/// How many words there are. A power of two, so that an index under a mask needs no check.
+pub(super) const WORDS: usize = 32;
 
-/// The first word of a header field, and how many there are.
-pub(super) const fn words_of(source: Source) -> (usize, usize) {
-    match source {
-        Source::Src => (SRC, 4),
-        Source::Dst => (DST, 4),
-        Source::Proto => (PROTO, 1),
-        Source::SrcPort => (SPORT, 1),
-        Source::DstPort => (DPORT, 1),
-        Source::IcmpType => (ICMP_TYPE, 1),
-        Source::IcmpCode => (ICMP_CODE, 1),
-        Source::TcpFlags => (TCP_FLAGS, 1),
-        Source::VlanVid => (VLAN, 1),
-    }
+/// Where a header field stands in [`Headers::words`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    /// Its first word, and how many it has.
+    pub(super) first: usize,
+    pub(super) count: usize,
+    /// How far it stands to the left in its word; 0 where it has several.
+    pub(super) shift: u32,
+    /// Its width, in packets that have most of it.
+    pub(super) bits: u32,
 }
+
+pub(super) const fn place(source: Source) -> Place {
+    // An IPv4 address stands in the last of the four words.
+    let bits = source.width(Family::Ipv6);
+    let (first, count, shift) = match source {
+        Source::Src => (SRC, 4, 0),
+        Source::Dst => (DST, 4, 0),
+        Source::Proto | Source::IpProto => (NET, 1, 0),
+        Source::IpDscp => (NET, 1, 10),
+        Source::SrcPort | Source::TpSrc => (PORTS, 1, 16),
+        Source::DstPort | Source::TpDst => (PORTS, 1, 0),
+        Source::IcmpType => (ICMP, 1, 8),
+        Source::IcmpCode => (ICMP, 1, 0),
+        Source::TcpFlags => (TCP_FLAGS, 1, 0),
+        Source::VlanVid => (VLAN, 1, 0),
+        Source::VlanPcp => (VLAN, 1, 13),
+        Source::InPort => (IN_PORT, 1, 0),
+        Source::Metadata => (METADATA, 2, 0),
+        Source::EthSrc => (ETH_SRC, 2, 0),
+        Source::EthDst => (ETH_DST, 2, 0),
+        Source::EthType => (ETH_TYPE, 1, 0),
+        Source::MplsLabel => (MPLS, 1, 12),
+        Source::MplsTc => (MPLS, 1, 9),
+        Source::Ipv4Src => (SRC + 3, 1, 0),
+        Source::Ipv4Dst => (DST + 3, 1, 0),
+    };
+    Place { first, count, shift, bits }
+}
+
+/// The protocol, under either name.
+pub(super) const PROTO: SourceSet = SourceSet::of(&[Source::Proto, Source::IpProto]);
 
 /// A set of header fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct SourceSet(u16);
+pub struct SourceSet(u32);
 
 impl SourceSet {
     /// None.
     pub const NONE: Self = Self(0);
     /// All of them.
-    pub const ALL: Self = Self::of(&[
-        Source::Src,
-        Source::Dst,
-        Source::Proto,
-        Source::SrcPort,
-        Source::DstPort,
-        Source::IcmpType,
-        Source::IcmpCode,
-        Source::TcpFlags,
-        Source::VlanVid,
-    ]);
-    /// The two addresses.
+    pub const ALL: Self = Self::of(&Source::ALL);
+    /// The two addresses of IP.
     pub const ADDRESSES: Self = Self::of(&[Source::Src, Source::Dst]);
-    /// The two ports.
-    pub const PORTS: Self = Self::of(&[Source::SrcPort, Source::DstPort]);
+    /// The two ports, under either name.
+    pub const PORTS: Self = Self::of(&[Source::SrcPort, Source::DstPort, Source::TpSrc, Source::TpDst]);
     /// Type and code of ICMP or ICMPv6.
     pub const ICMP: Self = Self::of(&[Source::IcmpType, Source::IcmpCode]);
     /// What stands behind the IP header and its extensions.
-    pub const UPPER: Self =
-        Self::of(&[Source::SrcPort, Source::DstPort, Source::IcmpType, Source::IcmpCode, Source::TcpFlags]);
+    pub const UPPER: Self = Self::PORTS.union(Self::ICMP).union(Self::of(&[Source::TcpFlags]));
+    /// What every packet has, wherever it comes from.
+    pub const ALWAYS: Self = Self::of(&[Source::InPort, Source::Metadata]);
+    /// A field that no packet has.
+    pub(super) const NOWHERE: Self = Self(1 << 31);
+    /// What OpenFlow reads in the packet that the ether type names, and no deeper.
+    pub const OPENFLOW: Self =
+        Self::of(&[Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp, Source::TpSrc, Source::TpDst]);
 
     /// These.
     pub const fn of(sources: &[Source]) -> Self {
         let (mut bits, mut rest) = (0, sources);
         while let [first, others @ ..] = rest {
-            bits |= 1 << (*first as u16);
+            bits |= 1 << (*first as u32);
             rest = others;
         }
         Self(bits)
@@ -75,7 +110,7 @@ impl SourceSet {
     /// Whether this one is in it.
     #[inline]
     pub const fn contains(self, source: Source) -> bool {
-        self.0 >> (source as u16) & 1 != 0
+        self.0 >> (source as u32) & 1 != 0
     }
 
     /// Whether it is empty.
@@ -107,11 +142,11 @@ impl SourceSet {
 
     /// All ones if it holds the field of this bit, else zero.
     #[inline]
-    pub(super) const fn mask_of(self, bit: u16) -> u32 {
+    pub(super) const fn mask_of(self, bit: u32) -> u32 {
         ((self.0 & bit != 0) as u32).wrapping_neg()
     }
 
-    pub(super) const fn bits(self) -> u16 {
+    pub(super) const fn bits(self) -> u32 {
         self.0
     }
 }
@@ -120,7 +155,7 @@ impl SourceSet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// An address takes four words, the most significant first; an IPv4 address is in the last of them.
-    pub(super) words: [u32; 16],
+    pub(super) words: [u32; WORDS],
     pub(super) present: SourceSet,
     pub(super) absent: SourceSet,
     pub(super) family: Option<Family>,
@@ -131,33 +166,57 @@ pub struct Headers {
 }
 
 impl Headers {
-    /// Nothing known.
-    pub(super) const fn new() -> Self {
-        Self {
-            words: [0; 16],
-            present: SourceSet::NONE,
+    /// Nothing known but what every packet has.
+    #[inline]
+    pub(super) fn new(in_port: u32, metadata: u64) -> Self {
+        let mut headers = Self {
+            words: [0; WORDS],
+            present: SourceSet::ALWAYS,
             absent: SourceSet::NONE,
             family: None,
             reason: Outcome::Complete,
             layer3: false,
-        }
+        };
+        headers.words[IN_PORT] = in_port;
+        headers.words[METADATA] = (metadata >> 32) as u32;
+        headers.words[METADATA + 1] = metadata as u32;
+        headers
     }
 
     /// The headers of a packet known by its 5-tuple alone, as a trace line states it. The ports are present whatever
-    /// the protocol, the fields that a trace cannot state are absent. Bits of an address beyond its family's width
-    /// are dropped.
+    /// the protocol, the fields that a trace cannot state are absent; interface and metadata are 0. Bits of an address
+    /// beyond its family's width are dropped.
     pub fn of_five_tuple(family: Family, src: u128, dst: u128, sport: u16, dport: u16, proto: u8) -> Self {
-        let mut headers = Self::new();
+        let mut headers = Self::new(0, 0);
         headers.family = Some(family);
         let keep = u128::MAX >> (128 - family.address_bits());
         headers.put_address(SRC, src & keep);
         headers.put_address(DST, dst & keep);
-        headers.words[SPORT] = sport.into();
-        headers.words[DPORT] = dport.into();
-        headers.words[PROTO] = proto.into();
-        headers.present = SourceSet::ADDRESSES.union(SourceSet::PORTS).union(SourceSet::of(&[Source::Proto]));
+        headers.words[PORTS] = u32::from(sport) << 16 | u32::from(dport);
+        headers.words[NET] = proto.into();
+        let stated = SourceSet::ADDRESSES.union(SourceSet::PORTS).union(PROTO).union(SourceSet::of(&[Source::EthType]));
+        headers.present = headers.present.union(stated);
+        headers.words[ETH_TYPE] = if family == Family::Ipv4 { 0x0800 } else { 0x86dd };
+        if family == Family::Ipv4 {
+            headers.present = headers.present.union(SourceSet::of(&[Source::Ipv4Src, Source::Ipv4Dst]));
+        }
         headers.absent = SourceSet::ALL.minus(headers.present);
         headers
+    }
+
+    /// The same headers of a packet that came in by this interface.
+    #[must_use]
+    pub fn with_in_port(mut self, in_port: u32) -> Self {
+        self.words[IN_PORT] = in_port;
+        self
+    }
+
+    /// The same headers with this number beside them.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: u64) -> Self {
+        self.words[METADATA] = (metadata >> 32) as u32;
+        self.words[METADATA + 1] = metadata as u32;
+        self
     }
 
     /// The same headers with these TCP flags.
@@ -203,8 +262,9 @@ impl Headers {
 
     /// The value of a header field that is present.
     pub fn value(&self, source: Source) -> Option<u128> {
-        let (first, count) = words_of(source);
+        let Place { first, count, shift, bits } = place(source);
         let words = self.words.iter().skip(first).take(count);
-        self.present.contains(source).then(|| words.fold(0, |value, &word| value << 32 | u128::from(word)))
+        let value = || words.fold(0, |value, &word| value << 32 | u128::from(word)) >> shift;
+        self.present.contains(source).then(|| value() & u128::MAX >> (128 - bits))
     }
 }

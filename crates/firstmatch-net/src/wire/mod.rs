@@ -7,6 +7,8 @@
 //! # What is read
 //!
 //! - Ethernet with VLAN tags (0x8100, 0x88a8, 0x9100), Linux cooked captures, BSD loopback, raw IP.
+//! - MPLS (0x8847, 0x8848): behind the stack IP by its first nibble. PPPoE sessions (0x8864): IP behind PPP, no longer
+//!   than PPPoE says.
 //! - IPv4 with options. The total length bounds the transport header: bytes behind it are padding. A total length of
 //!   0 (segmentation offload) means all that was captured.
 //! - IPv6 with hop-by-hop, routing, destination, authentication and fragment headers in any order, as Linux walks
@@ -14,16 +16,36 @@
 //! - The ports of TCP, UDP, UDP-Lite, SCTP and DCCP; the flags of TCP; type and code of ICMP (in IPv4) and of ICMPv6
 //!   (in IPv6).
 //!
+//! # As OpenFlow reads it
+//!
+//! The header fields from [`Source::Ipv4Src`] on are those of OpenFlow 1.x, with the reading of version 1.0:
+//!
+//! - They are of the packet that the ether type behind all VLAN tags names. Behind an MPLS label or a PPP header they
+//!   are absent, so the rest of such a frame makes no packet unknown; [`Source::MplsLabel`] is the outermost.
+//! - ARP for IPv4 has its protocol addresses in `ipv4_src` (sender) and `ipv4_dst` (target), and the low byte of its
+//!   operation in `ip_proto`. To schemas of IP it is [`Outcome::NotIp`].
+//! - IPv6 has `ip_proto`, `ip_dscp` and ports, but no IPv4 addresses. ICMP has no ports.
+//! - A frame of any other ether type has none of them, and is classified. An 802.3 frame has no ether type either:
+//!   LLC and SNAP are not read.
+//! - Where a link has no Ethernet header, its addresses are absent and the ether type is that of the IP version. Linux
+//!   cooked captures keep the ether type, and the sender's address where it has 6 bytes.
+//! - The interface is the number that the capture gives it, or the index in the header of Linux cooked captures of
+//!   version 2. The metadata are [`Config::metadata`], or what [`Headers::with_metadata`] puts there.
+//!
 //! # Fragments
 //!
 //! A first fragment has its ports, if it is long enough for them. A later one has not: they are unknown, or absent
 //! where the policy says [`Fragments::Layer3`]. Its protocol is known in IPv4, where fragments of different protocols
 //! never meet. In IPv6 the receiver believes the first fragment alone (RFC 8200, section 4.5), so the protocol of a
 //! later one is unknown too, unless the policy says `Layer3`.
+//!
+//! [`Source::Ipv4Src`]: firstmatch::schema::Source::Ipv4Src
+//! [`Source::MplsLabel`]: firstmatch::schema::Source::MplsLabel
 
 mod batch;
 mod extract;
 mod headers;
+mod non_ip;
 mod outcome;
 mod parse;
 
@@ -32,7 +54,7 @@ pub use extract::{Extractor, NoSource};
 use firstmatch::policy::{Fragments, Policy};
 pub use headers::{Headers, SourceSet};
 pub use outcome::Outcome;
-pub use parse::parse;
+pub use parse::{parse, parse_into, parse_on};
 
 /// What a frame starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,12 +121,23 @@ pub struct Config {
     pub max_extension_headers: usize,
     /// The most VLAN tags of a frame; one with more is unknown ([`Outcome::VlanCap`]).
     pub max_vlan_tags: usize,
+    /// The most MPLS labels of a frame that are read through; one with more is unknown to schemas of IP
+    /// ([`Outcome::MplsCap`]).
+    pub max_mpls_labels: usize,
+    /// What every packet has in [`Source::Metadata`](firstmatch::schema::Source::Metadata).
+    pub metadata: u64,
 }
 
 impl Default for Config {
-    /// Fragments unknown, 8 extension headers, 4 VLAN tags.
+    /// Fragments unknown, 8 extension headers, 4 VLAN tags, 8 MPLS labels, metadata 0.
     fn default() -> Self {
-        Self { fragments: Fragments::Unknown, max_extension_headers: 8, max_vlan_tags: 4 }
+        Self {
+            fragments: Fragments::Unknown,
+            max_extension_headers: 8,
+            max_vlan_tags: 4,
+            max_mpls_labels: 8,
+            metadata: 0,
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Outcome {
     ExtensionCap,
     /// More VLAN tags than the cap.
     VlanCap,
+    /// More MPLS labels than the cap.
+    MplsCap,
     /// Neither IPv4 nor IPv6.
     NotIp,
     /// IPv4 or IPv6, but the rule set has no schema for that family.
@@ -38,7 +40,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in order of [`Outcome::index`]; the classified ones first.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Complete,
         Self::NoPorts,
         Self::FragmentLayer3,
@@ -48,6 +50,7 @@ impl Outcome {
         Self::Malformed,
         Self::ExtensionCap,
         Self::VlanCap,
+        Self::MplsCap,
         Self::NotIp,
         Self::OtherFamily,
         Self::LacksField,
@@ -66,6 +69,7 @@ impl Outcome {
             Self::Malformed => "malformed",
             Self::ExtensionCap => "extension-cap",
             Self::VlanCap => "vlan-cap",
+            Self::MplsCap => "mpls-cap",
             Self::NotIp => "not-ip",
             Self::OtherFamily => "other-family",
             Self::LacksField => "lacks-field",

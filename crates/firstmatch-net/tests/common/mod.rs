@@ -1,6 +1,8 @@
 //! Packets to test with: made by hand, drawn at random, damaged at random; all from seeds.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use std::path::PathBuf;
+
 use firstmatch_net::wire::LinkType;
 
 /// SplitMix64: enough for tests, and the same everywhere.
@@ -85,6 +87,34 @@ pub fn tcp(flags: u8) -> Vec<u8> {
 
 pub fn udp() -> Vec<u8> {
     vec![0x14, 0xe9, 0x00, 0x35, 0, 12, 0, 0, 1, 2, 3, 4]
+}
+
+/// An ARP packet for IPv4 over Ethernet, from 10.1.2.3 to 192.168.4.5.
+pub fn arp(operation: u16) -> Vec<u8> {
+    let mut bytes = vec![0, 1, 8, 0, 6, 4];
+    bytes.extend(operation.to_be_bytes());
+    bytes.extend([2, 0, 0, 0, 0, 1, 10, 1, 2, 3, 0, 0, 0, 0, 0, 0, 192, 168, 4, 5]);
+    bytes
+}
+
+/// A packet under a stack of labels, the last of which gets the bit that says so.
+pub fn mpls(entries: &[u32], packet: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (index, entry) in entries.iter().enumerate() {
+        let bottom = if index + 1 == entries.len() { 0x100 } else { 0 };
+        bytes.extend((entry & !0x100 | bottom).to_be_bytes());
+    }
+    bytes.extend(packet);
+    bytes
+}
+
+/// A packet of a PPPoE session.
+pub fn pppoe(protocol: &[u8], packet: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0x11, 0, 0x12, 0x34];
+    bytes.extend(((protocol.len() + packet.len()) as u16).to_be_bytes());
+    bytes.extend(protocol);
+    bytes.extend(packet);
+    bytes
 }
 
 /// A chain of IPv6 extension headers in front of `proto` and `payload`: the first number, and all of it.
@@ -199,11 +229,13 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
     let sll = |hardware: [u8; 2], ether_type: u16| {
         let mut head = [0; 16];
         head[2..4].copy_from_slice(&hardware);
+        head[4..12].copy_from_slice(&[0, 6, 2, 0, 0, 0, 0, 9]);
         head[14..].copy_from_slice(&ether_type.to_be_bytes());
         head
     };
     let mut sll2 = [0; 20];
     sll2[..2].copy_from_slice(&0x86dd_u16.to_be_bytes());
+    sll2[4..8].copy_from_slice(&77_u32.to_be_bytes());
     vec![
         ("tcp", v4(6, 0, &tcp(0x12))),
         ("tcp with options", ethernet(&[], 0x0800, &ipv4(6, 0x4000, &[1; 40], &tcp(0x10)))),
@@ -228,7 +260,16 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         ("later ipv6 fragment, then options", v6(&[44, 60], 8, 6, &tcp(0x18))),
         ("no next header", v6(&[], 0, 59, &[1, 2, 3])),
         ("mobility", v6(&[], 0, 135, &[59, 0, 0, 0, 0, 0, 0, 0])),
-        ("arp", ethernet(&[], 0x0806, &[0; 28])),
+        ("arp", ethernet(&[(0x8100, 0xa00c)], 0x0806, &arp(0x0002))),
+        ("arp for something else", ethernet(&[], 0x0806, &[0; 28])),
+        ("one label", ethernet(&[], 0x8847, &mpls(&[0x1234_5a40], &plain))),
+        ("labels", ethernet(&[(0x8100, 7)], 0x8848, &mpls(&[0xffff_f000, 1 << 12, 0x40], &plain6))),
+        ("too many labels", ethernet(&[], 0x8847, &mpls(&[0x0001_0000; 9], &plain))),
+        ("mpls over a pseudowire", ethernet(&[], 0x8847, &mpls(&[0x0001_0000], &[0; 20]))),
+        ("pppoe", ethernet(&[(0x8100, 7)], 0x8864, &pppoe(&[0x00, 0x21], &plain))),
+        ("pppoe, compressed", ethernet(&[], 0x8864, &[&pppoe(&[0x57], &plain6)[..], &[0; 9]].concat())),
+        ("pppoe, lcp", ethernet(&[], 0x8864, &pppoe(&[0xc0, 0x21], &[1, 1, 0, 4]))),
+        ("pppoe discovery", ethernet(&[], 0x8863, &[0x11, 9, 0, 0, 0, 0])),
         ("802.3", ethernet(&[], 0x0026, &[0xaa; 38])),
         ("raw ipv4", with_head(LinkType::Raw, &[], &plain)),
         ("raw ipv6", with_head(LinkType::Raw, &[], &plain6)),
@@ -242,4 +283,17 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         ("cooked 2", with_head(LinkType::LinuxSll2, &sll2, &plain6)),
         ("bluetooth", with_head(LinkType::Other(201), &[], &plain)),
     ]
+}
+
+/// The captures that come with pcap-parser's source, where cargo has unpacked it.
+pub fn captures() -> Vec<PathBuf> {
+    let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let entries = |path: PathBuf| std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+    let registries = cargo.into_iter().flat_map(|cargo| entries(cargo.join("registry/src")));
+    let crates = registries.flat_map(entries);
+    let wanted =
+        crates.filter(|path| path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("pcap-parser-")));
+    let files = wanted.flat_map(|path| entries(path.join("assets")));
+    files.filter(|path| path.extension().is_some_and(|e| e == "pcap" || e == "pcapng")).collect()
 }

@@ -54,6 +54,11 @@ impl Message {
         if self.expected.is_some() { self } else { self.expected(expected()) }
     }
 
+    /// What is wrong and what was expected.
+    pub(super) fn into_parts(self) -> (String, Option<String>) {
+        (self.what, self.expected)
+    }
+
     /// Puts what it is about before it.
     pub(super) fn about(mut self, subject: &str) -> Self {
         self.what.insert_str(0, subject);

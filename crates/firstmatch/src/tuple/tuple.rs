@@ -46,6 +46,7 @@ impl Shape {
             Some(End { address, port: schema.index_of_source(port) })
         };
         let ends = end(Source::Src, Source::SrcPort).zip(end(Source::Dst, Source::DstPort));
+        let ends = ends.or_else(|| end(Source::Ipv4Src, Source::TpSrc).zip(end(Source::Ipv4Dst, Source::TpDst)));
         Self {
             fields: fields.collect(),
             ends: ends.map(|(src, dst)| [src, dst]),

@@ -10,18 +10,6 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
     let field = |name: &str, width, kind| Field::new(name, width, kind, None);
     let toy = vec![field("a", 4, Kind::Prefix), field("b", 4, Kind::Range).optional(), field("c", 3, Kind::Exact)];
     let ternary = vec![field("a", 16, Kind::Mask), field("b", 40, Kind::Mask), field("c", 8, Kind::Mask).optional()];
-    let openflow = vec![
-        field("in_port", 32, Kind::Exact),
-        field("metadata", 64, Kind::Mask),
-        field("eth_src", 48, Kind::Exact),
-        field("eth_dst", 48, Kind::Exact),
-        field("eth_type", 16, Kind::Exact),
-        field("vlan", 12, Kind::Exact).optional(),
-        field("src", 32, Kind::Prefix).optional(),
-        field("proto", 8, Kind::Exact).optional(),
-        field("sport", 16, Kind::Range).optional(),
-        field("dport", 16, Kind::Range).optional(),
-    ];
     let odd = vec![
         field("bit", 1, Kind::Exact),
         field("w33", 33, Kind::Range),
@@ -35,7 +23,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         ("toy", Schema::new(None, toy.clone())),
         ("toy in lanes of 2 bits", Schema::with_lane_bits(None, toy, 2)),
         ("ternary", Schema::new(None, ternary)),
-        ("openflow", Schema::new(None, openflow)),
+        ("openflow", Schema::openflow()),
         ("odd widths", Schema::new(None, odd)),
     ]
 }

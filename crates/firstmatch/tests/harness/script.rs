@@ -61,6 +61,7 @@ impl Reader {
             ("schema", ["ipv4"]) => self.schemas = Some(vec![Schema::ipv4()]),
             ("schema", ["ipv6"]) => self.schemas = Some(vec![Schema::ipv6()]),
             ("schema", ["dual"]) => self.schemas = Some(vec![Schema::ipv4(), Schema::ipv6()]),
+            ("schema", ["openflow"]) => self.schemas = Some(vec![Schema::openflow()]),
             ("lanes", [bits]) => self.lane_bits = Some(number(bits)? as u32),
             ("field", [name, width, kind, rest @ ..]) => {
                 let field = Field::new(name, number(width)? as u32, self::kind(kind)?, None);

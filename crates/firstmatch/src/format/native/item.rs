@@ -2,20 +2,36 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::fields::{FieldInfo, Takes};
 use super::lexer::{Kind, Lexer};
-use super::names::{self, FIELDS, FieldInfo};
+use super::names;
 use super::parser::described;
 use crate::format::report::{Message, Span, quote};
 use crate::rule::Test;
-use crate::schema::Family;
+use crate::schema::{Family, Kind as FieldKind};
 
 /// What sort of value an item holds; which fields take it follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
     Address,
     Number,
+    Mac,
     Protocol,
+    EtherType,
+    /// A name that is a protocol's and, with this number, an ether type's.
+    ProtocolOrEtherType(u16),
     IcmpType,
+    /// A number and, where the mask of the test is, what follows the `/`: the field tells what that is.
+    Slash,
+}
+
+/// What the file says about all items.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    /// The family it is confined to.
+    pub(super) only: Option<Family>,
+    /// It has a schema of its own: MAC addresses, ether types and numbers above 32 bits have a meaning.
+    pub(super) own_schema: bool,
 }
 
 /// One test of an item. The name of an ICMP type makes two: one for each family.
@@ -35,11 +51,12 @@ pub(super) enum Fault {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Value {
     Address(Family, u128),
+    Mac(u128),
     Number(u128),
 }
 
 /// Reads an item that is no reference to a set, and hands its entries to `emit`.
-pub(super) fn item(lexer: &mut Lexer<'_>, only: Option<Family>, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
+pub(super) fn item(lexer: &mut Lexer<'_>, context: Context, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
     let first = lexer.span;
     if lexer.kind != Kind::Word {
         let what = format!("{} where a value should be", described(lexer.kind, lexer.word()));
@@ -48,19 +65,21 @@ pub(super) fn item(lexer: &mut Lexer<'_>, only: Option<Family>, emit: &mut dyn F
     let word = lexer.word();
     lexer.bump();
     if word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !word.contains([':', '.']) {
-        return name(lexer, word, first, only, emit);
+        return name(lexer, word, first, context, emit);
     }
-    let from = value(word).map_err(|message| skip(lexer, first, message))?;
+    let from = value(word, context).map_err(|message| skip(lexer, first, message))?;
     let (test, last) = match lexer.kind {
-        Kind::Dash => range(lexer, word, first, from)?,
-        Kind::Slash => masked(lexer, word, first, from)?,
+        Kind::Dash => range(lexer, word, first, from, context)?,
+        Kind::Slash => masked(lexer, word, first, from, context)?,
         _ => (Test::Value(from.bits()), first),
     };
     let (class, family) = match from {
         Value::Address(family, _) => (Class::Address, Some(family)),
+        Value::Mac(_) => (Class::Mac, None),
+        Value::Number(_) if context.own_schema && matches!(test, Test::Mask { .. }) => (Class::Slash, None),
         Value::Number(_) => (Class::Number, None),
     };
-    if let (Some(family), Some(only)) = (family, only)
+    if let (Some(family), Some(only)) = (family, context.only)
         && family != only
     {
         let what = format!("an {} address in a file of family {only}", pretty(family));
@@ -75,15 +94,20 @@ fn name(
     lexer: &mut Lexer<'_>,
     word: &str,
     span: Span,
-    only: Option<Family>,
+    context: Context,
     emit: &mut dyn FnMut(Entry),
 ) -> Result<Span, Fault> {
     if matches!(lexer.kind, Kind::Dash | Kind::Slash) {
         let what = format!("a name before {}", lexer.kind.name());
         return Err(skip(lexer, span, Message::new(what).expected("a number: ranges and masks take no names")));
     }
+    let only = context.only;
+    let ether_type = names::ether_type(word).filter(|_| context.own_schema);
     if let Some(number) = names::protocol(word) {
-        emit(Entry { class: Class::Protocol, family: None, test: Test::Value(number.into()) });
+        let class = ether_type.map_or(Class::Protocol, Class::ProtocolOrEtherType);
+        emit(Entry { class, family: None, test: Test::Value(number.into()) });
+    } else if let Some(number) = ether_type {
+        emit(Entry { class: Class::EtherType, family: None, test: Test::Value(number.into()) });
     } else if let Some(numbers) = names::icmp_type(word) {
         let mut numbers = numbers.into_iter().filter(|(family, _)| only.is_none_or(|only| only == *family));
         let mut any = false;
@@ -96,7 +120,9 @@ fn name(
             return Err(Fault::Meaning(span, Message::new(what)));
         }
     } else {
+        let ether_types = if context.own_schema { &names::ETHER_TYPES[..] } else { &[] };
         let known = names::PROTOCOLS.iter().map(|p| p.0).chain(names::ICMP_TYPES.iter().map(|t| t.0));
+        let known = known.chain(ether_types.iter().map(|t| t.0));
         let message = Message::new(format!("unknown name {}", quote(word))).suggest(names::suggest(word, known));
         return Err(Fault::Meaning(span, message));
     }
@@ -104,7 +130,7 @@ fn name(
 }
 
 /// After `value -`.
-fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value) -> Result<(Test, Span), Fault> {
+fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value, context: Context) -> Result<(Test, Span), Fault> {
     lexer.bump();
     let last = lexer.span;
     if lexer.kind != Kind::Word {
@@ -112,7 +138,7 @@ fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value) -> Result<
     }
     let end = lexer.word();
     lexer.bump();
-    let to = value(end).map_err(|message| Fault::Meaning(last, message))?;
+    let to = value(end, context).map_err(|message| Fault::Meaning(last, message))?;
     if from.kind() != to.kind() {
         let what = format!("a range from {} to {}", from.kind(), to.kind());
         return Err(Fault::Meaning(first.to(last), Message::new(what).expected("two values of one kind")));
@@ -126,34 +152,48 @@ fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value) -> Result<
 }
 
 /// After `value /`: the length of a prefix, or a mask.
-fn masked(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value) -> Result<(Test, Span), Fault> {
+fn masked(
+    lexer: &mut Lexer<'_>,
+    word: &str,
+    first: Span,
+    from: Value,
+    context: Context,
+) -> Result<(Test, Span), Fault> {
     lexer.bump();
     let last = lexer.span;
     if lexer.kind != Kind::Word {
-        let expected = if matches!(from, Value::Number(_)) { "a mask" } else { "a prefix length or a mask" };
+        let number = matches!(from, Value::Number(_)) && !context.own_schema;
+        let expected = if number { "a mask" } else { "a prefix length or a mask" };
         return Err(Fault::Syntax(last, Message::new("nothing after the `/`").expected(expected)));
     }
     let end = lexer.word();
     lexer.bump();
-    let mask = value(end).map_err(|message| Fault::Meaning(last, message))?;
+    let mask = value(end, context).map_err(|message| Fault::Meaning(last, message))?;
     let whole = first.to(last);
     let excess = |kept: Value, what: &str| {
         let what = format!("{} has bits outside its {what}", quote(word));
         Fault::Meaning(whole, Message::new(what).expected(format!("`{kept}/{end}`")))
     };
     match (from, mask) {
-        (Value::Address(family, bits), Value::Number(len)) => {
-            let width = family.address_bits();
+        (Value::Address(_, bits) | Value::Mac(bits), Value::Number(len)) => {
+            let width = from.width();
             let Some(len) = u32::try_from(len).ok().filter(|&len| len <= width) else {
-                let what = format!("a prefix length of {end} for an {} address", pretty(family));
+                let what = format!("a prefix length of {end} for {}", from.kind());
                 return Err(Fault::Meaning(last, Message::new(what).expected(format!("0 to {width}"))));
             };
-            let free = u128::MAX.checked_shr(128 - (width - len)).unwrap_or(0);
+            let free = free_bits(width, len);
             if bits & free != 0 {
-                return Err(excess(Value::Address(family, bits & !free), "prefix"));
+                return Err(excess(from.with(bits & !free), "prefix"));
             }
             Ok((Test::Prefix { value: bits, len }, last))
         }
+        (Value::Mac(bits), Value::Mac(mask)) => {
+            if bits & !mask != 0 {
+                return Err(excess(Value::Mac(bits & mask), "mask"));
+            }
+            Ok((Test::Mask { value: bits, mask }, last))
+        }
+        (Value::Number(value), Value::Number(mask)) if context.own_schema => Ok((Test::Mask { value, mask }, last)),
         (Value::Address(family, bits), Value::Address(other, mask)) if family == other => {
             if bits & !mask != 0 {
                 return Err(excess(Value::Address(family, bits & mask), "mask"));
@@ -173,6 +213,11 @@ fn masked(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value) -> Result
     }
 }
 
+/// The bits of a value of this width outside a prefix of this length.
+fn free_bits(width: u32, len: u32) -> u128 {
+    u128::MAX.checked_shr(128 - (width - len)).unwrap_or(0)
+}
+
 /// A fault in the first value of an item: what follows it, to the item's end, is passed over.
 fn skip(lexer: &mut Lexer<'_>, span: Span, message: Message) -> Fault {
     if matches!(lexer.kind, Kind::Dash | Kind::Slash) {
@@ -187,7 +232,23 @@ fn skip(lexer: &mut Lexer<'_>, span: Span, message: Message) -> Fault {
 impl Value {
     fn bits(self) -> u128 {
         match self {
-            Self::Address(_, bits) | Self::Number(bits) => bits,
+            Self::Address(_, bits) | Self::Mac(bits) | Self::Number(bits) => bits,
+        }
+    }
+
+    fn with(self, bits: u128) -> Self {
+        match self {
+            Self::Address(family, _) => Self::Address(family, bits),
+            Self::Mac(_) => Self::Mac(bits),
+            Self::Number(_) => Self::Number(bits),
+        }
+    }
+
+    fn width(self) -> u32 {
+        match self {
+            Self::Address(family, _) => family.address_bits(),
+            Self::Mac(_) => 48,
+            Self::Number(_) => 128,
         }
     }
 
@@ -195,6 +256,7 @@ impl Value {
         match self {
             Self::Address(Family::Ipv4, _) => "an IPv4 address",
             Self::Address(Family::Ipv6, _) => "an IPv6 address",
+            Self::Mac(_) => "a MAC address",
             Self::Number(_) => "a number",
         }
     }
@@ -205,18 +267,38 @@ impl std::fmt::Display for Value {
         match *self {
             Self::Address(Family::Ipv4, bits) => Ipv4Addr::from(bits as u32).fmt(f),
             Self::Address(Family::Ipv6, bits) => Ipv6Addr::from(bits).fmt(f),
+            Self::Mac(bits) => {
+                let [_, _, a, b, c, d, e, g] = (bits as u64).to_be_bytes();
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+            }
             Self::Number(bits) => write!(f, "{bits:#04x}"),
         }
     }
 }
 
+/// Six bytes of two digits each.
+fn mac(word: &str) -> Option<Value> {
+    let mut bits = 0;
+    let mut parts = 0;
+    for part in word.split(':') {
+        let right = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()) && parts < 6;
+        bits = bits << 8 | u128::from(u8::from_str_radix(part, 16).ok().filter(|_| right)?);
+        parts += 1;
+    }
+    (parts == 6).then_some(Value::Mac(bits))
+}
+
 /// A word that is no name.
-fn value(word: &str) -> Result<Value, Message> {
+fn value(word: &str, context: Context) -> Result<Value, Message> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if let Some(mac) = mac(word).filter(|_| context.own_schema) {
+        return Ok(mac);
+    }
     if word.contains(':') {
         let parsed = word.parse::<Ipv6Addr>().map(|a| Value::Address(Family::Ipv6, a.to_bits()));
         return parsed.map_err(|_| {
-            let message = Message::new(format!("{} is no IPv6 address", quote(word)));
+            let what = if context.own_schema { "neither an IPv6 nor a MAC" } else { "no IPv6" };
+            let message = Message::new(format!("{} is {what} address", quote(word)));
             match word.split_once(':') {
                 Some((lo, hi)) if digits(lo) && digits(hi) => message.expected(format!("a range such as `{lo}-{hi}`")),
                 _ => message,
@@ -231,7 +313,9 @@ fn value(word: &str) -> Result<Value, Message> {
         });
     }
     let parsed = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
-        Some(hex) if !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()) => u64::from_str_radix(hex, 16).ok(),
+        Some(hex) if !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            u128::from_str_radix(hex, 16).ok()
+        }
         None if digits(word) && word.len() > 1 && word.starts_with('0') => {
             let what = format!("the number {} starts with 0", quote(word));
             return Err(Message::new(what).expected("a decimal number, or a hexadecimal one after 0x"));
@@ -242,47 +326,91 @@ fn value(word: &str) -> Result<Value, Message> {
             return Err(Message::new(what));
         }
     };
-    let number = parsed.filter(|&number| u32::try_from(number).is_ok());
-    number
-        .map(|n| Value::Number(n.into()))
-        .ok_or_else(|| Message::new(format!("the number {} is too large", quote(word))))
+    let number = parsed.filter(|&number| context.own_schema || u32::try_from(number).is_ok());
+    number.map(Value::Number).ok_or_else(|| Message::new(format!("the number {} is too large", quote(word))))
 }
 
 /// The number a word is, for `mark`.
 pub(super) fn number(word: &str) -> Result<u32, Message> {
     let expected = "a number up to 4294967295";
-    match value(word).map_err(|message| message.expected(expected))? {
+    match value(word, Context { only: None, own_schema: false }).map_err(|message| message.expected(expected))? {
         Value::Number(number) => Ok(number as u32),
         other => Err(Message::new(format!("{} where a number should be", other.kind())).expected(expected)),
     }
 }
 
 /// What `field` makes of an entry: the test it adds, or why it does not take it.
-pub(super) fn fit(entry: &Entry, field: usize) -> Result<(Option<Family>, Test), Message> {
-    let info = &FIELDS[field];
-    let takes = match entry.class {
-        Class::Address => info.is_address(),
-        Class::Number => !info.is_address(),
-        Class::Protocol => field == names::PROTO,
-        Class::IcmpType => field == names::ICMP_TYPE,
+pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>, Test), Message> {
+    let takes = match (entry.class, info.takes) {
+        (_, Takes::Anything) => return Ok((None, Test::Value(0))),
+        (Class::Address, Takes::Address(family)) => family.is_none() || family == entry.family,
+        (Class::Address, Takes::NumberOrAddress(family)) => Some(family) == entry.family,
+        (Class::Mac, Takes::Mac) => true,
+        (Class::Number | Class::Slash, Takes::Address(_)) => false,
+        (Class::Number | Class::Slash, _) => true,
+        (Class::Protocol | Class::ProtocolOrEtherType(_), Takes::Protocol) => true,
+        (Class::ProtocolOrEtherType(number), Takes::EtherType) => return Ok((None, Test::Value(number.into()))),
+        (Class::EtherType, Takes::EtherType) => true,
+        (Class::IcmpType, Takes::IcmpType { names }) => {
+            if !names {
+                let what = format!("{} takes no names: a type has one number in ICMP, another in ICMPv6", info.name);
+                return Err(Message::new(what).expected(info.wants()));
+            }
+            true
+        }
+        _ => false,
     };
     if !takes {
         return Err(Message::new(format!("{} takes no {}", info.name, entry.describe())).expected(info.wants()));
     }
-    if entry.class == Class::Number {
-        let largest = match entry.test {
+    let test = if entry.class == Class::Slash { slash(entry.test, info)? } else { entry.test };
+    if matches!(entry.class, Class::Number | Class::Slash) {
+        let largest = match test {
             Test::Value(value) | Test::Prefix { value, .. } => value,
             Test::Range { hi, .. } => hi,
             Test::Mask { mask, .. } => mask,
         };
-        if largest > info.max {
+        if largest > info.max() {
             return Err(too_large(info, largest));
         }
     }
-    Ok((entry.family, entry.test))
+    // Where the family of the field is one, it is the family of every packet.
+    let family =
+        if matches!(info.takes, Takes::Address(Some(_)) | Takes::NumberOrAddress(_)) { None } else { entry.family };
+    Ok((family, test))
 }
 
-fn too_large(info: &FieldInfo, value: u128) -> Message {
+/// What a number, `/` and a number are in this field: a prefix and its length where rules usually test prefixes, else
+/// a value under a mask.
+fn slash(test: Test, info: &FieldInfo<'_>) -> Result<Test, Message> {
+    let Test::Mask { value, mask } = test else { return Ok(test) };
+    let width = info.width;
+    let excess = |kept: u128, what: &str, end: String| {
+        let what = format!("{} has bits outside its {what}", quote(&Value::Number(value).to_string()));
+        Message::new(what).expected(format!("`{}/{end}`", Value::Number(kept)))
+    };
+    if info.kind != FieldKind::Prefix {
+        return if value & !mask == 0 {
+            Ok(test)
+        } else {
+            Err(excess(value & mask, "mask", Value::Number(mask).to_string()))
+        };
+    }
+    let Some(len) = u32::try_from(mask).ok().filter(|&len| len <= width) else {
+        let what = format!("a prefix length of {mask} for {}, which has {width} bits", info.name);
+        return Err(Message::new(what).expected(format!("0 to {width}")));
+    };
+    if value > info.max() {
+        return Err(too_large(info, value));
+    }
+    let free = free_bits(width, len);
+    if value & free != 0 {
+        return Err(excess(value & !free, "prefix", len.to_string()));
+    }
+    Ok(Test::Prefix { value, len })
+}
+
+fn too_large(info: &FieldInfo<'_>, value: u128) -> Message {
     Message::new(format!("{value} is too large for {}", info.name)).expected(info.wants())
 }
 
@@ -290,10 +418,12 @@ impl Entry {
     fn describe(&self) -> String {
         match (self.class, self.family, self.test) {
             (Class::Number, _, Test::Value(number)) => format!("number ({number})"),
-            (Class::Number, ..) => "numbers".into(),
+            (Class::Number | Class::Slash, ..) => "numbers".into(),
+            (Class::Mac, ..) => "MAC address".into(),
+            (Class::EtherType, ..) => "ether type".into(),
             (Class::Address, Some(family), _) => format!("{} address", pretty(family)),
             (Class::Address, None, _) => "address".into(),
-            (Class::Protocol, ..) => "protocol".into(),
+            (Class::Protocol | Class::ProtocolOrEtherType(_), ..) => "protocol".into(),
             (Class::IcmpType, ..) => "ICMP type".into(),
         }
     }

@@ -4,11 +4,13 @@
 //! file      = { line }
 //! line      = [ directive | set | rule ] [ "#" comment ]
 //! directive = "family" ( "inet" | "ipv4" | "ipv6" )     # default inet: both; before the first set or rule
+//!           | "schema" ( "openflow" | "{" NEWLINE { [ field ] NEWLINE } "}" )   # in place of family
 //!           | "default" verdict                         # packets no rule matches; default deny
 //!           | "unknown" verdict                         # packets that cannot be classified; default deny
 //!           | "fragments" ( "unknown" | "layer3" )      # what non-first fragments are; default unknown
 //! verdict   = "permit" | "deny"
-//! set       = "set" NAME "=" list                       # these braces, and no others, may span several lines
+//! field     = NAME number ( "exact" | "prefix" | "range" | "mask" ) { "from" SOURCE | "optional" }
+//! set       = "set" NAME "=" list                       # these braces, and a schema's, may span several lines
 //! rule      = action { condition }                      # no condition: every packet
 //! action    = "permit" | "deny" | "mark" number         # the number: at most 32 bits
 //!           | "match"                                   # no action, as in ClassBench
@@ -20,10 +22,11 @@
 //! list      = "{" item { "," item } [ "," ] "}"
 //! item      = [ only ] ( value | value "-" value | value "/" length-or-mask )     # only: not in a set
 //!           | "$" NAME
-//! value     = IPv4 address | IPv6 address | number | name
+//! value     = IPv4 address | IPv6 address | MAC address | number | name
 //! number    = decimal, without leading zeros | "0x" hexadecimal
 //! FIELD     = "src" | "dst" | "proto" | "sport" | "dport"
-//!           | "icmp_type" | "icmp_code" | "tcp_flags" | "vlan_vid"
+//!           | "icmp_type" | "icmp_code" | "tcp_flags" | "vlan_vid" | NAME of a field of the schema
+//! SOURCE    = the name of a header field (`Source::name`)
 //! NAME      = letter { letter | digit | "_" | "-" }
 //! ```
 //!
@@ -38,19 +41,28 @@
 //!   number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
 //! - The schema is the 5-tuple of the family (or of both), then those of `icmp_type`, `icmp_code`, `tcp_flags` and
 //!   `vlan_vid` that some rule uses, in this order.
+//! - With `schema` that is the schema instead, of no family, and its fields are the ones that conditions test. MAC
+//!   addresses, ether types and numbers of more than 32 bits are values in such files alone. After a number `/` takes
+//!   a prefix length where the field is of kind prefix.
 //! - Lines end with LF or CR LF. Columns count characters from 1, a tab as one.
 //!
 //! What a condition on an absent field means, and which packets are unknown, is told in `docs/rules.md`.
 
+mod fields;
 mod item;
 mod lexer;
 mod names;
 mod parser;
 mod rules;
+mod schema;
 mod sets;
+mod value;
 
-pub(crate) use names::icmp_type_numbers;
+pub(in crate::format) use fields::{FieldInfo, Takes};
+pub(in crate::format) use names::{ether_type_name, icmp_type_numbers};
 pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
+pub(in crate::format) use schema::{KINDS, is_field_name};
+pub use value::{ValueError, parse_value};
 
 use super::{Options, RuleFile};
 use crate::error::ParseError;

@@ -1,53 +1,6 @@
-//! The names of the native format: fields, protocols, ICMP types.
+//! The names of the native format: protocols, ether types, ICMP types.
 
-use crate::schema::{Family, Source};
-
-/// The fields in the order of the schema: the 5-tuple, then those that a schema has only if a rule uses them.
-pub(super) const FIELDS: [FieldInfo; 9] = [
-    FieldInfo { source: Source::Src, name: "src", max: 0 },
-    FieldInfo { source: Source::Dst, name: "dst", max: 0 },
-    FieldInfo { source: Source::SrcPort, name: "sport", max: 65535 },
-    FieldInfo { source: Source::DstPort, name: "dport", max: 65535 },
-    FieldInfo { source: Source::Proto, name: "proto", max: 255 },
-    FieldInfo { source: Source::IcmpType, name: "icmp_type", max: 255 },
-    FieldInfo { source: Source::IcmpCode, name: "icmp_code", max: 255 },
-    FieldInfo { source: Source::TcpFlags, name: "tcp_flags", max: 255 },
-    FieldInfo { source: Source::VlanVid, name: "vlan_vid", max: 4095 },
-];
-
-/// How many of them every schema has.
-pub(super) const ALWAYS: usize = 5;
-/// The index of `proto`.
-pub(super) const PROTO: usize = 4;
-/// The index of `icmp_type`.
-pub(super) const ICMP_TYPE: usize = 5;
-
-pub(super) struct FieldInfo {
-    pub(super) source: Source,
-    pub(super) name: &'static str,
-    /// The largest number it takes; 0 for addresses.
-    pub(super) max: u128,
-}
-
-impl FieldInfo {
-    pub(super) fn is_address(&self) -> bool {
-        self.max == 0
-    }
-
-    /// What it takes, for messages.
-    pub(super) fn wants(&self) -> String {
-        match self.source {
-            Source::Src | Source::Dst => "an address, a prefix or a range of addresses".into(),
-            Source::Proto => "a protocol's name or a number up to 255".into(),
-            Source::IcmpType => "the name of an ICMP type or a number up to 255".into(),
-            _ => format!("a number up to {}", self.max),
-        }
-    }
-}
-
-pub(super) fn field(name: &str) -> Option<usize> {
-    FIELDS.iter().position(|f| f.name == name)
-}
+use crate::schema::Family;
 
 pub(super) const PROTOCOLS: [(&str, u8); 17] = [
     ("tcp", 6),
@@ -71,6 +24,22 @@ pub(super) const PROTOCOLS: [(&str, u8); 17] = [
 
 pub(super) fn protocol(name: &str) -> Option<u8> {
     PROTOCOLS.iter().find(|p| p.0 == name).map(|p| p.1)
+}
+
+/// Known only in files with a schema of their own.
+pub(super) const ETHER_TYPES: [(&str, u16); 8] = [
+    ("ipv4", 0x0800),
+    ("arp", 0x0806),
+    ("vlan", 0x8100),
+    ("ipv6", 0x86dd),
+    ("mpls", 0x8847),
+    ("mpls-multicast", 0x8848),
+    ("pppoe", 0x8864),
+    ("lldp", 0x88cc),
+];
+
+pub(super) fn ether_type(name: &str) -> Option<u16> {
+    ETHER_TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
 }
 
 /// The name of each type with its number in ICMP and in ICMPv6.
@@ -154,6 +123,11 @@ pub fn icmp_type_number(family: Family, name: &str) -> Option<u8> {
 }
 
 /// The name of each ICMP type with its numbers in ICMP and in ICMPv6.
-pub(crate) fn icmp_type_numbers() -> impl Iterator<Item = (&'static str, [Option<u8>; 2])> {
+pub(in crate::format) fn icmp_type_numbers() -> impl Iterator<Item = (&'static str, [Option<u8>; 2])> {
     ICMP_TYPES.iter().map(|&(name, four, six)| (name, [four, six]))
+}
+
+/// The name of an ether type in files with a schema of their own, if it has one.
+pub(in crate::format) fn ether_type_name(number: u16) -> Option<&'static str> {
+    ETHER_TYPES.iter().find(|t| t.1 == number).map(|t| t.0)
 }

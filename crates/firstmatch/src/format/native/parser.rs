@@ -1,21 +1,25 @@
 //! The parser's frame: lines, directives, lists. A fault is noted where it stands; what cannot be trusted after it,
 //! to the end of the line or of the set's braces, is passed over.
 
-use super::item::{self, Class, Entry, Fault, fit};
+use super::fields::{ALWAYS, Fields};
+use super::item::{self, Class, Context, Entry, Fault, fit};
 use super::lexer::{Kind, Lexer};
-use super::names::{self, FIELDS};
-use super::rules::Lowering;
+use super::names;
 use super::sets::Sets;
 use crate::error::ParseError;
 use crate::format::report::{Message, Report, Span, quote};
 use crate::format::{BOM, Options, RuleFile};
 use crate::policy::{Fragments, Policy, Verdict};
 use crate::rule::{Condition, RuleSet, RuleSpec, Test};
-use crate::schema::{Family, Schema};
+use crate::schema::Family;
 
 /// What a line may start with.
-pub(super) const KEYWORDS: [&str; 9] =
-    ["permit", "deny", "mark", "match", "set", "family", "default", "unknown", "fragments"];
+pub(super) const KEYWORDS: [&str; 10] =
+    ["permit", "deny", "mark", "match", "set", "family", "schema", "default", "unknown", "fragments"];
+
+/// The places of two directives in [`Parser::given`].
+pub(super) const FAMILY: usize = 0;
+pub(super) const SCHEMA: usize = 4;
 
 /// The fault is noted; the rest of the line means nothing.
 pub(super) struct Stop;
@@ -27,16 +31,17 @@ pub(super) struct Parser<'t> {
     pub(super) report: Report<'t>,
     /// `family ipv4` or `family ipv6`.
     pub(super) only: Option<Family>,
+    /// What conditions may test.
+    pub(super) fields: Fields<'t>,
     policy: Policy,
-    /// The lines that give family, default, unknown and fragments.
-    given: [Option<u32>; 4],
+    /// The lines that give family, default, unknown, fragments and schema.
+    pub(super) given: [Option<u32>; 5],
     /// A set or a rule was seen.
     pub(super) in_body: bool,
     pub(super) sets: Sets<'t>,
     pub(super) specs: Vec<RuleSpec>,
-    pub(super) lowering: Option<Lowering>,
     /// The fields some rule has a condition on, by bit.
-    pub(super) fields_used: u32,
+    pub(super) fields_used: u64,
     /// The current token starts a line that is still to be read.
     pub(super) resume: bool,
     /// The tests of the condition, the conditions of the rule and where they stand: what is being read.
@@ -57,12 +62,12 @@ impl<'t> Parser<'t> {
             lexer: Lexer::new(text, start),
             report: Report::new(text, options),
             only: None,
+            fields: Fields::inet(),
             policy: Policy::default(),
-            given: [None; 4],
+            given: [None; 5],
             in_body: false,
             sets: Sets::default(),
             specs: Vec::new(),
-            lowering: None,
             fields_used: 0,
             resume: false,
             tests: Vec::new(),
@@ -95,12 +100,10 @@ impl<'t> Parser<'t> {
 
     /// The rules in a set over the schema that they need.
     fn rule_set(&mut self) -> RuleSet {
-        let extra: Vec<usize> = (names::ALWAYS..FIELDS.len()).filter(|&f| self.fields_used & 1 << f != 0).collect();
-        let sources: Vec<_> = extra.iter().map(|&f| FIELDS[f].source).collect();
-        let schema = |family| Schema::five_tuple(family, &sources);
-        let mut rules = match self.only {
-            None => RuleSet::dual(schema(Family::Ipv4), schema(Family::Ipv6)),
-            Some(family) => RuleSet::new(schema(family)),
+        let (schemas, extra) = self.fields.schemas(self.only, self.fields_used);
+        let mut rules = match <[_; 2]>::try_from(schemas) {
+            Ok([ipv4, ipv6]) => RuleSet::dual(ipv4, ipv6),
+            Err(mut one) => RuleSet::new(one.swap_remove(0)),
         };
         if self.report.has_faults() {
             return rules;
@@ -108,7 +111,7 @@ impl<'t> Parser<'t> {
         for mut spec in std::mem::take(&mut self.specs) {
             for condition in &mut spec.conditions {
                 if let Some(place) = extra.iter().position(|&f| f == condition.field) {
-                    condition.field = names::ALWAYS + place;
+                    condition.field = ALWAYS + place;
                 }
             }
             let line = spec.line.map_or(0, u32::from);
@@ -125,6 +128,7 @@ impl<'t> Parser<'t> {
             (Kind::Eol, _) => Ok(()),
             (Kind::Word, "permit" | "deny" | "mark" | "match") => self.rule(),
             (Kind::Word, "set") => self.set(),
+            (Kind::Word, "schema") => self.schema(),
             (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
             (Kind::Word, word) => {
                 let meant = names::suggest(word, KEYWORDS.into_iter());
@@ -149,7 +153,7 @@ impl<'t> Parser<'t> {
         let word = self.lexer.word();
         self.lexer.bump();
         let (index, choices): (usize, &[&str]) = match word {
-            "family" => (0, &["inet", "ipv4", "ipv6"]),
+            "family" => (FAMILY, &["inet", "ipv4", "ipv6"]),
             "default" => (1, &["permit", "deny"]),
             "unknown" => (2, &["permit", "deny"]),
             _ => (3, &["unknown", "layer3"]),
@@ -158,6 +162,9 @@ impl<'t> Parser<'t> {
         if let Some(earlier) = self.given[index].replace(line) {
             self.given[index] = Some(earlier);
             return self.fault(span, || format!("{word} is already given on line {earlier}"));
+        }
+        if let (FAMILY, Some(schema)) = (index, self.given[SCHEMA]) {
+            return self.fault(span, || format!("family has no place beside the schema of line {schema}"));
         }
         if word == "family" && self.in_body {
             return self.fault(span, || "family comes after a set or a rule; it must come before the first of them");
@@ -173,7 +180,10 @@ impl<'t> Parser<'t> {
         self.lexer.bump();
         let verdict = if chosen == 0 { Verdict::Permit } else { Verdict::Deny };
         match index {
-            0 => self.only = [None, Some(Family::Ipv4), Some(Family::Ipv6)][chosen],
+            FAMILY => {
+                self.only = [None, Some(Family::Ipv4), Some(Family::Ipv6)][chosen];
+                self.fields.confine(self.only);
+            }
             1 => self.policy.default = verdict,
             2 => self.policy.unknown = verdict,
             _ => self.policy.fragments = [Fragments::Unknown, Fragments::Layer3][chosen],
@@ -304,7 +314,9 @@ impl<'t> Parser<'t> {
         let tests = &mut self.tests;
         let entries = &mut self.entries;
         let (mut misfit, mut any) = (None, false);
-        let read = item::item(&mut self.lexer, self.only, &mut |mut entry| {
+        let info = field.map(|field| self.fields.infos[field]);
+        let context = Context { only: self.only, own_schema: self.given[SCHEMA].is_some() };
+        let read = item::item(&mut self.lexer, context, &mut |mut entry| {
             match (confined, entry.family) {
                 (Some(wanted), Some(of)) if wanted != of => {
                     // Of the numbers of a name those of the other family are passed over.
@@ -318,9 +330,9 @@ impl<'t> Parser<'t> {
                 (None, _) => {}
             }
             any = true;
-            match field {
+            match &info {
                 None => entries.push(entry),
-                Some(field) => match fit(&entry, field) {
+                Some(info) => match fit(&entry, info) {
                     Ok(test) => tests.push(test),
                     Err(message) => misfit = Some(message),
                 },
@@ -336,8 +348,8 @@ impl<'t> Parser<'t> {
             (Err(Fault::Meaning(span, message)), _) => (span, message),
             (Err(Fault::Syntax(span, message)), _) => return self.fault(span, || message),
         };
-        let message = match field {
-            Some(field) => message.or_expected(|| FIELDS[field].wants()),
+        let message = match info {
+            Some(info) => message.or_expected(|| info.wants()),
             None => message,
         };
         self.report.fault(span, || message);
@@ -346,6 +358,11 @@ impl<'t> Parser<'t> {
 
     /// `family ipv4` or `family ipv6` inside a rule or before an item, the current token being `family`.
     pub(super) fn one_family(&mut self) -> Result<Family, Stop> {
+        if let Some(line) = self.given[SCHEMA] {
+            let span = self.lexer.span;
+            self.report.fault(span, || format!("family has no place beside the schema of line {line}"));
+            return Err(Stop);
+        }
         self.lexer.bump();
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let word = self.lexer.word();

@@ -2,21 +2,15 @@
 
 use std::num::NonZeroU32;
 
+use super::fields::Fields;
 use super::item;
 use super::lexer::Kind;
-use super::names::{self, FIELDS};
+use super::names;
 use super::parser::{Parser, Stop, described};
-use crate::error::BuildError;
 use crate::format::MAX_LINES;
 use crate::format::report::{Message, Span, quote};
 use crate::rule::{Action, Caps, Condition, Priority, Regions, RuleSpec, Test, lower_rule};
 use crate::schema::{Family, Schema};
-
-/// What it takes to lower a rule: the schemas of all fields, and room for the regions.
-pub(super) struct Lowering {
-    schemas: Vec<Schema>,
-    scratch: Vec<Regions>,
-}
 
 impl Parser<'_> {
     pub(super) fn rule(&mut self) -> Result<(), Stop> {
@@ -84,7 +78,7 @@ impl Parser<'_> {
         if self.lexer.is_word("family") {
             return self.confinement();
         }
-        let field = if kind == Kind::Word { names::field(word) } else { None };
+        let field = if kind == Kind::Word { self.fields.find(word) } else { None };
         self.tests.clear();
         let (field, negated, span) = if let Some(field) = field {
             self.lexer.bump();
@@ -94,16 +88,18 @@ impl Parser<'_> {
             }
             let end = self.operand(field)?;
             (field, negated, first.to(end))
-        } else if let Some(number) = names::protocol(word).filter(|_| kind == Kind::Word) {
+        } else if let Some(number) = names::protocol(word).filter(|_| kind == Kind::Word)
+            && let Some(field) = self.fields.protocol()
+        {
             self.lexer.bump();
             self.tests.push((None, Test::Value(number.into())));
-            (names::PROTO, false, first)
+            (field, false, first)
         } else {
             return self.no_condition();
         };
         if let Some(at) = self.conditions.iter().position(|c| c.field == field) {
             let column = self.spans[at].start;
-            let name = FIELDS[field].name;
+            let name = self.fields.infos[field].name;
             let text = self.text;
             self.report.fault(span, || {
                 let column = text.get(first.line_start..column).map_or(0, |part| part.chars().count()) + 1;
@@ -141,7 +137,8 @@ impl Parser<'_> {
                 Message::new(format!("the value {} follows no field", quote(word))).expected("a field before it")
             }
             (Kind::Word, _) => {
-                let fields = FIELDS.iter().map(|f| f.name).chain(names::PROTOCOLS.iter().map(|p| p.0));
+                let protocols = if self.fields.protocol().is_some() { &names::PROTOCOLS[..] } else { &[] };
+                let fields = self.fields.names().chain(protocols.iter().map(|p| p.0));
                 let message = Message::new(format!("unknown field or protocol {}", quote(word)));
                 message.suggest(names::suggest(word, fields))
             }
@@ -157,6 +154,7 @@ impl Parser<'_> {
     /// Reads an operand into `tests`; where its last token stood.
     fn operand(&mut self, field: usize) -> Result<Span, Stop> {
         let start = self.lexer.span;
+        let info = self.fields.infos[field];
         match self.lexer.kind {
             Kind::Open => self.list(Some(field), false)?,
             Kind::Word if self.lexer.word() == "any" => {
@@ -164,15 +162,15 @@ impl Parser<'_> {
                 self.tests.push((None, Test::Prefix { value: 0, len: 0 }));
             }
             // A field where its predecessor's value should be: nothing tells which of the two is meant.
-            Kind::Word if self.lexer.word() == "not" || names::field(self.lexer.word()).is_some() => {
-                let what = format!("{} after {}", quote(self.lexer.word()), FIELDS[field].name);
-                self.report.fault(start, || Message::new(what).expected(FIELDS[field].wants()));
+            Kind::Word if self.lexer.word() == "not" || self.fields.find(self.lexer.word()).is_some() => {
+                let what = format!("{} after {}", quote(self.lexer.word()), info.name);
+                self.report.fault(start, || Message::new(what).expected(info.wants()));
                 return Err(Stop);
             }
             Kind::Word | Kind::Set => self.item(Some(field))?,
             kind => {
-                let what = format!("{} after {}", described(kind, start.text(self.text)), FIELDS[field].name);
-                self.report.fault(start, || Message::new(what).expected(FIELDS[field].wants()));
+                let what = format!("{} after {}", described(kind, start.text(self.text)), info.name);
+                self.report.fault(start, || Message::new(what).expected(info.wants()));
                 return Err(Stop);
             }
         }
@@ -182,28 +180,28 @@ impl Parser<'_> {
     /// Whether the rule keeps the caps, and can match.
     fn check(&mut self, spec: &RuleSpec, whole: Span) -> Result<(), Stop> {
         let caps = self.options.caps;
-        let only = self.only;
-        let families = [Family::Ipv4, Family::Ipv6].into_iter().filter(|&f| only.is_none_or(|only| only == f));
-        let lowering = self.lowering.get_or_insert_with(Lowering::new);
-        let mut alive = false;
+        let mut alive = self.fields.views.is_empty();
         let mut over = None;
-        for family in families.clone() {
-            let regions = match estimate(spec, family, &caps) {
+        for (schema, scratch) in &mut self.fields.views {
+            let regions = match estimate(spec, schema, &caps) {
                 Estimate::Nothing => 0,
                 Estimate::Fits => 1,
                 Estimate::TooManyMasks(field) => {
-                    let field = FIELDS[field].name;
+                    let field = self.fields.infos[field].name;
                     let cap = caps.regions_per_rule;
                     over = Some(format!("the condition on {field} has more than {cap} values under masks"));
                     break;
                 }
-                Estimate::Unclear => match lowering.count(spec, family, &caps) {
-                    Ok(count) => count,
-                    Err(error) => {
-                        over = Some(error.to_string());
-                        break;
+                Estimate::Unclear => {
+                    scratch.clear();
+                    match lower_rule(schema, spec, &caps, scratch) {
+                        Ok(count) => count,
+                        Err(error) => {
+                            over = Some(error.to_string());
+                            break;
+                        }
                     }
-                },
+                }
             };
             alive |= regions > 0;
         }
@@ -211,7 +209,7 @@ impl Parser<'_> {
             return self.fault(whole, || what);
         }
         if !alive {
-            let why = why_never(spec, families, lowering, &caps);
+            let why = why_never(spec, &mut self.fields, &caps);
             self.report.warn(whole, || format!("this rule can never match{why}"));
         }
         Ok(())
@@ -231,19 +229,19 @@ enum Estimate {
 }
 
 /// What most rules are without lowering them: conditions of a few plain tests.
-fn estimate(spec: &RuleSpec, family: Family, caps: &Caps) -> Estimate {
-    if spec.family.is_some_and(|only| only != family) {
+fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
+    if spec.family.is_some() && spec.family != schema.family() {
         return Estimate::Nothing;
     }
     let mut bound = 1usize;
     let mut unclear = false;
     for condition in &spec.conditions {
         let (mut tests, mut masks, mut ranges) = (0usize, 0usize, 0usize);
+        let max = schema.fields()[condition.field].max();
         for (of, test) in &condition.tests {
-            if of.is_none_or(|of| of == family) {
+            if of.is_none() || *of == schema.family() {
                 tests += 1;
-                masks +=
-                    usize::from(matches!(test, Test::Mask { mask, .. } if scattered(*mask, condition.field, family)));
+                masks += usize::from(matches!(test, Test::Mask { mask, .. } if scattered(*mask, max)));
                 ranges += usize::from(matches!(test, Test::Range { .. }));
             }
         }
@@ -254,31 +252,24 @@ fn estimate(spec: &RuleSpec, family: Family, caps: &Caps) -> Estimate {
             return Estimate::TooManyMasks(condition.field);
         }
         unclear |= condition.negated || (masks > 0 && tests > 1);
-        // Values that touch become ranges, and a range of an address of four lanes is at most seven boxes.
-        let wide = FIELDS[condition.field].is_address() && family == Family::Ipv6;
-        let boxes = if wide && (tests > 1 || ranges > 0) { 7 } else { 1 };
+        // Values that touch become ranges, and a range over k lanes is at most 2k - 1 boxes.
+        let lanes = schema.lanes_of(condition.field).len();
+        let boxes = if tests > 1 || ranges > 0 { 2 * lanes - 1 } else { 1 };
         bound = bound.saturating_mul(tests.saturating_mul(boxes));
     }
     if unclear || bound > caps.regions_per_rule { Estimate::Unclear } else { Estimate::Fits }
 }
 
 /// Whether a mask is none of a prefix.
-fn scattered(mask: u128, field: usize, family: Family) -> bool {
-    let width =
-        if FIELDS[field].is_address() { family.address_bits() } else { 128 - FIELDS[field].max.leading_zeros() };
-    let free = !mask & u128::MAX >> (128 - width);
+fn scattered(mask: u128, max: u128) -> bool {
+    let free = !mask & max;
     free & free.wrapping_add(1) != 0
 }
 
 /// Why a rule has no region, as the end of a sentence.
-fn why_never(
-    spec: &RuleSpec,
-    families: impl Iterator<Item = Family> + Clone,
-    lowering: &mut Lowering,
-    caps: &Caps,
-) -> String {
+fn why_never(spec: &RuleSpec, fields: &mut Fields<'_>, caps: &Caps) -> String {
     let confined = |c: &Condition, family| c.tests.iter().all(|(of, _)| *of == Some(family));
-    let of = |family| spec.conditions.iter().find(|c| confined(c, family)).map(|c| FIELDS[c.field].name);
+    let of = |family| spec.conditions.iter().find(|c| confined(c, family)).map(|c| fields.infos[c.field].name);
     if let (Some(four), Some(six)) = (of(Family::Ipv4), of(Family::Ipv6)) {
         return format!(": {four} asks for IPv4, {six} for IPv6");
     }
@@ -289,24 +280,14 @@ fn why_never(
     }
     for condition in spec.conditions.iter().filter(|c| c.negated) {
         let alone = RuleSpec { conditions: vec![condition.clone()], family: None, ..spec.clone() };
-        if families.clone().all(|family| lowering.count(&alone, family, caps) == Ok(0)) {
-            return format!(": {} excludes every value", FIELDS[condition.field].name);
+        let mut views = fields.views.iter_mut();
+        let never = views.all(|(schema, scratch): &mut (Schema, Regions)| {
+            scratch.clear();
+            lower_rule(schema, &alone, caps, scratch) == Ok(0)
+        });
+        if never {
+            return format!(": {} excludes every value", fields.infos[condition.field].name);
         }
     }
     String::new()
-}
-
-impl Lowering {
-    fn new() -> Self {
-        let extra: Vec<_> = FIELDS[names::ALWAYS..].iter().map(|f| f.source).collect();
-        let schemas: Vec<_> = [Family::Ipv4, Family::Ipv6].map(|family| Schema::five_tuple(family, &extra)).into();
-        let scratch = schemas.iter().map(|schema| Regions::new(schema.lanes().len())).collect();
-        Self { schemas, scratch }
-    }
-
-    fn count(&mut self, spec: &RuleSpec, family: Family, caps: &Caps) -> Result<usize, BuildError> {
-        let index = usize::from(family == Family::Ipv6);
-        self.scratch[index].clear();
-        lower_rule(&self.schemas[index], spec, caps, &mut self.scratch[index])
-    }
 }

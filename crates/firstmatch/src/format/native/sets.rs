@@ -179,7 +179,7 @@ impl<'t> Parser<'t> {
                 }
                 Some(field) => {
                     for entry in &entries {
-                        match fit(entry, field) {
+                        match fit(entry, &self.fields.infos[field]) {
                             Ok(test) => self.tests.push(test),
                             Err(message) => {
                                 self.report.fault(span, || message.about(&format!("`${name}` (line {line}): ")));

@@ -21,6 +21,7 @@
 //! ```
 
 mod classbench;
+mod items;
 mod native;
 
 use std::fmt::{self, Write};

@@ -1,0 +1,116 @@
+//! Rules or a trace, to standard output:
+//!
+//!     cargo run --release -p firstmatch-generate --example generate -- rules profile=fw rules=10000 seed=3
+//!     cargo run --release -p firstmatch-generate --example generate -- trace profile=fw rules=10000 headers=1000000 zipf=1
+//!
+//! `trace` is for the rules that the same words give to `rules`. What was done, and in what time, goes to standard
+//! error. Words: profile rules seed ipv6 (share of a dual-stack set; 1 is IPv6 alone) disorder duplicates shadowed
+//! catch_all deny mark format (classbench, native); headers zipf pareto (a,b) unmatched coverage (complete, drawn)
+//! tries.
+#![expect(clippy::print_stderr, reason = "an example says what it does")]
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io::{BufWriter, Write, stdout};
+use std::str::FromStr;
+use std::time::Instant;
+
+use firstmatch_generate::trace::{Coverage, Locality};
+use firstmatch_generate::{rules, trace, write};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// The words of the command line, each taken once.
+struct Words(HashMap<String, String>);
+
+impl Words {
+    fn take<T: FromStr>(&mut self, name: &str, default: T) -> Outcome<T>
+    where
+        T::Err: Error + 'static,
+    {
+        self.0
+            .remove(name)
+            .map_or(Ok(default), |value| value.parse().map_err(|e| format!("{name}={value}: {e}").into()))
+    }
+}
+
+fn main() -> Outcome<()> {
+    let mut args = std::env::args().skip(1);
+    let what = args.next().unwrap_or_default();
+    let words = args.map(|word| word.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let mut words = Words(words.collect::<Option<_>>().ok_or("a word is name=value")?);
+
+    let config = rules_config(&mut words)?;
+    let format: String = words.take("format", "classbench".to_owned())?;
+    let trace_config = trace_config(&mut words)?;
+    if let Some(word) = words.0.keys().next() {
+        return Err(format!("there is no word {word}").into());
+    }
+    let start = Instant::now();
+    let set = rules::generate(&config)?;
+    eprintln!("{} rules in {:.3} s", set.len(), start.elapsed().as_secs_f64());
+
+    let mut out = BufWriter::new(stdout().lock());
+    let start = Instant::now();
+    match (what.as_str(), format.as_str()) {
+        ("rules", "classbench") => write::classbench(&set, &mut out)?,
+        ("rules", "native") => write::native(&set, &mut out)?,
+        ("trace", _) => {
+            let trace = trace::generate(&set, &trace_config)?;
+            let covered = trace.coverage();
+            let (hit, rules) = (covered.hit, covered.rules);
+            let (unreachable, given_up) = (covered.unreachable.len(), covered.given_up.len());
+            eprintln!("{hit} of {rules} rules hit, {unreachable} proved unreachable, {given_up} given up");
+            eprintln!("{} headers in {:.3} s", trace.len(), start.elapsed().as_secs_f64());
+            trace.write(&mut out)?;
+        }
+        _ => return Err("rules or trace; format=classbench or native".into()),
+    }
+    out.flush()?;
+    eprintln!("all written after {:.3} s", start.elapsed().as_secs_f64());
+    Ok(())
+}
+
+fn rules_config(words: &mut Words) -> Outcome<rules::Config> {
+    let default = rules::Config::default();
+    let native = words.0.get("format").is_some_and(|format| format == "native");
+    let (deny, mark) = (words.take("deny", 0.4)?, words.take("mark", 0.0)?);
+    let ipv6 = words.take("ipv6", 0.0)?;
+    Ok(rules::Config {
+        rules: words.take("rules", default.rules)?,
+        seed: words.take("seed", default.seed)?,
+        profile: words.take("profile", default.profile)?,
+        families: match ipv6 {
+            0.0 => rules::Families::Ipv4,
+            1.0 => rules::Families::Ipv6,
+            ipv6 => rules::Families::Both { ipv6 },
+        },
+        actions: if native { rules::Actions::Stated { deny, mark } } else { rules::Actions::Unstated },
+        disorder: words.take("disorder", default.disorder)?,
+        duplicates: words.take("duplicates", default.duplicates)?,
+        shadowed: words.take("shadowed", default.shadowed)?,
+        catch_all: words.take("catch_all", default.catch_all)?,
+    })
+}
+
+fn trace_config(words: &mut Words) -> Outcome<trace::Config> {
+    let default = trace::Config::default();
+    let zipf: f64 = words.take("zipf", -1.0)?;
+    let locality = match words.0.remove("pareto") {
+        Some(both) => {
+            let (a, b) = both.split_once(',').ok_or("pareto=a,b")?;
+            Locality::Pareto { a: a.parse()?, b: b.parse()? }
+        }
+        None if zipf >= 0.0 => Locality::Zipf { s: zipf },
+        None => Locality::Uniform,
+    };
+    let coverage: String = words.take("coverage", "complete".to_owned())?;
+    Ok(trace::Config {
+        headers: words.take("headers", default.headers)?,
+        seed: words.take("seed2", default.seed)?,
+        locality,
+        unmatched: words.take("unmatched", default.unmatched)?,
+        coverage: if coverage == "drawn" { Coverage::Drawn } else { Coverage::Complete },
+        tries: words.take("tries", default.tries)?,
+    })
+}

@@ -1,0 +1,148 @@
+//! What can go wrong.
+
+use std::fmt;
+use std::io;
+
+/// Why nothing was generated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    Config(String),
+    Exhausted { profile: String, found: usize, asked: usize, tries: u64 },
+    TooFewHeaders { headers: usize, needed: usize },
+    NothingUnmatched { tries: usize, proved: bool },
+    NothingMatched,
+    Unsupported(String),
+    Engine(String),
+}
+
+impl Error {
+    pub(crate) fn config(what: impl Into<String>) -> Self {
+        Self(Kind::Config(what.into()))
+    }
+
+    pub(crate) fn exhausted(profile: &str, found: usize, asked: usize, tries: u64) -> Self {
+        Self(Kind::Exhausted { profile: profile.to_owned(), found, asked, tries })
+    }
+
+    pub(crate) fn too_few_headers(headers: usize, needed: usize) -> Self {
+        Self(Kind::TooFewHeaders { headers, needed })
+    }
+
+    pub(crate) fn nothing_unmatched(tries: usize, proved: bool) -> Self {
+        Self(Kind::NothingUnmatched { tries, proved })
+    }
+
+    pub(crate) fn nothing_matched() -> Self {
+        Self(Kind::NothingMatched)
+    }
+
+    pub(crate) fn unsupported(what: impl Into<String>) -> Self {
+        Self(Kind::Unsupported(what.into()))
+    }
+
+    pub(crate) fn engine(error: &firstmatch::BuildError) -> Self {
+        Self(Kind::Engine(error.to_string()))
+    }
+
+    /// Whether a value of the configuration is out of its bounds.
+    pub fn is_config(&self) -> bool {
+        matches!(self.0, Kind::Config(_))
+    }
+
+    /// Where the profile cannot yield as many distinct rules as asked for: how many were found, and how many asked.
+    pub fn exhausted_at(&self) -> Option<(usize, usize)> {
+        match self.0 {
+            Kind::Exhausted { found, asked, .. } => Some((found, asked)),
+            _ => None,
+        }
+    }
+
+    /// Where a trace is too short to hit every rule: how many headers it takes.
+    pub fn headers_needed(&self) -> Option<usize> {
+        match self.0 {
+            Kind::TooFewHeaders { needed, .. } => Some(needed),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Config(what) | Kind::Unsupported(what) => f.write_str(what),
+            Kind::Exhausted { profile, found, asked, tries } => write!(
+                f,
+                "the profile {profile} yields {found} distinct rules in {tries} tries; {asked} were asked for: \
+                 let its trees have more leaves, or allow duplicates"
+            ),
+            Kind::TooFewHeaders { headers, needed } => write!(
+                f,
+                "{headers} headers cannot hit every rule; it takes at least {needed} (or coverage that is not complete)"
+            ),
+            Kind::NothingUnmatched { proved: true, .. } => {
+                f.write_str("the rules match every header: none can be drawn that matches nothing")
+            }
+            Kind::NothingUnmatched { tries, .. } => {
+                write!(f, "none of {tries} headers matched nothing: the rules match nearly everything")
+            }
+            Kind::NothingMatched => f.write_str("no rule can be hit: there is nothing to draw headers from"),
+            Kind::Engine(what) => write!(f, "the rules cannot be searched: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Why rules or headers were not written.
+#[derive(Debug)]
+pub struct WriteError(WriteKind);
+
+#[derive(Debug)]
+enum WriteKind {
+    Io(io::Error),
+    Unsupported { rule: usize, format: &'static str, what: String },
+}
+
+impl WriteError {
+    pub(crate) fn unsupported(rule: usize, format: &'static str, what: impl Into<String>) -> Self {
+        Self(WriteKind::Unsupported { rule, format, what: what.into() })
+    }
+
+    /// The 0-based place of the rule that the format cannot hold, where that is the reason. Faults of a set as a whole
+    /// stand at 0.
+    pub fn rule(&self) -> Option<usize> {
+        match self.0 {
+            WriteKind::Unsupported { rule, .. } => Some(rule),
+            WriteKind::Io(_) => None,
+        }
+    }
+}
+
+impl From<io::Error> for WriteError {
+    fn from(error: io::Error) -> Self {
+        Self(WriteKind::Io(error))
+    }
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            WriteKind::Io(error) => error.fmt(f),
+            WriteKind::Unsupported { rule, format, what } => {
+                write!(f, "rule {} cannot be written as {format}: {what}", rule + 1)
+            }
+        }
+    }
+}
+
+impl std::error::Error for WriteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            WriteKind::Io(error) => Some(error),
+            WriteKind::Unsupported { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Rule sets and packet traces of any size, the same bytes for the same seed on every machine.
+//!
+//! ```
+//! use firstmatch_generate::{Profile, rules, trace, write};
+//!
+//! let set = rules::generate(&rules::Config { rules: 100, seed: 7, profile: Profile::fw(), ..Default::default() })?;
+//! let mut text = Vec::new();
+//! write::classbench(&set, &mut text)?;
+//! assert_eq!(text.iter().filter(|&&byte| byte == b'\n').count(), 100);
+//!
+//! let trace = trace::generate(&set, &trace::Config { headers: 1000, seed: 7, ..Default::default() })?;
+//! assert_eq!((trace.len(), trace.coverage().given_up.len()), (1000, 0));
+//! let mut text = Vec::new();
+//! trace.write(&mut text)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! - [`Profile`]: what rules look like, in numbers: prefix trees, port classes, protocols, prefix lengths.
+//! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
+//! - [`trace`]: headers that hit every rule that can be hit, with locality, and headers that match nothing.
+//! - [`write`]: rule sets as text, in the ClassBench format and in the native one.
+//!
+//! # The same bytes
+//!
+//! A seed and a configuration give the same rules and headers on every machine. All random bits are those of
+//! PCG XSL RR 128/64 and of SplitMix64's finaliser; what is drawn from them is integer arithmetic, or arithmetic of
+//! IEEE doubles without any function of the platform. Tests hold digests: a change of them is a change of version.
+#![deny(unsafe_code)]
+
+mod error;
+pub mod profile;
+mod random;
+pub mod rules;
+pub mod trace;
+pub mod write;
+
+pub use error::{Error, WriteError};
+pub use profile::Profile;
+pub use rules::stretch;

@@ -1,0 +1,116 @@
+//! Whether a profile's numbers make sense. What passes here never panics later and never divides by zero.
+
+use super::{LengthPair, PortClass, PortPair, Ports, Profile, Tree};
+use crate::error::Error;
+
+/// Whether headers of this protocol have ports.
+pub(crate) fn with_ports(protocol: u8) -> bool {
+    matches!(protocol, 6 | 17 | 33 | 132 | 136)
+}
+
+impl Profile {
+    /// Whether rules can be drawn from it.
+    ///
+    /// # Errors
+    /// When a number is out of its bounds or something needed is missing; the error names it.
+    pub fn check(&self) -> Result<(), Error> {
+        let fail = |what: String| Err(Error::config(format!("profile {}: {what}", self.name)));
+        share("correlation", self.correlation).or_else(fail)?;
+        weights("protocols", self.protocols.iter().map(|p| p.share)).or_else(fail)?;
+        for protocol in &self.protocols {
+            let name = protocol.number.map_or("the wildcard protocol".to_owned(), |n| format!("protocol {n}"));
+            weights(&format!("ports of {name}"), protocol.ports.iter().map(|(_, share)| *share)).or_else(fail)?;
+            let may = self.ports_everywhere || protocol.number.is_some_and(with_ports);
+            let used = protocol.ports.iter().filter(|(_, share)| *share > 0.0).map(|(pair, _)| *pair);
+            for pair in used {
+                if pair != PortPair::NONE && !may {
+                    return fail(format!("{name} has no ports, but a share of {pair:?}"));
+                }
+                self.source_ports.check_class(pair.source, "source").or_else(fail)?;
+                self.destination_ports.check_class(pair.destination, "destination").or_else(fail)?;
+            }
+        }
+        self.source_ports.check("source").or_else(fail)?;
+        self.destination_ports.check("destination").or_else(fail)?;
+        lengths("prefix lengths", &self.lengths).or_else(fail)?;
+        for (pair, own) in &self.lengths_of {
+            lengths(&format!("prefix lengths of {pair:?}"), own).or_else(fail)?;
+        }
+        self.source.check("source").or_else(fail)?;
+        self.destination.check("destination").or_else(fail)
+    }
+}
+
+impl Ports {
+    fn check(&self, which: &str) -> Result<(), String> {
+        share(&format!("other {which} ports"), self.other)?;
+        if !self.exact.is_empty() {
+            weights(&format!("exact {which} ports"), self.exact.iter().map(|(_, share)| *share))?;
+        }
+        if !self.ranges.is_empty() {
+            weights(&format!("ranges of {which} ports"), self.ranges.iter().map(|(_, share)| *share))?;
+        }
+        for &((lo, hi), _) in &self.ranges {
+            if lo > hi || PortClass::of(lo, hi) != PortClass::Range {
+                return Err(format!("{lo} to {hi} is no arbitrary range of {which} ports"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_class(&self, class: PortClass, which: &str) -> Result<(), String> {
+        let listed = match class {
+            PortClass::Exact => !self.exact.is_empty(),
+            PortClass::Range => !self.ranges.is_empty(),
+            _ => true,
+        };
+        if listed || self.other > 0.0 { Ok(()) } else { Err(format!("there are no {which} ports of class {class:?}")) }
+    }
+}
+
+impl Tree {
+    fn check(&self, which: &str) -> Result<(), String> {
+        for (at, level) in self.levels.iter().enumerate() {
+            share(&format!("branching of the {which} tree at level {at}"), level.branching)?;
+            share(&format!("skew of the {which} tree at level {at}"), level.skew)?;
+        }
+        if let Some(leaves) = self.leaves {
+            for (name, value) in [("factor", leaves.factor), ("exponent", leaves.exponent)] {
+                if !(value.is_finite() && value >= 0.0) {
+                    return Err(format!("the {name} of the {which} tree's leaves is {value}, not a number from 0"));
+                }
+            }
+        }
+        if self.nesting == Some(0) {
+            return Err(format!("the {which} tree allows no prefix at all: nesting is at least 1"));
+        }
+        Ok(())
+    }
+}
+
+fn lengths(what: &str, pairs: &[LengthPair]) -> Result<(), String> {
+    weights(what, pairs.iter().map(|pair| pair.share))?;
+    match pairs.iter().find(|pair| pair.source > 32 || pair.destination > 32) {
+        Some(pair) => Err(format!("{what}: {} and {} are not both at most 32", pair.source, pair.destination)),
+        None => Ok(()),
+    }
+}
+
+/// A share is a number from 0 to 1.
+pub(crate) fn share(what: &str, value: f64) -> Result<(), String> {
+    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{what} is {value}, not a number from 0 to 1")) }
+}
+
+/// Weights are not negative, and one at least is positive.
+fn weights(what: &str, weights: impl Iterator<Item = f64>) -> Result<(), String> {
+    let mut sum = 0.0;
+    for weight in weights {
+        if !(weight.is_finite() && weight >= 0.0) {
+            return Err(format!("{what}: the weight {weight} is not a number from 0"));
+        }
+        sum += weight;
+    }
+    // The smallest sum that weights can be divided by without overflowing.
+    let fine = sum.is_finite() && sum > 1e-200;
+    if fine { Ok(()) } else { Err(format!("{what}: the weights sum to {sum}")) }
+}

@@ -1,0 +1,86 @@
+//! The order of rules.
+//!
+//! Rules are in the order of a measure of what they match, the smallest first: the product of five random measures,
+//! one on the values of each field. A rule that holds another has the larger measure, whatever the measures are, so
+//! **no rule stands behind one that holds it**, by construction and for any number of rules. How random the measures
+//! are is the knob `disorder`: with 0 they are uniform, and rules are sorted by how much they match; with 1 most of
+//! the traffic is where a few steps of the trees lead. Of two rules drawn at random the one that matches more stands
+//! first in one pair of ten with 0.5, in one of five with 1 (acl, fw and ipc, 10,000 rules).
+//!
+//! All measures are logarithms as integers, in units of 2^-32 bits: sums of them are exact, and what is strictly smaller in
+//! one field and no larger in the others is strictly smaller.
+
+use super::tree::spread;
+use crate::random::mix2;
+
+/// The measures on ports and protocols.
+#[derive(Debug)]
+pub(crate) struct Measures {
+    disorder: u64,
+    salt: u64,
+    /// For source and destination ports: the measure of all ports below each.
+    ports: [Vec<u64>; 2],
+}
+
+impl Measures {
+    /// `disorder` is in units of 2^-16.
+    pub(crate) fn new(seed: u64, disorder: u64) -> Self {
+        let salt = mix2(seed, 0x006F_7264_6572);
+        let ports = [0u64, 1].map(|which| {
+            let mut sum = 0;
+            let below = (0..=65536u64).map(|port| {
+                let here = sum;
+                sum += spread(mix2(salt ^ which, port), disorder).unsigned_abs();
+                here
+            });
+            below.collect()
+        });
+        Self { disorder, salt, ports }
+    }
+
+    /// `disorder` in units of 2^-16, for the measures of trees.
+    pub(crate) fn disorder(&self) -> u64 {
+        self.disorder
+    }
+
+    /// The measure of a range of ports: of the source's (0) or the destination's (1).
+    pub(crate) fn ports(&self, which: usize, (lo, hi): (u16, u16)) -> i64 {
+        let below = &self.ports[which];
+        let share = below[usize::from(hi) + 1] - below[usize::from(lo)];
+        // A port has a sixth of the mean or more, so ranges one in the other differ by 2^-19 of the whole or more: by
+        // thousands of units, while rounding to a double moves a sum by 2^-53 of itself.
+        bits(share) - bits(below[65536])
+    }
+
+    /// The measure of a protocol; the wildcard has all.
+    pub(crate) fn protocol(&self, number: Option<u8>) -> i64 {
+        number.map_or(0, |number| -8 * spread(mix2(self.salt ^ 2, number.into()), self.disorder))
+    }
+}
+
+/// A logarithm to the base 2, in units of 2^-32.
+fn bits(of: u64) -> i64 {
+    (libm::log2(of as f64) * (1u64 << 32) as f64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_in_another_has_the_smaller_measure() {
+        for disorder in [0, 1 << 15, 1 << 16] {
+            let measures = Measures::new(3, disorder);
+            for which in [0, 1] {
+                assert_eq!(measures.ports(which, (0, u16::MAX)), 0);
+                for port in 1..u16::MAX {
+                    assert!(measures.ports(which, (port, u16::MAX)) < measures.ports(which, (port - 1, u16::MAX)));
+                    assert!(measures.ports(which, (0, port)) < measures.ports(which, (0, port + 1)));
+                    assert!(measures.ports(which, (port, port)) < measures.ports(which, (port, port + 1)));
+                }
+            }
+            assert_eq!(measures.protocol(None), 0);
+            assert!((0..=255).all(|number| measures.protocol(Some(number)) < 0));
+        }
+    }
+}

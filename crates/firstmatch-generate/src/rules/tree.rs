@@ -1,0 +1,266 @@
+//! Prefix trees that take no memory: a hash of a node says how it branches.
+
+use firstmatch::schema::Family;
+
+use crate::profile::Tree;
+use crate::random::{Random, mix, mix2};
+
+/// The length in IPv6 of a prefix that has `length` bits in IPv4 (0 to 32; above, as 32).
+///
+/// Strictly growing, so prefixes nest as in IPv4. The anchors are what is routed and assigned: /16 is a provider's
+/// /32, /24 (the longest that is routed) a site's /48, /28 a network's /64, /32 a host's /128.
+pub fn stretch(length: u8) -> u8 {
+    STRETCH[usize::from(length.min(32))]
+}
+
+const STRETCH: [u8; 33] = [
+    0, 4, 6, 8, 10, 12, 14, 16, 20, 22, 24, 26, 28, 29, 30, 31, 32, 34, 36, 38, 40, 42, 44, 46, 48, 52, 56, 60, 64, 80,
+    96, 112, 128,
+];
+
+/// The level whose nodes are networks of hosts: /28, in IPv6 /64.
+const NETWORK: u8 = 28;
+
+/// A node: the way to it, from the top bit down, and its length. Bits below the way are 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Node {
+    pub(crate) way: u32,
+    pub(crate) steps: u8,
+}
+
+impl Node {
+    pub(crate) const ROOT: Self = Self { way: 0, steps: 0 };
+
+    /// The first `steps` steps of the way; no more than it has.
+    pub(crate) fn ancestor(self, steps: u8) -> Self {
+        let kept = u32::MAX.checked_shl(32 - u32::from(steps)).unwrap_or(0);
+        Self { way: self.way & kept, steps }
+    }
+
+    /// Whether it lies in another, or is it.
+    #[cfg(test)]
+    pub(crate) fn is_in(self, other: Self) -> bool {
+        other.steps <= self.steps && self.ancestor(other.steps) == other
+    }
+
+    /// A number no other node has.
+    pub(crate) fn number(self) -> u64 {
+        u64::from(self.way) << 8 | u64::from(self.steps)
+    }
+
+    fn child(self, side: bool) -> Self {
+        Self { way: self.way | u32::from(side) << (31 - self.steps), steps: self.steps + 1 }
+    }
+}
+
+/// A tree of one family, ready to be walked.
+#[derive(Clone, Debug)]
+pub(crate) struct Walker {
+    family: Family,
+    salt: u64,
+    /// For each level the probabilities, in units of 2^-32, that a node branches and that the heavier child is taken.
+    levels: [(u64, u64); 32],
+}
+
+const ONE: f64 = (1u64 << 32) as f64;
+
+impl Walker {
+    pub(crate) fn new(tree: &Tree, family: Family, salt: u64, rules: usize) -> Self {
+        let factor = tree.leaves.map_or(1.0, |leaves| {
+            let wanted = leaves.factor * libm::pow(rules as f64, leaves.exponent);
+            scale(tree, libm::log2(wanted.clamp(2.0, ONE)))
+        });
+        let levels = tree.levels.map(|level| {
+            let heavier = 1.0 / (2.0 - level.skew);
+            ((ONE * (level.branching * factor).min(1.0)) as u64, (ONE * heavier) as u64)
+        });
+        Self { family, salt: mix2(salt, family as u64), levels }
+    }
+
+    /// A random walk on from a node to `steps` steps. Where there is a leader, the walk takes its side as often as
+    /// `alike` says (in units of 2^-32) for as long as it has gone the leader's way.
+    pub(crate) fn walk(&self, from: Node, steps: u8, leader: Option<(Node, u64)>, random: &mut Random) -> Node {
+        let mut node = from;
+        while node.steps < steps {
+            let level = usize::from(node.steps);
+            let hash = self.hash(node);
+            let mut side = hash >> 63 == 1;
+            if let Some(forced) = self.forced(node) {
+                side = forced;
+            } else if hash & 0xFFFF_FFFF < self.levels[level].0 {
+                let draw = random.bits();
+                side ^= draw & 0xFFFF_FFFF >= self.levels[level].1;
+                if let Some((leader, alike)) = leader
+                    && leader.steps > node.steps
+                    && draw >> 32 < alike
+                    && node == leader.ancestor(node.steps)
+                {
+                    side = leader.way >> (31 - node.steps) & 1 == 1;
+                }
+            }
+            node = node.child(side);
+        }
+        node
+    }
+
+    /// The logarithm of the share of the traffic that a node has, in units of 2^-32 bits, never above 0: a random measure on
+    /// addresses, the same for a seed. A node's is strictly above that of every node in it.
+    ///
+    /// With `disorder` 0 (in units of 2^-16, up to 2^16) each step takes one bit; with more each takes a random part,
+    /// some many bits and most few.
+    pub(crate) fn measure(&self, node: Node, disorder: u64) -> i64 {
+        let taken = (1..=node.steps).map(|steps| spread(self.hash(node.ancestor(steps)) ^ MEASURE, disorder));
+        -taken.sum::<i64>()
+    }
+
+    /// The address of a node, in the low bits of its family's width, and the prefix length.
+    pub(crate) fn address(&self, node: Node) -> (u128, u32) {
+        match self.family {
+            Family::Ipv4 => (node.way.into(), node.steps.into()),
+            Family::Ipv6 => (self.stretched(node), stretch(node.steps).into()),
+        }
+    }
+
+    /// A step in IPv6 is several bits: the last is the step's side, those before it are the node's own. The first step
+    /// stays in 2000::/3; the hosts of half of the networks are numbered from 0, those of the others at random.
+    fn stretched(&self, node: Node) -> u128 {
+        let mut address = 0u128;
+        let mut numbered = false;
+        for steps in 0..node.steps {
+            let width = u32::from(stretch(steps + 1) - stretch(steps));
+            let hash = self.hash(node.ancestor(steps)) ^ FILLER;
+            if steps == NETWORK {
+                numbered = mix(hash) & 1 == 0;
+            }
+            let filler = match steps {
+                0 => 0b001,
+                _ if numbered => 0,
+                _ => u128::from(mix(hash) >> 8) & ((1 << (width - 1)) - 1),
+            };
+            let side = u128::from(node.way >> (31 - steps) & 1);
+            address = address << width | filler << 1 | side;
+        }
+        address.checked_shl(128 - u32::from(stretch(node.steps))).unwrap_or(0)
+    }
+
+    #[inline]
+    fn hash(&self, node: Node) -> u64 {
+        mix(self.salt.wrapping_add(node.number().wrapping_mul(0x9E37_79B9_7F4A_7C15)))
+    }
+
+    /// The side that keeps IPv4 addresses out of 0/8, 127/8 and 224/3, where there is one.
+    fn forced(&self, node: Node) -> Option<bool> {
+        match (self.family, node.steps, node.way) {
+            (Family::Ipv4, 2, 0xC000_0000) | (Family::Ipv4, 7, 0x7E00_0000) => Some(false),
+            (Family::Ipv4, 7, 0) => Some(true),
+            _ => None,
+        }
+    }
+}
+
+const MEASURE: u64 = 0x6D65_6173_7572_6500;
+const FILLER: u64 = 0x6669_6C6C_6572_0000;
+
+/// A positive random number with the mean 2^32: `disorder` parts (of 2^16) of one with a heavy tail, the rest constant.
+/// At least a sixth of the mean, at most 171 times as much.
+pub(crate) fn spread(hash: u64, disorder: u64) -> i64 {
+    let hash = mix(hash);
+    // 2^k with probability 2^-(k+1) up to k = 9 and 2^10 with the rest: the mean is 6, the standard deviation 39.
+    let heavy = 1u64 << hash.trailing_zeros().min(10);
+    let random = (heavy << 32) / 6;
+    ((((1 << 16) - disorder) << 16) + (random >> 16) * disorder).cast_signed()
+}
+
+/// The number that the branching of every level is multiplied by, so that a tree has 2^`bits` leaves.
+fn scale(tree: &Tree, bits: f64) -> f64 {
+    let leaves = |factor: f64| -> f64 {
+        tree.levels.iter().map(|level| libm::log2(1.0 + (level.branching * factor).min(1.0))).sum()
+    };
+    // Where even full branching gives fewer leaves, full branching it is.
+    let (mut low, mut high) = (0.0, 1e6);
+    for _ in 0..64 {
+        let middle = (low + high) / 2.0;
+        if leaves(middle) < bits { low = middle } else { high = middle }
+    }
+    high
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Purpose;
+
+    fn walkers() -> Vec<Walker> {
+        let tree = Tree::of_levels(&[(0, 0.4, 0.5), (20, 0.8, 0.3)]);
+        [Family::Ipv4, Family::Ipv6].map(|family| Walker::new(&tree, family, 9, 1000)).into()
+    }
+
+    #[test]
+    fn lengths_grow_strictly() {
+        assert!((0..32).all(|length| stretch(length) < stretch(length + 1)));
+        assert_eq!((stretch(0), stretch(32), stretch(255)), (0, 128, 128));
+    }
+
+    #[test]
+    fn an_ancestor_s_prefix_holds_the_node_s_and_has_the_larger_measure() {
+        let mut random = Random::new(1, Purpose::Rules);
+        for walker in walkers() {
+            let width = walker.family.address_bits();
+            for _ in 0..200 {
+                let node = walker.walk(Node::ROOT, 32, None, &mut random);
+                for steps in 0..32 {
+                    let (below, above) = (node.ancestor(steps + 1), node.ancestor(steps));
+                    assert!(below.is_in(above) && !above.is_in(below));
+                    let ((address, _), (prefix, len)) = (walker.address(below), walker.address(above));
+                    let shift = width - len;
+                    let cut = |a: u128| a.checked_shr(shift).unwrap_or(0);
+                    assert_eq!(cut(address), cut(prefix), "{below:?} in {above:?}");
+                    assert_eq!(prefix & !(u128::MAX.checked_shl(shift).unwrap_or(0)), 0);
+                    for disorder in [0, 1 << 15, 1 << 16] {
+                        assert!(walker.measure(below, disorder) < walker.measure(above, disorder));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn addresses_are_those_that_hosts_have() {
+        let full = Tree::of_levels(&[(0, 1.0, 0.0)]);
+        let mut random = Random::new(2, Purpose::Rules);
+        let [four, six] = [Family::Ipv4, Family::Ipv6].map(|family| Walker::new(&full, family, 4, 10));
+        for _ in 0..20_000 {
+            let (address, _) = four.address(four.walk(Node::ROOT, 32, None, &mut random));
+            let first = address >> 24;
+            assert!(first != 0 && first != 127 && first < 224, "{first}");
+            let (address, _) = six.address(six.walk(Node::ROOT, 32, None, &mut random));
+            assert_eq!(address >> 125, 1, "{address:x}");
+        }
+    }
+
+    #[test]
+    fn a_tree_has_the_leaves_it_is_asked_for() {
+        for wanted in [64.0, 5000.0, 1e6] {
+            let tree = Tree::of_levels(&[(0, 0.2, 0.0), (16, 0.6, 0.0)]).with_leaves(wanted, 0.0);
+            let walker = Walker::new(&tree, Family::Ipv4, 3, 1);
+            let leaves: f64 = walker.levels.iter().map(|(branching, _)| 1.0 + *branching as f64 / ONE).product();
+            assert!((leaves / wanted - 1.0).abs() < 0.001, "{leaves} for {wanted}");
+        }
+        let tree = Tree::of_levels(&[(0, 0.0, 0.0)]).with_leaves(1e9, 1.0);
+        assert_eq!(Walker::new(&tree, Family::Ipv4, 3, 9).levels[5].0, 0);
+    }
+
+    #[test]
+    fn a_leader_is_followed_as_often_as_asked() {
+        let full = Tree::of_levels(&[(0, 1.0, 0.0)]);
+        let walker = Walker::new(&full, Family::Ipv4, 4, 10);
+        let mut random = Random::new(2, Purpose::Rules);
+        let leader = walker.walk(Node::ROOT, 24, None, &mut random);
+        let always = walker.walk(Node::ROOT, 32, Some((leader, 1 << 32)), &mut random);
+        assert!(always.is_in(leader));
+        let followed = (0..1000)
+            .filter(|_| walker.walk(Node::ROOT, 8, Some((leader, 1 << 31)), &mut random).is_in(leader.ancestor(8)));
+        // Each of seven levels is left to chance (one is forced at most): 0.75^8 to 0.75^6.
+        assert!((60..240).contains(&followed.count()));
+    }
+}

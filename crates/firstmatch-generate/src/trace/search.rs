@@ -1,0 +1,346 @@
+//! Finding headers: at random first, then exactly.
+//!
+//! A rule that a few random headers do not hit is hunted down. The hunt keeps the part of the rule that may still be
+//! free as disjoint boxes. It tries a point of a box; where an earlier rule takes it, that rule's region is cut out of
+//! the box, which leaves a few smaller ones. So a hunt ends with a header, or with no box left: then the rule is proved
+//! unreachable. The number of points tried is bounded.
+
+use firstmatch::rule::Region;
+use firstmatch::{Classifier, KeyBuf, Match, Scratch};
+
+use super::view::{View, Where};
+use super::{Coverage, Header};
+use crate::error::Error;
+use crate::random::Random;
+
+/// How many headers are looked up at once.
+const BATCH: usize = 1024;
+/// How many rules are hunted at once: each may keep some ten boxes a try.
+const PACK: usize = 64;
+
+/// What is known of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Fate {
+    /// Proved never to be the first match.
+    Unreachable,
+    /// Not known: it was not looked for.
+    Unknown,
+    /// Looked for in vain.
+    GivenUp,
+    /// There is a header.
+    Hit,
+}
+
+/// Finds headers in a view.
+#[derive(Debug)]
+pub(crate) struct Hunter<'v> {
+    pub(crate) view: &'v View,
+    fates: Vec<Fate>,
+    /// For each target that is hit a row that hits it.
+    witnesses: Vec<u32>,
+    lanes: usize,
+}
+
+impl<'v> Hunter<'v> {
+    pub(crate) fn new(view: &'v View) -> Self {
+        let lanes = view.max.len();
+        Self { view, fates: vec![Fate::Unknown; view.targets.len()], witnesses: Vec::new(), lanes }
+    }
+
+    /// Looks for a header for every target.
+    pub(crate) fn witnesses(&mut self, tries: u32, random: &mut Random) {
+        self.witnesses = vec![0; self.lanes * self.view.targets.len()];
+        let mut lookup = Lookup::new(self.view);
+        for at in [Where::Corner, Where::Interior, Where::Corner].into_iter().take(tries as usize) {
+            let open: Vec<usize> =
+                (0..self.fates.len()).filter(|&target| self.fates[target] == Fate::Unknown).collect();
+            for targets in open.chunks(BATCH) {
+                lookup.clear();
+                for &target in targets {
+                    self.view.point(self.any_region(target, random), at, random, lookup.push());
+                }
+                lookup.run();
+                for (row, &target) in targets.iter().enumerate() {
+                    if lookup.found(row).is_some_and(|found| found.rule == self.view.targets[target].rule.rule) {
+                        self.hit(target, lookup.row(row));
+                    }
+                }
+            }
+        }
+        let open: Vec<usize> = (0..self.fates.len()).filter(|&target| self.fates[target] == Fate::Unknown).collect();
+        for targets in open.chunks(PACK) {
+            self.hunt(targets, tries, &mut lookup, random);
+        }
+    }
+
+    fn hit(&mut self, target: usize, row: &[u32]) {
+        self.fates[target] = Fate::Hit;
+        self.witnesses[target * self.lanes..][..self.lanes].copy_from_slice(&row[..self.lanes]);
+    }
+
+    fn any_region(&self, target: usize, random: &mut Random) -> Region<'v> {
+        let regions = &self.view.targets[target].regions;
+        self.view.lowered.regions().get(regions.start + random.index(regions.len()))
+    }
+
+    fn hunt(&mut self, targets: &[usize], tries: u32, lookup: &mut Lookup<'v>, random: &mut Random) {
+        let mut hunts: Vec<(usize, Hunt)> =
+            targets.iter().map(|&target| (target, Hunt::of(self.view, target))).collect();
+        for round in 0..tries {
+            hunts.retain(|(target, hunt)| {
+                if hunt.boxes.is_empty() {
+                    self.fates[*target] = Fate::Unreachable;
+                }
+                self.fates[*target] == Fate::Unknown
+            });
+            if hunts.is_empty() {
+                return;
+            }
+            lookup.clear();
+            for (_, hunt) in &hunts {
+                hunt.point(self.view, round, random, lookup.push());
+            }
+            lookup.run();
+            for (row, (target, hunt)) in hunts.iter_mut().enumerate() {
+                match lookup.found(row) {
+                    Some(found) if found.rule == self.view.targets[*target].rule.rule => {
+                        self.hit(*target, lookup.row(row));
+                    }
+                    Some(found) => hunt.cut(self.view, found, lookup.row(row)),
+                    None => {}
+                }
+            }
+        }
+        for (target, hunt) in hunts {
+            if self.fates[target] == Fate::Unknown {
+                self.fates[target] = if hunt.boxes.is_empty() { Fate::Unreachable } else { Fate::GivenUp };
+            }
+        }
+    }
+
+    /// The targets that headers are drawn from.
+    pub(crate) fn drawn_from(&self, coverage: Coverage) -> impl Iterator<Item = u32> {
+        let all = coverage == Coverage::Drawn;
+        (0..).zip(&self.fates).filter(move |(_, fate)| all || **fate == Fate::Hit).map(|(target, _)| target)
+    }
+
+    /// Fills in a header for each pair of an index into `out` and a target: one drawn anew that the target is the
+    /// first to match, or its witness; without a witness what was drawn, whatever matches it.
+    pub(crate) fn headers(&self, wanted: &[(u32, u32)], random: &mut Random, out: &mut [Header]) {
+        let mut lookup = Lookup::new(self.view);
+        let mut again: Vec<(u32, u32)> = Vec::new();
+        for wanted in wanted.chunks(BATCH) {
+            again.clear();
+            again.extend_from_slice(wanted);
+            for last in [false, true] {
+                lookup.clear();
+                for &(_, target) in &again {
+                    let at = if random.coin() { Where::Corner } else { Where::Interior };
+                    self.view.point(self.any_region(target as usize, random), at, random, lookup.push());
+                }
+                lookup.run();
+                let mut row = 0;
+                again.retain(|&(index, target)| {
+                    let (keys, found) = (lookup.row(row), lookup.found(row));
+                    row += 1;
+                    let goal = self.view.targets[target as usize].rule.rule;
+                    let ours = found.is_some_and(|found| found.rule == goal);
+                    let place = self.view.place(found);
+                    if ours || last && self.witnesses.is_empty() {
+                        out[index as usize] = self.view.header(keys, place);
+                    }
+                    !ours
+                });
+            }
+            if !self.witnesses.is_empty() {
+                for &(index, target) in &again {
+                    let row = &self.witnesses[target as usize * self.lanes..][..self.lanes];
+                    let place = self.view.place(Some(self.view.targets[target as usize].rule));
+                    out[index as usize] = self.view.header(row, place);
+                }
+            }
+        }
+    }
+
+    /// What is known of each rule, by its place: the best of all views.
+    pub(crate) fn fates(&self, out: &mut [Fate]) {
+        for (target, &fate) in self.view.targets.iter().zip(&self.fates) {
+            if let Some(place) = self.view.place(Some(target.rule)) {
+                let best = &mut out[place as usize];
+                *best = fate.max(*best);
+            }
+        }
+    }
+}
+
+/// So many headers that no rule matches: half anywhere, half beside rules.
+///
+/// Where few are found they come again; where none is found at random, one is hunted for.
+pub(crate) fn unmatched(
+    hunters: &[Hunter<'_>],
+    count: usize,
+    tries: u32,
+    random: &mut Random,
+) -> Result<Vec<Header>, Error> {
+    let mut out = Vec::with_capacity(count);
+    let patience = 4096 + count.saturating_mul(16);
+    let mut tried = 0;
+    while out.len() < count && tried < patience && !hunters.is_empty() {
+        let view = hunters[random.index(hunters.len())].view;
+        let everything = vec![0; view.max.len()];
+        let whole = Region { lo: &everything, hi: &view.max, ternary: None };
+        let mut lookup = Lookup::new(view);
+        for _ in 0..BATCH {
+            if view.targets.is_empty() || random.coin() {
+                view.point(whole, Where::Interior, random, lookup.push());
+            } else {
+                let target = &view.targets[random.index(view.targets.len())];
+                let region = view.lowered.regions().get(target.regions.start + random.index(target.regions.len()));
+                let row = lookup.push();
+                view.point(region, Where::Corner, random, row);
+                view.beside(region, random, row);
+            }
+        }
+        lookup.run();
+        tried += BATCH;
+        let free = (0..BATCH).filter(|&row| lookup.found(row).is_none()).take(count - out.len());
+        out.extend(free.map(|row| view.header(lookup.row(row), None)));
+    }
+    if out.is_empty() && count > 0 {
+        out.push(hunt_unmatched(hunters, tries, tried, random)?);
+    }
+    let found = out.len();
+    (found..count).for_each(|at| out.push(out[at % found]));
+    Ok(out)
+}
+
+fn hunt_unmatched(hunters: &[Hunter<'_>], tries: u32, tried: usize, random: &mut Random) -> Result<Header, Error> {
+    let mut proved = true;
+    for hunter in hunters {
+        let view = hunter.view;
+        let mut hunt = Hunt { boxes: vec![Box { lo: vec![0; view.max.len()], hi: view.max.clone(), masks: None }] };
+        let mut lookup = Lookup::new(view);
+        for round in 0..tries.saturating_mul(16) {
+            if hunt.boxes.is_empty() {
+                break;
+            }
+            lookup.clear();
+            hunt.point(view, round, random, lookup.push());
+            lookup.run();
+            match lookup.found(0) {
+                None => return Ok(view.header(lookup.row(0), None)),
+                Some(found) => hunt.cut(view, found, lookup.row(0)),
+            }
+        }
+        proved &= hunt.boxes.is_empty();
+    }
+    Err(Error::nothing_unmatched(tried + hunters.len() * tries as usize * 16, proved))
+}
+
+/// The search for one header.
+#[derive(Debug)]
+struct Hunt {
+    /// What may be free, disjoint; the last is tried next.
+    boxes: Vec<Box>,
+}
+
+#[derive(Clone, Debug)]
+struct Box {
+    lo: Vec<u32>,
+    hi: Vec<u32>,
+    /// The region whose masks a point must pass too, where it has masks. They may take a point out of the box, but
+    /// not out of the region.
+    masks: Option<usize>,
+}
+
+impl Hunt {
+    fn of(view: &View, target: usize) -> Self {
+        let regions = &view.targets[target].regions;
+        let boxes = regions.clone().filter_map(|index| {
+            let region = view.lowered.regions().get(index);
+            let hi: Vec<u32> = region.hi.iter().zip(&view.max).map(|(hi, max)| *hi.min(max)).collect();
+            let some = region.lo.iter().zip(&hi).all(|(lo, hi)| lo <= hi);
+            some.then(|| Box { lo: region.lo.to_vec(), hi, masks: region.ternary.map(|_| index) })
+        });
+        Self { boxes: boxes.collect() }
+    }
+
+    /// A point of the box that is tried next.
+    fn point(&self, view: &View, round: u32, random: &mut Random, row: &mut [u32]) {
+        let Some(last) = self.boxes.last() else { return };
+        let ternary = last.masks.and_then(|index| view.lowered.regions().get(index).ternary);
+        let at = if round.is_multiple_of(2) { Where::Interior } else { Where::Corner };
+        view.point(Region { lo: &last.lo, hi: &last.hi, ternary }, at, random, row);
+    }
+
+    /// Cuts the region of another rule that took the point out of the last box. A region with masks is no box: it
+    /// stays, and another point is tried.
+    fn cut(&mut self, view: &View, by: Match, row: &[u32]) {
+        let Some(region) = view.regions_of(by).find(|region| region.contains(row)) else { return };
+        if region.ternary.is_some() {
+            return;
+        }
+        let Some(mut rest) = self.boxes.pop() else { return };
+        let overlaps =
+            (0..rest.lo.len()).all(|lane| region.lo[lane] <= rest.hi[lane] && rest.lo[lane] <= region.hi[lane]);
+        if !overlaps {
+            // Masks took the point out of its box.
+            return self.boxes.push(rest);
+        }
+        let start = self.boxes.len();
+        for lane in 0..rest.lo.len() {
+            if rest.lo[lane] < region.lo[lane] {
+                let mut piece = rest.clone();
+                piece.hi[lane] = region.lo[lane] - 1;
+                self.boxes.push(piece);
+                rest.lo[lane] = region.lo[lane];
+            }
+            if region.hi[lane] < rest.hi[lane] {
+                let mut piece = rest.clone();
+                piece.lo[lane] = region.hi[lane] + 1;
+                self.boxes.push(piece);
+                rest.hi[lane] = region.hi[lane];
+            }
+        }
+        // The first pieces are the largest: they are tried first.
+        self.boxes[start..].reverse();
+    }
+}
+
+/// A batch of rows and what the engine finds for them.
+#[derive(Debug)]
+struct Lookup<'v> {
+    view: &'v View,
+    keys: KeyBuf,
+    found: Vec<Option<Match>>,
+    scratch: Scratch,
+}
+
+impl<'v> Lookup<'v> {
+    fn new(view: &'v View) -> Self {
+        let keys = KeyBuf::new(view.lowered.schema());
+        Self { view, keys, found: Vec::new(), scratch: view.engine.scratch() }
+    }
+
+    fn clear(&mut self) {
+        self.keys.clear();
+    }
+
+    fn push(&mut self) -> &mut [u32] {
+        let lanes = self.view.max.len();
+        &mut self.keys.push()[..lanes]
+    }
+
+    fn run(&mut self) {
+        self.found.resize(self.keys.len(), None);
+        self.view.engine.classify_batch(&mut self.scratch, self.keys.keys(), &mut self.found);
+    }
+
+    fn row(&self, index: usize) -> &[u32] {
+        &self.keys.keys().row(index)[..self.view.max.len()]
+    }
+
+    fn found(&self, index: usize) -> Option<Match> {
+        self.found[index]
+    }
+}

@@ -1,0 +1,155 @@
+//! A rule set as a trace sees it: regions of one family, an engine, and points of regions.
+
+use std::ops::Range;
+
+use firstmatch::rule::{Caps, Lowered, Region, lower};
+use firstmatch::schema::{Family, Schema, Source};
+use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::{Match, RuleSet};
+
+use super::Header;
+use crate::error::Error;
+use crate::profile::with_ports;
+use crate::random::Random;
+
+/// The columns of a trace.
+const COLUMNS: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
+const SPORT: usize = 2;
+const DPORT: usize = 3;
+const PROTO: usize = 4;
+
+/// The rules of one family.
+#[derive(Debug)]
+pub(crate) struct View {
+    pub(crate) family: Family,
+    pub(crate) lowered: Lowered,
+    pub(crate) engine: TupleMerge,
+    /// For each rule that has a region here: its regions.
+    pub(crate) targets: Vec<Target>,
+    /// By slot the place of a rule in the order of the set.
+    pub(crate) places: Vec<u32>,
+    /// The lanes of each column.
+    columns: [Range<usize>; 5],
+    /// The largest value of each lane; absent is none.
+    pub(crate) max: Vec<u32>,
+}
+
+/// A rule that headers may be drawn from.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) rule: Match,
+    pub(crate) regions: Range<usize>,
+}
+
+/// Where in a box a point lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Where {
+    /// Each field at one of its ends.
+    Corner,
+    /// Anywhere.
+    Interior,
+}
+
+impl View {
+    /// A view for each schema of a set.
+    pub(crate) fn all(set: &RuleSet) -> Result<Vec<Self>, Error> {
+        let mut places = vec![0; set.slots()];
+        for (place, rule) in (0..).zip(set.iter()) {
+            places[rule.id.slot()] = place;
+        }
+        set.schemas().iter().map(|schema| Self::new(set, schema, places.clone())).collect()
+    }
+
+    fn new(set: &RuleSet, schema: &Schema, places: Vec<u32>) -> Result<Self, Error> {
+        let Some(family) = schema.family() else {
+            return Err(Error::unsupported("a trace has addresses; the rules are of no address family"));
+        };
+        let known = |source: &Option<Source>| source.is_some_and(|source| COLUMNS.contains(&source));
+        if let Some(field) = schema.fields().iter().find(|field| !known(&field.source())) {
+            return Err(Error::unsupported(format!("a trace has no column for the field {}", field.name())));
+        }
+        let mut columns = [const { 0..0 }; 5];
+        for (column, source) in columns.iter_mut().zip(COLUMNS) {
+            let Some(field) = schema.index_of_source(source) else {
+                return Err(Error::unsupported(format!(
+                    "a trace has a column for {source:?}; the rules have no field"
+                )));
+            };
+            *column = schema.lanes_of(field);
+        }
+        let lowered = lower(set, schema, &Caps::default()).map_err(|error| Error::engine(&error))?;
+        let engine = TupleMerge::build(&lowered, &tuple::Config::default()).map_err(|error| Error::engine(&error))?;
+        let targets = lowered.by_rule().map(|(rule, regions)| Target { rule, regions }).collect();
+        let max = schema.lanes().iter().map(|lane| lane.absent.map_or(lane.max, |absent| absent - 1)).collect();
+        Ok(Self { family, lowered, engine, targets, places, columns, max })
+    }
+
+    /// The place of a rule in the order of the set.
+    pub(crate) fn place(&self, found: Option<Match>) -> Option<u32> {
+        found.and_then(|found| self.places.get(found.rule.slot()).copied())
+    }
+
+    /// The regions of a rule that was found here.
+    pub(crate) fn regions_of(&self, rule: Match) -> impl Iterator<Item = Region<'_>> {
+        let rules = self.lowered.rules();
+        let start = rules.partition_point(|other| other.priority < rule.priority);
+        let own = rules[start..].iter().take_while(move |other| other.priority == rule.priority).count();
+        (start..start + own).map(|index| self.lowered.regions().get(index))
+    }
+
+    /// Fills a row with a point of a region. Where the protocol is free it is one that is common, and where the
+    /// protocol has no ports they are 0, if the region allows that.
+    pub(crate) fn point(&self, region: Region<'_>, at: Where, random: &mut Random, row: &mut [u32]) {
+        for column in &self.columns {
+            let high = random.coin();
+            for lane in column.clone() {
+                let (lo, hi) = (region.lo[lane], region.hi[lane].min(self.max[lane]));
+                row[lane] = match at {
+                    Where::Corner if high => hi,
+                    Where::Corner => lo,
+                    Where::Interior => random.between(lo.min(hi), hi),
+                };
+            }
+        }
+        let allows = |lane: usize, value: u32| (region.lo[lane]..=region.hi[lane]).contains(&value);
+        // A protocol is one lane, unless lanes are narrow: then nothing here is common.
+        let proto = self.columns[PROTO].start;
+        if region.lo[proto] == 0 && region.hi[proto] == 0xFF {
+            row[proto] = [6, 6, 6, 17, 17, 17, 1, row[proto]][random.index(8)];
+        }
+        if !u8::try_from(row[proto]).is_ok_and(with_ports) {
+            for lane in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
+                row[lane] = if allows(lane, 0) { 0 } else { row[lane] };
+            }
+        }
+        if let Some((value, mask)) = region.ternary {
+            for ((word, value), mask) in row.iter_mut().zip(value).zip(mask) {
+                *word = *word & !mask | value;
+            }
+        }
+    }
+
+    /// A box's neighbour: one field of a point of it set one step outside, where there is room.
+    pub(crate) fn beside(&self, region: Region<'_>, random: &mut Random, row: &mut [u32]) {
+        let column = self.columns[random.index(self.columns.len())].clone();
+        for lane in column.rev() {
+            let (lo, hi) = (region.lo[lane], region.hi[lane].min(self.max[lane]));
+            match random.coin() {
+                true if hi < self.max[lane] => return row[lane] = hi + 1,
+                _ if lo > 0 => return row[lane] = lo - 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// The header of a row.
+    pub(crate) fn header(&self, row: &[u32], rule: Option<u32>) -> Header {
+        let lanes = self.lowered.schema().lanes();
+        let value = |column: usize| {
+            self.columns[column].clone().fold(0u128, |value, lane| value | u128::from(row[lane]) << lanes[lane].shift)
+        };
+        let [src, dst, sport, dport, proto] = [0, 1, 2, 3, 4].map(value);
+        let (sport, dport) = (sport as u16, dport as u16);
+        Header { src, dst, family: self.family, sport, dport, proto: proto as u8, rule }
+    }
+}

@@ -1,0 +1,123 @@
+//! Lines of text, one at a time.
+
+use firstmatch::Diagnostic;
+
+use super::raw::Stream;
+use super::window::Window;
+use super::{Cut, Limits, SourceError};
+
+/// The lines of a stream. Empty ones and those that start with `#` are passed over.
+pub(super) struct Lines {
+    name: Box<str>,
+    window: Window,
+    max_line: usize,
+    /// The line last read.
+    line: u32,
+    /// Where it is in the window.
+    place: (usize, usize),
+    cut: Option<Cut>,
+}
+
+impl Lines {
+    pub(super) fn new(name: Box<str>, stream: Stream, limits: &Limits) -> Self {
+        Self { name, window: Window::new(stream), max_line: limits.max_line, line: 0, place: (0, 0), cut: None }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The number of the line last read, from 1.
+    pub(super) fn line(&self) -> u32 {
+        self.line
+    }
+
+    pub(super) fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
+    }
+
+    /// The next line without its end; `None` at the end. `whole` lines were good so far: what a cut stream leaves.
+    #[inline]
+    pub(super) fn next(&mut self, whole: u64) -> Result<Option<&[u8]>, SourceError> {
+        loop {
+            let Some(len) = self.find(whole)? else { return Ok(None) };
+            self.line = self.line.saturating_add(1);
+            let mut line = self.window.bytes().get(..len).unwrap_or_default();
+            if self.line == 1 {
+                line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line);
+            }
+            let mark = len - line.len();
+            let blank = line.trim_ascii().is_empty() || line.starts_with(b"#");
+            let start = self.window.place();
+            self.place = (start + mark, start + len);
+            self.window.consume(len + 1);
+            if !blank {
+                return Ok(Some(self.current()));
+            }
+        }
+    }
+
+    /// The line last read; good until more is.
+    pub(super) fn current(&self) -> &[u8] {
+        self.window.at(self.place.0, self.place.1)
+    }
+
+    /// A fault of the line last read.
+    pub(super) fn error(&self, fault: Fault) -> SourceError {
+        SourceError::line(&self.name, fault.at(self.line, self.current()))
+    }
+
+    /// The length of the next line without its end, once it is all at hand; `None` at the end.
+    fn find(&mut self, whole: u64) -> Result<Option<usize>, SourceError> {
+        let mut searched = 0;
+        loop {
+            let bytes = self.window.bytes();
+            let here = bytes.len();
+            let found = bytes.iter().skip(searched).position(|&byte| byte == b'\n').map(|at| searched + at);
+            if let Some(len) = found.filter(|&len| len <= self.max_line) {
+                return Ok(Some(len));
+            }
+            if found.is_some() || here > self.max_line {
+                let fault = Fault::new(1, 0, format!("this line is longer than {} bytes", self.max_line), None);
+                let start = bytes.get(..bytes.len().min(80)).unwrap_or_default();
+                return Err(SourceError::line(&self.name, fault.at(self.line.saturating_add(1), start)));
+            }
+            searched = here;
+            if !self.window.need(here + 1)? {
+                return Ok(self.last(here, whole));
+            }
+        }
+    }
+
+    /// The last line, without an end of its own. Of a cut stream it may be half a line that still reads like one.
+    fn last(&mut self, len: usize, whole: u64) -> Option<usize> {
+        if let Some(fault) = self.window.fault() {
+            let (name, offset) = (self.name.clone(), self.window.offset());
+            self.cut = Some(Cut { name, whole, offset, what: fault.into() });
+            return None;
+        }
+        (len > 0).then_some(len)
+    }
+}
+
+/// What is wrong with a line; columns are counted in bytes until the line is at hand as text.
+pub(super) struct Fault {
+    start: usize,
+    len: usize,
+    message: String,
+    expected: Option<String>,
+}
+
+impl Fault {
+    pub(super) fn new(start: usize, len: usize, message: String, expected: Option<&str>) -> Self {
+        Self { start, len, message, expected: expected.map(str::to_owned) }
+    }
+
+    fn at(self, line: u32, bytes: &[u8]) -> Diagnostic {
+        let text = String::from_utf8_lossy(bytes.strip_suffix(b"\r").unwrap_or(bytes)).into_owned();
+        let chars = |bytes: &[u8]| String::from_utf8_lossy(bytes).chars().count() as u32;
+        let column = 1 + chars(bytes.get(..self.start).unwrap_or_default());
+        let width = chars(bytes.get(self.start..self.start + self.len).unwrap_or_default());
+        Diagnostic { line, column, width, message: self.message, expected: self.expected, text }
+    }
+}

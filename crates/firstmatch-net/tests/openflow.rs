@@ -1,0 +1,398 @@
+//! What OpenFlow switches match on: by hand, against etherparse, and behind labels and PPP.
+
+mod common;
+
+use common::{Frame, Rng, arp, captures, damage, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
+use etherparse::{LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice};
+use firstmatch::Schema;
+use firstmatch::schema::{Family, Field, Source};
+use firstmatch_net::source::{self, Limits, Packet};
+use firstmatch_net::wire::{Batch, Config, Extractor, Headers, LinkType, Outcome, SourceSet, parse, parse_on};
+
+/// The tags that etherparse holds.
+fn config() -> Config {
+    Config { max_vlan_tags: 3, metadata: 0x1122_3344_5566_7788, ..Config::default() }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Present(u128),
+    Absent,
+    Unknown,
+}
+use State::{Absent, Present, Unknown};
+
+fn state(headers: &Headers, source: Source) -> State {
+    match headers.value(source) {
+        Some(value) => Present(value),
+        None if headers.absent().contains(source) => Absent,
+        None => Unknown,
+    }
+}
+
+/// The row of the preset for a frame, as text: `-` is absent. Or the outcome, where it is not classified.
+fn row(frame: &Frame) -> String {
+    let extractor = Extractor::new(&Schema::openflow()).expect("sources");
+    let headers = parse_on(&config(), 3, frame.link, &frame.bytes);
+    let Some(values) = extractor.values(&headers) else { return extractor.outcome(&headers).to_string() };
+    let hex = |index: usize| matches!(index, 1..=4 | 9 | 10);
+    let value = |(index, value): (usize, &Option<u128>)| match value {
+        None => "-".to_owned(),
+        Some(value) if hex(index) => format!("{value:x}"),
+        Some(value) => value.to_string(),
+    };
+    values.values.iter().enumerate().map(value).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn handmade_frames_have_these_rows() {
+    let ip = "a010203 c0a80405";
+    let beside = "3 1122334455667788";
+    let macs = "20000000002 20000000001";
+    let expected = [
+        ("tcp", format!("{beside} {macs} 800 - - - - {ip} 6 0 12345 443")),
+        ("icmp", format!("{beside} {macs} 800 - - - - {ip} 1 0 - -")),
+        ("later fragment", "fragment".to_owned()),
+        ("tagged", format!("{beside} {macs} 800 100 1 - - {ip} 17 0 5353 53")),
+        ("tagged twice", format!("{beside} {macs} 86dd 100 0 - - - - 6 0 12345 443")),
+        ("tagged five times", "vlan-cap".to_owned()),
+        ("icmpv6", format!("{beside} {macs} 86dd - - - - - - 58 0 - -")),
+        ("a long chain", "extension-cap".to_owned()),
+        ("arp", format!("{beside} {macs} 806 12 5 - - {ip} 2 - - -")),
+        ("arp for something else", format!("{beside} {macs} 806 - - - - - - 0 - - -")),
+        ("one label", format!("{beside} {macs} 8847 - - {} 5 - - - - - -", 0x12345)),
+        ("labels", format!("{beside} {macs} 8848 7 0 {} 0 - - - - - -", 0xfffff)),
+        ("too many labels", format!("{beside} {macs} 8847 - - 16 0 - - - - - -")),
+        ("pppoe", format!("{beside} {macs} 8864 7 0 - - - - - - - -")),
+        ("pppoe, lcp", format!("{beside} {macs} 8864 - - - - - - - - - -")),
+        ("pppoe discovery", format!("{beside} {macs} 8863 - - - - - - - - - -")),
+        ("802.3", format!("{beside} {macs} - - - - - - - - - - -")),
+        ("raw ipv4", format!("{beside} - - 800 - - - - {ip} 17 0 5353 53")),
+        ("raw ipv6", format!("{beside} - - 86dd - - - - - - 6 0 12345 443")),
+        ("link ipv6", format!("{beside} - - 86dd - - - - - - 6 0 12345 443")),
+        ("loopback little", format!("{beside} - - 800 - - - - {ip} 17 0 5353 53")),
+        ("cooked", format!("{beside} 20000000009 - 800 - - - - {ip} 17 0 5353 53")),
+        ("cooked netlink", format!("{beside} 20000000009 - - - - - - - - - - - -")),
+        // The frame names the interface itself.
+        ("cooked 2", "77 1122334455667788 - - 86dd - - - - - - 6 0 12345 443".to_owned()),
+        ("bluetooth", "unknown-link".to_owned()),
+    ];
+    let frames = handmade();
+    for (name, expected) in expected {
+        let (_, frame) = frames.iter().find(|(known, _)| *known == name).expect(name);
+        assert_eq!(row(frame), expected, "{name}");
+    }
+    let expedited = {
+        let mut packet = ipv4(17, 0, &[], &udp());
+        packet[1] = 0xbb;
+        ethernet(&[], 0x0800, &packet)
+    };
+    assert_eq!(row(&expedited), format!("{beside} {macs} 800 - - - - {ip} 17 46 5353 53"));
+    let mut packet = common::ipv6(17, &udp());
+    packet[..2].copy_from_slice(&[0x6b, 0x9f]);
+    assert_eq!(row(&ethernet(&[], 0x86dd, &packet)), format!("{beside} {macs} 86dd - - - - - - 17 46 5353 53"));
+}
+
+#[test]
+fn a_fragment_without_ports_is_classified_where_the_policy_says_so() {
+    let extractor = Extractor::new(&Schema::openflow()).expect("sources");
+    let config = Config { fragments: firstmatch::policy::Fragments::Layer3, ..config() };
+    let headers = parse(&config, LinkType::Raw, &ipv4(17, 0x2003, &[], &udp()));
+    assert_eq!(extractor.outcome(&headers), Outcome::FragmentLayer3);
+    assert_eq!(state(&headers, Source::TpDst), Absent);
+}
+
+/// What the fields of OpenFlow must be, as etherparse sees an Ethernet frame whose IP packet our parser finds whole.
+fn expected(frame: &Frame, headers: &Headers) -> Vec<(Source, State)> {
+    let mac = |bytes: [u8; 6]| Present(bytes.iter().fold(0, |all, &byte| all << 8 | u128::from(byte)));
+    let Ok(theirs) = LaxSlicedPacket::from_ethernet(&frame.bytes) else {
+        let fields = [Source::EthSrc, Source::EthDst, Source::EthType, Source::VlanPcp, Source::MplsLabel];
+        return fields.map(|source| (source, Unknown)).into();
+    };
+    let Some(LinkSlice::Ethernet2(link)) = &theirs.link else { panic!("no ethernet in {theirs:?}") };
+    let mut out = vec![(Source::EthSrc, mac(link.source())), (Source::EthDst, mac(link.destination()))];
+    let mut ether_type = link.ether_type().0;
+    for (index, ext) in theirs.link_exts.iter().enumerate() {
+        let LaxLinkExtSlice::Vlan(tag) = ext else { break };
+        if index == 0 {
+            out.push((Source::VlanPcp, Present(tag.priority_code_point().value().into())));
+            out.push((Source::VlanVid, Present(tag.vlan_identifier().value().into())));
+        }
+        ether_type = tag.ether_type().0;
+    }
+    let is_tag = |number| matches!(number, 0x8100 | 0x88a8 | 0x9100);
+    if is_tag(ether_type) {
+        // Cut inside a tag, or more tags than etherparse holds.
+        out.push((Source::EthType, Unknown));
+        out.push((Source::Ipv4Src, Unknown));
+        return out;
+    }
+    let ip = [Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp];
+    out.push((Source::EthType, if ether_type < 0x600 { Absent } else { Present(ether_type.into()) }));
+    out.extend([Source::MplsLabel, Source::MplsTc].map(|source| (source, Absent)));
+    if theirs.link_exts.is_empty() {
+        out.extend([Source::VlanVid, Source::VlanPcp].map(|source| (source, Absent)));
+    }
+    // Ports are those of IP, which tests/etherparse.rs compares.
+    let ports = [(Source::TpSrc, Source::SrcPort), (Source::TpDst, Source::DstPort)];
+    match &theirs.net {
+        Some(LaxNetSlice::Ipv4(v4)) if ether_type == 0x0800 && headers.value(Source::Src).is_some() => {
+            let head = v4.header();
+            let address = |address: std::net::Ipv4Addr| Present(u32::from(address).into());
+            let values = [address(head.source_addr()), address(head.destination_addr())];
+            let others = [Present(head.protocol().0.into()), Present(head.dcp().value().into())];
+            out.extend(ip.into_iter().zip(values.into_iter().chain(others)));
+            out.extend(ports.map(|(of, same)| (of, state(headers, same))));
+        }
+        Some(LaxNetSlice::Ipv6(v6)) if ether_type == 0x86dd => {
+            let values = [Absent, Absent, state(headers, Source::Proto), Present(v6.header().dscp().value().into())];
+            out.extend(ip.into_iter().zip(values));
+            out.extend(ports.map(|(of, same)| (of, state(headers, same))));
+        }
+        Some(LaxNetSlice::Arp(arp)) => {
+            let ours = arp.proto_addr_type().0 == 0x0800 && arp.proto_addr_size() == 4;
+            let address = |bytes: &[u8]| match bytes.try_into() {
+                Ok(bytes) if ours => Present(u32::from_be_bytes(bytes).into()),
+                _ => Absent,
+            };
+            let values = [address(arp.sender_protocol_addr()), address(arp.target_protocol_addr())];
+            let others = [Present(u128::from(arp.operation().0) & 0xff), Absent];
+            out.extend(ip.into_iter().zip(values.into_iter().chain(others)));
+            out.extend(ports.map(|(of, _)| (of, Absent)));
+        }
+        _ if !matches!(ether_type, 0x0800 | 0x86dd | 0x0806) => {
+            out.extend(ip.map(|source| (source, Absent)));
+            out.extend(ports.map(|(of, _)| (of, Absent)));
+        }
+        _ => {}
+    }
+    out
+}
+
+#[test]
+fn drawn_and_damaged_frames_agree_with_etherparse() {
+    let mut rng = Rng(31);
+    let (mut arps, mut tagged, mut ips) = (0, 0, 0);
+    let mut compared = 0;
+    while compared < 100_000 {
+        let mut frame = if rng.one_in(10) {
+            let mut packet = arp(rng.next() as u16);
+            if rng.one_in(3) {
+                packet[4..6].copy_from_slice(&[rng.pick(&[0, 6, 8]), rng.pick(&[4, 4, 0, 16])]);
+                packet.extend([9; 40]);
+            }
+            let tags = rng.pick(&[0, 0, 1]);
+            ethernet(&vec![(0x8100, rng.next() as u16); tags], 0x0806, &packet)
+        } else {
+            random(&mut rng)
+        };
+        if rng.one_in(2) {
+            damage(&mut rng, &mut frame);
+        }
+        if frame.link != LinkType::Ethernet {
+            continue;
+        }
+        compared += 1;
+        let headers = parse(&config(), frame.link, &frame.bytes);
+        let expected = expected(&frame, &headers);
+        for &(source, expected) in &expected {
+            assert_eq!(state(&headers, source), expected, "{source:?} of {frame:02x?}\n{headers:?}");
+        }
+        let known = |source| expected.iter().any(|(of, state)| *of == source && matches!(state, Present(_)));
+        let ether_type = headers.value(Source::EthType);
+        arps += usize::from(ether_type == Some(0x0806) && known(Source::Ipv4Src));
+        ips += usize::from(ether_type == Some(0x0800) && known(Source::Ipv4Src));
+        tagged += usize::from(known(Source::VlanPcp));
+    }
+    assert!(arps > 3_000 && ips > 20_000 && tagged > 20_000, "{arps} ARP, {ips} IPv4, {tagged} tagged");
+}
+
+#[test]
+fn real_captures_agree_with_etherparse() {
+    let captures = captures();
+    if captures.is_empty() {
+        println!("NOT TESTED: pcap-parser's captures are not in cargo's registry folder");
+        return;
+    }
+    let (mut compared, mut classified) = (0, 0);
+    let extractor = Extractor::new(&Schema::openflow()).expect("sources");
+    for path in captures {
+        let mut capture = source::open(&path).and_then(source::Input::into_capture).expect("a capture");
+        while let Ok(Some(packet)) = capture.next() {
+            let headers = parse(&config(), packet.link, packet.data);
+            classified += usize::from(extractor.outcome(&headers).is_classified());
+            if packet.link == LinkType::Ethernet {
+                compared += 1;
+                let frame = Frame { link: packet.link, bytes: packet.data.to_vec() };
+                for (source, expected) in expected(&frame, &headers) {
+                    assert_eq!(state(&headers, source), expected, "{source:?} of {frame:02x?}");
+                }
+            }
+        }
+    }
+    assert!(compared > 1000 && classified > 1000, "{compared} compared, {classified} classified");
+}
+
+const IP: [Source; 8] = [
+    Source::Src,
+    Source::Dst,
+    Source::Proto,
+    Source::SrcPort,
+    Source::DstPort,
+    Source::IcmpType,
+    Source::IcmpCode,
+    Source::TcpFlags,
+];
+
+#[test]
+fn behind_labels_and_ppp_is_the_same_packet() {
+    let mut rng = Rng(32);
+    let mut complete = [0; 2];
+    for round in 0..60_000 {
+        let inner = random(&mut rng);
+        if inner.link != LinkType::Raw {
+            continue;
+        }
+        let version = inner.bytes[0] >> 4;
+        let labelled = round % 2 == 0;
+        let labels = 1 + rng.below(8);
+        let entries: Vec<u32> = (0..labels).map(|_| rng.next() as u32).collect();
+        let mut frame = if labelled {
+            ethernet(&[], rng.pick(&[0x8847, 0x8848]), &mpls(&entries, &inner.bytes))
+        } else {
+            let short: &[u8] = if version == 6 { &[0x57] } else { &[0x21] };
+            let protocol = if rng.one_in(4) { short.to_vec() } else { [&[0], short].concat() };
+            ethernet(&[], 0x8864, &pppoe(&protocol, &inner.bytes))
+        };
+        let cut = rng.one_in(2);
+        let head = frame.bytes.len() - inner.bytes.len();
+        if cut {
+            frame.bytes.truncate(head + rng.below(inner.bytes.len() + 1));
+        } else if !labelled {
+            let padding = rng.below(30);
+            frame.bytes.extend(rng.bytes(padding));
+        }
+        let headers = parse(&config(), frame.link, &frame.bytes);
+        let end = (frame.bytes.len() - head).min(inner.bytes.len());
+        let link = match version {
+            _ if labelled => LinkType::Raw,
+            6 => LinkType::Ipv6,
+            _ => LinkType::Ipv4,
+        };
+        let bare = parse(&config(), link, &inner.bytes[..end]);
+        for source in IP {
+            assert_eq!(state(&headers, source), state(&bare, source), "{source:?} of {frame:02x?}");
+        }
+        assert_eq!(headers.family(), bare.family());
+        let reason = match bare.reason() {
+            // Whatever is neither 4 nor 6 may be anything.
+            Outcome::Malformed if labelled && !matches!(version, 4 | 6) => Outcome::NotIp,
+            Outcome::Truncated if !labelled && end == inner.bytes.len() => Outcome::Malformed,
+            reason => reason,
+        };
+        assert_eq!(headers.reason(), reason, "{frame:02x?}");
+        assert!(SourceSet::OPENFLOW.minus(headers.absent()).is_empty());
+        let label = entries.first().filter(|_| labelled).map(|entry| u128::from(entry >> 12));
+        assert_eq!(headers.value(Source::MplsLabel), label);
+        complete[usize::from(labelled)] += usize::from(headers.reason() == Outcome::Complete);
+    }
+    assert!(complete.iter().all(|&count| count > 1_000), "{complete:?}");
+}
+
+#[test]
+fn labels_and_ppp_that_make_no_sense_are_not_read() {
+    let five = |ether_type, payload: &[u8], config: &Config| {
+        let frame = ethernet(&[], ether_type, payload);
+        let extractor = Extractor::new(&Schema::ipv4()).expect("sources");
+        extractor.outcome(&parse(config, frame.link, &frame.bytes))
+    };
+    let plain = ipv4(17, 0, &[], &udp());
+    let labels = |count: usize, cap: usize| {
+        five(0x8847, &mpls(&vec![0; count], &plain), &Config { max_mpls_labels: cap, ..Config::default() })
+    };
+    assert_eq!([labels(1, 1), labels(2, 1)], [Outcome::Complete, Outcome::MplsCap]);
+    assert_eq!([labels(1, 0), labels(20, 20)], [Outcome::MplsCap, Outcome::Complete]);
+    let session = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut payload = pppoe(&[0, 0x21], &plain);
+        change(&mut payload);
+        five(0x8864, &payload, &Config::default())
+    };
+    assert_eq!(session(&|_| {}), Outcome::Complete);
+    assert_eq!(session(&|p| p[0] = 0x12), Outcome::Malformed, "another version");
+    assert_eq!(session(&|p| p[1] = 0xa7), Outcome::NotIp, "not session data");
+    assert_eq!(session(&|p| p[5] = 1), Outcome::Malformed, "no room for the protocol");
+    assert_eq!(session(&|p| p[5] = 2), Outcome::Malformed, "nothing but the protocol");
+    assert_eq!(session(&|p| p[5] = 25), Outcome::Malformed, "IP claims more than the session gives it");
+    assert_eq!(session(&|p| p[4] = 1), Outcome::Complete, "the capture is shorter than the packet");
+    assert_eq!(session(&|p| p.truncate(7)), Outcome::Truncated);
+    assert_eq!(session(&|p| p[7] = 0x57), Outcome::Malformed, "PPP says IPv6");
+    assert_eq!(session(&|p| p[6..8].copy_from_slice(&[0x80, 0x21])), Outcome::NotIp, "IPCP");
+}
+
+#[test]
+fn a_cut_arp_packet_is_unknown_to_openflow_alone() {
+    let frame = ethernet(&[], 0x0806, &arp(1));
+    let openflow = Extractor::new(&Schema::openflow()).expect("sources");
+    let inet = Extractor::new(&Schema::ipv4()).expect("sources");
+    let fields = |sources: &[Source]| sources.iter().map(|&s| Field::from_source(s, Family::Ipv4)).collect();
+    let operation = Extractor::new(&Schema::new(None, fields(&[Source::IpProto]))).expect("sources");
+    for cut in 14..=frame.bytes.len() {
+        let headers = parse(&config(), frame.link, &frame.bytes[..cut]);
+        assert_eq!(inet.outcome(&headers), Outcome::NotIp);
+        let expected = if cut < 14 + 28 { Outcome::Truncated } else { Outcome::NoPorts };
+        assert_eq!(openflow.outcome(&headers), expected, "cut at {cut}");
+        let expected = if cut < 14 + 8 { Outcome::Truncated } else { Outcome::Complete };
+        assert_eq!(operation.outcome(&headers), expected, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_batch_takes_the_interface_from_the_packet_and_the_metadata_from_the_configuration() {
+    let config = Config { metadata: u64::MAX - 1, ..Config::default() };
+    let mut batch = Batch::new(&config, &[Schema::openflow()]).expect("sources");
+    let frame = ethernet(&[], 0x0800, &ipv4(17, 0, &[], &udp()));
+    let packet = Packet { link: frame.link, interface: 5, data: &frame.bytes, original_len: 60 };
+    assert_eq!(batch.push(&packet), Outcome::Complete);
+    assert_eq!(batch.push_frame(frame.link, &frame.bytes, 60), Outcome::Complete);
+    let headers = parse(&config, frame.link, &frame.bytes).with_in_port(u32::MAX).with_metadata(7 << 32);
+    assert_eq!(batch.push_headers(&headers, 60), Outcome::Complete);
+    let start = |row: usize| batch.keys(0).row(row)[..3].to_vec();
+    assert_eq!(start(0), [5, u32::MAX, u32::MAX - 1]);
+    assert_eq!(start(1), [0, u32::MAX, u32::MAX - 1]);
+    assert_eq!(start(2), [u32::MAX, 7, 0]);
+}
+
+/// A section with an Ethernet, a raw and a cooked interface, and a packet of each.
+#[test]
+fn each_packet_of_a_capture_has_the_link_type_of_its_interface() {
+    let block = |kind: u32, body: &[u8]| {
+        let len = (body.len() as u32 + 12).to_le_bytes();
+        [&kind.to_le_bytes()[..], &len, body, &len].concat()
+    };
+    let frames = handmade();
+    let frame = |name| &frames.iter().find(|(known, _)| *known == name).expect("known").1;
+    let frames = [frame("tagged"), frame("raw ipv6"), frame("cooked 2"), frame("one label")];
+    let mut file = block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[0xff; 8]].concat());
+    for frame in frames {
+        file.extend(block(1, &[&frame.link.number().to_le_bytes()[..], &[0; 6]].concat()));
+    }
+    for interface in [2_u32, 0, 1, 3, 0] {
+        let bytes = &frames[interface as usize].bytes;
+        let head = [interface, 0, 0, bytes.len() as u32, bytes.len() as u32].map(u32::to_le_bytes).concat();
+        let padding = bytes.len().next_multiple_of(4) - bytes.len();
+        file.extend(block(6, &[&head[..], bytes, &vec![0; padding]].concat()));
+    }
+    let opened = source::from_reader("test", Box::new(std::io::Cursor::new(file)), &Limits::default());
+    let mut capture = opened.and_then(source::Input::into_capture).expect("a capture");
+    let mut batch = Batch::new(&Config::default(), &[Schema::openflow()]).expect("sources");
+    while let Some(packet) = capture.next().expect("whole") {
+        assert!(batch.push(&packet).is_classified());
+    }
+    let field = |index: usize| {
+        let lane = Schema::openflow().lanes_of(index).start;
+        (0..5).map(|row| batch.keys(0).row(row)[lane]).collect::<Vec<_>>()
+    };
+    assert_eq!(field(0), [77, 0, 1, 3, 0]);
+    assert_eq!(field(4), [0x86dd, 0x0800, 0x86dd, 0x8847, 0x0800]);
+    assert_eq!(field(5), [1 << 12, 100, 1 << 12, 1 << 12, 100]);
+}

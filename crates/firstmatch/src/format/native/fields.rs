@@ -1,0 +1,195 @@
+//! The fields that conditions may test: those of IP networks, or those of the file's own schema.
+
+use super::item::pretty;
+use crate::rule::Regions;
+use crate::schema::{Family, Field, Kind, Schema, Source};
+
+/// What conditions are over.
+pub(super) struct Fields<'t> {
+    pub(super) infos: Vec<FieldInfo<'t>>,
+    /// The file's own schema; none for IP networks.
+    pub(super) own: Option<Schema>,
+    /// The schemas that a rule is lowered for when it is checked, with room for its regions. None where the file's own
+    /// schema has a fault.
+    pub(super) views: Vec<(Schema, Regions)>,
+}
+
+/// How many fields of IP networks every schema has.
+pub(super) const ALWAYS: usize = 5;
+/// The fields of IP networks: the 5-tuple, then those that a schema has only if a rule uses them.
+const INET: [Source; 9] = [
+    Source::Src,
+    Source::Dst,
+    Source::SrcPort,
+    Source::DstPort,
+    Source::Proto,
+    Source::IcmpType,
+    Source::IcmpCode,
+    Source::TcpFlags,
+    Source::VlanVid,
+];
+
+#[derive(Clone, Copy, Debug)]
+pub(in crate::format) struct FieldInfo<'t> {
+    pub(super) name: &'t str,
+    pub(super) source: Option<Source>,
+    pub(super) kind: Kind,
+    /// In bits; that of an address of either family is the larger.
+    pub(super) width: u32,
+    pub(in crate::format) takes: Takes,
+}
+
+/// What a field takes; all but addresses take numbers too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::format) enum Takes {
+    /// Addresses, of the family that is told.
+    Address(Option<Family>),
+    /// Numbers, and addresses for those who prefer them: no header says which they are.
+    NumberOrAddress(Family),
+    /// Addresses of 48 bits.
+    Mac,
+    Protocol,
+    EtherType,
+    /// Names only where the family is known: they have one number in each.
+    IcmpType {
+        names: bool,
+    },
+    Number,
+    /// The field has a fault: nothing more is said about it.
+    Anything,
+}
+
+impl<'t> Fields<'t> {
+    /// Those of IP networks.
+    pub(super) fn inet() -> Self {
+        let infos = INET.map(|source| {
+            let mut info = FieldInfo::of_source(source, Family::Ipv6);
+            match &mut info.takes {
+                Takes::Address(family) => *family = None,
+                Takes::IcmpType { names } => *names = true,
+                _ => {}
+            }
+            info
+        });
+        let views = [Family::Ipv4, Family::Ipv6].map(|family| view(Schema::five_tuple(family, &INET[ALWAYS..])));
+        Self { infos: infos.into(), own: None, views: views.into() }
+    }
+
+    /// Those of a schema of the file's own.
+    pub(super) fn of(infos: Vec<FieldInfo<'t>>, schema: Schema) -> Self {
+        Self { infos, own: Some(schema.clone()), views: vec![view(schema)] }
+    }
+
+    /// Those of a schema of the file's own that has a fault.
+    pub(super) fn faulty(infos: Vec<FieldInfo<'t>>) -> Self {
+        Self { infos, own: None, views: Vec::new() }
+    }
+
+    /// For IP networks: the families of a file that is for one of them alone.
+    pub(super) fn confine(&mut self, only: Option<Family>) {
+        self.views.retain(|(schema, _)| only.is_none() || schema.family() == only);
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        self.infos.iter().position(|f| f.name == name)
+    }
+
+    /// The field that a protocol's name alone is short for.
+    pub(super) fn protocol(&self) -> Option<usize> {
+        self.infos.iter().position(|f| f.takes == Takes::Protocol)
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &'t str> + Clone {
+        self.infos.iter().map(|f| f.name)
+    }
+
+    /// The set's schemas: the fields every rule set of IP networks has, and those of `used`; or the file's own. With
+    /// each of those of `used` its place.
+    pub(super) fn schemas(&self, only: Option<Family>, used: u64) -> (Vec<Schema>, Vec<usize>) {
+        if let Some(own) = &self.own {
+            return (vec![own.clone()], Vec::new());
+        }
+        let extra: Vec<usize> = (ALWAYS..INET.len()).filter(|&f| used & 1 << f != 0).collect();
+        let sources: Vec<_> = extra.iter().map(|&f| INET[f]).collect();
+        let families = [Family::Ipv4, Family::Ipv6].into_iter().filter(|&f| only.is_none_or(|only| only == f));
+        (families.map(|family| Schema::five_tuple(family, &sources)).collect(), extra)
+    }
+}
+
+fn view(schema: Schema) -> (Schema, Regions) {
+    let regions = Regions::new(schema.lanes().len());
+    (schema, regions)
+}
+
+impl<'t> FieldInfo<'t> {
+    fn of_source(source: Source, family: Family) -> FieldInfo<'static> {
+        let (name, width) = (source.name(), source.width(family));
+        FieldInfo { name, source: Some(source), kind: source.kind(), width, takes: takes(Some(source), width) }
+    }
+
+    /// A field of a schema of no family.
+    pub(super) fn new(name: &'t str, width: u32, kind: Kind, source: Option<Source>) -> Self {
+        Self { name, source, kind, width, takes: takes(source, width) }
+    }
+
+    /// A field of any schema.
+    pub(in crate::format) fn of(field: &'t Field, family: Option<Family>) -> Self {
+        let mut info = Self::new(field.name(), field.width(), field.kind(), field.source());
+        match (&mut info.takes, family) {
+            (Takes::Address(of), Some(_)) => *of = family,
+            (Takes::IcmpType { names }, Some(_)) => *names = true,
+            _ => {}
+        }
+        info
+    }
+
+    pub(super) fn max(&self) -> u128 {
+        u128::MAX >> (128 - self.width)
+    }
+
+    /// What it takes, for messages.
+    pub(super) fn wants(&self) -> String {
+        let number = || match self.width {
+            ..=32 => format!("a number up to {}", self.max()),
+            width => format!("a number of at most {width} bits"),
+        };
+        match self.takes {
+            Takes::Address(None) => "an address, a prefix or a range of addresses".into(),
+            Takes::Address(Some(family)) => {
+                let family = pretty(family);
+                format!("an {family} address, a prefix or a range of {family} addresses")
+            }
+            Takes::NumberOrAddress(family) => format!("{} or an {} address", number(), pretty(family)),
+            Takes::Mac => "a MAC address such as 02:00:00:00:00:01 or a number of at most 48 bits".into(),
+            Takes::Protocol => format!("a protocol's name or {}", number()),
+            Takes::EtherType => format!("the name of an ether type or {}", number()),
+            Takes::IcmpType { names: true } => format!("the name of an ICMP type or {}", number()),
+            _ => number(),
+        }
+    }
+
+    /// What it takes where only one value can stand.
+    pub(super) fn wants_one(&self) -> String {
+        match self.takes {
+            Takes::Address(None) => "an address".into(),
+            Takes::Address(Some(family)) => format!("an {} address", pretty(family)),
+            _ => self.wants(),
+        }
+    }
+}
+
+fn takes(source: Option<Source>, width: u32) -> Takes {
+    match (source, width) {
+        (Some(Source::Src | Source::Dst | Source::Ipv4Src | Source::Ipv4Dst), ..128) => {
+            Takes::Address(Some(Family::Ipv4))
+        }
+        (Some(Source::Src | Source::Dst | Source::Ipv4Src | Source::Ipv4Dst), _) => Takes::Address(Some(Family::Ipv6)),
+        (Some(Source::EthSrc | Source::EthDst), _) | (None, 48) => Takes::Mac,
+        (Some(Source::Proto | Source::IpProto), _) => Takes::Protocol,
+        (Some(Source::EthType), _) => Takes::EtherType,
+        (Some(Source::IcmpType), _) => Takes::IcmpType { names: false },
+        (None, 32) => Takes::NumberOrAddress(Family::Ipv4),
+        (None, 128) => Takes::NumberOrAddress(Family::Ipv6),
+        _ => Takes::Number,
+    }
+}
