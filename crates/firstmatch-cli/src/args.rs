@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use firstmatch_generate::profile::PROFILES;
 
 use crate::engines;
@@ -49,6 +50,13 @@ Examples:
   firstmatch explain edge.rules 'monday.pcapng#17'
   firstmatch explain edge.rules monday.pcapng --packet 17 --rule 12")]
     Explain(ExplainArgs),
+    /// Write rules in another format; what it cannot hold is an error that names it
+    #[command(after_help = "\
+Examples:
+  firstmatch convert edge.rules --to json -o edge.json
+  firstmatch convert acl1.txt --flags ignore -o acl1.rules
+  firstmatch convert edge.rules --to json | jq 'del(.rules[3])' | firstmatch convert - -o shorter.rules")]
+    Convert(ConvertArgs),
     /// List the engines
     Engines,
     /// Make up rules, or packets for rules, from a seed: the same bytes each time, on every machine
@@ -62,6 +70,18 @@ Examples:
   firstmatch classify fw.rules fw.trace"
     )]
     Generate(GenerateArgs),
+    /// Print what a shell needs to complete this program's arguments
+    #[command(after_help = "\
+Examples:
+  firstmatch completions bash > ~/.local/share/bash-completion/completions/firstmatch
+  firstmatch completions fish > ~/.config/fish/completions/firstmatch.fish")]
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write that of every command into a folder
+    #[command(after_help = "\
+Examples:
+  firstmatch manual | man -l -
+  firstmatch manual --dir /usr/local/share/man/man1")]
+    Manual(ManualArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -162,8 +182,8 @@ fn two_numbers(text: &str) -> Result<(f64, f64), String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClassifyArgs {
-    /// The rules: a rule file or a ClassBench filter set, plain or compressed by gzip or zstd; `-` reads standard
-    /// input
+    /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
+    /// standard input
     pub(crate) rules: PathBuf,
     /// The packets: a capture (pcap, pcapng), a ClassBench trace or a table of header fields (CSV), plain or
     /// compressed; `-` reads standard input
@@ -208,6 +228,55 @@ pub(crate) struct ExplainArgs {
     /// Show each condition of the rule on this line, and which of them failed
     #[arg(long, value_name = "LINE")]
     pub(crate) rule: Vec<u32>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ConvertArgs {
+    /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
+    /// standard input
+    pub(crate) rules: PathBuf,
+    /// The format to write; if it is not said, JSON where the output ends in `.json`, else the native one
+    #[arg(long, value_name = "FORMAT")]
+    pub(crate) to: Option<Format>,
+    /// Where to write: the whole file, or nothing on an error; `-` writes to standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub(crate) output: PathBuf,
+    /// What becomes of the flags column of a ClassBench filter set that tests it; without this it is an error
+    #[arg(long, value_name = "WHAT")]
+    pub(crate) flags: Option<Flags>,
+}
+
+/// A format of rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// One rule a line (docs/rules.md)
+    Native,
+    /// A ClassBench filter set
+    Classbench,
+    /// JSON, for scripts (docs/json.md)
+    Json,
+}
+
+/// What becomes of the flags column of ClassBench.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Flags {
+    /// It is a field of the rules, which only ClassBench and JSON hold
+    Keep,
+    /// It is left out, as `classify` does
+    Ignore,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct CompletionsArgs {
+    /// The shell
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ManualArgs {
+    /// Write the page of every command here, each in a file of its own
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 /// How many packets the oracle looks at.

@@ -3,11 +3,15 @@
 
 mod args;
 mod classify;
+mod convert;
 mod diagnostics;
 mod engines;
 mod explain;
 mod format;
 mod generate;
+mod json;
+mod manual;
+mod output;
 mod rules;
 
 use std::io::{self, Write};
@@ -33,6 +37,9 @@ fn main() -> ExitCode {
         Command::Classify(args) => classify::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Completions(args) => manual::completions(&args).map(|()| End::Done),
+        Command::Manual(args) => manual::run(&args).map(|()| End::Done),
         Command::Engines => engines::list(&mut anstream::stdout().lock()).map(|()| End::Done),
     };
     match result {

@@ -8,7 +8,7 @@ use firstmatch::rule::{Lowered, Rule, lower};
 use firstmatch::{BuildError, Diagnostic, Match, RuleId};
 use firstmatch_net::source::{self, SourceError};
 
-use crate::diagnostics;
+use crate::{diagnostics, json};
 
 /// A rule file, and its text to show rules with.
 pub(crate) struct Loaded {
@@ -19,42 +19,36 @@ pub(crate) struct Loaded {
     lines: Vec<usize>,
     pub(crate) file: RuleFile,
     options: Options,
+    /// In JSON, where a rule may begin anywhere and knows the line of another file: the line of the text it begins
+    /// on, by slot.
+    places: Option<Vec<u32>>,
 }
 
 /// Reads a rule file and shows its warnings; `None` where it has faults, which are then shown.
 pub(crate) fn load(path: &Path, flags: bool) -> anyhow::Result<Option<Loaded>> {
+    let Some((name, text)) = text(path)? else { return Ok(None) };
+    let loaded = Loaded::parse(name, text, flags);
+    Ok(loaded.inspect(Loaded::show_warnings))
+}
+
+/// The name and the text of a rule file; `None` where it cannot be read, which is then shown.
+pub(crate) fn text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     let name = display(path);
-    let text = match source::read_text(path) {
-        Ok(text) => text,
-        Err(error) => return source_error(&name, error).map(|()| None),
-    };
-    let options = Options { flags, ..Options::default() };
-    let file = match format::parse(&text, &options) {
-        Ok(file) => file,
-        Err(error) => {
-            for fault in error.faults() {
-                diagnostics::fault(&name, fault);
-            }
-            let count = error.faults().len() + error.more();
-            let faults = if count == 1 { "there is a fault".to_owned() } else { format!("there are {count} faults") };
-            let shown = if error.more() > 0 {
-                format!("; the first {} are shown", error.faults().len())
-            } else {
-                String::new()
-            };
-            diagnostics::error(&format!("{name}: {faults} in the rules{shown}"));
-            return Ok(None);
-        }
-    };
-    for warning in &file.warnings {
-        diagnostics::hint(&name, warning);
+    match source::read_text(path) {
+        Ok(text) => Ok(Some((name, text))),
+        Err(error) => source_error(&name, error).map(|()| None),
     }
-    if file.more_warnings > 0 {
-        diagnostics::warning(&format!("{name}: {} more warnings like these", file.more_warnings));
+}
+
+/// Shows the faults of a rule file.
+fn show_faults(name: &str, faults: &[Diagnostic], more: usize) {
+    for fault in faults {
+        diagnostics::fault(name, fault);
     }
-    let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
-    let lines = std::iter::once(0).chain(newlines).collect();
-    Ok(Some(Loaded { name, text, lines, file, options }))
+    let count = faults.len() + more;
+    let there = if count == 1 { "there is a fault".to_owned() } else { format!("there are {count} faults") };
+    let shown = if more > 0 { format!("; the first {} are shown", faults.len()) } else { String::new() };
+    diagnostics::error(&format!("{name}: {there} in the rules{shown}"));
 }
 
 /// Shows an error of a source with its line, or hands it on.
@@ -71,6 +65,40 @@ pub(crate) fn display(path: &Path) -> String {
 }
 
 impl Loaded {
+    /// Reads the text of a rule file; `None` where it has faults, which are then shown.
+    pub(crate) fn parse(name: String, text: String, flags: bool) -> Option<Self> {
+        let options = Options { flags, ..Options::default() };
+        let (file, places) = if json::is_json(&text) {
+            match json::read(&text, &options) {
+                Ok(read) => (read.file, Some(read.lines)),
+                Err(error) => {
+                    show_faults(&name, &error.faults, error.more);
+                    return None;
+                }
+            }
+        } else {
+            match format::parse(&text, &options) {
+                Ok(file) => (file, None),
+                Err(error) => {
+                    show_faults(&name, error.faults(), error.more());
+                    return None;
+                }
+            }
+        };
+        let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(newlines).collect();
+        Some(Self { name, text, lines, file, options, places })
+    }
+
+    pub(crate) fn show_warnings(&self) {
+        for warning in &self.file.warnings {
+            diagnostics::hint(&self.name, warning);
+        }
+        if self.file.more_warnings > 0 {
+            diagnostics::warning(&format!("{}: {} more warnings like these", self.name, self.file.more_warnings));
+        }
+    }
+
     /// The regions of the rules, for each schema; `None` where there are too many, which is then shown.
     pub(crate) fn lower(&self) -> Option<Vec<Lowered>> {
         let rules = &self.file.rules;
@@ -80,45 +108,66 @@ impl Loaded {
 
     /// Shows why an engine could not be built, with the rule's line where there is one.
     pub(crate) fn build_error(&self, error: &BuildError) {
-        let Some(line) = error.line() else { return diagnostics::error(&format!("{}: {error}", self.name)) };
+        let message = error.to_string();
+        let rule = error.rule().and_then(|id| self.rule(id));
+        let Some(line) = rule.map(|rule| self.line_of(rule)).or(error.line()) else {
+            return diagnostics::error(&format!("{}: {message}", self.name));
+        };
+        // The error names the rule itself.
+        let own = match (error.line(), error.rule()) {
+            (Some(line), _) => format!("line {line}: "),
+            (None, Some(rule)) => format!("rule {rule}: "),
+            (None, None) => String::new(),
+        };
+        self.fault_on(line, message.strip_prefix(&own).unwrap_or(&message).to_owned(), None);
+    }
+
+    /// Shows a fault of the rule that begins on a line.
+    pub(crate) fn fault_on(&self, line: u32, message: String, expected: Option<String>) {
         let text = self.raw_line(line).to_owned();
         let start = text.len() - text.trim_start().len();
-        let message = error.to_string();
-        let prefix = format!("line {line}: ");
-        diagnostics::fault(
-            &self.name,
-            &Diagnostic {
-                line,
-                column: text[..start].chars().count() as u32 + 1,
-                width: text.trim().chars().count() as u32,
-                message: message.strip_prefix(&prefix).unwrap_or(&message).to_owned(),
-                expected: None,
-                text,
-            },
-        );
+        let column = text[..start].chars().count() as u32 + 1;
+        let width = text.trim().chars().count() as u32;
+        diagnostics::fault(&self.name, &Diagnostic { line, column, width, message, expected, text });
     }
 
     pub(crate) fn rule(&self, id: RuleId) -> Option<&Rule> {
         self.file.rules.get(id)
     }
 
-    /// The rule on a line.
-    pub(crate) fn rule_on(&self, line: u32) -> Option<&Rule> {
-        self.file.rules.at(firstmatch::rule::Priority::of_line(line))
+    /// The rules on a line: at most one, but in JSON, where several may stand there.
+    pub(crate) fn rules_on(&self, line: u32) -> Vec<&Rule> {
+        match &self.places {
+            None => self.file.rules.at(firstmatch::rule::Priority::of_line(line)).into_iter().collect(),
+            Some(_) => self.file.rules.iter().filter(|rule| self.line_of(rule) == line).collect(),
+        }
+    }
+
+    /// The line a rule stands on. All rules here come from a file.
+    pub(crate) fn line_of(&self, rule: &Rule) -> u32 {
+        match &self.places {
+            None => rule.line.map_or(0, u32::from),
+            Some(places) => places.get(rule.id.slot()).copied().unwrap_or(0),
+        }
     }
 
     /// `path:line` of a rule.
     pub(crate) fn place(&self, rule: &Rule) -> String {
-        format!("{}:{}", self.name, line_of(rule))
+        format!("{}:{}", self.name, self.line_of(rule))
     }
 
-    /// The text of a rule, blanks folded.
+    /// The text of a rule, blanks folded; of one in JSON, as it would stand in a native file, if it could.
     pub(crate) fn text_of(&self, rule: &Rule) -> String {
-        self.raw_line(line_of(rule)).split_whitespace().collect::<Vec<_>>().join(" ")
+        if self.places.is_some()
+            && let Ok(text) = format::write::native_rule(&self.file.rules, rule)
+        {
+            return text;
+        }
+        self.raw_line(self.line_of(rule)).split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     fn raw_line(&self, line: u32) -> &str {
-        let start = self.lines.get(line as usize - 1).copied().unwrap_or(self.text.len());
+        let start = self.lines.get((line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
         let end = self.lines.get(line as usize).copied().unwrap_or(self.text.len());
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }
@@ -128,9 +177,4 @@ impl Loaded {
         let rule = answer.and_then(|found| self.rule(found.rule));
         rule.map_or(self.file.policy.default, |rule| rule.action.into())
     }
-}
-
-/// The line of a rule. All rules here come from a file.
-pub(crate) fn line_of(rule: &Rule) -> u32 {
-    rule.line.map_or(0, u32::from)
 }

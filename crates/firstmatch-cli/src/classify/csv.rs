@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use super::stretch::Stretch;
-use crate::rules::{Loaded, line_of};
+use crate::rules::Loaded;
 
 pub(super) struct Writer {
     csv: csv::Writer<Box<dyn Write>>,
@@ -41,7 +41,7 @@ impl Writer {
                 &number.to_string(),
                 record.outcome.name(),
                 &rule.map_or(String::new(), |rule| rule.id.to_string()),
-                &rule.map_or(String::new(), |rule| line_of(rule).to_string()),
+                &rule.map_or(String::new(), |rule| loaded.line_of(rule).to_string()),
                 &rule.map_or(String::new(), |rule| rule.action.to_string()),
                 &verdict.to_string(),
                 &record.bytes.to_string(),

@@ -12,7 +12,6 @@ use super::tally::Count;
 use super::timing::median;
 use super::{Job, Packets};
 use crate::args::ClassifyArgs;
-use crate::rules::line_of;
 
 /// The fields in the order in which they are printed. Where an input states no lengths, bytes are 0.
 #[derive(Debug, Serialize)]
@@ -105,7 +104,7 @@ impl Report {
                 *actions.entry(rule.action.to_string()).or_insert(0) += count.packets;
                 verdict(rule.action.to_string(), count);
                 let Count { packets, bytes } = count;
-                rule_hits.push(RuleHits { id: rule.id.get(), line: line_of(rule), packets, bytes });
+                rule_hits.push(RuleHits { id: rule.id.get(), line: loaded.line_of(rule), packets, bytes });
             }
         }
         verdict(loaded.file.policy.default.to_string(), tally.unmatched);

@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
+use firstmatch::RuleId;
+
 use super::report::{Report, RuleHits, Timing};
 use super::tally::Count;
 use crate::args::ClassifyArgs;
@@ -78,14 +80,14 @@ fn counts(report: &Report, what: &str, mut rows: Vec<(String, Count)>, out: &mut
 
 fn top_rules(report: &Report, loaded: &Loaded, top: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut hits: Vec<&RuleHits> = report.rule_hits.iter().collect();
-    hits.sort_by_key(|hits| (Reverse(hits.packets), hits.line));
+    hits.sort_by_key(|hits| (Reverse(hits.packets), hits.line, hits.id));
     if hits.is_empty() || top == 0 {
         return Ok(());
     }
     writeln!(out)?;
     let mut table = Table::new(["top rules", " packets", " share", "rule"]);
     for hits in hits.iter().take(top) {
-        let Some(rule) = loaded.rule_on(hits.line) else { continue };
+        let Some(rule) = RuleId::from_u64(hits.id).and_then(|id| loaded.rule(id)) else { continue };
         let text = clip(&loaded.text_of(rule), RULE_WIDTH);
         table.row([loaded.place(rule), thousands(hits.packets), percent(hits.packets, report.packets), text]);
     }

@@ -26,7 +26,15 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     let Some(loaded) = rules::load(&args.rules, false)? else { return Ok(End::BadInput) };
     let mut asked = Vec::new();
     for &line in &args.rule {
-        asked.push(loaded.rule_on(line).with_context(|| no_rule(&loaded, line))?);
+        match loaded.rules_on(line)[..] {
+            [rule] => asked.push(rule),
+            [] => bail!("{}", no_rule(&loaded, line)),
+            ref rules => bail!(
+                "{}:{line}: there are {} rules on this line; `firstmatch convert --to json` gives each its own",
+                loaded.name,
+                thousands(rules.len() as u64)
+            ),
+        }
     }
     let config = Config::from(&loaded.file.policy);
     let text = args.packet.join(" ");
@@ -68,7 +76,7 @@ fn find(text: String, number: Option<u64>, config: &Config, loaded: &Loaded) -> 
 }
 
 fn no_rule(loaded: &Loaded, line: u32) -> String {
-    let lines = loaded.file.rules.iter().map(rules::line_of);
+    let lines = loaded.file.rules.iter().map(|rule| loaded.line_of(rule));
     let nearest = lines.min_by_key(|l| l.abs_diff(line));
     let hint = nearest.map_or(String::new(), |line| format!("; the nearest is on line {line}"));
     format!("{}:{line}: there is no rule on this line{hint}", loaded.name)

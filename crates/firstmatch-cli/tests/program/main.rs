@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod classify;
+mod convert;
 mod explain;
 mod fixture;
 mod generate;

@@ -1,4 +1,5 @@
-//! Rule formats: text in, a [`RuleSet`] and a [`Policy`] out. No file is opened here.
+//! Rule formats: text in, a [`RuleSet`] and a [`Policy`] out; and, in [`mod@write`], the way back. No file is opened
+//! here.
 //!
 //! - [`native`]: this project's own format, one rule a line.
 //! - [`classbench`]: the filter sets that the ClassBench generator writes.
@@ -18,6 +19,7 @@ pub mod classbench;
 pub mod native;
 mod report;
 mod suggest;
+pub mod write;
 
 use crate::error::{Diagnostic, ParseError};
 use crate::policy::Policy;

@@ -103,6 +103,27 @@ impl RuleSet {
         Ok(id)
     }
 
+    /// Adds a rule under the id it had elsewhere, as when a set is restored from a file. Slots that are passed over
+    /// become free; the caller sees to it that they are not absurdly many.
+    ///
+    /// # Errors
+    /// As [`RuleSet::insert`], or when the id's slot does not lie beyond all slots in use so far; nothing is changed
+    /// then.
+    pub fn insert_as(&mut self, id: RuleId, spec: RuleSpec) -> Result<(), UpdateError> {
+        self.check(&spec)?;
+        if self.order.contains_key(&spec.priority) {
+            return Err(UpdateError::priority_taken(spec.priority));
+        }
+        if id.slot() < self.slots.len() {
+            return Err(UpdateError::present(id));
+        }
+        self.free.extend((self.slots.len()..id.slot()).rev().map(|slot| slot as u32));
+        self.slots.resize(id.slot(), Slot { reuse: 0, rule: None });
+        self.order.insert(spec.priority, id.slot() as u32);
+        self.slots.push(Slot { reuse: id.reuse(), rule: Some(Rule { id, spec }) });
+        Ok(())
+    }
+
     /// Removes a rule and hands it back.
     ///
     /// # Errors
@@ -192,6 +213,22 @@ mod tests {
         assert!(set.remove(first).is_err() && set.get(first).is_none());
         assert!(set.insert(spec(1)).is_err());
         assert_eq!((set.len(), set.slots()), (1, 1));
+    }
+
+    #[test]
+    fn ids_can_be_restored_in_ascending_order() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        for (id, priority) in [(RuleId::new(1, 0), 7), (RuleId::new(4, 9), 3)] {
+            set.insert_as(id, spec(priority)).expect("insert");
+            assert_eq!(set.get(id).map(|rule| rule.priority), Some(Priority(priority)));
+        }
+        assert!(
+            set.insert_as(RuleId::new(4, 10), spec(1)).is_err() && set.insert_as(RuleId::new(2, 0), spec(1)).is_err()
+        );
+        assert!(set.insert_as(RuleId::new(5, 0), spec(7)).is_err());
+        assert_eq!((set.len(), set.slots()), (2, 5));
+        let slots: Vec<_> = (10..14).map(|p| set.insert(spec(p)).expect("insert").slot()).collect();
+        assert_eq!(slots, [2, 3, 0, 5]);
     }
 
     #[test]

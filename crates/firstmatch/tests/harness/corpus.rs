@@ -94,6 +94,11 @@ fn moment(name: String, set: &RuleSet, asked: Vec<firstmatch::rule::FieldValues>
     Moment { name, set: set.clone(), views }
 }
 
+/// Each rule set of the corpus, with its name.
+pub(crate) fn sets() -> impl Iterator<Item = (String, RuleSet)> {
+    each_moment().map(|moment| (moment.name, moment.set))
+}
+
 fn each_moment() -> impl Iterator<Item = Moment> {
     scripts().into_iter().flat_map(|script| play(&script))
 }

@@ -30,18 +30,18 @@ const INET: [Source; 9] = [
 ];
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FieldInfo<'t> {
+pub(in crate::format) struct FieldInfo<'t> {
     pub(super) name: &'t str,
     pub(super) source: Option<Source>,
     pub(super) kind: Kind,
     /// In bits; that of an address of either family is the larger.
     pub(super) width: u32,
-    pub(super) takes: Takes,
+    pub(in crate::format) takes: Takes,
 }
 
 /// What a field takes; all but addresses take numbers too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Takes {
+pub(in crate::format) enum Takes {
     /// Addresses, of the family that is told.
     Address(Option<Family>),
     /// Numbers, and addresses for those who prefer them: no header says which they are.
@@ -133,7 +133,7 @@ impl<'t> FieldInfo<'t> {
     }
 
     /// A field of any schema.
-    pub(super) fn of(field: &'t Field, family: Option<Family>) -> Self {
+    pub(in crate::format) fn of(field: &'t Field, family: Option<Family>) -> Self {
         let mut info = Self::new(field.name(), field.width(), field.kind(), field.source());
         match (&mut info.takes, family) {
             (Takes::Address(of), Some(_)) => *of = family,

@@ -13,11 +13,15 @@
 //! set       = "set" NAME "=" list                       # these braces, and a schema's, may span several lines
 //! rule      = action { condition }                      # no condition: every packet
 //! action    = "permit" | "deny" | "mark" number         # the number: at most 32 bits
+//!           | "match"                                   # no action, as in ClassBench
 //! condition = FIELD [ "not" ] operand
 //!           | PROTOCOL                                  # short for: proto PROTOCOL
+//!           | only                                      # the rule is for packets of this family
+//! only      = "family" ( "ipv4" | "ipv6" )
 //! operand   = item | list | "any"                       # any: the packet has the field, whatever its value
 //! list      = "{" item { "," item } [ "," ] "}"
-//! item      = value | value "-" value | value "/" length-or-mask | "$" NAME
+//! item      = [ only ] ( value | value "-" value | value "/" length-or-mask )     # only: not in a set
+//!           | "$" NAME
 //! value     = IPv4 address | IPv6 address | MAC address | number | name
 //! number    = decimal, without leading zeros | "0x" hexadecimal
 //! FIELD     = "src" | "dst" | "proto" | "sport" | "dport"
@@ -33,7 +37,8 @@
 //! - A set is defined once, before it is used. Sets may refer to earlier ones. What a set holds is checked against
 //!   the field where it is used, so one set may mix IPv4 and IPv6.
 //! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both: a
-//!   condition with IPv4 addresses alone never holds for an IPv6 packet, negated or not.
+//!   condition with IPv4 addresses alone never holds for an IPv6 packet, negated or not. `family ipv4` before a
+//!   number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
 //! - The schema is the 5-tuple of the family (or of both), then those of `icmp_type`, `icmp_code`, `tcp_flags` and
 //!   `vlan_vid` that some rule uses, in this order.
 //! - With `schema` that is the schema instead, of no family, and its fields are the ones that conditions test. MAC
@@ -53,7 +58,10 @@ mod schema;
 mod sets;
 mod value;
 
+pub(in crate::format) use fields::{FieldInfo, Takes};
+pub(in crate::format) use names::{ether_type_name, icmp_type_numbers};
 pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
+pub(in crate::format) use schema::{KINDS, is_field_name};
 pub use value::{ValueError, parse_value};
 
 use super::{Options, RuleFile};

@@ -121,3 +121,13 @@ pub fn icmp_type_name(family: Family, number: u8) -> Option<&'static str> {
 pub fn icmp_type_number(family: Family, name: &str) -> Option<u8> {
     icmp_type(name)?.into_iter().find(|(of, _)| *of == family)?.1
 }
+
+/// The name of each ICMP type with its numbers in ICMP and in ICMPv6.
+pub(in crate::format) fn icmp_type_numbers() -> impl Iterator<Item = (&'static str, [Option<u8>; 2])> {
+    ICMP_TYPES.iter().map(|&(name, four, six)| (name, [four, six]))
+}
+
+/// The name of an ether type in files with a schema of their own, if it has one.
+pub(in crate::format) fn ether_type_name(number: u16) -> Option<&'static str> {
+    ETHER_TYPES.iter().find(|t| t.1 == number).map(|t| t.0)
+}

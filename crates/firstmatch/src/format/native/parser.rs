@@ -2,7 +2,7 @@
 //! to the end of the line or of the set's braces, is passed over.
 
 use super::fields::{ALWAYS, Fields};
-use super::item::{self, Context, Entry, Fault, fit};
+use super::item::{self, Class, Context, Entry, Fault, fit};
 use super::lexer::{Kind, Lexer};
 use super::names;
 use super::sets::Sets;
@@ -14,8 +14,8 @@ use crate::rule::{Condition, RuleSet, RuleSpec, Test};
 use crate::schema::Family;
 
 /// What a line may start with.
-pub(super) const KEYWORDS: [&str; 9] =
-    ["permit", "deny", "mark", "set", "family", "schema", "default", "unknown", "fragments"];
+pub(super) const KEYWORDS: [&str; 10] =
+    ["permit", "deny", "mark", "match", "set", "family", "schema", "default", "unknown", "fragments"];
 
 /// The places of two directives in [`Parser::given`].
 pub(super) const FAMILY: usize = 0;
@@ -48,6 +48,8 @@ pub(super) struct Parser<'t> {
     pub(super) tests: Vec<(Option<Family>, Test)>,
     pub(super) conditions: Vec<Condition>,
     pub(super) spans: Vec<Span>,
+    /// The family the rule is confined to.
+    pub(super) confined: Option<Family>,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -71,6 +73,7 @@ impl<'t> Parser<'t> {
             tests: Vec::new(),
             conditions: Vec::new(),
             spans: Vec::new(),
+            confined: None,
             entries: Vec::new(),
         }
     }
@@ -124,19 +127,19 @@ impl<'t> Parser<'t> {
         let span = self.lexer.span;
         match (self.lexer.kind, self.lexer.word()) {
             (Kind::Eol, _) => Ok(()),
-            (Kind::Word, "permit" | "deny" | "mark") => self.rule(),
+            (Kind::Word, "permit" | "deny" | "mark" | "match") => self.rule(),
             (Kind::Word, "set") => self.set(),
             (Kind::Word, "schema") => self.schema(),
             (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
             (Kind::Word, word) => {
                 let meant = names::suggest(word, KEYWORDS.into_iter());
                 let message = || Message::new(format!("a line cannot start with {}", quote(word))).suggest(meant);
-                self.fault(span, || message().expected("a rule (permit, deny or mark), set or a directive"))
+                self.fault(span, || message().expected("a rule (permit, deny, mark or match), set or a directive"))
             }
             (kind, _) => {
                 let stop = self.fault(span, || {
                     let what = format!("a line cannot start with {}", described(kind, span.text(self.text)));
-                    Message::new(what).expected("a rule (permit, deny or mark), set or a directive")
+                    Message::new(what).expected("a rule (permit, deny, mark or match), set or a directive")
                 });
                 if kind == Kind::Open {
                     self.skip_list(true);
@@ -302,21 +305,48 @@ impl<'t> Parser<'t> {
             self.reference(span, field);
             return Ok(());
         }
+        let first = self.lexer.span;
+        let confined = match field {
+            _ if !self.lexer.is_word("family") => None,
+            Some(_) => Some(self.one_family()?),
+            // A line that starts with `family` is the next statement.
+            None => return self.fault(first, || "`family` has no place in a set"),
+        };
         let tests = &mut self.tests;
         let entries = &mut self.entries;
-        let mut misfit = None;
+        let (mut misfit, mut any) = (None, false);
         let info = field.map(|field| self.fields.infos[field]);
         let context = Context { only: self.only, own_schema: self.given[SCHEMA].is_some() };
-        let read = item::item(&mut self.lexer, context, &mut |entry| match &info {
-            None => entries.push(entry),
-            Some(info) => match fit(&entry, info) {
-                Ok(test) => tests.push(test),
-                Err(message) => misfit = Some(message),
-            },
+        let read = item::item(&mut self.lexer, context, &mut |mut entry| {
+            match (confined, entry.family) {
+                (Some(wanted), Some(of)) if wanted != of => {
+                    // Of the numbers of a name those of the other family are passed over.
+                    if entry.class == Class::Address {
+                        let what = format!("an {} address for the family {wanted}", item::pretty(of));
+                        misfit = Some(Message::new(what).expected(format!("an {} address", item::pretty(wanted))));
+                    }
+                    return;
+                }
+                (Some(wanted), _) => entry.family = Some(wanted),
+                (None, _) => {}
+            }
+            any = true;
+            match &info {
+                None => entries.push(entry),
+                Some(info) => match fit(&entry, info) {
+                    Ok(test) => tests.push(test),
+                    Err(message) => misfit = Some(message),
+                },
+            }
         });
+        if let (Ok(span), Some(wanted), false, None) = (&read, confined, any, &misfit) {
+            let what = format!("{} does not exist in {}", quote(span.text(self.text)), item::pretty(wanted));
+            misfit = Some(Message::new(what));
+        }
         let (span, message) = match (read, misfit) {
             (Ok(_), None) => return Ok(()),
-            (Ok(span), Some(message)) | (Err(Fault::Meaning(span, message)), _) => (span, message),
+            (Ok(span), Some(message)) => (if confined.is_some() { first.to(span) } else { span }, message),
+            (Err(Fault::Meaning(span, message)), _) => (span, message),
             (Err(Fault::Syntax(span, message)), _) => return self.fault(span, || message),
         };
         let message = match info {
@@ -325,6 +355,32 @@ impl<'t> Parser<'t> {
         };
         self.report.fault(span, || message);
         Ok(())
+    }
+
+    /// `family ipv4` or `family ipv6` inside a rule or before an item, the current token being `family`.
+    pub(super) fn one_family(&mut self) -> Result<Family, Stop> {
+        if let Some(line) = self.given[SCHEMA] {
+            let span = self.lexer.span;
+            self.report.fault(span, || format!("family has no place beside the schema of line {line}"));
+            return Err(Stop);
+        }
+        self.lexer.bump();
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let word = self.lexer.word();
+        let chosen = [Family::Ipv4, Family::Ipv6].into_iter().find(|f| f.name() == word && kind == Kind::Word);
+        let Some(family) = chosen else {
+            let meant = names::suggest(word, ["ipv4", "ipv6"].into_iter());
+            let what = format!("{} after family", described(kind, span.text(self.text)));
+            self.report.fault(span, || Message::new(what).suggest(meant).expected("ipv4 or ipv6"));
+            return Err(Stop);
+        };
+        self.lexer.bump();
+        if let Some(only) = self.only.filter(|&only| only != family) {
+            let what = format!("the family {family} in a file of family {only}");
+            self.report.fault(span, || Message::new(what).expected(format!("{only}, or the directive `family inet`")));
+            return Err(Stop);
+        }
+        Ok(family)
     }
 
     pub(super) fn end_of_line(&mut self) -> Result<(), Stop> {

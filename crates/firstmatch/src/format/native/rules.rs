@@ -20,6 +20,7 @@ impl Parser<'_> {
         let action = self.action()?;
         self.conditions.clear();
         self.spans.clear();
+        self.confined = None;
         let mut last = first;
         while self.lexer.kind != Kind::Eol {
             last = self.condition()?;
@@ -34,7 +35,7 @@ impl Parser<'_> {
         // The line is left out while the rule is checked: messages then speak of the rule alone.
         let conditions: Vec<Condition> = self.conditions.drain(..).collect();
         let priority = Priority::of_line(line.get());
-        let mut spec = RuleSpec { priority, action, conditions, family: None, line: None };
+        let mut spec = RuleSpec { priority, action, conditions, family: self.confined, line: None };
         self.check(&spec, whole)?;
         spec.line = Some(line);
         for condition in &spec.conditions {
@@ -50,6 +51,7 @@ impl Parser<'_> {
         match word {
             "permit" => return Ok(Action::Permit),
             "deny" => return Ok(Action::Deny),
+            "match" => return Ok(Action::Match),
             _ => {}
         }
         let (kind, span) = (self.lexer.kind, self.lexer.span);
@@ -73,6 +75,9 @@ impl Parser<'_> {
         let first = self.lexer.span;
         let word = self.lexer.word();
         let kind = self.lexer.kind;
+        if self.lexer.is_word("family") {
+            return self.confinement();
+        }
         let field = if kind == Kind::Word { self.fields.find(word) } else { None };
         self.tests.clear();
         let (field, negated, span) = if let Some(field) = field {
@@ -104,6 +109,17 @@ impl Parser<'_> {
         } else {
             self.conditions.push(Condition { field, negated, tests: self.tests.as_slice().to_vec() });
             self.spans.push(span);
+        }
+        Ok(span)
+    }
+
+    /// Reads `family ipv4` or `family ipv6` as a part of a rule; where it stood.
+    fn confinement(&mut self) -> Result<Span, Stop> {
+        let first = self.lexer.span;
+        let family = self.one_family()?;
+        let span = first.to(self.lexer.before());
+        if let Some(earlier) = self.confined.replace(family) {
+            self.report.fault(span, || format!("the rule is already for the family {earlier}"));
         }
         Ok(span)
     }
@@ -214,6 +230,9 @@ enum Estimate {
 
 /// What most rules are without lowering them: conditions of a few plain tests.
 fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
+    if spec.family.is_some() && spec.family != schema.family() {
+        return Estimate::Nothing;
+    }
     let mut bound = 1usize;
     let mut unclear = false;
     for condition in &spec.conditions {
@@ -254,8 +273,13 @@ fn why_never(spec: &RuleSpec, fields: &mut Fields<'_>, caps: &Caps) -> String {
     if let (Some(four), Some(six)) = (of(Family::Ipv4), of(Family::Ipv6)) {
         return format!(": {four} asks for IPv4, {six} for IPv6");
     }
+    for other in [Family::Ipv4, Family::Ipv6] {
+        if let (Some(only), Some(field)) = (spec.family.filter(|&only| only != other), of(other)) {
+            return format!(": it is for {}, {field} asks for {}", item::pretty(only), item::pretty(other));
+        }
+    }
     for condition in spec.conditions.iter().filter(|c| c.negated) {
-        let alone = RuleSpec { conditions: vec![condition.clone()], ..spec.clone() };
+        let alone = RuleSpec { conditions: vec![condition.clone()], family: None, ..spec.clone() };
         let mut views = fields.views.iter_mut();
         let never = views.all(|(schema, scratch): &mut (Schema, Regions)| {
             scratch.clear();

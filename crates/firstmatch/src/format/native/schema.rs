@@ -9,7 +9,7 @@ use crate::format::report::{Message, Span, quote};
 use crate::format::suggest::nearest;
 use crate::schema::{Field, Kind as FieldKind, MAX_FIELD_BITS, MAX_FIELDS, Schema, Source};
 
-const KINDS: [(&str, FieldKind); 4] = [
+pub(in crate::format) const KINDS: [(&str, FieldKind); 4] = [
     ("exact", FieldKind::Exact),
     ("prefix", FieldKind::Prefix),
     ("range", FieldKind::Range),
@@ -193,7 +193,7 @@ impl<'t> Parser<'t> {
             let expected = "a name (a letter, then letters, digits, `_` or `-`) or `}`";
             return self.fault_with(span, || Message::new(what).expected(expected));
         }
-        if matches!(word, "not" | "any") || names::protocol(word).is_some() {
+        if has_a_meaning(word) {
             let what = format!("{} has a meaning in rules", quote(word));
             return self.fault_with(span, || Message::new(what).expected("another name for the field"));
         }
@@ -253,6 +253,20 @@ impl<'t> Parser<'t> {
         self.report.fault(span, message);
         Err(Stop)
     }
+}
+
+/// Whether a word means something in rules, so that no field can be named so.
+fn has_a_meaning(word: &str) -> bool {
+    matches!(word, "not" | "any") || names::protocol(word).is_some()
+}
+
+/// Whether a field of a schema of the file's own can have this name.
+pub(in crate::format) fn is_field_name(name: &str) -> bool {
+    let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
+    name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(inside)
+        && !has_a_meaning(name)
+        && !KEYWORDS.contains(&name)
 }
 
 fn openflow() -> Fields<'static> {

@@ -1,0 +1,79 @@
+//! `firstmatch convert`
+
+use firstmatch::format::{self, Format as CoreFormat, write};
+use firstmatch::rule::Rule;
+
+use crate::args::{ConvertArgs, Flags, Format};
+use crate::rules::{self, Loaded};
+use crate::{End, diagnostics, json, output};
+
+pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
+    let Some(loaded) = load(args)? else { return Ok(End::BadInput) };
+    let to_json = args.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let to = args.to.unwrap_or(if to_json { Format::Json } else { Format::Native });
+    let text = match to {
+        Format::Json => json::write(&loaded.file)?,
+        Format::Native | Format::Classbench => {
+            let to = if to == Format::Native { CoreFormat::Native } else { CoreFormat::ClassBench };
+            let mut text = String::new();
+            if let Err(error) = write::write(&loaded.file, to, &mut text) {
+                refuse(&loaded, to, &error);
+                return Ok(End::BadInput);
+            }
+            text
+        }
+    };
+    output::write(&args.output, &text)?;
+    Ok(End::Done)
+}
+
+/// The rules, with the flags column of ClassBench if that is wanted; `None` where there are faults, which are then
+/// shown.
+fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
+    let Some((name, text)) = rules::text(&args.rules)? else { return Ok(None) };
+    let has_flags = !json::is_json(&text) && format::sniff(&text) == CoreFormat::ClassBench;
+    let flags = has_flags && args.flags != Some(Flags::Ignore);
+    let Some(mut loaded) = Loaded::parse(name.clone(), text.clone(), flags) else { return Ok(None) };
+    if flags && args.flags.is_none() {
+        // Nobody said what is to become of the column: that must not matter.
+        let column = loaded.file.rules.schemas()[0].index_of("flags");
+        let tests = |rule: &&Rule| rule.conditions.iter().any(|condition| Some(condition.field) == column);
+        let testing: Vec<&Rule> = loaded.file.rules.iter().filter(tests).collect();
+        if let [first, others @ ..] = &testing[..] {
+            let others = match others.len() {
+                0 => String::new(),
+                1 => ", and so does another".to_owned(),
+                more => format!(", and so do {more} more"),
+            };
+            let expected = "`--flags keep` (ClassBench and JSON hold it) or `--flags ignore` (as classify does)";
+            let message = format!("this rule tests the flags column{others}");
+            loaded.fault_on(loaded.line_of(first), message, Some(expected.to_owned()));
+            return Ok(None);
+        }
+        let Some(without) = Loaded::parse(name, text, false) else { return Ok(None) };
+        loaded = without;
+    }
+    loaded.show_warnings();
+    Ok(Some(loaded))
+}
+
+/// Shows what the format cannot hold, each where the rule stands.
+fn refuse(loaded: &Loaded, to: CoreFormat, error: &write::WriteError) {
+    let format = match to {
+        CoreFormat::Native => "the native format",
+        CoreFormat::ClassBench => "ClassBench",
+    };
+    for fault in error.faults() {
+        let field = fault.field().map_or(String::new(), |field| format!("{field}: "));
+        let message = format!("{field}{}", fault.what());
+        match fault.rule().and_then(|id| loaded.rule(id)) {
+            Some(rule) => loaded.fault_on(loaded.line_of(rule), message, None),
+            None => diagnostics::error(&format!("{}: {message}", loaded.name)),
+        }
+    }
+    let count = error.faults().len() + error.more();
+    let things = if count == 1 { "there is something".to_owned() } else { format!("there are {count} things") };
+    let shown =
+        if error.more() > 0 { format!("; the first {} are shown", error.faults().len()) } else { String::new() };
+    diagnostics::error(&format!("{}: {things} that {format} cannot hold; nothing is written{shown}", loaded.name));
+}

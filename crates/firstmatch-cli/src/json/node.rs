@@ -1,0 +1,346 @@
+//! Places in a JSON text, and the faults that stand there.
+//!
+//! A node is the slice of the text that holds a value. What is inside is looked at level by level, each time from the
+//! text, so that every value knows where it stands; the path to it is found only for a fault that is shown.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
+
+use firstmatch::Diagnostic;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::Faults;
+
+/// The most characters of a line that a diagnostic shows.
+const MAX_TEXT: usize = 4096;
+/// The most characters of a value that a message repeats.
+const MAX_WORD: usize = 48;
+
+/// The text of one value, a part of the document.
+pub(super) type Node<'t> = &'t str;
+
+/// A document, and its faults so far.
+pub(super) struct Doc<'t> {
+    text: &'t str,
+    /// Where each line begins.
+    lines: Vec<usize>,
+    faults: Vec<(usize, Diagnostic)>,
+    more: usize,
+    cap: usize,
+}
+
+/// The members of an object that nobody has asked for yet.
+pub(super) struct Object<'t> {
+    node: Node<'t>,
+    members: Vec<Member<'t>>,
+    /// What was asked for, for messages.
+    known: Vec<&'static str>,
+}
+
+struct Member<'t> {
+    key: Cow<'t, str>,
+    key_node: Node<'t>,
+    value: Node<'t>,
+}
+
+impl<'t> Doc<'t> {
+    /// The document and its root. A text that is no JSON has one fault.
+    pub(super) fn new(text: &'t str, cap: usize) -> Result<(Self, Node<'t>), Faults> {
+        let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
+        let lines = std::iter::once(0).chain(newlines).collect();
+        let mut doc = Self { text, lines, faults: Vec::new(), more: 0, cap: cap.max(1) };
+        match serde_json::from_str::<&RawValue>(text) {
+            Ok(root) => Ok((doc, root.get())),
+            Err(error) => {
+                let line = error.line().clamp(1, doc.lines.len());
+                let start = doc.lines[line - 1];
+                let mut at = (start + error.column().saturating_sub(1)).min(text.len());
+                while !text.is_char_boundary(at) {
+                    at -= 1;
+                }
+                let message = error.to_string();
+                let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
+                doc.fault_at(at, at, format!("no JSON: {message}"), None);
+                Err(doc.into_faults())
+            }
+        }
+    }
+
+    /// Where a node begins.
+    fn start(&self, node: Node<'t>) -> usize {
+        // Every node is a slice of the text.
+        (node.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
+    }
+
+    /// The line a node begins on, from 1.
+    pub(super) fn line(&self, node: Node<'t>) -> u32 {
+        let at = self.start(node);
+        u32::try_from(self.lines.partition_point(|&start| start <= at)).unwrap_or(u32::MAX)
+    }
+
+    pub(super) fn is_good(&self) -> bool {
+        self.faults.is_empty()
+    }
+
+    /// How many faults there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.faults.len() + self.more
+    }
+
+    /// The faults, those of earlier lines first.
+    pub(super) fn into_faults(mut self) -> Faults {
+        self.faults.sort_by_key(|(at, _)| *at);
+        Faults { faults: self.faults.into_iter().map(|(_, fault)| fault).collect(), more: self.more }
+    }
+
+    /// Notes what is wrong with a value; nothing comes of it.
+    pub(super) fn fault<T>(
+        &mut self,
+        node: Node<'t>,
+        what: impl fmt::Display,
+        expected: impl Into<String>,
+    ) -> Option<T> {
+        let at = self.start(node);
+        let end = at + node.find('\n').unwrap_or(node.len());
+        // Of an object or a list the opening brace is enough.
+        let end = if node.starts_with(['{', '[']) { at + 1 } else { end };
+        if self.faults.len() >= self.cap {
+            self.more += 1;
+            return None;
+        }
+        let pointer = self.pointer(at);
+        let expected = Some(expected.into()).filter(|expected| !expected.is_empty());
+        self.fault_at(at, end, format!("{pointer}: {what}"), expected);
+        None
+    }
+
+    fn fault_at(&mut self, at: usize, end: usize, message: String, expected: Option<String>) {
+        let index = self.lines.partition_point(|&start| start <= at).max(1) - 1;
+        let start = self.lines[index];
+        let line = self.text[start..].lines().next().unwrap_or("");
+        let count = |text: Option<&str>| u32::try_from(text.unwrap_or("").chars().count()).unwrap_or(u32::MAX);
+        let text = match line.char_indices().nth(MAX_TEXT) {
+            Some((cut, _)) => format!("{}…", &line[..cut]),
+            None => line.to_owned(),
+        };
+        let diagnostic = Diagnostic {
+            line: u32::try_from(index + 1).unwrap_or(u32::MAX),
+            column: count(self.text.get(start..at)).saturating_add(1),
+            width: count(self.text.get(at..end)),
+            message,
+            expected,
+            text,
+        };
+        self.faults.push((at, diagnostic));
+    }
+
+    /// The JSON pointer (RFC 6901) of the value at this place of the text.
+    fn pointer(&self, at: usize) -> String {
+        let mut pointer = String::new();
+        let Ok(root) = serde_json::from_str::<&RawValue>(self.text) else { return pointer };
+        let mut node = root.get();
+        loop {
+            let inside = |value: &str| at < self.end(value);
+            let step = match node.as_bytes().first() {
+                Some(b'{') => {
+                    // A key's place counts as its value's.
+                    let members = members(node).unwrap_or_default();
+                    let found = members.into_iter().find(|m| self.start(m.key_node) <= at && inside(m.value));
+                    found.map(|m| (m.key.replace('~', "~0").replace('/', "~1"), m.value))
+                }
+                Some(b'[') => {
+                    let found = items(node).unwrap_or_default().into_iter().enumerate();
+                    let mut found = found.filter(|(_, item)| self.start(item) <= at && inside(item));
+                    found.next().map(|(index, item)| (index.to_string(), item))
+                }
+                _ => None,
+            };
+            let Some((name, value)) = step else { break };
+            pointer.push('/');
+            pointer.push_str(&name);
+            node = value;
+        }
+        // The root has the empty pointer, which nobody would see.
+        if pointer.is_empty() { "the document".to_owned() } else { pointer }
+    }
+
+    fn end(&self, node: &str) -> usize {
+        (node.as_ptr() as usize + node.len()).saturating_sub(self.text.as_ptr() as usize)
+    }
+
+    /// The members of an object.
+    pub(super) fn object(&mut self, node: Node<'t>, what: &str) -> Option<Object<'t>> {
+        if !node.starts_with('{') {
+            return self.fault(node, format_args!("{} is no {what}", shown(node)), "an object");
+        }
+        let Ok(members) = members(node) else { return self.fault(node, "a key is no text", "") };
+        let mut object = Object { node, members: Vec::with_capacity(members.len()), known: Vec::new() };
+        let mut seen = HashSet::new();
+        for member in members {
+            if !seen.insert(member.key.clone()) {
+                let what = format!("{} is given twice", shown(member.key_node));
+                let _: Option<()> = self.fault(member.key_node, what, "");
+            } else {
+                object.members.push(member);
+            }
+        }
+        Some(object)
+    }
+
+    /// The values of a list.
+    pub(super) fn list(&mut self, node: Node<'t>, what: &str) -> Option<Vec<Node<'t>>> {
+        match items(node) {
+            Ok(items) if node.starts_with('[') => Some(items),
+            _ => self.fault(node, format_args!("{} is no {what}", shown(node)), "a list"),
+        }
+    }
+
+    /// A text; `expected` for another.
+    pub(super) fn string(&mut self, node: Node<'t>, what: &str, expected: &str) -> Option<Cow<'t, str>> {
+        match string(node) {
+            Some(text) => Some(text),
+            None => self.fault(node, format_args!("{} is no {what}", shown(node)), expected),
+        }
+    }
+
+    pub(super) fn boolean(&mut self, node: Node<'t>, what: &str) -> Option<bool> {
+        match node {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => self.fault(node, format_args!("{} is no {what}", shown(node)), "true or false"),
+        }
+    }
+
+    /// One of a few words.
+    pub(super) fn choice<T: Copy>(&mut self, node: Node<'t>, what: &str, choices: &[(&str, T)]) -> Option<T> {
+        let word = string(node);
+        let found = choices.iter().find(|(name, _)| word.as_deref() == Some(name));
+        if let Some(&(_, value)) = found {
+            return Some(value);
+        }
+        let names: Vec<_> = choices.iter().map(|(name, _)| format!("`\"{name}\"`")).collect();
+        let expected = if names.len() > 12 { String::new() } else { or(&names) };
+        self.fault(node, format_args!("{} is no {what}", shown(node)), expected)
+    }
+}
+
+impl<'t> Object<'t> {
+    /// The member of this name, if there is one.
+    pub(super) fn take(&mut self, name: &'static str) -> Option<Node<'t>> {
+        self.knows(&[name]);
+        let at = self.members.iter().position(|member| member.key == name)?;
+        Some(self.members.swap_remove(at).value)
+    }
+
+    /// Members that are not unknown, whether they are asked for or not.
+    pub(super) fn knows(&mut self, names: &[&'static str]) {
+        for &name in names {
+            if !self.known.contains(&name) {
+                self.known.push(name);
+            }
+        }
+    }
+
+    /// The member of this name, which must be there.
+    pub(super) fn need(&mut self, doc: &mut Doc<'t>, name: &'static str) -> Option<Node<'t>> {
+        let found = self.take(name);
+        if found.is_none() {
+            return doc.fault(self.node, format_args!("the member \"{name}\" is missing"), "");
+        }
+        found
+    }
+
+    pub(super) fn node(&self) -> Node<'t> {
+        self.node
+    }
+
+    /// Whether it has a member of this name that was not taken yet.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.members.iter().any(|member| member.key == name)
+    }
+
+    /// All members are known: whatever nobody asked for is a fault.
+    pub(super) fn finish(self, doc: &mut Doc<'t>) {
+        let names: Vec<_> = self.known.iter().map(|name| format!("\"{name}\"")).collect();
+        for member in self.members {
+            let what = format!("there is no member {}", shown(member.key_node));
+            let _: Option<()> = doc.fault(member.key_node, what, or(&names));
+        }
+    }
+}
+
+/// `a, b or c`
+fn or(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} or {last}", most.join(", ")),
+    }
+}
+
+/// A value for messages, cut where it is long.
+pub(super) fn shown(node: &str) -> String {
+    match node.as_bytes().first() {
+        Some(b'{') => return "an object".into(),
+        Some(b'[') => return "a list".into(),
+        _ => {}
+    }
+    match node.char_indices().nth(MAX_WORD) {
+        Some((at, _)) => format!("`{}…`", &node[..at]),
+        None => format!("`{node}`"),
+    }
+}
+
+pub(super) fn string(node: Node<'_>) -> Option<Cow<'_, str>> {
+    if !node.starts_with('"') {
+        return None;
+    }
+    // Without escapes the text is what stands between the quotes.
+    let inner = &node[1..node.len().max(2) - 1];
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    serde_json::from_str(node).ok().map(Cow::Owned)
+}
+
+fn members(node: Node<'_>) -> serde_json::Result<Vec<Member<'_>>> {
+    struct Members;
+    impl<'t> Visitor<'t> for Members {
+        type Value = Vec<Member<'t>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'t>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut out = Vec::new();
+            while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+                let (key_node, value) = (key.get(), value.get());
+                let key = string(key_node).ok_or_else(|| serde::de::Error::custom("a key is no text"))?;
+                out.push(Member { key, key_node, value });
+            }
+            Ok(out)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(node);
+    (&mut deserializer).deserialize_map(Members)
+}
+
+fn items(node: Node<'_>) -> serde_json::Result<Vec<Node<'_>>> {
+    struct Items;
+    impl<'t> Visitor<'t> for Items {
+        type Value = Vec<Node<'t>>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+        fn visit_seq<A: SeqAccess<'t>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut out = Vec::new();
+            while let Some(item) = seq.next_element::<&RawValue>()? {
+                out.push(item.get());
+            }
+            Ok(out)
+        }
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(node);
+    (&mut deserializer).deserialize_seq(Items)
+}

@@ -1,0 +1,139 @@
+//! A whole document.
+
+use std::collections::HashMap;
+
+use firstmatch::format::{Options, RuleFile};
+use firstmatch::policy::{Fragments, Policy, Verdict};
+use firstmatch::rule::Priority;
+use firstmatch::{RuleId, RuleSet, Schema};
+
+use super::node::{Doc, Node, shown};
+use super::rule::{RuleIn, read_action, read_rule};
+use super::schema;
+use super::value::read_number;
+use super::{FORMAT, Faults, Read, VERSION};
+
+/// Ids are places in arrays: a file of few rules and an enormous id would ask for enormous arrays.
+const IDS_PER_RULE: usize = 16;
+const IDS_ALWAYS: usize = 1 << 16;
+
+/// Reads a rule file.
+pub(crate) fn read(text: &str, options: &Options) -> Result<Read, Faults> {
+    let (mut doc, root) = Doc::new(text, options.max_faults)?;
+    let read = read_document(&mut doc, root);
+    match read {
+        Some(read) if doc.is_good() => Ok(read),
+        _ => Err(doc.into_faults()),
+    }
+}
+
+fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>) -> Option<Read> {
+    let mut object = doc.object(root, "rule file")?;
+    let format = object.need(doc, "format");
+    let version = object.need(doc, "version");
+    let schemas = object.need(doc, "schemas");
+    let policy = object.take("policy");
+    let rules = object.need(doc, "rules");
+    object.finish(doc);
+    if let Some(node) = format {
+        doc.choice(node, "format", &[(FORMAT, ())]);
+    }
+    if let Some(node) = version
+        && read_number(node) != Some(VERSION.into())
+    {
+        return doc.fault(node, format_args!("{} is no version that is known", shown(node)), VERSION.to_string());
+    }
+    let policy = policy.map_or(Some(Policy::default()), |node| read_policy(doc, node));
+    // Without its schemas nothing can be said of a rule.
+    let schemas = schema::read_all(doc, schemas?)?;
+    let nodes = doc.list(rules?, "list of rules")?;
+    let rules: Vec<_> = nodes.iter().filter_map(|&node| read_rule(doc, node, &schemas)).collect();
+    let complete = rules.len() == nodes.len();
+    let (rules, lines) = rule_set(doc, schemas, rules, complete)?;
+    let file = RuleFile { rules, policy: policy?, warnings: Vec::new(), more_warnings: 0 };
+    Some(Read { file, lines })
+}
+
+fn read_policy<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Policy> {
+    let mut object = doc.object(node, "policy")?;
+    let mut policy = Policy::default();
+    for (name, verdict) in [("default", &mut policy.default), ("unknown", &mut policy.unknown)] {
+        if let Some(node) = object.take(name)
+            && let Some(action) = read_action(doc, node)
+        {
+            *verdict = Verdict::from(action);
+        }
+    }
+    if let Some(node) = object.take("fragments") {
+        let words = [("unknown", Fragments::Unknown), ("layer3", Fragments::Layer3)];
+        if let Some(fragments) = doc.choice(node, "treatment of fragments", &words) {
+            policy.fragments = fragments;
+        }
+    }
+    object.finish(doc);
+    Some(policy)
+}
+
+/// The rules in a set, each under its id, if it has one, and the lines they begin on.
+fn rule_set<'t>(
+    doc: &mut Doc<'t>,
+    schemas: Vec<Schema>,
+    mut rules: Vec<RuleIn<'t>>,
+    complete: bool,
+) -> Option<(RuleSet, Vec<u32>)> {
+    let with = rules.iter().filter(|rule| rule.priority.is_some()).count();
+    let mut seen = HashMap::with_capacity(with);
+    for (index, rule) in rules.iter_mut().enumerate() {
+        let Some((priority, node)) = rule.priority else {
+            if with > 0 {
+                let what = "the member \"priority\" is missing, which other rules have";
+                let _: Option<()> =
+                    doc.fault(rule.node, what, "one in every rule, or in none: their order then counts");
+            }
+            rule.spec.priority = Priority::of_line(u32::try_from(index + 1).ok()?);
+            continue;
+        };
+        rule.spec.priority = priority;
+        if let Some(line) = seen.insert(priority, doc.line(rule.node)) {
+            let what = format!("the priority {} is that of the rule on line {line}", shown(node));
+            let _: Option<()> = doc.fault(node, what, "another for every rule");
+        }
+    }
+    let most = rules.len().saturating_mul(IDS_PER_RULE).saturating_add(IDS_ALWAYS);
+    let mut slots: HashMap<usize, RuleId> = HashMap::new();
+    for (id, node) in rules.iter().filter_map(|rule| rule.id) {
+        if id.slot() >= most {
+            let what = format!("{} is too large an id for {} rules", shown(node), rules.len());
+            let _: Option<()> = doc.fault(node, what, format!("a place up to {most}"));
+        } else if let Some(earlier) = slots.insert(id.slot(), id) {
+            let what = format!("the id {} has the place of the id {earlier}", shown(node));
+            let _: Option<()> = doc.fault(node, what, "another for every rule");
+        }
+    }
+    if !complete || !doc.is_good() {
+        return None;
+    }
+    // Those of known ids first, in ascending order; the others take the places that are left.
+    rules.sort_by_key(|rule| rule.id.map_or(usize::MAX, |(id, _)| id.slot()));
+    let mut schemas = schemas.into_iter();
+    let mut set = match (schemas.next()?, schemas.next()) {
+        (one, None) => RuleSet::new(one),
+        (four, Some(six)) => RuleSet::dual(four, six),
+    };
+    let mut lines = vec![0; rules.len()];
+    for RuleIn { node, id, spec, .. } in rules {
+        let inserted = match id {
+            Some((id, _)) => set.insert_as(id, spec).map(|()| id),
+            None => set.insert(spec),
+        };
+        match inserted {
+            Ok(id) => {
+                lines.resize(lines.len().max(id.slot() + 1), 0);
+                lines[id.slot()] = doc.line(node);
+            }
+            // Everything a set refuses is a fault above; this is for what a set may refuse one day.
+            Err(error) => return doc.fault(node, error, ""),
+        }
+    }
+    Some((set, lines))
+}

@@ -1,0 +1,67 @@
+//! Rules as JSON: the head set out for people, then a rule a line, in order of priority.
+
+use std::fmt::Write;
+
+use firstmatch::format::RuleFile;
+use firstmatch::policy::{Fragments, Verdict};
+use firstmatch::rule::Action;
+use firstmatch::schema::Schema;
+use serde::Serialize;
+
+use super::rule::{RuleOut, action_out};
+use super::schema::FieldOut;
+use super::{FORMAT, VERSION};
+
+/// The document of a rule file. Read back it gives an equal one: ids, priorities, lines and all.
+///
+/// # Errors
+/// When lanes are narrower than a schema's fields make them: the document has no word for that.
+pub(crate) fn write(file: &RuleFile) -> anyhow::Result<String> {
+    let schemas = file.rules.schemas();
+    let usual = |schema: &Schema| *schema == Schema::new(schema.family(), schema.fields().to_vec());
+    anyhow::ensure!(schemas.iter().all(usual), "the schema's lanes are narrower than 32 bits, which JSON cannot say");
+    let mut out = String::new();
+    // Writing to a `String` does not fail.
+    let _ = write!(out, "{{\n  \"format\": \"{FORMAT}\",\n  \"version\": {VERSION},\n  \"schemas\": [");
+    for (index, schema) in schemas.iter().enumerate() {
+        out.push_str(if index > 0 { ",\n    {\n" } else { "\n    {\n" });
+        if let Some(family) = schema.family() {
+            let _ = writeln!(out, "      \"family\": \"{family}\",");
+        }
+        out.push_str("      \"fields\": [");
+        lines(&mut out, "        ", schema.fields().iter().map(FieldOut::new))?;
+        out.push_str("\n      ]\n    }");
+    }
+    let policy = &file.policy;
+    let fragments = match policy.fragments {
+        Fragments::Unknown => "unknown",
+        Fragments::Layer3 => "layer3",
+    };
+    let verdict = |verdict: Verdict| {
+        action_out(match verdict {
+            Verdict::Permit => Action::Permit,
+            Verdict::Deny => Action::Deny,
+            Verdict::Match => Action::Match,
+            Verdict::Mark(number) => Action::Mark(number),
+        })
+    };
+    let _ = write!(
+        out,
+        "\n  ],\n  \"policy\": {{ \"default\": {}, \"unknown\": {}, \"fragments\": \"{fragments}\" }},\n  \"rules\": [",
+        verdict(policy.default),
+        verdict(policy.unknown)
+    );
+    lines(&mut out, "    ", file.rules.iter().map(|rule| RuleOut::new(schemas, rule)))?;
+    out.push_str(if file.rules.is_empty() { "]\n}\n" } else { "\n  ]\n}\n" });
+    Ok(out)
+}
+
+/// Each on a line of its own, with commas between.
+fn lines(out: &mut String, indent: &str, items: impl Iterator<Item = impl Serialize>) -> serde_json::Result<()> {
+    for (index, item) in items.enumerate() {
+        out.push_str(if index > 0 { ",\n" } else { "\n" });
+        out.push_str(indent);
+        out.push_str(&serde_json::to_string(&item)?);
+    }
+    Ok(())
+}
