@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # All checks and tests:    ./ci.sh
 # Some of them, in order:  ./ci.sh fmt test
+# For longer:              ./ci.sh fuzz captures
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
@@ -54,11 +55,21 @@ stage_readme() {
     eval "$command"
 }
 
+# Fuzz targets, a minute each (FUZZ_SECONDS): see fuzz/README.md.
+stage_fuzz() { fuzz/run.sh; }
+
+# Real captures, fetched into target/captures, packet by packet against another parser.
+stage_captures() {
+    crates/firstmatch-net/tests/captures.sh
+    cargo test -p firstmatch-net --locked --test captures
+}
+
 all=(fmt clippy doc deny shell test readme)
+on_request=(fuzz captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
     if ! declare -F "stage_$stage" >/dev/null; then
-        printf 'there is no stage "%s"; there are: %s\n' "$stage" "${all[*]}" >&2
+        printf 'there is no stage "%s"; there are: %s\n' "$stage" "${all[*]} ${on_request[*]}" >&2
         exit 2
     fi
 done

@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use firstmatch_generate::profile::PROFILES;
 
 use crate::engines;
 
@@ -58,6 +59,17 @@ Examples:
     Convert(ConvertArgs),
     /// List the engines
     Engines,
+    /// Make up rules, or packets for rules, from a seed: the same bytes each time, on every machine
+    #[command(
+        subcommand,
+        after_help = "\
+Examples:
+  firstmatch generate rules --profile fw --rules 10000 --seed 3 > fw.rules
+  firstmatch generate rules --family inet --format native > edge.rules
+  firstmatch generate trace fw.rules --headers 1000000 --zipf 1 > fw.trace
+  firstmatch classify fw.rules fw.trace"
+    )]
+    Generate(GenerateArgs),
     /// Print what a shell needs to complete this program's arguments
     #[command(after_help = "\
 Examples:
@@ -72,12 +84,109 @@ Examples:
     Manual(ManualArgs),
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum GenerateArgs {
+    /// Rules, with prefixes that nest, port classes and protocols as in real rule sets
+    Rules(GenerateRules),
+    /// A trace that hits every rule that can be hit; each line ends with the number of the rule that matches first
+    Trace(GenerateTrace),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerateRules {
+    /// What rules look like: access control lists, firewalls, IP chains, or nothing in particular
+    #[arg(long, value_name = "NAME", default_value = "acl", value_parser = PossibleValuesParser::new(PROFILES))]
+    pub(crate) profile: String,
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) rules: usize,
+    /// Everything random comes from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// The families of addresses
+    #[arg(long, value_name = "NAME", default_value = "ipv4")]
+    pub(crate) family: Family,
+    /// The share of IPv6 rules of `--family inet`, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    pub(crate) ipv6: f64,
+    /// How they are written. ClassBench rules state no actions and are of one family
+    #[arg(long, value_name = "NAME", default_value = "classbench")]
+    pub(crate) format: Written,
+    /// The share of `deny` among native rules, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.4)]
+    pub(crate) deny: f64,
+    /// The share of `mark` among native rules, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(crate) mark: f64,
+    /// How far the order is from one by how much rules match, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    pub(crate) disorder: f64,
+    /// The share of exact copies of earlier rules, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(crate) duplicates: f64,
+    /// The share of rules that lie wholly in one earlier rule, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(crate) shadowed: f64,
+    /// End with a rule that matches everything
+    #[arg(long)]
+    pub(crate) catch_all: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct GenerateTrace {
+    /// The rules, as for `classify`
+    pub(crate) rules: PathBuf,
+    /// How many packets
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub(crate) headers: usize,
+    /// Everything random comes from it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Draw rules by Zipf's law with this exponent instead of uniformly
+    #[arg(long, value_name = "S", conflicts_with = "pareto")]
+    pub(crate) zipf: Option<f64>,
+    /// Repeat headers in bursts as ClassBench does, of lengths by Pareto's law: shape and scale
+    #[arg(long, value_name = "A,B", value_parser = two_numbers)]
+    pub(crate) pareto: Option<(f64, f64)>,
+    /// The share of packets that match no rule, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(crate) unmatched: f64,
+    /// Draw headers of rules as they come, whether or not an earlier rule takes them: no rule is sure to be hit
+    #[arg(long)]
+    pub(crate) drawn: bool,
+    /// How many headers are tried for one rule before it is given up
+    #[arg(long, value_name = "N", default_value_t = 2000)]
+    pub(crate) tries: u32,
+}
+
+/// The families of generated rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Family {
+    Ipv4,
+    Ipv6,
+    /// Both
+    Inet,
+}
+
+/// The formats of generated rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Written {
+    Classbench,
+    Native,
+}
+
+fn two_numbers(text: &str) -> Result<(f64, f64), String> {
+    let both = text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
+    both.ok_or_else(|| "expected two numbers with a comma between, as 1,0.1".into())
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct ClassifyArgs {
     /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
     /// standard input
     pub(crate) rules: PathBuf,
-    /// The packets: a capture (pcap, pcapng) or a ClassBench trace, plain or compressed; `-` reads standard input
+    /// The packets: a capture (pcap, pcapng), a ClassBench trace or a table of header fields (CSV), plain or
+    /// compressed; `-` reads standard input
     pub(crate) input: PathBuf,
     /// The engine that classifies (see `firstmatch engines`)
     #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = PossibleValuesParser::new(engines::names()))]
@@ -110,10 +219,10 @@ pub(crate) struct ClassifyArgs {
 pub(crate) struct ExplainArgs {
     /// The rules, as for `classify`
     pub(crate) rules: PathBuf,
-    /// A packet by hand, or a capture or trace with the number of a packet in it (from 0): `FILE#N`
+    /// A packet by hand, or a capture, trace or table with the number of a packet in it (from 0): `FILE#N`
     #[arg(required = true, num_args = 1..)]
     pub(crate) packet: Vec<String>,
-    /// The number of the packet (from 0) in the capture or trace that PACKET names
+    /// The number of the packet (from 0) in the file that PACKET names
     #[arg(long = "packet", value_name = "N")]
     pub(crate) number: Option<u64>,
     /// Show each condition of the rule on this line, and which of them failed

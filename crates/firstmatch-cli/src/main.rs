@@ -8,6 +8,7 @@ mod diagnostics;
 mod engines;
 mod explain;
 mod format;
+mod generate;
 mod json;
 mod manual;
 mod output;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Classify(args) => classify::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Completions(args) => manual::completions(&args).map(|()| End::Done),
         Command::Manual(args) => manual::run(&args).map(|()| End::Done),

@@ -1,9 +1,9 @@
-//! What OpenFlow switches match on: by hand, against etherparse, and behind labels and PPP.
+//! What OpenFlow switches match on: by hand, and behind labels and PPP. `agreement.rs` compares every field with
+//! etherparse.
 
 mod common;
 
-use common::{Frame, Rng, arp, captures, damage, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
-use etherparse::{LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice};
+use common::{Frame, Rng, arp, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
 use firstmatch::Schema;
 use firstmatch::schema::{Family, Field, Source};
 use firstmatch_net::source::{self, Limits, Packet};
@@ -100,137 +100,6 @@ fn a_fragment_without_ports_is_classified_where_the_policy_says_so() {
     let headers = parse(&config, LinkType::Raw, &ipv4(17, 0x2003, &[], &udp()));
     assert_eq!(extractor.outcome(&headers), Outcome::FragmentLayer3);
     assert_eq!(state(&headers, Source::TpDst), Absent);
-}
-
-/// What the fields of OpenFlow must be, as etherparse sees an Ethernet frame whose IP packet our parser finds whole.
-fn expected(frame: &Frame, headers: &Headers) -> Vec<(Source, State)> {
-    let mac = |bytes: [u8; 6]| Present(bytes.iter().fold(0, |all, &byte| all << 8 | u128::from(byte)));
-    let Ok(theirs) = LaxSlicedPacket::from_ethernet(&frame.bytes) else {
-        let fields = [Source::EthSrc, Source::EthDst, Source::EthType, Source::VlanPcp, Source::MplsLabel];
-        return fields.map(|source| (source, Unknown)).into();
-    };
-    let Some(LinkSlice::Ethernet2(link)) = &theirs.link else { panic!("no ethernet in {theirs:?}") };
-    let mut out = vec![(Source::EthSrc, mac(link.source())), (Source::EthDst, mac(link.destination()))];
-    let mut ether_type = link.ether_type().0;
-    for (index, ext) in theirs.link_exts.iter().enumerate() {
-        let LaxLinkExtSlice::Vlan(tag) = ext else { break };
-        if index == 0 {
-            out.push((Source::VlanPcp, Present(tag.priority_code_point().value().into())));
-            out.push((Source::VlanVid, Present(tag.vlan_identifier().value().into())));
-        }
-        ether_type = tag.ether_type().0;
-    }
-    let is_tag = |number| matches!(number, 0x8100 | 0x88a8 | 0x9100);
-    if is_tag(ether_type) {
-        // Cut inside a tag, or more tags than etherparse holds.
-        out.push((Source::EthType, Unknown));
-        out.push((Source::Ipv4Src, Unknown));
-        return out;
-    }
-    let ip = [Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp];
-    out.push((Source::EthType, if ether_type < 0x600 { Absent } else { Present(ether_type.into()) }));
-    out.extend([Source::MplsLabel, Source::MplsTc].map(|source| (source, Absent)));
-    if theirs.link_exts.is_empty() {
-        out.extend([Source::VlanVid, Source::VlanPcp].map(|source| (source, Absent)));
-    }
-    // Ports are those of IP, which tests/etherparse.rs compares.
-    let ports = [(Source::TpSrc, Source::SrcPort), (Source::TpDst, Source::DstPort)];
-    match &theirs.net {
-        Some(LaxNetSlice::Ipv4(v4)) if ether_type == 0x0800 && headers.value(Source::Src).is_some() => {
-            let head = v4.header();
-            let address = |address: std::net::Ipv4Addr| Present(u32::from(address).into());
-            let values = [address(head.source_addr()), address(head.destination_addr())];
-            let others = [Present(head.protocol().0.into()), Present(head.dcp().value().into())];
-            out.extend(ip.into_iter().zip(values.into_iter().chain(others)));
-            out.extend(ports.map(|(of, same)| (of, state(headers, same))));
-        }
-        Some(LaxNetSlice::Ipv6(v6)) if ether_type == 0x86dd => {
-            let values = [Absent, Absent, state(headers, Source::Proto), Present(v6.header().dscp().value().into())];
-            out.extend(ip.into_iter().zip(values));
-            out.extend(ports.map(|(of, same)| (of, state(headers, same))));
-        }
-        Some(LaxNetSlice::Arp(arp)) => {
-            let ours = arp.proto_addr_type().0 == 0x0800 && arp.proto_addr_size() == 4;
-            let address = |bytes: &[u8]| match bytes.try_into() {
-                Ok(bytes) if ours => Present(u32::from_be_bytes(bytes).into()),
-                _ => Absent,
-            };
-            let values = [address(arp.sender_protocol_addr()), address(arp.target_protocol_addr())];
-            let others = [Present(u128::from(arp.operation().0) & 0xff), Absent];
-            out.extend(ip.into_iter().zip(values.into_iter().chain(others)));
-            out.extend(ports.map(|(of, _)| (of, Absent)));
-        }
-        _ if !matches!(ether_type, 0x0800 | 0x86dd | 0x0806) => {
-            out.extend(ip.map(|source| (source, Absent)));
-            out.extend(ports.map(|(of, _)| (of, Absent)));
-        }
-        _ => {}
-    }
-    out
-}
-
-#[test]
-fn drawn_and_damaged_frames_agree_with_etherparse() {
-    let mut rng = Rng(31);
-    let (mut arps, mut tagged, mut ips) = (0, 0, 0);
-    let mut compared = 0;
-    while compared < 100_000 {
-        let mut frame = if rng.one_in(10) {
-            let mut packet = arp(rng.next() as u16);
-            if rng.one_in(3) {
-                packet[4..6].copy_from_slice(&[rng.pick(&[0, 6, 8]), rng.pick(&[4, 4, 0, 16])]);
-                packet.extend([9; 40]);
-            }
-            let tags = rng.pick(&[0, 0, 1]);
-            ethernet(&vec![(0x8100, rng.next() as u16); tags], 0x0806, &packet)
-        } else {
-            random(&mut rng)
-        };
-        if rng.one_in(2) {
-            damage(&mut rng, &mut frame);
-        }
-        if frame.link != LinkType::Ethernet {
-            continue;
-        }
-        compared += 1;
-        let headers = parse(&config(), frame.link, &frame.bytes);
-        let expected = expected(&frame, &headers);
-        for &(source, expected) in &expected {
-            assert_eq!(state(&headers, source), expected, "{source:?} of {frame:02x?}\n{headers:?}");
-        }
-        let known = |source| expected.iter().any(|(of, state)| *of == source && matches!(state, Present(_)));
-        let ether_type = headers.value(Source::EthType);
-        arps += usize::from(ether_type == Some(0x0806) && known(Source::Ipv4Src));
-        ips += usize::from(ether_type == Some(0x0800) && known(Source::Ipv4Src));
-        tagged += usize::from(known(Source::VlanPcp));
-    }
-    assert!(arps > 3_000 && ips > 20_000 && tagged > 20_000, "{arps} ARP, {ips} IPv4, {tagged} tagged");
-}
-
-#[test]
-fn real_captures_agree_with_etherparse() {
-    let captures = captures();
-    if captures.is_empty() {
-        println!("NOT TESTED: pcap-parser's captures are not in cargo's registry folder");
-        return;
-    }
-    let (mut compared, mut classified) = (0, 0);
-    let extractor = Extractor::new(&Schema::openflow()).expect("sources");
-    for path in captures {
-        let mut capture = source::open(&path).and_then(source::Input::into_capture).expect("a capture");
-        while let Ok(Some(packet)) = capture.next() {
-            let headers = parse(&config(), packet.link, packet.data);
-            classified += usize::from(extractor.outcome(&headers).is_classified());
-            if packet.link == LinkType::Ethernet {
-                compared += 1;
-                let frame = Frame { link: packet.link, bytes: packet.data.to_vec() };
-                for (source, expected) in expected(&frame, &headers) {
-                    assert_eq!(state(&headers, source), expected, "{source:?} of {frame:02x?}");
-                }
-            }
-        }
-    }
-    assert!(compared > 1000 && classified > 1000, "{compared} compared, {classified} classified");
 }
 
 const IP: [Source; 8] = [

@@ -6,4 +6,5 @@ mod classify;
 mod convert;
 mod explain;
 mod fixture;
+mod generate;
 mod terminal;

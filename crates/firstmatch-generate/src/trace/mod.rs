@@ -132,7 +132,9 @@ impl Config {
 /// Ports are never absent in a trace, so a rule that only a packet without ports could hit counts as unreachable.
 ///
 /// Takes time O(headers · lookup) and, for rules that random headers do not hit, O([`Config::tries`] · lookup) each;
-/// memory for the engine, 48 bytes a burst and 4 a header.
+/// memory for the engine, 48 bytes a burst and 4 a header. For a million rules of `acl`, `fw` or `ipc` that is some 5
+/// seconds; of a million `uniform` ones, in which one in a hundred is covered by many, minutes, unless
+/// [`Config::tries`] is lowered.
 ///
 /// # Errors
 /// When the configuration is out of its bounds, the set has a field that a trace has no column for, no rule can be

@@ -16,7 +16,7 @@ use crate::random::Random;
 /// How many headers are looked up at once.
 const BATCH: usize = 1024;
 /// How many rules are hunted at once: each may keep some ten boxes a try.
-const PACK: usize = 64;
+const PACK: usize = 16;
 
 /// What is known of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

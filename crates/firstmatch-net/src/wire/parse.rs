@@ -174,9 +174,10 @@ fn cooked_source(len: u16, address: [u8; 6], out: &mut Headers) {
     }
 }
 
-/// A cooked capture keeps an ether type, except for netlink (824), where the same place holds something else.
+/// A cooked capture keeps an ether type, except for frame relay (770), 802.11 with a radio header (803) and netlink
+/// (824): there the same place means nothing, or something else.
 fn cooked(config: &Config, hardware: u16, protocol: u16, rest: &[u8], out: &mut Headers) -> Outcome {
-    if hardware == 824 {
+    if matches!(hardware, 770 | 803 | 824) {
         out.absent = out.absent.union(VLAN_TAG).union(TYPE).union(NOTHING_INSIDE);
         return Outcome::NotIp;
     }

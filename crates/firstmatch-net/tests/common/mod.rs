@@ -203,6 +203,67 @@ pub fn random(rng: &mut Rng) -> Frame {
     ethernet(&tags, ether_type, &packet)
 }
 
+/// A frame of any kind: what [`random`] draws, or its packet behind another link header, labels or PPP; or ARP.
+pub fn any(rng: &mut Rng) -> Frame {
+    let frame = random(rng);
+    if frame.link != LinkType::Raw && !rng.one_in(20) {
+        return frame;
+    }
+    let with_head = |link, head: &[u8]| Frame { link, bytes: [head, &frame.bytes].concat() };
+    let (is_ipv6, tags) = (frame.bytes[0] >> 4 == 6, rng.pick(&[0, 0, 1]));
+    let tags = vec![(0x8100, rng.next() as u16); tags];
+    let ether_type = u16::to_be_bytes(rng.pick(&[if is_ipv6 { 0x86dd } else { 0x0800 }, 0x8100, 0x0004, 0x0806]));
+    // Ethernet, PPP, frame relay, loopback, GRE, 802.11 with its radio header, netlink, none.
+    let hardware = u16::to_be_bytes(rng.pick(&[1, 1, 512, 770, 772, 778, 803, 824, 0xfffe]));
+    let source_len = rng.pick(&[0, 6, 6, 8]);
+    match rng.below(10) {
+        0 => frame,
+        1 => {
+            let mut head = [&[0, rng.pick(&[0, 3, 4, 9])], &hardware[..], &[0, source_len], &rng.bytes(8)].concat();
+            head.extend(ether_type);
+            with_head(LinkType::LinuxSll, &head)
+        }
+        2 => {
+            let head = [&ether_type[..], &[0; 2], &rng.bytes(4), &hardware, &[0, source_len], &rng.bytes(8)].concat();
+            with_head(LinkType::LinuxSll2, &head)
+        }
+        3 => {
+            let family = u32::to_be_bytes(rng.pick(&[2, 10, 24, 28, 30, 7]));
+            let little: Vec<u8> = family.into_iter().rev().collect();
+            match rng.below(3) {
+                0 => with_head(LinkType::OpenBsdLoop, &family),
+                1 => with_head(LinkType::Loopback, &family),
+                _ => with_head(LinkType::Loopback, &little),
+            }
+        }
+        4 => with_head(if is_ipv6 { LinkType::Ipv6 } else { LinkType::Ipv4 }, &[]),
+        5 | 6 => {
+            let count = rng.pick(&[1, 1, 2, 3, 8, 9]);
+            let entries: Vec<u32> = (0..count).map(|_| rng.next() as u32).collect();
+            ethernet(&tags, rng.pick(&[0x8847, 0x8848]), &mpls(&entries, &frame.bytes))
+        }
+        7 | 8 => {
+            let low = if is_ipv6 { 0x57 } else { 0x21 };
+            let protocol = if rng.one_in(4) { vec![low] } else { vec![0, low] };
+            let mut session = pppoe(&protocol, &frame.bytes);
+            if rng.one_in(6) {
+                session[5] = rng.next() as u8;
+            }
+            let padding = rng.below(20);
+            session.extend(rng.bytes(padding));
+            ethernet(&tags, 0x8864, &session)
+        }
+        _ => {
+            let mut packet = arp(rng.next() as u16);
+            if rng.one_in(3) {
+                packet[4..6].copy_from_slice(&[rng.pick(&[0, 6, 8]), rng.pick(&[4, 4, 0, 16])]);
+                packet.extend([9; 40]);
+            }
+            ethernet(&tags, 0x0806, &packet)
+        }
+    }
+}
+
 /// The same frame with some bytes changed, or its end gone.
 pub fn damage(rng: &mut Rng, frame: &mut Frame) {
     for _ in 0..rng.below(4) {

@@ -123,13 +123,13 @@ impl TupleMerge {
     /// Without rules.
     ///
     /// # Errors
-    /// When this machine lacks the forced instruction set.
+    /// When this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         let random = RandomState::new();
         let fixed = BuildHasherDefault::<DefaultHasher>::default();
         let secret = |i: u64| config.seed.map_or_else(|| random.hash_one(i), |seed| fixed.hash_one((seed, i)));
-        Ok(Self {
+        let engine = Self {
             schema: schema.clone(),
             level,
             budget: config.budget.run_bytes,
@@ -145,7 +145,9 @@ impl TupleMerge {
             rules: 0,
             regions: 0,
             table_bytes: 0,
-        })
+        };
+        let needed = engine.bytes();
+        if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
     }
 
     /// With the rules of a lowered set, inserted in order of priority.

@@ -44,7 +44,7 @@ impl Places {
     /// At most how many bytes the places of one more rule may take.
     fn growth(&self, slot: usize, regions: usize) -> usize {
         let more = (self.more.capacity().max(regions).max(4) + regions) * size_of::<Place>();
-        let first = if slot < self.first.capacity() { 0 } else { self.first.capacity().max(slot + 1) };
+        let first = if slot < self.first.capacity() { 0 } else { self.first.capacity().max(slot + 1).max(4) };
         let free = (self.more.capacity() + regions).max(4) * 8;
         first * size_of::<Place>() + free + if regions > 1 { more } else { 0 }
     }
@@ -143,6 +143,10 @@ impl TupleMerge {
             self.rules += usize::from(before == 0);
         }
         if regions.is_empty() {
+            let needed = self.bytes().saturating_add(self.places.growth(slot, 0));
+            if needed > self.budget {
+                return Err(UpdateError::bytes(needed, self.budget));
+            }
             self.places.add(slot, rule.rule.reuse(), NOWHERE);
         }
         Ok(())

@@ -60,18 +60,30 @@ impl Case {
     /// Batches of every length up to [`LONGEST`], at changing places; one packet at a time; and batches that start
     /// from matches to beat.
     pub(crate) fn check_thoroughly(&self, engine: &dyn Classifier) -> Result<(), String> {
-        let mut scratch = engine.scratch();
         let count = self.want.len();
-        for length in (0..=LONGEST.min(count)).chain([count]) {
-            let from = if length < count { length * 7 % (count - length + 1) } else { 0 };
-            self.batch(engine, &mut scratch, from, from + length)?;
-            self.improve(engine, &mut scratch, from, from + length)?;
-        }
+        self.check_lengths(engine, (0..=LONGEST.min(count)).chain([count]))?;
+        let mut scratch = engine.scratch();
         for index in 0..count.min(LONGEST) {
             let got = engine.classify(&mut scratch, self.keys.keys().slice(index, count));
             if got != self.want[index] {
                 return Err(self.wrong(index, "one packet", got, self.want[index]));
             }
+        }
+        Ok(())
+    }
+
+    /// Batches of these lengths at changing places, from nothing and from matches to beat, with one scratch.
+    pub(crate) fn check_lengths(
+        &self,
+        engine: &dyn Classifier,
+        lengths: impl IntoIterator<Item = usize>,
+    ) -> Result<(), String> {
+        let mut scratch = engine.scratch();
+        let count = self.want.len();
+        for length in lengths {
+            let from = if length < count { length * 7 % (count - length + 1) } else { 0 };
+            self.batch(engine, &mut scratch, from, from + length)?;
+            self.improve(engine, &mut scratch, from, from + length)?;
         }
         Ok(())
     }

@@ -79,6 +79,7 @@ impl<'t> Parser<'t> {
     }
 
     pub(super) fn file(mut self) -> Result<RuleFile, ParseError> {
+        let start = self.lexer.span.line_start;
         loop {
             // The fault is noted; there is nothing more to do about it.
             let _: Result<(), Stop> = self.line();
@@ -89,7 +90,7 @@ impl<'t> Parser<'t> {
         self.warn_of_unused_sets();
         if self.specs.is_empty() {
             let default = self.policy.default;
-            let span = Span { line: 1, ..Span::default() };
+            let span = Span { line: 1, line_start: start, start, end: start };
             self.report
                 .warn(span, || format!("the file has no rules: every packet gets the default verdict, {default}"));
         }

@@ -1,0 +1,80 @@
+//! `firstmatch generate`
+
+use std::io::{BufWriter, Write, stdout};
+
+use firstmatch_generate::trace::{Coverage, Covered, Locality};
+use firstmatch_generate::{rules, trace, write};
+
+use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Written};
+use crate::format::counted;
+use crate::rules::load;
+use crate::{End, diagnostics};
+
+pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<End> {
+    match args {
+        GenerateArgs::Rules(args) => generate_rules(args),
+        GenerateArgs::Trace(args) => generate_trace(args),
+    }
+}
+
+fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
+    let config = rules::Config {
+        rules: args.rules,
+        seed: args.seed,
+        profile: args.profile.parse()?,
+        families: match args.family {
+            Family::Ipv4 => rules::Families::Ipv4,
+            Family::Ipv6 => rules::Families::Ipv6,
+            Family::Inet => rules::Families::Both { ipv6: args.ipv6 },
+        },
+        actions: match args.format {
+            Written::Classbench => rules::Actions::Unstated,
+            Written::Native => rules::Actions::Stated { deny: args.deny, mark: args.mark },
+        },
+        disorder: args.disorder,
+        duplicates: args.duplicates,
+        shadowed: args.shadowed,
+        catch_all: args.catch_all,
+    };
+    let set = rules::generate(&config)?;
+    let mut out = BufWriter::new(stdout().lock());
+    match args.format {
+        Written::Classbench => write::classbench(&set, &mut out)?,
+        Written::Native => write::native(&set, &mut out)?,
+    }
+    out.flush()?;
+    Ok(End::Done)
+}
+
+fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
+    let Some(loaded) = load(&args.rules, false)? else { return Ok(End::BadInput) };
+    let locality = match (args.zipf, args.pareto) {
+        (Some(s), _) => Locality::Zipf { s },
+        (None, Some((a, b))) => Locality::Pareto { a, b },
+        (None, None) => Locality::Uniform,
+    };
+    let config = trace::Config {
+        headers: args.headers,
+        seed: args.seed,
+        locality,
+        unmatched: args.unmatched,
+        coverage: if args.drawn { Coverage::Drawn } else { Coverage::Complete },
+        tries: args.tries,
+    };
+    let trace = trace::generate(&loaded.file.rules, &config)?;
+    let mut out = BufWriter::new(stdout().lock());
+    trace.write(&mut out)?;
+    out.flush()?;
+    let Covered { rules, hit, unreachable, given_up } = trace.coverage();
+    if hit < rules {
+        diagnostics::warning(&format!(
+            "{} of {} are hit by no header: {} can never be the first to match, {} were given up after {}",
+            rules - hit,
+            counted(*rules as u64, "rule"),
+            unreachable.len(),
+            given_up.len(),
+            counted(args.tries.into(), "try")
+        ));
+    }
+    Ok(End::Done)
+}

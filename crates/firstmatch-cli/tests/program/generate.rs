@@ -1,0 +1,80 @@
+//! `firstmatch generate`, and what its output and tables of header fields are to the other commands.
+
+use insta::assert_snapshot;
+
+use crate::fixture::Fixture;
+
+#[test]
+fn rules_and_a_trace_of_them() {
+    let fixture = Fixture::new("generate");
+    assert_snapshot!("help-generate-rules", fixture.shown(&["generate", "rules", "--help"]));
+    assert_snapshot!("help-generate-trace", fixture.shown(&["generate", "trace", "--help"]));
+    let rules = ["generate", "rules", "--profile", "fw", "--rules", "200", "--seed", "3"];
+    let (code, text, err) = fixture.run(&rules);
+    assert_eq!((code, &*err, text.lines().count()), (0, "", 200));
+    assert_eq!(fixture.run(&rules).1, text, "the same seed, the same bytes");
+    fixture.write("fw.rules", text);
+    let (code, trace, err) = fixture.run(&["generate", "trace", "fw.rules", "--headers", "3000", "--zipf", "1"]);
+    assert_eq!((code, trace.lines().count()), (0, 3000), "{err}");
+    fixture.write("fw.trace", trace);
+    for engine in ["linear", "tuplemerge"] {
+        let line = ["classify", "fw.rules", "fw.trace", "--engine", engine, "--check", "all", "--json"];
+        let (code, out, err) = fixture.run(&line);
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, &value["matched"], &value["unmatched"]), (0, &3000.into(), &0.into()), "{err}");
+    }
+    let native = ["generate", "rules", "--family", "inet", "--format", "native", "--rules", "50", "--mark", "0.2"];
+    let (code, text, err) = fixture.run(&native);
+    assert_eq!((code, &*err), (0, ""));
+    fixture.write("inet.rules", text);
+    assert_eq!(fixture.run(&["classify", "inet.rules", "x.pcap", "--check", "all"]).0, 0);
+}
+
+#[test]
+fn what_cannot_be_generated() {
+    let fixture = Fixture::new("generate-bad");
+    for line in [
+        &["generate", "rules", "--rules", "0"][..],
+        &["generate", "rules", "--disorder", "2"],
+        &["generate", "rules", "--profile", "none"],
+        &["generate", "rules", "--family", "inet"],
+        &["generate", "trace", "x.rules", "--pareto", "1"],
+        &["generate", "trace", "nothing.rules"],
+        &["generate", "trace", "cb.rules", "--headers", "1"],
+    ] {
+        let (code, out, err) = fixture.run(line);
+        assert_eq!((code, &*out), (2, ""), "{line:?}");
+        assert!(err.starts_with("error: "), "{line:?}: {err}");
+    }
+}
+
+#[test]
+fn tables_of_header_fields() {
+    let fixture = Fixture::new("tables");
+    fixture.write(
+        "x.csv",
+        "src,dst,sport,dport,proto,icmp_type,vlan_vid,bytes\n\
+         10.0.0.1,192.0.2.80,40000,443,tcp,,,1500\n\
+         10.0.0.2,192.0.2.1,,,icmp,8,,84\n\
+         2001:db8::9,2001:db8::1,1,2,tcp,,7,60\n",
+    );
+    assert_snapshot!("table", fixture.shown(&["classify", "x.rules", "x.csv", "--check", "all"]));
+    assert_snapshot!("table-explained", fixture.shown(&["explain", "x.rules", "x.csv#2"]));
+    fixture.write("bad.csv", "src,dst,sport,dport,proto,icmp_type,vlan_vid\n10.0.0.1,192.0.2.80,70000,443,tcp,,\n");
+    assert_snapshot!("table-bad", fixture.shown(&["classify", "x.rules", "bad.csv"]));
+}
+
+#[test]
+fn rules_over_other_fields() {
+    let fixture = Fixture::new("openflow");
+    fixture.write(
+        "of.rules",
+        "schema openflow\npermit eth_type arp\npermit ip_proto 6 tp_dst { 80, 443 } in_port 0\npermit vlan_vid 7\n",
+    );
+    assert_snapshot!("openflow", fixture.shown(&["classify", "of.rules", "x.pcap", "--check", "all"]));
+    assert_snapshot!("openflow-explained", fixture.shown(&["explain", "of.rules", "x.pcap#0", "--rule", "3"]));
+    fixture.write("own.rules", "schema {\n  tenant 24 exact\n  dst 32 prefix from dst\n}\npermit tenant 7\n");
+    assert_snapshot!("own-schema-without-source", fixture.shown(&["classify", "own.rules", "x.pcap"]));
+    fixture.write("own.csv", "tenant,dst\n7,10.0.0.1\n8,10.0.0.1\n");
+    assert_snapshot!("own-schema", fixture.shown(&["classify", "own.rules", "own.csv", "--check", "all"]));
+}

@@ -1,0 +1,122 @@
+//! A rule set and packets from its corners: every engine must answer as the oracle.
+
+use firstmatch::linear::{self, Linear};
+use firstmatch::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch::simd::Level;
+use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::{Budget, Classifier, Schema};
+
+use crate::case::{Case, LONGEST};
+use crate::corners;
+use crate::draw::Draw;
+use crate::engines::engines;
+use crate::generate::schemas;
+use crate::rng::Rng;
+
+const MOST_RULES: usize = 40;
+const MOST_REGIONS: usize = 64;
+const PACKETS: usize = LONGEST + 15;
+
+/// What the bytes mean.
+pub(crate) struct Round {
+    pub(crate) schema: Schema,
+    pub(crate) set: RuleSet,
+    pub(crate) lowered: Lowered,
+    pub(crate) case: Case,
+    /// How one more TupleMerge is configured.
+    collision_limit: usize,
+    spill: bool,
+    rng: Rng,
+}
+
+impl Round {
+    pub(crate) fn new(data: &[u8]) -> Self {
+        let mut draw = Draw::new(data);
+        let mut all = schemas();
+        let schema = all.swap_remove(draw.below(all.len())).1;
+        let (collision_limit, spill) = (1 + draw.below(12), draw.byte() & 1 == 1);
+        let mut rng = Rng::new(u64::from(draw.word()));
+        let mut set = RuleSet::new(schema.clone());
+        while !draw.is_done() && set.len() < MOST_RULES {
+            // Two rules in one place: the later one is refused and nothing is changed, which the set's own tests see.
+            if let Some((spec, _)) = draw.rule(&schema, MOST_REGIONS) {
+                let (taken, len) = (set.at(spec.priority).is_some(), set.len());
+                let inserted = set.insert(spec);
+                assert_eq!((inserted.is_err(), set.len()), (taken, len + usize::from(!taken)), "{inserted:?}");
+            }
+        }
+        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut rng, PACKETS));
+        Self { schema, set, lowered, case, collision_limit, spill, rng }
+    }
+
+    /// A few batch lengths, others each time, so that runs as a whole see them all.
+    fn check(&mut self, name: &str, engine: &dyn Classifier) {
+        let lengths = [PACKETS, 0, 1, self.rng.below(LONGEST), self.rng.below(LONGEST), self.rng.below(9)];
+        if let Err(what) = self.case.check_lengths(engine, lengths) {
+            panic!("{name}: {what}\n{:#?}", self.set);
+        }
+    }
+}
+
+/// Draws a schema, rules and packets from the corners of the rules; every engine of the harness at every SIMD level,
+/// in batches of several lengths, must answer as the oracle.
+pub fn differential(data: &[u8]) {
+    let mut round = Round::new(data);
+    // What a random seed breaks would not come again.
+    for subject in engines().iter().filter(|subject| !subject.name.contains("random")) {
+        let engine = subject.build(&round.lowered);
+        let stats = engine.stats();
+        assert_eq!(stats.regions, round.lowered.regions().len(), "{}", subject.name);
+        assert_eq!(stats.rules, round.lowered.by_rule().count(), "{}", subject.name);
+        round.check(&subject.name, &*engine);
+        // To the byte what it has said it takes, or not at all.
+        let exact = Budget { run_bytes: stats.total_bytes() };
+        if !subject.is_updatable() {
+            assert!(subject.try_build(&round.lowered, exact).is_ok(), "{}", subject.name);
+        }
+        if let Some(run_bytes) = exact.run_bytes.checked_sub(1) {
+            let error = subject.try_build(&round.lowered, Budget { run_bytes }).map(|engine| engine.stats());
+            assert!(error.as_ref().is_err_and(firstmatch::BuildError::budget_exceeded), "{}: {error:?}", subject.name);
+        }
+    }
+    for level in Level::available() {
+        let config = tuple::Config {
+            simd: Some(level),
+            collision_limit: round.collision_limit,
+            spill: round.spill,
+            seed: Some(round.collision_limit as u64),
+            ..tuple::Config::default()
+        };
+        let engine = TupleMerge::build(&round.lowered, &config).expect("no budget");
+        round.check(&format!("{config:?}"), &engine);
+    }
+    let engine = Linear::build(&round.lowered, &linear::Config::default()).expect("no budget");
+    round.check("linear", &engine);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::broken::{Fault, lane_faults};
+
+    /// The seeds as a whole are strong: most of their packets match, and engines broken on purpose are caught.
+    #[test]
+    fn broken_engines_are_caught() {
+        let rounds: Vec<Round> = crate::files("seeds/differential").iter().map(|(_, data)| Round::new(data)).collect();
+        let (mut keys, mut once, mut twice) = (0, 0, 0);
+        for round in &rounds {
+            let (a, b) = round.case.strength(&round.set, &round.schema);
+            (keys, once, twice) = (keys + PACKETS, once + a, twice + b);
+        }
+        assert!(once * 2 >= keys && twice * 4 >= keys, "of {keys} keys {once} match a rule, {twice} two");
+        let caught = |fault: Fault| rounds.iter().any(|r| r.case.check(&fault.engine(&r.lowered)).is_err());
+        for fault in lane_faults(5).into_iter().chain([Fault::MasksIgnored]) {
+            assert!(caught(fault), "{fault:?} goes unnoticed");
+        }
+        let names: BTreeSet<String> = rounds.iter().map(|round| format!("{:?}", round.schema.lanes())).collect();
+        assert_eq!(names.len(), schemas().len(), "every schema has a seed");
+    }
+}

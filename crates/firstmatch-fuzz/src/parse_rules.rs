@@ -1,0 +1,147 @@
+//! Text as a rule file: it parses, lowers to what the oracle says and survives being written, or every fault points
+//! into the text.
+
+use firstmatch::format::write::write;
+use firstmatch::format::{Format, Options, RuleFile, parse, sniff};
+use firstmatch::rule::{Caps, Priority, Rule, RuleSet, RuleSpec, lower};
+use firstmatch::{Diagnostic, KeyBuf, ParseError, Schema};
+
+use crate::corners;
+use crate::rng::Rng;
+
+const CAPS: Caps = Caps { regions_per_rule: 256, regions_per_set: 1 << 14 };
+/// A schema.
+const PACKETS: usize = 60;
+
+fn options(format: Option<Format>) -> Options {
+    Options { format, caps: CAPS, max_expanded: 1 << 12, flags: format.is_some(), ..Options::default() }
+}
+
+/// Reads the bytes as a rule file in every format. A file that parses is lowered and compared with the oracle on
+/// packets from the corners of its rules; otherwise every fault lies inside the text.
+pub fn parse_rules(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    for format in [Format::Native, Format::ClassBench] {
+        let read = parse(&text, &options(Some(format)));
+        match &read {
+            Ok(file) => {
+                check_file(&text, file);
+                check_written(format, file);
+            }
+            Err(error) => check_faults(&text, error),
+        }
+        check_caps(&text, format, &read);
+    }
+    // Unless told otherwise it looks at the text.
+    let same = Options { flags: false, ..options(Some(sniff(&text))) };
+    let (guessed, told) = (parse(&text, &options(None)), parse(&text, &same));
+    match (&guessed, &told) {
+        (Ok(guessed), Ok(told)) => assert!(guessed.rules.iter().eq(told.rules.iter())),
+        (Err(guessed), Err(told)) => assert_eq!(guessed, told),
+        _ => panic!("{guessed:?} is not {told:?}"),
+    }
+}
+
+fn check_file(text: &str, file: &RuleFile) {
+    check_places(text, &file.warnings);
+    let lines = text.lines().count() as u32;
+    for rule in file.rules.iter() {
+        let line = rule.line.expect("a rule from a file has a line").get();
+        assert!(line <= lines && rule.priority == Priority::of_line(line), "{rule:?} of {lines} lines");
+    }
+    for schema in file.rules.schemas() {
+        check_lowering(&file.rules, schema, data_seed(text));
+    }
+}
+
+/// What was read can be written, and reads back as the same rules in the same order.
+fn check_written(format: Format, file: &RuleFile) {
+    let mut text = String::new();
+    match write(file, format, &mut text) {
+        Ok(()) => {}
+        // Without a rule there is nothing that a ClassBench file could say.
+        Err(_) if format == Format::ClassBench && file.rules.is_empty() => return,
+        Err(error) => panic!("{error}"),
+    }
+    let back = parse(&text, &options(Some(format))).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    assert_eq!((back.policy, back.rules.schemas()), (file.policy, file.rules.schemas()), "{text}");
+    let spec = |rule: &Rule| RuleSpec { priority: Priority(0), line: None, ..rule.spec.clone() };
+    assert!(back.rules.iter().map(spec).eq(file.rules.iter().map(spec)), "{text}");
+}
+
+/// Every packet lies in one region of each rule that matches it, and in none of the others.
+fn check_lowering(set: &RuleSet, schema: &Schema, seed: u64) {
+    let lowered = match lower(set, schema, &CAPS) {
+        Ok(lowered) => lowered,
+        Err(error) => {
+            // Each rule is within its cap, else the file had been refused.
+            let all = lower(set, schema, &Caps { regions_per_set: usize::MAX, ..CAPS }).expect("only the set's cap");
+            assert!(all.regions().len() > CAPS.regions_per_set, "{error}");
+            return;
+        }
+    };
+    let places = lowered.by_rule().count() + lowered.nowhere().len();
+    assert_eq!(places, set.len());
+    let mut keys = KeyBuf::new(schema);
+    for packet in corners::of_set(set, schema, &mut Rng::new(seed), PACKETS) {
+        keys.clear();
+        keys.push_values(&packet);
+        let row = keys.keys().row(0);
+        let inside = |range: std::ops::Range<usize>| range.filter(|&i| lowered.regions().get(i).contains(row)).count();
+        for (found, range) in lowered.by_rule() {
+            let rule = set.get(found.rule).expect("a lowered rule is live");
+            let want = usize::from(rule.matches(schema, &packet));
+            assert_eq!(inside(range), want, "regions of {rule:?} that hold {packet:?}");
+        }
+        for nowhere in lowered.nowhere() {
+            let rule = set.get(nowhere.rule).expect("a lowered rule is live");
+            assert!(!rule.matches(schema, &packet), "{rule:?} has no region, {packet:?} matches");
+        }
+    }
+}
+
+fn check_faults(text: &str, error: &ParseError) {
+    check_places(text, error.faults());
+    assert!(!error.faults().is_empty() && error.line() == error.faults()[0].line);
+    assert!(error.to_string().lines().count() >= error.faults().len());
+}
+
+/// Fewer faults are kept: those that are kept do not change, and none is lost count of.
+fn check_caps(text: &str, format: Format, all: &Result<RuleFile, ParseError>) {
+    let few = parse(text, &Options { max_faults: 1, max_warnings: 1, ..options(Some(format)) });
+    match (all, &few) {
+        (Ok(all), Ok(few)) => {
+            assert!(all.rules.iter().eq(few.rules.iter()));
+            assert_eq!(all.warnings.len() + all.more_warnings, few.warnings.len() + few.more_warnings);
+        }
+        (Err(all), Err(few)) => {
+            assert_eq!(all.faults().len() + all.more(), few.faults().len() + few.more(), "{all}\n---\n{few}");
+        }
+        _ => panic!("{all:?} is not {few:?}"),
+    }
+}
+
+/// Every place is inside the text, in order, and shows the line it is on.
+fn check_places(text: &str, diagnostics: &[Diagnostic]) {
+    assert!(diagnostics.is_sorted_by_key(|d| (d.line, d.column)), "{diagnostics:?}");
+    // A byte order mark belongs to no line.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let lines: Vec<&str> = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
+    for d in diagnostics {
+        let Some(line) = (d.line as usize).checked_sub(1).and_then(|index| lines.get(index)) else {
+            panic!("there is no line {} of {}: {d}", d.line, lines.len());
+        };
+        let len = line.chars().count();
+        let (column, width) = (d.column as usize, d.width as usize);
+        assert!(column >= 1 && column - 1 + width <= len, "{d}: {width} characters from {column} of {len}: {line:?}");
+        let shown = d.text.strip_suffix('…').filter(|_| len > d.text.chars().count() - 1).unwrap_or(&d.text);
+        assert!(line.starts_with(shown) && (shown.len() == line.len() || shown != d.text), "{d}: {line:?}");
+        assert!(!d.message.is_empty() && !d.message.contains('\n'), "{d:?}");
+        assert!(d.to_string().starts_with(&format!("{}:{}: ", d.line, d.column)));
+    }
+}
+
+/// The packets depend on the text alone, but not in a way that a fuzzer has to fight.
+fn data_seed(text: &str) -> u64 {
+    text.len() as u64
+}

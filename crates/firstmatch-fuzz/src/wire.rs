@@ -1,0 +1,103 @@
+//! A frame: the parser says what etherparse says, and never more than it can know.
+
+use std::cell::RefCell;
+
+use firstmatch::policy::Fragments;
+use firstmatch::{KeyBuf, Schema};
+use firstmatch_net::wire::{Batch, Config, Headers, LinkType, parse};
+
+use crate::common::Frame;
+use crate::invariants::{WithBuffers, check, check_grows, extractors};
+use crate::reference::{Notes, compare};
+
+/// From tight to loose: what one knows the next knows too.
+const CAPS: [usize; 4] = [0, 1, 8, 100];
+/// Frames are cut at each of their first bytes.
+const MOST_CUTS: usize = 300;
+
+/// Each of these takes long to make.
+struct Tools {
+    extractors: Vec<WithBuffers>,
+    /// A rule set's schemas with the rows that their values are pushed into.
+    batches: Vec<(Batch, Vec<KeyBuf>)>,
+}
+
+thread_local! {
+    static TOOLS: RefCell<Option<Tools>> = const { RefCell::new(None) };
+}
+
+impl Tools {
+    fn new() -> Self {
+        let sets = [vec![Schema::ipv4(), Schema::ipv6()], vec![Schema::ipv6()], vec![Schema::openflow()]];
+        let batch = |schemas: &[Schema]| {
+            let batch = Batch::new(&Config::default(), schemas).expect("every field has a source");
+            (batch, schemas.iter().map(KeyBuf::new).collect())
+        };
+        Self { extractors: extractors(), batches: sets.iter().map(|schemas| batch(schemas)).collect() }
+    }
+}
+
+fn config(cap: usize, fragments: Fragments) -> Config {
+    let caps = Config { max_extension_headers: cap, max_vlan_tags: cap, max_mpls_labels: cap, ..Config::default() };
+    Config { fragments, ..caps }
+}
+
+/// Two bytes of link type and a frame. Its headers are read under several configurations and cut anywhere; each packet
+/// has one outcome, looser caps and more bytes never make anything less known, rows and values agree, and every field
+/// is as etherparse sees it.
+pub fn wire(data: &[u8]) {
+    let Some((link, bytes)) = data.split_first_chunk::<2>() else { return };
+    let link = LinkType::from_number(u16::from_be_bytes(*link).into());
+    TOOLS.with_borrow_mut(|tools| {
+        let tools = tools.get_or_insert_with(Tools::new);
+        for fragments in [Fragments::Unknown, Fragments::Layer3] {
+            let mut tighter: Option<Headers> = None;
+            for cap in CAPS {
+                let config = config(cap, fragments);
+                let headers = check(&config, link, bytes, &mut tools.extractors);
+                if let Some(tighter) = tighter {
+                    check_grows(&tighter, &headers);
+                }
+                tighter = Some(headers);
+            }
+            check_cuts(&config(8, fragments), link, bytes);
+        }
+        let (closed, open) = (Config::default(), config(8, Fragments::Layer3));
+        check_grows(&parse(&closed, link, bytes), &parse(&open, link, bytes));
+        for (batch, rows) in &mut tools.batches {
+            check_batch(batch, rows, link, bytes);
+        }
+    });
+    compare(&Frame { link, bytes: bytes.to_vec() }, &mut Notes::default());
+}
+
+fn check_cuts(config: &Config, link: LinkType, bytes: &[u8]) {
+    let whole = parse(config, link, bytes);
+    let mut before = parse(config, link, &[]);
+    for cut in 0..bytes.len().min(MOST_CUTS) {
+        let headers = parse(config, link, &bytes[..cut]);
+        check_grows(&before, &headers);
+        before = headers;
+    }
+    check_grows(&before, &whole);
+}
+
+/// One packet, one outcome, and one row or none.
+fn check_batch(batch: &mut Batch, rows: &mut [KeyBuf], link: LinkType, bytes: &[u8]) {
+    batch.clear();
+    let outcome = batch.push_frame(link, bytes, bytes.len() as u32);
+    assert_eq!(batch.records().len(), 1);
+    let record = batch.records()[0];
+    assert_eq!((record.outcome, record.place.is_some()), (outcome, outcome.is_classified()));
+    let values = batch.values(&parse(batch.config(), link, bytes));
+    assert_eq!(values.is_some(), outcome.is_classified());
+    for (index, row) in rows.iter_mut().enumerate() {
+        let here = record.place == Some((index as u8, 0));
+        row.clear();
+        if let Some(values) = values.as_ref().filter(|_| here) {
+            row.push_values(values);
+        }
+        assert_eq!(batch.keys(index).words(), row.keys().words(), "{values:?}");
+        assert_eq!(batch.packets(index).len(), usize::from(here));
+    }
+}

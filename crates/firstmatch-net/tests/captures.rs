@@ -1,0 +1,124 @@
+//! Real captures, packet by packet against etherparse: those that come with pcap-parser's source, and those that
+//! `tests/captures.sh` fetches.
+
+mod common;
+mod reference;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use common::Frame;
+use firstmatch_net::source::{self, Capture, Input};
+use firstmatch_net::wire::{LinkType, Outcome};
+use reference::{Notes, compare};
+
+#[derive(Debug, Default)]
+struct Tally {
+    files: usize,
+    packets: usize,
+    /// Of a link type that is read.
+    read: usize,
+    /// Wholly known.
+    complete: usize,
+    /// Files that end early or contradict themselves; what came before is compared.
+    cut: usize,
+    contradictory: usize,
+    notes: Notes,
+}
+
+impl Tally {
+    fn capture(&mut self, path: &Path, mut capture: Capture) {
+        self.files += 1;
+        let before = self.packets;
+        loop {
+            let packet = match capture.next() {
+                Ok(Some(packet)) => packet,
+                Ok(None) => break,
+                Err(error) => {
+                    say(&error.to_string());
+                    self.contradictory += 1;
+                    break;
+                }
+            };
+            self.packets += 1;
+            self.read += usize::from(!matches!(packet.link, LinkType::Other(_)));
+            let (frame, number) = (Frame { link: packet.link, bytes: packet.data.to_vec() }, self.packets - before);
+            let _here = Here(path, number);
+            let headers = compare(&frame, &mut self.notes);
+            self.complete += usize::from(headers.reason() == Outcome::Complete);
+        }
+        self.cut += usize::from(capture.cut().is_some());
+    }
+}
+
+/// Says which packet it was when a comparison fails.
+struct Here<'a>(&'a Path, usize);
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            say(&format!("packet {} of {}", self.1, self.0.display()));
+        }
+    }
+}
+
+/// Past the capturing of the test runner: who runs the tests is to see it.
+fn say(what: &str) {
+    let _ignored = writeln!(std::io::stderr(), "{what}");
+}
+
+#[test]
+fn captures_beside_pcap_parser_agree() {
+    let captures = common::captures();
+    if captures.is_empty() {
+        return say("NOT TESTED: pcap-parser's captures are not in cargo's registry folder");
+    }
+    let mut tally = Tally::default();
+    for path in captures {
+        tally.capture(&path, source::open(&path).and_then(Input::into_capture).expect("a capture"));
+    }
+    println!("{tally:?}");
+    assert!(tally.read > 1000 && tally.complete > 1000, "{tally:?}");
+}
+
+/// A folder a source, each with captures at any depth.
+#[test]
+fn fetched_captures_agree() {
+    let folder = std::env::var_os("FIRSTMATCH_CAPTURES").map(PathBuf::from);
+    let folder = folder.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/captures"));
+    let sources = entries(&folder);
+    if sources.is_empty() {
+        return say("NOT TESTED: no captures in target/captures; ./ci.sh captures fetches them");
+    }
+    let mut seen = 0;
+    for of in sources {
+        let (mut tally, mut files) = (Tally::default(), Vec::new());
+        walk(&of, &mut files);
+        for path in files {
+            match source::open(&path).and_then(Input::into_capture) {
+                Ok(capture) => tally.capture(&path, capture),
+                // No capture file at all, and says so.
+                Err(error) => say(&error.to_string()),
+            }
+        }
+        say(&format!("{}: {tally:?}", of.file_name().unwrap_or_default().display()));
+        assert!(tally.files > 0, "no captures in {}", of.display());
+        seen += tally.read;
+    }
+    assert!(seen > 1000, "{seen} packets");
+}
+
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn walk(path: &Path, files: &mut Vec<PathBuf>) {
+    if path.is_dir() {
+        entries(path).iter().for_each(|inner| walk(inner, files));
+    } else {
+        files.push(path.to_owned());
+    }
+}

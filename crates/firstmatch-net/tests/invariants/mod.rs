@@ -1,0 +1,81 @@
+//! What must hold whatever the frame is.
+#![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
+
+use firstmatch::schema::{Family, Field, Kind, Source};
+use firstmatch::{KeyBuf, Schema};
+use firstmatch_net::wire::{Config, Extractor, Headers, LinkType, Outcome, parse};
+
+/// An extractor with the rows it fills and the rows its values are pushed into.
+pub type WithBuffers = (Extractor, KeyBuf, KeyBuf);
+
+/// Each field is present, absent or unknown; for each schema there is one outcome; a row says what the values say.
+pub fn check(config: &Config, link: LinkType, frame: &[u8], extractors: &mut [WithBuffers]) -> Headers {
+    let headers = parse(config, link, frame);
+    assert!(headers.present().intersection(headers.absent()).is_empty());
+    assert_eq!(headers.unknown().is_empty(), headers.reason() == Outcome::Complete, "{headers:?}");
+    assert!(headers.reason() == Outcome::Complete || !headers.reason().is_classified());
+    for source in Source::ALL {
+        assert_eq!(headers.value(source).is_some(), headers.present().contains(source));
+    }
+    for (extractor, filled, pushed) in extractors {
+        let outcome = extractor.outcome(&headers);
+        let values = extractor.values(&headers);
+        assert_eq!(values.is_some(), outcome.is_classified());
+        if let Some(values) = values {
+            extractor.fill(&headers, filled.push());
+            pushed.push_values(&values);
+            assert_eq!(filled.keys().words(), pushed.keys().words(), "{values:?}");
+            filled.clear();
+            pushed.clear();
+        }
+    }
+    headers
+}
+
+/// The headers of one frame say nothing that those of `more` contradict, which are of the same frame with more of it
+/// captured, or read under looser caps.
+pub fn check_grows(headers: &Headers, more: &Headers) {
+    for source in Source::ALL {
+        if headers.present().contains(source) {
+            assert_eq!(headers.value(source), more.value(source), "{source:?} of {headers:?}, then {more:?}");
+        }
+        assert!(!headers.absent().contains(source) || more.absent().contains(source), "{headers:?}, then {more:?}");
+    }
+}
+
+/// Extractors of many schemas, also of odd ones.
+pub fn extractors() -> Vec<WithBuffers> {
+    let mut schemas = vec![Schema::ipv4(), Schema::ipv6()];
+    schemas.push(Schema::openflow());
+    for bits in [3, 16, 20] {
+        schemas.push(Schema::with_lane_bits(None, Schema::openflow().fields().to_vec(), bits));
+    }
+    for family in [Family::Ipv4, Family::Ipv6] {
+        schemas.push(Schema::five_tuple(family, &Source::ALL[5..]));
+        schemas.push(of_sources(family, &[Source::Dst, Source::Src]));
+        schemas.push(of_sources(family, &[Source::VlanVid]));
+        for bits in [2, 7, 17, 31] {
+            let fields = Source::ALL.iter().map(|&source| Field::from_source(source, family)).collect();
+            schemas.push(Schema::with_lane_bits(Some(family), fields, bits));
+        }
+        // Wider than the header field.
+        schemas.push(Schema::new(
+            Some(family),
+            vec![
+                Field::new("port", 70, Kind::Range, Some(Source::DstPort)).optional(),
+                Field::new("dst", 128, Kind::Prefix, Some(Source::Dst)).optional(),
+                Field::new("vid", 90, Kind::Range, Some(Source::VlanVid)).optional(),
+                Field::new("pcp", 40, Kind::Range, Some(Source::VlanPcp)).optional(),
+                Field::new("label", 66, Kind::Range, Some(Source::MplsLabel)).optional(),
+                Field::new("from", 99, Kind::Range, Some(Source::EthSrc)).optional(),
+            ],
+        ));
+    }
+    let with_buffers =
+        |schema: &Schema| (Extractor::new(schema).expect("sources"), KeyBuf::new(schema), KeyBuf::new(schema));
+    schemas.iter().map(with_buffers).collect()
+}
+
+fn of_sources(family: Family, sources: &[Source]) -> Schema {
+    Schema::new(Some(family), sources.iter().map(|&source| Field::from_source(source, family)).collect())
+}

@@ -1,0 +1,653 @@
+//! What the parser must say of a frame, as etherparse sees it: every header field, present, absent or unknown.
+//!
+//! Where the two differ on purpose, the difference has a name in [`DIFFERENCES`] and its condition is asserted. What
+//! etherparse does not read at all (labels, PPP, the heads of some link types: a few bytes each) is read here, and what
+//! lies behind it is etherparse's again.
+#![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use etherparse::err::ipv6_exts::{HeaderError, HeaderSliceError};
+use etherparse::err::linux_sll;
+use etherparse::{
+    ArpPacketSlice, EtherType, IpAuthHeaderSlice, IpNumber, Ipv6ExtensionsSlice, Ipv6FragmentHeaderSlice,
+    Ipv6RawExtHeaderSlice, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket, LinkSlice, LinuxSllHeaderSlice,
+    LinuxSllProtocolType, TransportSlice,
+};
+use firstmatch::policy::Fragments;
+use firstmatch::schema::{Family, Source};
+use firstmatch_net::wire::{Config, Headers, LinkType, Outcome, parse_on};
+
+use crate::common::Frame;
+
+/// The permitted disagreements.
+pub const DIFFERENCES: [&str; 16] = [
+    // etherparse knows a few hardware types and packet types of cooked captures and refuses the others.
+    "cooked frame of other hardware",
+    // etherparse looks behind MACsec; here that is another ether type.
+    "macsec",
+    // etherparse wants the whole of an ARP packet, fields stand at its beginning.
+    "arp cut",
+    // etherparse believes the version nibble, whatever the ether type says.
+    "version contradicts ether type",
+    // etherparse then takes the captured length.
+    "total length below header length",
+    // etherparse wants the whole IPv4 header, addresses stand in its first 20 bytes.
+    "options cut",
+    // To etherparse AH extends IPv4 as well.
+    "ah over ipv4",
+    // Linux walks such a header, etherparse stops there.
+    "hop-by-hop not at the start",
+    "ah of length zero",
+    // Its first 8 bytes are there, they name what follows.
+    "extension header cut",
+    // etherparse has no cap.
+    "extension cap",
+    // etherparse looks for further headers in the middle of a packet.
+    "walks on in a later fragment",
+    // etherparse reads either ICMP in either IP.
+    "icmp of the other family",
+    // etherparse reads no transport header of a fragment; a first one has it.
+    "first fragment",
+    // etherparse has no SCTP, DCCP or UDP-Lite.
+    "other transport",
+    // etherparse wants the whole transport header, fields stand at its beginning.
+    "transport header cut or contradictory",
+];
+
+const CAP: usize = 8;
+const INTERFACE: u32 = 3;
+const CONFIG: Config = Config {
+    fragments: Fragments::Unknown,
+    max_extension_headers: CAP,
+    // What etherparse holds.
+    max_vlan_tags: 3,
+    max_mpls_labels: CAP,
+    metadata: 0x1122_3344_5566_7788,
+};
+
+/// How often each permitted disagreement was seen.
+#[derive(Debug, Default)]
+pub struct Notes(pub BTreeMap<&'static str, usize>);
+
+impl Notes {
+    fn add(&mut self, name: &'static str) {
+        assert!(DIFFERENCES.contains(&name), "{name} is not listed");
+        *self.0.entry(name).or_default() += 1;
+    }
+}
+
+/// Asserts that the parser says of this frame what it must. Any link type will do.
+pub fn compare(frame: &Frame, notes: &mut Notes) -> Headers {
+    let headers = parse_on(&CONFIG, INTERFACE, frame.link, &frame.bytes);
+    let expected = expected(frame, &headers, notes);
+    assert_eq!(Fields::of(&headers), expected, "{frame:02x?}\n{headers:?}");
+    if let Present(_) = expected.get(Source::Src) {
+        let family = if expected.get(Source::Ipv4Src) == Absent { None } else { Some(Family::Ipv4) };
+        assert!(family.is_none_or(|family| headers.family() == Some(family)) && headers.family().is_some());
+    }
+    headers
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Present(u128),
+    Absent,
+    Unknown,
+}
+use State::{Absent, Present, Unknown};
+
+/// The state of every header field.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Fields([State; Source::ALL.len()]);
+
+impl Fields {
+    fn of(headers: &Headers) -> Self {
+        Self(Source::ALL.map(|source| match headers.value(source) {
+            Some(value) => Present(value),
+            None if headers.absent().contains(source) => Absent,
+            None => Unknown,
+        }))
+    }
+
+    fn get(&self, source: Source) -> State {
+        self.0[source as usize]
+    }
+
+    fn put(&mut self, source: Source, state: State) {
+        self.0[source as usize] = state;
+    }
+
+    fn put_all(&mut self, sources: &[Source], state: State) {
+        sources.iter().for_each(|&source| self.put(source, state));
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(Source::ALL.iter().map(|source| (source.name(), self.get(*source)))).finish()
+    }
+}
+
+const ETH: [Source; 2] = [Source::EthSrc, Source::EthDst];
+const TAG: [Source; 2] = [Source::VlanVid, Source::VlanPcp];
+const LABEL: [Source; 2] = [Source::MplsLabel, Source::MplsTc];
+const ADDRESSES: [Source; 2] = [Source::Src, Source::Dst];
+const IPV4_ADDRESSES: [Source; 2] = [Source::Ipv4Src, Source::Ipv4Dst];
+const PROTO: [Source; 2] = [Source::Proto, Source::IpProto];
+const PORTS: [Source; 4] = [Source::SrcPort, Source::DstPort, Source::TpSrc, Source::TpDst];
+const ICMP: [Source; 2] = [Source::IcmpType, Source::IcmpCode];
+/// What OpenFlow reads behind the ether type.
+const OPENFLOW: [Source; 6] =
+    [Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp, Source::TpSrc, Source::TpDst];
+
+fn be16(bytes: &[u8]) -> u16 {
+    u16::from_be_bytes([bytes[0], bytes[1]])
+}
+
+fn mac(bytes: &[u8]) -> State {
+    Present(bytes.iter().fold(0, |all, &byte| all << 8 | u128::from(byte)))
+}
+
+/// What a link header says is inside.
+enum Inside<'a> {
+    /// This ether type; tags may come first.
+    Type(u16, &'a [u8]),
+    /// IP of this version, or of the version it says.
+    Ip(Option<u8>, &'a [u8]),
+    /// Something that has no ether type.
+    Nothing,
+    /// The frame ends in its link header.
+    Cut,
+}
+
+fn expected(frame: &Frame, headers: &Headers, notes: &mut Notes) -> Fields {
+    let mut fields = Fields([Unknown; Source::ALL.len()]);
+    fields.put(Source::InPort, Present(INTERFACE.into()));
+    fields.put(Source::Metadata, Present(CONFIG.metadata.into()));
+    if let LinkType::Other(_) = frame.link {
+        assert_eq!(headers.reason(), Outcome::UnknownLink);
+        return fields;
+    }
+    match link(frame, &mut fields, notes) {
+        Inside::Cut => assert_eq!(headers.reason(), Outcome::Truncated),
+        Inside::Nothing => {
+            assert_eq!(headers.reason(), Outcome::NotIp);
+            for absent in [&TAG[..], &LABEL, &OPENFLOW, &[Source::EthType]] {
+                fields.put_all(absent, Absent);
+            }
+        }
+        Inside::Type(ether_type, rest) => typed(ether_type, rest, headers, &mut fields, notes),
+        Inside::Ip(version, rest) => {
+            fields.put_all(&TAG, Absent);
+            fields.put_all(&LABEL, Absent);
+            match version.or(rest.first().map(|first| first >> 4)) {
+                Some(version @ (4 | 6)) => {
+                    let ether_type = if version == 4 { 0x0800 } else { 0x86dd };
+                    fields.put(Source::EthType, Present(ether_type));
+                    ip(Some(version), rest, headers, &mut fields, notes);
+                }
+                Some(_) => assert_eq!(headers.reason(), Outcome::Malformed),
+                None => assert_eq!(headers.reason(), Outcome::Truncated),
+            }
+        }
+    }
+    fields
+}
+
+fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<'a> {
+    let bytes = &frame.bytes[..];
+    match frame.link {
+        LinkType::Ethernet => {
+            let Ok(theirs) = LaxSlicedPacket::from_ethernet(bytes) else {
+                assert!(bytes.len() < 14);
+                return Inside::Cut;
+            };
+            let Some(LinkSlice::Ethernet2(link)) = &theirs.link else { panic!("no ethernet in {theirs:?}") };
+            fields.put(Source::EthSrc, mac(&link.source()));
+            fields.put(Source::EthDst, mac(&link.destination()));
+            Inside::Type(link.ether_type().0, &bytes[14..])
+        }
+        LinkType::LinuxSll => {
+            if bytes.len() < 16 {
+                return Inside::Cut;
+            }
+            fields.put_all(&ETH, Absent);
+            if be16(&bytes[4..]) == 6 {
+                fields.put(Source::EthSrc, mac(&bytes[6..12]));
+            }
+            match LinuxSllHeaderSlice::from_slice(bytes) {
+                Ok(head) => match head.protocol_type() {
+                    LinuxSllProtocolType::Ignored(_) | LinuxSllProtocolType::NetlinkProtocolType(_) => Inside::Nothing,
+                    of => Inside::Type(of.into(), &bytes[16..]),
+                },
+                Err(linux_sll::HeaderSliceError::Len(error)) => panic!("{error}"),
+                Err(linux_sll::HeaderSliceError::Content(_)) => {
+                    notes.add("cooked frame of other hardware");
+                    cooked(be16(&bytes[2..]), be16(&bytes[14..]), &bytes[16..])
+                }
+            }
+        }
+        LinkType::LinuxSll2 => {
+            if bytes.len() < 20 {
+                // The interface is one of the fields that are cut off.
+                fields.put(Source::InPort, Unknown);
+                return Inside::Cut;
+            }
+            fields.put(Source::InPort, Present(u32::from_be_bytes([bytes[4], bytes[5], bytes[6], bytes[7]]).into()));
+            fields.put_all(&ETH, Absent);
+            if bytes[11] == 6 {
+                fields.put(Source::EthSrc, mac(&bytes[12..18]));
+            }
+            cooked(be16(&bytes[8..]), be16(bytes), &bytes[20..])
+        }
+        LinkType::Loopback | LinkType::OpenBsdLoop => {
+            fields.put_all(&ETH, Absent);
+            fields.put_all(&TAG, Absent);
+            fields.put_all(&LABEL, Absent);
+            let Some((head, rest)) = bytes.split_first_chunk::<4>() else { return Inside::Cut };
+            let either = [u32::from_be_bytes(*head), u32::from_le_bytes(*head)];
+            let orders = if frame.link == LinkType::Loopback { 2 } else { 1 };
+            if either[..orders].contains(&2) {
+                Inside::Ip(Some(4), rest)
+            } else if either[..orders].iter().any(|family| [10, 23, 24, 28, 30].contains(family)) {
+                Inside::Ip(Some(6), rest)
+            } else {
+                Inside::Nothing
+            }
+        }
+        _ => {
+            fields.put_all(&ETH, Absent);
+            let version = match frame.link {
+                LinkType::Ipv4 => Some(4),
+                LinkType::Ipv6 => Some(6),
+                _ => None,
+            };
+            Inside::Ip(version, bytes)
+        }
+    }
+}
+
+/// What the head of a cooked frame says is inside. Frame relay, 802.11 with its radio header and netlink have no ether
+/// type.
+fn cooked(hardware: u16, protocol: u16, rest: &[u8]) -> Inside<'_> {
+    if matches!(hardware, 770 | 803 | 824) { Inside::Nothing } else { Inside::Type(protocol, rest) }
+}
+
+/// An ether type and what follows it.
+fn typed(mut ether_type: u16, mut rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    let theirs = LaxSlicedPacket::from_ether_type(EtherType(ether_type), rest);
+    let mut tags = 0;
+    for ext in &theirs.link_exts {
+        let LaxLinkExtSlice::Vlan(tag) = ext else {
+            notes.add("macsec");
+            break;
+        };
+        if tags == 0 {
+            fields.put(Source::VlanVid, Present(tag.vlan_identifier().value().into()));
+            fields.put(Source::VlanPcp, Present(tag.priority_code_point().value().into()));
+        }
+        tags += 1;
+        (ether_type, rest) = (tag.ether_type().0, &rest[4..]);
+    }
+    if matches!(ether_type, 0x8100 | 0x88a8 | 0x9100) {
+        let reason =
+            if tags == CONFIG.max_vlan_tags && rest.len() >= 4 { Outcome::VlanCap } else { Outcome::Truncated };
+        assert_eq!(headers.reason(), reason);
+        return;
+    }
+    if tags == 0 {
+        fields.put_all(&TAG, Absent);
+    }
+    fields.put(Source::EthType, if ether_type < 0x600 { Absent } else { Present(ether_type.into()) });
+    match ether_type {
+        0x0800 | 0x86dd => {
+            fields.put_all(&LABEL, Absent);
+            ip(Some(if ether_type == 0x0800 { 4 } else { 6 }), rest, headers, fields, notes);
+        }
+        0x0806 => {
+            assert_eq!(headers.reason(), Outcome::NotIp);
+            fields.put_all(&LABEL, Absent);
+            arp(rest, fields, notes);
+        }
+        0x8847 | 0x8848 => {
+            labels(rest, headers, fields, notes);
+            fields.put_all(&OPENFLOW, Absent);
+        }
+        0x8864 => {
+            fields.put_all(&LABEL, Absent);
+            session(rest, headers, fields, notes);
+            fields.put_all(&OPENFLOW, Absent);
+        }
+        _ => {
+            assert_eq!(headers.reason(), Outcome::NotIp);
+            fields.put_all(&LABEL, Absent);
+            fields.put_all(&OPENFLOW, Absent);
+        }
+    }
+}
+
+/// As OpenFlow sees ARP: the operation as the protocol, the addresses if they are those of IPv4.
+fn arp(rest: &[u8], fields: &mut Fields, notes: &mut Notes) {
+    fields.put_all(&[Source::IpDscp, Source::TpSrc, Source::TpDst], Absent);
+    let address = |bytes: &[u8]| match bytes.try_into() {
+        Ok(bytes) => Present(u32::from_be_bytes(bytes).into()),
+        Err(_) => Unknown,
+    };
+    let Ok(theirs) = ArpPacketSlice::from_slice(rest) else {
+        notes.add("arp cut");
+        let Some(head) = rest.first_chunk::<8>() else { return };
+        fields.put(Source::IpProto, Present(head[7].into()));
+        let for_ipv4 = be16(&head[2..]) == 0x0800 && head[5] == 4;
+        let at = 8 + usize::from(head[4]);
+        for (source, at) in IPV4_ADDRESSES.into_iter().zip([at, at + 4 + usize::from(head[4])]) {
+            fields.put(source, if for_ipv4 { address(rest.get(at..at + 4).unwrap_or_default()) } else { Absent });
+        }
+        return;
+    };
+    fields.put(Source::IpProto, Present(u128::from(theirs.operation().0 & 0xff)));
+    let for_ipv4 = theirs.proto_addr_type().0 == 0x0800 && theirs.proto_addr_size() == 4;
+    for (source, bytes) in
+        IPV4_ADDRESSES.into_iter().zip([theirs.sender_protocol_addr(), theirs.target_protocol_addr()])
+    {
+        fields.put(source, if for_ipv4 { address(bytes) } else { Absent });
+    }
+}
+
+/// A stack of labels and what follows it.
+fn labels(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    let (entries, _) = rest.as_chunks::<4>();
+    let entries: Vec<u32> = entries.iter().map(|entry| u32::from_be_bytes(*entry)).collect();
+    if let Some(first) = entries.first() {
+        fields.put(Source::MplsLabel, Present((first >> 12).into()));
+        fields.put(Source::MplsTc, Present((first >> 9 & 7).into()));
+    }
+    match entries.iter().position(|entry| entry & 0x100 != 0).map(|bottom| bottom + 1) {
+        Some(depth) if depth <= CAP => ip(None, &rest[depth * 4..], headers, fields, notes),
+        _ if entries.len() > CAP => assert_eq!(headers.reason(), Outcome::MplsCap),
+        _ => assert_eq!(headers.reason(), Outcome::Truncated),
+    }
+}
+
+/// PPP over Ethernet and what follows it.
+fn session(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    if rest.first().is_some_and(|&first| first != 0x11) {
+        return assert_eq!(headers.reason(), Outcome::Malformed);
+    }
+    let Some((head, payload)) = rest.split_first_chunk::<6>() else {
+        return assert_eq!(headers.reason(), Outcome::Truncated);
+    };
+    if head[1] != 0 {
+        return assert_eq!(headers.reason(), Outcome::NotIp);
+    }
+    let payload = &payload[..payload.len().min(be16(&head[4..]).into())];
+    let (protocol, packet) = match payload {
+        [low, packet @ ..] if low % 2 == 1 => (u16::from(*low), packet),
+        [high, low, packet @ ..] => (be16(&[*high, *low]), packet),
+        _ => return assert!(matches!(headers.reason(), Outcome::Truncated | Outcome::Malformed)),
+    };
+    match protocol {
+        0x21 => ip(Some(4), packet, headers, fields, notes),
+        0x57 => ip(Some(6), packet, headers, fields, notes),
+        _ => assert_eq!(headers.reason(), Outcome::NotIp),
+    }
+}
+
+/// An IP packet, of this version if one was announced.
+fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
+    let theirs = LaxSlicedPacket::from_ip(packet).ok();
+    let net = theirs.as_ref().and_then(|p| p.net.as_ref());
+    let Some(says) = packet.first().map(|first| first >> 4) else { return };
+    if version.is_some_and(|version| version != says) {
+        if net.is_some() {
+            notes.add("version contradicts ether type");
+        }
+        return assert_eq!(headers.reason(), Outcome::Malformed);
+    }
+    match net {
+        Some(LaxNetSlice::Ipv4(v4)) => {
+            let head = v4.header();
+            let total = usize::from(head.total_len());
+            if total != 0 && total < head.slice().len() {
+                notes.add("total length below header length");
+                return assert_eq!(headers.reason(), Outcome::Malformed);
+            }
+            let addresses = [head.source_addr(), head.destination_addr()].map(|a| Present(u32::from(a).into()));
+            ipv4_fields(fields, addresses, head.protocol().0, head.dcp().value());
+            if head.fragments_offset().value() != 0 {
+                return assert_eq!(headers.reason(), Outcome::Fragment);
+            }
+            if head.protocol() == IpNumber(51) {
+                notes.add("ah over ipv4");
+                return no_upper(fields);
+            }
+            let upper = Upper { proto: head.protocol(), icmp: 1, bytes: v4.payload().payload };
+            upper_fields(fields, &upper, v4.payload().fragmented, theirs.as_ref(), notes);
+        }
+        Some(LaxNetSlice::Ipv6(v6)) => {
+            let head = v6.header();
+            fields.put(Source::Src, Present(head.source_addr().to_bits()));
+            fields.put(Source::Dst, Present(head.destination_addr().to_bits()));
+            fields.put(Source::IpDscp, Present(head.dscp().value().into()));
+            fields.put_all(&IPV4_ADDRESSES, Absent);
+            let declared = usize::from(head.payload_length());
+            let payload = &packet[40..];
+            let payload = if declared == 0 { payload } else { &payload[..payload.len().min(declared)] };
+            let declared = (declared != 0).then_some(declared);
+            ipv6_fields(fields, head.next_header(), payload, declared, theirs.as_ref(), notes);
+        }
+        _ if says == 4 && packet.len() >= 20 && packet[0] & 15 >= 5 => {
+            let (total, head) = (usize::from(be16(&packet[2..])), usize::from(packet[0] & 15) * 4);
+            assert!(packet.len() < head, "etherparse refused {packet:02x?}");
+            if total != 0 && total < head {
+                return assert_eq!(headers.reason(), Outcome::Malformed);
+            }
+            notes.add("options cut");
+            let address = |at: usize| {
+                Present(u32::from_be_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]).into())
+            };
+            ipv4_fields(fields, [address(12), address(16)], packet[9], packet[1] >> 2);
+            if be16(&packet[6..]) & 0x1fff == 0 {
+                only_of(fields, packet[9], 1);
+            }
+        }
+        // Cut inside its fixed part, or a header length below 20.
+        _ if says == 4 => assert!(packet.len() < 20 || packet[0] & 15 < 5),
+        _ if says == 6 => assert!(packet.len() < 40),
+        _ => assert_eq!(headers.reason(), Outcome::NotIp),
+    }
+}
+
+fn ipv4_fields(fields: &mut Fields, addresses: [State; 2], proto: u8, dscp: u8) {
+    for ((source, of_ipv4), state) in ADDRESSES.into_iter().zip(IPV4_ADDRESSES).zip(addresses) {
+        fields.put_all(&[source, of_ipv4], state);
+    }
+    fields.put_all(&PROTO, Present(proto.into()));
+    fields.put(Source::IpDscp, Present(dscp.into()));
+}
+
+fn no_upper(fields: &mut Fields) {
+    fields.put_all(&PORTS, Absent);
+    fields.put_all(&ICMP, Absent);
+    fields.put(Source::TcpFlags, Absent);
+}
+
+fn has_ports(proto: u8) -> bool {
+    matches!(proto, 6 | 17 | 33 | 132 | 136)
+}
+
+/// Absent what this protocol has not; unknown the rest.
+fn only_of(fields: &mut Fields, proto: u8, icmp: u8) {
+    no_upper(fields);
+    if has_ports(proto) {
+        fields.put_all(&PORTS, Unknown);
+    }
+    if proto == 6 {
+        fields.put(Source::TcpFlags, Unknown);
+    }
+    if proto == icmp {
+        fields.put_all(&ICMP, Unknown);
+    }
+}
+
+struct Upper<'a> {
+    proto: IpNumber,
+    icmp: u8,
+    bytes: &'a [u8],
+}
+
+fn put_ports(fields: &mut Fields, source: u16, destination: u16) {
+    fields.put_all(&[Source::SrcPort, Source::TpSrc], Present(source.into()));
+    fields.put_all(&[Source::DstPort, Source::TpDst], Present(destination.into()));
+}
+
+fn put_icmp(fields: &mut Fields, kind: u8, code: u8) {
+    fields.put(Source::IcmpType, Present(kind.into()));
+    fields.put(Source::IcmpCode, Present(code.into()));
+}
+
+fn upper_fields(
+    fields: &mut Fields,
+    upper: &Upper<'_>,
+    fragmented: bool,
+    theirs: Option<&LaxSlicedPacket<'_>>,
+    notes: &mut Notes,
+) {
+    let (proto, bytes) = (upper.proto.0, upper.bytes);
+    only_of(fields, proto, upper.icmp);
+    match theirs.and_then(|p| p.transport.as_ref()) {
+        Some(TransportSlice::Tcp(tcp)) => {
+            put_ports(fields, tcp.source_port(), tcp.destination_port());
+            let bits = [tcp.fin(), tcp.syn(), tcp.rst(), tcp.psh(), tcp.ack(), tcp.urg(), tcp.ece(), tcp.cwr()];
+            let bits = bits.iter().enumerate().fold(0, |all, (bit, &set)| all | u128::from(set) << bit);
+            fields.put(Source::TcpFlags, Present(bits));
+        }
+        Some(TransportSlice::Udp(udp)) => put_ports(fields, udp.source_port(), udp.destination_port()),
+        Some(TransportSlice::Icmpv4(icmp)) if upper.icmp == 1 => put_icmp(fields, icmp.type_u8(), icmp.code_u8()),
+        Some(TransportSlice::Icmpv6(icmp)) if upper.icmp == 58 => put_icmp(fields, icmp.type_u8(), icmp.code_u8()),
+        Some(TransportSlice::Icmpv4(_) | TransportSlice::Icmpv6(_)) => notes.add("icmp of the other family"),
+        Some(TransportSlice::Igmp(_)) => assert_eq!(proto, 2),
+        None if has_ports(proto) || proto == upper.icmp => {
+            if fragmented {
+                notes.add("first fragment");
+            } else if matches!(proto, 33 | 132 | 136) {
+                notes.add("other transport");
+            } else {
+                let offset = bytes.get(12).map_or(0, |byte| usize::from(byte >> 4) * 4);
+                let strict = match proto {
+                    6 => bytes.len() < 20 || offset < 20 || offset > bytes.len(),
+                    _ => bytes.len() < 8,
+                };
+                assert!(strict || theirs.is_some_and(|p| p.stop_err.is_some()), "no transport in {theirs:?}");
+                notes.add("transport header cut or contradictory");
+            }
+            if has_ports(proto) && bytes.len() >= 4 {
+                put_ports(fields, be16(bytes), be16(&bytes[2..]));
+            }
+            if proto == 6 && bytes.len() >= 14 {
+                fields.put(Source::TcpFlags, Present(bytes[13].into()));
+            }
+            if proto == upper.icmp && bytes.len() >= 2 {
+                put_icmp(fields, bytes[0], bytes[1]);
+            }
+        }
+        None => {}
+    }
+}
+
+/// The chain is walked here with etherparse's headers one by one: its own iterator reads out of bounds where a chain
+/// ends early (0.21, a debug assertion of the standard library stops it).
+fn ipv6_fields(
+    fields: &mut Fields,
+    first: IpNumber,
+    payload: &[u8],
+    declared: Option<usize>,
+    theirs: Option<&LaxSlicedPacket<'_>>,
+    notes: &mut Notes,
+) {
+    let (mut next, mut rest, mut walked, mut fragmented, mut resumed) = (first, payload, 0, false, false);
+    loop {
+        let (exts, number, after, error) = Ipv6ExtensionsSlice::from_slice_lax(next, rest);
+        let (mut kind, mut left) = (next, exts.slice());
+        while !left.is_empty() {
+            walked += 1;
+            if walked > CAP {
+                notes.add("extension cap");
+                return;
+            }
+            let (following, len) = match kind {
+                IpNumber(44) => {
+                    let fragment = Ipv6FragmentHeaderSlice::from_slice(left).expect("walked before");
+                    fragmented |= fragment.is_fragmenting_payload();
+                    if fragment.fragment_offset().value() != 0 {
+                        if left.len() > 8 || error.is_some() {
+                            notes.add("walks on in a later fragment");
+                        }
+                        return;
+                    }
+                    (fragment.next_header(), 8)
+                }
+                IpNumber(51) => {
+                    let auth = IpAuthHeaderSlice::from_slice(left).expect("walked before");
+                    (auth.next_header(), auth.slice().len())
+                }
+                _ => {
+                    let ext = Ipv6RawExtHeaderSlice::from_slice(left).expect("walked before");
+                    (ext.next_header(), ext.slice().len())
+                }
+            };
+            (kind, left) = (following, &left[len..]);
+        }
+        (next, rest) = (number, after);
+        if error.is_some() && walked == CAP {
+            notes.add("extension cap");
+            return;
+        }
+        match error.map(|(error, _)| error) {
+            None => break,
+            Some(HeaderSliceError::Content(HeaderError::HopByHopNotAtStart)) => {
+                assert_eq!(next, IpNumber(0));
+                notes.add("hop-by-hop not at the start");
+                resumed = true;
+                continue;
+            }
+            // Refused for its content, or because less than 12 bytes of it are there.
+            Some(_) if next == IpNumber(51) && rest.len() >= 8 && rest[1] == 0 => {
+                notes.add("ah of length zero");
+                (next, rest) = (IpNumber(rest[0]), &rest[8..]);
+                walked += 1;
+                resumed = true;
+                if !is_extension(next) {
+                    break;
+                }
+                if walked == CAP {
+                    notes.add("extension cap");
+                    return;
+                }
+            }
+            Some(_) => {
+                if rest.len() < 8 || is_extension(IpNumber(rest[0])) {
+                    return;
+                }
+                let units = usize::from(rest[1]);
+                let len = if next == IpNumber(51) { (units + 2) * 4 } else { (units + 1) * 8 };
+                assert!(rest.len() < len, "etherparse refused {rest:?}");
+                if declared.is_some_and(|declared| declared - (payload.len() - rest.len()) < len) {
+                    return;
+                }
+                notes.add("extension header cut");
+                fields.put_all(&PROTO, Present(rest[0].into()));
+                return only_of(fields, rest[0], 58);
+            }
+        }
+    }
+    fields.put_all(&PROTO, Present(next.0.into()));
+    let upper = Upper { proto: next, icmp: 58, bytes: rest };
+    let theirs = theirs.filter(|p| !resumed || p.stop_err.is_some());
+    upper_fields(fields, &upper, fragmented, theirs, notes);
+}
+
+fn is_extension(number: IpNumber) -> bool {
+    matches!(number.0, 0 | 43 | 44 | 51 | 60)
+}
