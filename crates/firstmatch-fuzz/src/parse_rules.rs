@@ -145,3 +145,19 @@ fn check_places(text: &str, diagnostics: &[Diagnostic]) {
 fn data_seed(text: &str) -> u64 {
     text.len() as u64
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fuzzer that starts from texts that do not parse never gets to see a rule.
+    #[test]
+    fn seeds_parse_unless_their_name_says_otherwise() {
+        for (path, data) in crate::files("seeds/parse_rules") {
+            let text = String::from_utf8(data).expect("seeds are text");
+            let parsed = parse(&text, &options(None));
+            let faults = path.to_string_lossy().contains("faults");
+            assert_eq!(parsed.is_err(), faults, "{}: {parsed:?}", path.display());
+        }
+    }
+}
