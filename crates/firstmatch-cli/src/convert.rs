@@ -33,7 +33,7 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = rules::text(&args.rules)? else { return Ok(None) };
     let has_flags = !json::is_json(&text) && format::sniff(&text) == CoreFormat::ClassBench;
     let flags = has_flags && args.flags != Some(Flags::Ignore);
-    let Some(mut loaded) = Loaded::parse(name.clone(), text.clone(), flags) else { return Ok(None) };
+    let Some(mut loaded) = Loaded::parse(name, text, flags) else { return Ok(None) };
     if flags && args.flags.is_none() {
         // Nobody said what is to become of the column: that must not matter.
         let column = loaded.file.rules.schemas()[0].index_of("flags");
@@ -50,7 +50,7 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
             loaded.fault_on(loaded.line_of(first), message, Some(expected.to_owned()));
             return Ok(None);
         }
-        let Some(without) = Loaded::parse(name, text, false) else { return Ok(None) };
+        let Some(without) = loaded.parse_again(false) else { return Ok(None) };
         loaded = without;
     }
     loaded.show_warnings();

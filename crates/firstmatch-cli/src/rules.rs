@@ -90,6 +90,12 @@ impl Loaded {
         Some(Self { name, text, lines, file, options, places })
     }
 
+    /// The same text read with or without the flags column of ClassBench.
+    pub(crate) fn parse_again(self, flags: bool) -> Option<Self> {
+        let Self { name, text, .. } = self;
+        Self::parse(name, text, flags)
+    }
+
     pub(crate) fn show_warnings(&self) {
         for warning in &self.file.warnings {
             diagnostics::hint(&self.name, warning);

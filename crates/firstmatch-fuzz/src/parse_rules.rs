@@ -1,7 +1,9 @@
-//! Text as a rule file: it parses and lowers to what the oracle says, or every fault points into the text.
+//! Text as a rule file: it parses, lowers to what the oracle says and survives being written, or every fault points
+//! into the text.
 
+use firstmatch::format::write::write;
 use firstmatch::format::{Format, Options, RuleFile, parse, sniff};
-use firstmatch::rule::{Caps, Priority, RuleSet, lower};
+use firstmatch::rule::{Caps, Priority, Rule, RuleSet, RuleSpec, lower};
 use firstmatch::{Diagnostic, KeyBuf, ParseError, Schema};
 
 use crate::corners;
@@ -22,7 +24,10 @@ pub fn parse_rules(data: &[u8]) {
     for format in [Format::Native, Format::ClassBench] {
         let read = parse(&text, &options(Some(format)));
         match &read {
-            Ok(file) => check_file(&text, file),
+            Ok(file) => {
+                check_file(&text, file);
+                check_written(format, file);
+            }
             Err(error) => check_faults(&text, error),
         }
         check_caps(&text, format, &read);
@@ -47,6 +52,21 @@ fn check_file(text: &str, file: &RuleFile) {
     for schema in file.rules.schemas() {
         check_lowering(&file.rules, schema, data_seed(text));
     }
+}
+
+/// What was read can be written, and reads back as the same rules in the same order.
+fn check_written(format: Format, file: &RuleFile) {
+    let mut text = String::new();
+    match write(file, format, &mut text) {
+        Ok(()) => {}
+        // Without a rule there is nothing that a ClassBench file could say.
+        Err(_) if format == Format::ClassBench && file.rules.is_empty() => return,
+        Err(error) => panic!("{error}"),
+    }
+    let back = parse(&text, &options(Some(format))).unwrap_or_else(|error| panic!("{text}\n{error}"));
+    assert_eq!((back.policy, back.rules.schemas()), (file.policy, file.rules.schemas()), "{text}");
+    let spec = |rule: &Rule| RuleSpec { priority: Priority(0), line: None, ..rule.spec.clone() };
+    assert!(back.rules.iter().map(spec).eq(file.rules.iter().map(spec)), "{text}");
 }
 
 /// Every packet lies in one region of each rule that matches it, and in none of the others.

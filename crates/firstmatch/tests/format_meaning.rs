@@ -4,9 +4,9 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use firstmatch::format::{self, Options, RuleFile};
+use firstmatch::format::{self, Format, Options, RuleFile, write};
 use firstmatch::policy::{Fragments, Verdict};
-use firstmatch::rule::{Action, Condition, FieldValues, Priority, RuleSpec, Test, first_match};
+use firstmatch::rule::{Action, Condition, FieldValues, Priority, Rule, RuleSpec, Test, first_match};
 use firstmatch::schema::Family;
 use firstmatch::{Policy, Schema};
 
@@ -236,6 +236,20 @@ fn random_rules_survive_being_written_and_read() {
     }
 }
 
+/// What was read can be written, and is the same when it is read again.
+fn check_written(text: &str, file: &RuleFile, options: &Options) {
+    let format = format::sniff(text);
+    if format == Format::ClassBench && file.rules.is_empty() {
+        return;
+    }
+    let mut out = String::new();
+    write::write(file, format, &mut out).unwrap_or_else(|error| panic!("{text:?}\n{error}"));
+    let back = format::parse(&out, options).unwrap_or_else(|error| panic!("{out}\n{error}"));
+    let spec = |rule: &Rule| RuleSpec { priority: Priority(0), line: None, ..rule.spec.clone() };
+    assert!(back.rules.iter().map(spec).eq(file.rules.iter().map(spec)), "{text:?}\n{out}");
+    assert_eq!((back.policy, back.rules.schemas()), (file.policy, file.rules.schemas()), "{text:?}\n{out}");
+}
+
 #[test]
 fn garbage_never_panics_and_faults_stand_inside_the_text() {
     const WORDS: &[&str] = &[
@@ -250,6 +264,9 @@ fn garbage_never_panics_and_faults_stand_inside_the_text() {
         "inet",
         "ipv4",
         "layer3",
+        "match",
+        "schema openflow\n",
+        "family ipv6",
         "src",
         "dst",
         "proto",
@@ -334,6 +351,7 @@ fn garbage_never_panics_and_faults_stand_inside_the_text() {
             Ok(file) => {
                 good += 1;
                 check(&file.warnings);
+                check_written(&text, &file, &options);
             }
             Err(error) => check(error.faults()),
         }

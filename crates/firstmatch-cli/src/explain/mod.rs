@@ -207,6 +207,13 @@ impl<'a> Explanation<'a> {
         let Some(schema) = self.loaded.file.rules.schema(values.family) else { return Ok(()) };
         let mut failed = Vec::new();
         let mut lines = Vec::new();
+        if let (Some(wanted), Some(actual)) = (rule.family, values.family) {
+            if wanted != actual {
+                failed.push("family");
+            }
+            let mark = if wanted == actual { "holds" } else { "FAILS" };
+            lines.push((mark, format!("family {wanted}"), actual.to_string()));
+        }
         for condition in &rule.conditions {
             let field = &schema.fields()[condition.field];
             let holds = condition.holds(schema, values);

@@ -92,7 +92,13 @@ pub(super) fn actual(condition: &Condition, field: &Field, values: &FieldValues)
 
 /// A condition as in a rule file, sets spelt out.
 pub(super) fn condition(condition: &Condition, field: &Field) -> String {
-    let mut tests: Vec<_> = condition.tests.iter().map(|&(family, t)| test(t, family, field)).collect();
+    // An address tells its family, the name of an ICMP type means a number in each.
+    let told = matches!(field.source(), Some(Source::Src | Source::Dst | Source::IcmpType));
+    let written = |&(family, t): &(Option<Family>, Test)| match family.filter(|_| !told) {
+        Some(of) => format!("family {of} {}", test(t, family, field)),
+        None => test(t, family, field),
+    };
+    let mut tests: Vec<_> = condition.tests.iter().map(written).collect();
     // The name of an ICMP type is a test for each family.
     tests.dedup();
     let more = tests.len().saturating_sub(TESTS);

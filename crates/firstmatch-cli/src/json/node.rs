@@ -18,6 +18,9 @@ const MAX_TEXT: usize = 4096;
 /// The most characters of a value that a message repeats.
 const MAX_WORD: usize = 48;
 
+/// So many members are compared with each other.
+const FEW: usize = 16;
+
 /// The text of one value, a part of the document.
 pub(super) type Node<'t> = &'t str;
 
@@ -177,9 +180,14 @@ impl<'t> Doc<'t> {
         }
         let Ok(members) = members(node) else { return self.fault(node, "a key is no text", "") };
         let mut object = Object { node, members: Vec::with_capacity(members.len()), known: Vec::new() };
-        let mut seen = HashSet::new();
+        // Only an object that is no good has many members.
+        let mut seen = (members.len() > FEW).then(HashSet::new);
         for member in members {
-            if !seen.insert(member.key.clone()) {
+            let twice = match &mut seen {
+                Some(seen) => !seen.insert(member.key.clone()),
+                None => object.members.iter().any(|earlier| earlier.key == member.key),
+            };
+            if twice {
                 let what = format!("{} is given twice", shown(member.key_node));
                 let _: Option<()> = self.fault(member.key_node, what, "");
             } else {
@@ -263,6 +271,9 @@ impl<'t> Object<'t> {
 
     /// All members are known: whatever nobody asked for is a fault.
     pub(super) fn finish(self, doc: &mut Doc<'t>) {
+        if self.members.is_empty() {
+            return;
+        }
         let names: Vec<_> = self.known.iter().map(|name| format!("\"{name}\"")).collect();
         for member in self.members {
             let what = format!("there is no member {}", shown(member.key_node));

@@ -40,6 +40,18 @@ fn rules_asked_about() {
 }
 
 #[test]
+fn rules_of_one_family() {
+    let fixture = Fixture::new("families");
+    fixture.write(
+        "of.rules",
+        "deny family ipv6 tcp dport { family ipv6 2, 3 }\npermit dport { family ipv4 2, family ipv6 3 }\n",
+    );
+    let packets = ["tcp 1.1.1.1:1 > 2.2.2.2:2", "tcp [::1]:1 > [::2]:2"];
+    let shown = packets.map(|packet| fixture.shown(&["explain", "of.rules", packet, "--rule", "1", "--rule", "2"]));
+    assert_snapshot!("families", shown.join("\n"));
+}
+
+#[test]
 fn packets_of_a_file() {
     let fixture = Fixture::new("of-a-file");
     let mut shown = String::new();

@@ -1,22 +1,23 @@
-//! Writing rule files: a [`RuleSet`] and a [`Policy`] in, text out. No file is opened here.
+//! Writing rule files: a [`RuleSet`] and a [`Policy`](crate::Policy) in, text out. No file is opened here.
 //!
 //! **What a format cannot hold is an error that names it**, the rule and the field with it; nothing is left out and
 //! nothing is made up. What is written reads back as the same rules in the same order:
 //!
-//! - [`native`] holds every rule over its own fields. Of rules it keeps the order, not the numbers of their
-//!   priorities, their ids or their lines: those follow from the new lines. Sets are written out where they were used.
+//! - [`native`] holds every rule over its own fields and over schemas of no family. Of rules it keeps the order, not
+//!   the numbers of their priorities, their ids or their lines: those follow from the new lines. Sets are written out
+//!   where they were used.
 //! - [`classbench`] holds rules over one 5-tuple, each field under one prefix, range or mask.
 //!
 //! ```
 //! use firstmatch::format::{self, Format, Options};
 //!
-//! let file = format::parse("set web = { 80, 443 }\npermit tcp dport $web\n", &Options::default())?;
+//! let file = format::parse("family ipv4\nset web = { 80, 443 }\nmatch tcp dport $web\n", &Options::default())?;
 //! let mut text = String::new();
 //! format::write::write(&file, Format::Native, &mut text)?;
-//! assert!(text.ends_with("\npermit tcp dport { 80, 443 }\n"));
+//! assert!(text.ends_with("\nmatch tcp dport { 80, 443 }\n"));
 //!
 //! let error = format::write::write(&file, Format::ClassBench, &mut String::new()).unwrap_err();
-//! assert!(error.to_string().contains("line 2: dport: a list of 2 values"));
+//! assert!(error.to_string().contains("line 3: dport: a list of 2 values"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
