@@ -2,8 +2,9 @@
 
 use std::io::{BufWriter, Write, stdout};
 
+use firstmatch::{Policy, format::write};
 use firstmatch_generate::trace::{Coverage, Covered, Locality};
-use firstmatch_generate::{rules, trace, write};
+use firstmatch_generate::{rules, trace};
 
 use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Written};
 use crate::format::counted;
@@ -37,11 +38,13 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
         catch_all: args.catch_all,
     };
     let set = rules::generate(&config)?;
-    let mut out = BufWriter::new(stdout().lock());
+    let (mut text, policy) = (String::new(), Policy::default());
     match args.format {
-        Written::Classbench => write::classbench(&set, &mut out)?,
-        Written::Native => write::native(&set, &mut out)?,
+        Written::Classbench => write::classbench(&set, &policy, &mut text)?,
+        Written::Native => write::native(&set, &policy, &mut text)?,
     }
+    let mut out = stdout().lock();
+    out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(End::Done)
 }

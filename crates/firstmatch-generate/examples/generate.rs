@@ -15,8 +15,9 @@ use std::io::{BufWriter, Write, stdout};
 use std::str::FromStr;
 use std::time::Instant;
 
+use firstmatch::{Policy, format::write};
 use firstmatch_generate::trace::{Coverage, Locality};
-use firstmatch_generate::{rules, trace, write};
+use firstmatch_generate::{rules, trace};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -53,8 +54,15 @@ fn main() -> Outcome<()> {
     let mut out = BufWriter::new(stdout().lock());
     let start = Instant::now();
     match (what.as_str(), format.as_str()) {
-        ("rules", "classbench") => write::classbench(&set, &mut out)?,
-        ("rules", "native") => write::native(&set, &mut out)?,
+        ("rules", "classbench" | "native") => {
+            let mut text = String::new();
+            let policy = Policy::default();
+            match format.as_str() {
+                "native" => write::native(&set, &policy, &mut text)?,
+                _ => write::classbench(&set, &policy, &mut text)?,
+            }
+            out.write_all(text.as_bytes())?;
+        }
         ("trace", _) => {
             let trace = trace::generate(&set, &trace_config)?;
             let covered = trace.coverage();

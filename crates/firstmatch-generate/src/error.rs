@@ -1,7 +1,6 @@
 //! What can go wrong.
 
 use std::fmt;
-use std::io;
 
 /// Why nothing was generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,54 +94,3 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
-
-/// Why rules or headers were not written.
-#[derive(Debug)]
-pub struct WriteError(WriteKind);
-
-#[derive(Debug)]
-enum WriteKind {
-    Io(io::Error),
-    Unsupported { rule: usize, format: &'static str, what: String },
-}
-
-impl WriteError {
-    pub(crate) fn unsupported(rule: usize, format: &'static str, what: impl Into<String>) -> Self {
-        Self(WriteKind::Unsupported { rule, format, what: what.into() })
-    }
-
-    /// The 0-based place of the rule that the format cannot hold, where that is the reason. Faults of a set as a whole
-    /// stand at 0.
-    pub fn rule(&self) -> Option<usize> {
-        match self.0 {
-            WriteKind::Unsupported { rule, .. } => Some(rule),
-            WriteKind::Io(_) => None,
-        }
-    }
-}
-
-impl From<io::Error> for WriteError {
-    fn from(error: io::Error) -> Self {
-        Self(WriteKind::Io(error))
-    }
-}
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            WriteKind::Io(error) => error.fmt(f),
-            WriteKind::Unsupported { rule, format, what } => {
-                write!(f, "rule {} cannot be written as {format}: {what}", rule + 1)
-            }
-        }
-    }
-}
-
-impl std::error::Error for WriteError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0 {
-            WriteKind::Io(error) => Some(error),
-            WriteKind::Unsupported { .. } => None,
-        }
-    }
-}

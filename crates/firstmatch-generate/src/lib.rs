@@ -1,12 +1,13 @@
 //! Rule sets and packet traces of any size, the same bytes for the same seed on every machine.
 //!
 //! ```
-//! use firstmatch_generate::{Profile, rules, trace, write};
+//! use firstmatch::{Policy, format::write};
+//! use firstmatch_generate::{Profile, rules, trace};
 //!
 //! let set = rules::generate(&rules::Config { rules: 100, seed: 7, profile: Profile::fw(), ..Default::default() })?;
-//! let mut text = Vec::new();
-//! write::classbench(&set, &mut text)?;
-//! assert_eq!(text.iter().filter(|&&byte| byte == b'\n').count(), 100);
+//! let mut text = String::new();
+//! write::classbench(&set, &Policy::default(), &mut text)?;
+//! assert_eq!(text.lines().count(), 100);
 //!
 //! let trace = trace::generate(&set, &trace::Config { headers: 1000, seed: 7, ..Default::default() })?;
 //! assert_eq!((trace.len(), trace.coverage().given_up.len()), (1000, 0));
@@ -32,8 +33,7 @@ pub mod profile;
 mod random;
 pub mod rules;
 pub mod trace;
-pub mod write;
 
-pub use error::{Error, WriteError};
+pub use error::Error;
 pub use profile::Profile;
 pub use rules::stretch;

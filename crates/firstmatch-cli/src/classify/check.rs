@@ -1,5 +1,6 @@
 //! `--check`: the oracle's answers beside the engine's.
 
+use std::panic::resume_unwind;
 use std::thread;
 
 use firstmatch::Match;
@@ -109,7 +110,10 @@ impl Checker {
             thread::scope(|scope| {
                 let chunks = samples.chunks(samples.len().div_ceil(THREADS));
                 let running: Vec<_> = chunks.map(|chunk| scope.spawn(|| part(chunk))).collect();
-                running.into_iter().flat_map(|thread| thread.join().expect("the oracle does not panic")).collect()
+                running
+                    .into_iter()
+                    .flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+                    .collect()
             })
         };
         self.checked += samples.len() as u64;

@@ -4,10 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use firstmatch::rule::{Caps, Region, Regions, Rule, Test, lower};
-use firstmatch::{RuleId, RuleSet};
+use firstmatch::{Policy, RuleId, RuleSet, format};
 use firstmatch_generate::profile::{PortClass, Profile};
 use firstmatch_generate::rules::{self, Config};
-use firstmatch_generate::write;
 
 pub(crate) const SRC: usize = 0;
 pub(crate) const DST: usize = 1;
@@ -24,9 +23,9 @@ pub(crate) fn generate(config: &Config) -> RuleSet {
 }
 
 pub(crate) fn text(set: &RuleSet) -> String {
-    let mut text = Vec::new();
-    write::classbench(set, &mut text).expect("it fits");
-    String::from_utf8(text).expect("text")
+    let mut text = String::new();
+    format::write::classbench(set, &Policy::default(), &mut text).expect("it fits");
+    text
 }
 
 /// FNV-1a, 64 bits.
