@@ -19,7 +19,8 @@
 //! - [`Profile`]: what rules look like, in numbers: prefix trees, port classes, protocols, prefix lengths.
 //! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
 //! - [`trace`]: headers that hit every rule that can be hit, with locality, and headers that match nothing.
-//! - [`mod@write`]: rule sets as text, in the ClassBench format and in the native one.
+//!
+//! [`firstmatch::format::write`] writes rule sets as text.
 //!
 //! # The same bytes
 //!
