@@ -215,7 +215,7 @@ impl<'a> Explanation<'a> {
             let mark = if wanted == actual { "holds" } else { "FAILS" };
             lines.push((mark, format!("family {wanted}"), actual.to_string()));
         }
-        for condition in &rule.conditions {
+        for condition in rule.conditions.iter() {
             let field = &schema.fields()[condition.field];
             let holds = condition.holds(schema, values);
             if !holds {
