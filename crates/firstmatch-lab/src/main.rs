@@ -8,6 +8,7 @@ mod machine;
 mod measure;
 mod memory;
 mod record;
+mod report;
 mod statistics;
 mod table;
 mod workload;
@@ -48,6 +49,12 @@ Examples:
   firstmatch-lab measure classbench --sets ~/classbench
   firstmatch-lab measure my.toml --no-record")]
     Measure(MeasureArgs),
+    /// Write one HTML page with the plots and tables of all records, and print its path
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab report
+  firstmatch-lab report --sets ~/classbench --out report.html")]
+    Report(report::ReportArgs),
     /// Build a table of rte_acl and say what it took: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
@@ -79,6 +86,7 @@ fn main() -> ExitCode {
     let lab = Lab::parse();
     let end = match &lab.command {
         Command::Measure(args) => measure(args),
+        Command::Report(args) => report(args),
         #[cfg(feature = "rte-acl")]
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
     };
@@ -114,6 +122,12 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
         (_, true) => ExitCode::from(2),
         _ => ExitCode::SUCCESS,
     })
+}
+
+fn report(args: &report::ReportArgs) -> anyhow::Result<ExitCode> {
+    let path = report::write(args, Path::new(DEFINITIONS))?;
+    writeln!(stdout(), "{}", path.display())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs one definition; whether an answer was wrong.
