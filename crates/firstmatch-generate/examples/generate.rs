@@ -5,7 +5,8 @@
 //!
 //! `trace` is for the rules that the same words give to `rules`. What was done, and in what time, goes to standard
 //! error. Words: profile rules seed ipv6 (share of a dual-stack set; 1 is IPv6 alone) disorder duplicates shadowed
-//! catch_all deny mark format (classbench, native); headers zipf pareto (a,b) unmatched coverage (complete, drawn)
+//! catch_all smoothing scope_addresses scope_applications flags fewer parameters (a ClassBench parameter file, instead
+//! of profile) deny mark format (classbench, native); headers zipf pareto (a,b) unmatched coverage (complete, drawn)
 //! tries.
 #![expect(clippy::print_stderr, reason = "an example says what it does")]
 
@@ -16,6 +17,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use firstmatch::{Policy, format::write};
+use firstmatch_generate::profile::classbench;
 use firstmatch_generate::trace::{Coverage, Locality};
 use firstmatch_generate::{rules, trace};
 
@@ -87,7 +89,10 @@ fn rules_config(words: &mut Words) -> Outcome<rules::Config> {
     Ok(rules::Config {
         rules: words.take("rules", default.rules)?,
         seed: words.take("seed", default.seed)?,
-        profile: words.take("profile", default.profile)?,
+        profile: match words.0.remove("parameters") {
+            Some(file) => classbench::parse(&file, &std::fs::read_to_string(&file)?)?,
+            None => words.take("profile", default.profile)?,
+        },
         families: match ipv6 {
             0.0 => rules::Families::Ipv4,
             1.0 => rules::Families::Ipv6,
@@ -98,6 +103,13 @@ fn rules_config(words: &mut Words) -> Outcome<rules::Config> {
         duplicates: words.take("duplicates", default.duplicates)?,
         shadowed: words.take("shadowed", default.shadowed)?,
         catch_all: words.take("catch_all", default.catch_all)?,
+        smoothing: words.take("smoothing", default.smoothing)?,
+        scope: rules::Scope {
+            addresses: words.take("scope_addresses", default.scope.addresses)?,
+            applications: words.take("scope_applications", default.scope.applications)?,
+        },
+        flags: words.take("flags", default.flags)?,
+        fewer: words.take("fewer", default.fewer)?,
     })
 }
 

@@ -33,8 +33,10 @@ mod error;
 pub mod profile;
 mod random;
 pub mod rules;
+pub mod statistics;
 pub mod trace;
 
 pub use error::Error;
 pub use profile::Profile;
 pub use rules::stretch;
+pub use statistics::Statistics;
