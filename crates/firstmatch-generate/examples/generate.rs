@@ -6,7 +6,8 @@
 //! `trace` is for the rules that the same words give to `rules`. What was done, and in what time, goes to standard
 //! error. Words: profile rules seed ipv6 (share of a dual-stack set; 1 is IPv6 alone) disorder duplicates shadowed
 //! catch_all smoothing scope_addresses scope_applications flags fewer parameters (a ClassBench parameter file, instead
-//! of profile) deny mark format (classbench, native); headers zipf pareto (a,b) unmatched coverage (complete, drawn)
+//! of profile) deny mark format (classbench, native); headers zipf pareto (a,b) flows (a second) phases
+//! unmatched coverage (complete, drawn)
 //! tries.
 #![expect(clippy::print_stderr, reason = "an example says what it does")]
 
@@ -115,8 +116,9 @@ fn rules_config(words: &mut Words) -> Outcome<rules::Config> {
 
 fn trace_config(words: &mut Words) -> Outcome<trace::Config> {
     let default = trace::Config::default();
-    let zipf: f64 = words.take("zipf", -1.0)?;
+    let (zipf, flows): (f64, f64) = (words.take("zipf", -1.0)?, words.take("flows", 0.0)?);
     let locality = match words.0.remove("pareto") {
+        None if flows > 0.0 => Locality::Flows { s: zipf.max(0.0), rate: flows },
         Some(both) => {
             let (a, b) = both.split_once(',').ok_or("pareto=a,b")?;
             Locality::Pareto { a: a.parse()?, b: b.parse()? }
@@ -129,6 +131,7 @@ fn trace_config(words: &mut Words) -> Outcome<trace::Config> {
         headers: words.take("headers", default.headers)?,
         seed: words.take("seed2", default.seed)?,
         locality,
+        phases: words.take("phases", default.phases)?,
         unmatched: words.take("unmatched", default.unmatched)?,
         coverage: if coverage == "drawn" { Coverage::Drawn } else { Coverage::Complete },
         tries: words.take("tries", default.tries)?,
