@@ -193,12 +193,15 @@ impl<'t> Word<'t> {
     }
 }
 
+/// A protocol and its flags by weight.
+type FlagsOf = (Option<u8>, Vec<(Flags, f64)>);
+
 /// What was read so far.
 #[derive(Default)]
 struct Reader {
     scale: Option<u32>,
     protocols: Vec<Protocol>,
-    flags: Vec<(Option<u8>, Vec<(Flags, f64)>)>,
+    flags: Vec<FlagsOf>,
     /// Source and destination.
     ports: [Ports; 2],
     lengths: Vec<(PortPair, Vec<LengthPair>)>,

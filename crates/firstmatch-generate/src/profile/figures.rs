@@ -2,19 +2,24 @@
 
 use super::PortClass::{self, Exact as Em, High as Hi, Low as Lo, Range as Ar, Wildcard as Wc};
 
+/// Pairs of port classes and their shares.
+type Classes = &'static [(PortClass, PortClass, f64)];
+/// Prefix lengths of source and destination and their shares.
+type Pairs = &'static [(u8, u8, f64)];
+
 /// A profile in short. Shares are weights, percents by and large.
 pub(super) struct Figures {
     pub(super) scale: u32,
     /// A protocol (0 is any), its share, and its pairs of port classes.
-    pub(super) protocols: &'static [(u8, f64, &'static [(PortClass, PortClass, f64)])],
+    pub(super) protocols: &'static [(u8, f64, Classes)],
     /// A protocol, flags, their mask, the share.
     pub(super) flags: &'static [(u8, u16, u16, f64)],
     pub(super) source_ports: Values,
     pub(super) destination_ports: Values,
     /// Prefix lengths by pair of port classes.
-    pub(super) lengths: &'static [(PortClass, PortClass, &'static [(u8, u8, f64)])],
+    pub(super) lengths: &'static [(PortClass, PortClass, Pairs)],
     /// Those of the other pairs; where there are none, as the first.
-    pub(super) other_lengths: &'static [(u8, u8, f64)],
+    pub(super) other_lengths: Pairs,
     pub(super) nesting: (u8, u8),
     /// The first level, branching and skew from there on.
     pub(super) source: &'static [(usize, f64, f64)],
@@ -84,7 +89,7 @@ pub(super) const ACL2: Figures = Figures {
     nesting: (5, 5),
     source: &[(0, 0.65, 0.7), (4, 0.2, 0.8), (8, 0.15, 0.6), (12, 0.1, 0.5), (16, 0.1, 0.6), (20, 0.15, 0.4), (24,
         0.05, 0.6), (28, 0.2, 0.4)],
-    destination: &[(0, 0.65, 0.7), (4, 0.2, 0.8), (8, 0.15, 0.5), (12, 0.1, 0.4), (16, 0.1, 0.7), (20, 0.15, 0.4),
+    destination: &[(0, 0.65, 0.7), (4, 0.2, 0.8), (8, 0.15, 0.5), (12, 0.1, 0.4), (16, 0.05, 0.7), (20, 0.1, 0.4),
         (24, 0.05, 0.5), (28, 0.15, 0.3)],
     correlation: &[(0, 0.65), (4, 0.75), (8, 0.9), (12, 0.8), (16, 0.4), (20, 0.0)],
 };
@@ -376,7 +381,7 @@ pub(super) const IPC1: Figures = Figures {
     nesting: (4, 5),
         source: &[(0, 0.7, 0.4), (4, 0.15, 0.4), (8, 0.2, 0.7), (12, 0.05, 0.5), (16, 0.15, 0.6), (20, 0.05, 0.4), (24,
         0.1, 0.5), (28, 0.05, 0.3)],
-            destination: &[(0, 0.65, 0.5), (4, 0.25, 0.8), (8, 0.1, 0.5), (12, 0.05, 0.6), (16, 0.1, 0.4), (20, 0.05, 0.2),
+            destination: &[(0, 0.65, 0.5), (4, 0.25, 0.8), (8, 0.1, 0.5), (12, 0.05, 0.6), (16, 0.1, 0.4), (20, 0.02, 0.2),
         (24, 0.05, 0.6), (28, 0.05, 0.5)],
     correlation: &[(0, 0.6), (4, 0.8), (8, 0.85), (12, 1.0), (16, 0.9), (20, 0.97), (24, 0.05), (28, 0.0)],
 };

@@ -1,6 +1,6 @@
 //! Drawing distinct 5-tuples from a profile.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use firstmatch::schema::Family;
@@ -307,15 +307,13 @@ impl<'c> Drawer<'c> {
 
 impl Lengths {
     fn new(pairs: &[LengthPair]) -> Self {
-        let mut by_total: BTreeMap<u8, Vec<((u8, u8), f64)>> = BTreeMap::new();
-        for pair in pairs.iter().filter(|pair| pair.share > 0.0) {
-            by_total
-                .entry(pair.source + pair.destination)
-                .or_default()
-                .push(((pair.source, pair.destination), pair.share));
-        }
-        let totals = by_total.values().map(|own| own.iter().map(|(_, share)| share).sum());
-        Self { totals: Weighted::new(totals.enumerate()), pairs: by_total.into_values().map(Weighted::new).collect() }
+        let mut pairs: Vec<LengthPair> = pairs.iter().copied().filter(|pair| pair.share > 0.0).collect();
+        let total = |pair: &LengthPair| pair.source + pair.destination;
+        pairs.sort_by_key(total);
+        let of_total = || pairs.chunk_by(|one, other| total(one) == total(other));
+        let totals = of_total().map(|own| own.iter().map(|pair| pair.share).sum());
+        let parts = of_total().map(|own| Weighted::new(own.iter().map(|p| ((p.source, p.destination), p.share))));
+        Self { totals: Weighted::new(totals.enumerate()), pairs: parts.collect() }
     }
 
     fn draw(&self, bias: f64, random: &mut Random) -> Option<(u8, u8)> {

@@ -47,7 +47,8 @@ pub struct Config {
     pub families: Families,
     /// What rules ask for.
     pub actions: Actions,
-    /// How far the order is from one by how much rules match, 0 to 1: see [the module](self).
+    /// How far the order is from one by how much rules match, 0 to 1: see [the module](self). With 0 sets take as many
+    /// tables of a tuple space as those that ClassBench's own generator made.
     pub disorder: f64,
     /// The share of rules that are exact copies of an earlier one, rounded down.
     pub duplicates: f64,
@@ -77,8 +78,8 @@ pub struct Scope {
 }
 
 impl Default for Config {
-    /// 1,000 rules of [`Profile::acl`] in IPv4, seed 1, without actions, copies, shadowed rules or a last one that
-    /// matches everything, half in disorder.
+    /// 1,000 rules of [`Profile::acl`] in IPv4, seed 1, without actions, copies, shadowed rules, flags or a last one
+    /// that matches everything, without smoothing or scope, in the order of how much they match.
     fn default() -> Self {
         Self {
             rules: 1000,
@@ -86,7 +87,7 @@ impl Default for Config {
             profile: Profile::acl(),
             families: Families::Ipv4,
             actions: Actions::Unstated,
-            disorder: 0.5,
+            disorder: 0.0,
             duplicates: 0.0,
             shadowed: 0.0,
             catch_all: false,
