@@ -135,5 +135,6 @@ fn trace_config(words: &mut Words) -> Outcome<trace::Config> {
         unmatched: words.take("unmatched", default.unmatched)?,
         coverage: if coverage == "drawn" { Coverage::Drawn } else { Coverage::Complete },
         tries: words.take("tries", default.tries)?,
+        form: default.form,
     })
 }

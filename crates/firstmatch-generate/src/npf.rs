@@ -41,12 +41,10 @@ impl Pools {
             for (source, values) in FIELDS.iter().zip(&mut fields) {
                 let Some(field) = schema.index_of_source(*source) else { continue };
                 values.extend(set.iter().filter_map(|rule| {
-                    let condition = rule.conditions.iter().find(|condition| condition.field == field);
-                    let Some(condition) = condition else { return Some(None) };
-                    match condition.tests[..] {
-                        [(of, test)] if !condition.negated && of.is_none_or(|of| of == family) => Some(Some(test)),
-                        _ => None,
-                    }
+                    let Some(condition) = rule.conditions.on(field) else { return Some(None) };
+                    let (of, test) = condition.tests().next()?;
+                    let one = condition.count() == 1 && !condition.negated && of.is_none_or(|of| of == family);
+                    one.then_some(Some(test))
                 }));
             }
         }

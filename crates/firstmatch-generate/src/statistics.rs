@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use firstmatch::RuleSet;
-use firstmatch::rule::{Condition, Rule, Test};
+use firstmatch::rule::{Condition, ConditionRef, Conditions, Rule, Test};
 use firstmatch::schema::{Family, Source};
 
 use crate::profile::{PortClass, PortPair};
@@ -55,7 +55,7 @@ impl Statistics {
         let ports = either(Source::SrcPort, Source::TpSrc).zip(either(Source::DstPort, Source::TpDst));
         let proto = either(Source::Proto, Source::IpProto);
         let mut statistics = Self { rules: set.len(), ..Self::default() };
-        let mut seen: HashSet<&[Condition]> = HashSet::new();
+        let mut seen: HashSet<&Conditions> = HashSet::new();
         for rule in set.iter() {
             statistics.copies += usize::from(!seen.insert(&rule.conditions));
             if let Some((source, destination)) = addresses
@@ -102,12 +102,12 @@ impl Statistics {
 impl FieldStatistics {
     fn of(set: &RuleSet, index: usize, name: &str) -> Self {
         let mut field = Self { name: name.to_owned(), ..Self::default() };
-        let mut unique: HashSet<Option<&Condition>> = HashSet::new();
+        let mut unique: HashSet<Option<Condition>> = HashSet::new();
         let mut prefixes: HashMap<(Option<Family>, u128, u32), ()> = HashMap::new();
         let mut others = false;
         for rule in set.iter() {
-            let condition = rule.conditions.iter().find(|condition| condition.field == index);
-            unique.insert(condition);
+            let condition = rule.conditions.on(index);
+            unique.insert(condition.map(ConditionRef::unpack));
             field.wildcards += usize::from(condition.is_none());
             match test(rule, index) {
                 None => *field.lengths.entry(0).or_default() += 1,
@@ -142,11 +142,8 @@ fn width(set: &RuleSet, index: usize, family: Option<Family>) -> u32 {
 
 /// The test of a field: `None` without a condition, `Some(None)` where it is not just one test.
 fn test(rule: &Rule, field: usize) -> Option<Option<(Option<Family>, Test)>> {
-    let condition = rule.conditions.iter().find(|condition| condition.field == field)?;
-    Some(match condition.tests[..] {
-        [test] if !condition.negated => Some(test),
-        _ => None,
-    })
+    let condition = rule.conditions.on(field)?;
+    Some(condition.tests().next().filter(|_| condition.count() == 1 && !condition.negated))
 }
 
 fn length(rule: &Rule, field: usize) -> Option<u32> {

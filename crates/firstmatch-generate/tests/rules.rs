@@ -8,7 +8,7 @@ use common::{
     DPORT, DST, SPORT, SRC, digest, generate, length, lowered, port_class, profiles, protocol, shadowed, text,
 };
 use firstmatch::RuleSet;
-use firstmatch::rule::{Action, Rule};
+use firstmatch::rule::{Action, ConditionRef, Rule};
 use firstmatch::schema::Family;
 use firstmatch_generate::profile::{Flags, LengthPair, PROFILES, PortClass, PortPair, Ports, Profile, Tree};
 use firstmatch_generate::rules::{Actions, Config, Families, Scope};
@@ -179,14 +179,15 @@ fn disorder_is_a_knob() {
 fn dual_stack_sets_have_both_families() {
     let set = generate(&Config { families: Families::Both { ipv6: 0.3 }, ..config(Profile::fw(), 10_000, 6) });
     assert_eq!(set.schemas().len(), 2);
-    let of = shares(&set, |rule| rule.conditions.iter().find_map(|condition| condition.tests[0].0));
+    let of = shares(&set, |rule| rule.conditions.iter().find_map(|condition| condition.tests().next()?.0));
     assert!((of[&Some(Family::Ipv6)] - 0.3).abs() < 0.02, "{of:?}");
     assert!(of[&Some(Family::Ipv4)] > 0.6);
     // Without addresses a rule is for both.
     let any = set.iter().filter(|rule| rule.conditions.iter().all(|condition| condition.field > DST)).count();
     assert!((of.get(&None).copied().unwrap_or(0.0) * 10_000.0 - any as f64).abs() < 1e-6);
     let none = Config { families: Families::Both { ipv6: 0.0 }, ..config(Profile::fw(), 500, 6) };
-    assert!(generate(&none).iter().all(|rule| rule.conditions.iter().all(|c| c.tests[0].0 != Some(Family::Ipv6))));
+    let is_ipv6 = |condition: ConditionRef<'_>| condition.tests().any(|(family, _)| family == Some(Family::Ipv6));
+    assert!(generate(&none).iter().all(|rule| !rule.conditions.iter().any(is_ipv6)));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(super) fn rule_set(drafts: &[Draft], config: &Config, drawer: &Drawer<'_>) -
         let spec = RuleSpec {
             priority: Priority::of_line(line),
             action: action(config, &draft.tuple),
-            conditions: conditions(&draft.tuple, config.families, drawer),
+            conditions: conditions(&draft.tuple, config.families, drawer).into(),
             family: None,
             line: NonZeroU32::new(line),
         };

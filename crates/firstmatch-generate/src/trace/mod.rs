@@ -5,6 +5,7 @@
 //! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see
 //! [`Covered`].
 
+mod capture;
 mod locality;
 mod search;
 mod view;
@@ -16,6 +17,7 @@ use std::net::Ipv6Addr;
 use firstmatch::schema::Family;
 use firstmatch::{RuleId, RuleSet};
 
+pub use capture::MIN_FRAME;
 pub use locality::Locality;
 
 use crate::error::Error;
@@ -44,12 +46,14 @@ pub struct Config {
     pub unmatched: f64,
     /// Which rules are hit.
     pub coverage: Coverage,
+    /// What the headers are for.
+    pub form: Form,
     /// How many headers are tried for one rule, 1 or more, before it is given up: see [`Covered::given_up`].
     pub tries: u32,
 }
 
 impl Default for Config {
-    /// 100,000 headers, seed 1, uniform over the rules, one phase, all matched, complete coverage, 2,000 tries.
+    /// 100,000 headers, seed 1, uniform over the rules, one phase, all matched, complete coverage, lines, 2,000 tries.
     fn default() -> Self {
         Self {
             headers: 100_000,
@@ -58,6 +62,7 @@ impl Default for Config {
             phases: 1,
             unmatched: 0.0,
             coverage: Coverage::Complete,
+            form: Form::Lines,
             tries: 2000,
         }
     }
@@ -73,6 +78,16 @@ pub enum Coverage {
     Drawn,
 }
 
+/// What headers are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Lines of a trace, which have ports whatever the protocol.
+    Lines,
+    /// Packets of a capture. They have ports if their protocol has, else the ports are absent, and that is what the
+    /// rules see; in IPv6 no protocol is the number of an extension header.
+    Packets,
+}
+
 /// One header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
@@ -82,7 +97,7 @@ pub struct Header {
     pub dst: u128,
     /// The family of both.
     pub family: Family,
-    /// The source port; 0 where the protocol has none, unless a rule asks for another.
+    /// The source port; 0 where the protocol has none, unless a rule asks for another and this is a line.
     pub sport: u16,
     /// The destination port, likewise.
     pub dport: u16,
@@ -110,9 +125,11 @@ pub struct Covered {
     /// How many of them are the first to match some header.
     pub hit: usize,
     /// The rules proved never to be the first: earlier ones cover them together, or they hold for no header with
-    /// ports. In the order of the set. [`Coverage::Drawn`] proves it of rules without any region alone.
+    /// ports and the headers are [`Form::Lines`]. In the order of the set. [`Coverage::Drawn`] proves it of rules
+    /// without any region alone.
     pub unreachable: Vec<RuleId>,
-    /// The rules neither hit nor proved unreachable after [`Config::tries`] headers. Empty with [`Coverage::Drawn`].
+    /// The rules neither hit nor proved unreachable after [`Config::tries`] headers; with [`Form::Packets`] also those
+    /// that hold for no packet, such as one for a port of a protocol without ports. Empty with [`Coverage::Drawn`].
     pub given_up: Vec<RuleId>,
 }
 
@@ -138,7 +155,8 @@ impl Config {
 
 /// Generates a trace for a set over the 5-tuple of IPv4, of IPv6, or of both.
 ///
-/// Ports are never absent in a trace, so a rule that only a packet without ports could hit counts as unreachable.
+/// In [`Form::Lines`] ports are never absent, so a rule that only a packet without ports could hit counts as
+/// unreachable.
 ///
 /// Takes time O(headers · lookup) and, for rules that random headers do not hit, O([`Config::tries`] · lookup) each;
 /// memory for the engine, 48 bytes a burst and 4 a header. For a million rules of `acl`, `fw` or `ipc` that is some 5
@@ -146,11 +164,11 @@ impl Config {
 /// [`Config::tries`] is lowered.
 ///
 /// # Errors
-/// When the configuration is out of its bounds, the set has a field that a trace has no column for, no rule can be
-/// hit, the trace is too short to hit every rule, or every header matches though some are not to.
+/// When the configuration is out of its bounds, the set has a field that a trace has no column for, or one of ports
+/// that packets without them cannot be in, no rule can be hit, the trace is too short to hit every rule, or every header matches though some are not to.
 pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     config.check()?;
-    let views = View::all(set)?;
+    let views = View::all(set, config.form)?;
     let unmatched = ((config.headers as f64 * config.unmatched + 0.5) as usize).min(config.headers);
     let matched = config.headers - unmatched;
 
@@ -196,7 +214,7 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
 /// # Errors
 /// When the set has a field that a trace has no column for, or there is no header.
 pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> Result<Trace, Error> {
-    let views = View::all(set)?;
+    let views = View::all(set, Form::Lines)?;
     let mut places: HashMap<Header, u32> = HashMap::new();
     let mut distinct: Vec<Header> = Vec::new();
     let mut order = Vec::new();
