@@ -1,5 +1,6 @@
 //! `report`: all records as one page of plots and tables.
 
+mod generator;
 mod measured;
 mod overview;
 mod page;
@@ -64,6 +65,9 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
     }
     if let Some(body) = papers::section(&args.papers)? {
         sections.push(Section { title: "Papers".to_owned(), body });
+    }
+    if let Some(sets) = &args.sets {
+        sections.push(Section { title: "Generator".to_owned(), body: generator::section(sets)? });
     }
     if !records.others.is_empty() {
         sections.push(Section { title: "Other records".to_owned(), body: others(&records.others) });

@@ -12,12 +12,15 @@ use super::scale::{Axis, short};
 use super::view::{Looks, View, What, YARDSTICKS, a_rule, as_is};
 use crate::record::Row;
 
-/// The newest record of a machine that has both lookups and updates, of several the one with the most figures.
+/// The newest record of a machine that has both lookups and updates; of several the one of the most engines, sets and
+/// rules.
 pub(crate) fn newest<'a>(records: &[&'a Record]) -> Option<&'a Record> {
     let has = |record: &Record, measure: &str| record.rows.iter().any(|row| row.measure == measure && row.median.is_some());
     let rank = |record: &&&Record| {
         let both = has(record, "lookup") && has(record, "updates");
-        (both, record.date.clone(), View::new(record).engines.len(), record.rows.len())
+        let view = View::new(record);
+        let rules: usize = view.sets.iter().map(|set| set.rules).sum();
+        (both, record.date.clone(), view.engines.len(), view.sets.len(), rules)
     };
     records.iter().filter(|record| has(record, "lookup")).max_by_key(rank).copied()
 }
@@ -32,7 +35,7 @@ pub(crate) fn trade(record: &Record, looks: &Looks) -> anyhow::Result<Markup> {
             "Every engine of " code { (record.definition) } ", measured on " (record.date) " in one run: "
             (record.head.first().map_or(record.machine.as_str(), String::as_str)) "."
         }
-        (figures(&both)?)
+        div.large { (figures(&both)?) }
     })
 }
 

@@ -25,8 +25,6 @@ pub(crate) struct Look {
     shape: u8,
 }
 
-/// As many colours as there are shapes.
-const INKS: u8 = 8;
 const REFERENCE: u8 = 8;
 const TEXT: u8 = 9;
 const AXIS: u8 = 10;
@@ -38,7 +36,7 @@ const VARIABLES: [&str; 13] =
 /// Two units are one pixel of a phone, for places between its pixels.
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 500;
-const FONT: f64 = 28.0;
+const FONT: f64 = 31.0;
 const MARK: i32 = 9;
 
 impl Look {
@@ -113,8 +111,9 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
 fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u32) -> anyhow::Result<Plane<'a, 'b>> {
     ChartBuilder::on(area)
         .margin_top(16)
-        .margin_right(24)
-        .x_label_area_size(84)
+        .margin_right(44)
+        .margin_left(12)
+        .x_label_area_size(80)
         .y_label_area_size(left)
         .build_cartesian_2d(x, y)
         .map_err(failed)
@@ -158,7 +157,7 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
     let base = axis.base.unwrap_or(from);
     let height = 104 + 72 * bars.len() as u32;
     draw(title, (WIDTH, height), |area| {
-        let mut plane = plane(area, (x, Scale::rows(bars.len())), 12)?;
+        let mut plane = plane(area, (x, Scale::rows(bars.len())), 32)?;
         mesh(&mut plane, &axis.title, "", &|value| super::scale::short(*value))?;
         let on = |value: f64| value.clamp(from, to);
         for (row, bar) in bars.iter().enumerate().filter(|(_, bar)| axis.has(bar.value)) {
@@ -225,7 +224,7 @@ pub(crate) fn chart(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> anyho
     let up = Scale::around(y, all().filter(|(form, _)| *form != Form::Upright).map(|(_, point)| point.1));
     let (bottom, top) = (up.from(), up.to());
     draw(title, (WIDTH, HEIGHT), |area| {
-        let mut plane = plane(area, (across, up), 116)?;
+        let mut plane = plane(area, (across, up), 124)?;
         mesh(&mut plane, &x.title, &y.title, &|value| super::scale::short(*value))?;
         for one in series {
             let points = shown(one);
@@ -241,9 +240,9 @@ pub(crate) fn chart(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> anyho
                 }
                 Form::Points | Form::Pale => {}
             }
-            let size = if one.form == Form::Pale { MARK / 2 } else { MARK };
+            let (size, opacity) = if one.form == Form::Pale { (MARK / 2, 0.5) } else { (MARK, 1.0) };
             if !matches!(one.form, Form::Upright | Form::Front) {
-                points.iter().try_for_each(|&point| mark(&plane, point, one.look, size))?;
+                points.iter().try_for_each(|&point| mark(&plane, point, one.look, (size, opacity)))?;
             }
         }
         Ok(())
@@ -266,7 +265,7 @@ pub(crate) fn columns(
     let up = Scale::around(y, series.iter().flat_map(|(_, values)| values.iter().copied()).filter(|v| y.has(*v)));
     let across = Scale::categories(categories.len(), ticks);
     draw(title, (WIDTH, HEIGHT), |area| {
-        let mut plane = plane(area, (across, up), 116)?;
+        let mut plane = plane(area, (across, up), 124)?;
         let label = |place: &f64| categories.get(*place as usize).cloned().unwrap_or_default();
         mesh(&mut plane, x, &y.title, &label)?;
         let wide = 0.84 / series.len().max(1) as f64;
@@ -295,7 +294,7 @@ pub(crate) fn key(look: Look) -> anyhow::Result<Svg> {
         if look.is_yardstick() {
             dashed(&mut plane, vec![(0.0, 0.5), (1.0, 0.5)], look)?;
         }
-        mark(&plane, (0.5, 0.5), look, 13)
+        mark(&plane, (0.5, 0.5), look, (13, 1.0))
     })
 }
 
@@ -314,7 +313,7 @@ fn dashed(plane: &mut Plane<'_, '_>, points: Vec<(f64, f64)>, look: Look) -> any
     plane.draw_series(line).map(drop).map_err(failed)
 }
 
-fn mark(plane: &Plane<'_, '_>, point: (f64, f64), look: Look, size: i32) -> anyhow::Result<()> {
+fn mark(plane: &Plane<'_, '_>, point: (f64, f64), look: Look, (size, opacity): (i32, f64)) -> anyhow::Result<()> {
     let corners: Vec<(i32, i32)> = match look.shape % 4 {
         1 => vec![(-1, -1), (1, -1), (1, 1), (-1, 1)],
         2 => vec![(0, -1), (1, 1), (-1, 1)],
@@ -322,8 +321,8 @@ fn mark(plane: &Plane<'_, '_>, point: (f64, f64), look: Look, size: i32) -> anyh
     };
     let wide = if look.shape % 4 == 3 { size * 4 / 3 } else { size };
     let mut corners: Vec<(i32, i32)> = corners.into_iter().map(|(x, y)| (x * wide, y * wide)).collect();
-    let (round, hollow, colour) = (look.shape % 4 == 0, look.shape >= 4, ink(look.ink));
-    let (stroke, fill) = (colour.stroke_width(4), if hollow { ink(BACKGROUND) } else { colour }.filled());
+    let (round, hollow, colour) = (look.shape % 4 == 0, look.shape >= 4, ink(look.ink).mix(opacity));
+    let (stroke, fill) = (colour.stroke_width(4), if hollow { ink(BACKGROUND).mix(opacity) } else { colour }.filled());
     let at = || EmptyElement::at(point);
     if round {
         shape(plane, at() + Circle::new((0, 0), size, fill))?;
