@@ -10,7 +10,7 @@ here=crates/firstmatch-lab/tests/report
 
 browser() { command -v chromium || command -v chromium-browser || command -v google-chrome; }
 if ! browser >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-    apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core || true
+    if apt-get update -qq; then apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core || true; fi
 fi
 if ! browser >/dev/null; then
     printf '!! SKIPPED: there is no chromium (apt-get install chromium)\n'

@@ -22,15 +22,19 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
     if record.rows.is_empty() {
         return Ok(html! { (head(record, shows)) p { "The record has no figures." } });
     }
-    let by_set = view.sets.iter().map(|set| lookups(&view, set, looks)).collect::<anyhow::Result<Vec<_>>>()?;
+    // One kind of axis for all sets.
+    let places = || view.sets.iter().flat_map(|set| view.engines.iter().map(move |name| (&set.set, name)));
+    let medians = places().filter_map(|(set, name)| view.row(set, name, view.largest()?)?.median);
+    let axis = axis_of("ns a packet", medians);
+    let by_set = view.sets.iter().map(|set| lookups(&view, set, &axis, looks)).collect::<anyhow::Result<Vec<_>>>()?;
     let by_set: Vec<Figure> = by_set.into_iter().flatten().collect();
     let all = [
         super::pareto::updates(&view, looks)?,
         super::pareto::memory(&view, looks)?,
         growth_by_batch(&view, looks)?,
         distribution(&view, looks)?,
-        latencies(&view, looks)?,
         threads(&view, looks)?,
+        latencies(&view, looks)?,
         memory(&view, looks)?,
         builds(&view, looks)?,
         updates(&view, looks, "updates")?,
@@ -72,12 +76,12 @@ pub(crate) fn of_means(view: &View<'_>, what: What<'_>) -> String {
 }
 
 /// An axis from 0, unless the figures are far apart.
-fn axis_of(title: &str, values: impl Iterator<Item = f64>) -> Axis {
-    let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+fn axis_of(title: &str, values: impl IntoIterator<Item = f64>) -> Axis {
+    let (least, most) = values.into_iter().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
     if most > FAR_APART * least { Axis::log(&format!("{title} (log scale)")) } else { Axis::linear(title) }
 }
 
-fn lookups(view: &View<'_>, set: &Row, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let Some(what) = view.largest() else { return Ok(None) };
     let rows: Vec<&Row> = view.engines.iter().filter_map(|name| view.row(&set.set, name, what)).collect();
     let Some(first) = rows.first() else { return Ok(None) };
@@ -89,7 +93,6 @@ fn lookups(view: &View<'_>, set: &Row, looks: &Looks) -> anyhow::Result<Option<F
         Some(Bar { label, note, value, spread: Some((low, high)), look, hollow: row.void })
     };
     let all: Vec<Bar> = rows.iter().filter_map(one).collect();
-    let axis = axis_of("ns a packet", all.iter().map(|bar| bar.value));
     let mut references = Vec::new();
     let mut legend = Vec::new();
     for &name in &view.yardsticks {
@@ -101,7 +104,7 @@ fn lookups(view: &View<'_>, set: &Row, looks: &Looks) -> anyhow::Result<Option<F
     let batch = what.batch.unwrap_or(1);
     let title = format!("{}: {} rules", set.set, set.rules);
     Ok(Some(Figure {
-        svg: bars(&format!("Lookups in {}", set.set), &axis, &all, &references)?,
+        svg: bars(&format!("Lookups in {}", set.set), axis, &all, &references)?,
         caption: format!(
             "CPU time a packet in batches of {batch}: medians; whiskers and ±: the quartiles. {}",
             fastest(&rows, first.noise_floor.unwrap_or(f64::NAN))
@@ -282,7 +285,7 @@ fn threads(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
         Some((threads as f64, view.mean(name, what, &packets)?.value))
     };
     let of = |name| (name, plans.iter().filter_map(|&plan| point(name, plan)).collect());
-    let all = view.names(&["limit", "rte_acl"]).into_iter().map(of).collect();
+    let all = view.names(&["rte_acl"]).into_iter().map(of).collect();
     let (series, legend, table) = lines_of(("million packets a second, threads", Form::Line), looks, all);
     let x = Axis::linear("threads").with_ticks(plans.iter().map(|plan| plan.0 as f64).collect());
     let title = "Threads".to_owned();

@@ -66,11 +66,11 @@ fn paper(path: &Path, text: &str, claims: &[Claim]) -> anyhow::Result<Markup> {
     }
     let head = text.lines().map_while(|line| line.strip_prefix('#'));
     let tally = |verdict: &&str| {
-        format!("{}: {verdict}", claims.iter().filter(|claim| claim.verdict == **verdict).count())
+        format!("{verdict}: {}", claims.iter().filter(|claim| claim.verdict == **verdict).count())
     };
     Ok(html! {
         h3 { (name) }
-        p { (claims.len()) " claims. " (verdicts.iter().map(tally).collect::<Vec<_>>().join("; ")) }
+        p { (claims.len()) " claims. " (verdicts.iter().map(tally).collect::<Vec<_>>().join(", ")) }
         ul.notes { @for line in head { li { (line.trim()) } } li { code { (path.display()) } } }
         @if !all.is_empty() { (figures(&all)?) }
         (details("All claims", &table(&claims_table(claims.iter()))))
@@ -102,7 +102,7 @@ fn figure(paper: &str, entry: &str, claims: &[&Claim], verdicts: &[&str]) -> any
         let ratio = claim.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
         let note = format!("× {}, {}", short(ratio), claim.verdict);
         // About what stands in a line.
-        let room = 50_usize.saturating_sub(note.chars().count());
+        let room = 44_usize.saturating_sub(note.chars().count());
         let label = match claim.claim.char_indices().nth(room) {
             Some((end, _)) => format!("{}…", claim.claim[..end].trim_end()),
             None => claim.claim.clone(),

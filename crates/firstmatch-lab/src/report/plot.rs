@@ -124,6 +124,9 @@ fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str, label: &dyn Fn(&f64) -> Str
     let mut mesh = plane.configure_mesh();
     mesh.light_line_style(ink(BACKGROUND).stroke_width(0)).bold_line_style(ink(GRID).stroke_width(2));
     mesh.max_light_lines(0).axis_style(ink(AXIS).stroke_width(2)).label_style(labels.clone()).x_label_formatter(label);
+    if y.is_empty() {
+        mesh.disable_y_axis();
+    }
     mesh.axis_desc_style(labels).x_desc(x).y_desc(y).draw().map_err(failed)
 }
 
@@ -155,14 +158,14 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
     let x = Scale::around(axis, values);
     let (from, to) = (x.from(), x.to());
     let base = axis.base.unwrap_or(from);
-    let height = 104 + 72 * bars.len() as u32;
+    let height = 100 + 80 * bars.len() as u32;
     draw(title, (WIDTH, height), |area| {
         let mut plane = plane(area, (x, Scale::rows(bars.len())), 32)?;
         mesh(&mut plane, &axis.title, "", &|value| super::scale::short(*value))?;
         let on = |value: f64| value.clamp(from, to);
         for (row, bar) in bars.iter().enumerate().filter(|(_, bar)| axis.has(bar.value)) {
             let at = |share: f64| row as f64 + share;
-            let corners = [(base.min(on(bar.value)), at(0.5)), (base.max(on(bar.value)), at(0.9))];
+            let corners = [(base.min(on(bar.value)), at(0.53)), (base.max(on(bar.value)), at(0.88))];
             if bar.hollow {
                 let [(left, top), (right, bottom)] = corners;
                 let around = vec![(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];
@@ -172,15 +175,15 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
             }
             if let Some((low, high)) = bar.spread.filter(|(low, high)| low < high) {
                 let stroke = ink(TEXT).stroke_width(3);
-                for [one, other] in [[(low, 0.7), (high, 0.7)], [(low, 0.6), (low, 0.8)], [(high, 0.6), (high, 0.8)]] {
+                for [one, other] in [[(low, 0.7), (high, 0.7)], [(low, 0.62), (low, 0.78)], [(high, 0.62), (high, 0.78)]] {
                     let end = |(value, share): (f64, f64)| (on(value), at(share));
                     shape(&plane, PathElement::new(vec![end(one), end(other)], stroke))?;
                 }
             }
-            shape(&plane, Text::new(bar.label.clone(), (from, at(0.42)), text(FONT, TEXT, HPos::Left, VPos::Bottom)))?;
-            shape(&plane, Text::new(bar.note.clone(), (to, at(0.42)), text(FONT, TEXT, HPos::Right, VPos::Bottom)))?;
+            shape(&plane, Text::new(bar.label.clone(), (from, at(0.44)), text(FONT, TEXT, HPos::Left, VPos::Bottom)))?;
+            shape(&plane, Text::new(bar.note.clone(), (to, at(0.44)), text(FONT, TEXT, HPos::Right, VPos::Bottom)))?;
             for reference in references.iter().filter(|reference| (from..=to).contains(&reference.value)) {
-                let line = vec![(reference.value, at(0.46)), (reference.value, at(0.96))];
+                let line = vec![(reference.value, at(0.48)), (reference.value, at(0.93))];
                 dashed(&mut plane, line, reference.look)?;
             }
         }
@@ -240,7 +243,11 @@ pub(crate) fn chart(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> anyho
                 }
                 Form::Points | Form::Pale => {}
             }
-            let (size, opacity) = if one.form == Form::Pale { (MARK / 2, 0.5) } else { (MARK, 1.0) };
+            let (size, opacity) = match one.form {
+                Form::Pale => (MARK / 2, 0.5),
+                Form::Steps => (MARK * 2 / 3, 1.0),
+                _ => (MARK, 1.0),
+            };
             if !matches!(one.form, Form::Upright | Form::Front) {
                 points.iter().try_for_each(|&point| mark(&plane, point, one.look, (size, opacity)))?;
             }

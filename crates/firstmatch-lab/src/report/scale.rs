@@ -105,7 +105,7 @@ fn linear_ends(most: f64) -> (f64, f64, Vec<f64>) {
     let start = (most / MOST_TICKS as f64).log10().floor() as i32 * 3;
     let steps = (start..start + 9).map(round_number);
     let step = steps.into_iter().find(|step| most / step <= (MOST_TICKS - 2) as f64).unwrap_or(most);
-    let count = (most * 1.02 / step).ceil();
+    let count = (most / step - 1e-9).ceil();
     (0.0, count * step, (0..=count as usize).map(|tick| tick as f64 * step).collect())
 }
 
@@ -171,7 +171,7 @@ mod tests {
         assert!((from - 0.02).abs() < 1e-12 && to == 1e7, "{from} {to}");
         assert!(ticks.len() <= MOST_TICKS && ticks.contains(&100.0), "{ticks:?}");
         assert_eq!(around(&Axis::linear(""), &[3.0, 43.0]), (0.0, 50.0, vec![0.0, 10.0, 20.0, 30.0, 40.0, 50.0]));
-        assert_eq!(around(&Axis::linear(""), &[1.0]).1, 1.2);
+        assert_eq!(around(&Axis::linear(""), &[100.0]).1, 100.0);
         assert_eq!(around(&log.clone().with_ticks(vec![1.0, 8.0, 900.0]), &[1.0, 8.0]).2, [1.0, 8.0]);
         for axis in [log, Axis::linear("")] {
             let (from, to, ticks) = around(&axis, &[]);
@@ -184,7 +184,7 @@ mod tests {
         for axis in [Axis::log(""), Axis::linear("")] {
             for value in [1e-9, 0.3, 1.0, 9.99, 10.0, 123.0, 5e11] {
                 let scale = Scale::around(&axis, [value].into_iter());
-                assert!((1..1000).contains(&scale.map(&value, (0, 1000))), "{value} {scale:?}");
+                assert!((1..=1000).contains(&scale.map(&value, (0, 1000))), "{value} {scale:?}");
                 assert!(scale.ticks.len() <= MOST_TICKS + 1);
             }
         }
