@@ -16,6 +16,7 @@ use crate::statistics::{Summary, VOID};
 
 /// One figure of one engine on one set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Row {
     pub(crate) set: String,
     pub(crate) rules: usize,

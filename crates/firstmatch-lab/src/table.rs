@@ -186,7 +186,7 @@ pub(crate) fn number(value: f64) -> String {
     }
 }
 
-pub(crate) fn ratio(value: f64, floor: f64) -> String {
+fn ratio(value: f64, floor: f64) -> String {
     let mark = if value == 1.0 { "" } else { Verdict::of(value, floor).mark() };
     format!("{}{mark}", number(value))
 }

@@ -41,8 +41,16 @@ pub(crate) fn section(folder: &Path) -> anyhow::Result<Markup> {
         return Err(anyhow!("{}: expected parameter files, named like acl1_seed", folder.display()));
     }
     let mut distances = Table::new(&[
-        "set", "rules, original", "rules, ours", "copies, original", "copies, ours", "source lengths",
-        "destination lengths", "pairs of lengths", "port classes", "protocols",
+        "set",
+        "rules, original",
+        "rules, ours",
+        "copies, original",
+        "copies, ours",
+        "source lengths",
+        "destination lengths",
+        "pairs of lengths",
+        "port classes",
+        "protocols",
     ]);
     let mut parts = Vec::new();
     for (name, profile) in &profiles {
@@ -126,10 +134,7 @@ fn lengths(of: &Statistics) -> [Histogram; 2] {
 
 fn classes(of: &Statistics) -> [Histogram; 2] {
     let place = |class: PortClass| CLASSES.iter().position(|(other, _)| *other == class).unwrap_or(0);
-    [
-        part(&of.port_classes, |pair| place(pair.source)),
-        part(&of.port_classes, |pair| place(pair.destination)),
-    ]
+    [part(&of.port_classes, |pair| place(pair.source)), part(&of.port_classes, |pair| place(pair.destination))]
 }
 
 fn distance(pair: &Pair) -> Vec<String> {

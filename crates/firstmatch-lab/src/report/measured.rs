@@ -9,7 +9,7 @@ use super::scale::{Axis, short};
 use super::view::{Looks, Mean, View, What, a_rule, as_is};
 use crate::record::Row;
 use crate::statistics::Verdict;
-use crate::table::{bytes, number, percent, ratio};
+use crate::table::{bytes, number, percent};
 
 /// Where figures are as far apart as this, bars have a logarithmic axis.
 const FAR_APART: f64 = 20.0;
@@ -27,6 +27,10 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
     let medians = places().filter_map(|(set, name)| view.row(set, name, view.largest()?)?.median);
     let axis = axis_of("ns a packet", medians);
     let by_set = view.sets.iter().map(|set| lookups(&view, set, &axis, looks)).collect::<anyhow::Result<Vec<_>>>()?;
+    let ratios: Vec<(&str, Table)> = (view.sets.iter().zip(&by_set))
+        .filter(|(_, figure)| figure.is_none() && view.largest().is_some())
+        .map(|(set, _)| (set.set.as_str(), lookup_table(&view, set)))
+        .collect();
     let by_set: Vec<Figure> = by_set.into_iter().flatten().collect();
     let all = [
         super::pareto::updates(&view, looks)?,
@@ -47,6 +51,7 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
         @if !all.is_empty() { h3 { "All sets" } (figures(&all)?) }
         @if !work.rows.is_empty() { (details("Work a lookup", &table(&work))) }
         @if !by_set.is_empty() { h3 { "Lookups by set" } (figures(&by_set)?) }
+        @for (set, ratios) in ratios { (details(&format!("{set}: only ratios, the machine was busy"), &table(&ratios))) }
     })
 }
 
@@ -69,7 +74,10 @@ pub(crate) fn of_means(view: &View<'_>, what: What<'_>) -> String {
     match view.sets_with(what).len() {
         1 => "Medians of the rounds; whiskers: the quartiles.".to_owned(),
         count if count < view.sets.len() => {
-            format!("Geometric means of {count} of {} sets; whiskers: the least and the most of a set.", view.sets.len())
+            format!(
+                "Geometric means of {count} of {} sets; whiskers: the least and the most of a set.",
+                view.sets.len()
+            )
         }
         count => format!("Geometric means of {count} sets; whiskers: the least and the most of a set."),
     }
@@ -77,7 +85,8 @@ pub(crate) fn of_means(view: &View<'_>, what: What<'_>) -> String {
 
 /// An axis from 0, unless the figures are far apart.
 fn axis_of(title: &str, values: impl IntoIterator<Item = f64>) -> Axis {
-    let (least, most) = values.into_iter().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+    let (least, most) =
+        values.into_iter().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
     if most > FAR_APART * least { Axis::log(&format!("{title} (log scale)")) } else { Axis::linear(title) }
 }
 
@@ -128,7 +137,9 @@ fn fastest(rows: &[&Row], floor: f64) -> String {
     match (others().count(), &same[..]) {
         (0, _) => format!("Noise floor {}.", percent(floor)),
         (_, []) => format!("Fastest: {} (noise floor {}).", best.engine, percent(floor)),
-        _ => format!("No difference beyond the noise floor of {}: {}, {}.", percent(floor), best.engine, same.join(", ")),
+        _ => {
+            format!("No difference beyond the noise floor of {}: {}, {}.", percent(floor), best.engine, same.join(", "))
+        }
     }
 }
 
@@ -157,7 +168,11 @@ fn lookup_table(view: &View<'_>, set: &Row) -> Table {
         cells.push(or_dash(spread.map(percent)));
         let floor = best.and_then(|row| row.noise_floor).unwrap_or(f64::NAN);
         let ratios = best.map_or([None; 3], |row| [row.of_limit, row.of_rte_acl, row.of_linear]);
-        cells.extend(ratios.map(|by| or_dash(by.map(|by| ratio(by, floor)))));
+        let marked = |by: f64| {
+            let mark = if by == 1.0 { "" } else { Verdict::of(by, floor).mark() };
+            format!("{}{mark}", short(by))
+        };
+        cells.extend(ratios.map(|by| or_dash(by.map(marked))));
         table.rows.push(cells);
     }
     table
@@ -256,13 +271,7 @@ fn latencies(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     bar_figure(title, "µs a batch", caption, &all, table)
 }
 
-fn bar_figure(
-    title: String,
-    axis: &str,
-    caption: String,
-    all: &[Bar],
-    table: Table,
-) -> anyhow::Result<Option<Figure>> {
+fn bar_figure(title: String, axis: &str, caption: String, all: &[Bar], table: Table) -> anyhow::Result<Option<Figure>> {
     let axis = axis_of(axis, all.iter().map(|bar| bar.value));
     let figure = || Ok(Figure { svg: bars(&title, &axis, all, &[])?, title, caption, legend: Vec::new(), table });
     (!all.is_empty()).then(figure).transpose()
@@ -281,9 +290,8 @@ fn threads(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let together = |threads| What { threads: Some(threads), ..What::measure("lookup, all threads") };
     let plans: Vec<(usize, What<'_>)> =
         std::iter::once((1, alone)).chain(counts.iter().map(|&threads| (threads, together(threads)))).collect();
-    let point = |name: &str, (threads, what): (usize, What<'_>)| {
-        Some((threads as f64, view.mean(name, what, &packets)?.value))
-    };
+    let point =
+        |name: &str, (threads, what): (usize, What<'_>)| Some((threads as f64, view.mean(name, what, &packets)?.value));
     let of = |name| (name, plans.iter().filter_map(|&plan| point(name, plan)).collect());
     let all = view.names(&["rte_acl"]).into_iter().map(of).collect();
     let (series, legend, table) = lines_of(("million packets a second, threads", Form::Line), looks, all);
@@ -319,10 +327,22 @@ fn memory(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
             let size = |measure| or_dash(of(measure).map(|size| bytes(size as usize)));
             let (per_rule, parts) = (number(a_rule(set, run)), rows.filter_map(part).collect::<Vec<_>>().join(", "));
             let (scratch, peak) = (size("run: a thread's scratch"), size("build peak: the engine"));
-            table.rows.push(vec![set.set.clone(), name.to_owned(), bytes(run as usize), per_rule, scratch, peak, parts]);
+            table.rows.push(vec![
+                set.set.clone(),
+                name.to_owned(),
+                bytes(run as usize),
+                per_rule,
+                scratch,
+                peak,
+                parts,
+            ]);
         }
     }
-    bar_figure("Memory at run time".to_owned(), "bytes a rule", of_means(view, what), &all, table)
+    let caption = match view.sets.len() {
+        1 => "What is allocated once it is built.".to_owned(),
+        _ => format!("What is allocated once it is built. {}", of_means(view, what)),
+    };
+    bar_figure("Memory at run time".to_owned(), "bytes a rule", caption, &all, table)
 }
 
 fn builds(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
@@ -389,16 +409,12 @@ fn work(view: &View<'_>) -> Table {
         for name in view.names(&super::view::YARDSTICKS) {
             let of = |measure: &str, unit: &str| {
                 let mut rows = view.record.rows.iter();
-                let row = rows.find(|row| {
-                    row.set == set.set && row.engine == name && row.measure == measure && row.unit == unit
-                });
+                let row = rows
+                    .find(|row| row.set == set.set && row.engine == name && row.measure == measure && row.unit == unit);
                 row.and_then(|row| row.median).map(short)
             };
-            let cells = [
-                of("worst case", "lines"),
-                of("worst case", "tests"),
-                of("instructions a packet", "instructions"),
-            ];
+            let cells =
+                [of("worst case", "lines"), of("worst case", "tests"), of("instructions a packet", "instructions")];
             if cells.iter().any(Option::is_some) {
                 table.rows.push([set.set.clone(), name.to_owned()].into_iter().chain(cells.map(or_dash)).collect());
             }

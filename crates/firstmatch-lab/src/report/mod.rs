@@ -60,7 +60,8 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
     for record in &records.measured {
         let shows = shows(definitions, &record.definition)?;
         let body = measured::section(record, shows.as_deref(), &looks)?;
-        let title = if several { format!("{} ({})", record.definition, record.machine) } else { record.definition.clone() };
+        let title =
+            if several { format!("{} ({})", record.definition, record.machine) } else { record.definition.clone() };
         sections.push(Section { title, body });
     }
     if let Some(body) = papers::section(&args.papers)? {

@@ -15,7 +15,8 @@ use crate::record::Row;
 /// The newest record of a machine that has both lookups and updates; of several the one of the most engines, sets and
 /// rules.
 pub(crate) fn newest<'a>(records: &[&'a Record]) -> Option<&'a Record> {
-    let has = |record: &Record, measure: &str| record.rows.iter().any(|row| row.measure == measure && row.median.is_some());
+    let has =
+        |record: &Record, measure: &str| record.rows.iter().any(|row| row.measure == measure && row.median.is_some());
     let rank = |record: &&&Record| {
         let both = has(record, "lookup") && has(record, "updates");
         let view = View::new(record);
@@ -65,7 +66,7 @@ pub(crate) fn growth(records: &[&Record], looks: &Looks) -> anyhow::Result<Optio
         let sets: Vec<(&View<'_>, &Row)> = sizes.values().copied().collect();
         let figures = [
             of_family(&format!("{name}: lookups"), "ns a packet", &sets, looks, &|view, set, name| {
-                Some(view.row(&set.set, name, view.largest()?)?.median?)
+                view.row(&set.set, name, view.largest()?)?.median
             })?,
             of_family(&format!("{name}: memory"), "bytes a rule", &sets, looks, &|view, set, name| {
                 Some(a_rule(set, view.row(&set.set, name, What::measure("run"))?.median?))

@@ -65,9 +65,8 @@ fn paper(path: &Path, text: &str, claims: &[Claim]) -> anyhow::Result<Markup> {
         all.extend(figure(name, entry, &claims, &verdicts)?);
     }
     let head = text.lines().map_while(|line| line.strip_prefix('#'));
-    let tally = |verdict: &&str| {
-        format!("{verdict}: {}", claims.iter().filter(|claim| claim.verdict == **verdict).count())
-    };
+    let tally =
+        |verdict: &&str| format!("{verdict}: {}", claims.iter().filter(|claim| claim.verdict == **verdict).count());
     Ok(html! {
         h3 { (name) }
         p { (claims.len()) " claims. " (verdicts.iter().map(tally).collect::<Vec<_>>().join(", ")) }

@@ -53,8 +53,10 @@ struct Place<'a> {
 impl Against<'_> {
     fn figure(&self, view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
         let Some(lookup) = view.largest() else { return Ok(None) };
-        let nanos = |name: &str| view.mean(name, lookup, &as_is).map(|mean| mean.value);
-        let other = |name: &str| view.mean(name, self.what, self.scaled).map(|mean| mean.value);
+        let mut sets = view.sets_with(self.what);
+        sets.retain(|set| view.sets_with(lookup).contains(set));
+        let nanos = |name: &str| view.mean_of(&sets, name, lookup, &as_is).map(|mean| mean.value);
+        let other = |name: &str| view.mean_of(&sets, name, self.what, self.scaled).map(|mean| mean.value);
         let place = |name| Some(Place { name, at: (nanos(name)?, other(name)?) });
         let engines: Vec<Place<'_>> = view.engines.iter().filter_map(|&name| place(name)).collect();
         if engines.is_empty() {
@@ -65,7 +67,6 @@ impl Against<'_> {
         front.sort_unstable_by(|one, other| one.0.total_cmp(&other.0));
         let mut series = vec![Series { look: Look::front(), form: Form::Front, points: front }];
         let mut legend = Vec::new();
-        let sets = view.sets_with(lookup);
         for Place { name, at } in &engines {
             let of_set = |set: &&str| {
                 let row = view.row(set, name, self.what)?;

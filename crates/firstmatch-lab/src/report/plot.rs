@@ -70,8 +70,6 @@ impl Look {
     }
 }
 
-
-
 /// The colour that stands for a variable until the drawing is done.
 fn ink(variable: u8) -> RGBColor {
     RGBColor(1, 2, variable)
@@ -153,7 +151,8 @@ pub(crate) struct Reference {
 
 /// Horizontal bars, each below its label. References beyond the bars' axis are left out.
 pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Reference]) -> anyhow::Result<Svg> {
-    let ends = |bar: &Bar| [bar.value, bar.spread.map_or(bar.value, |spread| spread.0), bar.spread.map_or(0.0, |s| s.1)];
+    let ends =
+        |bar: &Bar| [bar.value, bar.spread.map_or(bar.value, |spread| spread.0), bar.spread.map_or(0.0, |s| s.1)];
     let values = bars.iter().flat_map(ends).chain(axis.base).filter(|&value| axis.has(value) && value > 0.0);
     let x = Scale::around(axis, values);
     let (from, to) = (x.from(), x.to());
@@ -175,7 +174,9 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
             }
             if let Some((low, high)) = bar.spread.filter(|(low, high)| low < high) {
                 let stroke = ink(TEXT).stroke_width(3);
-                for [one, other] in [[(low, 0.7), (high, 0.7)], [(low, 0.62), (low, 0.78)], [(high, 0.62), (high, 0.78)]] {
+                for [one, other] in
+                    [[(low, 0.7), (high, 0.7)], [(low, 0.62), (low, 0.78)], [(high, 0.62), (high, 0.78)]]
+                {
                     let end = |(value, share): (f64, f64)| (on(value), at(share));
                     shape(&plane, PathElement::new(vec![end(one), end(other)], stroke))?;
                 }
@@ -231,11 +232,12 @@ pub(crate) fn chart(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> anyho
         mesh(&mut plane, &x.title, &y.title, &|value| super::scale::short(*value))?;
         for one in series {
             let points = shown(one);
+            let path = if one.form == Form::Steps { steps(&points) } else { points.clone() };
             match one.form {
-                Form::Line if one.look.is_yardstick() => dashed(&mut plane, points.clone(), one.look)?,
-                Form::Line | Form::Front => plane.draw_series(LineSeries::new(points.clone(), one.look.line())).map(drop).map_err(failed)?,
-                Form::Steps if one.look.is_yardstick() => dashed(&mut plane, steps(&points), one.look)?,
-                Form::Steps => plane.draw_series(LineSeries::new(steps(&points), one.look.line())).map(drop).map_err(failed)?,
+                Form::Line | Form::Steps if one.look.is_yardstick() => dashed(&mut plane, path, one.look)?,
+                Form::Line | Form::Steps | Form::Front => {
+                    plane.draw_series(LineSeries::new(path, one.look.line())).map(drop).map_err(failed)?;
+                }
                 Form::Upright => {
                     for &(value, _) in &points {
                         dashed(&mut plane, vec![(value, bottom), (value, top)], one.look)?;
@@ -328,7 +330,7 @@ fn mark(plane: &Plane<'_, '_>, point: (f64, f64), look: Look, (size, opacity): (
     };
     let wide = if look.shape % 4 == 3 { size * 4 / 3 } else { size };
     let mut corners: Vec<(i32, i32)> = corners.into_iter().map(|(x, y)| (x * wide, y * wide)).collect();
-    let (round, hollow, colour) = (look.shape % 4 == 0, look.shape >= 4, ink(look.ink).mix(opacity));
+    let (round, hollow, colour) = (look.shape.is_multiple_of(4), look.shape >= 4, ink(look.ink).mix(opacity));
     let (stroke, fill) = (colour.stroke_width(4), if hollow { ink(BACKGROUND).mix(opacity) } else { colour }.filled());
     let at = || EmptyElement::at(point);
     if round {

@@ -75,7 +75,8 @@ impl Records {
             }
             None => {
                 let columns = reader(&text).headers().map(cells).map_err(|error| at(&path, &error))?;
-                let lines = reader(&text).into_records().map(|row| row.map(|row| cells(&row))).collect::<Result<_, _>>();
+                let lines =
+                    reader(&text).into_records().map(|row| row.map(|row| cells(&row))).collect::<Result<_, _>>();
                 let rows = lines.map_err(|error| at(&path, &error))?;
                 self.others.push(Other { path, machine, date, head, columns, rows });
             }
@@ -124,7 +125,7 @@ pub(crate) fn rows<T: DeserializeOwned>(path: &Path, text: &str) -> anyhow::Resu
 
 /// An error with the file and, where it is known, the line.
 fn at(path: &Path, error: &csv::Error) -> anyhow::Error {
-    let line = error.position().map(|position| position.line());
+    let line = error.position().map(csv::Position::line);
     let what = match error.kind() {
         csv::ErrorKind::Deserialize { err, .. } => match err.field() {
             Some(field) => format!("column {}: {}", field + 1, err.kind()),

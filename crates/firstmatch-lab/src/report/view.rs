@@ -130,10 +130,20 @@ impl<'a> View<'a> {
         self.sets.iter().map(|row| row.set.as_str()).filter(has).collect()
     }
 
-    /// The mean over [all sets](Self::sets_with) of the figure, each of which `scaled` may change. `None` where one is
-    /// missing: it would be a mean of other sets.
+    /// The [mean](Self::mean_of) over [all sets](Self::sets_with) of the figure.
     pub(crate) fn mean(&self, name: &str, what: What<'_>, scaled: &dyn Fn(&Row, f64) -> f64) -> Option<Mean> {
-        let sets = self.sets_with(what);
+        self.mean_of(&self.sets_with(what), name, what, scaled)
+    }
+
+    /// The mean over some sets of the figure, each of which `scaled` may change. `None` where one is missing: it would
+    /// be a mean of other sets.
+    pub(crate) fn mean_of(
+        &self,
+        sets: &[&str],
+        name: &str,
+        what: What<'_>,
+        scaled: &dyn Fn(&Row, f64) -> f64,
+    ) -> Option<Mean> {
         let rows = sets.iter().map(|set| self.row(set, name, what)).collect::<Option<Vec<_>>>()?;
         let of = |row: &Row, figure: Option<f64>| figure.map(|figure| scaled(row, figure));
         let medians = rows.iter().map(|row| of(row, row.median)).collect::<Option<Vec<f64>>>()?;
