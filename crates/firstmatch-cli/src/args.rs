@@ -121,7 +121,7 @@ pub(crate) struct GenerateRules {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) mark: f64,
     /// How far the order is from one by how much rules match, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) disorder: f64,
     /// The share of exact copies of earlier rules, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]

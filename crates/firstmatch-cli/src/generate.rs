@@ -37,6 +37,7 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
         duplicates: args.duplicates,
         shadowed: args.shadowed,
         catch_all: args.catch_all,
+        ..rules::Config::default()
     };
     let set = rules::generate(&config)?;
     let (mut text, policy) = (String::new(), Policy::default());
@@ -68,6 +69,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
         coverage: if args.drawn { Coverage::Drawn } else { Coverage::Complete },
         tries: args.tries,
         form: if args.format == Packets::Pcap { Form::Packets } else { Form::Lines },
+        ..trace::Config::default()
     };
     let trace = trace::generate(&loaded.file.rules, &config)?;
     let mut out = BufWriter::new(stdout().lock());

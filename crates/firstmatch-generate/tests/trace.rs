@@ -133,7 +133,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_ne!(bytes(4), DIGEST);
 }
 
-const DIGEST: u64 = 12186874156211487908;
+const DIGEST: u64 = 16810139664957138297;
 
 #[test]
 fn headers_that_match_nothing_are_as_many_as_asked() {
@@ -192,6 +192,43 @@ fn locality_is_a_knob() {
     assert!(repeats(&pareto) > 10 * repeats(&uniform).max(300), "{} {}", repeats(&pareto), repeats(&uniform));
     assert_eq!(hit(&pareto).len(), 200);
     check(&set, &pareto, 40);
+}
+
+#[test]
+fn phases_have_their_own_popular_rules_and_flows_have_times() {
+    let set = set(Profile::acl(), 500, Families::Ipv4);
+    let config = Config { headers: 20_000, phases: 4, unmatched: 0.1, ..Config::default() };
+    let zipf = trace(&set, &Config { locality: Locality::Zipf { s: 1.5 }, ..config });
+    let headers: Vec<&Header> = zipf.iter().collect();
+    let favourites = headers.chunks(5000).map(|part| {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        part.iter().filter_map(|header| header.rule).for_each(|rule| *counts.entry(rule).or_default() += 1);
+        counts.into_iter().max_by_key(|&(_, count)| count).map(|(rule, _)| rule)
+    });
+    assert_eq!(favourites.collect::<BTreeSet<_>>().len(), 4);
+    assert!(zipf.times().is_none() && hit(&zipf).len() == zipf.coverage().hit);
+    check(&set, &zipf, 20);
+
+    let flows = trace(&set, &Config { locality: Locality::Flows { s: 0.5, rate: 100.0 }, ..config });
+    let times = flows.times().expect("flows have times");
+    assert!(flows.len() == 20_000 && times.len() == 20_000 && times.is_sorted());
+    assert_eq!(flows.coverage().hit, zipf.coverage().hit);
+    check(&set, &flows, 20);
+}
+
+#[test]
+fn headers_from_elsewhere_keep_their_order_and_get_their_rules() {
+    let both = set(Profile::fw(), 300, Families::Both { ipv6: 0.5 });
+    let made = trace(&both, &Config { headers: 2000, unmatched: 0.2, ..Config::default() });
+    let stripped = made.iter().map(|header| Header { rule: None, ..*header });
+    let again = trace::of_headers(&both, stripped).expect("there are headers");
+    assert!(made.iter().eq(again.iter()));
+    assert_eq!(made.coverage().hit, again.coverage().hit);
+    let four = set(Profile::fw(), 300, Families::Ipv4);
+    let again = trace::of_headers(&four, made.iter().copied()).expect("there are headers");
+    assert!(again.iter().all(|header| header.family == Family::Ipv4 || header.rule.is_none()));
+    check(&four, &again, 1);
+    assert!(trace::of_headers(&four, []).expect_err("no header").is_config());
 }
 
 #[test]
@@ -305,6 +342,10 @@ fn what_no_trace_can_be_made_for_is_an_error_that_says_so() {
         Config { headers: 0, ..base },
         Config { headers: trace::MAX_HEADERS + 1, ..base },
         Config { tries: 0, ..base },
+        Config { phases: 0, ..base },
+        Config { phases: 101, ..base },
+        Config { locality: Locality::Flows { s: 1.0, rate: 0.0 }, ..base },
+        Config { locality: Locality::Flows { s: f64::NAN, rate: 1.0 }, ..base },
         Config { unmatched: 1.1, ..base },
         Config { unmatched: f64::NAN, ..base },
         Config { unmatched: 1.0, ..base },

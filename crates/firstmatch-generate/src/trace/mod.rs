@@ -10,6 +10,7 @@ mod locality;
 mod search;
 mod view;
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::Ipv6Addr;
 
@@ -22,7 +23,8 @@ pub use locality::Locality;
 use crate::error::Error;
 use crate::profile::check;
 use crate::random::{Purpose, Random};
-use locality::{Burst, bursts};
+use locality::Burst;
+pub(crate) use locality::plan;
 use search::{Fate, Hunter};
 use view::View;
 
@@ -38,6 +40,8 @@ pub struct Config {
     pub seed: u64,
     /// How often rules, and headers, come again.
     pub locality: Locality,
+    /// In how many equal parts the trace falls, 1 or more: in each, [`Locality`] makes other rules popular.
+    pub phases: u32,
     /// The share of headers that match no rule, 0 to 1, rounded to the nearest number of headers.
     pub unmatched: f64,
     /// Which rules are hit.
@@ -49,12 +53,13 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 100,000 headers, seed 1, uniform over the rules, all matched, complete coverage, lines, 2,000 tries.
+    /// 100,000 headers, seed 1, uniform over the rules, one phase, all matched, complete coverage, lines, 2,000 tries.
     fn default() -> Self {
         Self {
             headers: 100_000,
             seed: 1,
             locality: Locality::Uniform,
+            phases: 1,
             unmatched: 0.0,
             coverage: Coverage::Complete,
             form: Form::Lines,
@@ -84,7 +89,7 @@ pub enum Form {
 }
 
 /// One header.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// The source address, in the low bits of its family's width.
     pub src: u128,
@@ -103,11 +108,12 @@ pub struct Header {
 }
 
 /// A trace: headers in order, some of them several times.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     headers: Vec<Header>,
     /// Indices into `headers`.
     order: Vec<u32>,
+    times: Option<Vec<f64>>,
     covered: Covered,
 }
 
@@ -138,6 +144,9 @@ impl Config {
         }
         if self.tries == 0 {
             return Err(Error::config("tries is 0: one header at least is tried for a rule"));
+        }
+        if self.phases == 0 || self.phases as usize > self.headers {
+            return Err(Error::config(format!("phases is {}, not a number from 1 to the headers", self.phases)));
         }
         check::share("unmatched", self.unmatched).map_err(Error::config)?;
         self.locality.check().map_err(Error::config)
@@ -188,16 +197,47 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     }
 
     let mut random = Random::new(config.seed, Purpose::Headers);
-    let mut plan = bursts(config.locality, pool.len(), matched, needed > 0, &mut random);
-    let mut headers = draw(&hunters, &pool, &plan, &mut random);
+    let mut plan = plan(config.locality, config.phases, pool.len(), matched, needed > 0, &mut random);
+    let mut headers = draw(&hunters, &pool, &plan.bursts, &mut random);
     let mut random = Random::new(config.seed, Purpose::Unmatched);
     let none = search::unmatched(&hunters, unmatched, config.tries, &mut random)?;
-    // Headers that match nothing are bursts of one.
-    plan.extend(none.iter().map(|_| Burst { of: 0, copies: 1 }));
+    plan.add_singles(none.len(), &mut random);
     headers.extend(none);
-    let order = spread_out(&plan, &mut Random::new(config.seed, Purpose::Order));
+    let (order, times) = plan.order(&mut Random::new(config.seed, Purpose::Order));
     let covered = covered(set, &hunters, &headers);
-    Ok(Trace { headers, order, covered })
+    Ok(Trace { headers, order, times, covered })
+}
+
+/// The trace of headers that come from elsewhere, as from a capture: in their order, each with the first rule that
+/// matches it, whatever was in [`Header::rule`]. Headers of a family that the set is not for match nothing.
+///
+/// # Errors
+/// When the set has a field that a trace has no column for, or there is no header.
+pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> Result<Trace, Error> {
+    let views = View::all(set, Form::Lines)?;
+    let mut places: HashMap<Header, u32> = HashMap::new();
+    let mut distinct: Vec<Header> = Vec::new();
+    let mut order = Vec::new();
+    for header in headers {
+        let header = Header { rule: None, ..header };
+        let next = distinct.len() as u32;
+        let at = *places.entry(header).or_insert(next);
+        if at == next {
+            distinct.push(header);
+        }
+        order.push(at);
+    }
+    if !(1..=MAX_HEADERS).contains(&order.len()) {
+        return Err(Error::config(format!("there are {} headers, not 1 to {MAX_HEADERS}", order.len())));
+    }
+    for view in &views {
+        search::answer(view, &mut distinct);
+    }
+    let mut hit = vec![false; set.len()];
+    distinct.iter().filter_map(|header| header.rule).for_each(|rule| hit[rule as usize] = true);
+    let hit = hit.iter().filter(|&&hit| hit).count();
+    let covered = Covered { rules: set.len(), hit, ..Covered::default() };
+    Ok(Trace { headers: distinct, order, times: None, covered })
 }
 
 /// A header for each burst.
@@ -212,14 +252,6 @@ fn draw(hunters: &[Hunter<'_>], pool: &[(u32, u32)], plan: &[Burst], random: &mu
         hunter.headers(&of_view.collect::<Vec<_>>(), random, &mut headers);
     }
     headers
-}
-
-/// The bursts in random order, each written out.
-fn spread_out(plan: &[Burst], random: &mut Random) -> Vec<u32> {
-    let mut bursts: Vec<u32> = (0..plan.len() as u32).collect();
-    random.shuffle(&mut bursts);
-    let copies = |&burst: &u32| std::iter::repeat_n(burst, plan[burst as usize].copies as usize);
-    bursts.iter().flat_map(copies).collect()
 }
 
 fn covered(set: &RuleSet, hunters: &[Hunter<'_>], headers: &[Header]) -> Covered {
@@ -259,6 +291,11 @@ impl Trace {
     /// The headers in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Header> {
         self.order.iter().map(|&at| &self.headers[at as usize])
+    }
+
+    /// When each header comes, in seconds from the first flow's start at the earliest: of [`Locality::Flows`] alone.
+    pub fn times(&self) -> Option<&[f64]> {
+        self.times.as_deref()
     }
 
     /// Which rules are hit.

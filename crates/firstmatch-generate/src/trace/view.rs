@@ -9,6 +9,7 @@ use firstmatch::{Match, RuleSet};
 
 use super::{Form, Header};
 use crate::error::Error;
+use crate::keys::beside;
 use crate::profile::with_ports;
 use crate::random::Random;
 
@@ -182,12 +183,16 @@ impl View {
 
     fn step_outside(&self, region: Region<'_>, random: &mut Random, row: &mut [u32]) {
         let column = self.columns[random.index(self.columns.len())].clone();
-        for lane in column.rev() {
-            let (lo, hi) = (region.lo[lane], region.hi[lane].min(self.max[lane]));
-            match random.coin() {
-                true if hi < self.max[lane] => return row[lane] = hi + 1,
-                _ if lo > 0 => return row[lane] = lo - 1,
-                _ => {}
+        beside(column, region, &self.max, random, row);
+    }
+
+    /// Fills the row of a header.
+    pub(crate) fn row(&self, header: &Header, row: &mut [u32]) {
+        let lanes = self.lowered.schema().lanes();
+        let values = [header.src, header.dst, header.sport.into(), header.dport.into(), header.proto.into()];
+        for (column, value) in self.columns.iter().zip(values) {
+            for lane in column.clone() {
+                row[lane] = value.checked_shr(lanes[lane].shift).unwrap_or(0) as u32 & lanes[lane].bits;
             }
         }
     }
