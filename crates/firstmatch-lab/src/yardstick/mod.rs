@@ -101,8 +101,8 @@ pub(crate) fn missing() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use firstmatch::format;
     use firstmatch::rule::{Caps, lower};
-    use firstmatch::{Classifier, format};
     use sha2::{Digest, Sha256};
 
     use super::*;
