@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 use crate::definition::{self, Generate, Origin};
 
-/// The oracle walks at most about so many rules for a workload: all its keys, or a sample of them.
-const ORACLE_STEPS: usize = 100_000_000;
+/// The oracle walks at most about so many rules for a workload: for all its keys, or for a sample of them.
+const ORACLE_STEPS: usize = 20_000_000;
 
 /// One rule set and its packets.
 pub(crate) struct Loaded {
