@@ -41,8 +41,12 @@
 //!   prefix, as III-D1 does, and is compared as a range.
 //! - The hash is keyed with a seed of the process: whoever sends packets or rules cannot choose collisions.
 
+mod candidates;
+mod chunked;
 mod lookup;
+mod offline;
 mod pool;
+mod rest;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -59,9 +63,11 @@ use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
-use crate::simd::{Level, dispatch};
-use lookup::{Lookup, Scratch};
+use crate::simd::{Hasher, Level, dispatch};
+use candidates::Candidates;
+use lookup::{Bounds, Lookup, Scratch};
 use pool::Pool;
+use rest::Rest;
 use table::Table;
 use tuple::Shape;
 use update::Places;
@@ -73,18 +79,41 @@ pub struct Config {
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
-    /// `c`: how many regions may share a key before their table is split. At least 1.
+    /// How rules of different tuples share tables.
+    pub merge: Merge,
+    /// `c`: how many regions may share a key before their table is split. At least 1. Without merging it says nothing.
     pub collision_limit: usize,
     /// Whether a rule whose first compatible table is at the limit goes to a later one with room before that table is
     /// split.
     pub spill: bool,
+    /// How many tables there may be. Regions that would need more are tested one after the other, eight at a time.
+    pub most_tables: usize,
     /// The seed of the hash; `None` takes a random one of this process.
     pub seed: Option<u64>,
 }
 
+/// How rules of different tuples share tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Merge {
+    /// Not at all: Tuple Space Search.
+    None,
+    /// As they come (sections III-C2 to III-C4).
+    Online,
+    /// The tables of a build are chosen with all its rules at hand (section III-C5); later rules come as online.
+    Offline,
+}
+
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, collision_limit: 8, spill: true, seed: None }
+        Self {
+            budget: Budget::default(),
+            simd: None,
+            merge: Merge::Online,
+            collision_limit: 8,
+            spill: true,
+            most_tables: 512,
+            seed: None,
+        }
     }
 }
 
@@ -93,25 +122,43 @@ impl Config {
     pub fn paper() -> Self {
         Self { collision_limit: 40, spill: false, ..Self::default() }
     }
+
+    /// The paper's own values for the offline algorithm: `c` = 8 (section IV-B).
+    pub fn offline() -> Self {
+        Self { merge: Merge::Offline, spill: false, ..Self::default() }
+    }
+
+    /// Tuple Space Search: a table for each tuple.
+    pub fn tss() -> Self {
+        Self { merge: Merge::None, ..Self::default() }
+    }
 }
 
-/// The TupleMerge classifier, online.
+/// The classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
 pub struct TupleMerge {
     schema: Schema,
     level: Level,
     budget: usize,
+    merge: Merge,
     limit: usize,
     spill: bool,
+    most_tables: usize,
     /// No group was ever longer; kept where there is a budget.
     longest: usize,
     shape: Shape,
-    /// Random numbers that key the hashes.
-    secrets: Box<[u64]>,
+    hasher: Hasher,
+    candidates: Candidates,
     pool: Pool,
     /// By number; `None` where a table was dropped.
     tables: Vec<Option<Table>>,
+    /// By number, in whole planes.
+    bounds: Vec<Bounds>,
+    /// By number: a hash of the table's tuple.
+    fingerprints: Vec<u32>,
     /// The tables in order of their best priority.
     order: Vec<u32>,
+    /// The regions that no table takes.
+    rest: Rest,
     places: Places,
     rules: usize,
     regions: usize,
@@ -128,20 +175,30 @@ impl TupleMerge {
         let level = Level::choose(config.simd)?;
         let random = RandomState::new();
         let fixed = BuildHasherDefault::<DefaultHasher>::default();
-        let secret = |i: u64| config.seed.map_or_else(|| random.hash_one(i), |seed| fixed.hash_one((seed, i)));
+        let mut count = 0u64;
+        let mut secret = || {
+            count += 1;
+            config.seed.map_or_else(|| random.hash_one(count), |seed| fixed.hash_one((seed, count))) as u32
+        };
         let engine = Self {
             schema: schema.clone(),
             level,
             budget: config.budget.run_bytes,
+            merge: config.merge,
             limit: config.collision_limit.max(1),
             spill: config.spill,
+            most_tables: config.most_tables.min(u32::MAX as usize / 2),
             longest: 0,
             shape: Shape::new(schema),
-            secrets: (0..=schema.stride() as u64 / 2).map(secret).collect(),
+            hasher: Hasher::new(schema.stride(), &mut secret),
+            candidates: Candidates::new(schema, secret()),
             pool: Pool::new(schema.lanes().len()),
             tables: Vec::new(),
+            bounds: Vec::new(),
+            fingerprints: Vec::new(),
             order: Vec::new(),
-            places: Places::default(),
+            rest: Rest::new(schema.lanes().len()),
+            places: Places::new(),
             rules: 0,
             regions: 0,
             table_bytes: 0,
@@ -157,7 +214,13 @@ impl TupleMerge {
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().lanes().len());
-        for (rule, range) in set.by_rule() {
+        if engine.bytes() + engine.candidates.growth(set.regions().len(), 1) <= engine.budget {
+            engine.renumber(set.regions().len());
+        }
+        if config.merge == Merge::Offline {
+            engine.choose_tables(set)?;
+        }
+        for (rule, range) in set.by_rule().filter(|_| config.merge != Merge::Offline) {
             regions.clear();
             for index in range {
                 regions.push(set.regions().get(index));
@@ -168,10 +231,32 @@ impl TupleMerge {
         for &rule in set.nowhere() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
+        if !engine.order.is_sorted() {
+            engine.renumber(engine.regions);
+        }
         Ok(engine)
     }
 
-    /// The tables in the order they are visited: for each the tuple (one mask a lane) and the rules of its entries,
+    /// Inserts every region where the offline algorithm puts it.
+    fn choose_tables(&mut self, set: &Lowered) -> Result<(), BuildError> {
+        let into_build = |rule: RuleId| move |error: UpdateError| error.into_build_error(rule);
+        let tables = offline::tables(&self.shape, &self.hasher, set.regions(), self.limit);
+        for (number, (tuple, regions)) in tables.into_iter().enumerate() {
+            let mut table = None;
+            for index in regions {
+                let (rule, region) = (set.rules()[index as usize], set.regions().get(index as usize));
+                self.check_budget(rule.rule.slot(), 1, &region).map_err(into_build(rule.rule))?;
+                if table.is_none() && number < self.most_tables {
+                    table = Some(self.new_table(&tuple));
+                }
+                let (lo, _) = self.rows(&region);
+                self.insert_into(table, rule, &region, &lo);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables in the order of their best priority: for each the tuple (one mask a lane) and the rules of its entries,
     /// group by group. For tests against the paper's tables, and for people.
     pub fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
         self.in_order().map(|table| {
@@ -187,12 +272,15 @@ impl TupleMerge {
 
     /// Bytes on the heap, kept up to date by every change; O(1).
     fn bytes(&self) -> usize {
-        size_of_val(&self.secrets[..])
+        self.hasher.bytes()
             + self.shape.bytes()
+            + self.candidates.bytes()
+            + self.rest.bytes()
             + self.pool.bytes()
             + self.table_bytes
             + self.tables.capacity() * size_of::<Option<Table>>()
-            + self.order.capacity() * size_of::<u32>()
+            + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
+            + self.bounds.capacity() * size_of::<Bounds>()
             + self.places.bytes()
     }
 }
@@ -211,22 +299,19 @@ impl Engine for TupleMerge {
     }
 
     fn new_scratch(&self) -> Scratch {
-        Scratch::new(self.shape.stride())
-    }
-
-    fn fits(&self, scratch: &Scratch) -> bool {
-        scratch.fits(self.shape.stride())
+        Scratch::new()
     }
 
     /// Takes O(regions).
     fn stats(&self) -> Stats {
         let longest = |table: &Table| table.groups().map(|(_, group)| self.pool.group_len(group)).max().unwrap_or(0);
         let worst: Vec<usize> = self.in_order().map(longest).collect();
-        let tests: usize = worst.iter().sum();
         let buckets: usize = self.in_order().map(Table::longest_walk).sum();
         let tables = self.table_bytes
             + self.tables.capacity() * size_of::<Option<Table>>()
-            + self.order.capacity() * size_of::<u32>();
+            + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
+            + self.bounds.capacity() * size_of::<Bounds>();
+        let tests = worst.iter().sum::<usize>() + self.rest.len();
         Stats {
             rules: self.rules,
             regions: self.regions,
@@ -234,11 +319,14 @@ impl Engine for TupleMerge {
                 ("entries", self.pool.bytes()),
                 ("tables", tables),
                 ("places of rules", self.places.bytes()),
-                ("tuples and keys", size_of_val(&self.secrets[..]) + self.shape.bytes()),
+                ("candidates", self.candidates.bytes()),
+                ("rest", self.rest.bytes()),
+                ("tuples and keys", self.hasher.bytes() + self.shape.bytes()),
             ],
             tables: self.order.len(),
             worst_tests: tests,
-            worst_lines: buckets + tests * self.pool.lines_per_entry(),
+            worst_lines: buckets + (tests - self.rest.len()) * self.pool.lines_per_entry() + self.rest.lines(),
+            untabled: self.rest.len(),
             longest_bucket: worst.into_iter().max().unwrap_or(0),
             keeps_shadowed: true,
         }
