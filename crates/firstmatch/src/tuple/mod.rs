@@ -1,40 +1,58 @@
-//! TupleMerge: rules hashed by the bits their tuples share, in few tables.
+//! Tuple spaces: rules hashed by the bits that their tuples share. TupleMerge, online and offline, and Tuple Space
+//! Search.
 //!
 //! # Idea
-//! A tuple says how many bits of each field a rule fixes. Tuple space search keeps one hash table for each tuple that
-//! occurs; a lookup probes them all. TupleMerge lets a table hold every rule that fixes *at least* the table's bits, so
-//! far fewer tables do, and bounds the rules that then share a key by splitting a table when one key collects more than
-//! `c`. Tables stand in order of their best priority: a lookup stops at the first that cannot beat what it has.
+//! A tuple says how many bits of each field a rule fixes. Tuple Space Search keeps one hash table for each tuple that
+//! occurs. TupleMerge lets a table hold every rule that fixes *at least* the table's bits, so far fewer tables do, and
+//! bounds the rules that then share a key: online by splitting a table when one key collects more than `c`, offline by
+//! choosing the tables with all rules at hand. Whichever the tables are, a key first asks which of them can match it at
+//! all: for leading bits of each field, a row of one bit a table, and the tables whose bit all rows have. On the
+//! ClassBench sets one or two are left. They are probed in order of their best priority as long as that can improve
+//! the match.
 //!
 //! # Layout in memory
-//! A table is its tuple (one mask a lane) and buckets of one cache line, eight tags and eight groups each. A group is
-//! a run of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in order of
-//! priority. So a probe that finds nothing touches one line, and a hit one more for each region tested.
+//! The rows of candidates are words of 64 tables, some hundred to some thousand for each of seven lengths of the IPv4
+//! 5-tuple. A table is its tuple (one mask a lane) and buckets of one cache line, eight tags and eight groups each. A
+//! group is a run of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in order of
+//! priority. So a probe that finds nothing touches one line, and a hit one more for each region tested. Entries and
+//! the places of rules grow by chunks that never move.
 //!
 //! # Cost
-//! Memory is linear: a region is one entry, 16 bytes to find it by its rule, and its share of a table 35 to 69 % full.
-//! A lookup probes each table once at most and tests at most `c` regions a table, unless more than `c` rules cannot be
-//! told apart by any tuple; [`Stats`] says so. A batch goes through a table in three stages, each asking early for the
-//! memory of the next: hash, compare tags, test regions. An insertion takes O(tables + c), and a split, which moves
-//! the rules of a table that fit a longer tuple, O(table); a removal takes O(c) and, spread over removals, O(1) for the
-//! bound on a table's best priority.
+//! Memory is linear: a region is one entry, 12 bytes to find it by its rule, its share of a table 35 to 69 % full, and
+//! a few bytes of rows. A lookup probes each table once at most and tests at most `c` regions a table, unless more than
+//! `c` rules cannot be told apart by any tuple; [`Stats`] says so. A batch goes through its tables in rounds, one table a
+//! key and round, and through a round in three stages, each asking early for the memory of the next: hash, compare
+//! tags, test regions. An insertion takes O(tables + c), and a split, which moves the rules of a table that fit a longer
+//! tuple, O(table); a removal takes O(c). Spread over changes, both take O(1) for the bounds on the tables' best
+//! priorities, for bits of rows that no longer hold, and for numbering the tables anew in their order.
+//!
+//! There are never more tables than [`Config::most_tables`], and no group has more than 1,024 regions: what would need
+//! more is kept beside the tables and tested eight regions at a time by every lookup it can improve;
+//! [`Stats::untabled`] counts it.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
-//! Processing for Online Packet Classification", IEEE/ACM Transactions on Networking 27(4), 2019, section III: the
-//! online algorithm (tuple selection III-C2, insertion III-C3, deletion III-C4, classification III-C1).
+//! Processing for Online Packet Classification", IEEE/ACM Transactions on Networking 27(4), 2019, section III: tuple
+//! selection III-C2, insertion III-C3, deletion III-C4, classification III-C1, offline table selection III-C5.
+//! Srinivasan, Suri and Varghese, "Packet Classification using Tuple Space Search", SIGCOMM 1999: the tables without
+//! merging, and the preclassifier (section II-B2 of the former).
 //!
 //! # Deviations
+//! - The paper has no preclassifier; ours is one of hashed rows, and always there.
 //! - "Not specific enough" (III-C3) is made exact: the common tuple of the colliding rules equals the table's, or
 //!   still leaves more than `c` of them on one key. The average of the two lengths is then rounded up, since rounded
 //!   down it would make no progress between 0 and 1; and the bits taken are those of the rule that has most.
 //! - A rule whose first compatible table is at the limit goes to a later one with room, if there is one, before that
 //!   table is split (`Config::spill`). Rule sets full of ranges and negations, whose tuples say little, would otherwise
 //!   split off one table after another under the same tuple: 135 tables against 47 for the IPv6 half of the example
-//!   rules. `c` is then 8 by default, not 40: the ClassBench sets do not mind, those rules take half the time.
+//!   rules. `c` is then 8 by default, not 40: with 40 the ClassBench sets take as long, those rules twice as long.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
 //! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal, and drops a table
 //!   that became empty. The authors' code loses every later table there.
+//! - Offline, a rule is one of its regions, keys are counted by their hash, and rules that come later are inserted as
+//!   online. Equally good tuples of III-C5 are tried for size only where they are equal in the first missing rule.
+//! - Tables are separate, not one table with their number in the key (III-D1), so that a split and the search for a
+//!   table's best priority see that table's entries alone.
 //! - Widths other than 32 bits: the distances of III-C2 grow with the width, so 4 bits of an IPv4 address are 16 of an
 //!   IPv6 address.
 //! - Ternary fields bring their own mask bits to the tuple, as III-A allows; a range counts as its longest containing
@@ -162,6 +180,8 @@ pub struct TupleMerge {
     places: Places,
     rules: usize,
     regions: usize,
+    /// Insertions since the tables were numbered.
+    inserted: usize,
     /// The bytes of `tables[..]` beyond themselves.
     table_bytes: usize,
 }
@@ -201,6 +221,7 @@ impl TupleMerge {
             places: Places::new(),
             rules: 0,
             regions: 0,
+            inserted: 0,
             table_bytes: 0,
         };
         let needed = engine.bytes();

@@ -45,6 +45,9 @@ const END: u32 = u32::MAX;
 /// Bits of a table that no longer hold are taken out when so few rows a removal are to be written.
 const REFRESH: usize = 64;
 
+/// Fewer insertions than these never make the tables be numbered anew.
+const LEAST_INSERTIONS: usize = 256;
+
 const NO_PLACE: Place = Place { hash: 0, table: VACANT, next: END };
 
 impl Places {
@@ -202,7 +205,10 @@ impl TupleMerge {
     }
 
     fn insert_region(&mut self, rule: Match, region: &Region<'_>) {
-        if self.candidates.is_crowded(self.regions + 1) {
+        self.inserted += 1;
+        // Tables whose numbers are out of order are probed too early: as many steps as there were insertions mend that.
+        let stale = self.inserted > self.regions + LEAST_INSERTIONS && !self.order.is_sorted();
+        if stale || self.candidates.is_crowded(self.regions + 1) {
             self.renumber(self.regions + 1);
         }
         let (lo, nominal) = self.rows(region);
@@ -299,7 +305,7 @@ impl TupleMerge {
             tables.push(self.tables[old].take());
             fingerprints.push(self.fingerprints[old]);
         }
-        (self.tables, self.fingerprints) = (tables, fingerprints);
+        (self.tables, self.fingerprints, self.inserted) = (tables, fingerprints, 0);
         self.places.renumber(&numbers);
         self.settle_bounds();
         self.candidates.restart(regions);

@@ -84,14 +84,14 @@ pub(crate) fn engines() -> Vec<Subject> {
         for (merge, collision_limit, spill, most_tables, seed) in [
             (Merge::Online, 1, false, 512, Some(1)),
             (Merge::Online, 1, true, 512, Some(1)),
-            (Merge::Online, 2, true, 12, Some(2)),
+            (Merge::Online, 2, true, 0, Some(2)),
             (Merge::Online, 3, false, 512, Some(3)),
             (Merge::Online, 8, true, 512, None),
             (Merge::Online, 40, false, 512, Some(40)),
             (Merge::None, 1, false, 512, Some(4)),
             (Merge::None, 1, false, 5, Some(5)),
             (Merge::Offline, 8, false, 512, Some(6)),
-            (Merge::Offline, 1, true, 12, Some(7)),
+            (Merge::Offline, 1, true, 512, Some(7)),
         ] {
             let config = move |budget| tuple::Config {
                 budget,
