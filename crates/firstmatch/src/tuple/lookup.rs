@@ -10,7 +10,7 @@ use crate::key::Keys;
 use crate::simd::{Isa, Kernel, words};
 
 /// Keys taken through the tables together: enough to hide a miss of the second-level cache behind the others.
-const CHUNK: usize = 128;
+const CHUNK: usize = 64;
 
 /// What a lookup writes to; of a fixed size.
 #[derive(Debug)]

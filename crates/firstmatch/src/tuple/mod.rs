@@ -45,7 +45,7 @@
 //! - A rule whose first compatible table is at the limit goes to a later one with room, if there is one, before that
 //!   table is split (`Config::spill`). Rule sets full of ranges and negations, whose tuples say little, would otherwise
 //!   split off one table after another under the same tuple: 135 tables against 47 for the IPv6 half of the example
-//!   rules. `c` is then 8 by default, not 40: with 40 the ClassBench sets take as long, those rules twice as long.
+//!   rules. `c` is then 8 by default, not 40: the ClassBench sets take as long with either.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
 //! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal, and drops a table
 //!   that became empty. The authors' code loses every later table there.
