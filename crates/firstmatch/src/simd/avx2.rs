@@ -210,7 +210,13 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn prefetch<T>(self, place: &T) {
-        // SAFETY: a prefetch reads nothing and cannot fault.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) }
+        prefetch(place);
     }
+}
+
+/// Every machine of this architecture has the instruction.
+#[inline(always)]
+pub(super) fn prefetch<T>(place: &T) {
+    // SAFETY: a prefetch reads nothing and cannot fault.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(place).cast()) }
 }

@@ -116,6 +116,16 @@ impl Probes {
     }
 }
 
+/// Asks for the cache line of a place in memory, where the machine has an instruction for that: for engines written
+/// outside this crate.
+#[inline(always)]
+pub fn prefetch<T>(place: &T) {
+    #[cfg(target_arch = "x86_64")]
+    avx2::prefetch(place);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// A computation to be compiled for an instruction set. Implementations are `#[inline(always)]` all the way down:
 /// what is not inlined is compiled without the set.
 pub(crate) trait Kernel {
