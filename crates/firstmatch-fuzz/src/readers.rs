@@ -20,7 +20,11 @@ pub fn readers(data: &[u8]) {
     check_end(data, &whole);
     for piece in [1, 7] {
         let same = drain(Box::new(Pieces { data: Cursor::new(data.to_vec()), piece }));
-        assert_eq!(whole, same, "in pieces of {piece}");
+        // How much a damaged compressed stream still gives depends on how much of it was there when that was noticed.
+        let is_damaged = |drained: &Drained| drained.error.is_some() || drained.cut.is_some();
+        if is_plain(data) || !(is_damaged(&whole) || is_damaged(&same)) {
+            assert_eq!(whole, same, "in pieces of {piece}");
+        }
     }
     if whole.kind == Kind::Capture && is_plain(data) {
         for cut in [data.len() / 2, data.len() - data.len() / 5, data.len().saturating_sub(1)] {
