@@ -27,10 +27,6 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
     let medians = places().filter_map(|(set, name)| view.row(set, name, view.largest()?)?.median);
     let axis = axis_of("ns a packet", medians);
     let by_set = view.sets.iter().map(|set| lookups(&view, set, &axis, looks)).collect::<anyhow::Result<Vec<_>>>()?;
-    let ratios: Vec<(&str, Table)> = (view.sets.iter().zip(&by_set))
-        .filter(|(_, figure)| figure.is_none() && view.largest().is_some())
-        .map(|(set, _)| (set.set.as_str(), lookup_table(&view, set)))
-        .collect();
     let by_set: Vec<Figure> = by_set.into_iter().flatten().collect();
     let all = [
         super::pareto::updates(&view, looks)?,
@@ -51,7 +47,6 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
         @if !all.is_empty() { h3 { "All sets" } (figures(&all)?) }
         @if !work.rows.is_empty() { (details("Work a lookup", &table(&work))) }
         @if !by_set.is_empty() { h3 { "Lookups by set" } (figures(&by_set)?) }
-        @for (set, ratios) in ratios { (details(&format!("{set}: only ratios, the machine was busy"), &table(&ratios))) }
     })
 }
 
@@ -93,7 +88,7 @@ fn axis_of(title: &str, values: impl IntoIterator<Item = f64>) -> Axis {
 fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let Some(what) = view.largest() else { return Ok(None) };
     let rows: Vec<&Row> = view.engines.iter().filter_map(|name| view.row(&set.set, name, what)).collect();
-    let Some(first) = rows.first() else { return Ok(None) };
+    let Some(first) = rows.first() else { return ratios(view, set, what, looks) };
     let one = |row: &&Row| {
         let (value, low, high) = (row.median?, row.lower_quartile?, row.upper_quartile?);
         let void = if row.void { " ?" } else { "" };
@@ -122,6 +117,21 @@ fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Re
         legend,
         table: lookup_table(view, set),
     }))
+}
+
+/// What is left of lookups on a busy machine: multiples of `limit`.
+fn ratios(view: &View<'_>, set: &Row, what: What<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let bar = |name: &&str| {
+        let row = view.line(&set.set, name, what)?;
+        let value = row.of_limit?;
+        let note = format!("× {}{}", short(value), if row.void { " ?" } else { "" });
+        let look = looks.get(name);
+        Some(Bar { label: (*name).to_owned(), note, value, spread: None, look, hollow: row.void })
+    };
+    let all: Vec<Bar> = view.engines.iter().filter_map(bar).collect();
+    let title = format!("{}: {} rules", set.set, set.rules);
+    let caption = "The machine was busy: only ratios to limit are recorded.".to_owned();
+    bar_figure(title, "CPU time of lookups by that of limit", caption, &all, lookup_table(view, set))
 }
 
 /// Which engine is faster than all others by more than the noise.

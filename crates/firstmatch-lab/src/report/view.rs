@@ -124,6 +124,11 @@ impl<'a> View<'a> {
         with.min_by(|one, other| one.median.unwrap_or(0.0).total_cmp(&other.median.unwrap_or(0.0)))
     }
 
+    /// The line of an engine, even if it has only ratios.
+    pub(crate) fn line(&self, set: &str, name: &str, what: What<'_>) -> Option<&'a Row> {
+        self.record.rows.iter().find(|row| row.set == set && row.engine == name && what.is(row))
+    }
+
     /// The sets for which some engine has the figure.
     pub(crate) fn sets_with(&self, what: What<'_>) -> Vec<&'a str> {
         let has = |set: &&str| self.engines.iter().any(|name| self.row(set, name, what).is_some());
