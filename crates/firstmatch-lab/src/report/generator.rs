@@ -42,15 +42,15 @@ pub(crate) fn section(folder: &Path) -> anyhow::Result<Markup> {
     }
     let mut distances = Table::new(&[
         "set",
-        "rules, original",
-        "rules, ours",
-        "copies, original",
-        "copies, ours",
         "source lengths",
         "destination lengths",
         "pairs of lengths",
         "port classes",
         "protocols",
+        "rules, original",
+        "ours",
+        "copies, original",
+        "ours",
     ]);
     let mut parts = Vec::new();
     for (name, profile) in &profiles {
@@ -149,7 +149,7 @@ fn distance(pair: &Pair) -> Vec<String> {
     ];
     let counts = [theirs.rules, ours.rules, theirs.copies, ours.copies].map(|count| count.to_string());
     let apart = apart.map(|share| format!("{:.1} %", share * 100.0));
-    std::iter::once(set.clone()).chain(counts).chain(apart).collect()
+    std::iter::once(set.clone()).chain(apart).chain(counts).collect()
 }
 
 fn histograms(pair: &Pair) -> anyhow::Result<Vec<Figure>> {

@@ -52,7 +52,13 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
 
 fn head(record: &Record, shows: Option<&str>) -> Markup {
     html! {
-        @if let Some(shows) = shows { p { (shows.trim()) } }
+        @if let Some(shows) = shows {
+            p {
+                @for (number, part) in shows.trim().split('`').enumerate() {
+                    @if number % 2 == 1 { code { (part) } } @else { (part) }
+                }
+            }
+        }
         dl {
             @if let Some(machine) = record.head.first() { dt { "Machine" } dd { (machine) } }
             dt { "Command" } dd { code { "firstmatch-lab measure " (record.definition) } }
@@ -110,7 +116,7 @@ fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Re
     Ok(Some(Figure {
         svg: bars(&format!("Lookups in {}", set.set), axis, &all, &references)?,
         caption: format!(
-            "CPU time a packet in batches of {batch}: medians; whiskers and ±: the quartiles. {}",
+            "CPU time a packet in batches of {batch}: medians; whiskers and ±: the quartiles. {} Yardsticks beyond the axis are in the legend only.",
             fastest(&rows, first.noise_floor.unwrap_or(f64::NAN))
         ),
         title,

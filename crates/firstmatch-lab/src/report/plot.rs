@@ -185,6 +185,8 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
             shape(&plane, Text::new(bar.note.clone(), (to, at(0.44)), text(FONT, TEXT, HPos::Right, VPos::Bottom)))?;
             for reference in references.iter().filter(|reference| (from..=to).contains(&reference.value)) {
                 let line = vec![(reference.value, at(0.48)), (reference.value, at(0.93))];
+                // Room around it, so that it stands out of a bar.
+                shape(&plane, PathElement::new(line.clone(), ink(BACKGROUND).stroke_width(10)))?;
                 dashed(&mut plane, line, reference.look)?;
             }
         }
