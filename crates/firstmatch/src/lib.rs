@@ -54,6 +54,7 @@
 //! from cache lines to words. Everything is compiled and tested without vector instructions too.
 #![deny(unsafe_code)]
 
+pub mod bit_select;
 mod budget;
 mod engine;
 mod error;
