@@ -146,14 +146,58 @@ impl Shape {
             absent |= (key[lane] >> bits & 1) << bit;
         }
         if absent != 0 {
-            let required = u64::from(head[REQUIRED]) | u64::from(head[REQUIRED + 1]) << 32;
-            let missing = required & (u64::from(absent) * 0x0101_0101_0101_0101);
-            for i in 0..BLOCK {
-                hits &= !(u32::from(missing >> (8 * i) & 0xFF != 0) << i);
-            }
+            hits &= present(head[REQUIRED], head[REQUIRED + 1], absent);
         }
         hits
     }
+}
+
+/// Tests whole blocks.
+pub(super) trait Columns: Copy {
+    /// Which of the regions of a block hold a key, as bits from the lowest.
+    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
+}
+
+/// The columns of a 5-tuple of IPv4: one of bytes, two of words, one of halves, no masks. Its loops are unrolled.
+#[derive(Clone, Copy)]
+pub(super) struct Plain {
+    byte: usize,
+    wide: [usize; 2],
+    halves: [usize; 2],
+    optional: [(usize, u32); 2],
+}
+
+impl Plain {
+    pub(super) fn of(shape: &Shape) -> Option<Self> {
+        let ([byte], [a, b], [halves], []) = (&*shape.bytes, &*shape.wide, &*shape.halves, &*shape.ternary) else {
+            return None;
+        };
+        let optional = <[_; 2]>::try_from(&*shape.optional).ok()?;
+        Some(Self { byte: *byte, wide: [*a, *b], halves: *halves, optional })
+    }
+}
+
+impl Columns for Plain {
+    #[inline(always)]
+    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
+        let [head, a, b, halves] = block.as_chunks::<16>().0 else { return 0 };
+        let (Some(key), Some(bytes)) = (key.first_chunk::<8>(), head[HEAD..].first_chunk::<4>()) else { return 0 };
+        let word = |lane: usize| key[lane & 7];
+        let hits = isa.within8(a, word(self.wide[0]))
+            & isa.within8(b, word(self.wide[1]))
+            & isa.within8_halves(halves, word(self.halves[0]) as u16, word(self.halves[1]) as u16)
+            & isa.within8_bytes(bytes, word(self.byte) as u8);
+        let absent = |bit: usize| (word(self.optional[bit].0) >> self.optional[bit].1 & 1) << bit;
+        let absent = absent(0) | absent(1);
+        if absent == 0 { hits } else { hits & present(head[REQUIRED], head[REQUIRED + 1], absent) }
+    }
+}
+
+/// Which of eight regions require none of the fields that are absent.
+#[inline(always)]
+fn present(low: u32, high: u32, absent: u32) -> u32 {
+    let missing = (u64::from(low) | u64::from(high) << 32) & (u64::from(absent) * 0x0101_0101_0101_0101);
+    (0..BLOCK).fold(0, |hits, i| hits | u32::from(missing >> (8 * i) & 0xFF == 0) << i)
 }
 
 /// The best rank of a block.

@@ -1,6 +1,6 @@
 //! Lookups: chunks of keys taken through each tree in lock step.
 
-use super::block::{self, NONE};
+use super::block::{self, Columns, NONE, Plain, Shape};
 use super::{BitSelect, LEAF, Node, Tree};
 use crate::engine::Match;
 use crate::key::Keys;
@@ -18,15 +18,34 @@ pub(super) struct Lookup<'a> {
 impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
+        let shape = &self.engine.shape;
+        match Plain::of(shape) {
+            Some(plain) => self.each(isa, plain),
+            None => self.each(isa, shape),
+        }
+    }
+}
+
+impl Lookup<'_> {
+    #[inline(always)]
+    fn each<I: Isa>(self, isa: I, columns: impl Columns) {
         let Self { engine, keys, best } = self;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let from = index * CHUNK;
-            let keys = keys.slice(from, from + best.len());
-            let mut ranks = [NONE; CHUNK];
+            let mut chunk = Chunk {
+                engine,
+                words: keys.slice(from, from + best.len()).words(),
+                stride: keys.stride(),
+                count: best.len().min(CHUNK),
+                handles: [0; CHUNK],
+                ranks: [NONE; CHUNK],
+                list: [0; CHUNK],
+            };
             for tree in &engine.trees {
-                walk(isa, engine, tree, keys, &mut ranks);
+                chunk.walk(isa, tree);
+                chunk.test(isa, columns);
             }
-            for (best, &rank) in best.iter_mut().zip(&ranks) {
+            for (best, &rank) in best.iter_mut().zip(&chunk.ranks) {
                 if let Some(&found) = engine.matches.get(rank as usize)
                     && Match::wins(found.priority, best)
                 {
@@ -37,50 +56,99 @@ impl Kernel for Lookup<'_> {
     }
 }
 
-/// Takes up to [`CHUNK`] keys through a tree: first all to their leaves, one level at a time, then those whose leaf may
-/// hold a better rank through its first block, then those through the next that have one.
-#[inline(always)]
-fn walk<I: Isa>(isa: I, engine: &BitSelect, tree: &Tree, keys: Keys<'_>, ranks: &mut [u32; CHUNK]) {
-    let count = keys.len().min(CHUNK);
-    let (words_of_keys, stride) = (keys.words(), keys.stride());
-    let mut handles = [tree.root; CHUNK];
-    for _ in 0..tree.levels {
-        for (handle, key) in handles.iter_mut().zip(words_of_keys.chunks_exact(stride)) {
-            *handle = step(isa, &engine.nodes, &engine.table, *handle, key);
-        }
-    }
-    let words = words(&engine.blocks);
-    let size = engine.shape.lines() * LINE_WORDS;
-    let block_of = |handle: u32| &words[(handle & !LEAF) as usize * size..][..size];
-    let (mut list, mut listed) = ([0u8; CHUNK], 0);
-    for i in 0..count {
-        list[listed & (CHUNK - 1)] = i as u8;
-        listed += usize::from(block::first_rank(block_of(handles[i])) < ranks[i]);
-    }
-    while listed > 0 {
+/// Keys on their way through a tree.
+struct Chunk<'a> {
+    engine: &'a BitSelect,
+    words: &'a [u32],
+    stride: usize,
+    count: usize,
+    /// Where each key is.
+    handles: [u32; CHUNK],
+    /// The best rank found for each.
+    ranks: [u32; CHUNK],
+    /// The keys that go on.
+    list: [u8; CHUNK],
+}
+
+impl<'a> Chunk<'a> {
+    /// Takes every key to its leaf: all through the root, then level by level those that have not come to one.
+    #[inline(always)]
+    fn walk<I: Isa>(&mut self, isa: I, tree: &Tree) {
+        let engine = self.engine;
+        let Some(root) = engine.nodes.get(tree.root as usize) else {
+            self.handles = [tree.root; CHUNK];
+            return;
+        };
         let mut left = 0;
-        for at in 0..listed {
-            let i = usize::from(list[at & (CHUNK - 1)]) & (CHUNK - 1);
-            let block = block_of(handles[i]);
-            let hits = engine.shape.hits(isa, block, &words_of_keys[i * stride..][..stride]);
-            let rank = block::rank_of(block, hits);
-            ranks[i] = ranks[i].min(rank);
-            if let Some(more) = block::more(block) {
-                handles[i] = more as u32;
-                list[left & (CHUNK - 1)] = i as u8;
-                left += usize::from(rank == NONE && block::first_rank(block_of(more as u32)) < ranks[i]);
+        for i in 0..self.count {
+            let i = i & (CHUNK - 1);
+            let next = step(isa, root, &engine.table, self.key(i));
+            self.handles[i] = next;
+            self.list[left & (CHUNK - 1)] = i as u8;
+            left += usize::from(next & LEAF == 0);
+        }
+        while left > 0 {
+            let listed = left;
+            left = 0;
+            for at in 0..listed {
+                let i = usize::from(self.list[at & (CHUNK - 1)]) & (CHUNK - 1);
+                let Some(node) = engine.nodes.get(self.handles[i] as usize) else { continue };
+                let next = step(isa, node, &engine.table, self.key(i));
+                self.handles[i] = next;
+                self.list[left & (CHUNK - 1)] = i as u8;
+                left += usize::from(next & LEAF == 0);
             }
         }
-        listed = left;
+    }
+
+    /// Tests the first block of every leaf that may hold a better rank, then the next one of those that have more.
+    #[inline(always)]
+    fn test<I: Isa>(&mut self, isa: I, columns: impl Columns) {
+        let engine = self.engine;
+        let words = words(&engine.blocks);
+        let size = engine.shape.lines() * LINE_WORDS;
+        let block_of = |handle: u32| &words[(handle & !LEAF) as usize * size..][..size];
+        let mut left = 0;
+        for i in 0..self.count {
+            let i = i & (CHUNK - 1);
+            self.list[left & (CHUNK - 1)] = i as u8;
+            left += usize::from(block::first_rank(block_of(self.handles[i])) < self.ranks[i]);
+        }
+        while left > 0 {
+            let listed = left;
+            left = 0;
+            for at in 0..listed {
+                let i = usize::from(self.list[at & (CHUNK - 1)]) & (CHUNK - 1);
+                let block = block_of(self.handles[i]);
+                let hits = columns.hits(isa, block, self.key(i));
+                let rank = block::rank_of(block, hits);
+                self.ranks[i] = self.ranks[i].min(rank);
+                if let Some(more) = block::more(block) {
+                    self.handles[i] = more as u32;
+                    self.list[left & (CHUNK - 1)] = i as u8;
+                    let better = block::first_rank(block_of(more as u32)) < self.ranks[i];
+                    left += usize::from(rank == NONE && better);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn key(&self, i: usize) -> &'a [u32] {
+        &self.words[i * self.stride..][..self.stride]
     }
 }
 
 #[inline(always)]
-fn step<I: Isa>(isa: I, nodes: &[Node], table: &[u32], handle: u32, key: &[u32]) -> u32 {
-    let is_leaf = handle & LEAF != 0;
-    let Some(node) = nodes.get(if is_leaf { 0 } else { handle as usize }) else { return handle };
+fn step<I: Isa>(isa: I, node: &Node, table: &[u32], key: &[u32]) -> u32 {
     let word = |lane: u16| u64::from(key[usize::from(lane)]);
     let index = isa.gather(word(node.lanes[0]) << 32 | word(node.lanes[1]), node.mask);
-    let next = table.get(node.base as usize + index as usize).copied().unwrap_or(LEAF);
-    if is_leaf { handle } else { next }
+    table.get(node.base as usize + index as usize).copied().unwrap_or(LEAF)
+}
+
+impl Columns for &Shape {
+    #[inline(always)]
+    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
+        Shape::hits(self, isa, block, key)
+    }
 }

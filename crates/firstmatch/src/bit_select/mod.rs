@@ -130,3 +130,49 @@ impl Engine for BitSelect {
         dispatch(self.level, lookup::Lookup { engine: self, keys, best });
     }
 }
+
+impl BitSelect {
+    /// Experiment only.
+    #[doc(hidden)]
+    pub fn describe(&self, keys: Keys<'_>) -> String {
+        let words = crate::simd::words(&self.blocks);
+        let size = self.shape.lines() * 16;
+        let mut out = format!("nodes {} table {} blocks {} |", self.nodes.len(), self.table.len(), self.blocks.len() / self.shape.lines());
+        let mut best = vec![block::NONE; keys.len()];
+        for tree in &self.trees {
+            let (mut blocks, mut steps) = (0usize, 0usize);
+            for i in 0..keys.len() {
+                let key = keys.row(i);
+                let mut h = tree.root;
+                while h & LEAF == 0 {
+                    steps += 1;
+                    let n = &self.nodes[h as usize];
+                    let mut ix = 0u64; let mut p = 0;
+                    let w = u64::from(key[usize::from(n.lanes[0])]) << 32 | u64::from(key[usize::from(n.lanes[1])]);
+                    for b in 0..64 { if n.mask >> b & 1 == 1 { ix |= (w >> b & 1) << p; p += 1; } }
+                    h = self.table[n.base as usize + ix as usize];
+                }
+                let mut b = Some((h & !LEAF) as usize);
+                while let Some(x) = b {
+                    let block = &words[x * size..][..size];
+                    if block[0] >= best[i] { break; }
+                    blocks += 1;
+                    for r in 0..8 {
+                        let m = block[r];
+                        if m == block::NONE { break; }
+                        let _ = m;
+                    }
+                    struct T<'a>(&'a block::Shape, &'a [u32], &'a [u32], u32);
+                    impl crate::simd::Kernel for &mut T<'_> { fn run<I: crate::simd::Isa>(self, isa: I) { self.3 = self.0.hits(isa, self.1, self.2); } }
+                    let mut t = T(&self.shape, block, key, 0);
+                    dispatch(Level::Scalar, &mut t);
+                    let r = block::rank_of(block, t.3);
+                    if r != block::NONE { best[i] = best[i].min(r); break; }
+                    b = block::more(block);
+                }
+            }
+            out += &format!(" [lv {} steps {:.2} blocks {:.2} longest {}]", tree.levels, steps as f64 / keys.len() as f64, blocks as f64 / keys.len() as f64, tree.longest);
+        }
+        out
+    }
+}
