@@ -68,6 +68,8 @@ pub(super) struct Limits {
     pub(super) bits: u32,
     /// How many a region may leave open; a region that leaves more goes to another tree. `None` is no limit.
     pub(super) open: Option<u32>,
+    /// How many entries may stand in all lists together for each region of the list.
+    pub(super) copies: f64,
 }
 
 /// Lists longer than this are judged by a part of them.
@@ -179,6 +181,9 @@ fn best_bit(
     for (at, &lane) in lanes.iter().enumerate() {
         for bit in (0..32).filter(|&bit| useful[at] >> bit & 1 == 1 && bits.allows(lane, bit)) {
             let b = bit as usize;
+            if f64::from(copies[at][b]) > limits.copies * _all as f64 {
+                continue;
+            }
             let score = rate(f64::from(copies[at][b]), sums[at][b], spilled as f64 + lost[at][b], step);
             if best.is_none_or(|(.., least)| score < least) {
                 best = Some((lane, bit, score));

@@ -84,7 +84,7 @@ impl Builder<'_> {
     fn tree(&mut self, list: &[u32], last: bool) -> (Tree, Vec<u32>) {
         let most = self.most_bits(list.len());
         let open = if last { None } else { Some(self.config.copies) };
-        let bits = bits::choose(&self.cubes, list, Limits { bits: most, open });
+        let bits = bits::choose(&self.cubes, list, Limits { bits: most, open, copies: self.config.growth });
         let (mut here, mut rest) = (Vec::new(), Vec::new());
         for &region in list {
             let fits = open.is_none_or(|open| bits.open(self.cubes.of(region)) <= open);
@@ -122,7 +122,7 @@ impl Builder<'_> {
         let handle = if list.len() <= BLOCK || levels == 0 {
             self.leaf(list)
         } else {
-            let limits = Limits { bits: self.most_bits(list.len()), open: None };
+            let limits = Limits { bits: self.most_bits(list.len()), open: None, copies: self.config.growth };
             let bits = bits::choose(&self.cubes, list, limits);
             if bits.count() == 0 { self.leaf(list) } else { self.node(list, &bits, levels - 1) }
         };

@@ -36,11 +36,13 @@ pub struct Config {
     pub fan_out: usize,
     /// How many times a region may stand in a tree's first table, as a power of two, before it goes to the next tree.
     pub copies: u32,
+    /// How many entries a node's lists may hold in all, as a multiple of the regions above it.
+    pub growth: f64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, trees: 3, levels: 3, fan_out: 4, copies: 3 }
+        Self { budget: Budget::default(), simd: None, trees: 4, levels: 3, fan_out: 4, copies: 2, growth: 4.0 }
     }
 }
 
