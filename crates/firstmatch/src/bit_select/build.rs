@@ -71,7 +71,10 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitS
         blocks: blocks.into(),
         matches: matches.into(),
         regions: regions.len(),
+        is_large: false,
     };
+    let mut built = built;
+    built.is_large = size_of_val(&built.blocks[..]) > 512 << 10;
     let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
     if needed > config.budget.run_bytes {
         return Err(BuildError::bytes(needed, config.budget.run_bytes));

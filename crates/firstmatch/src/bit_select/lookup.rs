@@ -84,6 +84,7 @@ impl<'a> Chunk<'a> {
             let i = i & (CHUNK - 1);
             let next = step(isa, root, &engine.table, self.key(i));
             self.handles[i] = next;
+            self.prefetch(isa, next);
             self.list[left & (CHUNK - 1)] = i as u8;
             left += usize::from(next & LEAF == 0);
         }
@@ -95,6 +96,7 @@ impl<'a> Chunk<'a> {
                 let Some(node) = engine.nodes.get(self.handles[i] as usize) else { continue };
                 let next = step(isa, node, &engine.table, self.key(i));
                 self.handles[i] = next;
+                self.prefetch(isa, next);
                 self.list[left & (CHUNK - 1)] = i as u8;
                 left += usize::from(next & LEAF == 0);
             }
@@ -130,6 +132,25 @@ impl<'a> Chunk<'a> {
                     left += usize::from(rank == NONE && better);
                 }
             }
+        }
+    }
+
+    /// Asks for what a handle stands for, where that is not near anyway.
+    #[inline(always)]
+    fn prefetch<I: Isa>(&self, isa: I, handle: u32) {
+        let engine = self.engine;
+        if !engine.is_large {
+            return;
+        }
+        if handle & LEAF == 0 {
+            if let Some(node) = engine.nodes.get(handle as usize) {
+                isa.prefetch(node);
+            }
+            return;
+        }
+        let lines = engine.shape.lines();
+        for line in engine.blocks.iter().skip((handle & !LEAF) as usize * lines).take(lines) {
+            isa.prefetch(line);
         }
     }
 

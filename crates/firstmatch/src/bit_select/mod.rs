@@ -59,6 +59,8 @@ pub struct BitSelect {
     /// By rank.
     matches: Box<[Match]>,
     regions: usize,
+    /// Whether it is larger than a cache that answers at once.
+    is_large: bool,
 }
 
 /// One tree.
