@@ -87,7 +87,7 @@ impl Builder<'_> {
     fn tree(&mut self, list: &[u32], last: bool) -> (Tree, Vec<u32>) {
         let most = self.most_bits(list.len());
         let open = if last { None } else { Some(self.config.copies) };
-        let bits = bits::choose(&self.cubes, list, Limits { bits: most, open, copies: self.config.growth });
+        let bits = bits::choose(&self.cubes, list, Limits { bits: most, open, growth: self.config.growth });
         let (mut here, mut rest) = (Vec::new(), Vec::new());
         for &region in list {
             let fits = open.is_none_or(|open| bits.open(self.cubes.of(region)) <= open);
@@ -125,7 +125,7 @@ impl Builder<'_> {
         let handle = if list.len() <= BLOCK || levels == 0 {
             self.leaf(list)
         } else {
-            let limits = Limits { bits: self.most_bits(list.len()), open: None, copies: self.config.growth };
+            let limits = Limits { bits: self.most_bits(list.len()), open: None, growth: self.config.growth };
             let bits = bits::choose(&self.cubes, list, limits);
             if bits.count() == 0 { self.leaf(list) } else { self.node(list, &bits, levels - 1) }
         };
