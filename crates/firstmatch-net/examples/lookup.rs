@@ -72,9 +72,8 @@ fn measure(rules: &Path, trace: &Path, batch: usize, rounds: usize) -> Outcome<V
     let lowered = lower(&file.rules, schema, &Caps::default())?;
     let merged = TupleMerge::build(&lowered, &tuple::Config::default())?;
     let linear = Linear::build(&lowered, &linear::Config::default())?;
-    let bits = firstmatch::bit_select::BitSelect::build(&lowered, &Default::default())?;
-    let engines: [(&str, &dyn Classifier); 4] =
-        [("bit_select", &bits), ("tuplemerge", &merged), ("tuplemerge again", &merged), ("linear", &linear)];
+    let engines: [(&str, &dyn Classifier); 3] =
+        [("tuplemerge", &merged), ("tuplemerge again", &merged), ("linear", &linear)];
     let mut scratches = engines.map(|(_, engine)| engine.scratch());
     let mut times = engines.map(|_| Vec::with_capacity(rounds));
     let mut order: Vec<usize> = (0..packets.keys(0).len()).collect();

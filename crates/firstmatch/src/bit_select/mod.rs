@@ -1,15 +1,48 @@
-//! `bit_select`: trees of few, wide levels whose nodes select bits, with leaves of eight regions tested at once.
+//! `bit_select`: a few trees of wide nodes that select bits, with leaves of eight regions tested at once.
 //!
 //! # Idea
+//! A node takes some bits of one or two lanes, not only leading ones and not next to each other, as the index into a
+//! table: rules share their leading bits, so cuts from the top waste levels. Bits are chosen one by one, each time the
+//! one that leaves the shortest lists for the copies it makes. A region that leaves many of a root's bits open would
+//! be copied often: it goes to another tree, whose root selects other bits. So the regions part by what they are
+//! specific in, and no table says how. Most walks are one step and one leaf a tree.
+//!
+//! A leaf may hold more regions than lead to it, because each is compared whole: neighbouring short lists share a
+//! block of eight. That keeps blocks nearly full however fine the tables are.
+//!
 //! # Layout in memory
+//! - *Nodes*: the mask over two lanes, the lanes, where the table starts: 16 bytes. *Tables*: 4 bytes an entry, which is
+//!   a node or a leaf's first block. Equal lists of one tree share what they lead to.
+//! - *Blocks*: eight ranks, then the lanes column by column, as narrow as their values allow: 8, 16 or 32 bits for each
+//!   bound; value and mask of 32 bits for lanes that are ternary. The value for absent of an optional lane of 8 or 16
+//!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A block of an
+//!   IPv4 5-tuple is four cache lines. Blocks are sorted by rank; a longer list goes on in further blocks.
+//! - *Matches*: rule and priority by rank, 16 bytes a rule.
+//!
 //! # Cost
+//! 64 keys go through a tree in lock step: all through the root, then those that are not at a leaf yet, level by level.
+//! Then the blocks whose best rank could still win are tested, and the next block of a longer list only where the one
+//! before had no hit. No branch depends on one key alone but the loop over what is left. Above half a mebibyte of
+//! blocks, what a handle stands for is asked for as soon as it is known.
+//!
+//! A lookup visits at most the trees times (levels + the blocks of the longest leaf): `stats()` has both. A build looks
+//! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. Copies are bounded for
+//! each node and for the whole, so no rule set makes it explode: what cannot be parted becomes long leaves.
+//!
 //! # Paper
+//! None. Bits as cuts: Gupta and McKeown's HiCuts (Hot Interconnects 1999) and Daly and Torng's ByteCuts (INFOCOM
+//! 2018) cut at leading bits and bytes; leaves as blocks for vector instructions and walks in lock step are ours.
+//!
 //! # Deviations
+//! None.
 
 mod bits;
 mod block;
 mod build;
 mod lookup;
+mod pack;
+#[cfg(test)]
+mod tests;
 
 use block::Shape;
 
@@ -28,21 +61,22 @@ pub struct Config {
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
-    /// The most trees that rules are shared out to.
+    /// The most trees that regions are shared out to; at least one.
     pub trees: usize,
-    /// The most levels of a tree above its leaves.
+    /// The most levels of a tree above its leaves; at least one.
     pub levels: usize,
-    /// Entries of a node's table a region below it, at most.
+    /// The most entries of a node's table for each region that it parts.
     pub fan_out: usize,
-    /// How many times a region may stand in a tree's first table, as a power of two, before it goes to the next tree.
-    pub copies: u32,
-    /// How many entries a node's lists may hold in all, as a multiple of the regions above it.
+    /// How many bits of a root a region may leave open before it goes to the next tree.
+    pub open: u32,
+    /// How often regions may stand in the lists of a node, and in those of all nodes below the roots, as a multiple of
+    /// their number.
     pub growth: f64,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, trees: 4, levels: 3, fan_out: 4, copies: 2, growth: 4.0 }
+        Self { budget: Budget::default(), simd: None, trees: 4, levels: 3, fan_out: 4, open: 2, growth: 4.0 }
     }
 }
 
@@ -59,7 +93,7 @@ pub struct BitSelect {
     /// By rank.
     matches: Box<[Match]>,
     regions: usize,
-    /// Whether it is larger than a cache that answers at once.
+    /// Whether its blocks are more than a cache that answers at once holds.
     is_large: bool,
 }
 
@@ -67,7 +101,7 @@ pub struct BitSelect {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: u32,
-    /// Steps from the root after which every walk has come to a leaf.
+    /// The most nodes of a walk.
     levels: usize,
     /// The most blocks of one leaf.
     longest: usize,
@@ -95,6 +129,7 @@ impl BitSelect {
         build::build(set, config, level)
     }
 
+    /// Bytes on the heap by part.
     fn bytes(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("nodes", size_of_val(&self.nodes[..])),
@@ -132,51 +167,5 @@ impl Engine for BitSelect {
 
     fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
         dispatch(self.level, lookup::Lookup { engine: self, keys, best });
-    }
-}
-
-impl BitSelect {
-    /// Experiment only.
-    #[doc(hidden)]
-    pub fn describe(&self, keys: Keys<'_>) -> String {
-        let words = crate::simd::words(&self.blocks);
-        let size = self.shape.lines() * 16;
-        let mut out = format!("nodes {} table {} blocks {} |", self.nodes.len(), self.table.len(), self.blocks.len() / self.shape.lines());
-        let mut best = vec![block::NONE; keys.len()];
-        for tree in &self.trees {
-            let (mut blocks, mut steps) = (0usize, 0usize);
-            for i in 0..keys.len() {
-                let key = keys.row(i);
-                let mut h = tree.root;
-                while h & LEAF == 0 {
-                    steps += 1;
-                    let n = &self.nodes[h as usize];
-                    let mut ix = 0u64; let mut p = 0;
-                    let w = u64::from(key[usize::from(n.lanes[0])]) << 32 | u64::from(key[usize::from(n.lanes[1])]);
-                    for b in 0..64 { if n.mask >> b & 1 == 1 { ix |= (w >> b & 1) << p; p += 1; } }
-                    h = self.table[n.base as usize + ix as usize];
-                }
-                let mut b = Some((h & !LEAF) as usize);
-                while let Some(x) = b {
-                    let block = &words[x * size..][..size];
-                    if block[0] >= best[i] { break; }
-                    blocks += 1;
-                    for r in 0..8 {
-                        let m = block[r];
-                        if m == block::NONE { break; }
-                        let _ = m;
-                    }
-                    struct T<'a>(&'a block::Shape, &'a [u32], &'a [u32], u32);
-                    impl crate::simd::Kernel for &mut T<'_> { fn run<I: crate::simd::Isa>(self, isa: I) { self.3 = self.0.hits(isa, self.1, self.2); } }
-                    let mut t = T(&self.shape, block, key, 0);
-                    dispatch(Level::Scalar, &mut t);
-                    let r = block::rank_of(block, t.3);
-                    if r != block::NONE { best[i] = best[i].min(r); break; }
-                    b = block::more(block);
-                }
-            }
-            out += &format!(" [lv {} steps {:.2} blocks {:.2} longest {}]", tree.levels, steps as f64 / keys.len() as f64, blocks as f64 / keys.len() as f64, tree.longest);
-        }
-        out
     }
 }
