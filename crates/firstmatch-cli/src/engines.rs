@@ -17,11 +17,21 @@ pub(crate) struct Engine {
 /// What is taken where none is asked for.
 pub(crate) const DEFAULT: &str = "tuplemerge";
 
-static ENGINES: [Engine; 2] = [
+static ENGINES: [Engine; 4] = [
     Engine {
         name: DEFAULT,
         summary: "few hash tables, found by the bits that rules share: fast, and rules come and go (default)",
         build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::default())?)),
+    },
+    Engine {
+        name: "tuplemerge_offline",
+        summary: "the same with fewer tables, chosen with all rules at hand: slower to build",
+        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::offline())?)),
+    },
+    Engine {
+        name: "tss",
+        summary: "a hash table for every combination of prefix lengths, as Open vSwitch has them",
+        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::tss())?)),
     },
     Engine {
         name: "linear",

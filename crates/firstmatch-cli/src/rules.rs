@@ -3,11 +3,14 @@
 use std::cell::OnceCell;
 use std::path::Path;
 
+use anyhow::bail;
 use firstmatch::format::{self, Options, RuleFile};
 use firstmatch::policy::Verdict;
 use firstmatch::rule::{Lowered, Rule, lower};
-use firstmatch::{BuildError, Diagnostic, Match, RuleId};
+use firstmatch::schema::Source;
+use firstmatch::{BuildError, Diagnostic, Match, RuleId, Schema};
 use firstmatch_net::source::{self, SourceError};
+use firstmatch_net::wire;
 
 use crate::{diagnostics, json};
 
@@ -179,6 +182,16 @@ impl Loaded {
         let start = lines.get((line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
         let end = lines.get(line as usize).copied().unwrap_or(self.text.len());
         self.text[start..end].trim_end_matches(['\n', '\r'])
+    }
+
+    /// How packets are parsed for these rules, with metadata beside them if somebody gave any.
+    pub(crate) fn wire_config(&self, metadata: Option<u64>) -> anyhow::Result<wire::Config> {
+        let has_field = |schema: &Schema| schema.index_of_source(Source::Metadata).is_some();
+        if metadata.is_some() && !self.file.rules.schemas().iter().any(has_field) {
+            bail!("{}: these rules have no field for the metadata of packets", self.name);
+        }
+        let config = wire::Config::from(&self.file.policy);
+        Ok(wire::Config { metadata: metadata.unwrap_or(config.metadata), ..config })
     }
 
     /// What becomes of a classified packet.

@@ -38,7 +38,7 @@
 //! | engine | lookup | rules change | take it for |
 //! |---|---|---|---|
 //! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
-//! | [`tuple`](mod@tuple) (TupleMerge) | one probe a table, in batches | [`Updatable`]: insert and remove | everything else |
+//! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | everything else |
 //!
 //! # The themes
 //!

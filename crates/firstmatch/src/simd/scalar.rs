@@ -1,6 +1,6 @@
 //! The operations without vector instructions.
 
-use super::{Hasher, Isa, Kernel};
+use super::{Hasher, Isa, Kernel, Probes};
 
 #[derive(Clone, Copy)]
 pub(super) struct Scalar;
@@ -34,15 +34,13 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]) {
-        for (i, hash) in out[..keys].iter_mut().enumerate() {
-            *hash = hasher.hash_with(|lane| columns[lane * 64 + i]);
-        }
+    fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32 {
+        hasher.hash(row, tuple)
     }
 
     #[inline(always)]
-    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64 {
-        numbers.iter().rev().fold(0, |bits, &number| bits << 1 | u64::from(number >= least))
+    fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8] {
+        std::array::from_fn(|i| probes.place(i, row[probes.lane[i] as usize] >> probes.shift[i]))
     }
 
     #[inline(always)]

@@ -1,0 +1,256 @@
+//! Definitions: what is measured, as TOML. `benchmarks/README.md` documents the format.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use anyhow::{Context, bail, ensure};
+use firstmatch::simd::Level;
+use firstmatch_generate::profile::PROFILES;
+use serde::Deserialize;
+
+/// A definition.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Definition {
+    /// The name of its file, without the ending.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// Its file.
+    #[serde(skip)]
+    pub(crate) path: PathBuf,
+    /// What it shows.
+    pub(crate) shows: String,
+    pub(crate) sets: Vec<Set>,
+    pub(crate) engines: Vec<Engine>,
+    pub(crate) lookup: Option<Lookup>,
+    pub(crate) updates: Option<Updates>,
+}
+
+/// Rules and the packets to look up: files, or generated.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Set {
+    pub(crate) name: String,
+    rules: Option<String>,
+    trace: Option<String>,
+    generate: Option<Generate>,
+    /// The digest of the answers; what it is to be is said where it is missing or wrong.
+    pub(crate) digest: Option<String>,
+}
+
+/// Where a set comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin<'a> {
+    Files { rules: PathBuf, trace: PathBuf },
+    Generated(&'a Generate),
+}
+
+/// Rules and headers drawn from a seed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Generate {
+    #[serde(deserialize_with = "profile")]
+    pub(crate) profile: String,
+    pub(crate) rules: usize,
+    pub(crate) seed: u64,
+    #[serde(default)]
+    pub(crate) family: Family,
+    pub(crate) headers: usize,
+    /// The exponent of Zipf's law; none where every rule is as likely.
+    pub(crate) zipf: Option<f64>,
+    #[serde(default)]
+    pub(crate) unmatched: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Family {
+    #[default]
+    Ipv4,
+    Ipv6,
+}
+
+/// An engine in one configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Engine {
+    pub(crate) engine: String,
+    /// Its name in tables; that of the engine where there is none.
+    name: Option<String>,
+    /// What its configuration sets beyond the defaults.
+    #[serde(default)]
+    pub(crate) config: toml::Table,
+    #[serde(default, deserialize_with = "level")]
+    pub(crate) simd: Option<Level>,
+    /// The bytes it may take at run time.
+    pub(crate) run_bytes: Option<usize>,
+}
+
+/// Which lookups are timed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Lookup {
+    pub(crate) batches: Vec<usize>,
+    /// Whether single lookups are also timed where each chooses the next key.
+    pub(crate) dependent: bool,
+    /// Numbers of threads beyond one, each with the largest batch.
+    pub(crate) threads: Vec<usize>,
+    pub(crate) rounds: usize,
+}
+
+impl Default for Lookup {
+    fn default() -> Self {
+        Self { batches: vec![1, 8, 32, 256], dependent: true, threads: Vec::new(), rounds: 15 }
+    }
+}
+
+/// How updates are timed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Updates {
+    /// Half of them insertions, half removals.
+    pub(crate) count: usize,
+    /// Threads that look up meanwhile.
+    pub(crate) readers: usize,
+    pub(crate) rounds: usize,
+}
+
+impl Default for Updates {
+    fn default() -> Self {
+        Self { count: 1_000_000, readers: 1, rounds: 5 }
+    }
+}
+
+impl Definition {
+    /// Reads and checks a definition.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let mut definition: Self = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        definition.name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        definition.path = path.to_owned();
+        definition.check().with_context(|| path.display().to_string())?;
+        Ok(definition)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(!self.shows.trim().is_empty(), "`shows` is empty; expected a paragraph on what is shown");
+        ensure!(!self.sets.is_empty(), "there is no set; expected [[sets]]");
+        ensure!(!self.engines.is_empty(), "there is no engine; expected [[engines]]");
+        for (index, set) in self.sets.iter().enumerate() {
+            self.origin(set, None).map(drop).or_else(|fault| match fault {
+                Missing::Sets => Ok(()),
+                Missing::Origin(what) => bail!("set {}, `{}`: {what}", index + 1, set.name),
+            })?;
+        }
+        for (index, engine) in self.engines.iter().enumerate() {
+            engine.recipe().with_context(|| format!("engine {}, `{}`", index + 1, engine.name()))?;
+        }
+        let names: Vec<&str> = self.engines.iter().map(Engine::name).collect();
+        for (index, name) in names.iter().enumerate() {
+            ensure!(!names[..index].contains(name), "two engines are called `{name}`; expected a `name` for one");
+        }
+        if let Some(lookup) = &self.lookup {
+            let whole = |numbers: &[usize], least| numbers.iter().all(|n| (least..=1 << 20).contains(n));
+            ensure!(whole(&lookup.batches, 1), "[lookup] batches: expected numbers from 1 to {}", 1 << 20);
+            ensure!(!lookup.batches.is_empty(), "[lookup] batches is empty");
+            ensure!(whole(&lookup.threads, 2), "[lookup] threads: expected numbers from 2 on");
+            ensure!((1..=1000).contains(&lookup.rounds), "[lookup] rounds: expected a number from 1 to 1000");
+        }
+        if let Some(updates) = &self.updates {
+            ensure!((2..=1 << 30).contains(&updates.count), "[updates] count: expected a number from 2 to {}", 1 << 30);
+            ensure!((1..=1000).contains(&updates.rounds), "[updates] rounds: expected a number from 1 to 1000");
+            ensure!(updates.readers <= 1000, "[updates] readers: expected a number up to 1000");
+        }
+        Ok(())
+    }
+
+    /// Where a set comes from. Paths are relative to the definition; those that start with `$SETS/` lie in `sets`.
+    pub(crate) fn origin<'a>(&self, set: &'a Set, sets: Option<&Path>) -> Result<Origin<'a>, Missing> {
+        match (&set.rules, &set.trace, &set.generate) {
+            (None, None, Some(generate)) => Ok(Origin::Generated(generate)),
+            (Some(rules), Some(trace), None) => {
+                Ok(Origin::Files { rules: self.resolve(rules, sets)?, trace: self.resolve(trace, sets)? })
+            }
+            _ => Err(Missing::Origin("expected `rules` and `trace`, or `generate`")),
+        }
+    }
+
+    fn resolve(&self, path: &str, sets: Option<&Path>) -> Result<PathBuf, Missing> {
+        let base = match path.strip_prefix("$SETS/") {
+            Some(rest) => sets.ok_or(Missing::Sets)?.join(rest),
+            None => self.path.parent().unwrap_or(Path::new("")).join(path),
+        };
+        // Sets come compressed or not.
+        let with = |end: &str| PathBuf::from(format!("{}{end}", base.display()));
+        Ok(["", ".zst", ".gz"].map(with).into_iter().find(|path| path.exists()).unwrap_or(base))
+    }
+}
+
+/// Why a set has no origin.
+#[derive(Debug)]
+pub(crate) enum Missing {
+    /// Its files lie in a folder that was not given.
+    Sets,
+    /// The definition does not say.
+    Origin(&'static str),
+}
+
+impl Engine {
+    /// Its name in tables.
+    pub(crate) fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.engine)
+    }
+
+    /// An engine as a yardstick: the defaults.
+    pub(crate) fn plain(engine: &str) -> Self {
+        Self { engine: engine.to_owned(), name: None, config: toml::Table::new(), simd: None, run_bytes: None }
+    }
+
+    /// Whether nothing of it is set.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.config.is_empty() && self.simd.is_none() && self.run_bytes.is_none()
+    }
+}
+
+fn one_of<'de, D: serde::Deserializer<'de>, T>(
+    deserializer: D,
+    names: &[&str],
+    find: impl Fn(&str) -> Option<T>,
+) -> Result<T, D::Error> {
+    let name = String::deserialize(deserializer)?;
+    let wanted = || format!("there is no `{name}`; expected one of {}", names.join(", "));
+    find(&name).ok_or_else(|| serde::de::Error::custom(wanted()))
+}
+
+fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let find = |name: &str| firstmatch_generate::Profile::from_str(name).is_ok().then(|| name.to_owned());
+    one_of(deserializer, &PROFILES, find)
+}
+
+fn level<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
+    let find = |name: &str| Level::ALL.into_iter().find(|level| level.name() == name);
+    one_of(deserializer, &Level::ALL.map(Level::name), find).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_definition_of_the_repository_is_good() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks/definitions");
+        let mut count = 0;
+        for entry in fs::read_dir(folder).expect("definitions") {
+            let definition = Definition::read(&entry.expect("a file").path()).expect("a good definition");
+            for set in &definition.sets {
+                assert!(set.digest.is_some(), "{}: {}", definition.name, set.name);
+                if let Ok(Origin::Files { rules, trace }) = definition.origin(set, None) {
+                    assert!(rules.exists() && trace.exists(), "{}: {}", definition.name, set.name);
+                }
+            }
+            count += 1;
+        }
+        assert!(count > 0);
+    }
+}

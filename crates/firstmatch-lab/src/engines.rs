@@ -1,0 +1,88 @@
+//! The engines that definitions can name, each with the names of its configuration.
+
+use anyhow::{Context, bail};
+use firstmatch::linear::{self, Linear};
+use firstmatch::rule::Lowered;
+use firstmatch::simd::Level;
+use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::{Budget, BuildError, Classifier, Schema, Updatable};
+use serde::Deserialize;
+
+use crate::definition;
+
+type Build = dyn Fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>;
+type Empty = dyn Fn(&Schema) -> Result<Box<dyn Updatable>, BuildError>;
+
+/// How an engine in one configuration is made.
+pub(crate) struct Recipe {
+    /// From rules.
+    pub(crate) build: Box<Build>,
+    /// Without rules, if it takes updates.
+    pub(crate) empty: Option<Box<Empty>>,
+}
+
+/// What every configuration has.
+#[derive(Clone, Copy)]
+struct Common {
+    budget: Budget,
+    simd: Option<Level>,
+}
+
+type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
+
+/// The list. A new engine adds itself here and can be measured.
+const ENGINES: [(&str, Read); 4] = [
+    ("linear", linear),
+    ("tuplemerge", |table, common| tuples(tuple::Config::default(), table, common)),
+    ("tuplemerge_offline", |table, common| tuples(tuple::Config::offline(), table, common)),
+    ("tss", |table, common| tuples(tuple::Config::tss(), table, common)),
+];
+
+impl definition::Engine {
+    /// How it is made.
+    pub(crate) fn recipe(&self) -> anyhow::Result<Recipe> {
+        let Some((_, read)) = ENGINES.iter().find(|(name, _)| *name == self.engine) else {
+            let names = ENGINES.map(|(name, _)| name).join(", ");
+            bail!("there is no engine `{}`; expected one of {names}", self.engine);
+        };
+        let common = Common { budget: Budget { run_bytes: self.run_bytes.unwrap_or(usize::MAX) }, simd: self.simd };
+        read(self.config.clone(), common).context("config")
+    }
+}
+
+fn linear(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {}
+    let Names {} = table.try_into()?;
+    let config = linear::Config { budget, simd };
+    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(Linear::build(rules, &config)?))), empty: None })
+}
+
+fn tuples(
+    default: tuple::Config,
+    table: toml::Table,
+    Common { budget, simd }: Common,
+) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        collision_limit: Option<usize>,
+        spill: Option<bool>,
+        most_tables: Option<usize>,
+    }
+    let Names { collision_limit, spill, most_tables } = table.try_into()?;
+    let config = tuple::Config {
+        budget,
+        simd,
+        collision_limit: collision_limit.unwrap_or(default.collision_limit),
+        spill: spill.unwrap_or(default.spill),
+        most_tables: most_tables.unwrap_or(default.most_tables),
+        ..default
+    };
+    let again = config.clone();
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(TupleMerge::build(rules, &config)?))),
+        empty: Some(Box::new(move |schema| Ok(Box::new(TupleMerge::new(schema, &again)?)))),
+    })
+}

@@ -1,0 +1,169 @@
+//! `firstmatch-lab`: every figure of this project's documents, re-made.
+#![deny(unsafe_code)]
+
+mod clock;
+mod definition;
+mod engines;
+mod machine;
+mod measure;
+mod memory;
+mod record;
+mod statistics;
+mod table;
+mod workload;
+mod yardstick;
+
+use std::io::{Write, stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use indicatif::ProgressBar;
+
+use definition::Definition;
+use machine::Machine;
+use measure::{Fault, Pace, Report};
+
+/// The laboratory of firstmatch: measures it beside its yardsticks.
+#[derive(Debug, Parser)]
+#[command(
+    name = "firstmatch-lab",
+    version,
+    after_help = "\
+Exit codes: 0 done, 1 an answer was wrong, 2 a definition or the command is bad."
+)]
+struct Lab {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Measure what definitions say: lookups, memory, builds and updates, beside limit, linear and rte_acl
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab measure --test
+  firstmatch-lab measure generated-1k
+  firstmatch-lab measure classbench --sets ~/classbench
+  firstmatch-lab measure my.toml --no-record")]
+    Measure(MeasureArgs),
+    /// Build a table of rte_acl and say what it took: a process of its own for `measure`
+    #[cfg(feature = "rte-acl")]
+    #[command(hide = true)]
+    BuildRteAcl(yardstick::rte_acl::ChildArgs),
+}
+
+#[derive(Debug, Args)]
+struct MeasureArgs {
+    /// Definitions: names of files in benchmarks/definitions, or paths. All of them if none is named
+    definitions: Vec<String>,
+    /// The folder of the rule sets and traces that are not part of the repository
+    #[arg(long, env = "FIRSTMATCH_SETS", value_name = "DIR")]
+    sets: Option<PathBuf>,
+    /// Do everything once and briefly, for the answers' sake; nothing is recorded
+    #[arg(long)]
+    test: bool,
+    /// Where records are kept
+    #[arg(long, value_name = "DIR", default_value = "benchmarks/record")]
+    record: PathBuf,
+    /// Record nothing
+    #[arg(long, conflicts_with = "record")]
+    no_record: bool,
+}
+
+/// Where definitions with a name are.
+const DEFINITIONS: &str = "benchmarks/definitions";
+
+fn main() -> ExitCode {
+    let lab = Lab::parse();
+    let end = match &lab.command {
+        Command::Measure(args) => measure(args),
+        #[cfg(feature = "rte-acl")]
+        Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
+    };
+    end.unwrap_or_else(|error| {
+        // Where standard error is gone, nobody is told.
+        let _gone = writeln!(stderr(), "error: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn measure(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
+    let paths = match &args.definitions[..] {
+        [] => all_definitions().with_context(|| DEFINITIONS.to_owned())?,
+        named => named.iter().map(|name| path_of(name)).collect(),
+    };
+    let (mut wrong, mut bad) = (false, false);
+    let machine = Machine::here();
+    let mut out = stdout().lock();
+    writeln!(out, "{}, {} cores; commit {}; {}", machine.cpu, machine.cores, machine.commit, machine.date)?;
+    for path in paths {
+        let definition = match Definition::read(&path) {
+            Ok(definition) => definition,
+            Err(error) => {
+                bad = true;
+                writeln!(out, "\nnot run: {error:#}")?;
+                continue;
+            }
+        };
+        wrong |= one(args, &machine, &definition, &mut out)?;
+    }
+    Ok(match (wrong, bad) {
+        (true, _) => ExitCode::from(1),
+        (_, true) => ExitCode::from(2),
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// Runs one definition; whether an answer was wrong.
+fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut dyn Write) -> anyhow::Result<bool> {
+    writeln!(out, "\n{}: {}", definition.name, definition.shows.trim())?;
+    let mut wrong = false;
+    let (mut reports, mut rows, mut notes): (Vec<Report>, Vec<_>, Vec<String>) = Default::default();
+    notes.extend(measure::missing());
+    notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    for set in &definition.sets {
+        let pace = Pace { brief: args.test, bar: ProgressBar::new_spinner().with_prefix(set.name.clone()) };
+        let measured = measure::measure(definition, set, args.sets.as_deref(), &pace);
+        pace.bar.finish_and_clear();
+        match measured {
+            Ok(measured) => {
+                for report in measured {
+                    table::print(out, definition, &report)?;
+                    rows.extend(record::rows(definition, &report));
+                    notes.extend(report.notes.iter().map(|note| format!("{}: {note}", report.set)));
+                    notes.extend(report.busy.then(|| format!("{}: the machine was busy", report.set)));
+                    reports.push(report);
+                }
+            }
+            Err(Fault::NotRun(why)) => writeln!(out, "\n{}: not run: {why}", set.name)?,
+            Err(Fault::Wrong(what)) => {
+                wrong = true;
+                writeln!(out, "\n{}: FAILED: {what}", set.name)?;
+            }
+        }
+        out.flush()?;
+    }
+    if let Some(lookup) = &definition.lookup {
+        table::means(out, lookup, &reports)?;
+    }
+    if !rows.is_empty() && !args.test && !args.no_record {
+        let path = record::write(&args.record, machine, definition, &notes, &rows)?;
+        writeln!(out, "recorded in {}", path.display())?;
+    }
+    Ok(wrong)
+}
+
+fn path_of(name: &str) -> PathBuf {
+    let path = Path::new(name);
+    if path.extension().is_some() { path.to_owned() } else { Path::new(DEFINITIONS).join(format!("{name}.toml")) }
+}
+
+fn all_definitions() -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(DEFINITIONS)?.map(|entry| Ok(entry?.path()));
+    let mut paths = entries.collect::<std::io::Result<Vec<_>>>()?;
+    paths.retain(|path| path.extension().is_some_and(|end| end == "toml"));
+    paths.sort_unstable();
+    Ok(paths)
+}

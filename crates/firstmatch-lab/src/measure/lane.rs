@@ -1,0 +1,120 @@
+//! What is timed: passes of one thread over keys.
+
+use std::time::Instant;
+
+use firstmatch::{Classifier, Keys, Match, Scratch};
+
+use crate::clock::{Taken, timed};
+
+/// One thread with its keys, in whatever form its engine takes them, and the places for the answers.
+pub(crate) trait Lane {
+    /// Looks up the keys `from..to`.
+    fn classify(&mut self, from: usize, to: usize);
+
+    /// A bit of the answer to a key that was looked up: for [`Run::dependent`].
+    fn bit(&self, at: usize) -> usize;
+}
+
+/// Passes over the first keys of a lane. Object safe, and compiled for each kind of lane, so that a pass is one virtual
+/// call and its lookups are none.
+pub(crate) trait Run {
+    /// All keys in batches, each of which knows its keys from the start.
+    fn batched(&mut self, keys: usize, batch: usize) -> Taken;
+
+    /// As many lookups as keys, one by one: the answer to each says which of the two next keys comes then.
+    fn dependent(&mut self, keys: usize) -> Taken;
+
+    /// The nanoseconds of wall time of each batch, with one reading of the clock; sorted.
+    fn latencies(&mut self, keys: usize, batch: usize) -> Vec<f64>;
+}
+
+/// Any classifier, over rows of keys.
+pub(crate) struct Rows<'a> {
+    classifier: &'a dyn Classifier,
+    scratch: Scratch,
+    keys: Keys<'a>,
+    pub(crate) answers: Vec<Option<Match>>,
+}
+
+impl<'a> Rows<'a> {
+    pub(crate) fn new(classifier: &'a dyn Classifier, keys: Keys<'a>) -> Self {
+        Self { classifier, scratch: classifier.scratch(), keys, answers: vec![None; keys.len()] }
+    }
+}
+
+impl Lane for Rows<'_> {
+    #[inline(always)]
+    fn classify(&mut self, from: usize, to: usize) {
+        let keys = self.keys.slice(from, to);
+        self.classifier.classify_batch(&mut self.scratch, keys, &mut self.answers[from..to]);
+    }
+
+    #[inline(always)]
+    fn bit(&self, at: usize) -> usize {
+        bit(&self.answers[at])
+    }
+}
+
+/// The lowest bit of the rule's number; 0 where none matches.
+fn bit(answer: &Option<Match>) -> usize {
+    answer.map_or(0, |found| found.rule.slot() & 1)
+}
+
+impl<L: Lane> Run for L {
+    fn batched(&mut self, keys: usize, batch: usize) -> Taken {
+        let pass = || {
+            for from in (0..keys).step_by(batch) {
+                self.classify(from, keys.min(from + batch));
+            }
+        };
+        timed(pass).1
+    }
+
+    fn dependent(&mut self, keys: usize) -> Taken {
+        let pass = || {
+            let mut at = 0;
+            for _ in 0..keys {
+                self.classify(at, at + 1);
+                at = next(at, self.bit(at), keys);
+            }
+        };
+        timed(pass).1
+    }
+
+    fn latencies(&mut self, keys: usize, batch: usize) -> Vec<f64> {
+        let mut nanos = Vec::with_capacity(keys.div_ceil(batch));
+        for from in (0..keys).step_by(batch) {
+            let start = Instant::now();
+            self.classify(from, keys.min(from + batch));
+            nanos.push(start.elapsed().as_nanos() as f64);
+        }
+        // The last batch may be shorter.
+        if !keys.is_multiple_of(batch) && nanos.len() > 1 {
+            nanos.pop();
+        }
+        nanos.sort_unstable_by(f64::total_cmp);
+        nanos
+    }
+}
+
+#[inline(always)]
+fn next(at: usize, bit: usize, keys: usize) -> usize {
+    let next = at + 1 + bit;
+    if next >= keys { next - keys } else { next }
+}
+
+/// Which keys [`Run::dependent`] looks up if the answers are these.
+pub(crate) fn path(answers: &[Option<Match>], keys: usize) -> impl Iterator<Item = usize> {
+    let mut at = 0;
+    (0..keys).map(move |_| {
+        let here = at;
+        at = next(at, bit(&answers[at]), keys);
+        here
+    })
+}
+
+/// The value that a share of sorted ones do not pass.
+pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let last = sorted.len().saturating_sub(1);
+    sorted.get(((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1).min(last)).copied().unwrap_or(0.0)
+}

@@ -1,0 +1,212 @@
+//! Lookups: every engine in every round, round after round in another order.
+
+use std::panic::resume_unwind;
+use std::thread;
+
+use firstmatch::{KeyBuf, Keys, Match};
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64;
+
+use super::Pace;
+use super::counter::Instructions;
+use super::lane::percentile;
+use super::subject::{Built, Subject};
+use crate::definition::Lookup;
+use crate::statistics::Summary;
+use crate::workload::Workload;
+
+/// A way to look up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Cell {
+    /// In batches of so many keys.
+    Batch(usize),
+    /// One by one, each choosing the next key.
+    Dependent,
+}
+
+/// A trace shorter than this is learnt by the branch predictor if it comes again in the same order: it is joined in
+/// several orders until it is as long.
+const LEARNT: usize = 100_000;
+/// The keys of a round, in an order of its own.
+pub(crate) struct Round {
+    keys: KeyBuf,
+    right: Vec<Option<Match>>,
+    /// The same for `limit`, if it is there.
+    limit: Option<(KeyBuf, Vec<Option<Match>>)>,
+}
+
+impl Round {
+    pub(crate) fn new(
+        work: &Workload,
+        right: &[Option<Match>],
+        limit: Option<(&KeyBuf, &[Option<Match>])>,
+        pace: &Pace,
+        random: &mut Pcg64,
+    ) -> Self {
+        let mut order: Vec<usize> = Vec::new();
+        while order.is_empty() || (order.len() < LEARNT && !pace.brief) {
+            let mut again: Vec<usize> = (0..work.keys.len()).collect();
+            again.shuffle(random);
+            order.extend(again);
+        }
+        let in_order = |keys: &KeyBuf, right: &[Option<Match>]| {
+            let mut out = KeyBuf::new(keys.schema());
+            out.reserve(order.len());
+            order.iter().for_each(|&row| out.push().copy_from_slice(keys.keys().row(row)));
+            (out, order.iter().map(|&row| right[row]).collect::<Vec<_>>())
+        };
+        let (keys, right) = in_order(&work.keys, right);
+        Self { keys, right, limit: limit.map(|(keys, right)| in_order(keys, right)) }
+    }
+
+    /// The keys of the trace, or those of `limit`, with the right answers.
+    pub(crate) fn of(&self, limit: bool) -> (Keys<'_>, &[Option<Match>]) {
+        match &self.limit {
+            Some((keys, right)) if limit => (keys.keys(), right),
+            _ => (self.keys.keys(), &self.right),
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.right.len()
+    }
+}
+
+/// What was measured of one subject. Nanoseconds a packet, but for latencies.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    /// For each cell of [`cells`] the CPU and the wall time of each round.
+    cells: Vec<(Vec<f64>, Vec<f64>)>,
+    /// For each batch of more than one key the median and the 99th percentile of each round: nanoseconds a batch.
+    latencies: Vec<(Vec<f64>, Vec<f64>)>,
+    /// For each number of threads the CPU time of each and, of all together, the wall time.
+    threads: Vec<(Vec<f64>, Vec<f64>)>,
+    /// Instructions a packet in the largest batch, where the machine counts them.
+    pub(crate) instructions: Option<f64>,
+}
+
+/// The cells of a definition.
+pub(crate) fn cells(lookup: &Lookup) -> Vec<Cell> {
+    let mut cells: Vec<Cell> = lookup.batches.iter().map(|&batch| Cell::Batch(batch)).collect();
+    if lookup.dependent {
+        cells.insert(usize::from(cells.first() == Some(&Cell::Batch(1))), Cell::Dependent);
+    }
+    cells
+}
+
+/// The batches whose latencies are taken: of one key they would be those of the clock.
+pub(crate) fn latency_batches(lookup: &Lookup) -> impl Iterator<Item = usize> {
+    lookup.batches.iter().copied().filter(|&batch| batch > 1)
+}
+
+impl Figures {
+    pub(crate) fn cpu(&self, cell: usize) -> Option<Summary> {
+        self.cells.get(cell).and_then(|(cpu, _)| Summary::of(cpu))
+    }
+
+    pub(crate) fn wall(&self, cell: usize) -> Option<Summary> {
+        self.cells.get(cell).and_then(|(_, wall)| Summary::of(wall))
+    }
+
+    /// The median and the 99th percentile.
+    pub(crate) fn latency(&self, index: usize) -> Option<(Summary, Summary)> {
+        self.latencies.get(index).and_then(|(p50, p99)| Some((Summary::of(p50)?, Summary::of(p99)?)))
+    }
+
+    /// CPU time a packet of one thread, wall time a packet of all.
+    pub(crate) fn threads(&self, index: usize) -> Option<(Summary, Summary)> {
+        self.threads.get(index).and_then(|(cpu, wall)| Some((Summary::of(cpu)?, Summary::of(wall)?)))
+    }
+}
+
+/// Measures lookups. A subject that answers wrongly is not measured further: its `built` becomes that error.
+pub(crate) fn measure(
+    lookup: &Lookup,
+    subjects: &mut [Subject],
+    work: &Workload,
+    right: &[Option<Match>],
+    pace: &Pace,
+) -> Vec<Figures> {
+    let mut random = Pcg64::seed_from_u64(1);
+    let mut figures: Vec<Figures> = subjects.iter().map(|_| Figures::default()).collect();
+    let mut counter = Instructions::open().ok();
+    let rounds = if pace.brief { 2 } else { lookup.rounds };
+    for number in 0..rounds {
+        let limit = subjects.iter().find_map(|subject| subject.built.as_ref().ok()?.limit_keys());
+        let round = Round::new(work, right, limit, pace, &mut random);
+        // Each is as often the one that comes first to keys that are not in any cache.
+        for which in turns(subjects.len(), number) {
+            pace.progress(&format!("{}, round {} of {rounds}", subjects[which].name, number + 1));
+            let Ok(built) = &subjects[which].built else { continue };
+            if let Err(error) = once(lookup, built, &round, pace, counter.as_mut(), &mut figures[which]) {
+                subjects[which].built = Err(error);
+            }
+        }
+    }
+    figures
+}
+
+/// Whose turn it is in a round, one after another.
+pub(super) fn turns(subjects: usize, round: usize) -> impl Iterator<Item = usize> {
+    (0..subjects).map(move |turn| (turn + round) % subjects)
+}
+
+/// Everything of one subject in one round.
+fn once(
+    lookup: &Lookup,
+    built: &Built,
+    round: &Round,
+    pace: &Pace,
+    counter: Option<&mut Instructions>,
+    figures: &mut Figures,
+) -> anyhow::Result<()> {
+    let largest = lookup.batches.iter().copied().max().unwrap_or(1);
+    // How long a pass may be, by a first guess; then a pass that brings the engine into the caches.
+    let guess = built.pass(round, Cell::Batch(largest), 0, round.len().min(pace.fewest()))?;
+    let nanos = guess.cpu.as_secs_f64() * 1e9 / round.len().min(pace.fewest()) as f64;
+    let count = ((pace.pass_nanos() / nanos) as usize).max(pace.fewest()).min(round.len());
+    built.pass(round, Cell::Batch(largest), 0, count)?;
+
+    let cells = cells(lookup);
+    figures.cells.resize_with(cells.len(), Default::default);
+    for (index, (cell, (cpu, wall))) in cells.iter().zip(&mut figures.cells).enumerate() {
+        // Short passes see other keys in each cell: the same ones would be learnt.
+        let from = (index + 1) * count % (round.len() - count + 1);
+        let taken = built.pass(round, *cell, from, from + count)?;
+        cpu.push(taken.cpu.as_secs_f64() * 1e9 / count as f64);
+        wall.push(taken.wall.as_secs_f64() * 1e9 / count as f64);
+    }
+    let batches: Vec<usize> = latency_batches(lookup).collect();
+    figures.latencies.resize_with(batches.len(), Default::default);
+    for (batch, (p50, p99)) in batches.into_iter().zip(&mut figures.latencies) {
+        let nanos = built.latencies(round, batch, 0, count)?;
+        p50.push(percentile(&nanos, 0.5));
+        p99.push(percentile(&nanos, 0.99));
+    }
+    figures.threads.resize_with(lookup.threads.len(), Default::default);
+    for (&threads, (cpu, wall)) in lookup.threads.iter().zip(&mut figures.threads) {
+        let (each, all) = together(built, round, threads, largest, count)?;
+        cpu.push(each);
+        wall.push(all);
+    }
+    if let Some(counter) = counter {
+        let counted = counter.count(|| built.pass(round, Cell::Batch(largest), 0, count));
+        figures.instructions = counted.map(|instructions| instructions as f64 / count as f64);
+    }
+    Ok(())
+}
+
+/// Several threads over the same keys: the CPU time a packet of each, and the wall time a packet of all.
+fn together(built: &Built, round: &Round, threads: usize, batch: usize, count: usize) -> anyhow::Result<(f64, f64)> {
+    let taken = thread::scope(|scope| {
+        let one = || built.pass(round, Cell::Batch(batch), 0, count);
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        let joined = running.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        joined.collect::<anyhow::Result<Vec<_>>>()
+    })?;
+    let packets = (threads * count) as f64;
+    let cpu: f64 = taken.iter().map(|taken| taken.cpu.as_secs_f64()).sum();
+    let wall = taken.iter().map(|taken| taken.wall.as_secs_f64()).fold(0.0, f64::max);
+    Ok((cpu * 1e9 / packets, wall * 1e9 / packets))
+}

@@ -1,0 +1,256 @@
+//! Measuring one definition: every set of it, every engine, in one run.
+
+mod counter;
+pub(crate) mod lane;
+pub(crate) mod lookup;
+pub(crate) mod subject;
+mod updates;
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use firstmatch::{Match, RuleSet};
+use indicatif::ProgressBar;
+
+use crate::definition::{Definition, Missing, Set};
+use crate::memory::counted;
+use crate::statistics::{Summary, noise_floor};
+use crate::workload::{self, Loaded, Workload};
+use crate::yardstick;
+use lookup::{Cell, Figures};
+use subject::{Built, Role, Subject};
+
+/// How long things may take, and who is told how far they are.
+pub(crate) struct Pace {
+    /// Whether to do everything once, and soon.
+    pub(crate) brief: bool,
+    pub(crate) bar: ProgressBar,
+}
+
+impl Pace {
+    /// How long a pass over keys takes at the most, unless it would have too few.
+    fn pass_nanos(&self) -> f64 {
+        if self.brief { 1e6 } else { 25e6 }
+    }
+
+    /// A pass has no fewer keys than this, so that reading the clock does not count.
+    fn fewest(&self) -> usize {
+        if self.brief { 512 } else { 4096 }
+    }
+
+    fn progress(&self, what: &str) {
+        self.bar.set_message(what.to_owned());
+        self.bar.tick();
+    }
+}
+
+/// Why a set has no figures.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// It is not there, or not here.
+    NotRun(String),
+    /// An answer was wrong.
+    Wrong(String),
+}
+
+/// The figures of one schema of a set.
+pub(crate) struct Report {
+    pub(crate) set: String,
+    pub(crate) rules: usize,
+    pub(crate) regions: usize,
+    pub(crate) keys: usize,
+    /// Bytes of the rules as they are kept, and of the regions they are lowered to.
+    pub(crate) rule_bytes: usize,
+    pub(crate) region_bytes: usize,
+    pub(crate) lines: Vec<Line>,
+    /// For each cell how far the first engine is from itself.
+    pub(crate) floors: Vec<f64>,
+    /// The same for updates, without and with readers.
+    pub(crate) update_floors: [Option<f64>; 2],
+    /// Whether `limit` took too long: something else ran.
+    pub(crate) busy: bool,
+    /// What else is to be said.
+    pub(crate) notes: Vec<String>,
+}
+
+/// The figures of one engine, or why there are none.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) built: anyhow::Result<Built>,
+    pub(crate) figures: Figures,
+    /// Updates a second, without and with readers: of CPU time and of wall time.
+    pub(crate) updates: [Option<(Summary, Summary)>; 2],
+}
+
+/// Measures one set.
+pub(crate) fn measure(
+    definition: &Definition,
+    set: &Set,
+    sets: Option<&Path>,
+    pace: &Pace,
+) -> Result<Vec<Report>, Fault> {
+    let not_run = |error: anyhow::Error| Fault::NotRun(format!("{error:#}"));
+    let origin = definition.origin(set, sets).map_err(|missing| {
+        Fault::NotRun(match missing {
+            Missing::Sets => "its files lie in a folder of sets, and none is given (--sets)".to_owned(),
+            Missing::Origin(what) => what.to_owned(),
+        })
+    })?;
+    pace.progress("reading");
+    let loaded = workload::load(&origin).map_err(not_run)?;
+    pace.progress("the right answers");
+    let right = right_answers(set, &loaded)?;
+    let part = |(index, (work, right)): (usize, (&Workload, &Vec<Option<Match>>))| {
+        let source = Source { definition, set, sets, brief: pace.brief, rules: &loaded.rules, index };
+        report(&source, work, right, pace)
+    };
+    loaded.workloads.iter().zip(&right).enumerate().map(part).collect()
+}
+
+/// The right answers of every workload of a set, whose digest is the one that the definition states.
+fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, Fault> {
+    let wrong = |error: anyhow::Error| Fault::Wrong(format!("{error:#}"));
+    let right = loaded.workloads.iter().map(|work| work.answers(&loaded.rules)).collect::<anyhow::Result<Vec<_>>>();
+    let right = right.map_err(wrong)?;
+    let is = workload::digest(&loaded.rules, right.iter().flatten());
+    match &set.digest {
+        Some(stated) if *stated == is => Ok(right),
+        Some(stated) => Err(wrong(anyhow!("the answers have the digest {is}, not {stated}: other rules or packets"))),
+        None => Err(Fault::NotRun(format!("it states no digest; that of its answers is {is}"))),
+    }
+}
+
+/// Where a workload comes from.
+pub(crate) struct Source<'a> {
+    pub(crate) definition: &'a Definition,
+    pub(crate) set: &'a Set,
+    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
+    pub(crate) sets: Option<&'a Path>,
+    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
+    pub(crate) brief: bool,
+    rules: &'a RuleSet,
+    /// Its place among the workloads of the set.
+    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
+    pub(crate) index: usize,
+}
+
+fn report(source: &Source<'_>, work: &Workload, right: &[Option<Match>], pace: &Pace) -> Result<Report, Fault> {
+    let Source { definition, set, rules, .. } = *source;
+    pace.progress("building");
+    let mut subjects = Subject::all(definition, work, right);
+    let (yardsticks, notes) = yardstick::rte_acl(source, work);
+    subjects.extend(yardsticks);
+    let failed = |subjects: &[Subject]| subjects.iter().map(|subject| subject.built.is_err()).collect::<Vec<_>>();
+    let unbuilt = failed(&subjects);
+
+    let lookup = definition.lookup.clone();
+    let figures = match &lookup {
+        Some(lookup) => lookup::measure(lookup, &mut subjects, work, right, pace),
+        None => subjects.iter().map(|_| Figures::default()).collect(),
+    };
+    let updates = updates_of(definition, &mut subjects, work, rules, pace);
+    // What was built and then has no figures answered wrongly.
+    let wrong = subjects.iter().zip(unbuilt).find_map(|(subject, unbuilt)| match &subject.built {
+        Err(error) if !unbuilt => Some(format!("{}: {error:#}", subject.name)),
+        _ => None,
+    });
+    if let Some(wrong) = wrong {
+        return Err(Fault::Wrong(wrong));
+    }
+
+    let lines: Vec<Line> = (subjects.into_iter().zip(figures).zip(updates))
+        .map(|((Subject { name, role, built, .. }, figures), updates)| Line { name, role, built, figures, updates })
+        .collect();
+    let cells = lookup.as_ref().map(lookup::cells).unwrap_or_default();
+    let floors: Vec<f64> = (0..cells.len()).map(|cell| between_twins(&lines, |line| line.figures.cpu(cell))).collect();
+    let update_floors = [0, 1].map(|which| {
+        let floor = between_twins(&lines, |line| updates_a_second(line, which));
+        (!floor.is_nan()).then_some(floor)
+    });
+    let largest = cells.iter().enumerate().filter_map(|(index, cell)| match cell {
+        Cell::Batch(batch) => Some((*batch, index)),
+        Cell::Dependent => None,
+    });
+    let limit = largest.max().and_then(|(_, cell)| median(&lines, Role::Limit, |line| line.figures.cpu(cell)));
+    let name = work.part.map_or(set.name.clone(), |part| format!("{} {part}", set.name));
+    Ok(Report {
+        set: name,
+        rules: rules.len(),
+        regions: work.lowered.regions().len(),
+        keys: work.keys.len(),
+        rule_bytes: counted(|| rules.clone()).1.kept,
+        region_bytes: counted(|| work.lowered.as_ref().clone()).1.kept,
+        floors,
+        update_floors,
+        busy: rules.len() <= yardstick::LIMIT_RULES && limit.is_some_and(|nanos| nanos > yardstick::LIMIT_NANOS),
+        lines,
+        notes,
+    })
+}
+
+/// Of CPU time, or, with readers, of wall time: whoever waits for a lock takes no CPU time.
+pub(crate) fn updates_a_second(line: &Line, with_readers: usize) -> Option<Summary> {
+    line.updates[with_readers].map(|(cpu, wall)| if with_readers == 0 { cpu } else { wall })
+}
+
+type UpdateFigures = [Option<(Summary, Summary)>; 2];
+
+/// Updates of every engine that takes them, in interleaved rounds.
+fn updates_of(
+    definition: &Definition,
+    subjects: &mut [Subject],
+    work: &Workload,
+    rules: &RuleSet,
+    pace: &Pace,
+) -> Vec<UpdateFigures> {
+    let mut rates = vec![[const { (Vec::new(), Vec::new()) }; 2]; subjects.len()];
+    let plan = definition.updates.as_ref().and_then(|updates| updates::Plan::draw(updates, work, pace));
+    if let (Some(updates), Some(plan)) = (&definition.updates, plan) {
+        let rounds = if pace.brief { 1 } else { updates.rounds };
+        for round in 0..rounds {
+            for which in lookup::turns(subjects.len(), round) {
+                let subject = &mut subjects[which];
+                let (Ok(_), Some(recipe)) = (&subject.built, &subject.recipe) else { continue };
+                if recipe.empty.is_none() {
+                    continue;
+                }
+                pace.progress(&format!("{}, updates, round {} of {rounds}", subject.name, round + 1));
+                let alone = plan.run(recipe, work, rules).map(|rate| (0, rate));
+                let with = (updates.readers > 0)
+                    .then(|| plan.run_with_readers(recipe, work, rules, updates.readers).map(|rate| (1, rate)));
+                let both: anyhow::Result<Vec<_>> = [Some(alone), with].into_iter().flatten().collect();
+                match both.context("updates") {
+                    Ok(both) => both.into_iter().for_each(|(readers, (cpu, wall))| {
+                        rates[which][readers].0.push(cpu);
+                        rates[which][readers].1.push(wall);
+                    }),
+                    Err(error) => subject.built = Err(error),
+                }
+            }
+        }
+    }
+    let summaries = |(cpu, wall): (Vec<f64>, Vec<f64>)| Some((Summary::of(&cpu)?, Summary::of(&wall)?));
+    rates.into_iter().map(|rates| rates.map(summaries)).collect()
+}
+
+/// The median of the line of a role.
+pub(crate) fn median(lines: &[Line], role: Role, of: impl Fn(&Line) -> Option<Summary>) -> Option<f64> {
+    // Of several the best: `rte_acl` has a line an algorithm.
+    let medians = lines.iter().filter(|line| line.role == role).filter_map(|line| Some(of(line)?.median));
+    medians.reduce(f64::min)
+}
+
+/// How far the first engine is from itself; not a number where it has no figures.
+fn between_twins(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> f64 {
+    match (median(lines, Role::First, &of), median(lines, Role::Again, &of)) {
+        (Some(one), Some(other)) => noise_floor(one, other),
+        _ => f64::NAN,
+    }
+}
+
+/// What this machine or this build lacks, a line each.
+pub(crate) fn missing() -> Vec<String> {
+    let counter = counter::Instructions::open().err().map(|error| format!("instructions: {error:#}"));
+    counter.into_iter().chain(yardstick::missing()).collect()
+}

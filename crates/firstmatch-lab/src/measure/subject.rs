@@ -1,0 +1,215 @@
+//! What is measured: engines and yardsticks, built.
+
+use anyhow::{anyhow, ensure};
+use firstmatch::{Classifier, KeyBuf, Match, Stats};
+
+use super::lane::{self, Rows};
+use super::lookup::{Cell, Round};
+use crate::clock::{Taken, timed};
+use crate::definition;
+use crate::engines::Recipe;
+use crate::memory::{Counted, counted};
+use crate::statistics::Summary;
+use crate::workload::Workload;
+#[cfg(feature = "rte-acl")]
+use crate::yardstick::rte_acl;
+use crate::yardstick::{LimitRun, limit};
+
+/// What a subject is to the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// The first engine of the definition, and the same under a second name: their difference is the noise floor.
+    First,
+    Again,
+    Engine,
+    /// The yardsticks.
+    Limit,
+    Linear,
+    RteAcl,
+}
+
+/// An engine in one configuration, built.
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    pub(crate) role: Role,
+    pub(crate) built: anyhow::Result<Built>,
+    /// How it is made, unless it is a yardstick of its own making.
+    pub(crate) recipe: Option<Recipe>,
+}
+
+/// What a build gave and took.
+pub(crate) struct Built {
+    form: Form,
+    pub(crate) stats: Stats,
+    /// CPU seconds.
+    pub(crate) seconds: Summary,
+    pub(crate) run_bytes: usize,
+    /// What each thread that looks up needs beside.
+    pub(crate) scratch_bytes: usize,
+    pub(crate) peak_bytes: usize,
+}
+
+enum Form {
+    Rows(Box<dyn Classifier>),
+    Limit(LimitRun),
+    #[cfg(feature = "rte-acl")]
+    RteAcl(rte_acl::RteAcl),
+}
+
+/// Builds are repeated, for a median, as long as they take less than this in all.
+const BUILD_SECONDS: f64 = 1.0;
+const MOST_BUILDS: usize = 5;
+
+impl Subject {
+    /// All engines of a definition, the first twice, and the yardsticks.
+    pub(crate) fn all(definition: &definition::Definition, work: &Workload, right: &[Option<Match>]) -> Vec<Self> {
+        let mut all = Vec::new();
+        for (index, engine) in definition.engines.iter().enumerate() {
+            let role = match (index, engine.engine.as_str()) {
+                (0, _) => Role::First,
+                (_, "linear") if engine.is_plain() => Role::Linear,
+                _ => Role::Engine,
+            };
+            all.push(Self::engine(engine.name().to_owned(), role, engine, work));
+            if index == 0 {
+                all.push(Self::engine(format!("{} again", engine.name()), Role::Again, engine, work));
+            }
+        }
+        all.push(Self::limit(work, right));
+        if !all.iter().any(|subject| subject.role == Role::Linear) {
+            let linear = definition::Engine::plain("linear");
+            all.push(Self::engine("linear".to_owned(), Role::Linear, &linear, work));
+        }
+        all
+    }
+
+    fn engine(name: String, role: Role, engine: &definition::Engine, work: &Workload) -> Self {
+        let recipe = match engine.recipe() {
+            Ok(recipe) => recipe,
+            Err(error) => return Self { name, role, built: Err(error), recipe: None },
+        };
+        let built = build(|| (recipe.build)(&work.lowered)).map_err(Into::into).map(|(engine, seconds, memory)| {
+            let (_, scratch) = counted(|| engine.scratch());
+            Built {
+                stats: engine.stats(),
+                form: Form::Rows(engine),
+                seconds,
+                run_bytes: memory.kept,
+                scratch_bytes: scratch.kept,
+                peak_bytes: memory.peak,
+            }
+        });
+        Self { name, role, built, recipe: Some(recipe) }
+    }
+
+    fn limit(work: &Workload, right: &[Option<Match>]) -> Self {
+        let (run, taken) = timed(|| limit(&work.lowered, right));
+        let none = || anyhow!("keys of {} lanes are beyond it", work.schema().lanes().len());
+        let built = run.ok_or_else(none).map(|run| {
+            let stats = run.table.stats();
+            let bytes = stats.total_bytes();
+            let seconds = Summary::exactly(taken.cpu.as_secs_f64());
+            Built { form: Form::Limit(run), stats, seconds, run_bytes: bytes, scratch_bytes: 0, peak_bytes: bytes }
+        });
+        Self { name: "limit".to_owned(), role: Role::Limit, built, recipe: None }
+    }
+
+    /// A context of `rte_acl` under one of its algorithms.
+    #[cfg(feature = "rte-acl")]
+    pub(crate) fn rte_acl(name: String, built: anyhow::Result<rte_acl::RteAcl>) -> Self {
+        let built = built.map(|acl| {
+            let figures = acl.figures();
+            Built {
+                stats: firstmatch::Engine::stats(&acl),
+                form: Form::RteAcl(acl),
+                seconds: Summary::exactly(figures.seconds),
+                run_bytes: figures.run_bytes,
+                scratch_bytes: 0,
+                peak_bytes: figures.peak_bytes,
+            }
+        });
+        Self { name, role: Role::RteAcl, built, recipe: None }
+    }
+}
+
+/// Builds it a few times; the time of all builds, the memory of the last.
+fn build<T, E>(make: impl Fn() -> Result<T, E>) -> Result<(T, Summary, Counted), E> {
+    let mut seconds = Vec::new();
+    loop {
+        let ((made, taken), memory) = counted(|| timed(&make));
+        let made = made?;
+        seconds.push(taken.cpu.as_secs_f64());
+        if let Some(summary) = Summary::of(&seconds)
+            && (seconds.len() == MOST_BUILDS || seconds.iter().sum::<f64>() + summary.max > BUILD_SECONDS)
+        {
+            return Ok((made, summary, memory));
+        }
+    }
+}
+
+impl Built {
+    /// The keys of a round that this one is asked for.
+    pub(crate) fn limit_keys(&self) -> Option<(&KeyBuf, &[Option<Match>])> {
+        match &self.form {
+            Form::Limit(run) => Some((&run.keys, &run.answers)),
+            _ => None,
+        }
+    }
+
+    /// One pass over some keys of a round, whose answers are then compared.
+    pub(crate) fn pass(&self, round: &Round, cell: Cell, from: usize, to: usize) -> anyhow::Result<Taken> {
+        self.with_lane(round, from, to, |lane, count| match cell {
+            Cell::Batch(batch) => (lane::Run::batched(lane, count, batch), false),
+            Cell::Dependent => (lane::Run::dependent(lane, count), true),
+        })
+    }
+
+    /// The latencies of the batches of a pass.
+    pub(crate) fn latencies(&self, round: &Round, batch: usize, from: usize, to: usize) -> anyhow::Result<Vec<f64>> {
+        self.with_lane(round, from, to, |lane, count| (lane::Run::latencies(lane, count, batch), false))
+    }
+
+    /// Hands out a thread's lane over some keys of a round, then compares its answers: all, or those on the path of
+    /// dependent lookups.
+    fn with_lane<T>(
+        &self,
+        round: &Round,
+        from: usize,
+        to: usize,
+        run: impl FnOnce(&mut dyn lane::Run, usize) -> (T, bool),
+    ) -> anyhow::Result<T> {
+        let (keys, right) = round.of(self.limit_keys().is_some());
+        let (keys, right) = (keys.slice(from, to), &right[from..to]);
+        let (out, on_path, answers) = match &self.form {
+            Form::Rows(classifier) => rows(&**classifier, keys, run),
+            Form::Limit(limit) => rows(&*limit.table, keys, run),
+            #[cfg(feature = "rte-acl")]
+            Form::RteAcl(acl) => {
+                let mut lane = acl.lane(keys);
+                let (out, on_path) = run(&mut lane, keys.len());
+                (out, on_path, lane.answers())
+            }
+        };
+        let wrong = match on_path {
+            false => (0..right.len()).find(|&at| answers[at] != right[at]),
+            true => lane::path(right, right.len()).find(|&at| answers[at] != right[at]),
+        };
+        ensure!(wrong.is_none(), wrong.map_or(String::new(), |at| describe(answers[at], right[at])));
+        Ok(out)
+    }
+}
+
+fn rows<T>(
+    classifier: &dyn Classifier,
+    keys: firstmatch::Keys<'_>,
+    run: impl FnOnce(&mut dyn lane::Run, usize) -> (T, bool),
+) -> (T, bool, Vec<Option<Match>>) {
+    let mut lane = Rows::new(classifier, keys);
+    let (out, on_path) = run(&mut lane, keys.len());
+    (out, on_path, lane.answers)
+}
+
+fn describe(answer: Option<Match>, right: Option<Match>) -> String {
+    let rule = |answer: Option<Match>| answer.map_or("no rule".to_owned(), |found| format!("rule {}", found.rule));
+    format!("a wrong answer: {}, where {} is right", rule(answer), rule(right))
+}

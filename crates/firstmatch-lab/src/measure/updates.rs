@@ -1,0 +1,173 @@
+//! Updates: how many a second an engine takes.
+//!
+//! The protocol of the TupleMerge paper (Daly et al., IEEE/ACM Transactions on Networking 27(4), 2019, section IV-A): a
+//! random half of the rules to start with, then insertions and removals of random rules, shuffled, half and half; where
+//! the drawn kind has no candidate the other is taken. Lowering is not timed, nor is the drawing. At the end the
+//! answers are compared with those of `linear` over the rules then live.
+//!
+//! With readers, the engine is behind a lock, as its owner has to have it: readers take the lock for a batch, the
+//! writer for an update.
+
+use std::panic::resume_unwind;
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{anyhow, ensure};
+use firstmatch::linear::{self, Linear};
+use firstmatch::rule::{Caps, Regions, lower};
+use firstmatch::{Classifier, KeyBuf, Match, RuleSet, Updatable, UpdateError};
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::Pace;
+use crate::clock::{Taken, timed};
+use crate::definition::Updates;
+use crate::engines::Recipe;
+use crate::workload::Workload;
+
+/// With readers a round ends after this long.
+const WITH_READERS: Duration = Duration::from_secs(2);
+/// How many updates there are between two looks at the clock.
+const STRIDE: usize = 64;
+/// What a reader looks up at a time.
+const BATCH: usize = 256;
+/// How many keys are compared at the end.
+const COMPARED: usize = 2000;
+
+/// The updates of a workload, drawn once and the same for every engine.
+pub(crate) struct Plan {
+    rules: Vec<(Match, Regions)>,
+    start: Vec<usize>,
+    /// Whether to insert, and which rule.
+    steps: Vec<(bool, usize)>,
+}
+
+impl Plan {
+    /// `None` where there are fewer than two rules.
+    pub(crate) fn draw(updates: &Updates, work: &Workload, pace: &Pace) -> Option<Self> {
+        let lowered = &*work.lowered;
+        let regions_of = |range: std::ops::Range<usize>| {
+            let mut regions = Regions::new(lowered.schema().lanes().len());
+            range.for_each(|index| regions.push(lowered.regions().get(index)));
+            regions
+        };
+        let rules: Vec<_> = lowered.by_rule().map(|(rule, range)| (rule, regions_of(range))).collect();
+        if rules.len() < 2 {
+            return None;
+        }
+        let mut random = Pcg64::seed_from_u64(1);
+        let mut outside: Vec<usize> = (0..rules.len()).collect();
+        outside.shuffle(&mut random);
+        let mut inside = outside.split_off(rules.len() / 2);
+        let start = inside.clone();
+        let count = if pace.brief { updates.count.min(2000) } else { updates.count };
+        let mut kinds: Vec<bool> = (0..count).map(|i| i % 2 == 0).collect();
+        kinds.shuffle(&mut random);
+        let mut step = |wanted: bool| {
+            let insert = if wanted { !outside.is_empty() } else { inside.is_empty() };
+            let (from, to) = if insert { (&mut outside, &mut inside) } else { (&mut inside, &mut outside) };
+            let rule = from.swap_remove(random.random_range(0..from.len()));
+            to.push(rule);
+            (insert, rule)
+        };
+        let steps = kinds.into_iter().map(&mut step).collect();
+        Some(Self { rules, start, steps })
+    }
+
+    /// Updates a second of CPU time and of wall time.
+    pub(crate) fn run(&self, recipe: &Recipe, work: &Workload, rules: &RuleSet) -> anyhow::Result<(f64, f64)> {
+        let mut engine = self.started(recipe, work)?;
+        let (outcome, taken) = timed(|| self.steps.iter().try_for_each(|step| self.apply(&mut *engine, step)));
+        outcome?;
+        self.compare(&*engine, self.steps.len(), work, rules)?;
+        Ok(rates(self.steps.len(), taken))
+    }
+
+    /// The same while threads look up.
+    pub(crate) fn run_with_readers(
+        &self,
+        recipe: &Recipe,
+        work: &Workload,
+        rules: &RuleSet,
+        readers: usize,
+    ) -> anyhow::Result<(f64, f64)> {
+        let engine = RwLock::new(self.started(recipe, work)?);
+        let poisoned = || anyhow!("a reader panicked");
+        let done = AtomicBool::new(false);
+        let (count, taken) = thread::scope(|scope| {
+            let running: Vec<_> = (0..readers).map(|_| scope.spawn(|| read(&engine, &work.keys, &done))).collect();
+            let until = Instant::now() + WITH_READERS;
+            let (count, taken) = timed(|| -> anyhow::Result<usize> {
+                for (index, step) in self.steps.iter().enumerate() {
+                    if index % STRIDE == 0 && Instant::now() > until {
+                        return Ok(index);
+                    }
+                    self.apply(&mut **engine.write().map_err(|_| poisoned())?, step)?;
+                }
+                Ok(self.steps.len())
+            });
+            done.store(true, Ordering::Relaxed);
+            running.into_iter().for_each(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            count.map(|count| (count, taken))
+        })?;
+        let engine = engine.into_inner().map_err(|_| poisoned())?;
+        self.compare(&*engine, count, work, rules)?;
+        Ok(rates(count, taken))
+    }
+
+    /// An engine with the rules there are at the start.
+    fn started(&self, recipe: &Recipe, work: &Workload) -> anyhow::Result<Box<dyn Updatable>> {
+        let empty = recipe.empty.as_ref().ok_or_else(|| anyhow!("it takes no updates"))?;
+        let mut engine = empty(work.schema())?;
+        for &rule in &self.start {
+            engine.insert(self.rules[rule].0, &self.rules[rule].1)?;
+        }
+        Ok(engine)
+    }
+
+    fn apply(&self, engine: &mut dyn Updatable, &(insert, rule): &(bool, usize)) -> Result<(), UpdateError> {
+        let (rule, regions) = &self.rules[rule];
+        if insert { engine.insert(*rule, regions) } else { engine.remove(rule.rule) }
+    }
+
+    /// Compares the answers after so many steps with those of `linear` over the rules then live.
+    fn compare(&self, engine: &dyn Updatable, steps: usize, work: &Workload, set: &RuleSet) -> anyhow::Result<()> {
+        let mut live = vec![false; self.rules.len()];
+        self.start.iter().for_each(|&rule| live[rule] = true);
+        self.steps[..steps].iter().for_each(|&(insert, rule)| live[rule] = insert);
+        let mut rest = set.clone();
+        for (_, (rule, _)) in live.iter().zip(&self.rules).filter(|(live, _)| !**live) {
+            rest.remove(rule.rule)?;
+        }
+        let right = Linear::build(&lower(&rest, work.schema(), &Caps::default())?, &linear::Config::default())?;
+        let keys = work.keys.keys().slice(0, work.keys.len().min(COMPARED));
+        let answers = |engine: &dyn Classifier| {
+            let mut answers = vec![None; keys.len()];
+            engine.classify_batch(&mut engine.scratch(), keys, &mut answers);
+            answers
+        };
+        let (got, want) = (answers(engine), answers(&right));
+        let different = got.iter().zip(&want).filter(|(got, want)| got != want).count();
+        ensure!(different == 0, "after updates {different} of {} answers are wrong", keys.len());
+        Ok(())
+    }
+}
+
+fn rates(count: usize, taken: Taken) -> (f64, f64) {
+    (count as f64 / taken.cpu.as_secs_f64(), count as f64 / taken.wall.as_secs_f64())
+}
+
+fn read(engine: &RwLock<Box<dyn Updatable>>, keys: &KeyBuf, done: &AtomicBool) {
+    let Ok(mut scratch) = engine.read().map(|engine| engine.scratch()) else { return };
+    let mut answers = vec![None; BATCH.min(keys.len())];
+    let mut from = 0;
+    while !done.load(Ordering::Relaxed) {
+        let Ok(engine) = engine.read() else { return };
+        let to = keys.len().min(from + answers.len());
+        engine.classify_batch(&mut scratch, keys.keys().slice(from, to), &mut answers[..to - from]);
+        from = if to == keys.len() { 0 } else { to };
+    }
+}

@@ -1,0 +1,207 @@
+//! Figures as rows, and rows as CSV.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::definition::Definition;
+use crate::machine::Machine;
+use crate::measure::lookup::{self, Cell};
+use crate::measure::subject::{Built, Role};
+use crate::measure::{Line, Report, median};
+use crate::statistics::{Summary, is_void};
+
+/// One figure of one engine on one set.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Row {
+    set: String,
+    rules: usize,
+    keys: usize,
+    engine: String,
+    /// What it is a figure of.
+    measure: String,
+    batch: Option<usize>,
+    threads: usize,
+    unit: &'static str,
+    median: Option<f64>,
+    min: Option<f64>,
+    lower_quartile: Option<f64>,
+    upper_quartile: Option<f64>,
+    max: Option<f64>,
+    /// Of wall time, where the others are of CPU time.
+    wall_median: Option<f64>,
+    /// How far the first engine is from itself in this measure.
+    noise_floor: Option<f64>,
+    /// Whether that voids the figure.
+    void: bool,
+    /// The median as a multiple of those of the yardsticks.
+    of_limit: Option<f64>,
+    of_rte_acl: Option<f64>,
+    of_linear: Option<f64>,
+}
+
+/// The medians of the yardsticks, in the order of the columns.
+pub(crate) fn yardsticks(report: &Report, of: impl Fn(&Line) -> Option<Summary>) -> [Option<f64>; 3] {
+    [Role::Limit, Role::RteAcl, Role::Linear].map(|role| median(&report.lines, role, &of))
+}
+
+/// Every figure of a report.
+pub(crate) fn rows(definition: &Definition, report: &Report) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for line in &report.lines {
+        if let Ok(built) = &line.built {
+            let mut of_line = OfLine { report, line, rows: &mut rows };
+            of_line.lookups(definition);
+            of_line.updates(definition);
+            of_line.size(built);
+        }
+    }
+    if report.busy {
+        // Times of a busy machine say nothing but in relation to each other.
+        rows.iter_mut().filter(|row| row.is_time()).for_each(Row::without_figures);
+    }
+    rows
+}
+
+impl Row {
+    fn is_time(&self) -> bool {
+        !matches!(self.unit, "bytes" | "lines" | "tests" | "instructions")
+    }
+
+    fn without_figures(&mut self) {
+        for figure in [
+            &mut self.median,
+            &mut self.min,
+            &mut self.lower_quartile,
+            &mut self.upper_quartile,
+            &mut self.max,
+            &mut self.wall_median,
+        ] {
+            *figure = None;
+        }
+    }
+}
+
+struct OfLine<'a> {
+    report: &'a Report,
+    line: &'a Line,
+    rows: &'a mut Vec<Row>,
+}
+
+impl OfLine<'_> {
+    fn push(&mut self, measure: &str, unit: &'static str, batch: Option<usize>, figures: Summary) -> &mut Row {
+        self.rows.push(Row {
+            set: self.report.set.clone(),
+            rules: self.report.rules,
+            keys: self.report.keys,
+            engine: self.line.name.clone(),
+            measure: measure.to_owned(),
+            batch,
+            threads: 1,
+            unit,
+            median: Some(figures.median),
+            min: Some(figures.min),
+            lower_quartile: Some(figures.lower_quartile),
+            upper_quartile: Some(figures.upper_quartile),
+            max: Some(figures.max),
+            wall_median: None,
+            noise_floor: None,
+            void: false,
+            of_limit: None,
+            of_rte_acl: None,
+            of_linear: None,
+        });
+        // It was pushed just now.
+        let last = self.rows.len() - 1;
+        &mut self.rows[last]
+    }
+
+    fn lookups(&mut self, definition: &Definition) {
+        let Some(lookup) = &definition.lookup else { return };
+        let (report, line) = (self.report, self.line);
+        for (index, cell) in lookup::cells(lookup).into_iter().enumerate() {
+            let (Some(cpu), Some(wall)) = (line.figures.cpu(index), line.figures.wall(index)) else { continue };
+            let (measure, batch) = match cell {
+                Cell::Batch(batch) => ("lookup", batch),
+                Cell::Dependent => ("lookup, dependent", 1),
+            };
+            let yardsticks = yardsticks(report, |line| line.figures.cpu(index)).map(|by| by.map(|by| cpu.median / by));
+            let row = self.push(measure, "ns/packet", Some(batch), cpu);
+            row.wall_median = Some(wall.median);
+            row.noise_floor = Some(report.floors[index]);
+            row.void = is_void(report.floors[index]);
+            [row.of_limit, row.of_rte_acl, row.of_linear] = yardsticks;
+        }
+        for (index, batch) in lookup::latency_batches(lookup).enumerate() {
+            let Some((p50, p99)) = line.figures.latency(index) else { continue };
+            self.push("latency, p50", "ns/batch", Some(batch), p50);
+            self.push("latency, p99", "ns/batch", Some(batch), p99);
+        }
+        let largest = lookup.batches.iter().copied().max();
+        for (index, &threads) in lookup.threads.iter().enumerate() {
+            let Some((cpu, wall)) = line.figures.threads(index) else { continue };
+            let row = self.push("lookup, all threads", "ns/packet", largest, cpu);
+            (row.threads, row.wall_median) = (threads, Some(wall.median));
+        }
+        if let Some(instructions) = line.figures.instructions {
+            self.push("instructions a packet", "instructions", largest, Summary::exactly(instructions));
+        }
+    }
+
+    fn updates(&mut self, definition: &Definition) {
+        let readers = definition.updates.as_ref().map_or(0, |updates| updates.readers);
+        for (which, (measure, threads)) in [("updates", 1), ("updates with readers", 1 + readers)].iter().enumerate() {
+            let Some((cpu, wall)) = self.line.updates[which] else { continue };
+            let floor = self.report.update_floors[which];
+            let row = self.push(measure, "updates/s", None, cpu);
+            (row.threads, row.wall_median, row.noise_floor) = (*threads, Some(wall.median), floor);
+            row.void = floor.is_none_or(is_void);
+        }
+    }
+
+    fn size(&mut self, built: &Built) {
+        let bytes = |bytes: usize| Summary::exactly(bytes as f64);
+        self.push("build", "s", None, built.seconds);
+        self.push("run", "bytes", None, bytes(built.run_bytes));
+        for (part, size) in &built.stats.bytes {
+            self.push(&format!("run: {part}"), "bytes", None, bytes(*size));
+        }
+        self.push("run: a thread's scratch", "bytes", None, bytes(built.scratch_bytes));
+        self.push("build peak: the engine", "bytes", None, bytes(built.peak_bytes));
+        self.push("build peak: regions", "bytes", None, bytes(self.report.region_bytes));
+        self.push("rules", "bytes", None, bytes(self.report.rule_bytes));
+        if built.stats.worst_tests > 0 {
+            self.push("worst case", "lines", None, bytes(built.stats.worst_lines));
+            self.push("worst case", "tests", None, bytes(built.stats.worst_tests));
+        }
+    }
+}
+
+/// Writes the rows of a definition below a folder: `<cpu>/<date>-<definition>.csv`.
+pub(crate) fn write(
+    folder: &Path,
+    machine: &Machine,
+    definition: &Definition,
+    notes: &[String],
+    rows: &[Row],
+) -> anyhow::Result<PathBuf> {
+    let folder = folder.join(machine.folder());
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let path = folder.join(format!("{}-{}.csv", machine.date, definition.name));
+    let mut out = Vec::new();
+    let Machine { cpu, cores, commit, date } = machine;
+    writeln!(out, "# {cpu}, {cores} cores; commit {commit}; {date}")?;
+    writeln!(out, "# firstmatch-lab measure {}", definition.name)?;
+    for note in notes {
+        writeln!(out, "# {note}")?;
+    }
+    let mut csv = csv::Writer::from_writer(&mut out);
+    rows.iter().try_for_each(|row| csv.serialize(row))?;
+    csv.flush()?;
+    drop(csv);
+    fs::write(&path, out).with_context(|| path.display().to_string())?;
+    Ok(path)
+}

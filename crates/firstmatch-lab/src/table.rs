@@ -1,0 +1,203 @@
+//! Figures for people.
+
+use std::io::{self, Write};
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::definition::{Definition, Lookup};
+use crate::measure::lookup::{self, Cell};
+use crate::measure::subject::{Built, Role};
+use crate::measure::{Line, Report, updates_a_second};
+use crate::record::yardsticks;
+use crate::statistics::{Summary, Verdict, geometric_mean, is_void};
+use crate::yardstick::LIMIT_NANOS;
+
+/// Everything about one set.
+pub(crate) fn print(out: &mut dyn Write, definition: &Definition, report: &Report) -> io::Result<()> {
+    let Report { set, rules, regions, keys, rule_bytes, region_bytes, .. } = report;
+    writeln!(
+        out,
+        "\n{set}: {rules} rules ({}), {regions} regions ({}), {keys} keys",
+        bytes(*rule_bytes),
+        bytes(*region_bytes)
+    )?;
+    if let Some(lookup) = &definition.lookup {
+        noise(out, lookup, report)?;
+        writeln!(out, "{}", lookups(lookup, report))?;
+    }
+    writeln!(out, "{}", sizes(definition, report))?;
+    report.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    for line in &report.lines {
+        if let Err(error) = &line.built {
+            writeln!(out, "{}: {error:#}", line.name)?;
+        }
+    }
+    Ok(())
+}
+
+fn noise(out: &mut dyn Write, lookup: &Lookup, report: &Report) -> io::Result<()> {
+    let floors = lookup::cells(lookup).into_iter().zip(&report.floors);
+    let floors: Vec<String> = floors.map(|(cell, floor)| format!("{} {}", title(cell), percent(*floor))).collect();
+    let void = if report.floors.iter().any(|floor| is_void(*floor)) { "; above 8.0 % the run is void (?)" } else { "" };
+    writeln!(out, "noise floor: {}{void}", floors.join(", "))?;
+    if report.busy {
+        writeln!(out, "busy: limit takes more than {LIMIT_NANOS} ns a packet; only ratios are recorded")?;
+    }
+    Ok(())
+}
+
+fn title(cell: Cell) -> String {
+    match cell {
+        Cell::Batch(batch) => batch.to_string(),
+        Cell::Dependent => "1 dependent".to_owned(),
+    }
+}
+
+fn table(head: Vec<String>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::ASCII_MARKDOWN);
+    table.set_header(head);
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table
+}
+
+/// Nanoseconds a packet by batch, then figures of the largest batch.
+fn lookups(lookup: &Lookup, report: &Report) -> Table {
+    let cells = lookup::cells(lookup);
+    let largest = (0..cells.len()).max_by_key(|&index| match cells[index] {
+        Cell::Batch(batch) => batch,
+        Cell::Dependent => 0,
+    });
+    let mut head = vec!["ns a packet, batch of".to_owned()];
+    head.extend(cells.iter().map(|cell| title(*cell)));
+    head.extend(["spread", "Mpps", "p50/p99 µs"].map(str::to_owned));
+    head.extend(lookup.threads.iter().map(|threads| format!("Mpps, {threads} threads")));
+    head.extend(["× limit", "× rte_acl", "× linear"].map(str::to_owned));
+    let mut table = table(head);
+    for line in report.lines.iter().filter(|line| line.built.is_ok()) {
+        let of = |cell: usize| move |line: &Line| line.figures.cpu(cell);
+        let mut row = vec![line.name.clone()];
+        row.extend((0..cells.len()).map(|cell| figure(of(cell)(line).map(|s| number(s.median)))));
+        let best = largest.and_then(|cell| of(cell)(line));
+        row.push(figure(best.map(|s| percent(s.spread()))));
+        row.push(figure(best.map(|s| number(1000.0 / s.median))));
+        let latency = lookup::latency_batches(lookup).count().checked_sub(1).and_then(|at| line.figures.latency(at));
+        row.push(figure(latency.map(|(p50, p99)| format!("{:.1}/{:.1}", p50.median / 1000.0, p99.median / 1000.0))));
+        let threads = (0..lookup.threads.len()).map(|at| line.figures.threads(at));
+        row.extend(threads.map(|figures| figure(figures.map(|(_, wall)| number(1000.0 / wall.median)))));
+        let floor = largest.map_or(f64::NAN, |cell| report.floors[cell]);
+        let yardsticks = largest.map_or([None; 3], |cell| yardsticks(report, of(cell)));
+        row.extend(yardsticks.map(|by| figure(best.zip(by).map(|(s, by)| ratio(s.median / by, floor)))));
+        table.add_row(row);
+    }
+    table
+}
+
+/// What was built, and how it changes.
+fn sizes(definition: &Definition, report: &Report) -> Table {
+    let head = ["", "build", "run", "a rule", "scratch", "build peak", "worst lines/tests", "instructions"];
+    let mut head = head.map(str::to_owned).to_vec();
+    if let Some(updates) = &definition.updates {
+        head.push(format!("updates/s{}", floor_of(report.update_floors[0])));
+        if updates.readers > 0 {
+            head.push(format!("with {} reader(s){}", updates.readers, floor_of(report.update_floors[1])));
+        }
+    }
+    let columns = head.len();
+    let mut table = table(head);
+    let mut table_before = None;
+    for (line, built) in report.lines.iter().filter_map(|line| Some((line, line.built.as_ref().ok()?))) {
+        // One table of `rte_acl` serves all its algorithms.
+        let (name, algorithm) = line.name.rsplit_once(' ').unwrap_or((&line.name, ""));
+        let is_acl = line.role == Role::RteAcl;
+        if is_acl && table_before.replace(name) == Some(name) {
+            continue;
+        }
+        let name = if is_acl && !algorithm.is_empty() { name } else { &line.name };
+        let Built { stats, seconds, run_bytes, scratch_bytes, peak_bytes, .. } = built;
+        let worst = (stats.worst_tests > 0).then(|| format!("{}/{}", stats.worst_lines, stats.worst_tests));
+        let mut row = vec![
+            name.to_owned(),
+            format!("{} ms", number(seconds.median * 1000.0)),
+            bytes(*run_bytes),
+            format!("{:.0} B", *run_bytes as f64 / report.rules.max(1) as f64),
+            bytes(*scratch_bytes),
+            bytes(*peak_bytes),
+            figure(worst),
+            figure(line.figures.instructions.map(number)),
+        ];
+        row.extend([0, 1].map(|readers| figure(updates_a_second(line, readers).map(rate))));
+        row.truncate(columns);
+        table.add_row(row);
+    }
+    table
+}
+
+fn rate(updates: Summary) -> String {
+    match updates.median {
+        rate if rate >= 1e6 => format!("{:.2} M", rate / 1e6),
+        rate => format!("{:.0} k", rate / 1e3),
+    }
+}
+
+fn floor_of(floor: Option<f64>) -> String {
+    floor.map_or(String::new(), |floor| {
+        format!(" (noise {}{})", percent(floor), if is_void(floor) { ", void" } else { "" })
+    })
+}
+
+/// The geometric means over the sets in which an engine has figures everywhere.
+pub(crate) fn means(out: &mut dyn Write, lookup: &Lookup, reports: &[Report]) -> io::Result<()> {
+    let Some(first) = reports.first().filter(|_| reports.len() > 1) else { return Ok(()) };
+    let cells = lookup::cells(lookup);
+    let mut head = vec![format!("{} sets, geometric means", reports.len())];
+    head.extend(cells.iter().map(|cell| title(*cell)));
+    head.push("bytes a rule".to_owned());
+    let mut table = table(head);
+    for name in first.lines.iter().filter(|line| line.role != Role::Again).map(|line| &line.name) {
+        let lines = || reports.iter().map(|report| report.lines.iter().find(|line| line.name == *name));
+        let mean = |of: &dyn Fn(&Line, &Report) -> Option<f64>| {
+            let figures = lines().zip(reports).map(|(line, report)| of(line?, report)).collect::<Option<Vec<_>>>();
+            figure(figures.and_then(|figures| geometric_mean(&figures)).map(number))
+        };
+        let mut row = vec![name.clone()];
+        row.extend((0..cells.len()).map(|cell| mean(&|line, _| line.figures.cpu(cell).map(|s| s.median))));
+        row.push(mean(&|line, report| {
+            line.built.as_ref().ok().map(|built| built.run_bytes as f64 / report.rules.max(1) as f64)
+        }));
+        table.add_row(row);
+    }
+    writeln!(out, "\n{table}")
+}
+
+fn figure(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+/// Three digits that count.
+fn number(value: f64) -> String {
+    match value {
+        value if value < 9.95 => format!("{value:.2}"),
+        value if value < 99.5 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+fn ratio(value: f64, floor: f64) -> String {
+    let mark = if value == 1.0 { "" } else { Verdict::of(value, floor).mark() };
+    format!("{}{mark}", number(value))
+}
+
+fn percent(share: f64) -> String {
+    if share.is_nan() { "–".to_owned() } else { format!("{:.1} %", share * 100.0) }
+}
+
+fn bytes(number: usize) -> String {
+    match number as f64 {
+        bytes if bytes < 1e3 => format!("{bytes:.0} B"),
+        bytes if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),
+        bytes => format!("{:.2} MB", bytes / 1e6),
+    }
+}

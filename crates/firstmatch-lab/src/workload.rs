@@ -1,0 +1,197 @@
+//! Workloads: the rules of a set, lowered, the keys to look up, and the right answers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, ensure};
+use firstmatch::linear::{self, Linear};
+use firstmatch::rule::{Caps, FieldValues, Lowered, first_match, lower};
+use firstmatch::schema::Family;
+use firstmatch::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema, format};
+use firstmatch_generate::trace::Locality;
+use firstmatch_generate::{rules, trace};
+use firstmatch_net::source::{self, Input};
+use firstmatch_net::wire::{self, Batch, Headers};
+use sha2::{Digest, Sha256};
+
+use crate::definition::{self, Generate, Origin};
+
+/// The oracle walks at most about so many rules for a workload: for all its keys, or for a sample of them.
+const ORACLE_STEPS: usize = 20_000_000;
+
+/// One rule set and its packets.
+pub(crate) struct Loaded {
+    pub(crate) rules: RuleSet,
+    /// One a schema that packets came for.
+    pub(crate) workloads: Vec<Workload>,
+}
+
+/// One schema of a rule set and its packets.
+pub(crate) struct Workload {
+    /// The family, where the rules are for two.
+    pub(crate) part: Option<&'static str>,
+    pub(crate) lowered: Arc<Lowered>,
+    pub(crate) keys: KeyBuf,
+    /// What the oracle looks at, of a sample: the row and the values.
+    samples: Vec<(usize, FieldValues)>,
+}
+
+/// Reads or generates a set.
+pub(crate) fn load(origin: &Origin<'_>) -> anyhow::Result<Loaded> {
+    let (rules, mut packets) = match origin {
+        Origin::Files { rules, trace } => files(rules, trace)?,
+        Origin::Generated(config) => generated(config)?,
+    };
+    let both = rules.schemas().len() > 1;
+    let mut workloads = Vec::new();
+    for (index, schema) in rules.schemas().iter().enumerate() {
+        let keys = packets.keys(index, schema);
+        if !keys.is_empty() {
+            let part = schema.family().filter(|_| both).map(Family::name);
+            let lowered = Arc::new(lower(&rules, schema, &Caps::default())?);
+            let samples = packets.samples(index, keys.len(), rules.len());
+            workloads.push(Workload { part, lowered, keys, samples });
+        }
+    }
+    ensure!(!workloads.is_empty(), "there is no packet to classify");
+    Ok(Loaded { rules, workloads })
+}
+
+impl Workload {
+    pub(crate) fn schema(&self) -> &Schema {
+        self.lowered.schema()
+    }
+
+    /// The right answers: those of `linear`, compared with the oracle's where it is asked.
+    pub(crate) fn answers(&self, rules: &RuleSet) -> anyhow::Result<Vec<Option<Match>>> {
+        let linear = Linear::build(&self.lowered, &linear::Config::default())?;
+        let mut answers = vec![None; self.keys.len()];
+        linear.classify_batch(&mut linear.scratch(), self.keys.keys(), &mut answers);
+        for (row, values) in &self.samples {
+            let right = first_match(rules, values).map(|rule| Match { rule: rule.id, priority: rule.priority });
+            ensure!(answers[*row] == right, "linear answers {:?} for key {row}, the oracle {right:?}", answers[*row]);
+        }
+        Ok(answers)
+    }
+}
+
+/// The digest of the answers of all workloads of a set: SHA-256, its first 16 bytes, of the line of the rule that
+/// matches each key, as four bytes, the lowest first; 0 where none does.
+pub(crate) fn digest<'a>(rules: &RuleSet, answers: impl IntoIterator<Item = &'a Option<Match>>) -> String {
+    let mut hash = Sha256::new();
+    for answer in answers {
+        let line = answer.and_then(|found| rules.get(found.rule)).and_then(|rule| rule.line);
+        hash.update(line.map_or(0, u32::from).to_le_bytes());
+    }
+    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Of a batch and the index of a packet.
+type Values = Box<dyn Fn(&Batch, usize) -> Option<FieldValues>>;
+
+/// Packets, and what the oracle makes of them.
+struct Packets {
+    batch: Batch,
+    /// Each packet as the oracle looks at it.
+    values: Values,
+}
+
+impl Packets {
+    fn keys(&mut self, index: usize, schema: &Schema) -> KeyBuf {
+        let mut keys = KeyBuf::new(schema);
+        let rows = self.batch.keys(index);
+        keys.reserve(rows.len().max(1));
+        (0..rows.len()).for_each(|row| keys.push().copy_from_slice(rows.row(row)));
+        keys
+    }
+
+    /// Rows of one schema, evenly spread, as many as the oracle has time for.
+    fn samples(&self, index: usize, keys: usize, rules: usize) -> Vec<(usize, FieldValues)> {
+        let count = (ORACLE_STEPS / rules.max(1)).clamp(1, keys);
+        let packets = self.batch.packets(index);
+        let values = |row: usize| Some((row, (self.values)(&self.batch, packets[row] as usize)?));
+        (0..count).filter_map(|i| values(i * keys / count)).collect()
+    }
+}
+
+fn of_headers(batch: Batch, headers: Vec<Headers>) -> Packets {
+    Packets { batch, values: Box::new(move |batch, packet| batch.values(&headers[packet])) }
+}
+
+fn files(rules: &Path, packets: &Path) -> anyhow::Result<(RuleSet, Packets)> {
+    let named = |path: &Path| path.display().to_string();
+    let text = source::read_text(rules)?;
+    let file = format::parse(&text, &format::Options::default()).with_context(|| named(rules))?;
+    let packets = read(packets, &file.policy, file.rules.schemas()).with_context(|| named(packets))?;
+    Ok((file.rules, packets))
+}
+
+fn read(path: &Path, policy: &Policy, schemas: &[Schema]) -> anyhow::Result<Packets> {
+    let config = wire::Config::from(policy);
+    let mut headers = Vec::new();
+    let cut = match source::open(path)? {
+        Input::Capture(mut capture) => {
+            while let Some(packet) = capture.next()? {
+                headers.push(wire::parse_on(&config, packet.interface, packet.link, packet.data));
+            }
+            capture.cut().map(ToString::to_string)
+        }
+        Input::Trace(mut trace) => {
+            while let Some(record) = trace.next()? {
+                headers.push(record.headers());
+            }
+            trace.cut().map(ToString::to_string)
+        }
+        Input::Table(table) => {
+            let mut rows = table.into_rows(schemas)?;
+            let mut batch = Batch::of_values(schemas);
+            let mut all = Vec::new();
+            while let Some(row) = rows.next()? {
+                batch.push_values(row.values, row.bytes);
+                all.push(row.values.clone());
+            }
+            let cut = rows.cut().map(ToString::to_string);
+            return match cut {
+                Some(cut) => Err(anyhow!(cut)),
+                None => Ok(Packets { batch, values: Box::new(move |_, packet| all.get(packet).cloned()) }),
+            };
+        }
+    };
+    match cut {
+        Some(cut) => Err(anyhow!(cut)),
+        None => Ok(of_headers(pushed(Batch::new(&config, schemas)?, &headers), headers)),
+    }
+}
+
+fn pushed(mut batch: Batch, headers: &[Headers]) -> Batch {
+    batch.reserve(headers.len());
+    headers.iter().for_each(|headers| _ = batch.push_headers(headers, 0));
+    batch
+}
+
+fn generated(config: &Generate) -> anyhow::Result<(RuleSet, Packets)> {
+    let set = rules::generate(&rules::Config {
+        rules: config.rules,
+        seed: config.seed,
+        profile: config.profile.parse()?,
+        families: match config.family {
+            definition::Family::Ipv4 => rules::Families::Ipv4,
+            definition::Family::Ipv6 => rules::Families::Ipv6,
+        },
+        ..rules::Config::default()
+    })?;
+    let trace = trace::generate(
+        &set,
+        &trace::Config {
+            headers: config.headers,
+            seed: config.seed,
+            locality: config.zipf.map_or(Locality::Uniform, |s| Locality::Zipf { s }),
+            unmatched: config.unmatched,
+            ..trace::Config::default()
+        },
+    )?;
+    let headers = trace.iter().map(|h| Headers::of_five_tuple(h.family, h.src, h.dst, h.sport, h.dport, h.proto));
+    let headers: Vec<Headers> = headers.collect();
+    let batch = Batch::for_policy(&Policy::default(), set.schemas())?;
+    Ok((set, of_headers(pushed(batch, &headers), headers)))
+}

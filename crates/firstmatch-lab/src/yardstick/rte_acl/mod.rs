@@ -1,0 +1,305 @@
+//! DPDK's `rte_acl`, over its C interface: the yardstick that people use.
+//!
+//! A table is built from the same regions as every engine and asked for the same keys. In passes its keys lie in memory
+//! as it wants them and its answers stay its own numbers: it is timed at its best. As an [`Engine`] it takes and gives
+//! what every engine does.
+#![expect(unsafe_code, reason = "a C interface; each block says what it relies on")]
+
+mod child;
+mod heap;
+mod layout;
+mod sys;
+
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context as _, ensure};
+use firstmatch::rule::Lowered;
+use firstmatch::{Engine, Keys, Match, Schema, Stats};
+
+pub(crate) use child::{ChildArgs, child};
+
+use crate::measure::Source;
+use crate::measure::lane::Lane;
+use crate::measure::subject::Subject;
+use crate::workload::Workload;
+use heap::Heap;
+use layout::Layout;
+
+/// Its algorithms on this architecture: name and number.
+const ALGORITHMS: [(&str, i32); 5] = [("scalar", 1), ("sse", 2), ("avx2", 3), ("avx512x16", 6), ("avx512x32", 7)];
+
+/// The configurations: name, and the most bytes of a table. Without a limit it keeps tables small of its own accord;
+/// with one it makes them as fast as they fit.
+const CONFIGURATIONS: [(&str, usize); 2] = [("", 0), (" max", 2 << 30)];
+
+/// What a build took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Figures {
+    /// CPU time.
+    pub(crate) seconds: f64,
+    /// The table and the rules it keeps.
+    pub(crate) run_bytes: usize,
+    pub(crate) peak_bytes: usize,
+}
+
+/// A table under one algorithm.
+#[derive(Debug)]
+pub(crate) struct RteAcl {
+    table: Arc<Table>,
+    algorithm: i32,
+    figures: Figures,
+}
+
+#[derive(Debug)]
+struct Table {
+    context: Context,
+    layout: Layout,
+    /// For each region of the set, in order, its rule: result *n* is that of place *n* - 1.
+    lowered: Arc<Lowered>,
+    table_bytes: usize,
+    rule_bytes: usize,
+}
+
+/// A context of `rte_acl` and the heap it lies in, freed in this order.
+#[derive(Debug)]
+struct Context {
+    at: NonNull<sys::Ctx>,
+    heap: Heap,
+}
+
+// SAFETY: a built context is only read, and `rte_acl` documents its lookups as safe in several threads.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was created and is freed once.
+        unsafe { sys::rte_acl_free(self.at.as_ptr()) }
+    }
+}
+
+/// The lines of a workload: every configuration, built in a process of its own first, under every algorithm that this
+/// machine has. And what is to be said about them.
+pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, Vec<String>) {
+    let (mut all, mut notes) = (Vec::new(), Vec::new());
+    for (name, max_size) in CONFIGURATIONS {
+        let name = format!("rte_acl{name}");
+        let table = child::build_apart(source, max_size)
+            .and_then(|(figures, bytes)| Ok((figures, Arc::new(Table::build(&work.lowered, max_size, Some(bytes))?))));
+        let (figures, table) = match table {
+            Ok(built) => built,
+            Err(error) => {
+                all.push(Subject::rte_acl(name, Err(error)));
+                continue;
+            }
+        };
+        let huge = table.context.heap.huge_share().unwrap_or(0.0);
+        if huge < 0.99 {
+            notes.push(format!("{name}: {:.0} % of its table is on huge pages", huge * 100.0));
+        }
+        for (algorithm, number) in ALGORITHMS.into_iter().filter(|&(_, number)| table.has(number)) {
+            let acl = RteAcl { table: Arc::clone(&table), algorithm: number, figures };
+            all.push(Subject::rte_acl(format!("{name} {algorithm}"), Ok(acl)));
+        }
+    }
+    (all, notes)
+}
+
+impl Table {
+    /// Builds a table in a heap with room for so many bytes, or in DPDK's own, which has started then.
+    fn build(lowered: &Arc<Lowered>, max_size: usize, room: Option<usize>) -> anyhow::Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let layout = Layout::new(lowered)?;
+        let heap = room.map_or_else(|| Ok(Heap::of_dpdk()), Heap::new)?;
+        let rules = rules(lowered, &layout)?;
+        let fields = layout.defs().len();
+        let rule_words = 2 + 2 * fields;
+        let count = (rules.len() / rule_words) as u32;
+        let name = CString::new(format!("lab{}", COUNT.fetch_add(1, Ordering::Relaxed)))?;
+        let param = sys::Param {
+            name: name.as_ptr(),
+            socket_id: heap.socket,
+            rule_size: (rule_words * size_of::<u64>()) as u32,
+            max_rule_num: count,
+        };
+        // SAFETY: DPDK has started (there is a heap); the struct and its name outlive the call.
+        let at = unsafe { sys::rte_acl_create(&raw const param) };
+        let context = Context { at: NonNull::new(at).context("rte_acl_create fails")?, heap };
+        // SAFETY: the context is live, and behind the pointer are as many rules of the size stated as are counted.
+        let added = unsafe { sys::rte_acl_add_rules(at, rules.as_ptr().cast(), count) };
+        ensure!(added == 0, "rte_acl_add_rules fails ({added})");
+        let rule_bytes = context.heap.allocated();
+
+        let mut config = sys::Config {
+            num_categories: 1,
+            num_fields: fields as u32,
+            defs: [sys::FieldDef::default(); 64],
+            max_size,
+        };
+        config.defs.iter_mut().zip(layout.defs()).for_each(|(to, def)| *to = def);
+        // SAFETY: the context is live and the configuration is of its rules: as many fields, of the same kinds.
+        let built = unsafe { sys::rte_acl_build(at, &raw const config) };
+        ensure!(built == 0, "rte_acl_build fails ({built})");
+        let table_bytes = context.heap.allocated() - rule_bytes;
+        Ok(Self { context, layout, lowered: Arc::clone(lowered), table_bytes, rule_bytes })
+    }
+
+    /// Whether this machine has an algorithm.
+    fn has(&self, algorithm: i32) -> bool {
+        // SAFETY: the context is live, and no thread looks up yet.
+        unsafe { sys::rte_acl_set_ctx_classify(self.context.at.as_ptr(), algorithm) == 0 }
+    }
+
+    /// Looks keys up: for each the place of its region, from 1, or 0.
+    ///
+    /// # Safety
+    /// Every pointer leads to a key of the layout's length.
+    unsafe fn classify(&self, algorithm: i32, keys: &[*const u8], results: &mut [u32]) {
+        assert_eq!(keys.len(), results.len());
+        let (at, count) = (self.context.at.as_ptr(), keys.len() as u32);
+        // SAFETY: the context is built, the algorithm one that this machine has; as many results as keys, whose fields
+        // lie within what the caller promises.
+        let code = unsafe { sys::rte_acl_classify_alg(at, keys.as_ptr(), results.as_mut_ptr(), count, 1, algorithm) };
+        assert_eq!(code, 0, "rte_acl refuses no lookup of one category");
+    }
+
+    /// What a result means.
+    fn found(&self, result: u32) -> Option<Match> {
+        (result as usize).checked_sub(1).map(|index| self.lowered.rules()[index])
+    }
+
+    /// The result for a key with an absent value, which a key of `rte_acl` cannot say.
+    fn beyond(&self, row: &[u32]) -> u32 {
+        let found = self.lowered.regions().iter().position(|region| region.contains(row));
+        found.map_or(0, |index| index as u32 + 1)
+    }
+}
+
+/// The rules as C has them: `struct rte_acl_rule_data` in two words, then each field in two.
+fn rules(lowered: &Lowered, layout: &Layout) -> anyhow::Result<Vec<u64>> {
+    let mut rules = Vec::new();
+    ensure!(lowered.regions().len() < sys::MAX_PRIORITY as usize, "more regions than rte_acl has priorities");
+    for (index, region) in (0..).zip(lowered.regions().iter()) {
+        let Some(fields) = layout.fields(region.lo, region.hi) else { continue };
+        // Category 1; the larger priority wins; the result is the place from 1.
+        rules.push(1 | u64::from(sys::MAX_PRIORITY as u32 - index) << 32);
+        rules.push(u64::from(index + 1));
+        rules.extend(fields.iter().flat_map(|field| [field.value, field.mask_range]));
+    }
+    Ok(rules)
+}
+
+impl RteAcl {
+    pub(crate) fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// A thread's lane over keys, put as `rte_acl` wants them.
+    pub(crate) fn lane(&self, rows: Keys<'_>) -> AclLane<'_> {
+        let layout = &self.table.layout;
+        let mut keys = vec![0; rows.len() * layout.stride];
+        let mut beyond = Vec::new();
+        for (index, key) in keys.chunks_exact_mut(layout.stride).enumerate() {
+            if !layout.write(rows.row(index), key) {
+                beyond.push((index, self.table.beyond(rows.row(index))));
+            }
+        }
+        let pointers = keys.chunks_exact(layout.stride).map(|key| key.as_ptr().cast()).collect();
+        AclLane { acl: self, pointers, _keys: keys, results: vec![u32::MAX; rows.len()], beyond }
+    }
+}
+
+/// One thread's keys, in network order, and results.
+pub(crate) struct AclLane<'a> {
+    acl: &'a RteAcl,
+    /// To each key of `_keys`, which nobody changes or moves.
+    pointers: Vec<*const u8>,
+    _keys: Vec<u32>,
+    results: Vec<u32>,
+    /// The results of keys with absent values.
+    beyond: Vec<(usize, u32)>,
+}
+
+impl AclLane<'_> {
+    pub(crate) fn answers(mut self) -> Vec<Option<Match>> {
+        for &(index, result) in &self.beyond {
+            // Where it was not looked up at all, that is to be seen.
+            if self.results[index] != u32::MAX {
+                self.results[index] = result;
+            }
+        }
+        let answer = |&result: &u32| if result == u32::MAX { None } else { self.acl.table.found(result) };
+        self.results.iter().map(answer).collect()
+    }
+}
+
+impl Lane for AclLane<'_> {
+    #[inline(always)]
+    fn classify(&mut self, from: usize, to: usize) {
+        let (keys, results) = (&self.pointers[from..to], &mut self.results[from..to]);
+        // SAFETY: the pointers lead to whole keys in `_keys`.
+        unsafe { self.acl.table.classify(self.acl.algorithm, keys, results) }
+    }
+
+    #[inline(always)]
+    fn bit(&self, at: usize) -> usize {
+        self.acl.table.found(self.results[at]).map_or(0, |found| found.rule.slot() & 1)
+    }
+}
+
+/// Keys that the engine converts at a time, and words of the longest.
+const CHUNK: usize = 32;
+const LONGEST: usize = 32;
+
+impl Engine for RteAcl {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        self.table.lowered.schema()
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        Stats {
+            rules: self.table.lowered.by_rule().count(),
+            regions: self.table.lowered.regions().len(),
+            bytes: vec![("table", self.table.table_bytes), ("its rules", self.table.rule_bytes)],
+            tables: 1,
+            ..Stats::default()
+        }
+    }
+
+    fn improve(&self, (): &mut (), rows: Keys<'_>, best: &mut [Option<Match>]) {
+        let stride = self.table.layout.stride;
+        let mut keys = [0; CHUNK * LONGEST];
+        for (chunk, best) in best.chunks_mut(CHUNK).enumerate() {
+            let mut results = [0; CHUNK];
+            let row = |index: usize| rows.row(chunk * CHUNK + index);
+            let mut beyond = 0u32;
+            for (index, key) in keys.chunks_exact_mut(stride).take(best.len()).enumerate() {
+                beyond |= u32::from(!self.table.layout.write(row(index), key)) << index;
+            }
+            let mut pointers = [std::ptr::null(); CHUNK];
+            let starts = keys.chunks_exact(stride).map(|key| key.as_ptr().cast());
+            pointers.iter_mut().zip(starts).for_each(|(to, start)| *to = start);
+            // SAFETY: as many pointers as places, each to a whole key: `CHUNK` keys of the longest stride fit.
+            unsafe { self.table.classify(self.algorithm, &pointers[..best.len()], &mut results[..best.len()]) };
+            for (index, (best, mut result)) in best.iter_mut().zip(results).enumerate() {
+                if beyond >> index & 1 == 1 {
+                    result = self.table.beyond(row(index));
+                }
+                if let Some(found) = self.table.found(result).filter(|found| Match::wins(found.priority, best)) {
+                    *best = Some(found);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! The program on definitions that are good, bad, wrong and beyond their means.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const GOOD: &str = r#"
+shows = "what a test shows"
+[[sets]]
+name = "small"
+generate = { profile = "fw", rules = 200, seed = 5, headers = 3000 }
+digest = "DIGEST"
+[[engines]]
+engine = "tuplemerge"
+[[engines]]
+engine = "tuplemerge"
+name = "as published"
+config = { collision_limit = 40, spill = false }
+simd = "scalar"
+[[engines]]
+engine = "linear"
+name = "tight"
+run_bytes = 1000
+[lookup]
+threads = [2]
+[updates]
+"#;
+
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    fs::create_dir_all(&folder).expect("a folder for the test");
+    folder
+}
+
+fn lab(folder: &Path, args: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_firstmatch-lab"));
+    let Output { status, stdout, stderr } =
+        command.arg("measure").args(args).current_dir(folder).env_remove("FIRSTMATCH_SETS").output().expect("it runs");
+    (status.code().unwrap_or(-1), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
+}
+
+/// The good definition with its digest, as the program says it.
+fn good(folder: &Path) -> String {
+    let path = folder.join("digest.toml");
+    let without: String =
+        GOOD.lines().filter(|line| !line.starts_with("digest")).map(|line| format!("{line}\n")).collect();
+    fs::write(&path, without).expect("a file");
+    let (code, out) = lab(folder, &["digest.toml", "--test"]);
+    assert_eq!(code, 0, "{out}");
+    let (_, digest) = out.rsplit_once("its answers is ").expect("it says the digest");
+    GOOD.replace("DIGEST", digest.trim())
+}
+
+#[test]
+fn a_definition_is_measured_and_recorded() {
+    let folder = folder("measured");
+    let definition = good(&folder)
+        .replace("[lookup]", "[lookup]\nrounds = 2")
+        .replace("[updates]", "[updates]\ncount = 500\nrounds = 1");
+    fs::write(folder.join("good.toml"), definition).expect("a file");
+    let (code, out) = lab(&folder, &["good.toml", "--test"]);
+    assert_eq!(code, 0, "{out}");
+    for expected in [
+        "good: what a test shows",
+        "small: 200 rules",
+        "noise floor: 1 ",
+        "| tuplemerge again ",
+        "| as published ",
+        "| limit ",
+        "| linear ",
+        "tight: the engine needs ",
+        "Mpps, 2 threads",
+        "with 1 reader(s)",
+    ] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    assert!(!folder.join("record").exists(), "a test records nothing");
+
+    let (code, out) = lab(&folder, &["good.toml", "--record", "record"]);
+    assert_eq!(code, 0, "{out}");
+    let path = out.lines().find_map(|line| line.strip_prefix("recorded in ")).expect("it says where");
+    let text = fs::read_to_string(folder.join(path)).expect("the record");
+    assert!(text.starts_with("# ") && text.contains("# firstmatch-lab measure good\n"), "{text}");
+    let mut csv = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+    let heads = csv.headers().expect("heads").clone();
+    let at = |name: &str| heads.iter().position(|head| head == name).unwrap_or_else(|| panic!("{name}: {heads:?}"));
+    let rows: Vec<csv::StringRecord> = csv.records().collect::<Result<_, _>>().expect("rows");
+    let of = |engine: &str, measure: &str| {
+        rows.iter().filter(|row| &row[at("engine")] == engine && &row[at("measure")] == measure).count()
+    };
+    assert_eq!((of("tuplemerge", "lookup"), of("tuplemerge", "lookup, dependent")), (4, 1));
+    assert_eq!((of("as published", "latency, p99"), of("as published", "updates with readers")), (3, 1));
+    assert_eq!((of("limit", "run"), of("linear", "worst case"), of("tight", "run")), (1, 2, 0));
+    for row in rows.iter().filter(|row| &row[at("measure")] == "lookup") {
+        let floor: f64 = row[at("noise_floor")].parse().expect("a floor");
+        assert_eq!(&row[at("void")], if floor > 0.08 { "true" } else { "false" });
+        assert!(!row[at("of_limit")].is_empty() && !row[at("of_linear")].is_empty());
+    }
+}
+
+#[test]
+fn what_is_bad_is_named_and_the_rest_runs() {
+    let folder = folder("bad");
+    let good = good(&folder);
+    let bad = [
+        ("toml.toml", "shows = 3\n".to_owned(), "toml.toml: TOML parse error at line 1, column 9"),
+        ("word.toml", good.replace("headers", "heders"), "unknown field `heders`"),
+        ("engine.toml", good.replacen("\"tuplemerge\"", "\"tuplemurge\"", 1), "expected one of linear, tuplemerge"),
+        ("config.toml", good.replace("spill", "spil"), "unknown field `spil`"),
+        ("profile.toml", good.replace("\"fw\"", "\"fv\""), "expected one of acl, fw, ipc, uniform"),
+        ("level.toml", good.replace("scalar", "neon"), "expected one of scalar, avx2"),
+        ("twice.toml", good.replace("as published", "tuplemerge"), "two engines are called `tuplemerge`"),
+        ("batch.toml", good.replace("threads = [2]", "batches = [0]"), "batches: expected numbers from 1"),
+    ];
+    for (name, text, expected) in &bad {
+        fs::write(folder.join(name), text).expect("a file");
+        let (code, out) = lab(&folder, &[name, "--test"]);
+        assert_eq!(code, 2, "{name}: {out}");
+        assert!(out.contains(&format!("not run: {name}")) && out.contains(expected), "{name}: {out}");
+    }
+    let files = "rules = \"$SETS/none.rules\"\ntrace = \"$SETS/none.trace\"";
+    let missing = good.replace("generate = { profile = \"fw\", rules = 200, seed = 5, headers = 3000 }", files);
+    fs::write(folder.join("missing.toml"), &missing).expect("a file");
+    fs::write(folder.join("good.toml"), &good).expect("a file");
+    let (code, out) = lab(&folder, &["missing.toml", "toml.toml", "good.toml", "--test"]);
+    assert_eq!(code, 2, "{out}");
+    assert!(out.contains("small: not run: its files lie in a folder of sets") && out.contains("| limit "), "{out}");
+    let (code, out) = lab(&folder, &["missing.toml", "--test", "--sets", "nowhere"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("not run: nowhere/none.rules"), "{out}");
+    let (code, out) = lab(&folder, &["no-such-file.toml", "--test"]);
+    assert_eq!(code, 2, "{out}");
+}
+
+#[test]
+fn other_answers_fail_the_run() {
+    let folder = folder("wrong");
+    let definition = good(&folder).replace("seed = 5", "seed = 6");
+    fs::write(folder.join("wrong.toml"), definition).expect("a file");
+    let (code, out) = lab(&folder, &["wrong.toml", "--test"]);
+    assert_eq!(code, 1, "{out}");
+    assert!(out.contains("small: FAILED: the answers have the digest"), "{out}");
+}
