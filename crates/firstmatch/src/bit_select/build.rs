@@ -49,7 +49,11 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitS
     }
     let packed = pack::pack(&builder.leaves, &shape, regions, &ranks);
     let place = |handle: u32| if handle & LEAF != 0 { LEAF | packed.places[(handle & !LEAF) as usize] } else { handle };
-    builder.table.iter_mut().chain(trees.iter_mut().map(|tree| &mut tree.root)).for_each(|entry| *entry = place(*entry));
+    builder
+        .table
+        .iter_mut()
+        .chain(trees.iter_mut().map(|tree| &mut tree.root))
+        .for_each(|entry| *entry = place(*entry));
     let built = BitSelect {
         schema: set.schema().clone(),
         level,

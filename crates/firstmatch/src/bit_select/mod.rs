@@ -160,6 +160,7 @@ impl Engine for BitSelect {
             tables: self.trees.len(),
             worst_tests: tests * block::BLOCK,
             worst_lines: tests * self.shape.lines() + 2 * steps + 1,
+            untabled: 0,
             longest_bucket: self.trees.iter().map(|tree| tree.longest * block::BLOCK).max().unwrap_or(0),
             keeps_shadowed: true,
         }
