@@ -1,6 +1,7 @@
 //! The engines that definitions can name, each with the names of its configuration.
 
 use anyhow::{Context, bail};
+use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
@@ -31,7 +32,8 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 4] = [
+const ENGINES: [(&str, Read); 5] = [
+    ("bit_select", bit_select),
     ("linear", linear),
     ("tuplemerge", |table, common| tuples(tuple::Config::default(), table, common)),
     ("tuplemerge_offline", |table, common| tuples(tuple::Config::offline(), table, common)),
@@ -57,6 +59,30 @@ fn linear(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe,
     let Names {} = table.try_into()?;
     let config = linear::Config { budget, simd };
     Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(Linear::build(rules, &config)?))), empty: None })
+}
+
+fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        trees: Option<usize>,
+        levels: Option<usize>,
+        fan_out: Option<usize>,
+        open: Option<u32>,
+        growth: Option<f64>,
+    }
+    let Names { trees, levels, fan_out, open, growth } = table.try_into()?;
+    let default = bit_select::Config::default();
+    let config = bit_select::Config {
+        budget,
+        simd,
+        trees: trees.unwrap_or(default.trees),
+        levels: levels.unwrap_or(default.levels),
+        fan_out: fan_out.unwrap_or(default.fan_out),
+        open: open.unwrap_or(default.open),
+        growth: growth.unwrap_or(default.growth),
+    };
+    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
 }
 
 fn tuples(

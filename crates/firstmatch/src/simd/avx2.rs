@@ -209,6 +209,44 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn gather(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: needs BMI2, which the token proves.
+        unsafe { _pext_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
+        let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
+        // SAFETY: needs AVX, see `load8`.
+        let k = unsafe { _mm256_set1_epi32(word as i32) };
+        bits8(between8(load8(lo), k, load8(hi)))
+    }
+
+    #[inline(always)]
+    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
+        let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
+        let (lo, hi) = (load8(lo), load8(hi));
+        // SAFETY: needs AVX2, see `load8`.
+        unsafe {
+            let k = _mm256_set_m128i(_mm_set1_epi16(b as i16), _mm_set1_epi16(a as i16));
+            let inside = _mm256_cmpeq_epi16(_mm256_min_epu16(_mm256_max_epu16(k, lo), hi), k);
+            let both = _mm_and_si128(_mm256_castsi256_si128(inside), _mm256_extracti128_si256::<1>(inside));
+            _mm_movemask_epi8(_mm_packs_epi16(both, both)) as u32 & 0xFF
+        }
+    }
+
+    #[inline(always)]
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
+        let lo = load4(bounds);
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let (hi, k) = (_mm_srli_si128::<8>(lo), _mm_set1_epi8(byte as i8));
+            let inside = _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(k, lo), hi), k);
+            _mm_movemask_epi8(inside) as u32 & 0xFF
+        }
+    }
+
+    #[inline(always)]
     fn prefetch<T>(self, place: &T) {
         prefetch(place);
     }

@@ -92,6 +92,20 @@ pub(crate) trait Isa: Copy {
     /// For each probe the index of the word of `row` it picks. A row has a multiple of 4 words, all lanes among them.
     fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8];
 
+    /// The bits of a word that a mask names, moved together at the low end.
+    fn gather(self, word: u64, mask: u64) -> u64;
+
+    /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
+    fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
+
+    /// Which of eight pairs of intervals of 16 bits hold `a` and `b`: eight `lo` of the first, eight of the second,
+    /// then `hi` likewise, nowhere below `lo`; two to a word, the first in the lower half.
+    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32;
+
+    /// Which of eight intervals of bytes hold a byte: eight `lo`, then eight `hi`, nowhere below `lo`; four to a word,
+    /// the first lowest.
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32;
+
     /// Asks for the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
 }
@@ -193,6 +207,23 @@ mod tests {
                     assert_eq!(isa.inside8(&block, &key, lanes), plain.inside8(&block, &key, lanes));
                     let tags: [u32; 8] = std::array::from_fn(|_| next());
                     assert_eq!(isa.equal8(&tags, key[0]), plain.equal8(&tags, key[0]));
+                    for bounds in block.as_chunks::<16>().0 {
+                        assert_eq!(isa.within8(bounds, key[0]), plain.within8(bounds, key[0]));
+                    }
+                    // Intervals of halves and bytes from any words: the upper bounds are raised to the lower ones.
+                    let halves: [u16; 32] = std::array::from_fn(|_| next() as u16);
+                    let half = |i: usize| if i < 16 { halves[i] } else { halves[i].max(halves[i - 16]) };
+                    let bounds = std::array::from_fn(|i| u32::from(half(2 * i)) | u32::from(half(2 * i + 1)) << 16);
+                    let (a, b) = (next() as u16, next() as u16);
+                    assert_eq!(isa.within8_halves(&bounds, a, b), plain.within8_halves(&bounds, a, b));
+                    let byte = |i: usize| {
+                        let byte = |i: usize| halves[i] as u8;
+                        if i < 8 { byte(i) } else { byte(i).max(byte(i - 8)) }
+                    };
+                    let bounds = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| byte(4 * i + j))));
+                    assert_eq!(isa.within8_bytes(&bounds, a as u8), plain.within8_bytes(&bounds, a as u8));
+                    let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
+                    assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
                 }

@@ -44,6 +44,34 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
+    fn gather(self, word: u64, mut mask: u64) -> u64 {
+        let (mut gathered, mut place) = (0, 0);
+        while mask != 0 {
+            gathered |= (word >> mask.trailing_zeros() & 1) << place;
+            mask &= mask - 1;
+            place += 1;
+        }
+        gathered
+    }
+
+    #[inline(always)]
+    fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
+        bits(|i| bounds[i] <= word && word <= bounds[i + 8])
+    }
+
+    #[inline(always)]
+    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
+        let half = |i: usize| (bounds[i / 2] >> (i % 2 * 16)) as u16;
+        bits(|i| half(i) <= a && a <= half(i + 16) && half(i + 8) <= b && b <= half(i + 24))
+    }
+
+    #[inline(always)]
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
+        let at = |i: usize| (bounds[i / 4] >> (i % 4 * 8)) as u8;
+        bits(|i| at(i) <= byte && byte <= at(i + 8))
+    }
+
+    #[inline(always)]
     fn prefetch<T>(self, _place: &T) {}
 }
 

@@ -1,5 +1,6 @@
 //! Every engine × configuration × SIMD level, in one place; and the reference engine.
 
+use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::{Lowered, Region};
 use firstmatch::simd::Level;
@@ -75,6 +76,9 @@ impl Subject {
 pub(crate) fn engines() -> Vec<Subject> {
     let mut all = Vec::new();
     for level in Level::available() {
+        all.push(Subject::fixed(format!("bit_select {level:?}"), move |lowered, budget| {
+            BitSelect::build(lowered, &bit_select::Config { budget, simd: Some(level), ..Default::default() })
+        }));
         all.push(Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
             Linear::build(lowered, &linear::Config { budget, simd: Some(level) })
         }));
