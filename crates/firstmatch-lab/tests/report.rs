@@ -115,6 +115,7 @@ fn nothing_to_show_is_said() {
     assert_eq!((code, err.as_str()), (0, ""));
     let page = fs::read_to_string(folder.join("target/report.html")).expect("it is written");
     assert!(page.contains("<h2>large</h2>") && page.contains("The record has no figures."), "{page}");
+    assert!(page.contains("No record has times of lookups"), "{page}");
 }
 
 #[test]

@@ -48,10 +48,11 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
     let mut sections = Vec::new();
     if let Some(machine) = machine(&records, &here.folder()) {
         let of_machine: Vec<&Record> = records.measured.iter().filter(|record| record.machine == machine).collect();
-        if let Some(newest) = overview::newest(&of_machine) {
-            let body = overview::trade(newest, &looks)?;
-            sections.push(Section { title: "Lookups against updates and memory".to_owned(), body });
-        }
+        let body = match overview::newest(&of_machine) {
+            Some(newest) => overview::trade(newest, &looks)?,
+            None => html! { p { "No record has times of lookups: the machine was busy, or they were not measured." } },
+        };
+        sections.push(Section { title: "Lookups against updates and memory".to_owned(), body });
         if let Some(body) = overview::growth(&of_machine, &looks)? {
             sections.push(Section { title: "Growth".to_owned(), body });
         }
