@@ -67,7 +67,8 @@ Examples:
   firstmatch generate rules --profile fw --rules 10000 --seed 3 > fw.rules
   firstmatch generate rules --family inet --format native > edge.rules
   firstmatch generate trace fw.rules --headers 1000000 --zipf 1 > fw.trace
-  firstmatch classify fw.rules fw.trace"
+  firstmatch classify fw.rules fw.trace
+  firstmatch generate trace fw.rules --format pcap | zstd > fw.pcap.zst"
     )]
     Generate(GenerateArgs),
     /// Print what a shell needs to complete this program's arguments
@@ -88,7 +89,8 @@ Examples:
 pub(crate) enum GenerateArgs {
     /// Rules, with prefixes that nest, port classes and protocols as in real rule sets
     Rules(GenerateRules),
-    /// A trace that hits every rule that can be hit; each line ends with the number of the rule that matches first
+    /// Packets that hit every rule that can be hit: a trace, whose lines end with the number of the rule that matches
+    /// first, or a capture
     Trace(GenerateTrace),
 }
 
@@ -119,7 +121,7 @@ pub(crate) struct GenerateRules {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) mark: f64,
     /// How far the order is from one by how much rules match, 0 to 1
-    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) disorder: f64,
     /// The share of exact copies of earlier rules, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
@@ -142,6 +144,10 @@ pub(crate) struct GenerateTrace {
     /// Everything random comes from it
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
+    /// How they are written: lines of a ClassBench trace, which have ports whatever the protocol, or a pcap capture of
+    /// frames of 64 bytes, or as many as their headers take
+    #[arg(long, value_name = "NAME", default_value = "classbench")]
+    pub(crate) format: Packets,
     /// Draw rules by Zipf's law with this exponent instead of uniformly
     #[arg(long, value_name = "S", conflicts_with = "pareto")]
     pub(crate) zipf: Option<f64>,
@@ -173,6 +179,22 @@ pub(crate) enum Family {
 pub(crate) enum Written {
     Classbench,
     Native,
+}
+
+/// The formats of generated packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Packets {
+    Classbench,
+    Pcap,
+}
+
+/// A number, decimal or hexadecimal after `0x`.
+fn metadata(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "expected a number of 64 bits, decimal or hexadecimal after 0x".into())
 }
 
 fn two_numbers(text: &str) -> Result<(f64, f64), String> {
@@ -210,6 +232,9 @@ pub(crate) struct ClassifyArgs {
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long)]
     pub(crate) flags: bool,
+    /// What every packet of a capture or a trace has in the field `metadata` of the rules, instead of 0
+    #[arg(long, value_name = "N", value_parser = metadata)]
+    pub(crate) metadata: Option<u64>,
     /// How many packets are classified by one call
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) batch: u16,
@@ -225,6 +250,9 @@ pub(crate) struct ExplainArgs {
     /// The number of the packet (from 0) in the file that PACKET names
     #[arg(long = "packet", value_name = "N")]
     pub(crate) number: Option<u64>,
+    /// What the packet has in the field `metadata` of the rules, instead of 0
+    #[arg(long, value_name = "N", value_parser = metadata)]
+    pub(crate) metadata: Option<u64>,
     /// Show each condition of the rule on this line, and which of them failed
     #[arg(long, value_name = "LINE")]
     pub(crate) rule: Vec<u32>,

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::Lowered;
 use firstmatch::tuple::{self, TupleMerge};
@@ -17,11 +18,26 @@ pub(crate) struct Engine {
 /// What is taken where none is asked for.
 pub(crate) const DEFAULT: &str = "tuplemerge";
 
-static ENGINES: [Engine; 2] = [
+static ENGINES: [Engine; 5] = [
     Engine {
         name: DEFAULT,
         summary: "few hash tables, found by the bits that rules share: fast, and rules come and go (default)",
         build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::default())?)),
+    },
+    Engine {
+        name: "tuplemerge_offline",
+        summary: "the same with fewer tables, chosen with all rules at hand: slower to build",
+        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::offline())?)),
+    },
+    Engine {
+        name: "bit_select",
+        summary: "a few trees of wide nodes that select bits: the fastest and smallest, for rules that stay",
+        build: |rules| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
+    },
+    Engine {
+        name: "tss",
+        summary: "a hash table for every combination of prefix lengths, as Open vSwitch has them",
+        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::tss())?)),
     },
     Engine {
         name: "linear",

@@ -1,12 +1,13 @@
 //! `firstmatch generate`
 
-use std::io::{BufWriter, Write, stdout};
+use std::io::{BufWriter, IsTerminal, Write, stdout};
 
+use anyhow::bail;
 use firstmatch::{Policy, format::write};
-use firstmatch_generate::trace::{Coverage, Covered, Locality};
+use firstmatch_generate::trace::{Coverage, Covered, Form, Locality};
 use firstmatch_generate::{rules, trace};
 
-use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Written};
+use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Packets, Written};
 use crate::format::counted;
 use crate::rules::load;
 use crate::{End, diagnostics};
@@ -36,6 +37,7 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
         duplicates: args.duplicates,
         shadowed: args.shadowed,
         catch_all: args.catch_all,
+        ..rules::Config::default()
     };
     let set = rules::generate(&config)?;
     let (mut text, policy) = (String::new(), Policy::default());
@@ -50,6 +52,9 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
 }
 
 fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
+    if args.format == Packets::Pcap && stdout().is_terminal() {
+        bail!("a capture is nothing to be read on a terminal: send it to a file, with `> NAME.pcap`");
+    }
     let Some(loaded) = load(&args.rules, false)? else { return Ok(End::BadInput) };
     let locality = match (args.zipf, args.pareto) {
         (Some(s), _) => Locality::Zipf { s },
@@ -63,10 +68,15 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
         unmatched: args.unmatched,
         coverage: if args.drawn { Coverage::Drawn } else { Coverage::Complete },
         tries: args.tries,
+        form: if args.format == Packets::Pcap { Form::Packets } else { Form::Lines },
+        ..trace::Config::default()
     };
     let trace = trace::generate(&loaded.file.rules, &config)?;
     let mut out = BufWriter::new(stdout().lock());
-    trace.write(&mut out)?;
+    match args.format {
+        Packets::Classbench => trace.write(&mut out)?,
+        Packets::Pcap => trace.write_pcap(&mut out)?,
+    }
     out.flush()?;
     let Covered { rules, hit, unreachable, given_up } = trace.coverage();
     if hit < rules {
@@ -76,7 +86,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
             counted(*rules as u64, "rule"),
             unreachable.len(),
             given_up.len(),
-            counted(args.tries.into(), "try")
+            counted(args.tries.into(), "header")
         ));
     }
     Ok(End::Done)

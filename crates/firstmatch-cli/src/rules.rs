@@ -1,12 +1,16 @@
 //! Rule files, as all commands read them.
 
+use std::cell::OnceCell;
 use std::path::Path;
 
+use anyhow::bail;
 use firstmatch::format::{self, Options, RuleFile};
 use firstmatch::policy::Verdict;
 use firstmatch::rule::{Lowered, Rule, lower};
-use firstmatch::{BuildError, Diagnostic, Match, RuleId};
+use firstmatch::schema::Source;
+use firstmatch::{BuildError, Diagnostic, Match, RuleId, Schema};
 use firstmatch_net::source::{self, SourceError};
+use firstmatch_net::wire;
 
 use crate::{diagnostics, json};
 
@@ -15,8 +19,8 @@ pub(crate) struct Loaded {
     /// Its path, as given.
     pub(crate) name: String,
     text: String,
-    /// Where each line begins.
-    lines: Vec<usize>,
+    /// Where each line begins, once somebody asks.
+    lines: OnceCell<Vec<usize>>,
     pub(crate) file: RuleFile,
     options: Options,
     /// In JSON, where a rule may begin anywhere and knows the line of another file: the line of the text it begins
@@ -85,9 +89,7 @@ impl Loaded {
                 }
             }
         };
-        let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
-        let lines = std::iter::once(0).chain(newlines).collect();
-        Some(Self { name, text, lines, file, options, places })
+        Some(Self { name, text, lines: OnceCell::new(), file, options, places })
     }
 
     /// The same text read with or without the flags column of ClassBench.
@@ -173,9 +175,23 @@ impl Loaded {
     }
 
     fn raw_line(&self, line: u32) -> &str {
-        let start = self.lines.get((line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
-        let end = self.lines.get(line as usize).copied().unwrap_or(self.text.len());
+        let lines = self.lines.get_or_init(|| {
+            let newlines = self.text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
+            std::iter::once(0).chain(newlines).collect()
+        });
+        let start = lines.get((line as usize).saturating_sub(1)).copied().unwrap_or(self.text.len());
+        let end = lines.get(line as usize).copied().unwrap_or(self.text.len());
         self.text[start..end].trim_end_matches(['\n', '\r'])
+    }
+
+    /// How packets are parsed for these rules, with metadata beside them if somebody gave any.
+    pub(crate) fn wire_config(&self, metadata: Option<u64>) -> anyhow::Result<wire::Config> {
+        let has_field = |schema: &Schema| schema.index_of_source(Source::Metadata).is_some();
+        if metadata.is_some() && !self.file.rules.schemas().iter().any(has_field) {
+            bail!("{}: these rules have no field for the metadata of packets", self.name);
+        }
+        let config = wire::Config::from(&self.file.policy);
+        Ok(wire::Config { metadata: metadata.unwrap_or(config.metadata), ..config })
     }
 
     /// What becomes of a classified packet.

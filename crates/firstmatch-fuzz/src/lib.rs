@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 mod differential;
 mod draw;
 mod parse_rules;
+mod readers;
 mod updates;
 mod wire;
 
@@ -40,6 +41,7 @@ mod reference;
 
 pub use differential::differential;
 pub use parse_rules::parse_rules;
+pub use readers::readers;
 pub use updates::updates;
 pub use wire::wire;
 
@@ -47,8 +49,13 @@ pub use wire::wire;
 pub type Target = fn(&[u8]);
 
 /// The targets by name.
-pub const TARGETS: [(&str, Target); 4] =
-    [("parse_rules", parse_rules), ("wire", wire), ("differential", differential), ("updates", updates)];
+pub const TARGETS: [(&str, Target); 5] = [
+    ("parse_rules", parse_rules),
+    ("readers", readers),
+    ("wire", wire),
+    ("differential", differential),
+    ("updates", updates),
+];
 
 /// The folder `fuzz/`.
 pub fn folder() -> PathBuf {

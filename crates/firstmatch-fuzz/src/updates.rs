@@ -171,6 +171,7 @@ pub fn updates(data: &[u8]) {
         collision_limit,
         spill,
         seed: Some(number as u64),
+        ..Config::default()
     };
     let mut mirrors: Vec<Mirror> =
         CONFIGS.into_iter().enumerate().map(config).filter_map(|config| Mirror::new(&schema, config)).collect();

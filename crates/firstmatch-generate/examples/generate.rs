@@ -5,7 +5,9 @@
 //!
 //! `trace` is for the rules that the same words give to `rules`. What was done, and in what time, goes to standard
 //! error. Words: profile rules seed ipv6 (share of a dual-stack set; 1 is IPv6 alone) disorder duplicates shadowed
-//! catch_all deny mark format (classbench, native); headers zipf pareto (a,b) unmatched coverage (complete, drawn)
+//! catch_all smoothing scope_addresses scope_applications flags fewer parameters (a ClassBench parameter file, instead
+//! of profile) deny mark format (classbench, native); headers zipf pareto (a,b) flows (a second) phases
+//! unmatched coverage (complete, drawn)
 //! tries.
 #![expect(clippy::print_stderr, reason = "an example says what it does")]
 
@@ -16,6 +18,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use firstmatch::{Policy, format::write};
+use firstmatch_generate::profile::classbench;
 use firstmatch_generate::trace::{Coverage, Locality};
 use firstmatch_generate::{rules, trace};
 
@@ -87,7 +90,10 @@ fn rules_config(words: &mut Words) -> Outcome<rules::Config> {
     Ok(rules::Config {
         rules: words.take("rules", default.rules)?,
         seed: words.take("seed", default.seed)?,
-        profile: words.take("profile", default.profile)?,
+        profile: match words.0.remove("parameters") {
+            Some(file) => classbench::parse(&file, &std::fs::read_to_string(&file)?)?,
+            None => words.take("profile", default.profile)?,
+        },
         families: match ipv6 {
             0.0 => rules::Families::Ipv4,
             1.0 => rules::Families::Ipv6,
@@ -98,13 +104,21 @@ fn rules_config(words: &mut Words) -> Outcome<rules::Config> {
         duplicates: words.take("duplicates", default.duplicates)?,
         shadowed: words.take("shadowed", default.shadowed)?,
         catch_all: words.take("catch_all", default.catch_all)?,
+        smoothing: words.take("smoothing", default.smoothing)?,
+        scope: rules::Scope {
+            addresses: words.take("scope_addresses", default.scope.addresses)?,
+            applications: words.take("scope_applications", default.scope.applications)?,
+        },
+        flags: words.take("flags", default.flags)?,
+        fewer: words.take("fewer", default.fewer)?,
     })
 }
 
 fn trace_config(words: &mut Words) -> Outcome<trace::Config> {
     let default = trace::Config::default();
-    let zipf: f64 = words.take("zipf", -1.0)?;
+    let (zipf, flows): (f64, f64) = (words.take("zipf", -1.0)?, words.take("flows", 0.0)?);
     let locality = match words.0.remove("pareto") {
+        None if flows > 0.0 => Locality::Flows { s: zipf.max(0.0), rate: flows },
         Some(both) => {
             let (a, b) = both.split_once(',').ok_or("pareto=a,b")?;
             Locality::Pareto { a: a.parse()?, b: b.parse()? }
@@ -117,8 +131,10 @@ fn trace_config(words: &mut Words) -> Outcome<trace::Config> {
         headers: words.take("headers", default.headers)?,
         seed: words.take("seed2", default.seed)?,
         locality,
+        phases: words.take("phases", default.phases)?,
         unmatched: words.take("unmatched", default.unmatched)?,
         coverage: if coverage == "drawn" { Coverage::Drawn } else { Coverage::Complete },
         tries: words.take("tries", default.tries)?,
+        form: default.form,
     })
 }

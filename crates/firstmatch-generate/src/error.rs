@@ -75,7 +75,7 @@ impl fmt::Display for Error {
             Kind::Exhausted { profile, found, asked, tries } => write!(
                 f,
                 "the profile {profile} yields {found} distinct rules in {tries} tries; {asked} were asked for: \
-                 let its trees have more leaves, or allow duplicates"
+                 let its trees branch more, or take those that there are"
             ),
             Kind::TooFewHeaders { headers, needed } => write!(
                 f,

@@ -16,9 +16,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Profile`]: what rules look like, in numbers: prefix trees, port classes, protocols, prefix lengths.
+//! - [`Profile`]: what rules look like, in numbers: prefix trees, port classes, protocols, prefix lengths. Sixteen come
+//!   along; ClassBench parameter files are read.
 //! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
-//! - [`trace`]: headers that hit every rule that can be hit, with locality, and headers that match nothing.
+//! - [`openflow`] and [`npf`]: the rule sets of two papers.
+//! - [`trace`]: headers that hit every rule that can be hit, with locality, in flows or phases, and headers that match
+//!   nothing; or headers from elsewhere.
+//! - [`keys`]: rows for rules over any schema: from rules, from their edges, uniform, or the costliest that are found.
+//! - [`Statistics`]: a rule set in figures, to compare two by.
 //!
 //! [`firstmatch::format::write`] writes rule sets as text.
 //!
@@ -30,11 +35,16 @@
 #![deny(unsafe_code)]
 
 mod error;
+pub mod keys;
+pub mod npf;
+pub mod openflow;
 pub mod profile;
 mod random;
 pub mod rules;
+pub mod statistics;
 pub mod trace;
 
 pub use error::Error;
 pub use profile::Profile;
 pub use rules::stretch;
+pub use statistics::Statistics;

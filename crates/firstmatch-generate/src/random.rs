@@ -18,6 +18,9 @@ pub(crate) enum Purpose {
     Headers = 5,
     Order = 6,
     Unmatched = 7,
+    Sources = 8,
+    Destinations = 9,
+    Fields = 10,
 }
 
 /// A stream of random numbers.
@@ -130,6 +133,18 @@ impl<T: Copy> Weighted<T> {
         let at = random.below(*self.ends.last()?);
         self.items.get(self.ends.partition_point(|&end| end <= at)).copied()
     }
+
+    /// The same with a bias to the first items (up to 1) or to the last (down to -1): what is drawn uniformly, `u`,
+    /// counts as `u · (bias · u − bias + 1)` (Taylor and Turner 2007, III-E).
+    pub(crate) fn draw_biased(&self, bias: f64, random: &mut Random) -> Option<T> {
+        if bias == 0.0 {
+            return self.draw(random);
+        }
+        let u = random.unit();
+        let end = *self.ends.last()?;
+        let at = ((u * (bias * u - bias + 1.0) * end as f64) as u64).min(end - 1);
+        self.items.get(self.ends.partition_point(|&end| end <= at)).copied()
+    }
 }
 
 #[cfg(test)]
@@ -170,5 +185,16 @@ mod tests {
         let a = drawn.iter().filter(|&&c| c == 'a').count();
         assert!(drawn.len() == 4000 && !drawn.contains(&'b') && (850..1150).contains(&a), "{a}");
         assert!(Weighted::<char>::new([]).draw(&mut random).is_none());
+    }
+
+    #[test]
+    fn a_bias_favours_one_end() {
+        let weighted = Weighted::new([('a', 1.0), ('b', 1.0)]);
+        let mut random = Random::new(5, Purpose::Rules);
+        // Drawn below a half: u (x u - x + 1) < 1/2, for x = 1 u² < 1/2, for x = -1 2u - u² < 1/2.
+        for (bias, share) in [(1.0, 0.707), (0.0, 0.5), (-1.0, 0.293)] {
+            let a = (0..4000).filter(|_| weighted.draw_biased(bias, &mut random) == Some('a')).count();
+            assert!((a as f64 / 4000.0 - share).abs() < 0.03, "{bias}: {a}");
+        }
     }
 }

@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{digest, generate, profiles};
 use firstmatch::format::{self, Options};
 use firstmatch::rule::{FieldValues, first_match};
-use firstmatch::schema::{Family, Schema, Source};
+use firstmatch::schema::{Family, Field, Schema, Source};
 use firstmatch::{RuleId, RuleSet};
 use firstmatch_generate::profile::Profile;
 use firstmatch_generate::rules::{self, Families};
-use firstmatch_generate::trace::{self, Config, Coverage, Header, Locality, Trace};
+use firstmatch_generate::trace::{self, Config, Coverage, Form, Header, Locality, MIN_FRAME, Trace};
 use firstmatch_net::source::{Input, Limits, from_reader};
+use firstmatch_net::wire::{self, Batch, Outcome};
 
 fn set(profile: Profile, rules: usize, families: Families) -> RuleSet {
     generate(&rules::Config { rules, seed: 5, profile, families, ..Default::default() })
@@ -132,7 +133,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert_ne!(bytes(4), DIGEST);
 }
 
-const DIGEST: u64 = 12186874156211487908;
+const DIGEST: u64 = 16810139664957138297;
 
 #[test]
 fn headers_that_match_nothing_are_as_many_as_asked() {
@@ -194,6 +195,43 @@ fn locality_is_a_knob() {
 }
 
 #[test]
+fn phases_have_their_own_popular_rules_and_flows_have_times() {
+    let set = set(Profile::acl(), 500, Families::Ipv4);
+    let config = Config { headers: 20_000, phases: 4, unmatched: 0.1, ..Config::default() };
+    let zipf = trace(&set, &Config { locality: Locality::Zipf { s: 1.5 }, ..config });
+    let headers: Vec<&Header> = zipf.iter().collect();
+    let favourites = headers.chunks(5000).map(|part| {
+        let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+        part.iter().filter_map(|header| header.rule).for_each(|rule| *counts.entry(rule).or_default() += 1);
+        counts.into_iter().max_by_key(|&(_, count)| count).map(|(rule, _)| rule)
+    });
+    assert_eq!(favourites.collect::<BTreeSet<_>>().len(), 4);
+    assert!(zipf.times().is_none() && hit(&zipf).len() == zipf.coverage().hit);
+    check(&set, &zipf, 20);
+
+    let flows = trace(&set, &Config { locality: Locality::Flows { s: 0.5, rate: 100.0 }, ..config });
+    let times = flows.times().expect("flows have times");
+    assert!(flows.len() == 20_000 && times.len() == 20_000 && times.is_sorted());
+    assert_eq!(flows.coverage().hit, zipf.coverage().hit);
+    check(&set, &flows, 20);
+}
+
+#[test]
+fn headers_from_elsewhere_keep_their_order_and_get_their_rules() {
+    let both = set(Profile::fw(), 300, Families::Both { ipv6: 0.5 });
+    let made = trace(&both, &Config { headers: 2000, unmatched: 0.2, ..Config::default() });
+    let stripped = made.iter().map(|header| Header { rule: None, ..*header });
+    let again = trace::of_headers(&both, stripped).expect("there are headers");
+    assert!(made.iter().eq(again.iter()));
+    assert_eq!(made.coverage().hit, again.coverage().hit);
+    let four = set(Profile::fw(), 300, Families::Ipv4);
+    let again = trace::of_headers(&four, made.iter().copied()).expect("there are headers");
+    assert!(again.iter().all(|header| header.family == Family::Ipv4 || header.rule.is_none()));
+    check(&four, &again, 1);
+    assert!(trace::of_headers(&four, []).expect_err("no header").is_config());
+}
+
+#[test]
 fn a_short_trace_is_an_error_or_drawn() {
     let set = set(Profile::acl(), 1000, Families::Ipv4);
     let short = Config { headers: 500, unmatched: 0.2, ..Config::default() };
@@ -229,6 +267,73 @@ fn what_is_written_reads_back() {
     }
 }
 
+/// Packet by packet the capture of a trace has its headers, no field more, and the first rule that matches.
+fn check_capture(set: &RuleSet, trace: &Trace) {
+    let mut bytes = Vec::new();
+    trace.write_pcap(&mut bytes).expect("written");
+    let input = from_reader("capture", Box::new(std::io::Cursor::new(bytes)), &Limits::default()).expect("opened");
+    let mut capture = input.into_capture().expect("it is one");
+    let mut batch = Batch::new(&wire::Config::default(), set.schemas()).expect("packets fill it");
+    let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
+    for header in trace.iter() {
+        let packet = capture.next().expect("a packet").expect("as many packets");
+        let Header { src, dst, family, sport, dport, proto, rule } = *header;
+        let upper = match proto {
+            6 => 20,
+            33 | 132 | 136 => 12,
+            _ => 0,
+        };
+        let headers = if family == Family::Ipv4 { 34 } else { 54 } + upper;
+        assert_eq!((packet.data.len(), packet.original_len as usize), (MIN_FRAME.max(headers), packet.data.len()));
+        let headers = wire::parse(&wire::Config::default(), packet.link, packet.data);
+        batch.clear();
+        let has_ports = [6, 17, 33, 132, 136].contains(&proto);
+        let outcome = if has_ports { Outcome::Complete } else { Outcome::NoPorts };
+        assert_eq!(batch.push_headers(&headers, 0), outcome, "{header:?}");
+        let values = batch.values(&headers).expect("it is classified");
+        let port = |port: u16| has_ports.then_some(u128::from(port));
+        assert_eq!(values.family, Some(family));
+        assert_eq!(values.values, [Some(src), Some(dst), port(sport), port(dport), Some(proto.into())]);
+        let first = first_match(set, &values).map(|rule| rule.id);
+        assert_eq!(rule.map(|rule| ids[rule as usize]), first, "{header:?}");
+    }
+    assert!(capture.next().expect("the end").is_none() && capture.cut().is_none());
+}
+
+#[test]
+fn a_capture_has_the_packets_that_the_trace_says() {
+    let config = Config { headers: 3000, unmatched: 0.1, form: Form::Packets, ..Config::default() };
+    for profile in profiles() {
+        for families in [Families::Ipv4, Families::Ipv6, Families::Both { ipv6: 0.5 }] {
+            let set = set(profile.clone(), 300, families);
+            let trace = trace(&set, &config);
+            check_capture(&set, &trace);
+            let covered = trace.coverage();
+            assert!(covered.hit > 280 && covered.given_up.len() < 10, "{covered:?}");
+        }
+    }
+    let parse = |text: &str| format::parse(text, &Options::default()).expect("it parses").rules;
+    // Whatever the protocol. The last three are for packets without ports, for those with, and for none.
+    let protocols: String = (0..256).map(|proto| format!("permit proto {proto} dst 10.0.0.1\n")).collect();
+    let set =
+        parse(&format!("{protocols}permit proto icmp\ndeny sport 0-65535 proto tcp\ndeny sport 1-9 proto ospf\n"));
+    let trace = trace(&set, &Config { tries: 50, ..config });
+    check_capture(&set, &trace);
+    let covered = trace.coverage();
+    assert_eq!((covered.hit, covered.unreachable.len(), covered.given_up.len()), (258, 0, 1));
+    // In IPv6 five protocols are extension headers.
+    let protocols: String = (0..256).map(|proto| format!("permit proto {proto} dst 2001:db8::1\n")).collect();
+    let set = parse(&protocols);
+    let of_ipv6 = trace::generate(&set, &Config { tries: 50, ..config }).expect("a trace");
+    check_capture(&set, &of_ipv6);
+    assert_eq!((of_ipv6.coverage().hit, of_ipv6.coverage().given_up.len()), (251, 5));
+    let always = |field: &Field| Field::new(field.name(), field.width(), field.kind(), field.source());
+    let fields = Schema::ipv4().fields().iter().map(always).collect();
+    let set = RuleSet::new(Schema::new(Some(Family::Ipv4), fields));
+    let error = trace::generate(&set, &config).expect_err("no packets");
+    assert_eq!(error.to_string(), "packets may lack the field sport, which is not optional");
+}
+
 #[test]
 fn what_no_trace_can_be_made_for_is_an_error_that_says_so() {
     let set = set(Profile::acl(), 10, Families::Ipv4);
@@ -237,6 +342,10 @@ fn what_no_trace_can_be_made_for_is_an_error_that_says_so() {
         Config { headers: 0, ..base },
         Config { headers: trace::MAX_HEADERS + 1, ..base },
         Config { tries: 0, ..base },
+        Config { phases: 0, ..base },
+        Config { phases: 101, ..base },
+        Config { locality: Locality::Flows { s: 1.0, rate: 0.0 }, ..base },
+        Config { locality: Locality::Flows { s: f64::NAN, rate: 1.0 }, ..base },
         Config { unmatched: 1.1, ..base },
         Config { unmatched: f64::NAN, ..base },
         Config { unmatched: 1.0, ..base },

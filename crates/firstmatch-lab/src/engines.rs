@@ -1,6 +1,7 @@
 //! The engines that definitions can name, each with the names of its configuration.
 
 use anyhow::{Context, bail};
+use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
@@ -31,7 +32,13 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 2] = [("linear", linear), ("tuplemerge", tuplemerge)];
+const ENGINES: [(&str, Read); 5] = [
+    ("bit_select", bit_select),
+    ("linear", linear),
+    ("tuplemerge", |table, common| tuples(tuple::Config::default(), table, common)),
+    ("tuplemerge_offline", |table, common| tuples(tuple::Config::offline(), table, common)),
+    ("tss", |table, common| tuples(tuple::Config::tss(), table, common)),
+];
 
 impl definition::Engine {
     /// How it is made.
@@ -54,21 +61,50 @@ fn linear(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe,
     Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(Linear::build(rules, &config)?))), empty: None })
 }
 
-fn tuplemerge(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        trees: Option<usize>,
+        levels: Option<usize>,
+        fan_out: Option<usize>,
+        open: Option<u32>,
+        growth: Option<f64>,
+    }
+    let Names { trees, levels, fan_out, open, growth } = table.try_into()?;
+    let default = bit_select::Config::default();
+    let config = bit_select::Config {
+        budget,
+        simd,
+        trees: trees.unwrap_or(default.trees),
+        levels: levels.unwrap_or(default.levels),
+        fan_out: fan_out.unwrap_or(default.fan_out),
+        open: open.unwrap_or(default.open),
+        growth: growth.unwrap_or(default.growth),
+    };
+    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
+}
+
+fn tuples(
+    default: tuple::Config,
+    table: toml::Table,
+    Common { budget, simd }: Common,
+) -> Result<Recipe, toml::de::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Names {
         collision_limit: Option<usize>,
         spill: Option<bool>,
+        most_tables: Option<usize>,
     }
-    let Names { collision_limit, spill } = table.try_into()?;
-    let default = tuple::Config::default();
+    let Names { collision_limit, spill, most_tables } = table.try_into()?;
     let config = tuple::Config {
         budget,
         simd,
         collision_limit: collision_limit.unwrap_or(default.collision_limit),
         spill: spill.unwrap_or(default.spill),
-        seed: default.seed,
+        most_tables: most_tables.unwrap_or(default.most_tables),
+        ..default
     };
     let again = config.clone();
     Ok(Recipe {

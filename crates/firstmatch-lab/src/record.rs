@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
 use crate::measure::{Line, Report, median};
-use crate::statistics::{Summary, VOID};
+use crate::statistics::{Summary, is_void};
 
 /// One figure of one engine on one set.
 #[derive(Clone, Debug, Serialize)]
@@ -132,7 +132,7 @@ impl OfLine<'_> {
             let row = self.push(measure, "ns/packet", Some(batch), cpu);
             row.wall_median = Some(wall.median);
             row.noise_floor = Some(report.floors[index]);
-            row.void = !(report.floors[index] <= VOID);
+            row.void = is_void(report.floors[index]);
             [row.of_limit, row.of_rte_acl, row.of_linear] = yardsticks;
         }
         for (index, batch) in lookup::latency_batches(lookup).enumerate() {
@@ -158,7 +158,7 @@ impl OfLine<'_> {
             let floor = self.report.update_floors[which];
             let row = self.push(measure, "updates/s", None, cpu);
             (row.threads, row.wall_median, row.noise_floor) = (*threads, Some(wall.median), floor);
-            row.void = !floor.is_some_and(|floor| floor <= VOID);
+            row.void = floor.is_none_or(is_void);
         }
     }
 

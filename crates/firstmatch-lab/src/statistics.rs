@@ -42,7 +42,12 @@ impl Summary {
 }
 
 /// A noise floor above this voids a run.
-pub(crate) const VOID: f64 = 0.08;
+const VOID: f64 = 0.08;
+
+/// Whether a noise floor voids a run; one that is not a number does.
+pub(crate) fn is_void(floor: f64) -> bool {
+    floor.is_nan() || floor > VOID
+}
 
 /// How far the same engine under two names is apart, as a part of the smaller.
 pub(crate) fn noise_floor(one: f64, other: f64) -> f64 {
@@ -63,7 +68,7 @@ pub(crate) enum Verdict {
 impl Verdict {
     pub(crate) fn of(ratio: f64, floor: f64) -> Self {
         match ratio {
-            _ if floor.is_nan() || floor > VOID => Self::Void,
+            _ if is_void(floor) => Self::Void,
             // A ratio and its inverse are as far from 1.
             _ if ratio.max(1.0 / ratio) - 1.0 <= floor => Self::Same,
             _ if ratio < 1.0 => Self::Less,

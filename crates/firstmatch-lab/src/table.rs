@@ -9,7 +9,7 @@ use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
 use crate::measure::{Line, Report, updates_a_second};
 use crate::record::yardsticks;
-use crate::statistics::{Summary, VOID, Verdict, geometric_mean};
+use crate::statistics::{Summary, Verdict, geometric_mean, is_void};
 use crate::yardstick::LIMIT_NANOS;
 
 /// Everything about one set.
@@ -38,8 +38,7 @@ pub(crate) fn print(out: &mut dyn Write, definition: &Definition, report: &Repor
 fn noise(out: &mut dyn Write, lookup: &Lookup, report: &Report) -> io::Result<()> {
     let floors = lookup::cells(lookup).into_iter().zip(&report.floors);
     let floors: Vec<String> = floors.map(|(cell, floor)| format!("{} {}", title(cell), percent(*floor))).collect();
-    let void =
-        if report.floors.iter().any(|floor| !(*floor <= VOID)) { "; above 8.0 % the run is void (?)" } else { "" };
+    let void = if report.floors.iter().any(|floor| is_void(*floor)) { "; above 8.0 % the run is void (?)" } else { "" };
     writeln!(out, "noise floor: {}{void}", floors.join(", "))?;
     if report.busy {
         writeln!(out, "busy: limit takes more than {LIMIT_NANOS} ns a packet; only ratios are recorded")?;
@@ -56,7 +55,7 @@ fn title(cell: Cell) -> String {
 
 fn table(head: Vec<String>) -> Table {
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN.into());
+    table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(head);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
@@ -145,7 +144,7 @@ fn rate(updates: Summary) -> String {
 
 fn floor_of(floor: Option<f64>) -> String {
     floor.map_or(String::new(), |floor| {
-        format!(" (noise {}{})", percent(floor), if floor > VOID { ", void" } else { "" })
+        format!(" (noise {}{})", percent(floor), if is_void(floor) { ", void" } else { "" })
     })
 }
 

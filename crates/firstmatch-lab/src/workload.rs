@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, ensure};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::{Caps, FieldValues, Lowered, first_match, lower};
+use firstmatch::schema::Family;
 use firstmatch::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema, format};
 use firstmatch_generate::trace::Locality;
 use firstmatch_generate::{rules, trace};
@@ -13,10 +14,10 @@ use firstmatch_net::source::{self, Input};
 use firstmatch_net::wire::{self, Batch, Headers};
 use sha2::{Digest, Sha256};
 
-use crate::definition::{Family, Generate, Origin};
+use crate::definition::{self, Generate, Origin};
 
-/// The oracle walks at most about so many rules for a workload: all its keys, or a sample of them.
-const ORACLE_STEPS: usize = 100_000_000;
+/// The oracle walks at most about so many rules for a workload: for all its keys, or for a sample of them.
+const ORACLE_STEPS: usize = 20_000_000;
 
 /// One rule set and its packets.
 pub(crate) struct Loaded {
@@ -46,7 +47,7 @@ pub(crate) fn load(origin: &Origin<'_>) -> anyhow::Result<Loaded> {
     for (index, schema) in rules.schemas().iter().enumerate() {
         let keys = packets.keys(index, schema);
         if !keys.is_empty() {
-            let part = schema.family().filter(|_| both).map(|family| family.name());
+            let part = schema.family().filter(|_| both).map(Family::name);
             let lowered = Arc::new(lower(&rules, schema, &Caps::default())?);
             let samples = packets.samples(index, keys.len(), rules.len());
             workloads.push(Workload { part, lowered, keys, samples });
@@ -85,11 +86,14 @@ pub(crate) fn digest<'a>(rules: &RuleSet, answers: impl IntoIterator<Item = &'a 
     hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
+/// Of a batch and the index of a packet.
+type Values = Box<dyn Fn(&Batch, usize) -> Option<FieldValues>>;
+
 /// Packets, and what the oracle makes of them.
 struct Packets {
     batch: Batch,
     /// Each packet as the oracle looks at it.
-    values: Box<dyn Fn(&Batch, usize) -> Option<FieldValues>>,
+    values: Values,
 }
 
 impl Packets {
@@ -171,8 +175,8 @@ fn generated(config: &Generate) -> anyhow::Result<(RuleSet, Packets)> {
         seed: config.seed,
         profile: config.profile.parse()?,
         families: match config.family {
-            Family::Ipv4 => rules::Families::Ipv4,
-            Family::Ipv6 => rules::Families::Ipv6,
+            definition::Family::Ipv4 => rules::Families::Ipv4,
+            definition::Family::Ipv6 => rules::Families::Ipv6,
         },
         ..rules::Config::default()
     })?;

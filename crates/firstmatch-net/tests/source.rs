@@ -393,6 +393,20 @@ fn lengths_that_cannot_be_are_errors_not_memory() {
 }
 
 #[test]
+fn a_record_is_too_long_whether_or_not_it_is_there() {
+    let (bytes, ends) = pcap(Endianness::Little, TsResolution::MicroSecond, &[vec![1; 600], vec![2; 601]]);
+    let limits = Limits { max_record: 600, ..Limits::default() };
+    for step in [1, 700, bytes.len()] {
+        let slow = Slow { bytes: bytes.clone(), at: 0, step };
+        let input = from_reader("x", Box::new(slow), &limits).expect("opened");
+        let (packets, cut, error) = drain(input.into_capture().expect("a capture"));
+        assert_eq!((packets.len(), cut), (1, None));
+        let error = error.expect("one is too long");
+        assert_eq!((error.packet(), error.offset()), (Some(2), Some(ends[0] as u64)));
+    }
+}
+
+#[test]
 fn garbage_never_panics() {
     let mut rng = Rng(6);
     let (pcap, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames());

@@ -42,6 +42,9 @@ pub struct Stats {
     pub worst_lines: usize,
     /// Regions in the largest bucket, and the limit that splitting could not keep where it is larger.
     pub longest_bucket: usize,
+    /// Regions kept outside the tables since these may be no more, or no longer group; each is tested by every lookup
+    /// that it can improve.
+    pub untabled: usize,
     /// Whether rules that others shadow wholly are kept, so that a removal brings them back.
     pub keeps_shadowed: bool,
 }

@@ -83,7 +83,7 @@ impl KeyBuf {
             *word = match packet.values[lane.field] {
                 Some(value) => {
                     assert!(value <= field.max(), "{value} does not fit {}", field.name());
-                    value.checked_shr(lane.shift).unwrap_or(0) as u32 & lane.bits
+                    lane.part(value)
                 }
                 None => {
                     assert!(field.is_optional(), "{} is never absent", field.name());

@@ -38,7 +38,8 @@
 //! | engine | lookup | rules change | take it for |
 //! |---|---|---|---|
 //! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
-//! | [`tuple`](mod@tuple) (TupleMerge) | one probe a table, in batches | [`Updatable`]: insert and remove | everything else |
+//! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: the fastest, and the least memory |
+//! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //!
 //! # The themes
 //!
@@ -54,6 +55,7 @@
 //! from cache lines to words. Everything is compiled and tested without vector instructions too.
 #![deny(unsafe_code)]
 
+pub mod bit_select;
 mod budget;
 mod engine;
 mod error;

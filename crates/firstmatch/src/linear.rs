@@ -114,6 +114,7 @@ impl Engine for Linear {
             worst_tests: self.matches.len(),
             worst_lines: (blocks + matches).div_ceil(64),
             longest_bucket: self.matches.len(),
+            untabled: 0,
             keeps_shadowed: true,
         }
     }

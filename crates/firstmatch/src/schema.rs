@@ -286,6 +286,13 @@ pub struct Lane {
     pub absent: Option<u32>,
 }
 
+impl Lane {
+    /// The part of a field's value that this lane holds.
+    pub(crate) fn part(&self, value: u128) -> u32 {
+        value.checked_shr(self.shift).unwrap_or(0) as u32 & self.bits
+    }
+}
+
 /// An ordered list of fields, and the lanes they lower to. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Schema(Arc<Inner>);

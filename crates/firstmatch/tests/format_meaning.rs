@@ -113,7 +113,8 @@ fn classbench_rules_are_read_as_they_are_meant() {
         let fields = file.rules.schemas()[0].fields();
         assert_eq!(fields.len(), if flags { 6 } else { 5 });
         let rules: Vec<_> = file.rules.iter().collect();
-        let tests = |rule: usize| rules[rule].conditions.iter().map(|c| (c.field, c.tests[0].1)).collect::<Vec<_>>();
+        let tests =
+            |rule: usize| rules[rule].conditions.iter().map(|c| (c.field, c.unpack().tests[0].1)).collect::<Vec<_>>();
         let mut first =
             vec![(0, Test::Prefix { value: 0x0102_0300, len: 24 }), (3, Test::Value(80)), (4, Test::Value(6))];
         assert_eq!(tests(1), first);
@@ -225,7 +226,7 @@ fn random_rules_survive_being_written_and_read() {
             specs.push(RuleSpec {
                 priority: Priority::of_line(line),
                 action,
-                conditions,
+                conditions: conditions.into(),
                 family: None,
                 line: line_number,
             });

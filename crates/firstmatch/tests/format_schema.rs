@@ -23,8 +23,9 @@ fn line(file: &RuleFile, values: &[Option<u128>]) -> Option<u32> {
 fn tests(head: &str, rule: &str) -> Vec<Test> {
     let file = parse(&format!("{head}{rule}\n"));
     let rule = file.rules.iter().next().unwrap();
-    assert!(rule.conditions[0].tests.iter().all(|(family, _)| family.is_none()));
-    rule.conditions[0].tests.iter().map(|&(_, test)| test).collect()
+    let tests = &rule.conditions.to_vec()[0].tests;
+    assert!(tests.iter().all(|(family, _)| family.is_none()));
+    tests.iter().map(|&(_, test)| test).collect()
 }
 
 const OWN: &str = "schema {   # comments and blank lines are welcome\n\n\

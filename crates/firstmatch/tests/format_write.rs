@@ -76,8 +76,8 @@ fn a_family_narrows_a_rule_or_a_value() {
     );
     let rules: Vec<_> = file.rules.iter().collect();
     assert_eq!(rules.iter().map(|r| r.family).collect::<Vec<_>>(), [Some(Family::Ipv6), None, None]);
-    assert_eq!(rules[1].conditions[0].tests, [(Some(Family::Ipv4), Test::Value(8))]);
-    assert_eq!(rules[2].conditions[0].tests, [(Some(Family::Ipv6), Test::Value(8))]);
+    assert_eq!(rules[1].conditions.to_vec()[0].tests, [(Some(Family::Ipv4), Test::Value(8))]);
+    assert_eq!(rules[2].conditions.to_vec()[0].tests, [(Some(Family::Ipv6), Test::Value(8))]);
     assert_eq!(
         to(Format::Native, &file).lines().skip(5).collect::<Vec<_>>(),
         ["permit family ipv6 tcp dport 80", "deny icmp_type family ipv4 8", "permit icmp_type family ipv6 8"]
@@ -147,7 +147,7 @@ fn what_the_native_format_cannot_hold_is_named() {
     );
     // One rule of a set that cannot be written as a whole.
     let mut set = RuleSet::new(Schema::new(v4, vec![Field::new("x", 8, Kind::Exact, None)]));
-    let conditions = vec![Condition { field: 0, negated: false, tests: vec![(None, Test::Value(1))] }];
+    let conditions = [Condition { field: 0, negated: false, tests: vec![(None, Test::Value(1))] }].into();
     let spec = RuleSpec { priority: Priority(1), action: Action::Permit, conditions, family: None, line: None };
     set.insert(spec).unwrap();
     let rule = set.iter().next().unwrap();

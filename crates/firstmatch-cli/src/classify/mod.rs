@@ -40,6 +40,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
         bail!("rules and packets cannot both come from standard input");
     }
     let Some(loaded) = rules::load(&args.rules, args.flags)? else { return Ok(End::BadInput) };
+    let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let start = Instant::now();
     let built = lowered.iter().map(engine.build).collect::<Result<Vec<_>, _>>();
@@ -63,7 +64,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
         wall: Duration::ZERO,
         is_no_trace: false,
     };
-    let packets = match job.stream(&args.input) {
+    let packets = match job.stream(&args.input, &config) {
         Ok(warnings) => warnings,
         Err(error) => {
             let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
@@ -124,7 +125,7 @@ struct Packets {
 
 impl Job<'_> {
     /// Takes the input through the classifier, stretch by stretch.
-    fn stream(&mut self, path: &Path) -> anyhow::Result<Packets> {
+    fn stream(&mut self, path: &Path, config: &wire::Config) -> anyhow::Result<Packets> {
         let name = rules::display(path);
         let start = Instant::now();
         let mut beside = Duration::ZERO;
@@ -132,9 +133,8 @@ impl Job<'_> {
         let mut feed = Feed::new(source::open(path)?, file.rules.schemas())?;
         let progress = feed.progress();
         let mut progress = Progress::new(&progress);
-        let config = wire::Config::from(&file.policy);
         let keep_packets = self.checker.is_some();
-        let mut stretch = Stretch::new(&config, file.rules.schemas(), &feed, keep_packets)
+        let mut stretch = Stretch::new(config, file.rules.schemas(), &feed, keep_packets)
             .with_context(|| format!("these rules cannot be applied to {name}"))?;
         while self.fill(&mut stretch, &mut feed)? {
             self.engines.classify(&mut stretch, &mut self.nanos);

@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use firstmatch::rule::FieldValues;
 use firstmatch::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
-use firstmatch_net::source::{Capture, Cut, Input, Progress, Rows, SourceError, Trace};
+use firstmatch_net::source::{Capture, Cut, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
 
 use super::timing::{Streamed, cpu_time};
@@ -66,7 +66,9 @@ impl Feed {
                 let headers = wire::parse_on(config, p.interface, p.link, p.data);
                 (Packet::Headers(headers), p.original_len)
             }),
-            Self::Trace(trace) => trace.next()?.map(|record| (Packet::Headers(record.headers()), 0)),
+            Self::Trace(trace) => {
+                trace.next()?.map(|record| (Packet::Headers(record.headers().with_metadata(config.metadata)), 0))
+            }
             Self::Rows(rows) => rows.next()?.map(|row| (Packet::Values(row.values.clone()), row.bytes)),
         })
     }
@@ -75,7 +77,11 @@ impl Feed {
     fn push_next(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         Ok(match self {
             Self::Capture(capture) => capture.next()?.map(|packet| batch.push(&packet)).is_some(),
-            Self::Trace(trace) => trace.next()?.map(|record| batch.push_headers(&record.headers(), 0)).is_some(),
+            Self::Trace(trace) => {
+                let metadata = batch.config().metadata;
+                let push = |record: TraceRecord| batch.push_headers(&record.headers().with_metadata(metadata), 0);
+                trace.next()?.map(push).is_some()
+            }
             Self::Rows(rows) => rows.next()?.map(|row| batch.push_values(row.values, row.bytes)).is_some(),
         })
     }

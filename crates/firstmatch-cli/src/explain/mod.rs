@@ -36,7 +36,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
             ),
         }
     }
-    let config = Config::from(&loaded.file.policy);
+    let config = loaded.wire_config(args.metadata)?;
     let text = args.packet.join(" ");
     let (what, packet) = match find(text, args.number, &config, &loaded) {
         Ok(found) => found,
@@ -99,7 +99,8 @@ fn from_file(path: &str, number: u64, config: &Config, loaded: &Loaded) -> anyho
         Input::Trace(mut trace) => loop {
             let Some(record) = trace.next()? else { break None };
             if count == number {
-                break Some((format!("line {}", trace.line()), Packet::Headers(Box::new(record.headers()))));
+                let headers = record.headers().with_metadata(config.metadata);
+                break Some((format!("line {}", trace.line()), Packet::Headers(Box::new(headers))));
             }
             count += 1;
         },
@@ -214,7 +215,7 @@ impl<'a> Explanation<'a> {
             let mark = if wanted == actual { "holds" } else { "FAILS" };
             lines.push((mark, format!("family {wanted}"), actual.to_string()));
         }
-        for condition in &rule.conditions {
+        for condition in rule.conditions.iter() {
             let field = &schema.fields()[condition.field];
             let holds = condition.holds(schema, values);
             if !holds {

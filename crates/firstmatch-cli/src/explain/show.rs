@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use firstmatch::Schema;
 use firstmatch::format::native::{icmp_type_name, protocol_name};
-use firstmatch::rule::{Condition, FieldValues, Test};
+use firstmatch::rule::{ConditionRef, FieldValues, Test};
 use firstmatch::schema::{Family, Field, Kind, Source};
 use firstmatch_net::wire::{Headers, Outcome, SourceSet};
 
@@ -78,8 +78,8 @@ fn mac(value: u128) -> String {
 }
 
 /// What the packet has in the field of a condition.
-pub(super) fn actual(condition: &Condition, field: &Field, values: &FieldValues) -> String {
-    let families = condition.tests.iter().all(|(family, _)| family.is_some() && *family != values.family);
+pub(super) fn actual(condition: ConditionRef<'_>, field: &Field, values: &FieldValues) -> String {
+    let families = condition.tests().all(|(family, _)| family.is_some() && family != values.family);
     match values.values[condition.field] {
         None => "absent".to_owned(),
         Some(value) => {
@@ -91,14 +91,14 @@ pub(super) fn actual(condition: &Condition, field: &Field, values: &FieldValues)
 }
 
 /// A condition as in a rule file, sets spelt out.
-pub(super) fn condition(condition: &Condition, field: &Field) -> String {
+pub(super) fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
     // An address tells its family, the name of an ICMP type means a number in each.
     let told = matches!(field.source(), Some(Source::Src | Source::Dst | Source::IcmpType));
-    let written = |&(family, t): &(Option<Family>, Test)| match family.filter(|_| !told) {
+    let written = |(family, t): (Option<Family>, Test)| match family.filter(|_| !told) {
         Some(of) => format!("family {of} {}", test(t, family, field)),
         None => test(t, family, field),
     };
-    let mut tests: Vec<_> = condition.tests.iter().map(written).collect();
+    let mut tests: Vec<_> = condition.tests().map(written).collect();
     // The name of an ICMP type is a test for each family.
     tests.dedup();
     let more = tests.len().saturating_sub(TESTS);

@@ -135,5 +135,6 @@ fn rule_set<'t>(
             Err(error) => return doc.fault(node, error, ""),
         }
     }
+    set.shrink_to_fit();
     Some((set, lines))
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use firstmatch::RuleId;
-use firstmatch::rule::{Action, Condition, Priority, Rule, RuleSpec, Test};
+use firstmatch::rule::{Action, Condition, ConditionRef, Priority, Rule, RuleSpec, Test};
 use firstmatch::schema::{Family, Field, Schema};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -34,10 +34,10 @@ struct ConditionOut {
 
 impl RuleOut {
     pub(super) fn new(schemas: &[Schema], rule: &Rule) -> Self {
-        let condition = |condition: &Condition| ConditionOut {
+        let condition = |condition: ConditionRef<'_>| ConditionOut {
             field: schemas[0].fields()[condition.field].name().to_owned(),
             not: condition.negated,
-            tests: condition.tests.iter().map(|&test| TestOut::new(schemas, condition.field, test)).collect(),
+            tests: condition.tests().map(|test| TestOut::new(schemas, condition.field, test)).collect(),
         };
         Self {
             id: number(rule.id.get().into()),
@@ -140,7 +140,7 @@ pub(super) fn read_rule<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema
     if doc.count() > before {
         return None;
     }
-    let spec = RuleSpec { priority: Priority(0), action: action?, conditions: conditions?, family, line };
+    let spec = RuleSpec { priority: Priority(0), action: action?, conditions: conditions?.into(), family, line };
     Some(RuleIn { node, id, priority, spec })
 }
 

@@ -127,7 +127,7 @@ fn rule(random: &mut Random, schemas: &[Schema]) -> RuleSpec {
     RuleSpec {
         priority: Priority(random.next() >> random.below(64)),
         action: random.pick(&[Action::Permit, Action::Deny, Action::Match, Action::Mark(0), Action::Mark(u32::MAX)]),
-        conditions,
+        conditions: conditions.into(),
         family: schemas[of].family().filter(|_| random.below(4) == 0),
         line: std::num::NonZeroU32::new(random.below(3) as u32),
     }

@@ -17,11 +17,23 @@ fn rules_and_a_trace_of_them() {
     let (code, trace, err) = fixture.run(&["generate", "trace", "fw.rules", "--headers", "3000", "--zipf", "1"]);
     assert_eq!((code, trace.lines().count()), (0, 3000), "{err}");
     fixture.write("fw.trace", trace);
-    for engine in ["linear", "tuplemerge"] {
+    for engine in ["linear", "tuplemerge", "tuplemerge_offline", "bit_select", "tss"] {
         let line = ["classify", "fw.rules", "fw.trace", "--engine", engine, "--check", "all", "--json"];
         let (code, out, err) = fixture.run(&line);
         let value: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!((code, &value["matched"], &value["unmatched"]), (0, &3000.into(), &0.into()), "{err}");
+    }
+    let line = ["generate", "trace", "fw.rules", "--headers", "3000", "--zipf", "1", "--format", "pcap"];
+    let output = fixture.command(&line).output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout.len(), 24 + 3000 * (16 + 64));
+    fixture.write("fw.pcap", output.stdout);
+    for engine in ["linear", "tuplemerge"] {
+        let line = ["classify", "fw.rules", "fw.pcap", "--engine", engine, "--check", "all", "--json"];
+        let (code, out, err) = fixture.run(&line);
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, &value["matched"], &value["bytes"]), (0, &3000.into(), &192_000.into()), "{err}");
+        assert_eq!(value["check"], serde_json::json!({ "packets": 3000, "differences": 0 }));
     }
     let native = ["generate", "rules", "--family", "inet", "--format", "native", "--rules", "50", "--mark", "0.2"];
     let (code, text, err) = fixture.run(&native);
@@ -73,6 +85,24 @@ fn rules_over_other_fields() {
     );
     assert_snapshot!("openflow", fixture.shown(&["classify", "of.rules", "x.pcap", "--check", "all"]));
     assert_snapshot!("openflow-explained", fixture.shown(&["explain", "of.rules", "x.pcap#0", "--rule", "3"]));
+    fixture.write("metadata.rules", "schema openflow\npermit metadata 0x100000002 eth_type ipv4\n");
+    for (packets, count) in [("x.pcap", 5), ("cb.trace", 3)] {
+        for (metadata, count) in [("0x100000002", count), ("4294967298", count), ("2", 0)] {
+            let line = ["classify", "metadata.rules", packets, "--metadata", metadata, "--check", "all", "--json"];
+            let (code, out, err) = fixture.run(&line);
+            let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((code, &value["matched"]), (0, &count.into()), "{line:?} {err}");
+        }
+        let packet = format!("{packets}#0");
+        let (code, out, _) = fixture.run(&["explain", "metadata.rules", &packet, "--metadata", "0x100000002"]);
+        assert!(code == 0 && out.contains("permit, by metadata.rules:2"), "{out}");
+    }
+    let no_metadata = [
+        fixture.shown(&["classify", "x.rules", "x.pcap", "--metadata", "1"]),
+        fixture.shown(&["explain", "x.rules", "x.pcap#0", "--metadata", "1"]),
+        fixture.shown(&["classify", "metadata.rules", "x.pcap", "--metadata", "0x10000000000000000"]),
+    ];
+    assert_snapshot!("no-metadata", no_metadata.join("\n"));
     fixture.write("own.rules", "schema {\n  tenant 24 exact\n  dst 32 prefix from dst\n}\npermit tenant 7\n");
     assert_snapshot!("own-schema-without-source", fixture.shown(&["classify", "own.rules", "x.pcap"]));
     fixture.write("own.csv", "tenant,dst\n7,10.0.0.1\n8,10.0.0.1\n");

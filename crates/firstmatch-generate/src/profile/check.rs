@@ -15,11 +15,22 @@ impl Profile {
     /// When a number is out of its bounds or something needed is missing; the error names it.
     pub fn check(&self) -> Result<(), Error> {
         let fail = |what: String| Err(Error::config(format!("profile {}: {what}", self.name)));
-        share("correlation", self.correlation).or_else(fail)?;
+        for (at, &value) in self.correlation.iter().enumerate() {
+            share(&format!("correlation at level {at}"), value).or_else(fail)?;
+        }
+        if self.scale == Some(0) {
+            return fail("scale is 0: the trees' figures were taken from one rule at least".to_owned());
+        }
         weights("protocols", self.protocols.iter().map(|p| p.share)).or_else(fail)?;
         for protocol in &self.protocols {
             let name = protocol.number.map_or("the wildcard protocol".to_owned(), |n| format!("protocol {n}"));
             weights(&format!("ports of {name}"), protocol.ports.iter().map(|(_, share)| *share)).or_else(fail)?;
+            if !protocol.flags.is_empty() {
+                weights(&format!("flags of {name}"), protocol.flags.iter().map(|(_, share)| *share)).or_else(fail)?;
+            }
+            if let Some((flags, _)) = protocol.flags.iter().find(|(flags, _)| flags.value & !flags.mask != 0) {
+                return fail(format!("{name}: the flags {:#06x} have bits outside {:#06x}", flags.value, flags.mask));
+            }
             let may = self.ports_everywhere || protocol.number.is_some_and(with_ports);
             let used = protocol.ports.iter().filter(|(_, share)| *share > 0.0).map(|(pair, _)| *pair);
             for pair in used {
@@ -73,13 +84,6 @@ impl Tree {
         for (at, level) in self.levels.iter().enumerate() {
             share(&format!("branching of the {which} tree at level {at}"), level.branching)?;
             share(&format!("skew of the {which} tree at level {at}"), level.skew)?;
-        }
-        if let Some(leaves) = self.leaves {
-            for (name, value) in [("factor", leaves.factor), ("exponent", leaves.exponent)] {
-                if !(value.is_finite() && value >= 0.0) {
-                    return Err(format!("the {name} of the {which} tree's leaves is {value}, not a number from 0"));
-                }
-            }
         }
         if self.nesting == Some(0) {
             return Err(format!("the {which} tree allows no prefix at all: nesting is at least 1"));

@@ -4,17 +4,22 @@
 //! benchmark*, IEEE/ACM ToN 15(3), 2007): protocols, each with a joint distribution of its two port
 //! classes; port values; prefix-length pairs by port classes; a source and a destination tree with branching, skew
 //! and a bound on nesting; the correlation of the two addresses. All shares are weights: they need not sum to 1.
+//!
+//! The profiles that come with the crate are named in [`PROFILES`]; [`classbench::parse`] reads a parameter file.
 
 mod builtin;
 pub(crate) mod check;
+pub mod classbench;
+mod figures;
+mod smooth;
 
 use std::fmt;
 use std::str::FromStr;
 
+pub use builtin::PROFILES;
 pub(crate) use check::with_ports;
 
-/// The shape of a rule set. The four that come with the crate are [`Profile::acl`], [`Profile::fw`],
-/// [`Profile::ipc`] and [`Profile::uniform`].
+/// The shape of a rule set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
     /// Its name, for messages.
@@ -37,10 +42,12 @@ pub struct Profile {
     pub source: Tree,
     /// The tree that destinations are drawn from.
     pub destination: Tree,
-    /// How much the two addresses of a rule are alike, 0 to 1: where the destination's tree branches and the two
-    /// agree so far, the destination takes the source's side this often, and else draws. Where it is above 0 both
-    /// trees are of one plan: where neither branches they take the same side.
-    pub correlation: f64,
+    /// For each level from the root, 0 to 1: where a rule's two addresses agree so far, how often the destination's
+    /// next bit is the source's too; else it is the other one, and from there on the destination is on its own.
+    pub correlation: [f64; 32],
+    /// How many rules the trees' figures were taken from. The trees of a larger set are fuller: see [`Tree`].
+    /// `None`: the trees are as they are for a set of any size.
+    pub scale: Option<u32>,
 }
 
 /// A protocol of rules and the ports that come with it.
@@ -52,6 +59,18 @@ pub struct Protocol {
     pub share: f64,
     /// The joint distribution of the classes of its two ports.
     pub ports: Vec<(PortPair, f64)>,
+    /// The conditions on flags and their weights; none is no condition. They count where
+    /// [`Config::flags`](crate::rules::Config::flags) asks for flags.
+    pub flags: Vec<(Flags, f64)>,
+}
+
+/// A condition on the flags of ClassBench's last column, 16 bits under a mask. A mask of 0 is no condition.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Flags {
+    /// The bits that must be set; no bit outside the mask.
+    pub value: u16,
+    /// The bits that are compared.
+    pub mask: u16,
 }
 
 /// The five classes of port conditions (Taylor and Turner).
@@ -98,6 +117,50 @@ impl PortPair {
     /// Both are wildcards.
     pub const NONE: Self = Self::new(PortClass::Wildcard, PortClass::Wildcard);
 
+    /// All 25 in the order of ClassBench's parameter files: by and large those that match more come first.
+    pub const ALL: [Self; 25] = {
+        use PortClass::{Exact as Em, High as Hi, Low as Lo, Range as Ar, Wildcard as Wc};
+        let pairs = [
+            (Wc, Wc),
+            (Wc, Hi),
+            (Hi, Wc),
+            (Hi, Hi),
+            (Wc, Lo),
+            (Lo, Wc),
+            (Hi, Lo),
+            (Lo, Hi),
+            (Lo, Lo),
+            (Wc, Ar),
+            (Ar, Wc),
+            (Hi, Ar),
+            (Ar, Hi),
+            (Wc, Em),
+            (Em, Wc),
+            (Hi, Em),
+            (Em, Hi),
+            (Lo, Ar),
+            (Ar, Lo),
+            (Lo, Em),
+            (Em, Lo),
+            (Ar, Ar),
+            (Ar, Em),
+            (Em, Ar),
+            (Em, Em),
+        ];
+        let mut all = [Self::NONE; 25];
+        let mut at = 0;
+        while at < all.len() {
+            all[at] = Self::new(pairs[at].0, pairs[at].1);
+            at += 1;
+        }
+        all
+    };
+
+    /// The place in [`PortPair::ALL`].
+    pub(crate) fn rank(self) -> usize {
+        Self::ALL.iter().position(|&other| other == self).unwrap_or(0)
+    }
+
     /// A pair.
     pub const fn new(source: PortClass, destination: PortClass) -> Self {
         Self { source, destination }
@@ -135,18 +198,24 @@ impl LengthPair {
     }
 }
 
-/// A binary tree that addresses are drawn from, one level a bit of an IPv4 address.
+/// A binary tree that addresses are planted in, one level a bit of an IPv4 address (Taylor and Turner 2007, III-C).
 ///
-/// A prefix is drawn by a walk from the root. Whether a node of level *l* branches is decided once and for all by the
-/// seed, with the probability of its level; where it does not, the one way on is decided by the seed too. So prefixes
-/// share ancestors as those of one network do, and short prefixes hold longer ones.
+/// All rules start at the root with the length of their prefix, which ends on that level. A node takes one side with
+/// all it holds, or branches and shares it out by its skew: not by chance but in numbers, so that two rules that meet
+/// a branch part. A rule that is alone goes on at random. So prefixes share ancestors as those of one network do, and
+/// short prefixes hold longer ones.
+///
+/// # Growth
+///
+/// The tree of a set that is `g` times [`Profile::scale`] is fuller, as ClassBench's generator has it (its option
+/// `-b`): from the root down levels come to branch always and evenly, until the imbalance `2 · (1 − b + b · s)`
+/// (branching `b`, skew `s`) of those levels sums to `g`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tree {
     /// For each level, from the root.
     pub levels: [Level; 32],
-    /// How many leaves (addresses) the tree is to have; `None` leaves the branching as it is.
-    pub leaves: Option<Leaves>,
-    /// The most prefixes of rules that may lie one in another, without the wildcard; `None` for any number.
+    /// The most prefixes that may lie one in another, the wildcard among them; `None` for any number. It bounds what
+    /// is planted together: the few rules drawn anew because they came twice may nest deeper.
     pub nesting: Option<u8>,
 }
 
@@ -155,21 +224,9 @@ pub struct Tree {
 pub struct Level {
     /// The probability of two children, 0 to 1.
     pub branching: f64,
-    /// How uneven a walk takes two children, 0 to 1: 1 less the weight of the lighter over that of the heavier. Which
-    /// is the heavier is decided by the seed.
+    /// How uneven two children are, 0 to 1: 1 less the weight of the lighter over that of the heavier. Which is the
+    /// heavier is left to chance, but that of a destination is where rules follow their sources to.
     pub skew: f64,
-}
-
-/// How many leaves a tree has for a number of rules *n*: `factor · n^exponent`, in expectation.
-///
-/// The branching of every level is multiplied by one number, found by bisection, and is at most 1. Published sets
-/// grow so: ten times the rules have nearly ten times the addresses.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Leaves {
-    /// Leaves for one rule.
-    pub factor: f64,
-    /// 0: as many for any number of rules; 1: in proportion.
-    pub exponent: f64,
 }
 
 impl Tree {
@@ -180,14 +237,7 @@ impl Tree {
             let of = levels.iter().rev().find(|(first, ..)| *first <= at);
             of.map_or(Level { branching: 0.0, skew: 0.0 }, |&(_, branching, skew)| Level { branching, skew })
         };
-        Self { levels: std::array::from_fn(level), leaves: None, nesting: None }
-    }
-
-    /// The same tree, growing with the rules.
-    #[must_use]
-    pub fn with_leaves(mut self, factor: f64, exponent: f64) -> Self {
-        self.leaves = Some(Leaves { factor, exponent });
-        self
+        Self { levels: std::array::from_fn(level), nesting: None }
     }
 
     /// The same tree with a bound on nesting.
@@ -198,21 +248,12 @@ impl Tree {
     }
 }
 
-/// The names of the profiles that come with the crate.
-pub const PROFILES: [&str; 4] = ["acl", "fw", "ipc", "uniform"];
-
 /// A profile by its name: one of [`PROFILES`].
 impl FromStr for Profile {
     type Err = UnknownProfile;
 
     fn from_str(name: &str) -> Result<Self, UnknownProfile> {
-        match name {
-            "acl" => Ok(Self::acl()),
-            "fw" => Ok(Self::fw()),
-            "ipc" => Ok(Self::ipc()),
-            "uniform" => Ok(Self::uniform()),
-            _ => Err(UnknownProfile(name.to_owned())),
-        }
+        Self::named(name).ok_or_else(|| UnknownProfile(name.to_owned()))
     }
 }
 

@@ -1,16 +1,17 @@
 //! Drawing distinct 5-tuples from a profile.
 
 use std::collections::HashSet;
-use std::hash::BuildHasherDefault;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use firstmatch::schema::Family;
 
-use super::nesting::{Mixed, Nesting};
+use super::Config;
 use super::order::Measures;
-use super::tree::{Node, Walker};
+use super::plant::{plant, stray};
+use super::tree::{Node, Plan};
 use crate::error::Error;
-use crate::profile::{LengthPair, PortClass, PortPair, Ports, Profile, Tree, with_ports};
-use crate::random::{Random, Weighted, mix2};
+use crate::profile::{Flags, LengthPair, PortClass, PortPair, Ports, Profile, with_ports};
+use crate::random::{Purpose, Random, Weighted, mix, mix2};
 
 /// What a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,14 +23,23 @@ pub(crate) struct Tuple {
     pub(crate) sport: (u16, u16),
     pub(crate) dport: (u16, u16),
     pub(crate) proto: Option<u8>,
+    /// No condition where flags were not asked for.
+    pub(crate) flags: Flags,
 }
 
 /// Every port.
 pub(crate) const ANY_PORT: (u16, u16) = (0, u16::MAX);
 
 impl Tuple {
-    pub(crate) const EVERYTHING: Self =
-        Self { family: None, src: Node::ROOT, dst: Node::ROOT, sport: ANY_PORT, dport: ANY_PORT, proto: None };
+    pub(crate) const EVERYTHING: Self = Self {
+        family: None,
+        src: Node::ROOT,
+        dst: Node::ROOT,
+        sport: ANY_PORT,
+        dport: ANY_PORT,
+        proto: None,
+        flags: Flags { value: 0, mask: 0 },
+    };
 
     fn is_everything(&self) -> bool {
         Self { family: None, ..*self } == Self::EVERYTHING
@@ -44,141 +54,203 @@ impl Tuple {
             | u64::from(self.dport.1);
         let proto = self.proto.map_or(256, u64::from);
         let family = self.family.map_or(0, |family| family as u64 + 1);
-        mix2(mix2(self.src.number(), self.dst.number()), mix2(ports, proto << 2 | family))
+        let flags = u64::from(self.flags.value) << 16 | u64::from(self.flags.mask);
+        mix2(mix2(self.src.number(), self.dst.number()), mix2(ports, flags << 16 | proto << 2 | family))
     }
 }
 
-/// One side's addresses in one family.
-#[derive(Debug)]
-struct Side {
-    walker: Walker,
-    nesting: Option<Nesting>,
+/// What is drawn of a rule before its addresses are planted.
+#[derive(Clone, Copy, Debug)]
+struct Kind {
+    family: Family,
+    /// An index into the profile's protocols.
+    protocol: usize,
+    classes: PortPair,
+    lengths: (u8, u8),
 }
+
+/// Prefix lengths: their sum first, then the source's part of it.
+#[derive(Debug)]
+struct Lengths {
+    /// Indices into `pairs`, the shortest first.
+    totals: Weighted<usize>,
+    pairs: Vec<Weighted<(u8, u8)>>,
+}
+
+/// The prefixes of one family and side that were given out, by their length.
+type Pool = [Vec<Node>; 33];
 
 /// Draws tuples, no two the same.
 #[derive(Debug)]
-pub(crate) struct Drawer<'p> {
-    profile: &'p Profile,
+pub(crate) struct Drawer<'c> {
+    profile: &'c Profile,
+    config: &'c Config,
     families: Weighted<Family>,
     protocols: Weighted<usize>,
-    /// For each protocol its port classes.
-    classes: Vec<Weighted<PortPair>>,
+    /// For each protocol its port classes, in the order of [`PortPair::ALL`], and its flags.
+    classes: Vec<(Weighted<PortPair>, Weighted<Flags>)>,
     ports: [PortValues; 2],
-    lengths: Weighted<(u8, u8)>,
-    lengths_of: Vec<(PortPair, Weighted<(u8, u8)>)>,
+    lengths: Lengths,
+    lengths_of: Vec<(PortPair, Lengths)>,
+    /// By family.
+    plans: [Plan; 2],
     /// By family and side.
-    sides: [[Side; 2]; 2],
-    /// In units of 2^-32.
-    alike: u64,
+    pools: [[Pool; 2]; 2],
     seen: HashSet<u64, BuildHasherDefault<Mixed>>,
     tries: u64,
 }
 
-/// How many kinds of rules may be tried in vain, one after the other, before the profile counts as exhausted. Where
-/// one kind in a thousand still has a new tuple, that happens once in 10^8 draws.
-const PATIENCE: u32 = 20_000;
-/// How many tuples of one kind are tried.
-const TRIES_OF_A_KIND: u32 = 16;
+/// How many kinds of rules may be tried in vain, one after the other, before the profile counts as exhausted.
+const PATIENCE: u32 = 2000;
+/// How many tuples of one kind are tried: first with other ports alone, then with other prefixes that rules have, then
+/// with prefixes that none has.
+const TRIES_OF_A_KIND: [u32; 3] = [8, 24, 8];
 
-impl<'p> Drawer<'p> {
-    /// `ipv6` is the share of IPv6 among the rules; the profile has been checked.
-    pub(crate) fn new(profile: &'p Profile, ipv6: f64, seed: u64, rules: usize) -> Self {
-        let pairs = |pairs: &[LengthPair]| Weighted::new(pairs.iter().map(|p| ((p.source, p.destination), p.share)));
-        let sides = [Family::Ipv4, Family::Ipv6].map(|family| {
-            [(0, &profile.source), (1, &profile.destination)].map(|(side, tree): (u64, &Tree)| {
-                // Trees of one plan agree on the sides that nodes without a branch take.
-                let plan = if profile.correlation > 0.0 { 0 } else { side };
-                let nesting = tree.nesting.map(|most| Nesting::new(most, lengths_of_side(profile, side)));
-                Side { walker: Walker::new(tree, family, mix2(seed, plan), rules), nesting }
-            })
+impl<'c> Drawer<'c> {
+    /// The profile is the one to draw from, smoothed; it has been checked.
+    pub(crate) fn new(profile: &'c Profile, config: &'c Config) -> Self {
+        let (seed, ipv6) = (config.seed, config.families.ipv6());
+        let classes = profile.protocols.iter().map(|protocol| {
+            let mut ports = protocol.ports.clone();
+            ports.sort_by_key(|(pair, _)| pair.rank());
+            (Weighted::new(ports), Weighted::new(protocol.flags.iter().copied()))
         });
+        let pools = || [const { Vec::new() }; 33];
         Self {
             profile,
+            config,
             families: Weighted::new([(Family::Ipv4, 1.0 - ipv6), (Family::Ipv6, ipv6)]),
             protocols: Weighted::new(profile.protocols.iter().enumerate().map(|(at, p)| (at, p.share))),
-            classes: profile.protocols.iter().map(|p| Weighted::new(p.ports.iter().copied())).collect(),
+            classes: classes.collect(),
             ports: [
                 PortValues::new(&profile.source_ports, mix2(seed, 2)),
                 PortValues::new(&profile.destination_ports, mix2(seed, 3)),
             ],
-            lengths: pairs(&profile.lengths),
-            lengths_of: profile.lengths_of.iter().map(|(of, own)| (*of, pairs(own))).collect(),
-            sides,
-            alike: (profile.correlation * (1u64 << 32) as f64) as u64,
-            seen: HashSet::with_capacity_and_hasher(rules, BuildHasherDefault::default()),
+            lengths: Lengths::new(&profile.lengths),
+            lengths_of: profile.lengths_of.iter().map(|(of, own)| (*of, Lengths::new(own))).collect(),
+            plans: [Family::Ipv4, Family::Ipv6].map(|family| Plan::new(family, mix2(seed, 0))),
+            pools: [[pools(), pools()], [pools(), pools()]],
+            seen: HashSet::with_capacity_and_hasher(config.rules, BuildHasherDefault::default()),
             tries: 0,
         }
     }
 
-    /// A new tuple.
+    /// So many tuples, no two the same; fewer where the profile has no more and the configuration allows it.
+    ///
+    /// All are planted together. Those that come twice then get other ports, other prefixes of the same lengths that
+    /// rules have already, or new prefixes; where none of that gives a new tuple, another kind of rule is drawn.
     ///
     /// # Errors
     /// When so many in a row were no new ones that there are hardly any left.
-    pub(crate) fn draw(&mut self, random: &mut Random, asked: usize) -> Result<Tuple, Error> {
-        for _ in 0..PATIENCE {
-            if let Some(tuple) = self.attempt(random) {
-                return Ok(tuple);
+    pub(crate) fn draw(&mut self, count: usize, random: &mut Random) -> Result<Vec<Tuple>, Error> {
+        let kinds: Vec<Kind> = (0..count).filter_map(|_| self.kind(random)).collect();
+        let planted = self.plant(&kinds);
+        let mut tuples = Vec::with_capacity(count);
+        let mut again = Vec::new();
+        for (kind, (src, dst)) in kinds.into_iter().zip(planted) {
+            let tuple = self.of_kind(kind, src, dst, random).and_then(|tuple| self.accept(tuple));
+            match tuple {
+                Some(tuple) => tuples.push(tuple),
+                None => again.push((kind, src, dst)),
             }
         }
-        Err(Error::exhausted(&self.profile.name, self.seen.len(), asked, self.tries))
+        for (kind, src, dst) in again {
+            match self.anew(kind, src, dst, random) {
+                Some(tuple) => tuples.push(tuple),
+                None if self.config.fewer => break,
+                None => return Err(Error::exhausted(&self.profile.name, tuples.len(), count, self.tries)),
+            }
+        }
+        Ok(tuples)
     }
 
-    /// Whether the set is of both families.
-    fn both(&self) -> bool {
-        self.families.items().len() > 1
+    /// The addresses of rules of these kinds. They come to the pools.
+    fn plant(&mut self, kinds: &[Kind]) -> Vec<(Node, Node)> {
+        let mut planted = vec![(Node::ROOT, Node::ROOT); kinds.len()];
+        for family in [Family::Ipv4, Family::Ipv6] {
+            let of: Vec<usize> = (0..kinds.len()).filter(|&at| kinds[at].family == family).collect();
+            if of.is_empty() {
+                continue;
+            }
+            let growth = self.profile.scale.map_or(1.0, |scale| of.len() as f64 / f64::from(scale));
+            let plan = &self.plans[family as usize];
+            let profile = self.profile;
+            let seed = mix2(self.config.seed, family as u64);
+            let lengths: Vec<u8> = of.iter().map(|&at| kinds[at].lengths.0).collect();
+            let mut random = Random::new(seed, Purpose::Sources);
+            let sources = plant(&profile.source, plan, growth, &lengths, None, &mut random);
+            let lengths: Vec<u8> = of.iter().map(|&at| kinds[at].lengths.1).collect();
+            let mut random = Random::new(seed, Purpose::Destinations);
+            let leaders = Some((&*sources, &profile.correlation));
+            let destinations = plant(&profile.destination, plan, growth, &lengths, leaders, &mut random);
+            let [source_pool, destination_pool] = &mut self.pools[family as usize];
+            for ((at, src), dst) in of.into_iter().zip(sources).zip(destinations) {
+                planted[at] = (src, dst);
+                source_pool[usize::from(src.steps)].push(src);
+                destination_pool[usize::from(dst.steps)].push(dst);
+            }
+        }
+        planted
     }
 
-    /// Kinds of rules of which few are different (short prefixes without ports) would come too seldom if a duplicate
-    /// were followed by a rule of any kind: the kind is kept for some tries.
-    fn attempt(&mut self, random: &mut Random) -> Option<Tuple> {
+    fn kind(&self, random: &mut Random) -> Option<Kind> {
+        let scope = self.config.scope;
         let family = self.families.draw(random)?;
         let protocol = self.protocols.draw(random)?;
-        let classes = self.classes[protocol].draw(random)?;
+        let classes = self.classes[protocol].0.draw_biased(scope.applications, random)?;
         let own = self.lengths_of.iter().find(|(of, _)| *of == classes);
-        let lengths = own.map_or(&self.lengths, |(_, lengths)| lengths).draw(random)?;
-        let proto = self.profile.protocols[protocol].number;
-        (0..TRIES_OF_A_KIND).find_map(|_| {
-            self.tries += 1;
-            let tuple = self.of_kind(family, proto, classes, lengths, random)?;
-            self.accept(tuple)
-        })
+        let lengths = own.map_or(&self.lengths, |(_, lengths)| lengths).draw(scope.addresses, random)?;
+        Some(Kind { family, protocol, classes, lengths })
     }
 
-    fn of_kind(
-        &self,
-        family: Family,
-        proto: Option<u8>,
-        classes: PortPair,
-        lengths: (u8, u8),
-        random: &mut Random,
-    ) -> Option<Tuple> {
-        let sport = self.ports[0].draw(classes.source, random)?;
-        let dport = self.ports[1].draw(classes.destination, random)?;
-        let [source, destination] = &self.sides[family as usize];
-        let src = source.draw(lengths.0, None, random)?;
-        let dst = destination.draw(lengths.1, Some((src, self.alike)), random)?;
+    fn of_kind(&self, kind: Kind, src: Node, dst: Node, random: &mut Random) -> Option<Tuple> {
+        let sport = self.ports[0].draw(kind.classes.source, random)?;
+        let dport = self.ports[1].draw(kind.classes.destination, random)?;
+        let drawn = if self.config.flags { self.classes[kind.protocol].1.draw(random) } else { None };
         let anywhere = src.steps == 0 && dst.steps == 0;
-        let family = if anywhere && self.both() { None } else { Some(family) };
-        Some(Tuple { family, src, dst, sport, dport, proto })
+        let family = if anywhere && self.families.items().len() > 1 { None } else { Some(kind.family) };
+        let proto = self.profile.protocols[kind.protocol].number;
+        Some(Tuple { family, src, dst, sport, dport, proto, flags: drawn.unwrap_or_default() })
+    }
+
+    /// Another tuple for a rule of this kind that came twice, or of another kind.
+    fn anew(&mut self, mut kind: Kind, mut src: Node, mut dst: Node, random: &mut Random) -> Option<Tuple> {
+        let [ports, used, _] = TRIES_OF_A_KIND;
+        for tried in 0..PATIENCE {
+            for attempt in 0..TRIES_OF_A_KIND.iter().sum() {
+                if tried > 0 || attempt >= ports {
+                    let fresh = attempt >= ports + used;
+                    src = self.prefix(kind.family, 0, kind.lengths.0, fresh, random);
+                    dst = self.prefix(kind.family, 1, kind.lengths.1, fresh && random.coin(), random);
+                }
+                let tuple = self.of_kind(kind, src, dst, random).and_then(|tuple| self.accept(tuple));
+                if tuple.is_some() {
+                    return tuple;
+                }
+            }
+            kind = self.kind(random)?;
+        }
+        None
+    }
+
+    /// A prefix that rules have, or where there is none of this length, or on request, any.
+    fn prefix(&self, family: Family, side: usize, steps: u8, fresh: bool, random: &mut Random) -> Node {
+        let pool = &self.pools[family as usize][side][usize::from(steps)];
+        match pool.get(random.index(pool.len())) {
+            Some(&node) if !fresh => node,
+            _ => stray(&self.plans[family as usize], Node::ROOT, steps, random),
+        }
     }
 
     /// Notes a tuple, unless it was seen before or matches everything.
     fn accept(&mut self, tuple: Tuple) -> Option<Tuple> {
-        if tuple.is_everything() || !self.seen.insert(tuple.fingerprint()) {
-            return None;
-        }
-        if let Some(family) = tuple.family {
-            let [source, destination] = &mut self.sides[family as usize];
-            source.note(tuple.src);
-            destination.note(tuple.dst);
-        }
-        Some(tuple)
+        self.tries += 1;
+        (!tuple.is_everything() && self.seen.insert(tuple.fingerprint())).then_some(tuple)
     }
 
     /// A new tuple that lies wholly in another, if one is found in a few tries.
     pub(crate) fn refine(&mut self, of: Tuple, random: &mut Random) -> Option<Tuple> {
         (0..8).find_map(|_| {
-            self.tries += 1;
             let mut tuple = of;
             match random.below(4) {
                 0 => tuple.src = self.deeper(of.family?, 0, of.src, random)?,
@@ -206,60 +278,64 @@ impl<'p> Drawer<'p> {
         })
     }
 
-    /// A prefix in another, as long as some prefix of that side may be.
+    /// A prefix in another, of a length that others of that side have.
     fn deeper(&self, family: Family, side: usize, of: Node, random: &mut Random) -> Option<Node> {
-        let mut longer = lengths_of_side(self.profile, side as u64);
-        longer.retain(|&length| length > of.steps);
+        let pool = &self.pools[family as usize][side];
+        let longer: Vec<u8> = (of.steps + 1..=32).filter(|&steps| !pool[usize::from(steps)].is_empty()).collect();
         let steps = *longer.get(random.index(longer.len()))?;
-        let side = &self.sides[family as usize][side];
-        let node = side.walker.walk(of, steps, None, random);
-        side.allows(node).then_some(node)
+        Some(stray(&self.plans[family as usize], of, steps, random))
     }
 
     /// The measure that rules are ordered by.
     pub(crate) fn measure(&self, tuple: &Tuple, measures: &Measures) -> i64 {
         let addresses = tuple.family.map_or(0, |family| {
-            let [source, destination] = &self.sides[family as usize];
-            source.walker.measure(tuple.src, measures.disorder())
-                + destination.walker.measure(tuple.dst, measures.disorder())
+            let plan = &self.plans[family as usize];
+            plan.measure(0, tuple.src, measures.disorder()) + plan.measure(1, tuple.dst, measures.disorder())
         });
-        addresses + measures.ports(0, tuple.sport) + measures.ports(1, tuple.dport) + measures.protocol(tuple.proto)
+        addresses
+            + measures.ports(0, tuple.sport)
+            + measures.ports(1, tuple.dport)
+            + measures.protocol(tuple.proto)
+            + measures.flags(tuple.flags)
     }
 
-    /// The address of a node of the source's (0) or the destination's (1) tree, and its prefix length.
-    pub(crate) fn address(&self, family: Family, side: usize, node: Node) -> (u128, u32) {
-        self.sides[family as usize][side].walker.address(node)
+    /// The address of a node, and its prefix length.
+    pub(crate) fn address(&self, family: Family, node: Node) -> (u128, u32) {
+        self.plans[family as usize].address(node)
     }
 }
 
-/// The lengths a side's prefixes can have.
-fn lengths_of_side(profile: &Profile, side: u64) -> Vec<u8> {
-    let own = profile.lengths_of.iter().flat_map(|(_, pairs)| pairs);
-    let pairs = profile.lengths.iter().chain(own).filter(|pair| pair.share > 0.0);
-    let mut lengths: Vec<u8> = pairs.map(|pair| if side == 0 { pair.source } else { pair.destination }).collect();
-    lengths.sort_unstable();
-    lengths.dedup();
-    lengths
+impl Lengths {
+    fn new(pairs: &[LengthPair]) -> Self {
+        let mut pairs: Vec<LengthPair> = pairs.iter().copied().filter(|pair| pair.share > 0.0).collect();
+        let total = |pair: &LengthPair| pair.source + pair.destination;
+        pairs.sort_by_key(total);
+        let of_total = || pairs.chunk_by(|one, other| total(one) == total(other));
+        let totals = of_total().map(|own| own.iter().map(|pair| pair.share).sum());
+        let parts = of_total().map(|own| Weighted::new(own.iter().map(|p| ((p.source, p.destination), p.share))));
+        Self { totals: Weighted::new(totals.enumerate()), pairs: parts.collect() }
+    }
+
+    fn draw(&self, bias: f64, random: &mut Random) -> Option<(u8, u8)> {
+        self.pairs.get(self.totals.draw_biased(bias, random)?)?.draw(random)
+    }
 }
 
-impl Side {
-    /// A prefix of this length that does not nest too deep: a new one, or where none is found one that rules have.
-    fn draw(&self, steps: u8, leader: Option<(Node, u64)>, random: &mut Random) -> Option<Node> {
-        let walks = (0..4).map(|_| self.walker.walk(Node::ROOT, steps, leader, random)).find(|&node| self.allows(node));
-        walks.or_else(|| {
-            let used = self.nesting.as_ref()?.used(steps);
-            used.get(random.index(used.len())).copied()
-        })
+/// A hash of one word. Keys are the generator's own: nobody chooses them to collide.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u64(byte.into()));
     }
 
-    fn allows(&self, node: Node) -> bool {
-        self.nesting.as_ref().is_none_or(|nesting| nesting.allows(node))
+    fn write_u64(&mut self, word: u64) {
+        self.0 = mix(self.0 ^ word);
     }
 
-    fn note(&mut self, node: Node) {
-        if let Some(nesting) = &mut self.nesting {
-            nesting.add(node);
-        }
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

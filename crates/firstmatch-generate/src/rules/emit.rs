@@ -3,11 +3,10 @@
 use std::num::NonZeroU32;
 
 use firstmatch::rule::{Action, Condition, Priority, RuleSpec, Test};
-use firstmatch::schema::Family;
+use firstmatch::schema::{Family, Field, Kind};
 use firstmatch::{RuleSet, Schema};
 
 use super::draw::{ANY_PORT, Drawer, Tuple};
-use super::tree::Node;
 use super::{Actions, Config, Draft, Families};
 use crate::error::Error;
 use crate::random::{Random, mix2};
@@ -18,18 +17,20 @@ const DST: usize = 1;
 const SPORT: usize = 2;
 const DPORT: usize = 3;
 const PROTO: usize = 4;
+const FLAGS: usize = 5;
 
 pub(super) fn rule_set(drafts: &[Draft], config: &Config, drawer: &Drawer<'_>) -> Result<RuleSet, Error> {
+    let [ipv4, ipv6] = [Family::Ipv4, Family::Ipv6].map(|family| schema(family, config.flags));
     let mut set = match config.families {
-        Families::Ipv4 => RuleSet::new(Schema::ipv4()),
-        Families::Ipv6 => RuleSet::new(Schema::ipv6()),
-        Families::Both { .. } => RuleSet::dual(Schema::ipv4(), Schema::ipv6()),
+        Families::Ipv4 => RuleSet::new(ipv4),
+        Families::Ipv6 => RuleSet::new(ipv6),
+        Families::Both { .. } => RuleSet::dual(ipv4, ipv6),
     };
     for (line, draft) in (1..).zip(drafts) {
         let spec = RuleSpec {
             priority: Priority::of_line(line),
             action: action(config, &draft.tuple),
-            conditions: conditions(&draft.tuple, config.families, drawer),
+            conditions: conditions(&draft.tuple, config.families, drawer).into(),
             family: None,
             line: NonZeroU32::new(line),
         };
@@ -39,25 +40,34 @@ pub(super) fn rule_set(drafts: &[Draft], config: &Config, drawer: &Drawer<'_>) -
     Ok(set)
 }
 
+/// The 5-tuple, with ClassBench's flags where they are asked for.
+fn schema(family: Family, flags: bool) -> Schema {
+    let mut fields = Schema::five_tuple(family, &[]).fields().to_vec();
+    if flags {
+        fields.push(Field::new("flags", 16, Kind::Mask, None));
+    }
+    Schema::new(Some(family), fields)
+}
+
 /// Wildcards are no conditions, as the parsers of both formats have it.
 fn conditions(tuple: &Tuple, families: Families, drawer: &Drawer<'_>) -> Vec<Condition> {
     let count = usize::from(tuple.src.steps > 0)
         + usize::from(tuple.dst.steps > 0)
         + usize::from(tuple.sport != ANY_PORT)
         + usize::from(tuple.dport != ANY_PORT)
-        + usize::from(tuple.proto.is_some());
+        + usize::from(tuple.proto.is_some())
+        + usize::from(tuple.flags.mask != 0);
     let mut conditions = Vec::with_capacity(count);
     let mut add =
         |field, family, test| conditions.push(Condition { field, negated: false, tests: vec![(family, test)] });
     if let Some(family) = tuple.family {
         let of = matches!(families, Families::Both { .. }).then_some(family);
-        let mut prefix = |field, side, node: Node| {
+        for (field, node) in [(SRC, tuple.src), (DST, tuple.dst)] {
             if node.steps > 0 {
-                add(field, of, prefix_of(drawer, family, side, node));
+                let (value, len) = drawer.address(family, node);
+                add(field, of, Test::Prefix { value, len });
             }
-        };
-        prefix(SRC, 0, tuple.src);
-        prefix(DST, 1, tuple.dst);
+        }
     }
     for (field, (lo, hi)) in [(SPORT, tuple.sport), (DPORT, tuple.dport)] {
         if (lo, hi) != ANY_PORT {
@@ -68,12 +78,12 @@ fn conditions(tuple: &Tuple, families: Families, drawer: &Drawer<'_>) -> Vec<Con
     if let Some(proto) = tuple.proto {
         add(PROTO, None, Test::Value(proto.into()));
     }
+    match (u128::from(tuple.flags.value), tuple.flags.mask) {
+        (_, 0) => {}
+        (value, u16::MAX) => add(FLAGS, None, Test::Value(value)),
+        (value, mask) => add(FLAGS, None, Test::Mask { value, mask: mask.into() }),
+    }
     conditions
-}
-
-fn prefix_of(drawer: &Drawer<'_>, family: Family, side: usize, node: Node) -> Test {
-    let (value, len) = drawer.address(family, side, node);
-    Test::Prefix { value, len }
 }
 
 /// Copies of a rule have its action: what is drawn depends on the tuple and the seed alone.

@@ -1,8 +1,11 @@
 //! Rule sets.
 //!
-//! Rules are drawn one by one from a [`Profile`]: a family, a protocol, the classes of its ports and then their values,
-//! the lengths of the two prefixes, and a walk down each of the two trees. A rule that was drawn before is drawn anew.
-//! Then they are put in order.
+//! Of each rule a [`Profile`] gives a family, a protocol, the classes of its ports and then their values, and the
+//! lengths of the two prefixes. Then the sources of all are planted in one tree, then the destinations in another, as
+//! ClassBench's generator does (Taylor and Turner 2007). A rule that comes twice is drawn anew, first with other ports,
+//! then with other prefixes that rules have, then as a rule of another kind, some ten thousand times at most; a
+//! profile that is exhausted then is an error that says how many rules there are, or a smaller set
+//! ([`Config::fewer`]). At last the rules are put in order.
 //!
 //! # Order and shadowing
 //!
@@ -14,8 +17,8 @@
 
 mod draw;
 mod emit;
-mod nesting;
 mod order;
+mod plant;
 mod tree;
 
 use firstmatch::RuleSet;
@@ -34,7 +37,7 @@ pub const MAX_RULES: usize = 1 << 24;
 /// What to generate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How many rules, 1 to [`MAX_RULES`]. Exactly so many come, or an error.
+    /// How many rules, 1 to [`MAX_RULES`]. Exactly so many come, or an error, unless [`Config::fewer`] says otherwise.
     pub rules: usize,
     /// Everything random comes from it.
     pub seed: u64,
@@ -44,7 +47,8 @@ pub struct Config {
     pub families: Families,
     /// What rules ask for.
     pub actions: Actions,
-    /// How far the order is from one by how much rules match, 0 to 1: see [the module](self).
+    /// How far the order is from one by how much rules match, 0 to 1: see [the module](self). With 0 sets take as many
+    /// tables of a tuple space as those that ClassBench's own generator made.
     pub disorder: f64,
     /// The share of rules that are exact copies of an earlier one, rounded down.
     pub duplicates: f64,
@@ -52,11 +56,30 @@ pub struct Config {
     pub shadowed: f64,
     /// Whether the last rule matches everything. (No other one ever does.)
     pub catch_all: bool,
+    /// How far prefix lengths may be from the profile's, in bits of the two together, 0 to 64: see
+    /// [`Profile::smoothed`].
+    pub smoothing: u8,
+    /// Whether wider or narrower rules are favoured.
+    pub scope: Scope,
+    /// Whether rules have flags, the last column of ClassBench: the schema's last field is `flags` then.
+    pub flags: bool,
+    /// What an exhausted profile gives: all the distinct rules that were found (`true`), or an error.
+    pub fewer: bool,
+}
+
+/// ClassBench's two knobs of scope, each -1 to 1: above 0 rules that match more are drawn more often, below 0 those
+/// that match less (Taylor and Turner 2007, III-E).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Scope {
+    /// For the prefix lengths.
+    pub addresses: f64,
+    /// For the classes of ports, in the order of [`PortPair::ALL`](crate::profile::PortPair::ALL).
+    pub applications: f64,
 }
 
 impl Default for Config {
-    /// 1,000 rules of [`Profile::acl`] in IPv4, seed 1, without actions, copies, shadowed rules or a last one that
-    /// matches everything, half in disorder.
+    /// 1,000 rules of [`Profile::acl`] in IPv4, seed 1, without actions, copies, shadowed rules, flags or a last one
+    /// that matches everything, without smoothing or scope, in the order of how much they match.
     fn default() -> Self {
         Self {
             rules: 1000,
@@ -64,10 +87,14 @@ impl Default for Config {
             profile: Profile::acl(),
             families: Families::Ipv4,
             actions: Actions::Unstated,
-            disorder: 0.5,
+            disorder: 0.0,
             duplicates: 0.0,
             shadowed: 0.0,
             catch_all: false,
+            smoothing: 0,
+            scope: Scope::default(),
+            flags: false,
+            fewer: false,
         }
     }
 }
@@ -136,6 +163,14 @@ impl Config {
         for (what, value) in shares {
             check::share(what, value).map_err(Error::config)?;
         }
+        for (what, value) in [("addresses", self.scope.addresses), ("applications", self.scope.applications)] {
+            if !(-1.0..=1.0).contains(&value) {
+                return Err(Error::config(format!("the scope of {what} is {value}, not a number from -1 to 1")));
+            }
+        }
+        if self.smoothing > 64 {
+            return Err(Error::config(format!("smoothing is {}, not a number from 0 to 64", self.smoothing)));
+        }
         if self.duplicates + self.shadowed > 0.99 {
             return Err(Error::config("duplicates and shadowed together are above 0.99: too few rules are left"));
         }
@@ -164,15 +199,18 @@ pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     if own == 0 && config.rules > last {
         return Err(Error::config("duplicates, shadowed rules and the last one leave no rule to be drawn"));
     }
-    let mut drawer = Drawer::new(&config.profile, config.families.ipv6(), config.seed, config.rules);
+    let smoothed = (config.smoothing > 0).then(|| config.profile.smoothed(config.smoothing));
+    let mut drawer = Drawer::new(smoothed.as_ref().unwrap_or(&config.profile), config);
     let measures = Measures::new(config.seed, (config.disorder * 65536.0) as u64);
 
     let mut random = Random::new(config.seed, Purpose::Rules);
     let mut drafts = Vec::with_capacity(config.rules);
-    for _ in 0..own {
-        let tuple = drawer.draw(&mut random, own)?;
-        drafts.push(Draft { measure: drawer.measure(&tuple, &measures), tuple });
+    let tuples = drawer.draw(own, &mut random)?;
+    drafts.extend(tuples.into_iter().map(|tuple| Draft { measure: drawer.measure(&tuple, &measures), tuple }));
+    if drafts.is_empty() && own > 0 {
+        return Err(Error::exhausted(&config.profile.name, 0, own, 0));
     }
+    let own = drafts.len();
     add_shadowed(&mut drafts, own, shadowed, config, &mut drawer)?;
     add_copies(&mut drafts, copies, config.seed);
     // Stable: a copy comes behind what it is a copy of even where the measures are the same.

@@ -11,6 +11,7 @@
 //! one field and no larger in the others is strictly smaller.
 
 use super::tree::spread;
+use crate::profile::Flags;
 use crate::random::mix2;
 
 /// The measures on ports and protocols.
@@ -55,6 +56,14 @@ impl Measures {
     /// The measure of a protocol; the wildcard has all.
     pub(crate) fn protocol(&self, number: Option<u8>) -> i64 {
         number.map_or(0, |number| -8 * spread(mix2(self.salt ^ 2, number.into()), self.disorder))
+    }
+
+    /// The measure of flags under a mask: each bit that is compared takes its part.
+    pub(crate) fn flags(&self, flags: Flags) -> i64 {
+        let bits = (0..16u64).filter(|bit| flags.mask >> bit & 1 == 1);
+        -bits
+            .map(|bit| spread(mix2(self.salt ^ 3, bit << 1 | u64::from(flags.value >> bit & 1)), self.disorder))
+            .sum::<i64>()
     }
 }
 

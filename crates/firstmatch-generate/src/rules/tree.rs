@@ -1,9 +1,8 @@
-//! Prefix trees that take no memory: a hash of a node says how it branches.
+//! The addresses of the nodes of a prefix tree, and a random measure on them: both are hashes of the nodes.
 
 use firstmatch::schema::Family;
 
-use crate::profile::Tree;
-use crate::random::{Random, mix, mix2};
+use crate::random::{mix, mix2};
 
 /// The length in IPv6 of a prefix that has `length` bits in IPv4 (0 to 32; above, as 32).
 ///
@@ -48,68 +47,36 @@ impl Node {
         u64::from(self.way) << 8 | u64::from(self.steps)
     }
 
-    fn child(self, side: bool) -> Self {
+    pub(crate) fn child(self, side: bool) -> Self {
         Self { way: self.way | u32::from(side) << (31 - self.steps), steps: self.steps + 1 }
     }
+
+    /// The side of a step of the way, counted from 0.
+    pub(crate) fn side(self, step: u8) -> bool {
+        self.way >> (31 - step) & 1 == 1
+    }
 }
 
-/// A tree of one family, ready to be walked.
+/// The plan of the addresses of one family.
 #[derive(Clone, Debug)]
-pub(crate) struct Walker {
+pub(crate) struct Plan {
     family: Family,
     salt: u64,
-    /// For each level the probabilities, in units of 2^-32, that a node branches and that the heavier child is taken.
-    levels: [(u64, u64); 32],
 }
 
-const ONE: f64 = (1u64 << 32) as f64;
-
-impl Walker {
-    pub(crate) fn new(tree: &Tree, family: Family, salt: u64, rules: usize) -> Self {
-        let factor = tree.leaves.map_or(1.0, |leaves| {
-            let wanted = leaves.factor * libm::pow(rules as f64, leaves.exponent);
-            scale(tree, libm::log2(wanted.clamp(2.0, ONE)))
-        });
-        let levels = tree.levels.map(|level| {
-            let heavier = 1.0 / (2.0 - level.skew);
-            ((ONE * (level.branching * factor).min(1.0)) as u64, (ONE * heavier) as u64)
-        });
-        Self { family, salt: mix2(salt, family as u64), levels }
-    }
-
-    /// A random walk on from a node to `steps` steps. Where there is a leader, the walk takes its side as often as
-    /// `alike` says (in units of 2^-32) for as long as it has gone the leader's way.
-    pub(crate) fn walk(&self, from: Node, steps: u8, leader: Option<(Node, u64)>, random: &mut Random) -> Node {
-        let mut node = from;
-        while node.steps < steps {
-            let level = usize::from(node.steps);
-            let hash = self.hash(node);
-            let mut side = hash >> 63 == 1;
-            if let Some(forced) = self.forced(node) {
-                side = forced;
-            } else if hash & 0xFFFF_FFFF < self.levels[level].0 {
-                let draw = random.bits();
-                side ^= draw & 0xFFFF_FFFF >= self.levels[level].1;
-                if let Some((leader, alike)) = leader
-                    && leader.steps > node.steps
-                    && draw >> 32 < alike
-                    && node == leader.ancestor(node.steps)
-                {
-                    side = leader.way >> (31 - node.steps) & 1 == 1;
-                }
-            }
-            node = node.child(side);
-        }
-        node
+impl Plan {
+    pub(crate) fn new(family: Family, salt: u64) -> Self {
+        Self { family, salt: mix2(salt, family as u64) }
     }
 
     /// The logarithm of the share of the traffic that a node has, in units of 2^-32 bits, never above 0: a random measure on
-    /// addresses, the same for a seed. A node's is strictly above that of every node in it.
+    /// sources (0) or destinations (1), the same for a seed. A node's is strictly above that of every node in it.
     ///
     /// With `disorder` 0 (in units of 2^-16, up to 2^16) each step takes one bit; with more each takes a random part,
     /// some many bits and most few.
-    pub(crate) fn measure(&self, node: Node, disorder: u64) -> i64 {
-        let taken = (1..=node.steps).map(|steps| spread(self.hash(node.ancestor(steps)) ^ MEASURE, disorder));
+    pub(crate) fn measure(&self, side: usize, node: Node, disorder: u64) -> i64 {
+        let salt = MEASURE ^ side as u64;
+        let taken = (1..=node.steps).map(|steps| spread(self.hash(node.ancestor(steps)) ^ salt, disorder));
         -taken.sum::<i64>()
     }
 
@@ -149,7 +116,7 @@ impl Walker {
     }
 
     /// The side that keeps IPv4 addresses out of 0/8, 127/8 and 224/3, where there is one.
-    fn forced(&self, node: Node) -> Option<bool> {
+    pub(crate) fn forced(&self, node: Node) -> Option<bool> {
         match (self.family, node.steps, node.way) {
             (Family::Ipv4, 2, 0xC000_0000) | (Family::Ipv4, 7, 0x7E00_0000) => Some(false),
             (Family::Ipv4, 7, 0) => Some(true),
@@ -171,28 +138,13 @@ pub(crate) fn spread(hash: u64, disorder: u64) -> i64 {
     ((((1 << 16) - disorder) << 16) + (random >> 16) * disorder).cast_signed()
 }
 
-/// The number that the branching of every level is multiplied by, so that a tree has 2^`bits` leaves.
-fn scale(tree: &Tree, bits: f64) -> f64 {
-    let leaves = |factor: f64| -> f64 {
-        tree.levels.iter().map(|level| libm::log2(1.0 + (level.branching * factor).min(1.0))).sum()
-    };
-    // Where even full branching gives fewer leaves, full branching it is.
-    let (mut low, mut high) = (0.0, 1e6);
-    for _ in 0..64 {
-        let middle = (low + high) / 2.0;
-        if leaves(middle) < bits { low = middle } else { high = middle }
-    }
-    high
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Purpose;
+    use crate::random::{Purpose, Random};
 
-    fn walkers() -> Vec<Walker> {
-        let tree = Tree::of_levels(&[(0, 0.4, 0.5), (20, 0.8, 0.3)]);
-        [Family::Ipv4, Family::Ipv6].map(|family| Walker::new(&tree, family, 9, 1000)).into()
+    fn node(random: &mut Random, plan: &Plan) -> Node {
+        (0..32).fold(Node::ROOT, |node, _| node.child(plan.forced(node).unwrap_or_else(|| random.coin())))
     }
 
     #[test]
@@ -204,20 +156,21 @@ mod tests {
     #[test]
     fn an_ancestor_s_prefix_holds_the_node_s_and_has_the_larger_measure() {
         let mut random = Random::new(1, Purpose::Rules);
-        for walker in walkers() {
-            let width = walker.family.address_bits();
+        for plan in [Family::Ipv4, Family::Ipv6].map(|family| Plan::new(family, 9)) {
+            let width = plan.family.address_bits();
             for _ in 0..200 {
-                let node = walker.walk(Node::ROOT, 32, None, &mut random);
+                let node = node(&mut random, &plan);
                 for steps in 0..32 {
                     let (below, above) = (node.ancestor(steps + 1), node.ancestor(steps));
                     assert!(below.is_in(above) && !above.is_in(below));
-                    let ((address, _), (prefix, len)) = (walker.address(below), walker.address(above));
+                    assert_eq!(above.child(node.side(steps)), below);
+                    let ((address, _), (prefix, len)) = (plan.address(below), plan.address(above));
                     let shift = width - len;
                     let cut = |a: u128| a.checked_shr(shift).unwrap_or(0);
                     assert_eq!(cut(address), cut(prefix), "{below:?} in {above:?}");
                     assert_eq!(prefix & !(u128::MAX.checked_shl(shift).unwrap_or(0)), 0);
                     for disorder in [0, 1 << 15, 1 << 16] {
-                        assert!(walker.measure(below, disorder) < walker.measure(above, disorder));
+                        assert!((0..2).all(|s| plan.measure(s, below, disorder) < plan.measure(s, above, disorder)));
                     }
                 }
             }
@@ -226,41 +179,14 @@ mod tests {
 
     #[test]
     fn addresses_are_those_that_hosts_have() {
-        let full = Tree::of_levels(&[(0, 1.0, 0.0)]);
         let mut random = Random::new(2, Purpose::Rules);
-        let [four, six] = [Family::Ipv4, Family::Ipv6].map(|family| Walker::new(&full, family, 4, 10));
+        let [four, six] = [Family::Ipv4, Family::Ipv6].map(|family| Plan::new(family, 4));
         for _ in 0..20_000 {
-            let (address, _) = four.address(four.walk(Node::ROOT, 32, None, &mut random));
+            let (address, _) = four.address(node(&mut random, &four));
             let first = address >> 24;
             assert!(first != 0 && first != 127 && first < 224, "{first}");
-            let (address, _) = six.address(six.walk(Node::ROOT, 32, None, &mut random));
+            let (address, _) = six.address(node(&mut random, &six));
             assert_eq!(address >> 125, 1, "{address:x}");
         }
-    }
-
-    #[test]
-    fn a_tree_has_the_leaves_it_is_asked_for() {
-        for wanted in [64.0, 5000.0, 1e6] {
-            let tree = Tree::of_levels(&[(0, 0.2, 0.0), (16, 0.6, 0.0)]).with_leaves(wanted, 0.0);
-            let walker = Walker::new(&tree, Family::Ipv4, 3, 1);
-            let leaves: f64 = walker.levels.iter().map(|(branching, _)| 1.0 + *branching as f64 / ONE).product();
-            assert!((leaves / wanted - 1.0).abs() < 0.001, "{leaves} for {wanted}");
-        }
-        let tree = Tree::of_levels(&[(0, 0.0, 0.0)]).with_leaves(1e9, 1.0);
-        assert_eq!(Walker::new(&tree, Family::Ipv4, 3, 9).levels[5].0, 0);
-    }
-
-    #[test]
-    fn a_leader_is_followed_as_often_as_asked() {
-        let full = Tree::of_levels(&[(0, 1.0, 0.0)]);
-        let walker = Walker::new(&full, Family::Ipv4, 4, 10);
-        let mut random = Random::new(2, Purpose::Rules);
-        let leader = walker.walk(Node::ROOT, 24, None, &mut random);
-        let always = walker.walk(Node::ROOT, 32, Some((leader, 1 << 32)), &mut random);
-        assert!(always.is_in(leader));
-        let followed = (0..1000)
-            .filter(|_| walker.walk(Node::ROOT, 8, Some((leader, 1 << 31)), &mut random).is_in(leader.ancestor(8)));
-        // Each of seven levels is left to chance (one is forced at most): 0.75^8 to 0.75^6.
-        assert!((60..240).contains(&followed.count()));
     }
 }

@@ -24,6 +24,17 @@ pub enum Locality {
         /// The exponent, 0 to 16; 0 is uniform, 1 the usual.
         s: f64,
     },
+    /// Flows: the same header a number of times over a time, flows mixed as they overlap. Sizes and durations are as
+    /// measured on public traces (Shaikot, PhD dissertation, Washington State University 2012, 5.2.1 and Figure 5.1):
+    /// 60 % of the flows have three packets or fewer, 20 % ten or more, and these carry 70 % of the traffic; 20 % of
+    /// the flows, with 60 % of the traffic, last five seconds or longer. What is between these figures is this crate's:
+    /// sizes from ten have a Pareto tail of shape 1.55, durations from five seconds one of shape 1.5.
+    Flows {
+        /// The exponent of Zipf's law by which flows fall to rules, 0 to 16.
+        s: f64,
+        /// How many flows start in a second, above 0: the larger, the more of them overlap.
+        rate: f64,
+    },
 }
 
 impl Locality {
@@ -32,8 +43,13 @@ impl Locality {
             Self::Uniform => Ok(()),
             Self::Pareto { a, .. } if !(a.is_finite() && a > 0.0) => Err(format!("a is {a}, not a number above 0")),
             Self::Pareto { b, .. } if !(b.is_finite() && b >= 0.0) => Err(format!("b is {b}, not a number from 0")),
-            Self::Zipf { s } if !(0.0..=16.0).contains(&s) => Err(format!("s is {s}, not a number from 0 to 16")),
-            Self::Pareto { .. } | Self::Zipf { .. } => Ok(()),
+            Self::Zipf { s } | Self::Flows { s, .. } if !(0.0..=16.0).contains(&s) => {
+                Err(format!("s is {s}, not a number from 0 to 16"))
+            }
+            Self::Flows { rate, .. } if !(1e-6..=1e12).contains(&rate) => {
+                Err(format!("the rate is {rate}, not a number from 10^-6 to 10^12 flows a second"))
+            }
+            Self::Pareto { .. } | Self::Zipf { .. } | Self::Flows { .. } => Ok(()),
         }
     }
 }
@@ -44,40 +60,138 @@ pub(crate) struct Burst {
     /// An index into what headers are drawn from.
     pub(crate) of: u32,
     pub(crate) copies: u32,
+    pub(crate) phase: u32,
 }
 
-/// Bursts of `headers` headers in all, drawn from `pool` things; with `each`, of each thing one burst at least. The
-/// caller has seen to it that there are things and as many headers as it takes.
-pub(crate) fn bursts(locality: Locality, pool: usize, headers: usize, each: bool, random: &mut Random) -> Vec<Burst> {
+/// The bursts of a trace.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) bursts: Vec<Burst>,
+    locality: Locality,
+    phases: u32,
+}
+
+/// Bursts of `headers` headers in all, drawn from `pool` things; with `each`, of each thing one burst at least. In each
+/// of `phases` equal parts other things are popular. The caller has seen to it that there are things and as many
+/// headers as it takes.
+pub(crate) fn plan(
+    locality: Locality,
+    phases: u32,
+    pool: usize,
+    headers: usize,
+    each: bool,
+    random: &mut Random,
+) -> Plan {
     let mut popular: Vec<u32> = (0..pool as u32).collect();
     random.shuffle(&mut popular);
     let first = if each { pool.min(headers) } else { 0 };
-    // Headers that are not yet given to a burst, beyond one for each of the first bursts.
-    let mut left = headers - first;
-    let mut plan = Vec::new();
-    let copies = |left: usize, random: &mut Random| match locality {
-        Locality::Pareto { a, b } => pareto(a, b, random).min(left as u64) as u32,
-        Locality::Uniform | Locality::Zipf { .. } => left.min(1) as u32,
-    };
-    for &of in &popular[..first] {
-        let copies = copies(left + 1, random);
-        left -= copies as usize - 1;
-        plan.push(Burst { of, copies });
-    }
+    let once = popular[..first].to_vec();
     let zipf = match locality {
-        Locality::Zipf { s } if left > 0 => Some(Zipf::new(pool, s)),
+        Locality::Zipf { s } | Locality::Flows { s, .. } if headers > first => Some(Zipf::new(pool, s)),
         _ => None,
     };
-    while left > 0 {
-        let rank = match &zipf {
-            Some(zipf) => zipf.draw(random),
-            None => random.index(pool),
-        };
-        let copies = copies(left, random);
-        left -= copies as usize;
-        plan.push(Burst { of: popular[rank], copies });
+    let copies = |left: usize, random: &mut Random| match locality {
+        Locality::Pareto { a, b } => pareto(a, b, random).min(left as u64) as u32,
+        Locality::Flows { .. } => flow_size(random).min(left as u64) as u32,
+        Locality::Uniform | Locality::Zipf { .. } => left.min(1) as u32,
+    };
+    let mut bursts = Vec::new();
+    let part = |of: usize, phase: u32| (of as u128 * u128::from(phase) / u128::from(phases)) as usize;
+    for phase in 0..phases {
+        if phase > 0 {
+            random.shuffle(&mut popular);
+        }
+        let once = &once[part(first, phase)..part(first, phase + 1)];
+        // Headers that are not yet given to a burst, beyond one for each of the first bursts.
+        let mut left = part(headers - first, phase + 1) - part(headers - first, phase);
+        for &of in once {
+            let copies = copies(left + 1, random);
+            left -= copies as usize - 1;
+            bursts.push(Burst { of, copies, phase });
+        }
+        while left > 0 {
+            let rank = match &zipf {
+                Some(zipf) => zipf.draw(random),
+                None => random.index(pool),
+            };
+            let copies = copies(left, random);
+            left -= copies as usize;
+            bursts.push(Burst { of: popular[rank], copies, phase });
+        }
     }
-    plan
+    Plan { bursts, locality, phases }
+}
+
+impl Plan {
+    /// Adds bursts of one header each, for what the plan was not made of, to any of the phases.
+    pub(crate) fn add_singles(&mut self, count: usize, random: &mut Random) {
+        let phases = u64::from(self.phases);
+        let single = |_| Burst { of: 0, copies: 1, phase: random.below(phases) as u32 };
+        self.bursts.extend((0..count).map(single));
+    }
+
+    /// The bursts in random order, phase by phase, each written out by its index; flows by the times of their packets,
+    /// which come along, in seconds.
+    pub(crate) fn order(&self, random: &mut Random) -> (Vec<u32>, Option<Vec<f64>>) {
+        if let Locality::Flows { rate, .. } = self.locality {
+            let (order, times) = self.flows(rate, random);
+            return (order, Some(times));
+        }
+        let mut bursts: Vec<u32> = (0..self.bursts.len() as u32).collect();
+        random.shuffle(&mut bursts);
+        bursts.sort_by_key(|&burst| self.bursts[burst as usize].phase);
+        let copies = |&burst: &u32| std::iter::repeat_n(burst, self.bursts[burst as usize].copies as usize);
+        (bursts.iter().flat_map(copies).collect(), None)
+    }
+
+    fn flows(&self, rate: f64, random: &mut Random) -> (Vec<u32>, Vec<f64>) {
+        let mut lasting = vec![0.0; self.phases as usize];
+        self.bursts.iter().for_each(|burst| lasting[burst.phase as usize] += 1.0 / rate);
+        let starts: Vec<f64> = lasting
+            .iter()
+            .scan(0.0, |sum, &part| {
+                *sum += part;
+                Some(*sum - part)
+            })
+            .collect();
+        let mut packets = Vec::new();
+        for (index, burst) in (0u32..).zip(&self.bursts) {
+            let phase = burst.phase as usize;
+            let start = starts[phase] + random.unit() * lasting[phase];
+            let duration = flow_duration(burst.copies, random);
+            packets.push((start, index));
+            // The last packet makes the duration.
+            for left in (1..burst.copies).rev() {
+                let at = if left == 1 { 1.0 } else { random.unit() };
+                packets.push((start + at * duration, index));
+            }
+        }
+        packets.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        packets.into_iter().map(|(time, index)| (index, time)).unzip()
+    }
+}
+
+/// How many packets a flow has.
+fn flow_size(random: &mut Random) -> u64 {
+    match random.below(100) {
+        0..25 => 1,
+        25..45 => 2,
+        45..60 => 3,
+        60..80 => random.between(4, 9).into(),
+        // Conversion drops the fraction: sizes are 10 or more.
+        _ => (10.0 / libm::pow(1.0 - random.unit(), 1.0 / 1.55)).min(1e5) as u64,
+    }
+}
+
+/// How long a flow of so many packets lasts, in seconds.
+fn flow_duration(packets: u32, random: &mut Random) -> f64 {
+    let long = match packets {
+        ..2 => return 0.0,
+        2..10 => 0.058,
+        _ => 0.84,
+    };
+    let (lasts, u) = (random.chance(long), random.unit());
+    if lasts { (5.0 / libm::pow(1.0 - u, 1.0 / 1.5)).min(3600.0) } else { 5.0 * u * u * u }
 }
 
 /// A length, at least 1.
@@ -114,6 +228,10 @@ mod tests {
     use super::*;
     use crate::random::Purpose;
 
+    fn bursts(locality: Locality, pool: usize, headers: usize, each: bool, random: &mut Random) -> Vec<Burst> {
+        plan(locality, 1, pool, headers, each, random).bursts
+    }
+
     fn total(plan: &[Burst]) -> usize {
         plan.iter().map(|burst| burst.copies as usize).sum()
     }
@@ -128,6 +246,7 @@ mod tests {
             Locality::Pareto { a: 1.0, b: 0.0 },
             Locality::Pareto { a: 1.0, b: 1.0 },
             Locality::Pareto { a: 0.01, b: 1e300 },
+            Locality::Flows { s: 1.0, rate: 100.0 },
         ];
         for (seed, locality) in (0..).zip(localities) {
             for (pool, headers) in [(1, 1), (1, 10), (10, 10), (10, 11), (100, 5000)] {
@@ -164,6 +283,57 @@ mod tests {
             // P(⌈b/(1-u)⌉ > k) = P(1/(1-u) > k) = 1/k.
             let share = drawn.iter().filter(|&&copies| copies > longer).count() as f64 / 1e5 * longer as f64;
             assert!((share - 1.0).abs() < 0.1, "longer than {longer}: {share}");
+        }
+    }
+
+    #[test]
+    fn flows_are_as_measured() {
+        let mut random = Random::new(5, Purpose::Headers);
+        let plan = plan(Locality::Flows { s: 0.0, rate: 1000.0 }, 1, 50, 1_000_000, false, &mut random);
+        let flows = plan.bursts.len() as f64;
+        let share = |of: &dyn Fn(u32) -> bool| plan.bursts.iter().filter(|b| of(b.copies)).count() as f64 / flows;
+        assert!((share(&|size| size <= 3) - 0.6).abs() < 0.01);
+        assert!((share(&|size| size >= 10) - 0.2).abs() < 0.01);
+        let long: usize = plan.bursts.iter().filter(|b| b.copies >= 10).map(|b| b.copies as usize).sum();
+        assert!((long as f64 / 1e6 - 0.7).abs() < 0.05, "{long}");
+        let (order, times) = plan.order(&mut random);
+        let times = times.expect("flows have times");
+        assert!(order.len() == 1_000_000 && times.is_sorted());
+        let mut spans = vec![(f64::MAX, 0.0f64); plan.bursts.len()];
+        for (&flow, &time) in order.iter().zip(&times) {
+            let span = &mut spans[flow as usize];
+            *span = (span.0.min(time), span.1.max(time));
+        }
+        let lasting: Vec<bool> = spans.iter().map(|span| span.1 - span.0 >= 4.999_999).collect();
+        let count = lasting.iter().filter(|&&lasts| lasts).count() as f64;
+        assert!((count / flows - 0.2).abs() < 0.01, "{}", count / flows);
+        let traffic = plan.bursts.iter().zip(&lasting).filter(|(_, lasts)| **lasts).map(|(b, _)| b.copies as usize);
+        let traffic = traffic.sum::<usize>() as f64 / 1e6;
+        assert!((traffic - 0.6).abs() < 0.06, "{traffic}");
+        // Flows are mixed: two packets in a row are seldom of one.
+        assert!(order.windows(2).filter(|pair| pair[0] == pair[1]).count() < 100_000);
+    }
+
+    #[test]
+    fn in_each_phase_other_things_are_popular() {
+        for locality in [Locality::Zipf { s: 1.5 }, Locality::Flows { s: 1.5, rate: 1e6 }] {
+            let mut random = Random::new(9, Purpose::Headers);
+            let plan = plan(locality, 4, 1000, 40_003, true, &mut random);
+            let (order, _) = plan.order(&mut random);
+            assert_eq!(order.len(), 40_003);
+            assert!(
+                order.is_sorted_by_key(|&burst| plan.bursts[burst as usize].phase)
+                    || locality != Locality::Zipf { s: 1.5 }
+            );
+            let most = |phase| {
+                let mut counts = vec![0u32; 1000];
+                let own = plan.bursts.iter().filter(|burst| burst.phase == phase);
+                own.for_each(|burst| counts[burst.of as usize] += 1);
+                (0..1000).max_by_key(|&of| counts[of])
+            };
+            let favourites: std::collections::BTreeSet<_> = (0..4).map(most).collect();
+            assert_eq!(favourites.len(), 4);
+            assert!((0..1000).all(|of| plan.bursts.iter().any(|burst| burst.of == of)));
         }
     }
 }

@@ -5,22 +5,26 @@
 //! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see
 //! [`Covered`].
 
+mod capture;
 mod locality;
 mod search;
 mod view;
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::Ipv6Addr;
 
 use firstmatch::schema::Family;
 use firstmatch::{RuleId, RuleSet};
 
+pub use capture::MIN_FRAME;
 pub use locality::Locality;
 
 use crate::error::Error;
 use crate::profile::check;
 use crate::random::{Purpose, Random};
-use locality::{Burst, bursts};
+use locality::Burst;
+pub(crate) use locality::plan;
 use search::{Fate, Hunter};
 use view::View;
 
@@ -36,23 +40,29 @@ pub struct Config {
     pub seed: u64,
     /// How often rules, and headers, come again.
     pub locality: Locality,
+    /// In how many equal parts the trace falls, 1 or more: in each, [`Locality`] makes other rules popular.
+    pub phases: u32,
     /// The share of headers that match no rule, 0 to 1, rounded to the nearest number of headers.
     pub unmatched: f64,
     /// Which rules are hit.
     pub coverage: Coverage,
+    /// What the headers are for.
+    pub form: Form,
     /// How many headers are tried for one rule, 1 or more, before it is given up: see [`Covered::given_up`].
     pub tries: u32,
 }
 
 impl Default for Config {
-    /// 100,000 headers, seed 1, uniform over the rules, all matched, complete coverage, 2,000 tries.
+    /// 100,000 headers, seed 1, uniform over the rules, one phase, all matched, complete coverage, lines, 2,000 tries.
     fn default() -> Self {
         Self {
             headers: 100_000,
             seed: 1,
             locality: Locality::Uniform,
+            phases: 1,
             unmatched: 0.0,
             coverage: Coverage::Complete,
+            form: Form::Lines,
             tries: 2000,
         }
     }
@@ -68,8 +78,18 @@ pub enum Coverage {
     Drawn,
 }
 
-/// One header.
+/// What headers are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Lines of a trace, which have ports whatever the protocol.
+    Lines,
+    /// Packets of a capture. They have ports if their protocol has, else the ports are absent, and that is what the
+    /// rules see; in IPv6 no protocol is the number of an extension header.
+    Packets,
+}
+
+/// One header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
     /// The source address, in the low bits of its family's width.
     pub src: u128,
@@ -77,7 +97,7 @@ pub struct Header {
     pub dst: u128,
     /// The family of both.
     pub family: Family,
-    /// The source port; 0 where the protocol has none, unless a rule asks for another.
+    /// The source port; 0 where the protocol has none, unless a rule asks for another and this is a line.
     pub sport: u16,
     /// The destination port, likewise.
     pub dport: u16,
@@ -88,11 +108,12 @@ pub struct Header {
 }
 
 /// A trace: headers in order, some of them several times.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     headers: Vec<Header>,
     /// Indices into `headers`.
     order: Vec<u32>,
+    times: Option<Vec<f64>>,
     covered: Covered,
 }
 
@@ -104,9 +125,11 @@ pub struct Covered {
     /// How many of them are the first to match some header.
     pub hit: usize,
     /// The rules proved never to be the first: earlier ones cover them together, or they hold for no header with
-    /// ports. In the order of the set. [`Coverage::Drawn`] proves it of rules without any region alone.
+    /// ports and the headers are [`Form::Lines`]. In the order of the set. [`Coverage::Drawn`] proves it of rules
+    /// without any region alone.
     pub unreachable: Vec<RuleId>,
-    /// The rules neither hit nor proved unreachable after [`Config::tries`] headers. Empty with [`Coverage::Drawn`].
+    /// The rules neither hit nor proved unreachable after [`Config::tries`] headers; with [`Form::Packets`] also those
+    /// that hold for no packet, such as one for a port of a protocol without ports. Empty with [`Coverage::Drawn`].
     pub given_up: Vec<RuleId>,
 }
 
@@ -122,6 +145,9 @@ impl Config {
         if self.tries == 0 {
             return Err(Error::config("tries is 0: one header at least is tried for a rule"));
         }
+        if self.phases == 0 || self.phases as usize > self.headers {
+            return Err(Error::config(format!("phases is {}, not a number from 1 to the headers", self.phases)));
+        }
         check::share("unmatched", self.unmatched).map_err(Error::config)?;
         self.locality.check().map_err(Error::config)
     }
@@ -129,7 +155,8 @@ impl Config {
 
 /// Generates a trace for a set over the 5-tuple of IPv4, of IPv6, or of both.
 ///
-/// Ports are never absent in a trace, so a rule that only a packet without ports could hit counts as unreachable.
+/// In [`Form::Lines`] ports are never absent, so a rule that only a packet without ports could hit counts as
+/// unreachable.
 ///
 /// Takes time O(headers · lookup) and, for rules that random headers do not hit, O([`Config::tries`] · lookup) each;
 /// memory for the engine, 48 bytes a burst and 4 a header. For a million rules of `acl`, `fw` or `ipc` that is some 5
@@ -137,11 +164,11 @@ impl Config {
 /// [`Config::tries`] is lowered.
 ///
 /// # Errors
-/// When the configuration is out of its bounds, the set has a field that a trace has no column for, no rule can be
-/// hit, the trace is too short to hit every rule, or every header matches though some are not to.
+/// When the configuration is out of its bounds, the set has a field that a trace has no column for, or one of ports
+/// that packets without them cannot be in, no rule can be hit, the trace is too short to hit every rule, or every header matches though some are not to.
 pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     config.check()?;
-    let views = View::all(set)?;
+    let views = View::all(set, config.form)?;
     let unmatched = ((config.headers as f64 * config.unmatched + 0.5) as usize).min(config.headers);
     let matched = config.headers - unmatched;
 
@@ -170,16 +197,47 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     }
 
     let mut random = Random::new(config.seed, Purpose::Headers);
-    let mut plan = bursts(config.locality, pool.len(), matched, needed > 0, &mut random);
-    let mut headers = draw(&hunters, &pool, &plan, &mut random);
+    let mut plan = plan(config.locality, config.phases, pool.len(), matched, needed > 0, &mut random);
+    let mut headers = draw(&hunters, &pool, &plan.bursts, &mut random);
     let mut random = Random::new(config.seed, Purpose::Unmatched);
     let none = search::unmatched(&hunters, unmatched, config.tries, &mut random)?;
-    // Headers that match nothing are bursts of one.
-    plan.extend(none.iter().map(|_| Burst { of: 0, copies: 1 }));
+    plan.add_singles(none.len(), &mut random);
     headers.extend(none);
-    let order = spread_out(&plan, &mut Random::new(config.seed, Purpose::Order));
+    let (order, times) = plan.order(&mut Random::new(config.seed, Purpose::Order));
     let covered = covered(set, &hunters, &headers);
-    Ok(Trace { headers, order, covered })
+    Ok(Trace { headers, order, times, covered })
+}
+
+/// The trace of headers that come from elsewhere, as from a capture: in their order, each with the first rule that
+/// matches it, whatever was in [`Header::rule`]. Headers of a family that the set is not for match nothing.
+///
+/// # Errors
+/// When the set has a field that a trace has no column for, or there is no header.
+pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> Result<Trace, Error> {
+    let views = View::all(set, Form::Lines)?;
+    let mut places: HashMap<Header, u32> = HashMap::new();
+    let mut distinct: Vec<Header> = Vec::new();
+    let mut order = Vec::new();
+    for header in headers {
+        let header = Header { rule: None, ..header };
+        let next = distinct.len() as u32;
+        let at = *places.entry(header).or_insert(next);
+        if at == next {
+            distinct.push(header);
+        }
+        order.push(at);
+    }
+    if !(1..=MAX_HEADERS).contains(&order.len()) {
+        return Err(Error::config(format!("there are {} headers, not 1 to {MAX_HEADERS}", order.len())));
+    }
+    for view in &views {
+        search::answer(view, &mut distinct);
+    }
+    let mut hit = vec![false; set.len()];
+    distinct.iter().filter_map(|header| header.rule).for_each(|rule| hit[rule as usize] = true);
+    let hit = hit.iter().filter(|&&hit| hit).count();
+    let covered = Covered { rules: set.len(), hit, ..Covered::default() };
+    Ok(Trace { headers: distinct, order, times: None, covered })
 }
 
 /// A header for each burst.
@@ -194,14 +252,6 @@ fn draw(hunters: &[Hunter<'_>], pool: &[(u32, u32)], plan: &[Burst], random: &mu
         hunter.headers(&of_view.collect::<Vec<_>>(), random, &mut headers);
     }
     headers
-}
-
-/// The bursts in random order, each written out.
-fn spread_out(plan: &[Burst], random: &mut Random) -> Vec<u32> {
-    let mut bursts: Vec<u32> = (0..plan.len() as u32).collect();
-    random.shuffle(&mut bursts);
-    let copies = |&burst: &u32| std::iter::repeat_n(burst, plan[burst as usize].copies as usize);
-    bursts.iter().flat_map(copies).collect()
 }
 
 fn covered(set: &RuleSet, hunters: &[Hunter<'_>], headers: &[Header]) -> Covered {
@@ -241,6 +291,11 @@ impl Trace {
     /// The headers in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Header> {
         self.order.iter().map(|&at| &self.headers[at as usize])
+    }
+
+    /// When each header comes, in seconds from the first flow's start at the earliest: of [`Locality::Flows`] alone.
+    pub fn times(&self) -> Option<&[f64]> {
+        self.times.as_deref()
     }
 
     /// Which rules are hit.

@@ -173,6 +173,24 @@ impl<'v> Hunter<'v> {
     }
 }
 
+/// Notes the rule of each header of a view's family.
+pub(crate) fn answer(view: &View, headers: &mut [Header]) {
+    let mut lookup = Lookup::new(view);
+    for headers in headers.chunks_mut(BATCH) {
+        lookup.clear();
+        for header in headers.iter() {
+            // The answer for a row of another family is not read.
+            view.row(header, lookup.push());
+        }
+        lookup.run();
+        for (row, header) in headers.iter_mut().enumerate() {
+            if header.family == view.family {
+                header.rule = view.place(lookup.found(row));
+            }
+        }
+    }
+}
+
 /// So many headers that no rule matches: half anywhere, half beside rules.
 ///
 /// Where few are found they come again; where none is found at random, one is hunted for.

@@ -7,8 +7,9 @@ use firstmatch::schema::{Family, Schema, Source};
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{Match, RuleSet};
 
-use super::Header;
+use super::{Form, Header};
 use crate::error::Error;
+use crate::keys::beside;
 use crate::profile::with_ports;
 use crate::random::Random;
 
@@ -17,10 +18,18 @@ const COLUMNS: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source:
 const SPORT: usize = 2;
 const DPORT: usize = 3;
 const PROTO: usize = 4;
+const TCP: u32 = 6;
+
+/// Whether IPv6 has an extension header of this number: as hop-by-hop, routing, fragment, authentication and
+/// destination.
+fn is_extension(protocol: u8) -> bool {
+    matches!(protocol, 0 | 43 | 44 | 51 | 60)
+}
 
 /// The rules of one family.
 #[derive(Debug)]
 pub(crate) struct View {
+    form: Form,
     pub(crate) family: Family,
     pub(crate) lowered: Lowered,
     pub(crate) engine: TupleMerge,
@@ -30,7 +39,7 @@ pub(crate) struct View {
     pub(crate) places: Vec<u32>,
     /// The lanes of each column.
     columns: [Range<usize>; 5],
-    /// The largest value of each lane; absent is none.
+    /// The largest value of each lane; absent is one in packets alone.
     pub(crate) max: Vec<u32>,
 }
 
@@ -52,15 +61,15 @@ pub(crate) enum Where {
 
 impl View {
     /// A view for each schema of a set.
-    pub(crate) fn all(set: &RuleSet) -> Result<Vec<Self>, Error> {
+    pub(crate) fn all(set: &RuleSet, form: Form) -> Result<Vec<Self>, Error> {
         let mut places = vec![0; set.slots()];
         for (place, rule) in (0..).zip(set.iter()) {
             places[rule.id.slot()] = place;
         }
-        set.schemas().iter().map(|schema| Self::new(set, schema, places.clone())).collect()
+        set.schemas().iter().map(|schema| Self::new(set, schema, form, places.clone())).collect()
     }
 
-    fn new(set: &RuleSet, schema: &Schema, places: Vec<u32>) -> Result<Self, Error> {
+    fn new(set: &RuleSet, schema: &Schema, form: Form, places: Vec<u32>) -> Result<Self, Error> {
         let Some(family) = schema.family() else {
             return Err(Error::unsupported("a trace has addresses; the rules are of no address family"));
         };
@@ -76,12 +85,21 @@ impl View {
                 )));
             };
             *column = schema.lanes_of(field);
+            let is_port = matches!(source, Source::SrcPort | Source::DstPort);
+            if form == Form::Packets && is_port && !schema.fields()[field].is_optional() {
+                let name = schema.fields()[field].name();
+                return Err(Error::unsupported(format!("packets may lack the field {name}, which is not optional")));
+            }
         }
         let lowered = lower(set, schema, &Caps::default()).map_err(|error| Error::engine(&error))?;
         let engine = TupleMerge::build(&lowered, &tuple::Config::default()).map_err(|error| Error::engine(&error))?;
         let targets = lowered.by_rule().map(|(rule, regions)| Target { rule, regions }).collect();
-        let max = schema.lanes().iter().map(|lane| lane.absent.map_or(lane.max, |absent| absent - 1)).collect();
-        Ok(Self { family, lowered, engine, targets, places, columns, max })
+        let max = schema.lanes().iter().map(|lane| match (form, lane.absent) {
+            (Form::Lines, Some(absent)) => absent - 1,
+            _ => lane.max,
+        });
+        let max = max.collect();
+        Ok(Self { form, family, lowered, engine, targets, places, columns, max })
     }
 
     /// The place of a rule in the order of the set.
@@ -127,28 +145,62 @@ impl View {
                 *word = *word & !mask | value;
             }
         }
+        self.settle(row);
+    }
+
+    /// Makes a row one that a packet can have, if it is to be one.
+    fn settle(&self, row: &mut [u32]) {
+        if self.form == Form::Lines {
+            return;
+        }
+        let lanes = self.lowered.schema().lanes();
+        if self.family == Family::Ipv6 && is_extension(self.value(PROTO, row) as u8) {
+            for lane in self.columns[PROTO].clone() {
+                row[lane] = TCP.checked_shr(lanes[lane].shift).unwrap_or(0) & lanes[lane].bits;
+            }
+        }
+        let has_ports = with_ports(self.value(PROTO, row) as u8);
+        for lane in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
+            row[lane] = match lanes[lane].absent {
+                Some(absent) if has_ports => row[lane].min(absent - 1),
+                absent if !has_ports => absent.unwrap_or(0),
+                _ => row[lane],
+            };
+        }
+    }
+
+    /// What stands in a column.
+    fn value(&self, column: usize, row: &[u32]) -> u128 {
+        let lanes = self.lowered.schema().lanes();
+        self.columns[column].clone().fold(0, |value, lane| value | u128::from(row[lane]) << lanes[lane].shift)
     }
 
     /// A box's neighbour: one field of a point of it set one step outside, where there is room.
     pub(crate) fn beside(&self, region: Region<'_>, random: &mut Random, row: &mut [u32]) {
+        self.step_outside(region, random, row);
+        self.settle(row);
+    }
+
+    fn step_outside(&self, region: Region<'_>, random: &mut Random, row: &mut [u32]) {
         let column = self.columns[random.index(self.columns.len())].clone();
-        for lane in column.rev() {
-            let (lo, hi) = (region.lo[lane], region.hi[lane].min(self.max[lane]));
-            match random.coin() {
-                true if hi < self.max[lane] => return row[lane] = hi + 1,
-                _ if lo > 0 => return row[lane] = lo - 1,
-                _ => {}
+        beside(column, region, &self.max, random, row);
+    }
+
+    /// Fills the row of a header.
+    pub(crate) fn row(&self, header: &Header, row: &mut [u32]) {
+        let lanes = self.lowered.schema().lanes();
+        let values = [header.src, header.dst, header.sport.into(), header.dport.into(), header.proto.into()];
+        for (column, value) in self.columns.iter().zip(values) {
+            for lane in column.clone() {
+                row[lane] = value.checked_shr(lanes[lane].shift).unwrap_or(0) as u32 & lanes[lane].bits;
             }
         }
     }
 
     /// The header of a row.
     pub(crate) fn header(&self, row: &[u32], rule: Option<u32>) -> Header {
-        let lanes = self.lowered.schema().lanes();
-        let value = |column: usize| {
-            self.columns[column].clone().fold(0u128, |value, lane| value | u128::from(row[lane]) << lanes[lane].shift)
-        };
-        let [src, dst, sport, dport, proto] = [0, 1, 2, 3, 4].map(value);
+        let [src, dst, sport, dport, proto] = [0, 1, 2, 3, 4].map(|column| self.value(column, row));
+        // Absent is one more than the largest port: as 16 bits it is 0.
         let (sport, dport) = (sport as u16, dport as u16);
         Header { src, dst, family: self.family, sport, dport, proto: proto as u8, rule }
     }

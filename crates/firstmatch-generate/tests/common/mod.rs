@@ -35,10 +35,9 @@ pub(crate) fn digest(bytes: &[u8]) -> u64 {
 
 /// The one test of a generated rule's field.
 pub(crate) fn test_of(rule: &Rule, field: usize) -> Option<Test> {
-    rule.conditions.iter().find(|condition| condition.field == field).map(|condition| {
-        assert!(!condition.negated && condition.tests.len() == 1);
-        condition.tests[0].1
-    })
+    let condition = rule.conditions.on(field)?.unpack();
+    assert!(!condition.negated && condition.tests.len() == 1);
+    Some(condition.tests[0].1)
 }
 
 pub(crate) fn length(rule: &Rule, field: usize) -> u32 {

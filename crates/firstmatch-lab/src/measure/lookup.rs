@@ -28,9 +28,6 @@ pub(crate) enum Cell {
 /// A trace shorter than this is learnt by the branch predictor if it comes again in the same order: it is joined in
 /// several orders until it is as long.
 const LEARNT: usize = 100_000;
-/// A pass has no fewer keys than this, so that reading the clock does not count.
-const FEWEST: usize = 4096;
-
 /// The keys of a round, in an order of its own.
 pub(crate) struct Round {
     keys: KeyBuf,
@@ -166,9 +163,9 @@ fn once(
 ) -> anyhow::Result<()> {
     let largest = lookup.batches.iter().copied().max().unwrap_or(1);
     // How long a pass may be, by a first guess; then a pass that brings the engine into the caches.
-    let guess = built.pass(round, Cell::Batch(largest), 0, round.len().min(FEWEST))?;
-    let nanos = guess.cpu.as_secs_f64() * 1e9 / round.len().min(FEWEST) as f64;
-    let count = ((pace.pass_nanos() / nanos) as usize).max(FEWEST).min(round.len());
+    let guess = built.pass(round, Cell::Batch(largest), 0, round.len().min(pace.fewest()))?;
+    let nanos = guess.cpu.as_secs_f64() * 1e9 / round.len().min(pace.fewest()) as f64;
+    let count = ((pace.pass_nanos() / nanos) as usize).max(pace.fewest()).min(round.len());
     built.pass(round, Cell::Batch(largest), 0, count)?;
 
     let cells = cells(lookup);

@@ -33,6 +33,11 @@ impl Pace {
         if self.brief { 1e6 } else { 25e6 }
     }
 
+    /// A pass has no fewer keys than this, so that reading the clock does not count.
+    fn fewest(&self) -> usize {
+        if self.brief { 512 } else { 4096 }
+    }
+
     fn progress(&self, what: &str) {
         self.bar.set_message(what.to_owned());
         self.bar.tick();
@@ -97,7 +102,7 @@ pub(crate) fn measure(
     pace.progress("the right answers");
     let right = right_answers(set, &loaded)?;
     let part = |(index, (work, right)): (usize, (&Workload, &Vec<Option<Match>>))| {
-        let source = Source { definition, set, sets, rules: &loaded.rules, index };
+        let source = Source { definition, set, sets, brief: pace.brief, rules: &loaded.rules, index };
         report(&source, work, right, pace)
     };
     loaded.workloads.iter().zip(&right).enumerate().map(part).collect()
@@ -122,6 +127,8 @@ pub(crate) struct Source<'a> {
     pub(crate) set: &'a Set,
     #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
     pub(crate) sets: Option<&'a Path>,
+    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
+    pub(crate) brief: bool,
     rules: &'a RuleSet,
     /// Its place among the workloads of the set.
     #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]

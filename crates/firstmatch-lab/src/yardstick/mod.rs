@@ -101,8 +101,8 @@ pub(crate) fn missing() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use firstmatch::format;
     use firstmatch::rule::{Caps, lower};
-    use firstmatch::{Classifier, format};
     use sha2::{Digest, Sha256};
 
     use super::*;
@@ -122,7 +122,7 @@ mod tests {
             for rule in 0..100 {
                 text += &format!("permit tcp src {address}{rule} dport {}-{}\n", rule % 7, 100 + rule);
             }
-            text += "permit tcp src 10.0.0.3 dport 3-103\npermit any\n".replace("10.0.0.", address).as_str();
+            text += "permit tcp src 10.0.0.3 dport 3-103\npermit\n".replace("10.0.0.", address).as_str();
             let file = format::parse(&text, &format::Options::default()).expect("good rules");
             let lowered = lower(&file.rules, &file.rules.schemas()[0], &Caps::default()).expect("within the caps");
             let mut right: Vec<Option<Match>> = lowered.by_rule().map(|(found, _)| Some(found)).collect();

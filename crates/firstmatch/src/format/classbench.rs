@@ -22,7 +22,7 @@ use super::report::{Message, Report, Span, quote};
 use super::{BOM, MAX_LINES, Options, RuleFile};
 use crate::error::ParseError;
 use crate::policy::Policy;
-use crate::rule::{Action, Condition, Priority, RuleSet, RuleSpec, Test};
+use crate::rule::{Action, Conditions, Priority, RuleSet, RuleSpec, Test, pack};
 use crate::schema::{Family, Field, Kind, Schema};
 
 /// The fields by their index in the schema.
@@ -61,7 +61,8 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
         }
     }
     let (warnings, more_warnings) = report.finish()?;
-    let rules = rules.unwrap_or_else(|| empty_set(Family::Ipv4, options));
+    let mut rules = rules.unwrap_or_else(|| empty_set(Family::Ipv4, options));
+    rules.shrink_to_fit();
     Ok(RuleFile { rules, policy: Policy::default(), warnings, more_warnings })
 }
 
@@ -92,10 +93,10 @@ impl<'t> Row<'t, '_> {
             let span = Span { end: self.pos, ..self.span(self.pos) };
             self.report.fault(span, || Message::new("a rule without its `@`").expected("`@` and the source prefix"));
         }
-        let mut conditions = Vec::with_capacity(5);
+        let mut packed = Vec::with_capacity(64);
         let mut condition = |field, test: Option<Test>| {
             if let Some(test) = test {
-                conditions.push(Condition { field, negated: false, tests: vec![(None, test)] });
+                pack(field, false, &[(None, test)], &mut packed);
             }
         };
         condition(SRC, self.prefix("the source prefix", rules, options)?);
@@ -123,6 +124,7 @@ impl<'t> Row<'t, '_> {
             self.report.fault(span, || format!("a file has at most {MAX_LINES} lines"));
         }
         let priority = Priority::of_line(self.line);
+        let conditions = Conditions::from_packed(&packed);
         let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line };
         (self.report.count() == before).then_some(spec)
     }

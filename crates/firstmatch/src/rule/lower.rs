@@ -6,7 +6,7 @@
 //! box; a range at most `2k - 1`; the complement of `n` prefixes at most `n + 1` ranges; the complement of a value
 //! under a mask with `m` bits at most `m` values under masks.
 
-use super::{Condition, RuleSet, RuleSpec, Test};
+use super::{ConditionRef, RuleSet, RuleSpec, Test};
 use super::{Region, Regions};
 use crate::engine::Match;
 use crate::error::BuildError;
@@ -98,10 +98,13 @@ pub fn lower_rule(schema: &Schema, rule: &RuleSpec, caps: &Caps, out: &mut Regio
     if rule.family.is_some() && rule.family != schema.family() {
         return Ok(0);
     }
+    if caps.regions_per_rule > 0 && lower_plain(schema, rule, out) {
+        return Ok(1);
+    }
     // For each field its boxes over its own lanes; a field without a condition keeps one box, everything.
     let mut choices: Vec<Boxes> = Vec::with_capacity(schema.fields().len());
     for (index, field) in schema.fields().iter().enumerate() {
-        let boxes = match rule.conditions.iter().find(|c| c.field == index) {
+        let boxes = match rule.conditions.on(index) {
             None => Boxes::everything(schema, index),
             Some(condition) => {
                 let pieces = pieces(condition, field, schema, caps.regions_per_rule)
@@ -121,6 +124,33 @@ pub fn lower_rule(schema: &Schema, rule: &RuleSpec, caps: &Caps, out: &mut Regio
         cross(schema.lanes().len(), &choices, out);
     }
     Ok(product)
+}
+
+/// Lowers a rule whose conditions are each one interval that is one box; false, and nothing appended, where it is none.
+/// Most rules are such, and a set of a million is lowered without an allocation for each.
+fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
+    out.push_intervals(schema.lanes().iter().map(|lane| (0, lane.max)));
+    let plain = rule.conditions.iter().all(|condition| {
+        let field = &schema.fields()[condition.field];
+        let mut tests = condition.tests_for(schema.family());
+        let (Some(test), None, false) = (tests.next(), tests.next(), condition.negated) else { return false };
+        let Some((lo, hi)) = interval(test, field) else { return false };
+        // Below the first lane where the ends differ they are 0s and full.
+        let mut open = false;
+        schema.lanes_of(condition.field).all(|index| {
+            let lane = &schema.lanes()[index];
+            let (low, high) = (lane.part(lo), lane.part(hi));
+            let (to_low, to_high) = out.last_interval(index);
+            (*to_low, *to_high) = (low, high);
+            let fits = !open || (low, high) == (0, lane.bits);
+            open |= low != high;
+            fits
+        })
+    });
+    if !plain {
+        out.pop_intervals();
+    }
+    plain
 }
 
 /// Appends one region for each way to choose a box a field. The last field turns fastest.
@@ -166,26 +196,15 @@ struct Cube {
 const EVERY: Cube = Cube { value: 0, mask: 0 };
 
 /// The values that satisfy a condition, as disjoint pieces; or how many there would at least be, if over the cap.
-fn pieces(condition: &Condition, field: &Field, schema: &Schema, cap: usize) -> Result<Vec<Piece>, usize> {
+fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, cap: usize) -> Result<Vec<Piece>, usize> {
     let (mut intervals, mut cubes) = (Vec::new(), Vec::new());
-    let width = field.width();
-    let tests = condition.tests.iter().filter(|(family, _)| family.is_none() || *family == schema.family());
     let mut any = false;
-    for &(_, test) in tests {
+    for test in condition.tests_for(schema.family()) {
         any = true;
-        match test {
-            Test::Value(value) => intervals.push((value, value)),
-            Test::Range { lo, hi } => intervals.push((lo, hi)),
-            Test::Prefix { value, len } => intervals.push((value, value | low_bits(width - len))),
-            Test::Mask { value, mask } => {
-                let free = !mask & field.max();
-                // The free bits are the lowest ones: a prefix.
-                if free & free.wrapping_add(1) == 0 {
-                    intervals.push((value, value | free));
-                } else {
-                    cubes.push(Cube { value, mask });
-                }
-            }
+        match (interval(test, field), test) {
+            (Some(interval), _) => intervals.push(interval),
+            (None, Test::Mask { value, mask }) => cubes.push(Cube { value, mask }),
+            (None, _) => {}
         }
     }
     if !any {
@@ -210,6 +229,19 @@ fn pieces(condition: &Condition, field: &Field, schema: &Schema, cap: usize) -> 
         }
     }
     Ok(out)
+}
+
+/// The values that pass a test, where they are an interval: all but those of a mask that is no prefix's.
+fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
+    match test {
+        Test::Value(value) => Some((value, value)),
+        Test::Range { lo, hi } => Some((lo, hi)),
+        Test::Prefix { value, len } => Some((value, value | low_bits(field.width() - len))),
+        Test::Mask { value, mask } => {
+            let free = !mask & field.max();
+            (free & free.wrapping_add(1) == 0).then_some((value, value | free))
+        }
+    }
 }
 
 fn low_bits(count: u32) -> u128 {
@@ -325,9 +357,7 @@ impl Boxes {
         let mut regions = Regions::new(lanes.len());
         for piece in pieces {
             // u128 holds no bit 128, where the absent value of a 128-bit field stands: it is never part of a piece.
-            let part = |v: u128| -> Vec<u32> {
-                lanes.iter().map(|l| (v.checked_shr(l.shift).unwrap_or(0) as u32) & l.bits).collect()
-            };
+            let part = |v: u128| -> Vec<u32> { lanes.iter().map(|lane| lane.part(v)).collect() };
             let (value, mask) = (part(piece.cube.value), part(piece.cube.mask));
             let full: Vec<u32> = lanes.iter().map(|lane| lane.bits).collect();
             split_interval(&part(piece.lo), &part(piece.hi), &full, &mut |lo, hi| {

@@ -3,6 +3,7 @@
 //! What a rule means is decided here and in [`first_match`], the oracle; [`lower`] turns rules into the regions over
 //! lanes that engines search. The two share no code, so each checks the other.
 
+mod conditions;
 mod lower;
 mod oracle;
 mod region;
@@ -11,6 +12,8 @@ mod set;
 use std::fmt;
 use std::num::{NonZeroU32, NonZeroU64};
 
+pub(crate) use conditions::pack;
+pub use conditions::{ConditionRef, Conditions};
 pub use lower::{Caps, Lowered, lower, lower_rule};
 pub use oracle::first_match;
 pub use region::{Region, Regions};
@@ -160,7 +163,7 @@ pub struct RuleSpec {
     /// What it asks for.
     pub action: Action,
     /// All must hold. At most one for each field; none at all matches every packet.
-    pub conditions: Vec<Condition>,
+    pub conditions: Conditions,
     /// The family it is confined to; `None` leaves that to its conditions.
     pub family: Option<Family>,
     /// The line of the file it was read from, from 1.

@@ -1,6 +1,6 @@
 //! The oracle: the shortest way to say what a rule set means. Never optimised; every engine is tested against it.
 
-use super::{Condition, FieldValues, Rule, RuleSet, Test};
+use super::{ConditionRef, FieldValues, Rule, RuleSet, Test};
 use crate::schema::{Family, Schema};
 
 /// The first rule in order of priority that matches these values: by definition the right answer.
@@ -18,12 +18,12 @@ impl Rule {
     }
 }
 
-impl Condition {
+impl ConditionRef<'_> {
     /// Whether this condition holds for these values.
     pub fn holds(&self, schema: &Schema, packet: &FieldValues) -> bool {
         let Some(value) = packet.values[self.field] else { return false };
         let width = schema.fields()[self.field].width();
-        let mut tests = self.tests.iter().filter(|(family, _)| for_packet(*family, packet.family)).peekable();
+        let mut tests = self.tests().filter(|(family, _)| for_packet(*family, packet.family)).peekable();
         tests.peek().is_some() && tests.any(|(_, test)| test.passes(value, width)) != self.negated
     }
 }

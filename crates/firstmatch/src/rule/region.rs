@@ -29,7 +29,8 @@ pub struct Regions {
     lanes: usize,
     /// For each region `lo` of every lane, then `hi` of every lane.
     bounds: Vec<u32>,
-    /// For each region its place in `masks`, or `NOT_TERNARY`.
+    count: usize,
+    /// For each region its place in `masks`, or `NOT_TERNARY`; those behind the last ternary one are left out.
     ternary: Vec<u32>,
     /// For each ternary region `value` of every lane, then `mask` of every lane.
     masks: Vec<u32>,
@@ -50,12 +51,12 @@ impl Regions {
 
     /// How many regions there are.
     pub fn len(&self) -> usize {
-        self.ternary.len()
+        self.count
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.ternary.is_empty()
+        self.count == 0
     }
 
     /// The regions of one index.
@@ -64,9 +65,9 @@ impl Regions {
     /// When there is none.
     pub fn get(&self, index: usize) -> Region<'_> {
         let (lo, hi) = self.bounds[index * 2 * self.lanes..][..2 * self.lanes].split_at(self.lanes);
-        let ternary = (self.ternary[index] != NOT_TERNARY).then(|| {
-            self.masks[self.ternary[index] as usize * 2 * self.lanes..][..2 * self.lanes].split_at(self.lanes)
-        });
+        let ternary = self.ternary.get(index).filter(|&&place| place != NOT_TERNARY);
+        let ternary =
+            ternary.map(|&place| self.masks[place as usize * 2 * self.lanes..][..2 * self.lanes].split_at(self.lanes));
         Region { lo, hi, ternary }
     }
 
@@ -83,16 +84,40 @@ impl Regions {
         assert!(region.lo.len() == self.lanes && region.hi.len() == self.lanes);
         self.bounds.extend_from_slice(region.lo);
         self.bounds.extend_from_slice(region.hi);
-        let Some((value, mask)) = region.ternary else { return self.ternary.push(NOT_TERNARY) };
+        self.count += 1;
+        let Some((value, mask)) = region.ternary else { return };
         assert!(value.len() == self.lanes && mask.len() == self.lanes);
+        self.ternary.resize(self.count - 1, NOT_TERNARY);
         // Fewer than 2^24 regions are ever lowered: the index fits.
         self.ternary.push((self.masks.len() / (2 * self.lanes)) as u32);
         self.masks.extend_from_slice(value);
         self.masks.extend_from_slice(mask);
     }
 
+    /// Adds a region of intervals: those of the lanes from 0 on, each as `(lo, hi)`.
+    pub(super) fn push_intervals(&mut self, intervals: impl Iterator<Item = (u32, u32)> + Clone) {
+        self.bounds.extend(intervals.clone().map(|(lo, _)| lo));
+        self.bounds.extend(intervals.map(|(_, hi)| hi));
+        self.count += 1;
+        debug_assert_eq!(self.bounds.len(), self.count * 2 * self.lanes);
+    }
+
+    /// The intervals of one lane of the last region, as `(lo, hi)`.
+    pub(super) fn last_interval(&mut self, lane: usize) -> (&mut u32, &mut u32) {
+        let start = self.bounds.len() - 2 * self.lanes;
+        let (lo, hi) = self.bounds[start..].split_at_mut(self.lanes);
+        (&mut lo[lane], &mut hi[lane])
+    }
+
+    /// Forgets the last region, which must not be ternary.
+    pub(super) fn pop_intervals(&mut self) {
+        self.bounds.truncate(self.bounds.len() - 2 * self.lanes);
+        self.count -= 1;
+    }
+
     /// Forgets every region and keeps the memory.
     pub fn clear(&mut self) {
+        self.count = 0;
         self.bounds.clear();
         self.ternary.clear();
         self.masks.clear();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Condition, Priority, Rule, RuleId, RuleSpec, Test};
+use super::{ConditionRef, Priority, Rule, RuleId, RuleSpec, Test};
 use crate::error::UpdateError;
 use crate::schema::{Family, Schema};
 
@@ -18,9 +18,20 @@ pub struct RuleSet {
 }
 
 #[derive(Clone, Debug)]
-struct Slot {
-    reuse: u32,
-    rule: Option<Rule>,
+enum Slot {
+    Live(Rule),
+    /// Of the next rule that takes it: how often the slot was used before. `None` where every count is spent: an id
+    /// must not come back.
+    Free(Option<u32>),
+}
+
+impl Slot {
+    fn rule(&self) -> Option<&Rule> {
+        match self {
+            Self::Live(rule) => Some(rule),
+            Self::Free(_) => None,
+        }
+    }
 }
 
 impl RuleSet {
@@ -67,17 +78,17 @@ impl RuleSet {
 
     /// The live rules, the first to match first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Rule> {
-        self.order.values().filter_map(|&slot| self.slots[slot as usize].rule.as_ref())
+        self.order.values().filter_map(|&slot| self.slots[slot as usize].rule())
     }
 
     /// The live rule of this id; `None` for a stale one.
     pub fn get(&self, id: RuleId) -> Option<&Rule> {
-        self.slots.get(id.slot())?.rule.as_ref().filter(|rule| rule.id == id)
+        self.slots.get(id.slot())?.rule().filter(|rule| rule.id == id)
     }
 
     /// The live rule of this priority.
     pub fn at(&self, priority: Priority) -> Option<&Rule> {
-        self.slots[*self.order.get(&priority)? as usize].rule.as_ref()
+        self.slots[*self.order.get(&priority)? as usize].rule()
     }
 
     /// Adds a rule.
@@ -89,17 +100,22 @@ impl RuleSet {
         if self.order.contains_key(&spec.priority) {
             return Err(UpdateError::priority_taken(spec.priority));
         }
-        let slot = match self.free.last() {
-            Some(&slot) => slot,
-            None => u32::try_from(self.slots.len()).ok().filter(|&s| s < u32::MAX).ok_or_else(UpdateError::full)?,
+        let (slot, reuse) = match self.free.pop() {
+            Some(slot) => match self.slots[slot as usize] {
+                Slot::Free(Some(reuse)) => (slot, reuse),
+                // Only free slots with a count left are listed.
+                _ => unreachable!("slot {slot} is free"),
+            },
+            None => {
+                let slot = u32::try_from(self.slots.len()).ok().filter(|&s| s < u32::MAX);
+                let slot = slot.ok_or_else(UpdateError::full)?;
+                self.slots.push(Slot::Free(Some(0)));
+                (slot, 0)
+            }
         };
-        if self.free.pop().is_none() {
-            self.slots.push(Slot { reuse: 0, rule: None });
-        }
-        let entry = &mut self.slots[slot as usize];
-        let id = RuleId::new(slot, entry.reuse);
+        let id = RuleId::new(slot, reuse);
         self.order.insert(spec.priority, slot);
-        entry.rule = Some(Rule { id, spec });
+        self.slots[slot as usize] = Slot::Live(Rule { id, spec });
         Ok(id)
     }
 
@@ -118,9 +134,9 @@ impl RuleSet {
             return Err(UpdateError::present(id));
         }
         self.free.extend((self.slots.len()..id.slot()).rev().map(|slot| slot as u32));
-        self.slots.resize(id.slot(), Slot { reuse: 0, rule: None });
+        self.slots.resize(id.slot(), Slot::Free(Some(0)));
         self.order.insert(spec.priority, id.slot() as u32);
-        self.slots.push(Slot { reuse: id.reuse(), rule: Some(Rule { id, spec }) });
+        self.slots.push(Slot::Live(Rule { id, spec }));
         Ok(())
     }
 
@@ -129,16 +145,24 @@ impl RuleSet {
     /// # Errors
     /// When the id is stale; nothing is changed then.
     pub fn remove(&mut self, id: RuleId) -> Result<Rule, UpdateError> {
-        let stale = || UpdateError::stale(id);
-        let entry = self.slots.get_mut(id.slot()).ok_or_else(stale)?;
-        let rule = entry.rule.take_if(|rule| rule.id == id).ok_or_else(stale)?;
-        self.order.remove(&rule.priority);
-        // A slot whose reuse count is spent is never handed out again: an id must not come back.
-        if let Some(reuse) = entry.reuse.checked_add(1) {
-            entry.reuse = reuse;
-            self.free.push(id.slot() as u32);
+        if self.get(id).is_none() {
+            return Err(UpdateError::stale(id));
         }
+        let next = id.reuse().checked_add(1);
+        let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
+            unreachable!("rule {id} is live");
+        };
+        self.order.remove(&rule.priority);
+        self.free.extend(next.map(|_| id.slot() as u32));
         Ok(rule)
+    }
+
+    /// Gives back memory that insertions in a row leave unused, as a rule file's do.
+    pub fn shrink_to_fit(&mut self) {
+        self.slots.shrink_to_fit();
+        self.free.shrink_to_fit();
+        // A map that is collected has full nodes; one that grew at its end has them half full.
+        self.order = std::mem::take(&mut self.order).into_iter().collect();
     }
 
     fn check(&self, spec: &RuleSpec) -> Result<(), UpdateError> {
@@ -149,7 +173,7 @@ impl RuleSet {
             return bad(format!("it is confined to {family}, which this set has not"));
         }
         let mut seen = 0u64;
-        for condition in &spec.conditions {
+        for condition in spec.conditions.iter() {
             if condition.field >= self.schemas[0].fields().len() {
                 return bad(format!("there is no field {}", condition.field));
             }
@@ -158,17 +182,17 @@ impl RuleSet {
                 return bad(format!("there are two conditions on {}", field.name()));
             }
             seen |= 1 << condition.field;
-            if condition.tests.is_empty() {
+            if condition.count() == 0 {
                 return bad(format!("the condition on {} has no test", field.name()));
             }
-            for &(family, test) in &condition.tests {
+            for (family, test) in condition.tests() {
                 self.check_test(condition, family, test)?;
             }
         }
         Ok(())
     }
 
-    fn check_test(&self, condition: &Condition, family: Option<Family>, test: Test) -> Result<(), UpdateError> {
+    fn check_test(&self, condition: ConditionRef<'_>, family: Option<Family>, test: Test) -> Result<(), UpdateError> {
         let mut fits = self.schemas.iter().filter(|s| family.is_none() || s.family() == family).peekable();
         if fits.peek().is_none() {
             return Err(UpdateError::bad_rule(format!("a test is for {family:?}, which this set has not")));
@@ -196,10 +220,32 @@ impl RuleSet {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Action;
+    use crate::rule::{Action, Condition, Conditions};
 
     fn spec(priority: u64) -> RuleSpec {
-        RuleSpec { priority: Priority(priority), action: Action::Permit, conditions: vec![], family: None, line: None }
+        RuleSpec {
+            priority: Priority(priority),
+            action: Action::Permit,
+            conditions: Conditions::default(),
+            family: None,
+            line: None,
+        }
+    }
+
+    #[test]
+    fn a_rule_takes_48_bytes_and_its_conditions() {
+        assert_eq!(size_of::<Slot>(), 48);
+    }
+
+    #[test]
+    fn shrinking_changes_nothing() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let ids: Vec<_> = (0..100).map(|p| set.insert(spec(p * 7 % 101)).expect("insert")).collect();
+        ids.iter().step_by(3).for_each(|&id| assert!(set.remove(id).is_ok()));
+        let before: Vec<_> = set.iter().cloned().collect();
+        set.shrink_to_fit();
+        assert!(before.iter().eq(set.iter()) && before.iter().all(|rule| set.get(rule.id) == Some(rule)));
+        assert!(before.iter().all(|rule| set.at(rule.priority) == Some(rule)));
     }
 
     #[test]
@@ -235,7 +281,7 @@ mod tests {
     fn a_rule_that_does_not_fit_changes_nothing() {
         let mut set = RuleSet::new(Schema::ipv4());
         let with = |field, test| RuleSpec {
-            conditions: vec![Condition { field, negated: false, tests: vec![(None, test)] }],
+            conditions: [Condition { field, negated: false, tests: vec![(None, test)] }].into(),
             ..spec(9)
         };
         for bad in [

@@ -2,7 +2,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Hasher, Isa, Kernel, Pair};
+use super::{Hasher, Isa, Kernel, Probes};
 
 /// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
 #[derive(Clone, Copy)]
@@ -75,35 +75,31 @@ fn upper(v: __m256i) -> __m256i {
     unsafe { _mm256_srli_epi64::<32>(v) }
 }
 
-/// `(v & mask) + secret` in each lane of 32 bits.
+/// `sum` with the products of neighbouring words of `(row & mask) + secret` added, in each lane of 64 bits.
 #[inline(always)]
-fn masked_sum(v: __m256i, mask: u32, secret: u32) -> __m256i {
+fn add_products(sum: __m256i, row: __m256i, mask: __m256i, secret: __m256i) -> __m256i {
     // SAFETY: needs AVX2, see `load8`.
-    unsafe { _mm256_add_epi32(_mm256_and_si256(v, _mm256_set1_epi32(mask as i32)), _mm256_set1_epi32(secret as i32)) }
-}
-
-/// `sum + a * b` in each lane of 64 bits, of the lower 32 bits of `a` and `b`.
-#[inline(always)]
-fn add_products(sum: __m256i, a: __m256i, b: __m256i) -> __m256i {
-    // SAFETY: needs AVX2, see `load8`.
-    unsafe { _mm256_add_epi64(sum, _mm256_mul_epu32(a, b)) }
-}
-
-/// Eight words of a column of 64.
-#[inline(always)]
-fn load_column(columns: &[u32], lane: usize, block: usize) -> __m256i {
-    match columns.get(lane * 64 + block * 8..).and_then(<[u32]>::first_chunk::<8>) {
-        Some(words) => load8(words),
-        None => zero(),
+    unsafe {
+        let words = _mm256_add_epi32(_mm256_and_si256(row, mask), secret);
+        _mm256_add_epi64(sum, _mm256_mul_epu32(words, upper(words)))
     }
 }
 
-/// The last step of the hash: both halves of the product of the two halves of the sum, in the lower 32 bits.
+/// Four words, then zeros.
 #[inline(always)]
-fn finish(sum: __m256i, last: [u32; 2]) -> __m256i {
-    let product = add_products(zero(), masked_sum(sum, u32::MAX, last[0]), masked_sum(upper(sum), u32::MAX, last[1]));
+fn widen(words: &[u32; 4]) -> __m256i {
+    // SAFETY: needs AVX, see `load8`.
+    unsafe { _mm256_zextsi128_si256(load4(words)) }
+}
+
+/// The sum of the lanes of 64 bits.
+#[inline(always)]
+fn total(v: __m256i) -> u64 {
     // SAFETY: needs AVX2, see `load8`.
-    unsafe { _mm256_xor_si256(product, upper(product)) }
+    unsafe {
+        let two = _mm_add_epi64(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
+        _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))) as u64
+    }
 }
 
 impl Isa for Avx2 {
@@ -176,40 +172,78 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]) {
-        for (block, out) in out.as_chunks_mut::<8>().0.iter_mut().enumerate().take(keys.div_ceil(8)) {
-            // Eight keys: the 64-bit sums of those in even places, and of those in odd ones.
-            let (mut even, mut odd) = (zero(), zero());
-            for &Pair { lane, mask, secret } in &hasher.pairs {
-                let a = masked_sum(load_column(columns, lane, block), mask[0], secret[0]);
-                let b = masked_sum(load_column(columns, lane + 1, block), mask[1], secret[1]);
-                even = add_products(even, a, b);
-                odd = add_products(odd, upper(a), upper(b));
+    fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32 {
+        let ((rows, row), (masks, mask)) = (row.as_chunks::<8>(), tuple.as_chunks::<8>());
+        let (secrets, secret) = hasher.secret.as_chunks::<8>();
+        let mut sum = zero();
+        for ((row, mask), secret) in rows.iter().zip(masks).zip(secrets) {
+            sum = add_products(sum, load8(row), load8(mask), load8(secret));
+        }
+        if let (Some(row), Some(mask), Some(secret)) = (row.first_chunk(), mask.first_chunk(), secret.first_chunk()) {
+            sum = add_products(sum, widen(row), widen(mask), widen(secret));
+        }
+        hasher.finish(total(sum))
+    }
+
+    #[inline(always)]
+    fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8] {
+        let words = match <&[u32; 8]>::try_from(row) {
+            // SAFETY: needs AVX2, see `load8`; the lanes are below 8, since they are below the length of the row.
+            Ok(row) => unsafe { _mm256_permutevar8x32_epi32(load8(row), load8(&probes.lane)) },
+            Err(_) => {
+                let mut words = [0; 8];
+                for (word, &lane) in words.iter_mut().zip(&probes.lane) {
+                    *word = row[lane as usize];
+                }
+                load8(&words)
             }
-            (even, odd) = (finish(even, hasher.last), finish(odd, hasher.last));
-            // SAFETY: needs AVX2, see `load8`; the store writes the 32 bytes behind the reference.
-            unsafe {
-                let hashes = _mm256_blend_epi32::<0b1010_1010>(even, _mm256_slli_epi64::<32>(odd));
-                _mm256_storeu_si256(out.as_mut_ptr().cast(), hashes);
-            }
+        };
+        let mut out = [0; 8];
+        // SAFETY: needs AVX2, see `load8`; the store writes the 32 bytes behind the reference.
+        unsafe {
+            let values = _mm256_srlv_epi32(words, load8(&probes.shift));
+            let places = _mm256_srlv_epi32(_mm256_mullo_epi32(values, load8(&probes.factor)), load8(&probes.right));
+            _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_add_epi32(places, load8(&probes.start)));
+        }
+        out
+    }
+
+    #[inline(always)]
+    fn gather(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: needs BMI2, which the token proves.
+        unsafe { _pext_u64(word, mask) }
+    }
+
+    #[inline(always)]
+    fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
+        let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
+        // SAFETY: needs AVX, see `load8`.
+        let k = unsafe { _mm256_set1_epi32(word as i32) };
+        bits8(between8(load8(lo), k, load8(hi)))
+    }
+
+    #[inline(always)]
+    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
+        let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
+        let (lo, hi) = (load8(lo), load8(hi));
+        // SAFETY: needs AVX2, see `load8`.
+        unsafe {
+            let k = _mm256_set_m128i(_mm_set1_epi16(b as i16), _mm_set1_epi16(a as i16));
+            let inside = _mm256_cmpeq_epi16(_mm256_min_epu16(_mm256_max_epu16(k, lo), hi), k);
+            let both = _mm_and_si128(_mm256_castsi256_si128(inside), _mm256_extracti128_si256::<1>(inside));
+            _mm_movemask_epi8(_mm_packs_epi16(both, both)) as u32 & 0xFF
         }
     }
 
     #[inline(always)]
-    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64 {
-        let mut less = 0u64;
-        for (i, four) in numbers.as_chunks::<4>().0.iter().enumerate() {
-            // SAFETY: needs AVX2, see `load8`; the load reads the 32 bytes behind the reference.
-            let bits = unsafe {
-                // Signed comparison of numbers with the top bit turned is unsigned comparison.
-                let top = _mm256_set1_epi64x(i64::MIN);
-                let four = _mm256_xor_si256(_mm256_loadu_si256(four.as_ptr().cast()), top);
-                let least = _mm256_xor_si256(_mm256_set1_epi64x(least as i64), top);
-                _mm256_movemask_pd(_mm256_castsi256_pd(_mm256_cmpgt_epi64(least, four)))
-            };
-            less |= (bits as u64) << (4 * i);
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
+        let lo = load4(bounds);
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let (hi, k) = (_mm_srli_si128::<8>(lo), _mm_set1_epi8(byte as i8));
+            let inside = _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(k, lo), hi), k);
+            _mm_movemask_epi8(inside) as u32 & 0xFF
         }
-        !less
     }
 
     #[inline(always)]

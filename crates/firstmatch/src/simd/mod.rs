@@ -15,7 +15,7 @@ mod hash;
 mod line;
 mod scalar;
 
-pub(crate) use hash::{Hasher, Pair};
+pub(crate) use hash::Hasher;
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
 
 use crate::error::BuildError;
@@ -86,14 +86,48 @@ pub(crate) trait Isa: Copy {
     /// Which of eight values under masks hold a word: eight `value`, then eight `mask`.
     fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32;
 
-    /// Hashes the first `keys` of up to 64 keys: `columns` holds 64 words a lane. What `out` holds beyond is undefined.
-    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]);
+    /// The hash of a row under a tuple, as [`Hasher::hash`] says.
+    fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32;
 
-    /// Which of 64 numbers are at least `least`, as bits from the lowest.
-    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64;
+    /// For each probe the index of the word of `row` it picks. A row has a multiple of 4 words, all lanes among them.
+    fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8];
+
+    /// The bits of a word that a mask names, moved together at the low end.
+    fn gather(self, word: u64, mask: u64) -> u64;
+
+    /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
+    fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
+
+    /// Which of eight pairs of intervals of 16 bits hold `a` and `b`: eight `lo` of the first, eight of the second,
+    /// then `hi` likewise, nowhere below `lo`; two to a word, the first in the lower half.
+    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32;
+
+    /// Which of eight intervals of bytes hold a byte: eight `lo`, then eight `hi`, nowhere below `lo`; four to a word,
+    /// the first lowest.
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32;
 
     /// Asks for the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
+}
+
+/// Eight places in an array, each chosen by a word of a row: `start + ((row[lane] >> shift) * factor >> right)`, with
+/// wrapping arithmetic.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Probes {
+    pub(crate) lane: [u32; 8],
+    /// Below 32, as `right`.
+    pub(crate) shift: [u32; 8],
+    pub(crate) factor: [u32; 8],
+    pub(crate) right: [u32; 8],
+    pub(crate) start: [u32; 8],
+}
+
+impl Probes {
+    /// The place for a word already picked and shifted.
+    #[inline(always)]
+    pub(crate) fn place(&self, i: usize, value: u32) -> u32 {
+        (value.wrapping_mul(self.factor[i]) >> self.right[i]).wrapping_add(self.start[i])
+    }
 }
 
 /// Asks for the cache line of a place in memory, where the machine has an instruction for that: for engines written
@@ -173,27 +207,40 @@ mod tests {
                     assert_eq!(isa.inside8(&block, &key, lanes), plain.inside8(&block, &key, lanes));
                     let tags: [u32; 8] = std::array::from_fn(|_| next());
                     assert_eq!(isa.equal8(&tags, key[0]), plain.equal8(&tags, key[0]));
+                    for bounds in block.as_chunks::<16>().0 {
+                        assert_eq!(isa.within8(bounds, key[0]), plain.within8(bounds, key[0]));
+                    }
+                    // Intervals of halves and bytes from any words: the upper bounds are raised to the lower ones.
+                    let halves: [u16; 32] = std::array::from_fn(|_| next() as u16);
+                    let half = |i: usize| if i < 16 { halves[i] } else { halves[i].max(halves[i - 16]) };
+                    let bounds = std::array::from_fn(|i| u32::from(half(2 * i)) | u32::from(half(2 * i + 1)) << 16);
+                    let (a, b) = (next() as u16, next() as u16);
+                    assert_eq!(isa.within8_halves(&bounds, a, b), plain.within8_halves(&bounds, a, b));
+                    let byte = |i: usize| {
+                        let byte = |i: usize| halves[i] as u8;
+                        if i < 8 { byte(i) } else { byte(i).max(byte(i - 8)) }
+                    };
+                    let bounds = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| byte(4 * i + j))));
+                    assert_eq!(isa.within8_bytes(&bounds, a as u8), plain.within8_bytes(&bounds, a as u8));
+                    let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
+                    assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
                 }
-                let keys: Vec<u64> = (0..lanes + 4).map(|_| u64::from(next()) << 32 | u64::from(next())).collect();
-                let tuple: Vec<u32> =
-                    (0..lanes.next_multiple_of(4)).map(|lane| if lane < lanes { next() } else { 0 }).collect();
-                let hasher = Hasher::new(&tuple, &keys);
-                let columns: Vec<u32> = (0..tuple.len() * 64).map(|_| next()).collect();
-                for count in 0..=64 {
-                    let (mut got, mut want) = ([0; 64], [0; 64]);
-                    isa.hash64(&hasher, &columns, count, &mut got);
-                    plain.hash64(&hasher, &columns, count, &mut want);
-                    assert_eq!(got[..count], want[..count]);
-                    for (i, &hash) in want[..count].iter().enumerate() {
-                        let row: Vec<u32> = columns.chunks_exact(64).map(|column| column[i]).collect();
-                        assert_eq!(hash, hasher.hash(&row));
-                    }
-                }
-                let numbers: [u64; 64] = std::array::from_fn(|_| u64::from(next()) << 32 | u64::from(next()));
-                for least in numbers.into_iter().chain([0, u64::MAX]) {
-                    assert_eq!(isa.at_least64(&numbers, least), plain.at_least64(&numbers, least));
+                let stride = lanes.next_multiple_of(4);
+                for _ in 0..200 {
+                    let hasher = Hasher::new(stride, &mut next);
+                    let tuple: Vec<u32> = (0..stride).map(|_| next()).collect();
+                    let row: Vec<u32> = (0..stride).map(|_| next()).collect();
+                    assert_eq!(isa.hash(&hasher, &row, &tuple), hasher.hash(&row, &tuple));
+                    let probes = Probes {
+                        lane: std::array::from_fn(|_| next() % stride as u32),
+                        shift: std::array::from_fn(|_| next() % 32),
+                        factor: std::array::from_fn(|_| next()),
+                        right: std::array::from_fn(|_| next() % 32),
+                        start: std::array::from_fn(|_| next()),
+                    };
+                    assert_eq!(isa.pick8(&probes, &row), plain.pick8(&probes, &row));
                 }
             }
             assert!(hits > 1000 && misses > 1000, "{hits} hits, {misses} misses");

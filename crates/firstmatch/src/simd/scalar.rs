@@ -1,6 +1,6 @@
 //! The operations without vector instructions.
 
-use super::{Hasher, Isa, Kernel};
+use super::{Hasher, Isa, Kernel, Probes};
 
 #[derive(Clone, Copy)]
 pub(super) struct Scalar;
@@ -34,15 +34,41 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn hash64(self, hasher: &Hasher, columns: &[u32], keys: usize, out: &mut [u32; 64]) {
-        for (i, hash) in out[..keys].iter_mut().enumerate() {
-            *hash = hasher.hash_with(|lane| columns[lane * 64 + i]);
-        }
+    fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32 {
+        hasher.hash(row, tuple)
     }
 
     #[inline(always)]
-    fn at_least64(self, numbers: &[u64; 64], least: u64) -> u64 {
-        numbers.iter().rev().fold(0, |bits, &number| bits << 1 | u64::from(number >= least))
+    fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8] {
+        std::array::from_fn(|i| probes.place(i, row[probes.lane[i] as usize] >> probes.shift[i]))
+    }
+
+    #[inline(always)]
+    fn gather(self, word: u64, mut mask: u64) -> u64 {
+        let (mut gathered, mut place) = (0, 0);
+        while mask != 0 {
+            gathered |= (word >> mask.trailing_zeros() & 1) << place;
+            mask &= mask - 1;
+            place += 1;
+        }
+        gathered
+    }
+
+    #[inline(always)]
+    fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
+        bits(|i| bounds[i] <= word && word <= bounds[i + 8])
+    }
+
+    #[inline(always)]
+    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
+        let half = |i: usize| (bounds[i / 2] >> (i % 2 * 16)) as u16;
+        bits(|i| half(i) <= a && a <= half(i + 16) && half(i + 8) <= b && b <= half(i + 24))
+    }
+
+    #[inline(always)]
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
+        let at = |i: usize| (bounds[i / 4] >> (i % 4 * 8)) as u8;
+        bits(|i| at(i) <= byte && byte <= at(i + 8))
     }
 
     #[inline(always)]

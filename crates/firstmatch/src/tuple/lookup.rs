@@ -1,8 +1,10 @@
-//! Lookups: a batch goes table by table, each in stages that ask early for the memory of the next.
+//! Lookups: a batch is taken through the tables its keys may match in, a table a key and round, in stages that ask
+//! early for the memory of the next.
 
 use super::TupleMerge;
-use super::pool::{is_last, match_of, priority_of};
-use super::table::{Table, filter_place, place};
+use super::candidates::PLANE;
+use super::pool::{Pool, is_last, match_of, priority_of};
+use super::table::{Table, place};
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::simd::{Isa, Kernel, words};
@@ -13,44 +15,30 @@ const CHUNK: usize = 64;
 /// What a lookup writes to; of a fixed size.
 #[derive(Debug)]
 pub struct Scratch {
-    /// The lanes of the keys still looking, `CHUNK` words a lane.
-    columns: Box<[u32]>,
-    /// Which keys of the chunk those are.
-    ids: [u8; CHUNK],
     /// For each key of the chunk the priority to beat or equal.
     bound: [u64; CHUNK],
-    /// For each key still looking the hash under the table's tuple.
+    /// For each key the tables it has yet to be looked up in.
+    open: [u64; CHUNK],
+    /// The keys for which there may be something better in some of those.
+    live: [u32; CHUNK],
+    /// The probes of a round.
+    keys: [u32; CHUNK],
+    tables: [u32; CHUNK],
     hashes: [u32; CHUNK],
-    hits: [Hit; CHUNK],
+    /// For each probe the first group of its tag, or `NONE`.
+    groups: [u32; CHUNK],
 }
 
-/// A key that may find something in a table.
-#[derive(Clone, Copy, Debug, Default)]
-struct Hit {
-    hash: u32,
-    /// The first group of its tag, or `NONE`.
-    group: u32,
-    key: u8,
-    /// Whether its walk may have to go on behind that group.
-    more: bool,
-}
-
-/// No group: the pool never has this many entries, since each has 64 bytes.
+/// No group.
 const NONE: u32 = u32::MAX;
+/// In a table of a probe: its walk may have to go on behind the group.
+const MORE: u32 = 1 << 31;
 
 impl Scratch {
-    pub(super) fn new(stride: usize) -> Self {
-        Self {
-            columns: vec![0; stride * CHUNK].into(),
-            ids: [0; CHUNK],
-            bound: [0; CHUNK],
-            hashes: [0; CHUNK],
-            hits: [Hit::default(); CHUNK],
-        }
-    }
-
-    pub(super) fn fits(&self, stride: usize) -> bool {
-        self.columns.len() == stride * CHUNK
+    pub(super) fn new() -> Self {
+        let (words, numbers) = ([0; CHUNK], [0; CHUNK]);
+        let (live, keys, tables, hashes, groups) = (words, words, words, words, words);
+        Self { bound: numbers, open: numbers, live, keys, tables, hashes, groups }
     }
 }
 
@@ -64,119 +52,152 @@ pub(super) struct Lookup<'a> {
 impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { engine, scratch, keys, best } = self;
-        for (index, best) in best.chunks_mut(CHUNK).enumerate() {
-            let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
-            Chunk { isa, engine, scratch, keys, best }.classify();
+        // Loops over the lanes of a row are half of the time where their number is not known to the compiler.
+        match self.keys.lanes() {
+            5 => self.run_over::<I, 5>(isa),
+            11 => self.run_over::<I, 11>(isa),
+            _ => self.run_over::<I, 0>(isa),
         }
     }
 }
 
-struct Chunk<'a, I> {
+impl Lookup<'_> {
+    #[inline(always)]
+    fn run_over<I: Isa, const LANES: usize>(self, isa: I) {
+        let Self { engine, scratch, keys, best } = self;
+        for (index, best) in best.chunks_mut(CHUNK).enumerate() {
+            let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
+            Chunk::<I, LANES> { isa, engine, pool: &engine.pool, scratch, keys, best }.classify();
+        }
+    }
+}
+
+/// Keys of so many lanes, or of any number where that is 0.
+struct Chunk<'a, I, const LANES: usize> {
     isa: I,
     engine: &'a TupleMerge,
+    pool: &'a Pool,
     scratch: &'a mut Scratch,
     keys: Keys<'a>,
     best: &'a mut [Option<Match>],
 }
 
-impl<I: Isa> Chunk<'_, I> {
+impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
     #[inline(always)]
     fn classify(&mut self) {
-        let mut looking = self.best.len();
-        for (i, best) in self.best.iter().enumerate() {
-            self.scratch.ids[i] = i as u8;
+        for (bound, best) in self.scratch.bound.iter_mut().zip(&*self.best) {
             // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
-            self.scratch.bound[i] = best.map_or(u64::MAX, |best| best.priority.0);
-            let columns = self.scratch.columns.as_chunks_mut::<CHUNK>().0;
-            // What stands in the columns of the padding does not count: tuples have no bits there.
-            for (column, &word) in columns.iter_mut().zip(self.keys.row(i)).take(self.engine.pool.lanes()) {
-                column[i % CHUNK] = word;
-            }
+            *bound = best.map_or(u64::MAX, |best| best.priority.0);
         }
-        let all = u64::MAX >> (CHUNK - looking);
-        let engine = self.engine;
-        for &t in &engine.order {
-            let Some(table) = &engine.tables[t as usize] else { continue };
-            // A rule of this table, and hence of a later one, can improve these keys only.
-            let open = self.isa.at_least64(&self.scratch.bound, table.best().0) & all;
-            if open == 0 {
-                return;
-            }
-            // Packing costs about as much as taking a few keys through a table.
-            if open.count_ones() as usize * 4 <= looking * 3 {
-                looking = self.pack(looking, open);
-            }
-            let s = &mut *self.scratch;
-            self.isa.hash64(table.hasher(), &s.columns, looking, &mut s.hashes);
-            let hits = self.filter(table, looking);
-            let hits = self.compare(table, hits);
-            for hit in 0..hits {
-                let hit = self.scratch.hits[hit % CHUNK];
-                let found = hit.group != NONE && self.test_group(hit.group, hit.key as usize);
-                // A region that holds the key has its bits under the tuple: no other group can.
-                if hit.more && !found {
-                    self.walk_on(table, hit);
+        let planes = self.engine.tables.chunks(PLANE).zip(self.engine.bounds.as_chunks::<PLANE>().0);
+        for (plane, (tables, bounds)) in planes.enumerate() {
+            let (mut live, mut probes) = self.open(plane, bounds);
+            while live + probes > 0 {
+                self.hash(tables, probes);
+                let hits = self.compare(tables, probes);
+                for hit in 0..hits.min(CHUNK) {
+                    let s = &*self.scratch;
+                    let (key, group, more) = (s.keys[hit] as usize, s.groups[hit], s.tables[hit] & MORE != 0);
+                    let found = group != NONE && self.test_group(group, key);
+                    // A region that holds the key has its bits under the tuple: no other group can.
+                    if more && !found {
+                        self.walk_on(tables, hit);
+                    }
                 }
+                (live, probes) = self.next(live, bounds);
             }
         }
+        let bound = &mut self.scratch.bound[..self.best.len()];
+        self.engine.rest.improve(self.isa, self.keys, bound, self.best);
     }
 
-    /// Keeps the columns of the open keys; how many there are.
     #[inline(always)]
-    fn pack(&mut self, looking: usize, open: u64) -> usize {
-        let lanes = self.engine.pool.lanes();
-        let s = &mut *self.scratch;
-        let mut kept = 0;
-        for i in 0..looking.min(CHUNK) {
-            let id = s.ids[i];
-            s.ids[kept] = id;
-            for column in s.columns.as_chunks_mut::<CHUNK>().0.iter_mut().take(lanes) {
-                column[kept % CHUNK] = column[i];
+    fn lanes(&self) -> usize {
+        if LANES == 0 { self.pool.lanes() } else { LANES }
+    }
+
+    #[inline(always)]
+    fn row(&self, key: usize) -> &[u32] {
+        let stride = self.lanes().next_multiple_of(4);
+        &self.keys.words()[key * stride..][..stride]
+    }
+
+    /// Finds the candidates of every key in a plane, and takes up the first of each: how many keys have more, and how
+    /// many probes that makes.
+    #[inline(always)]
+    fn open(&mut self, plane: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
+        let (mut left, mut probes) = (0, 0);
+        for key in 0..self.best.len().min(CHUNK) {
+            if plane > 0 && bounds[0].best.min(bounds[0].after) > self.scratch.bound[key] {
+                continue;
             }
-            kept += (open >> (id as usize % CHUNK) & 1) as usize;
+            let open = self.engine.candidates.of(self.isa, plane, self.row(key));
+            let rest = open & open.wrapping_sub(1);
+            let s = &mut *self.scratch;
+            (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key as u32, open.trailing_zeros());
+            probes += usize::from(open != 0);
+            s.open[key] = rest;
+            s.live[left % CHUNK] = key as u32;
+            left += usize::from(rest != 0);
         }
-        kept
+        (left, probes)
     }
 
-    /// Asks the filter, and for the buckets of those that pass. No branch depends on the answers.
+    /// Takes up the next candidate that may improve a key, of each of so many keys: how many keys may have more, and how
+    /// many probes that makes. No branch depends on the answers.
     #[inline(always)]
-    fn filter(&mut self, table: &Table, looking: usize) -> usize {
+    fn next(&mut self, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
         let s = &mut *self.scratch;
-        let (filter, buckets) = (table.filter(), table.buckets());
-        let mut hits = 0;
-        for i in 0..looking.min(CHUNK) {
-            let hash = s.hashes[i];
-            let (word, bit) = filter_place(hash, filter.len());
-            s.hits[hits % CHUNK] = Hit { hash, key: s.ids[i], ..Hit::default() };
-            hits += (filter[word] >> bit & 1) as usize;
+        let (mut left, mut probes) = (0, 0);
+        for i in 0..live.min(CHUNK) {
+            let key = s.live[i];
+            let (open, bound) = (s.open[key as usize % CHUNK], s.bound[key as usize % CHUNK]);
+            let rest = open & open.wrapping_sub(1);
+            let t = open.trailing_zeros();
+            let bounds = &bounds[t as usize % PLANE];
+            (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key, t);
+            probes += usize::from(bounds.best <= bound);
+            s.open[key as usize % CHUNK] = rest;
+            s.live[left % CHUNK] = key;
+            left += usize::from((rest != 0) & (bounds.after <= bound));
         }
-        for hit in &s.hits[..hits.min(CHUNK)] {
-            self.isa.prefetch(&buckets[place(hit.hash, buckets.len()).0]);
-        }
-        hits
+        (left, probes)
     }
 
-    /// Compares tags, and asks for the groups. Keys without a group fall out.
+    /// Hashes the keys of the probes, and asks for their buckets.
     #[inline(always)]
-    fn compare(&mut self, table: &Table, candidates: usize) -> usize {
+    fn hash(&mut self, tables: &[Option<Table>], probes: usize) {
+        for i in 0..probes.min(CHUNK) {
+            let (key, t) = (self.scratch.keys[i] as usize, self.scratch.tables[i] as usize);
+            let Some(Some(table)) = tables.get(t) else { continue };
+            let row = self.row(key);
+            let hash = self.isa.hash(&self.engine.hasher, row, &table.tuple()[..row.len()]);
+            self.isa.prefetch(&table.buckets()[place(hash, table.buckets().len()).0]);
+            self.scratch.hashes[i] = hash;
+        }
+    }
+
+    /// Compares tags, and asks for the groups; how many probes have one. No branch depends on the answers.
+    #[inline(always)]
+    fn compare(&mut self, tables: &[Option<Table>], probes: usize) -> usize {
         let s = &mut *self.scratch;
-        let (buckets, lines) = (table.buckets(), self.engine.pool.lines());
-        let per_entry = self.engine.pool.lines_per_entry();
         let mut hits = 0;
-        for i in 0..candidates.min(CHUNK) {
-            let hit = s.hits[i];
-            let (at, tag) = place(hit.hash, buckets.len());
-            let bucket = &buckets[at];
+        for i in 0..probes.min(CHUNK) {
+            let (key, t, hash) = (s.keys[i], s.tables[i], s.hashes[i]);
+            let Some(Some(table)) = tables.get(t as usize) else { continue };
+            let (at, tag) = place(hash, table.buckets().len());
+            let bucket = &table.buckets()[at];
             let equal = self.isa.equal8(&bucket.tags, tag);
+            // Of a slot that is not in use this is the group 0, or a past one.
             let group = bucket.groups[equal.trailing_zeros() as usize % 8];
-            if let Some(line) = lines.get(group as usize * per_entry) {
-                self.isa.prefetch(line);
-            }
+            self.pool.prefetch(self.isa, group);
             // A full bucket without the tag still has to go on: it is a hit without a group.
             let (none, full) = (equal == 0, bucket.is_full());
             let more = full | (equal & equal.wrapping_sub(1) != 0);
-            s.hits[hits % CHUNK] = Hit { group: if none { NONE } else { group }, more, ..hit };
+            let at = hits % CHUNK;
+            (s.keys[at], s.hashes[at]) = (key, hash);
+            s.groups[at] = if none { NONE } else { group };
+            s.tables[at] = t | if more { MORE } else { 0 };
             hits += usize::from(!none | full);
         }
         hits
@@ -184,14 +205,17 @@ impl<I: Isa> Chunk<'_, I> {
 
     /// Tests every group of this tag, over all buckets of the walk.
     #[inline(always)]
-    fn walk_on(&mut self, table: &Table, hit: Hit) {
+    fn walk_on(&mut self, tables: &[Option<Table>], probe: usize) {
+        let s = &mut *self.scratch;
+        let (key, hash) = (s.keys[probe] as usize, s.hashes[probe]);
+        let Some(Some(table)) = tables.get((s.tables[probe] & !MORE) as usize) else { return };
         let buckets = table.buckets();
-        let (mut at, tag) = place(hit.hash, buckets.len());
+        let (mut at, tag) = place(hash, buckets.len());
         for _ in 0..buckets.len() {
             let bucket = &buckets[at];
             let mut equal = self.isa.equal8(&bucket.tags, tag);
             while equal != 0 {
-                if self.test_group(bucket.groups[equal.trailing_zeros() as usize % 8], hit.key as usize) {
+                if self.test_group(bucket.groups[equal.trailing_zeros() as usize % 8], key) {
                     return;
                 }
                 equal &= equal - 1;
@@ -206,23 +230,35 @@ impl<I: Isa> Chunk<'_, I> {
     /// Whether some entry of a group holds the key and improves it; the first that does is taken.
     #[inline(always)]
     fn test_group(&mut self, group: u32, key: usize) -> bool {
-        let pool = &self.engine.pool;
-        let (lanes, per_entry) = (pool.lanes(), pool.lines_per_entry());
-        let row = self.keys.row(key);
-        for entry in pool.lines()[group as usize * per_entry..].chunks_exact(per_entry) {
+        let (lanes, bound) = (self.lanes(), self.scratch.bound[key % CHUNK]);
+        let mut lines = self.pool.lines_from(group);
+        while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(lanes)) {
+            lines = rest;
             let entry = words(entry);
-            if priority_of(entry, lanes).0 > self.scratch.bound[key % CHUNK] {
-                return false;
-            }
-            if self.isa.inside(entry, row, lanes) && pool.passes_ternary(entry, row) {
-                self.scratch.bound[key % CHUNK] = priority_of(entry, lanes).0;
+            let priority = priority_of(entry, lanes).0;
+            let row = self.row(key);
+            if (priority <= bound) & self.isa.inside(entry, row, lanes) && self.pool.passes_ternary(entry, row) {
+                self.scratch.bound[key % CHUNK] = priority;
                 self.best[key] = match_of(entry, lanes);
                 return true;
             }
-            if is_last(entry, lanes) {
+            if is_last(entry, lanes) | (priority > bound) {
                 return false;
             }
         }
         false
     }
+}
+
+/// What a table may improve.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// It has no better priority.
+    pub(super) best: u64,
+    /// No table of a higher number has.
+    pub(super) after: u64,
+}
+
+impl Bounds {
+    pub(super) const NONE: Self = Self { best: u64::MAX, after: u64::MAX };
 }

@@ -1,48 +1,70 @@
-//! TupleMerge: rules hashed by the bits their tuples share, in few tables.
+//! Tuple spaces: rules hashed by the bits that their tuples share. TupleMerge, online and offline, and Tuple Space
+//! Search.
 //!
 //! # Idea
-//! A tuple says how many bits of each field a rule fixes. Tuple space search keeps one hash table for each tuple that
-//! occurs; a lookup probes them all. TupleMerge lets a table hold every rule that fixes *at least* the table's bits, so
-//! far fewer tables do, and bounds the rules that then share a key by splitting a table when one key collects more than
-//! `c`. Tables stand in order of their best priority: a lookup stops at the first that cannot beat what it has.
+//! A tuple says how many bits of each field a rule fixes. Tuple Space Search keeps one hash table for each tuple that
+//! occurs. TupleMerge lets a table hold every rule that fixes *at least* the table's bits, so far fewer tables do, and
+//! bounds the rules that then share a key: online by splitting a table when one key collects more than `c`, offline by
+//! choosing the tables with all rules at hand. Whichever the tables are, a key first asks which of them can match it at
+//! all: for leading bits of each field, a row of one bit a table, and the tables whose bit all rows have. On the
+//! ClassBench sets one or two are left. They are probed in order of their best priority as long as that can improve
+//! the match.
 //!
 //! # Layout in memory
-//! A table is its tuple (one mask a lane) and buckets of one cache line, eight tags and eight groups each. A group is
-//! a run of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in order of
-//! priority. So a probe that finds nothing touches one line, and a hit one more for each region tested.
+//! The rows of candidates are words of 64 tables, some hundred to some thousand for each of seven lengths of the IPv4
+//! 5-tuple. A table is its tuple (one mask a lane) and buckets of one cache line, eight tags and eight groups each. A
+//! group is a run of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in order of
+//! priority. So a probe that finds nothing touches one line, and a hit one more for each region tested. Entries and
+//! the places of rules grow by chunks that never move.
 //!
 //! # Cost
-//! Memory is linear: a region is one entry, 16 bytes to find it by its rule, and its share of a table 35 to 69 % full.
-//! A lookup probes each table once at most and tests at most `c` regions a table, unless more than `c` rules cannot be
-//! told apart by any tuple; [`Stats`] says so. A batch goes through a table in three stages, each asking early for the
-//! memory of the next: hash, compare tags, test regions. An insertion takes O(tables + c), and a split, which moves
-//! the rules of a table that fit a longer tuple, O(table); a removal takes O(c) and, spread over removals, O(1) for the
-//! bound on a table's best priority.
+//! Memory is linear: a region is one entry, 12 bytes to find it by its rule, its share of a table 35 to 69 % full, and
+//! a few bytes of rows. A lookup probes each table once at most and tests at most `c` regions a table, unless more than
+//! `c` rules cannot be told apart by any tuple; [`Stats`] says so. A batch goes through its tables in rounds, one table a
+//! key and round, and through a round in three stages, each asking early for the memory of the next: hash, compare
+//! tags, test regions. An insertion takes O(tables + c), and a split, which moves the rules of a table that fit a longer
+//! tuple, O(table); a removal takes O(c). Spread over changes, both take O(1) for the bounds on the tables' best
+//! priorities, for bits of rows that no longer hold, and for numbering the tables anew in their order.
+//!
+//! There are never more tables than [`Config::most_tables`], and no group has more than 1,024 regions: what would need
+//! more is kept beside the tables and tested eight regions at a time by every lookup it can improve;
+//! [`Stats::untabled`] counts it.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
-//! Processing for Online Packet Classification", IEEE/ACM Transactions on Networking 27(4), 2019, section III: the
-//! online algorithm (tuple selection III-C2, insertion III-C3, deletion III-C4, classification III-C1).
+//! Processing for Online Packet Classification", IEEE/ACM Transactions on Networking 27(4), 2019, section III: tuple
+//! selection III-C2, insertion III-C3, deletion III-C4, classification III-C1, offline table selection III-C5.
+//! Srinivasan, Suri and Varghese, "Packet Classification using Tuple Space Search", SIGCOMM 1999: the tables without
+//! merging, and the preclassifier (section II-B2 of the former).
 //!
 //! # Deviations
+//! - The paper has no preclassifier; ours is one of hashed rows, and always there.
 //! - "Not specific enough" (III-C3) is made exact: the common tuple of the colliding rules equals the table's, or
 //!   still leaves more than `c` of them on one key. The average of the two lengths is then rounded up, since rounded
 //!   down it would make no progress between 0 and 1; and the bits taken are those of the rule that has most.
 //! - A rule whose first compatible table is at the limit goes to a later one with room, if there is one, before that
 //!   table is split (`Config::spill`). Rule sets full of ranges and negations, whose tuples say little, would otherwise
 //!   split off one table after another under the same tuple: 135 tables against 47 for the IPv6 half of the example
-//!   rules. `c` is then 8 by default, not 40: the ClassBench sets do not mind, those rules take half the time.
+//!   rules. `c` is then 8 by default, not 40: the ClassBench sets take as long with either.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
 //! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal, and drops a table
 //!   that became empty. The authors' code loses every later table there.
+//! - Offline, a rule is one of its regions, keys are counted by their hash, and rules that come later are inserted as
+//!   online. Equally good tuples of III-C5 are tried for size only where they are equal in the first missing rule.
+//! - Tables are separate, not one table with their number in the key (III-D1), so that a split and the search for a
+//!   table's best priority see that table's entries alone.
 //! - Widths other than 32 bits: the distances of III-C2 grow with the width, so 4 bits of an IPv4 address are 16 of an
 //!   IPv6 address.
 //! - Ternary fields bring their own mask bits to the tuple, as III-A allows; a range counts as its longest containing
 //!   prefix, as III-D1 does, and is compared as a range.
 //! - The hash is keyed with a seed of the process: whoever sends packets or rules cannot choose collisions.
 
+mod candidates;
+mod chunked;
 mod lookup;
+mod offline;
 mod pool;
+mod rest;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -59,9 +81,11 @@ use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
-use crate::simd::{Level, dispatch};
-use lookup::{Lookup, Scratch};
+use crate::simd::{Hasher, Level, dispatch};
+use candidates::Candidates;
+use lookup::{Bounds, Lookup, Scratch};
 use pool::Pool;
+use rest::Rest;
 use table::Table;
 use tuple::Shape;
 use update::Places;
@@ -73,18 +97,41 @@ pub struct Config {
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
-    /// `c`: how many regions may share a key before their table is split. At least 1.
+    /// How rules of different tuples share tables.
+    pub merge: Merge,
+    /// `c`: how many regions may share a key before their table is split. At least 1. Without merging it says nothing.
     pub collision_limit: usize,
     /// Whether a rule whose first compatible table is at the limit goes to a later one with room before that table is
     /// split.
     pub spill: bool,
+    /// How many tables there may be. Regions that would need more are tested one after the other, eight at a time.
+    pub most_tables: usize,
     /// The seed of the hash; `None` takes a random one of this process.
     pub seed: Option<u64>,
 }
 
+/// How rules of different tuples share tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Merge {
+    /// Not at all: Tuple Space Search.
+    None,
+    /// As they come (sections III-C2 to III-C4).
+    Online,
+    /// The tables of a build are chosen with all its rules at hand (section III-C5); later rules come as online.
+    Offline,
+}
+
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, collision_limit: 8, spill: true, seed: None }
+        Self {
+            budget: Budget::default(),
+            simd: None,
+            merge: Merge::Online,
+            collision_limit: 8,
+            spill: true,
+            most_tables: 512,
+            seed: None,
+        }
     }
 }
 
@@ -93,28 +140,48 @@ impl Config {
     pub fn paper() -> Self {
         Self { collision_limit: 40, spill: false, ..Self::default() }
     }
+
+    /// The paper's own values for the offline algorithm: `c` = 8 (section IV-B).
+    pub fn offline() -> Self {
+        Self { merge: Merge::Offline, spill: false, ..Self::default() }
+    }
+
+    /// Tuple Space Search: a table for each tuple.
+    pub fn tss() -> Self {
+        Self { merge: Merge::None, ..Self::default() }
+    }
 }
 
-/// The TupleMerge classifier, online.
+/// The classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
 pub struct TupleMerge {
     schema: Schema,
     level: Level,
     budget: usize,
+    merge: Merge,
     limit: usize,
     spill: bool,
+    most_tables: usize,
     /// No group was ever longer; kept where there is a budget.
     longest: usize,
     shape: Shape,
-    /// Random numbers that key the hashes.
-    secrets: Box<[u64]>,
+    hasher: Hasher,
+    candidates: Candidates,
     pool: Pool,
     /// By number; `None` where a table was dropped.
     tables: Vec<Option<Table>>,
+    /// By number, in whole planes.
+    bounds: Vec<Bounds>,
+    /// By number: a hash of the table's tuple.
+    fingerprints: Vec<u32>,
     /// The tables in order of their best priority.
     order: Vec<u32>,
+    /// The regions that no table takes.
+    rest: Rest,
     places: Places,
     rules: usize,
     regions: usize,
+    /// Insertions since the tables were numbered.
+    inserted: usize,
     /// The bytes of `tables[..]` beyond themselves.
     table_bytes: usize,
 }
@@ -128,22 +195,33 @@ impl TupleMerge {
         let level = Level::choose(config.simd)?;
         let random = RandomState::new();
         let fixed = BuildHasherDefault::<DefaultHasher>::default();
-        let secret = |i: u64| config.seed.map_or_else(|| random.hash_one(i), |seed| fixed.hash_one((seed, i)));
+        let mut count = 0u64;
+        let mut secret = || {
+            count += 1;
+            config.seed.map_or_else(|| random.hash_one(count), |seed| fixed.hash_one((seed, count))) as u32
+        };
         let engine = Self {
             schema: schema.clone(),
             level,
             budget: config.budget.run_bytes,
+            merge: config.merge,
             limit: config.collision_limit.max(1),
             spill: config.spill,
+            most_tables: config.most_tables.min(u32::MAX as usize / 2),
             longest: 0,
             shape: Shape::new(schema),
-            secrets: (0..=schema.stride() as u64 / 2).map(secret).collect(),
+            hasher: Hasher::new(schema.stride(), &mut secret),
+            candidates: Candidates::new(schema, secret()),
             pool: Pool::new(schema.lanes().len()),
             tables: Vec::new(),
+            bounds: Vec::new(),
+            fingerprints: Vec::new(),
             order: Vec::new(),
-            places: Places::default(),
+            rest: Rest::new(schema.lanes().len()),
+            places: Places::new(),
             rules: 0,
             regions: 0,
+            inserted: 0,
             table_bytes: 0,
         };
         let needed = engine.bytes();
@@ -157,7 +235,13 @@ impl TupleMerge {
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().lanes().len());
-        for (rule, range) in set.by_rule() {
+        if engine.bytes() + engine.candidates.growth(set.regions().len(), 1) <= engine.budget {
+            engine.renumber(set.regions().len());
+        }
+        if config.merge == Merge::Offline {
+            engine.choose_tables(set)?;
+        }
+        for (rule, range) in set.by_rule().filter(|_| config.merge != Merge::Offline) {
             regions.clear();
             for index in range {
                 regions.push(set.regions().get(index));
@@ -168,10 +252,32 @@ impl TupleMerge {
         for &rule in set.nowhere() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
+        if !engine.order.is_sorted() {
+            engine.renumber(engine.regions);
+        }
         Ok(engine)
     }
 
-    /// The tables in the order they are visited: for each the tuple (one mask a lane) and the rules of its entries,
+    /// Inserts every region where the offline algorithm puts it.
+    fn choose_tables(&mut self, set: &Lowered) -> Result<(), BuildError> {
+        let into_build = |rule: RuleId| move |error: UpdateError| error.into_build_error(rule);
+        let tables = offline::tables(&self.shape, &self.hasher, set.regions(), self.limit);
+        for (number, (tuple, regions)) in tables.into_iter().enumerate() {
+            let mut table = None;
+            for index in regions {
+                let (rule, region) = (set.rules()[index as usize], set.regions().get(index as usize));
+                self.check_budget(rule.rule.slot(), 1, &region).map_err(into_build(rule.rule))?;
+                if table.is_none() && number < self.most_tables {
+                    table = Some(self.new_table(&tuple));
+                }
+                let (lo, _) = self.rows(&region);
+                self.insert_into(table, rule, &region, &lo);
+            }
+        }
+        Ok(())
+    }
+
+    /// The tables in the order of their best priority: for each the tuple (one mask a lane) and the rules of its entries,
     /// group by group. For tests against the paper's tables, and for people.
     pub fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
         self.in_order().map(|table| {
@@ -187,12 +293,15 @@ impl TupleMerge {
 
     /// Bytes on the heap, kept up to date by every change; O(1).
     fn bytes(&self) -> usize {
-        size_of_val(&self.secrets[..])
+        self.hasher.bytes()
             + self.shape.bytes()
+            + self.candidates.bytes()
+            + self.rest.bytes()
             + self.pool.bytes()
             + self.table_bytes
             + self.tables.capacity() * size_of::<Option<Table>>()
-            + self.order.capacity() * size_of::<u32>()
+            + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
+            + self.bounds.capacity() * size_of::<Bounds>()
             + self.places.bytes()
     }
 }
@@ -211,22 +320,19 @@ impl Engine for TupleMerge {
     }
 
     fn new_scratch(&self) -> Scratch {
-        Scratch::new(self.shape.stride())
-    }
-
-    fn fits(&self, scratch: &Scratch) -> bool {
-        scratch.fits(self.shape.stride())
+        Scratch::new()
     }
 
     /// Takes O(regions).
     fn stats(&self) -> Stats {
         let longest = |table: &Table| table.groups().map(|(_, group)| self.pool.group_len(group)).max().unwrap_or(0);
         let worst: Vec<usize> = self.in_order().map(longest).collect();
-        let tests: usize = worst.iter().sum();
         let buckets: usize = self.in_order().map(Table::longest_walk).sum();
         let tables = self.table_bytes
             + self.tables.capacity() * size_of::<Option<Table>>()
-            + self.order.capacity() * size_of::<u32>();
+            + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
+            + self.bounds.capacity() * size_of::<Bounds>();
+        let tests = worst.iter().sum::<usize>() + self.rest.len();
         Stats {
             rules: self.rules,
             regions: self.regions,
@@ -234,11 +340,14 @@ impl Engine for TupleMerge {
                 ("entries", self.pool.bytes()),
                 ("tables", tables),
                 ("places of rules", self.places.bytes()),
-                ("tuples and keys", size_of_val(&self.secrets[..]) + self.shape.bytes()),
+                ("candidates", self.candidates.bytes()),
+                ("rest", self.rest.bytes()),
+                ("tuples and keys", self.hasher.bytes() + self.shape.bytes()),
             ],
             tables: self.order.len(),
             worst_tests: tests,
-            worst_lines: buckets + tests * self.pool.lines_per_entry(),
+            worst_lines: buckets + (tests - self.rest.len()) * self.pool.lines_per_entry() + self.rest.lines(),
+            untabled: self.rest.len(),
             longest_bucket: worst.into_iter().max().unwrap_or(0),
             keeps_shadowed: true,
         }

@@ -1,26 +1,41 @@
-//! The pool of entries: every region an engine holds, in groups that share a key.
+//! The pool of entries: every region of the tables, in groups that share a key.
 //!
 //! An entry is `lo` of every lane, `hi` of every lane, the priority, the rule's id and a tail word, padded to whole
 //! cache lines: one line for the IPv4 5-tuple, two for IPv6. A group is a run of entries in order of priority; the tail
-//! of its last entry says so. Runs come in sizes 1, 2, 3, 4, 6, 8, 12, 16, …; freed runs are kept by size.
+//! of its last entry says so. Runs come in sizes 1, 2, 3, 4, 6, 8, 12, 16, … up to [`LONGEST`]. The memory grows by
+//! chunks that never move; a free run's first word is the next free run of its size. The ternary part of a region, where
+//! it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
 
+use super::chunked::vec_growth;
 use crate::engine::Match;
 use crate::rule::{Priority, Region, RuleId};
-use crate::simd::{LINE_WORDS, Line, words, words_mut};
+use crate::simd::{Isa, LINE_WORDS, Line, words, words_mut};
 
 /// In a tail: the group ends here. The other bits are 1 + the place of the ternary part, or 0.
 const LAST: u32 = 1 << 31;
+/// No run.
+const NONE: u32 = u32::MAX;
+
+/// An entry's number is its chunk's and, in so many low bits, its place there.
+const PLACE_BITS: u32 = 10;
+/// Entries in the smallest chunk.
+const LEAST_CHUNK: usize = 16;
+/// Entries in the largest chunk, and in the longest group.
+pub(super) const LONGEST: usize = 1 << PLACE_BITS;
+/// Sizes of runs.
+const CLASSES: usize = 2 * PLACE_BITS as usize;
 
 #[derive(Debug)]
 pub(super) struct Pool {
     lanes: usize,
     lines_per_entry: usize,
-    lines: Vec<Line>,
-    /// Free runs by class.
-    free: Vec<Vec<u32>>,
-    /// Ternary parts: `value` of every lane, then `mask` of every lane.
-    ternary: Vec<u32>,
-    free_ternary: Vec<u32>,
+    chunks: Vec<Box<[Line]>>,
+    /// Lines of all chunks.
+    lines: usize,
+    /// The entries of the last chunk that were never used.
+    fresh: std::ops::Range<u32>,
+    /// The first free run of each class.
+    free: [u32; CLASSES],
 }
 
 /// A region with the rule it belongs to, outside the pool.
@@ -28,57 +43,85 @@ pub(super) type Entry = Vec<u32>;
 
 impl Pool {
     pub(super) fn new(lanes: usize) -> Self {
-        let lines_per_entry = (2 * lanes + 5).div_ceil(LINE_WORDS);
-        Self { lanes, lines_per_entry, lines: vec![], free: vec![], ternary: vec![], free_ternary: vec![] }
+        Self {
+            lanes,
+            lines_per_entry: Self::lines_for(lanes),
+            chunks: vec![],
+            lines: 0,
+            fresh: 0..0,
+            free: [NONE; CLASSES],
+        }
     }
 
+    /// Lines of an entry over so many lanes.
+    #[inline(always)]
+    pub(super) const fn lines_for(lanes: usize) -> usize {
+        (2 * lanes + 5).div_ceil(LINE_WORDS)
+    }
+
+    #[inline(always)]
     pub(super) fn lanes(&self) -> usize {
         self.lanes
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let free =
-            self.free.capacity() * size_of::<Vec<u32>>() + self.free.iter().map(|f| f.capacity() * 4).sum::<usize>();
-        self.lines.capacity() * size_of::<Line>() + (self.ternary.capacity() + self.free_ternary.capacity()) * 4 + free
+        self.lines * size_of::<Line>() + self.chunks.capacity() * size_of::<Box<[Line]>>()
     }
 
-    /// At most how many bytes adding an entry takes, where no group is longer than `longest`, and moving others.
+    /// At most how many bytes adding an entry to a group of at most `longest` takes, and moving others.
     pub(super) fn growth(&self, longest: usize, moving: usize) -> usize {
-        let grown = |used: usize, capacity: usize, more: usize| {
-            if used + more > capacity { capacity.max(used + more - capacity).max(4) } else { 0 }
-        };
-        // A group that grows or shrinks leaves a run of every size behind it: less than four times its length in all.
-        let runs = size_of_run(class_of(longest + 1)) + 8 * moving;
-        let lines = grown(self.lines.len(), self.lines.capacity(), runs * self.lines_per_entry) * size_of::<Line>();
-        let words = grown(self.ternary.len(), self.ternary.capacity(), 2 * self.lanes) * 4;
-        let classes = grown(self.free.len(), self.free.capacity(), class_of(longest + 1) + 4);
-        // Removals may list every entry and every ternary part as free, and are never refused.
-        let listed = self.lines.len() / self.lines_per_entry + runs + self.ternary.len() / (2 * self.lanes) + 1;
-        let lists = 8 * listed + 16 * (self.free.len() + classes + 1);
-        lines + words + classes * size_of::<Vec<u32>>() + lists
+        // A chunk for the run and, in case, one for the ternary part.
+        let (now, run) = (self.lines / self.lines_per_entry, size_of_run(class_of((longest + 1).min(LONGEST))));
+        let mut entries = run.max(self.chunk_size(now)) + self.chunk_size(now + run);
+        if moving > 0 {
+            // A group that grows leaves a run of every size behind it, less than four times its length in all, and of
+            // a chunk less than the next run may be left over.
+            entries += 8 * moving + self.chunk_size(now + entries + 8 * moving);
+        }
+        let chunks = vec_growth(self.chunks.len(), self.chunks.capacity(), entries.div_ceil(LEAST_CHUNK));
+        entries * self.lines_per_entry * size_of::<Line>() + chunks * size_of::<Box<[Line]>>()
     }
 
+    /// Entries in the next chunk, when there are so many: an eighth of them, so that little is ever unused.
+    fn chunk_size(&self, entries: usize) -> usize {
+        (entries / 8).next_power_of_two().clamp(LEAST_CHUNK, LONGEST)
+    }
+
+    #[inline(always)]
     pub(super) fn lines_per_entry(&self) -> usize {
         self.lines_per_entry
     }
 
-    /// All lines, for lookups: entry `e` is `lines_per_entry` of them from `e * lines_per_entry`.
+    /// The lines of an entry and those behind it in its chunk: at least its group's.
     #[inline(always)]
-    pub(super) fn lines(&self) -> &[Line] {
-        &self.lines
+    pub(super) fn lines_from(&self, entry: u32) -> &[Line] {
+        let (chunk, place) = (entry >> PLACE_BITS, entry as usize & (LONGEST - 1));
+        &self.chunks[chunk as usize][place * self.lines_per_entry..]
+    }
+
+    /// Asks for the memory of an entry, if there is such a one.
+    #[inline(always)]
+    pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32) {
+        let place = entry as usize & (LONGEST - 1);
+        if let Some(line) =
+            self.chunks.get((entry >> PLACE_BITS) as usize).and_then(|c| c.get(place * self.lines_per_entry))
+        {
+            isa.prefetch(line);
+        }
     }
 
     #[inline]
     fn entry(&self, entry: u32) -> &[u32] {
-        words(&self.lines[entry as usize * self.lines_per_entry..][..self.lines_per_entry])
+        words(&self.lines_from(entry)[..self.lines_per_entry])
     }
 
     fn entry_mut(&mut self, entry: u32) -> &mut [u32] {
-        words_mut(&mut self.lines[entry as usize * self.lines_per_entry..][..self.lines_per_entry])
+        let (chunk, place) = (entry >> PLACE_BITS, entry as usize & (LONGEST - 1));
+        words_mut(&mut self.chunks[chunk as usize][place * self.lines_per_entry..][..self.lines_per_entry])
     }
 
     pub(super) fn region(&self, entry: u32) -> Region<'_> {
-        region_of(self.entry(entry), self.lanes, &self.ternary)
+        self.region_of(self.entry(entry))
     }
 
     #[inline]
@@ -123,20 +166,17 @@ impl Pool {
     }
 
     fn store_ternary(&mut self, value: &[u32], mask: &[u32]) -> u32 {
-        let at = self.free_ternary.pop().unwrap_or_else(|| {
-            self.ternary.resize(self.ternary.len() + 2 * self.lanes, 0);
-            (self.ternary.len() / (2 * self.lanes) - 1) as u32
-        });
-        let place = &mut self.ternary[at as usize * 2 * self.lanes..][..2 * self.lanes];
-        place[..self.lanes].copy_from_slice(value);
-        place[self.lanes..].copy_from_slice(mask);
+        let (at, lanes) = (self.allocate(class_of(1)), self.lanes);
+        let words = self.entry_mut(at);
+        words[..lanes].copy_from_slice(value);
+        words[lanes..2 * lanes].copy_from_slice(mask);
         at
     }
 
     /// Takes the ternary part of an entry out of the pool, before the entry is dropped for good.
     pub(super) fn forget(&mut self, entry: &Entry) {
         if let Some(at) = ternary_of(entry, self.lanes) {
-            self.free_ternary.push(at);
+            self.release(at, class_of(1));
         }
     }
 
@@ -177,7 +217,7 @@ impl Pool {
             return (out, None);
         }
         let (old, new) = (class_of(len), class_of(len - 1));
-        let smaller = if old == new { None } else { self.free.get_mut(new).and_then(Vec::pop) };
+        let smaller = if old == new { None } else { self.pop_free(new) };
         let start = smaller.unwrap_or(first);
         if start != first {
             self.copy(first, start, at);
@@ -188,16 +228,22 @@ impl Pool {
             self.release(first, old);
         } else if old != new {
             // No run of the smaller size is free, and a removal must not take memory: give the end of this one back.
-            let (kept, whole) = (size_of_run(new), size_of_run(old));
-            self.release(first + kept as u32, class_of(whole - kept));
+            let (kept, whole) = (size_of_run(new) as u32, size_of_run(old) as u32);
+            self.release_all(first + kept..first + whole);
         }
         (out, Some(start))
     }
 
     fn copy(&mut self, from: u32, to: u32, count: u32) {
         let k = self.lines_per_entry;
-        let (from, to, count) = (from as usize * k, to as usize * k, count as usize * k);
-        self.lines.copy_within(from..from + count, to);
+        let place = |entry: u32| entry as usize % LONGEST * k;
+        let (source, target) = ((from >> PLACE_BITS) as usize, (to >> PLACE_BITS) as usize);
+        let (from, to, count) = (place(from), place(to), count as usize * k);
+        if source == target {
+            self.chunks[source].copy_within(from..from + count, to);
+        } else if let Ok([source, target]) = self.chunks.get_disjoint_mut([source, target]) {
+            target[to..to + count].copy_from_slice(&source[from..from + count]);
+        }
     }
 
     fn write(&mut self, at: u32, entry: &Entry, last: bool) {
@@ -212,19 +258,42 @@ impl Pool {
     }
 
     fn allocate(&mut self, class: usize) -> u32 {
-        if let Some(start) = self.free.get_mut(class).and_then(Vec::pop) {
+        if let Some(start) = self.pop_free(class) {
             return start;
         }
-        let start = self.lines.len() / self.lines_per_entry;
-        self.lines.resize(self.lines.len() + size_of_run(class) * self.lines_per_entry, Line::default());
-        start as u32
+        let size = size_of_run(class);
+        if self.fresh.len() < size {
+            self.release_all(self.fresh.clone());
+            let entries = self.chunk_size(self.lines / self.lines_per_entry).max(size);
+            let start = (self.chunks.len() as u32) << PLACE_BITS;
+            self.chunks.push(vec![Line::default(); entries * self.lines_per_entry].into());
+            self.lines += entries * self.lines_per_entry;
+            self.fresh = start..start + entries as u32;
+        }
+        let start = self.fresh.start;
+        self.fresh.start += size as u32;
+        start
+    }
+
+    fn pop_free(&mut self, class: usize) -> Option<u32> {
+        let start = Some(self.free[class]).filter(|&start| start != NONE)?;
+        self.free[class] = self.entry(start)[0];
+        Some(start)
     }
 
     fn release(&mut self, start: u32, class: usize) {
-        if self.free.len() <= class {
-            self.free.resize_with(class + 1, Vec::new);
+        self.entry_mut(start)[0] = self.free[class];
+        self.free[class] = start;
+    }
+
+    /// Releases a stretch of entries, whatever its length, in the largest runs that fit.
+    fn release_all(&mut self, mut stretch: std::ops::Range<u32>) {
+        while !stretch.is_empty() {
+            let exact = class_of(stretch.len());
+            let class = if size_of_run(exact) > stretch.len() { exact - 1 } else { exact };
+            self.release(stretch.start, class);
+            stretch.start += size_of_run(class) as u32;
         }
-        self.free[class].push(start);
     }
 }
 
@@ -269,22 +338,19 @@ fn ternary_of(entry: &[u32], lanes: usize) -> Option<u32> {
     (entry[2 * lanes + 4] & !LAST).checked_sub(1)
 }
 
-pub(super) fn region_of<'a>(entry: &'a [u32], lanes: usize, ternary: &'a [u32]) -> Region<'a> {
-    let part = |at: u32| ternary[at as usize * 2 * lanes..][..2 * lanes].split_at(lanes);
-    Region { lo: &entry[..lanes], hi: &entry[lanes..2 * lanes], ternary: ternary_of(entry, lanes).map(part) }
-}
-
 impl Pool {
-    /// The region of an entry outside the pool.
-    pub(super) fn region_outside<'a>(&'a self, entry: &'a Entry) -> Region<'a> {
-        region_of(entry, self.lanes, &self.ternary)
+    /// The region of an entry in the pool or outside.
+    pub(super) fn region_of<'a>(&'a self, entry: &'a [u32]) -> Region<'a> {
+        let part = |at| self.entry(at)[..2 * self.lanes].split_at(self.lanes);
+        let (lo, hi) = entry[..2 * self.lanes].split_at(self.lanes);
+        Region { lo, hi, ternary: ternary_of(entry, self.lanes).map(part) }
     }
 
     /// Whether the ternary part of an entry, if it has one, holds a key.
     #[inline(always)]
     pub(super) fn passes_ternary(&self, entry: &[u32], key: &[u32]) -> bool {
         let Some(at) = ternary_of(entry, self.lanes) else { return true };
-        let (value, mask) = self.ternary[at as usize * 2 * self.lanes..][..2 * self.lanes].split_at(self.lanes);
+        let (value, mask) = words(self.lines_from(at))[..2 * self.lanes].split_at(self.lanes);
         value.iter().zip(mask).zip(key).all(|((value, mask), k)| k & mask == *value)
     }
 }
@@ -297,8 +363,9 @@ mod tests {
     fn runs_have_the_sizes_the_documentation_states() {
         let sizes: Vec<_> = (0..9).map(size_of_run).collect();
         assert_eq!(sizes, [1, 2, 3, 4, 6, 8, 12, 16, 24]);
-        for len in 1..5000 {
+        for len in 1..=LONGEST {
             let class = class_of(len);
+            assert!(class < CLASSES);
             assert!(size_of_run(class) >= len && (class == 0 || size_of_run(class - 1) < len), "{len}");
         }
     }

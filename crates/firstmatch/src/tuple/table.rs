@@ -3,14 +3,9 @@
 //! Eight slots a bucket, a bucket a cache line: eight tags (the hash), eight groups. A key that finds its bucket full
 //! goes to the next one. Slots fill from the lowest, so a bucket is full exactly when its last tag is not [`EMPTY`];
 //! only a full bucket, which a later one may continue, keeps a tombstone where a slot is freed.
-//!
-//! Before the buckets stands a filter: one bit for each hash that is in, 128 bits a bucket. It lets most keys without
-//! a group go for a load from the first-level cache and a shift. A removed group leaves its bit until the next
-//! rehashing, which comes when as many groups were removed as there are.
 
 use super::pool::Pool;
 use crate::rule::Priority;
-use crate::simd::Hasher;
 
 /// Tags of slots that hold no group.
 pub(super) const EMPTY: u32 = 0;
@@ -39,13 +34,11 @@ pub(super) type Slot = (usize, usize);
 #[derive(Debug)]
 pub(super) struct Table {
     tuple: Box<[u32]>,
-    hasher: Hasher,
-    filter: Box<[u64]>,
     buckets: Box<[Bucket]>,
     groups: usize,
     /// Tombstones.
     freed: usize,
-    /// Groups removed since the filter was made.
+    /// Entries removed since the candidates were last told of all that are here.
     gone: usize,
     entries: usize,
     /// No entry has a smaller priority. Removals leave it where it is until `tighten`.
@@ -60,21 +53,10 @@ pub(super) fn place(hash: u32, buckets: usize) -> (usize, u32) {
     (hash as usize & (buckets - 1), hash.max(FREED + 1))
 }
 
-/// Words of the filter for each bucket.
-const FILTER_WORDS: usize = 2;
-
-/// The word of the filter and the bit in it. The bucket takes the low bits of the hash, these take the high ones.
-#[inline(always)]
-pub(super) fn filter_place(hash: u32, words: usize) -> (usize, u32) {
-    ((hash >> 6) as usize & (words - 1), hash & 63)
-}
-
 impl Table {
-    pub(super) fn new(tuple: &[u32], secrets: &[u64]) -> Self {
+    pub(super) fn new(tuple: &[u32]) -> Self {
         Self {
             tuple: tuple.into(),
-            hasher: Hasher::new(tuple, secrets),
-            filter: vec![0; FILTER_WORDS].into(),
             buckets: vec![Bucket::default()].into(),
             groups: 0,
             freed: 0,
@@ -92,21 +74,6 @@ impl Table {
     }
 
     #[inline(always)]
-    pub(super) fn hasher(&self) -> &Hasher {
-        &self.hasher
-    }
-
-    /// The hash of the lower bounds of a region that fits the tuple, padded to the stride.
-    pub(super) fn hash(&self, lo: &[u32]) -> u32 {
-        self.hasher.hash(lo)
-    }
-
-    #[inline(always)]
-    pub(super) fn filter(&self) -> &[u64] {
-        &self.filter
-    }
-
-    #[inline(always)]
     pub(super) fn buckets(&self) -> &[Bucket] {
         &self.buckets
     }
@@ -121,26 +88,23 @@ impl Table {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.tuple[..])
-            + self.hasher.bytes()
-            + size_of_val(&self.filter[..])
-            + size_of_val(&self.buckets[..])
+        size_of_val(&self.tuple[..]) + size_of_val(&self.buckets[..])
     }
 
-    /// The most bytes a table of one group may take.
-    pub(super) fn largest_new(stride: usize) -> usize {
-        stride * size_of::<u32>() + Hasher::most_bytes(stride) + size_of::<Bucket>() + FILTER_WORDS * size_of::<u64>()
+    /// The bytes of a table of one group.
+    pub(super) fn least_bytes(stride: usize) -> usize {
+        stride * size_of::<u32>() + size_of::<Bucket>()
     }
 
-    /// The bytes of the buckets and the filter that so many groups, added to a new table, may take.
+    /// The bytes of the buckets that so many groups, added to a new table, may take.
     pub(super) fn buckets_bytes(groups: usize) -> usize {
         let buckets = (groups * 16).div_ceil(SLOTS * 11).next_power_of_two();
-        if groups == 0 { 0 } else { buckets * (size_of::<Bucket>() + FILTER_WORDS * size_of::<u64>()) }
+        if groups == 0 { 0 } else { buckets * size_of::<Bucket>() }
     }
 
     /// At most how many bytes one more group may take.
     pub(super) fn growth(&self) -> usize {
-        if self.has_room() { 0 } else { size_of_val(&self.buckets[..]) + size_of_val(&self.filter[..]) }
+        if self.has_room() { 0 } else { size_of_val(&self.buckets[..]) }
     }
 
     /// The groups and where they stand.
@@ -163,26 +127,22 @@ impl Table {
         })
     }
 
-    /// Puts a new group in; `lo` gives the lower bounds of a group.
-    pub(super) fn add_group<'p>(&mut self, hash: u32, group: u32, lo: impl Fn(u32) -> &'p [u32]) {
+    /// Puts a new group in; `hash_of` gives the hash of a group that is in.
+    pub(super) fn add_group(&mut self, hash: u32, group: u32, hash_of: impl Fn(u32, &[u32]) -> u32) {
         if !self.has_room() {
             // Twice the buckets, unless tombstones alone were in the way.
             let crowded = (self.groups + 1) * 32 > self.buckets.len() * SLOTS * 11;
-            self.rehash(self.buckets.len() << u32::from(crowded), &lo);
+            let buckets = self.buckets.len() << u32::from(crowded);
+            let old = std::mem::replace(&mut self.buckets, vec![Bucket::default(); buckets].into());
+            self.freed = 0;
+            for bucket in old {
+                for (_, group) in bucket.tags.iter().zip(bucket.groups).filter(|(tag, _)| **tag > FREED) {
+                    self.put(hash_of(group, &self.tuple), group);
+                }
+            }
         }
         self.put(hash, group);
         self.groups += 1;
-    }
-
-    fn rehash<'p>(&mut self, buckets: usize, lo: impl Fn(u32) -> &'p [u32]) {
-        let old = std::mem::replace(&mut self.buckets, vec![Bucket::default(); buckets].into());
-        self.filter = vec![0; buckets * FILTER_WORDS].into();
-        (self.freed, self.gone) = (0, 0);
-        for bucket in old {
-            for (_, group) in bucket.tags.iter().zip(bucket.groups).filter(|(tag, _)| **tag > FREED) {
-                self.put(self.hash(lo(group)), group);
-            }
-        }
     }
 
     /// At most 11 of 16 slots are in use, tombstones included: an unsuccessful walk stays short and always ends.
@@ -191,8 +151,6 @@ impl Table {
     }
 
     fn put(&mut self, hash: u32, group: u32) {
-        let (word, bit) = filter_place(hash, self.filter.len());
-        self.filter[word] |= 1 << bit;
         let (mut b, tag) = place(hash, self.buckets.len());
         loop {
             let bucket = &mut self.buckets[b];
@@ -224,8 +182,8 @@ impl Table {
         self.buckets[b].groups[s] = group;
     }
 
-    /// Takes a group out; `lo` gives the lower bounds of the others.
-    pub(super) fn drop_group<'p>(&mut self, (b, s): Slot, lo: impl Fn(u32) -> &'p [u32]) {
+    /// Takes a group out.
+    pub(super) fn drop_group(&mut self, (b, s): Slot) {
         let bucket = &mut self.buckets[b];
         if bucket.is_full() {
             bucket.tags[s] = FREED;
@@ -236,10 +194,6 @@ impl Table {
             bucket.tags[last] = EMPTY;
         }
         self.groups -= 1;
-        self.gone += 1;
-        if self.gone > self.groups + SLOTS {
-            self.rehash(self.buckets.len(), lo);
-        }
     }
 
     /// Counts an entry in; whether it is now the best.
@@ -256,8 +210,19 @@ impl Table {
     /// groups, so it waits for half as many removals as there are entries.
     pub(super) fn count_out(&mut self, priority: Priority) -> bool {
         self.entries -= 1;
+        self.gone += 1;
         self.loose += usize::from(priority == self.best || self.loose > 0);
         self.loose * 2 > self.entries
+    }
+
+    /// Whether as many entries are gone as are here, so that it is time to tell the candidates anew. That takes as many
+    /// steps as there are entries, and as `least`.
+    pub(super) fn is_stale(&self, least: usize) -> bool {
+        self.gone > self.entries + least
+    }
+
+    pub(super) fn refreshed(&mut self) {
+        self.gone = 0;
     }
 
     /// Finds the best priority anew.

@@ -63,6 +63,54 @@ fn the_rules_of_the_paper_in_order_make_these_tables() {
     assert_eq!(tables, want);
 }
 
+/// The tables of the offline algorithm on the rules of the paper, as it orders them: lengths of the tuple, rules.
+fn offline_tables(limit: usize) -> Vec<(Vec<u32>, Vec<usize>)> {
+    let lowered = lower(&table_one(), &table_one().schemas()[0], &Caps::default()).expect("lowers");
+    let config = Config { collision_limit: limit, seed: Some(1), ..Config::offline() };
+    let engine = TupleMerge::build(&lowered, &config).expect("builds");
+    check(&engine);
+    let tables = engine.tables().map(|(tuple, mut rules)| {
+        rules.sort_unstable();
+        (tuple.iter().map(|mask| mask.count_ones()).collect(), rules.iter().map(|r| r.slot() + 1).collect())
+    });
+    tables.collect()
+}
+
+/// Table III, and what the same text gives for other limits.
+#[test]
+fn the_rules_of_the_paper_at_once_make_these_tables() {
+    let tables = |list: &[([u32; 2], &[usize])]| -> Vec<(Vec<u32>, Vec<usize>)> {
+        list.iter().map(|(tuple, rules)| (tuple.to_vec(), rules.to_vec())).collect()
+    };
+    assert_eq!(offline_tables(1), tables(&[([3, 2], &[1, 2, 3, 4]), ([2, 0], &[5, 6]), ([0, 3], &[7])]));
+    assert_eq!(offline_tables(2), tables(&[([2, 2], &[1, 2, 3, 4, 5]), ([0, 0], &[6, 7])]));
+    assert_eq!(offline_tables(3), tables(&[([2, 0], &[1, 2, 3, 4, 5, 6]), ([0, 3], &[7])]));
+    assert_eq!(offline_tables(8), tables(&[([0, 0], &[1, 2, 3, 4, 5, 6, 7])]));
+}
+
+/// Table IV: two tables hold the rules of the paper without a collision, and one does not.
+#[test]
+fn two_tables_are_the_fewest_without_collisions() {
+    let engine = engine(&table_one(), 1);
+    let mut regions: Vec<(RuleId, Vec<u32>, Vec<u32>)> = Vec::new();
+    for entry in engine.in_order().flat_map(|table| table.groups().flat_map(|(_, group)| engine.pool.group(group))) {
+        let rule = engine.pool.found(entry).expect("a rule").rule;
+        let (lo, nominal) = engine.rows(&engine.pool.region(entry));
+        regions.push((rule, lo, nominal));
+    }
+    regions.sort_unstable_by_key(|(rule, ..)| rule.slot());
+    let prefix = |len: u32| 0b111 << (3 - len) & 0b111;
+    let tuples: Vec<[u32; 4]> = (0..16).map(|i| [prefix(i / 4), prefix(i % 4), 0, 0]).collect();
+    let legal = |tuple: &[u32], rules: &[usize]| {
+        let fits = rules.iter().all(|&r| tuple::is_within(tuple, &regions[r - 1].2));
+        let keys =
+            rules.iter().map(|&r| -> Vec<u32> { regions[r - 1].1.iter().zip(tuple).map(|(l, m)| l & m).collect() });
+        fits && keys.clone().collect::<std::collections::BTreeSet<_>>().len() == rules.len()
+    };
+    assert!(legal(&[prefix(3), 0, 0, 0], &[1, 3, 4, 6]) && legal(&[0, prefix(3), 0, 0], &[2, 5, 7]));
+    assert!(!tuples.iter().any(|tuple| legal(tuple, &[1, 2, 3, 4, 5, 6, 7])));
+}
+
 /// Panics unless everything the structure promises holds.
 fn check(engine: &TupleMerge) {
     let mut entries = 0;
@@ -71,22 +119,32 @@ fn check(engine: &TupleMerge) {
         assert!(table.len() > 0, "an empty table is dropped");
         assert!(previous <= table.best(), "tables stand in order of their best priority");
         previous = table.best();
+        let number = engine.tables.iter().position(|t| t.as_ref().is_some_and(|t| std::ptr::eq(t, table)));
+        let number = number.expect("its place");
+        assert_eq!(engine.bounds[number].best, table.best().0);
+        assert!(engine.bounds[..number].iter().all(|bounds| bounds.after <= table.best().0), "later tables count");
         let before = entries;
         for ((bucket, _), group) in table.groups() {
             assert!(bucket < table.buckets().len());
             let tuples: Vec<Vec<u32>> = engine.pool.group(group).map(|e| nominal(engine, e)).collect();
-            let hash = table.hash(engine.pool.lo(group));
-            let (word, bit) = table::filter_place(hash, table.filter().len());
-            assert!(table.filter()[word] >> bit & 1 == 1, "the filter holds every hash");
+            for entry in engine.pool.group(group) {
+                let corners = [engine.pool.region(entry).lo, engine.pool.region(entry).hi];
+                for row in corners.map(|corner| [corner, &[0; 3]].concat()) {
+                    let tables = engine.candidates.tables(number / 64, &row[..engine.shape.stride()]);
+                    assert!(tables >> (number % 64) & 1 == 1, "a table is a candidate of every key in it");
+                }
+            }
+            let hash = |e| engine.hasher.hash(&engine.pool.lo(e)[..engine.shape.stride()], table.tuple());
             for (entry, own) in engine.pool.group(group).zip(&tuples) {
                 assert!(tuple::is_within(table.tuple(), own), "an entry fits the tuple of its table");
                 assert!(table.best() <= engine.pool.priority(entry), "no entry beats the bound of its table");
-                assert_eq!(table.hash(engine.pool.lo(entry)), hash);
+                assert_eq!(hash(entry), hash(group));
                 entries += 1;
             }
             let priorities: Vec<_> = engine.pool.group(group).map(|e| engine.pool.priority(e)).collect();
             assert!(priorities.is_sorted(), "a group is in order");
-            if tuples.len() > engine.limit {
+            // Where tables are capped, a group may be left longer.
+            if tuples.len() > engine.limit && engine.most_tables == 512 && engine.merge == Merge::Online {
                 let key = |e| -> Vec<u32> { engine.pool.lo(e).iter().zip(&tuples[0]).map(|(l, m)| l & m).collect() };
                 let first = key(group);
                 let alike = engine.pool.group(group).zip(&tuples).all(|(e, own)| *own == tuples[0] && key(e) == first);
@@ -95,7 +153,7 @@ fn check(engine: &TupleMerge) {
         }
         assert_eq!(table.len(), entries - before, "a table knows how many entries it has");
     }
-    assert_eq!(entries, engine.regions);
+    assert_eq!(entries + engine.rest.len(), engine.regions);
     let bytes: usize = engine.in_order().map(Table::bytes).sum();
     assert_eq!(bytes, engine.table_bytes);
 }
@@ -144,14 +202,22 @@ impl Random {
 #[test]
 fn the_structure_holds_after_any_history() {
     let schema = Schema::ipv4();
-    for (limit, size) in [(1, 60), (2, 300), (8, 800), (40, 1500)] {
+    for (merge, limit, size, most_tables) in [
+        (Merge::Online, 1, 60, 512),
+        (Merge::Online, 2, 300, 512),
+        (Merge::Online, 8, 800, 512),
+        (Merge::Online, 40, 1500, 512),
+        (Merge::None, 1, 1000, 512),
+        (Merge::None, 1, 600, 20),
+        (Merge::Online, 2, 300, 9),
+    ] {
         let mut random = Random(limit as u64);
-        let config = Config { collision_limit: limit, seed: Some(7), ..Config::default() };
+        let config = Config { merge, collision_limit: limit, most_tables, seed: Some(7), ..Config::default() };
         let mut engine = TupleMerge::new(&schema, &config).expect("builds");
         let mut set = RuleSet::new(schema.clone());
         let mut live: Vec<RuleId> = Vec::new();
         let mut regions = Regions::new(schema.lanes().len());
-        let mut most_tables = 0;
+        let (mut tables_seen, mut most_untabled) = (0, 0);
         for step in 0..size * 4 {
             let grow = (step / size) % 2 == 0;
             if live.is_empty() || random.below(10) < if grow { 8 } else { 2 } {
@@ -170,18 +236,22 @@ fn the_structure_holds_after_any_history() {
                 engine.remove(id).expect("live");
                 assert!(engine.remove(id).is_err_and(|error| error.is_stale()));
             }
-            most_tables = most_tables.max(engine.order.len());
+            assert!(engine.order.len() <= most_tables);
+            most_untabled = most_untabled.max(engine.rest.len());
+            tables_seen = tables_seen.max(engine.order.len());
             if step % 16 == 0 {
                 check(&engine);
             }
         }
         check(&engine);
-        assert!(most_tables > 8, "limit {limit}: never more than {most_tables} tables");
+        assert!(tables_seen > 8, "limit {limit}: never more than {tables_seen} tables");
+        assert!(most_untabled == 0 || tables_seen == most_tables, "{merge:?}: {most_untabled} of {tables_seen} tables");
+        assert!(most_untabled > 0 || most_tables > 20 || merge != Merge::None, "{merge:?}: none untabled");
         for id in live {
             engine.remove(id).expect("live");
         }
         check(&engine);
-        assert_eq!((engine.rules, engine.regions, engine.order.len()), (0, 0, 0));
+        assert_eq!((engine.rules, engine.regions, engine.order.len(), engine.rest.len()), (0, 0, 0, 0));
     }
 }
 
@@ -222,5 +292,33 @@ fn a_split_that_empties_a_table_loses_nothing() {
         engine.insert(rule, &one).expect("insert");
         let entries: usize = engine.tables().map(|(_, rules)| rules.len()).sum();
         assert_eq!((entries, engine.regions), (slot as usize + 1, slot as usize + 1));
+    }
+}
+
+/// More regions than the longest group may have, which no tuple tells apart.
+#[test]
+fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
+    let schema = Schema::ipv4();
+    for config in [Config::default(), Config::tss(), Config::offline()] {
+        let mut set = RuleSet::new(schema.clone());
+        let many = pool::LONGEST as u32 + 300;
+        for line in 1..=many {
+            set.insert(spec(line, vec![(3, Test::Range { lo: 0x7FFF - u128::from(line), hi: 0x8000 })])).expect("fits");
+        }
+        let lowered = lower(&set, &schema, &Caps::default()).expect("lowers");
+        let mut engine = TupleMerge::build(&lowered, &config).expect("builds");
+        check(&engine);
+        let stats = Classifier::stats(&engine);
+        assert_eq!(stats.regions, many as usize);
+        assert!(stats.untabled == 300 || config.merge == Merge::Offline, "{stats:?}");
+        // From the first rule on: what is behind in its group, and among the rest, has to answer for it.
+        let mut keys = crate::KeyBuf::new(&schema);
+        keys.push()[3] = 0x8000;
+        for (index, rule) in set.iter().enumerate() {
+            let found = engine.classify(&mut engine.scratch(), keys.keys());
+            assert_eq!(found.map(|found| found.rule), Some(rule.id), "{config:?}, after {index} removals");
+            engine.remove(rule.id).expect("it is there");
+        }
+        assert_eq!(engine.classify(&mut engine.scratch(), keys.keys()), None);
     }
 }

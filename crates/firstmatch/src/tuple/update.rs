@@ -1,28 +1,34 @@
 //! Insertions, splits and removals.
 
-use super::TupleMerge;
-use super::pool::{Entry, Pool};
+use super::candidates::PLANE;
+use super::chunked::{Chunked, vec_growth};
+use super::lookup::Bounds;
+use super::pool::{Entry, LONGEST, Pool};
 use super::table::{Slot, Table};
 use super::tuple::is_within;
+use super::{Merge, TupleMerge};
 use crate::engine::Match;
 use crate::error::UpdateError;
 use crate::rule::{Priority, Region, Regions, RuleId};
+use crate::simd::Hasher;
 
 /// Where the regions of each rule are: the map F of the paper, by slot. The first place of a rule stands at its slot,
 /// further ones in a list.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Places {
-    first: Vec<Place>,
-    more: Vec<Place>,
-    free: Vec<u32>,
+    first: Chunked<Place>,
+    more: Chunked<Place>,
+    /// The first free place of `more`.
+    free: u32,
 }
 
 /// Where one region is.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The hash under the table's tuple. For a rule without regions: the reuse count of its id.
+    /// The hash under the table's tuple. Among the rest: where it is. For a rule without regions: the reuse count of its
+    /// id.
     hash: u32,
-    /// The table, or one of the two below.
+    /// The table, or one of the three below.
     table: u32,
     /// The next place of the rule, in `more`.
     next: u32,
@@ -32,78 +38,88 @@ struct Place {
 const VACANT: u32 = u32::MAX;
 /// The rule of this slot has no region here.
 const NOWHERE: u32 = u32::MAX - 1;
+/// The region is among the rest.
+const REST: u32 = u32::MAX - 2;
 const END: u32 = u32::MAX;
+
+/// Bits of a table that no longer hold are taken out when so few rows a removal are to be written.
+const REFRESH: usize = 64;
+
+/// Fewer insertions than these never make the tables be numbered anew.
+const LEAST_INSERTIONS: usize = 256;
 
 const NO_PLACE: Place = Place { hash: 0, table: VACANT, next: END };
 
 impl Places {
+    pub(super) fn new() -> Self {
+        Self { first: Chunked::default(), more: Chunked::default(), free: END }
+    }
+
     pub(super) fn bytes(&self) -> usize {
-        (self.first.capacity() + self.more.capacity()) * size_of::<Place>() + self.free.capacity() * 4
+        self.first.bytes() + self.more.bytes()
     }
 
     /// At most how many bytes the places of one more rule may take.
     fn growth(&self, slot: usize, regions: usize) -> usize {
-        let more = (self.more.capacity().max(regions).max(4) + regions) * size_of::<Place>();
-        let first = if slot < self.first.capacity() { 0 } else { self.first.capacity().max(slot + 1).max(4) };
-        let free = (self.more.capacity() + regions).max(4) * 8;
-        first * size_of::<Place>() + free + if regions > 1 { more } else { 0 }
+        self.first.growth(slot + 1) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
+    }
+
+    fn get(&self, slot: usize) -> Place {
+        self.first.get(slot).copied().unwrap_or(NO_PLACE)
     }
 
     fn is_vacant(&self, slot: usize) -> bool {
-        self.first.get(slot).is_none_or(|place| place.table == VACANT)
+        self.get(slot).table == VACANT
     }
 
     fn add(&mut self, slot: usize, hash: u32, table: u32) {
-        if self.first.len() <= slot {
-            self.first.resize(slot + 1, NO_PLACE);
-        }
-        let old = self.first[slot];
-        let next = match old.table {
-            VACANT | NOWHERE => END,
-            _ => match self.free.pop() {
-                Some(at) => {
-                    self.more[at as usize] = old;
-                    at
-                }
-                None => {
-                    self.more.push(old);
-                    self.more.len() as u32 - 1
-                }
-            },
+        self.first.grow(slot + 1, NO_PLACE);
+        let old = self.get(slot);
+        let next = match (old.table, self.more.get_mut(self.free as usize)) {
+            (VACANT | NOWHERE, _) => END,
+            (_, Some(free)) => {
+                let next = std::mem::replace(free, old).next;
+                std::mem::replace(&mut self.free, next)
+            }
+            (_, None) => self.more.push(old, NO_PLACE) as u32,
         };
-        self.first[slot] = Place { hash, table, next };
+        if let Some(first) = self.first.get_mut(slot) {
+            *first = Place { hash, table, next };
+        }
     }
 
     /// Takes one place of a rule; `None` when it has no more.
     fn take(&mut self, slot: usize) -> Option<Place> {
-        let place = self.first[slot];
-        if place.table == VACANT {
-            return None;
+        let first = self.first.get_mut(slot).filter(|place| place.table != VACANT)?;
+        let place = std::mem::replace(first, NO_PLACE);
+        if let Some(next) = self.more.get_mut(place.next as usize) {
+            *first = *next;
+            next.next = std::mem::replace(&mut self.free, place.next);
         }
-        self.first[slot] = match self.more.get(place.next as usize) {
-            Some(&next) => {
-                self.free.push(place.next);
-                next
-            }
-            None => NO_PLACE,
-        };
         Some(place)
+    }
+
+    /// Tables have new numbers.
+    fn renumber(&mut self, numbers: &[u32]) {
+        for place in self.first.iter_mut().chain(self.more.iter_mut()) {
+            place.table = numbers.get(place.table as usize).copied().unwrap_or(place.table);
+        }
     }
 
     /// A region of this rule has moved.
     fn moved(&mut self, slot: usize, from: (u32, u32), to: (u32, u32)) {
-        let at_home = |place: &Place| (place.hash, place.table) == from;
-        let mut next = self.first[slot].next;
-        if at_home(&self.first[slot]) {
-            (self.first[slot].hash, self.first[slot].table) = to;
+        let is_it = |place: &&mut Place| (place.hash, place.table) == from;
+        let mut next = self.get(slot).next;
+        if let Some(place) = self.first.get_mut(slot).filter(is_it) {
+            (place.hash, place.table) = to;
             return;
         }
         while let Some(place) = self.more.get_mut(next as usize) {
-            if at_home(place) {
+            next = place.next;
+            if is_it(&place) {
                 (place.hash, place.table) = to;
                 return;
             }
-            next = place.next;
         }
     }
 }
@@ -115,7 +131,7 @@ enum Home {
     /// In this table, where its group is at the limit.
     Crowded(u32, u32),
     /// In a table of its own.
-    None,
+    New,
 }
 
 impl TupleMerge {
@@ -128,19 +144,14 @@ impl TupleMerge {
             return Err(UpdateError::present(rule.rule));
         }
         for (before, region) in regions.iter().enumerate() {
-            if self.budget != usize::MAX
-                && let Err(error) = self.check_budget(slot, before, &region)
-            {
+            if let Err(error) = self.check_budget(slot, before, &region) {
                 // What is in already goes again; that takes no memory.
                 if before > 0 {
                     self.remove_rule(rule.rule)?;
                 }
                 return Err(error);
             }
-            let entry = self.pool.make(rule, &region);
-            self.insert_entry(&entry, rule);
-            self.regions += 1;
-            self.rules += usize::from(before == 0);
+            self.insert_region(rule, &region);
         }
         if regions.is_empty() {
             let needed = self.bytes().saturating_add(self.places.growth(slot, 0));
@@ -154,15 +165,24 @@ impl TupleMerge {
 
     /// Refuses what might exceed the budget: the next region of a rule, which has some already, may start a table, join
     /// the longest group, or have a table split, and each list may double.
-    fn check_budget(&self, slot: usize, before: usize, region: &Region<'_>) -> Result<(), UpdateError> {
+    pub(super) fn check_budget(&self, slot: usize, before: usize, region: &Region<'_>) -> Result<(), UpdateError> {
+        if self.budget == usize::MAX {
+            return Ok(());
+        }
         let largest = self.in_order().map(Table::growth).max().unwrap_or(0);
-        let lists = self.tables.capacity().max(4) * size_of::<Option<Table>>() + self.order.capacity().max(4) * 4;
+        let list = |capacity: usize| capacity.max(4) * 4;
+        let lists = self.tables.capacity().max(4) * size_of::<Option<Table>>()
+            + list(self.order.capacity())
+            + list(self.fingerprints.capacity())
+            + vec_growth(self.bounds.len(), self.bounds.capacity(), PLANE) * size_of::<Bounds>();
         let moving = self.would_move(region);
         let needed = self.bytes()
             + self.places.growth(slot, before + 1)
             + lists
-            + self.pool.growth(self.longest.max(self.limit), moving)
-            + Table::largest_new(self.shape.stride())
+            + self.pool.growth(self.longest, moving)
+            + self.candidates.growth(self.regions + 1, self.tables.len() + 1)
+            + if self.has_room_for_tables() && self.longest < LONGEST { 0 } else { self.rest.growth() }
+            + Table::least_bytes(self.shape.stride())
             + largest
             + Table::buckets_bytes(moving);
         if needed > self.budget { Err(UpdateError::bytes(needed, self.budget)) } else { Ok(()) }
@@ -170,49 +190,88 @@ impl TupleMerge {
 
     /// At most how many entries a split moves when this region is inserted.
     fn would_move(&self, region: &Region<'_>) -> usize {
-        let mut nominal = vec![0; self.shape.stride()];
-        let mut lo = vec![0; self.shape.stride()];
-        self.shape.nominal(region, &mut nominal);
-        lo[..region.lo.len()].copy_from_slice(region.lo);
+        let (lo, nominal) = self.rows(region);
         let Home::Crowded(t, group) = self.home(&lo, &nominal) else { return 0 };
         let Some(table) = &self.tables[t as usize] else { return 0 };
         if self.split_tuple(table.tuple(), group, &lo, &nominal).is_some() { table.len() } else { 0 }
     }
 
-    fn insert_entry(&mut self, entry: &Entry, rule: Match) {
-        let mut nominal = vec![0; self.shape.stride()];
-        self.shape.nominal(&self.pool.region_outside(entry), &mut nominal);
-        let target = match self.home(entry, &nominal) {
-            Home::Room(t) => t,
-            Home::Crowded(t, group) => self.split(t, group, entry, &nominal),
-            Home::None => {
-                let mut tuple = vec![0; self.shape.stride()];
-                self.shape.relaxed(&nominal, &mut tuple);
-                self.new_table(&tuple)
-            }
-        };
-        let hash = self.put(target, entry, rule.priority);
-        self.places.add(rule.rule.slot(), hash, target);
+    /// The lower bounds of a region and the bits it fixes, as rows.
+    pub(super) fn rows(&self, region: &Region<'_>) -> (Vec<u32>, Vec<u32>) {
+        let (mut lo, mut nominal) = (vec![0; self.shape.stride()], vec![0; self.shape.stride()]);
+        lo[..region.lo.len()].copy_from_slice(region.lo);
+        self.shape.nominal(region, &mut nominal);
+        (lo, nominal)
     }
 
-    fn new_table(&mut self, tuple: &[u32]) -> u32 {
-        let table = Table::new(tuple, &self.secrets);
+    fn insert_region(&mut self, rule: Match, region: &Region<'_>) {
+        self.inserted += 1;
+        // Tables whose numbers are out of order are probed too early: as many steps as there were insertions mend that.
+        let stale = self.inserted > self.regions + LEAST_INSERTIONS && !self.order.is_sorted();
+        if stale || self.candidates.is_crowded(self.regions + 1) {
+            self.renumber(self.regions + 1);
+        }
+        let (lo, nominal) = self.rows(region);
+        let target = match self.home(&lo, &nominal) {
+            Home::Room(t) => Some(t),
+            Home::Crowded(t, group) => Some(self.split(t, group, &lo, &nominal)),
+            Home::New => self.has_room_for_tables().then(|| {
+                let mut tuple = nominal.clone();
+                if self.merge != Merge::None {
+                    self.shape.relaxed(&nominal, &mut tuple);
+                }
+                self.new_table(&tuple)
+            }),
+        };
+        self.insert_into(target, rule, region, &lo);
+    }
+
+    /// Puts a region into a table or, where there is none or its group is as long as any may be, among the rest.
+    pub(super) fn insert_into(&mut self, target: Option<u32>, rule: Match, region: &Region<'_>, lo: &[u32]) {
+        let table = target.and_then(|t| Some((t, self.tables[t as usize].as_ref()?)));
+        let group = table.and_then(|(_, table)| find_group(table, &self.hasher, &self.pool, lo).1);
+        let is_longest = group.is_some_and(|(_, group)| self.pool.group_len(group) >= LONGEST);
+        let (hash, t) = match target.filter(|_| !is_longest) {
+            Some(t) => {
+                let entry = self.pool.make(rule, region);
+                (self.put(t, &entry, rule.priority), t)
+            }
+            None => (self.rest.add(rule, region), REST),
+        };
+        self.regions += 1;
+        self.rules += usize::from(self.places.is_vacant(rule.rule.slot()));
+        self.places.add(rule.rule.slot(), hash, t);
+    }
+
+    fn has_room_for_tables(&self) -> bool {
+        self.order.len() < self.most_tables
+    }
+
+    pub(super) fn new_table(&mut self, tuple: &[u32]) -> u32 {
+        let table = Table::new(tuple);
+        let fingerprint = self.hasher.hash(tuple, tuple);
         self.table_bytes += table.bytes();
         let free = self.tables.iter().position(Option::is_none);
         let number = free.unwrap_or_else(|| {
             self.tables.push(None);
+            self.fingerprints.push(0);
+            if self.bounds.len() < self.tables.len() {
+                self.bounds.resize(self.tables.len().next_multiple_of(PLANE), Bounds::NONE);
+            }
             self.tables.len() - 1
         });
         self.tables[number] = Some(table);
+        self.fingerprints[number] = fingerprint;
         self.order.push(number as u32);
         number as u32
     }
 
     /// Puts an entry into a table; its hash there.
     fn put(&mut self, t: u32, entry: &Entry, priority: Priority) -> u32 {
-        let Self { tables, pool, table_bytes, budget, longest, .. } = self;
+        let Self { tables, pool, table_bytes, budget, longest, hasher, candidates, .. } = self;
         let Some(table) = &mut tables[t as usize] else { return 0 };
-        let (hash, found) = find_group(table, pool, entry);
+        candidates.add(t as usize, &pool.region_of(entry));
+        let (hash, found) = find_group(table, hasher, pool, entry);
         match found {
             Some((slot, group)) => {
                 let start = pool.add(Some(group), entry);
@@ -224,7 +283,7 @@ impl TupleMerge {
             None => {
                 let start = pool.add(None, entry);
                 *table_bytes -= table.bytes();
-                table.add_group(hash, start, |group| pool.lo(group));
+                table.add_group(hash, start, |group, tuple| hash_of(hasher, pool, group, tuple));
                 *table_bytes += table.bytes();
             }
         }
@@ -232,6 +291,47 @@ impl TupleMerge {
             self.sort_in(t);
         }
         hash
+    }
+
+    /// Numbers the tables in their order, gives the candidates as many rows as so many regions ask for, and every
+    /// region anew.
+    pub(super) fn renumber(&mut self, regions: usize) {
+        let mut numbers = vec![VACANT; self.tables.len()];
+        let mut tables: Vec<Option<Table>> = Vec::with_capacity(self.tables.capacity());
+        let mut fingerprints = Vec::with_capacity(self.fingerprints.capacity());
+        for (new, t) in (0u32..).zip(&mut self.order) {
+            let old = std::mem::replace(t, new) as usize;
+            numbers[old] = new;
+            tables.push(self.tables[old].take());
+            fingerprints.push(self.fingerprints[old]);
+        }
+        (self.tables, self.fingerprints, self.inserted) = (tables, fingerprints, 0);
+        self.places.renumber(&numbers);
+        self.settle_bounds();
+        self.candidates.restart(regions);
+        for t in 0..self.tables.len() {
+            self.tell_candidates(t);
+        }
+    }
+
+    /// Sees to it that the bounds say what they are to say.
+    fn settle_bounds(&mut self) {
+        let best = |t: usize| self.tables.get(t).and_then(|t| Some(t.as_ref()?.best().0)).unwrap_or(u64::MAX);
+        let mut after = u64::MAX;
+        for (t, bounds) in self.bounds.iter_mut().enumerate().rev() {
+            *bounds = Bounds { best: best(t), after };
+            after = after.min(bounds.best);
+        }
+    }
+
+    /// Adds every region of a table to its candidates.
+    fn tell_candidates(&mut self, t: usize) {
+        let Self { tables, pool, candidates, .. } = self;
+        let Some(table) = &mut tables[t] else { return };
+        for entry in table.groups().flat_map(|(_, group)| pool.group(group)) {
+            candidates.add(t, &pool.region(entry));
+        }
+        table.refreshed();
     }
 
     /// Moves a table to its place in the order after its best priority has changed.
@@ -244,20 +344,27 @@ impl TupleMerge {
         } else {
             self.order[to..=at].rotate_right(1);
         }
+        self.settle_bounds();
     }
 
     /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that
     /// has room for its key.
-    fn home(&self, entry: &[u32], nominal: &[u32]) -> Home {
-        let mut crowded = Home::None;
+    fn home(&self, lo: &[u32], nominal: &[u32]) -> Home {
+        if self.merge == Merge::None {
+            let fingerprint = self.hasher.hash(nominal, nominal);
+            let alike = (0u32..).zip(&self.fingerprints).filter(|&(_, &other)| other == fingerprint);
+            let same = |&t: &u32| self.tables[t as usize].as_ref().is_some_and(|table| table.tuple() == nominal);
+            return alike.map(|(t, _)| t).find(same).map_or(Home::New, Home::Room);
+        }
+        let mut crowded = Home::New;
         for &t in &self.order {
             let Some(table) = self.tables[t as usize].as_ref().filter(|t| is_within(t.tuple(), nominal)) else {
                 continue;
             };
-            let group = find_group(table, &self.pool, entry).1.map(|(_, group)| group);
-            match group.filter(|&group| self.pool.group_len(group) >= self.limit) {
+            let group = find_group(table, &self.hasher, &self.pool, lo).1.map(|(_, group)| group);
+            match group.filter(|&group| self.pool.group(group).nth(self.limit - 1).is_some()) {
                 None => return Home::Room(t),
-                Some(group) if matches!(crowded, Home::None) => crowded = Home::Crowded(t, group),
+                Some(group) if matches!(crowded, Home::New) => crowded = Home::Crowded(t, group),
                 Some(_) => {}
             }
             if !self.spill {
@@ -268,9 +375,9 @@ impl TupleMerge {
     }
 
     /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
-    fn split(&mut self, t: u32, group: u32, entry: &Entry, nominal: &[u32]) -> u32 {
-        let Some(table) = &self.tables[t as usize] else { return t };
-        let Some(tuple) = self.split_tuple(table.tuple(), group, entry, nominal) else { return t };
+    fn split(&mut self, t: u32, group: u32, lo: &[u32], nominal: &[u32]) -> u32 {
+        let Some(table) = self.tables[t as usize].as_ref().filter(|_| self.has_room_for_tables()) else { return t };
+        let Some(tuple) = self.split_tuple(table.tuple(), group, lo, nominal) else { return t };
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
         if !is_within(&tuple, nominal) {
@@ -282,10 +389,10 @@ impl TupleMerge {
 
     /// The tuple of the second table (section III-C3): the bits the colliding entries have in common or, where those
     /// are not specific enough, more of the field in which they differ most. `None` when nothing tells them apart.
-    fn split_tuple(&self, tuple: &[u32], group: u32, entry: &[u32], nominal: &[u32]) -> Option<Vec<u32>> {
+    fn split_tuple(&self, tuple: &[u32], group: u32, lo: &[u32], nominal: &[u32]) -> Option<Vec<u32>> {
         let stride = self.shape.stride();
         let mut colliding: Vec<Vec<u32>> = vec![nominal.to_vec()];
-        let mut lows: Vec<&[u32]> = vec![entry];
+        let mut lows: Vec<&[u32]> = vec![lo];
         for resident in self.pool.group(group) {
             let mut own = vec![0; stride];
             self.shape.nominal(&self.pool.region(resident), &mut own);
@@ -331,7 +438,9 @@ impl TupleMerge {
         let entries = table.groups().flat_map(|(_, group)| self.pool.group(group));
         let moving: Vec<(u32, Match)> = entries
             .filter(|&entry| fits(entry))
-            .filter_map(|entry| Some((table.hash(self.pool.lo(entry)), self.pool.found(entry)?)))
+            .filter_map(|entry| {
+                Some((hash_of(&self.hasher, &self.pool, entry, table.tuple()), self.pool.found(entry)?))
+            })
             .collect();
         for (hash, found) in moving {
             let mut fits = |entry: u32| {
@@ -357,11 +466,16 @@ impl TupleMerge {
         let (taken, rest) = self.pool.take(first, entry);
         match rest {
             Some(start) => table.set_group(slot, start),
-            None => table.drop_group(slot, |group| self.pool.lo(group)),
+            None => table.drop_group(slot),
         }
         if table.count_out(priority) && table.len() > 0 {
             table.tighten(&self.pool);
             self.sort_in(t);
+        }
+        let least = self.candidates.rows() / REFRESH;
+        if self.tables[t as usize].as_ref().is_some_and(|table| table.len() > 0 && table.is_stale(least)) {
+            self.candidates.clear(t as usize);
+            self.tell_candidates(t as usize);
         }
         taken
     }
@@ -370,6 +484,8 @@ impl TupleMerge {
         if let Some(table) = self.tables[t as usize].take_if(|table| table.len() == 0) {
             self.table_bytes -= table.bytes();
             self.order.retain(|&other| other != t);
+            self.candidates.clear(t as usize);
+            self.settle_bounds();
         }
     }
 
@@ -379,20 +495,31 @@ impl TupleMerge {
             return Err(UpdateError::stale(rule));
         }
         while let Some(place) = self.places.take(slot) {
-            let Some((slot, entry)) = self.locate(place, rule) else { continue };
-            let entry = self.take_entry(place.table, slot, entry);
-            self.pool.forget(&entry);
+            if place.table == REST {
+                if let Some((moved, from)) = self.rest.take(place.hash) {
+                    self.places.moved(moved.rule.slot(), (from, REST), (place.hash, REST));
+                }
+            } else if let Some((slot, entry)) = self.locate(place, rule) {
+                let entry = self.take_entry(place.table, slot, entry);
+                self.pool.forget(&entry);
+                self.drop_if_empty(place.table);
+            } else {
+                continue;
+            }
             self.regions -= 1;
             self.rules -= usize::from(self.places.is_vacant(rule.slot()));
-            self.drop_if_empty(place.table);
         }
         Ok(())
     }
 
     /// Whether the rule at this slot is this one and not another use of the slot.
     fn holds(&self, rule: RuleId) -> bool {
-        let place = self.places.first[rule.slot()];
-        if place.table == NOWHERE { place.hash == rule.reuse() } else { self.locate(place, rule).is_some() }
+        let place = self.places.get(rule.slot());
+        match place.table {
+            NOWHERE => place.hash == rule.reuse(),
+            REST => self.rest.rule(place.hash).is_some_and(|found| found.rule == rule),
+            _ => self.locate(place, rule).is_some(),
+        }
     }
 
     fn locate(&self, place: Place, rule: RuleId) -> Option<(Slot, u32)> {
@@ -404,11 +531,15 @@ impl TupleMerge {
     }
 }
 
-/// The hash of an entry in a table, and the group of its key there.
-fn find_group(table: &Table, pool: &Pool, entry: &[u32]) -> (u32, Option<(Slot, u32)>) {
-    let hash = table.hash(entry);
+fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
+    hasher.hash(&pool.lo(entry)[..tuple.len()], tuple)
+}
+
+/// The hash of lower bounds in a table, and the group of their key there.
+fn find_group(table: &Table, hasher: &Hasher, pool: &Pool, lo: &[u32]) -> (u32, Option<(Slot, u32)>) {
+    let hash = hasher.hash(&lo[..table.tuple().len()], table.tuple());
     let same = |group: u32| {
-        let lanes = pool.lo(group).iter().zip(entry).zip(table.tuple());
+        let lanes = pool.lo(group).iter().zip(lo).zip(table.tuple());
         lanes.into_iter().all(|((a, b), mask)| (a ^ b) & mask == 0)
     };
     (hash, table.find(hash).find(|&(_, group)| same(group)))

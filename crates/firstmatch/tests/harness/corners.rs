@@ -1,6 +1,6 @@
 //! Keys where mistakes show: at the ends of what rules test, one step beyond, and where two rules meet.
 
-use firstmatch::rule::{Condition, FieldValues, Rule, RuleSet, RuleSpec, Test};
+use firstmatch::rule::{ConditionRef, FieldValues, Rule, RuleSet, RuleSpec, Test};
 use firstmatch::schema::{Field, Schema};
 
 use crate::rng::Rng;
@@ -22,20 +22,20 @@ type Corner = Vec<Option<u128>>;
 
 /// For each field the values worth trying, whether the rule accepts them or not.
 fn corners_of(schema: &Schema, rule: &RuleSpec) -> Vec<Corner> {
-    let corner = |(index, field): (usize, &Field)| match rule.conditions.iter().find(|c| c.field == index) {
+    let corner = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
         Some(condition) => condition_corners(condition, schema, field),
         None => Vec::new(),
     };
     schema.fields().iter().enumerate().map(corner).collect()
 }
 
-fn condition_corners(condition: &Condition, schema: &Schema, field: &Field) -> Corner {
+fn condition_corners(condition: ConditionRef<'_>, schema: &Schema, field: &Field) -> Corner {
     let max = field.max();
     let mut out = vec![Some(0), Some(max)];
     if field.is_optional() {
         out.push(None);
     }
-    for &(family, test) in &condition.tests {
+    for (family, test) in condition.tests() {
         if family.is_some() && family != schema.family() {
             continue;
         }
@@ -114,7 +114,7 @@ fn anything(field: &Field, rng: &mut Rng) -> Option<u128> {
 
 /// Whether the rule's condition on this field holds for the value; the oracle's own word for it.
 fn accepts(schema: &Schema, rule: &RuleSpec, field: usize, value: Option<u128>) -> bool {
-    let Some(condition) = rule.conditions.iter().find(|c| c.field == field) else { return true };
+    let Some(condition) = rule.conditions.on(field) else { return true };
     let mut packet = FieldValues { family: schema.family(), values: vec![None; schema.fields().len()] };
     packet.values[field] = value;
     condition.holds(schema, &packet)

@@ -1,9 +1,10 @@
 //! Every engine × configuration × SIMD level, in one place; and the reference engine.
 
+use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::{Lowered, Region};
 use firstmatch::simd::Level;
-use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::tuple::{self, Merge, TupleMerge};
 use firstmatch::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
 
 /// One engine in one configuration at one SIMD level.
@@ -75,23 +76,38 @@ impl Subject {
 pub(crate) fn engines() -> Vec<Subject> {
     let mut all = Vec::new();
     for level in Level::available() {
+        all.push(Subject::fixed(format!("bit_select {level:?}"), move |lowered, budget| {
+            BitSelect::build(lowered, &bit_select::Config { budget, simd: Some(level), ..Default::default() })
+        }));
         all.push(Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
             Linear::build(lowered, &linear::Config { budget, simd: Some(level) })
         }));
     }
     for level in Level::available() {
         // Seeds of their own, so that a failure comes again; and once the seed that users get.
-        for (collision_limit, spill, seed) in [
-            (1, false, Some(1)),
-            (1, true, Some(1)),
-            (2, true, Some(2)),
-            (3, false, Some(3)),
-            (8, true, None),
-            (40, false, Some(40)),
+        for (merge, collision_limit, spill, most_tables, seed) in [
+            (Merge::Online, 1, false, 512, Some(1)),
+            (Merge::Online, 1, true, 512, Some(1)),
+            (Merge::Online, 2, true, 0, Some(2)),
+            (Merge::Online, 3, false, 512, Some(3)),
+            (Merge::Online, 8, true, 512, None),
+            (Merge::Online, 40, false, 512, Some(40)),
+            (Merge::None, 1, false, 512, Some(4)),
+            (Merge::None, 1, false, 5, Some(5)),
+            (Merge::Offline, 8, false, 512, Some(6)),
+            (Merge::Offline, 1, true, 512, Some(7)),
         ] {
-            let config = move |budget| tuple::Config { budget, simd: Some(level), collision_limit, spill, seed };
+            let config = move |budget| tuple::Config {
+                budget,
+                simd: Some(level),
+                merge,
+                collision_limit,
+                spill,
+                most_tables,
+                seed,
+            };
             let (spills, seeded) = (if spill { " spill" } else { "" }, if seed.is_some() { "" } else { " random" });
-            let name = format!("tuplemerge {level:?} c={collision_limit}{spills}{seeded}");
+            let name = format!("tuple {level:?} {merge:?} c={collision_limit}{spills} tables<={most_tables}{seeded}");
             all.push(Subject::updatable(name, move |start, budget| match start {
                 Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
                 Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),

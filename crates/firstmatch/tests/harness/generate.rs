@@ -1,6 +1,6 @@
 //! Random schemas' rule sets: few distinct values, so that rules overlap, shadow and repeat one another.
 
-use firstmatch::rule::{Action, Caps, Condition, Priority, Regions, RuleSet, RuleSpec, Test, lower_rule};
+use firstmatch::rule::{Action, Caps, Condition, Conditions, Priority, Regions, RuleSet, RuleSpec, Test, lower_rule};
 use firstmatch::schema::{Field, Kind, Schema};
 
 use crate::rng::Rng;
@@ -112,7 +112,7 @@ const KINDS: [Kind; 4] = [Kind::Exact, Kind::Prefix, Kind::Range, Kind::Mask];
 
 /// A rule without conditions.
 pub(crate) fn empty_rule(priority: Priority) -> RuleSpec {
-    RuleSpec { priority, action: Action::Match, conditions: Vec::new(), family: None, line: None }
+    RuleSpec { priority, action: Action::Match, conditions: Conditions::default(), family: None, line: None }
 }
 
 fn anchors(field: &Field, rng: &mut Rng, count: usize) -> Vec<u128> {
@@ -157,10 +157,10 @@ pub(crate) fn rule_set(schema: &Schema, rng: &mut Rng, count: usize) -> RuleSet 
 
 /// How many bits a rule leaves open, roughly.
 fn breadth(schema: &Schema, rule: &RuleSpec) -> usize {
-    let open = |index: usize, width: u32| match rule.conditions.iter().find(|c| c.field == index) {
+    let open = |index: usize, width: u32| match rule.conditions.on(index) {
         None => width,
         Some(condition) if condition.negated => width,
-        Some(condition) => condition.tests.iter().map(|(_, test)| test_breadth(*test, width)).max().unwrap_or(0),
+        Some(condition) => condition.tests().map(|(_, test)| test_breadth(test, width)).max().unwrap_or(0),
     };
     // A field counts the same however wide it is.
     schema.fields().iter().enumerate().map(|(index, f)| open(index, f.width()) * 32 / f.width()).sum::<u32>() as usize

@@ -40,14 +40,14 @@ impl Domain {
 
     /// Lowers one condition into `regions` and compares every value with the oracle.
     fn check(&self, condition: &Condition, regions: &mut Regions) {
-        let rule = RuleSpec { conditions: vec![condition.clone()], ..empty_rule(Priority(1)) };
+        let rule = RuleSpec { conditions: [condition.clone()].into(), ..empty_rule(Priority(1)) };
         regions.clear();
         let count = lower_rule(&self.schema, &rule, &Caps::default(), regions).expect("within the caps");
         assert_eq!(count, regions.len());
         let keys: Keys<'_> = self.keys.keys();
         for (index, packet) in self.packets.iter().enumerate() {
             let inside = regions.iter().filter(|region| region.contains(keys.row(index))).count();
-            let want = usize::from(condition.holds(&self.schema, packet));
+            let want = usize::from(rule.conditions.iter().all(|c| c.holds(&self.schema, packet)));
             assert!(inside == want, "{condition:?}: {:?} lies in {inside} regions: {regions:?}", packet.values);
         }
         for region in regions.iter() {
@@ -182,7 +182,7 @@ fn the_bounds_are_tight() {
         let max = schema.fields()[0].max();
         let mut regions = Regions::new(schema.lanes().len());
         let range = Condition { field: 0, negated: false, tests: vec![(None, Test::Range { lo: 1, hi: max - 1 })] };
-        let rule = RuleSpec { conditions: vec![range], ..empty_rule(Priority(1)) };
+        let rule = RuleSpec { conditions: [range].into(), ..empty_rule(Priority(1)) };
         lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("within the caps");
         // The top lane of 33 bits has the values 0 and 1 alone: nothing is left between the ends.
         assert_eq!(regions.len(), 2 * lanes - 1 - usize::from(width == 33), "{width} bits");
@@ -204,7 +204,8 @@ fn two_fields() {
             for negated in [[false, false], [true, false], [false, true], [true, true]] {
                 let condition =
                     |field: usize, test| Condition { field, negated: negated[field], tests: vec![(None, test)] };
-                let rule = RuleSpec { conditions: vec![condition(1, b), condition(0, a)], ..empty_rule(Priority(1)) };
+                let rule =
+                    RuleSpec { conditions: [condition(1, b), condition(0, a)].into(), ..empty_rule(Priority(1)) };
                 regions.clear();
                 lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("within the caps");
                 for (index, packet) in packets.iter().enumerate() {
@@ -225,7 +226,7 @@ fn caps_are_kept() {
     let not_port =
         Condition { field: 2, negated: true, tests: vec![(None, Test::Value(80)), (None, Test::Value(443))] };
     let wide = |field| Condition { field, negated: false, tests: vec![(None, range)] };
-    let rule = RuleSpec { conditions: vec![wide(0), wide(1), not_port], ..empty_rule(Priority(1)) };
+    let rule = RuleSpec { conditions: [wide(0), wide(1), not_port].into(), ..empty_rule(Priority(1)) };
     let mut regions = Regions::new(schema.lanes().len());
     let caps = |n| Caps { regions_per_rule: n, ..Caps::default() };
     assert_eq!(lower_rule(&schema, &rule, &caps(7 * 7 * 3), &mut regions), Ok(147));
@@ -243,7 +244,8 @@ fn masks_that_explode_are_refused() {
     let schema = Schema::ipv6();
     // Not any of: bit pairs set. The complement has 3^40 pieces.
     let tests = (0..40).map(|i| (None, Test::Mask { value: 3 << (3 * i), mask: 3 << (3 * i) })).collect();
-    let rule = RuleSpec { conditions: vec![Condition { field: 0, negated: true, tests }], ..empty_rule(Priority(1)) };
+    let rule =
+        RuleSpec { conditions: [Condition { field: 0, negated: true, tests }].into(), ..empty_rule(Priority(1)) };
     let mut regions = Regions::new(schema.lanes().len());
     assert!(lower_rule(&schema, &rule, &Caps::default(), &mut regions).is_err());
     assert!(regions.is_empty());

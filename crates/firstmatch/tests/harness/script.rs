@@ -107,7 +107,8 @@ impl Reader {
         for _ in 0..count {
             self.rules += 1;
             let priority = priority.map_or(Priority::of_line(self.rules as u32), Priority);
-            let spec = RuleSpec { priority, action: Action::Match, conditions: conditions.clone(), family, line: None };
+            let spec =
+                RuleSpec { priority, action: Action::Match, conditions: conditions.clone().into(), family, line: None };
             self.steps.push((line, Step::Rule { spec, refused }));
         }
         Ok(())

@@ -327,7 +327,7 @@ fn plain_rule(rng: &mut Rng) -> RuleSpec {
     if rng.percent(80) {
         conditions.push(one(4, Test::Value(*rng.pick(&[6, 6, 17]))));
     }
-    RuleSpec { conditions, ..empty_rule(Priority(0)) }
+    RuleSpec { conditions: conditions.into(), ..empty_rule(Priority(0)) }
 }
 
 fn one(field: usize, test: Test) -> Condition {

@@ -70,7 +70,7 @@ fn cannot_be_native(set: &RuleSet) -> bool {
         let takes_length = fields[c.field].kind() == Kind::Prefix && !is_address(&fields[c.field]);
         takes_length && c.tests.iter().any(|(_, test)| matches!(test, Test::Mask { .. }))
     };
-    set.schemas().iter().any(narrow) || set.iter().any(|rule| rule.conditions.iter().any(masked))
+    set.schemas().iter().any(narrow) || set.iter().any(|rule| rule.conditions.to_vec().iter().any(masked))
 }
 
 #[test]

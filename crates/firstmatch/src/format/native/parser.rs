@@ -10,7 +10,7 @@ use crate::error::ParseError;
 use crate::format::report::{Message, Report, Span, quote};
 use crate::format::{BOM, Options, RuleFile};
 use crate::policy::{Fragments, Policy, Verdict};
-use crate::rule::{Condition, RuleSet, RuleSpec, Test};
+use crate::rule::{RuleSet, RuleSpec, Test};
 use crate::schema::Family;
 
 /// What a line may start with.
@@ -46,8 +46,9 @@ pub(super) struct Parser<'t> {
     pub(super) resume: bool,
     /// The tests of the condition, the conditions of the rule and where they stand: what is being read.
     pub(super) tests: Vec<(Option<Family>, Test)>,
-    pub(super) conditions: Vec<Condition>,
-    pub(super) spans: Vec<Span>,
+    /// (The conditions are packed; their fields stand beside their places.)
+    pub(super) packed: Vec<u8>,
+    pub(super) conditions: Vec<(usize, Span)>,
     /// The family the rule is confined to.
     pub(super) confined: Option<Family>,
     pub(super) entries: Vec<Entry>,
@@ -71,8 +72,8 @@ impl<'t> Parser<'t> {
             fields_used: 0,
             resume: false,
             tests: Vec::new(),
+            packed: Vec::new(),
             conditions: Vec::new(),
-            spans: Vec::new(),
             confined: None,
             entries: Vec::new(),
         }
@@ -109,17 +110,17 @@ impl<'t> Parser<'t> {
         if self.report.has_faults() {
             return rules;
         }
+        let place = |field: usize| extra.iter().position(|&f| f == field).map_or(field, |place| ALWAYS + place);
         for mut spec in std::mem::take(&mut self.specs) {
-            for condition in &mut spec.conditions {
-                if let Some(place) = extra.iter().position(|&f| f == condition.field) {
-                    condition.field = ALWAYS + place;
-                }
+            if spec.conditions.iter().any(|condition| place(condition.field) != condition.field) {
+                spec.conditions = spec.conditions.renumbered(place);
             }
             let line = spec.line.map_or(0, u32::from);
             if let Err(error) = rules.insert(spec) {
                 self.report.fault(Span { line, ..Span::default() }, || error.to_string());
             }
         }
+        rules.shrink_to_fit();
         rules
     }
 

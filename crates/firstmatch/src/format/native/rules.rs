@@ -9,7 +9,7 @@ use super::names;
 use super::parser::{Parser, Stop, described};
 use crate::format::MAX_LINES;
 use crate::format::report::{Message, Span, quote};
-use crate::rule::{Action, Caps, Condition, Priority, Regions, RuleSpec, Test, lower_rule};
+use crate::rule::{Action, Caps, ConditionRef, Conditions, Priority, Regions, RuleSpec, Test, lower_rule, pack};
 use crate::schema::{Family, Schema};
 
 impl Parser<'_> {
@@ -19,7 +19,7 @@ impl Parser<'_> {
         let before = self.report.count();
         let action = self.action()?;
         self.conditions.clear();
-        self.spans.clear();
+        self.packed.clear();
         self.confined = None;
         let mut last = first;
         while self.lexer.kind != Kind::Eol {
@@ -33,13 +33,13 @@ impl Parser<'_> {
             return self.fault(whole, || format!("a file has at most {MAX_LINES} lines"));
         };
         // The line is left out while the rule is checked: messages then speak of the rule alone.
-        let conditions: Vec<Condition> = self.conditions.drain(..).collect();
+        let conditions = Conditions::from_packed(&self.packed);
         let priority = Priority::of_line(line.get());
         let mut spec = RuleSpec { priority, action, conditions, family: self.confined, line: None };
         self.check(&spec, whole)?;
         spec.line = Some(line);
-        for condition in &spec.conditions {
-            self.fields_used |= 1 << condition.field;
+        for (field, _) in &self.conditions {
+            self.fields_used |= 1 << field;
         }
         self.specs.push(spec);
         Ok(())
@@ -97,8 +97,8 @@ impl Parser<'_> {
         } else {
             return self.no_condition();
         };
-        if let Some(at) = self.conditions.iter().position(|c| c.field == field) {
-            let column = self.spans[at].start;
+        if let Some((_, earlier)) = self.conditions.iter().find(|(of, _)| *of == field) {
+            let column = earlier.start;
             let name = self.fields.infos[field].name;
             let text = self.text;
             self.report.fault(span, || {
@@ -107,8 +107,8 @@ impl Parser<'_> {
                 Message::new(what).expected("one condition a field: a list takes several values")
             });
         } else {
-            self.conditions.push(Condition { field, negated, tests: self.tests.as_slice().to_vec() });
-            self.spans.push(span);
+            pack(field, negated, &self.tests, &mut self.packed);
+            self.conditions.push((field, span));
         }
         Ok(span)
     }
@@ -235,15 +235,13 @@ fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
     }
     let mut bound = 1usize;
     let mut unclear = false;
-    for condition in &spec.conditions {
+    for condition in spec.conditions.iter() {
         let (mut tests, mut masks, mut ranges) = (0usize, 0usize, 0usize);
         let max = schema.fields()[condition.field].max();
-        for (of, test) in &condition.tests {
-            if of.is_none() || *of == schema.family() {
-                tests += 1;
-                masks += usize::from(matches!(test, Test::Mask { mask, .. } if scattered(*mask, max)));
-                ranges += usize::from(matches!(test, Test::Range { .. }));
-            }
+        for test in condition.tests_for(schema.family()) {
+            tests += 1;
+            masks += usize::from(matches!(test, Test::Mask { mask, .. } if scattered(mask, max)));
+            ranges += usize::from(matches!(test, Test::Range { .. }));
         }
         if tests == 0 {
             return Estimate::Nothing;
@@ -268,8 +266,8 @@ fn scattered(mask: u128, max: u128) -> bool {
 
 /// Why a rule has no region, as the end of a sentence.
 fn why_never(spec: &RuleSpec, fields: &mut Fields<'_>, caps: &Caps) -> String {
-    let confined = |c: &Condition, family| c.tests.iter().all(|(of, _)| *of == Some(family));
-    let of = |family| spec.conditions.iter().find(|c| confined(c, family)).map(|c| fields.infos[c.field].name);
+    let confined = |c: ConditionRef<'_>, family| c.tests().all(|(of, _)| of == Some(family));
+    let of = |family| spec.conditions.iter().find(|&c| confined(c, family)).map(|c| fields.infos[c.field].name);
     if let (Some(four), Some(six)) = (of(Family::Ipv4), of(Family::Ipv6)) {
         return format!(": {four} asks for IPv4, {six} for IPv6");
     }
@@ -279,7 +277,7 @@ fn why_never(spec: &RuleSpec, fields: &mut Fields<'_>, caps: &Caps) -> String {
         }
     }
     for condition in spec.conditions.iter().filter(|c| c.negated) {
-        let alone = RuleSpec { conditions: vec![condition.clone()], family: None, ..spec.clone() };
+        let alone = RuleSpec { conditions: [condition.unpack()].into(), family: None, ..spec.clone() };
         let mut views = fields.views.iter_mut();
         let never = views.all(|(schema, scratch): &mut (Schema, Regions)| {
             scratch.clear();

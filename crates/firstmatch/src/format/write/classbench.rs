@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::{Sink, Unwritable, WriteError, as_prefix, as_range};
 use crate::policy::Policy;
-use crate::rule::{Action, Rule, RuleSet, Test};
+use crate::rule::{Action, ConditionRef, Rule, RuleSet, Test};
 use crate::schema::{Family, Field, Kind, Schema};
 
 const FIELDS: usize = 5;
@@ -67,7 +67,7 @@ fn check_set(rules: &RuleSet, policy: &Policy, sink: &mut Sink<'_>) -> Option<Fa
         }
         good = false;
         // A condition on a field beyond the 5-tuple is shown where it stands.
-        let by = rules.iter().find(|rule| rule.conditions.iter().any(|condition| condition.field == index));
+        let by = rules.iter().find(|rule| rule.conditions.on(index).is_some());
         let fault = Unwritable::new("ClassBench has no such field").of(field.name());
         sink.fault(by.map_or(fault.clone(), |rule| fault.by(rule)));
     }
@@ -102,7 +102,7 @@ fn write_rule(schema: &Schema, family: Family, rule: &Rule, out: &mut String) ->
 
 /// The one test of the rule on a field; `None` where there is no condition.
 fn test_of(rule: &Rule, field: usize) -> Result<Option<Test>, String> {
-    let Some(condition) = rule.conditions.iter().find(|condition| condition.field == field) else { return Ok(None) };
+    let Some(condition) = rule.conditions.on(field).map(ConditionRef::unpack) else { return Ok(None) };
     if condition.negated {
         return Err("`not`: ClassBench has no negation".into());
     }

@@ -133,7 +133,7 @@ fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
     }
     // A field that the schema has makes packets unknown that hide it: one that no rule names would be lost.
     let mut used = [false; FIVE.len() + EXTRA.len()];
-    rules.iter().flat_map(|rule| &rule.conditions).for_each(|c| used[c.field] = true);
+    rules.iter().flat_map(|rule| rule.conditions.iter()).for_each(|c| used[c.field] = true);
     for (index, field) in rules.schemas()[0].fields().iter().enumerate().skip(FIVE.len()) {
         if !used[index] {
             let what = "the schema has this field but no rule a condition on it: the native format has only fields \
@@ -180,11 +180,12 @@ fn write_rule(rules: &RuleSet, looks: &[Option<Look>], rule: &Rule, out: &mut St
     if let Some(family) = rule.family {
         put!(out, " family {family}");
     }
-    for condition in &rule.conditions {
+    for condition in rule.conditions.iter() {
         let field = &rules.schemas()[0].fields()[condition.field];
         let Some(look) = &looks[condition.field] else { return Err(Unwritable::new(NO_SUCH_FIELD).of(field.name())) };
         out.push(' ');
-        write_condition(condition, field, look, out).map_err(|what| Unwritable::new(what).of(field.name()))?;
+        write_condition(&condition.unpack(), field, look, out)
+            .map_err(|what| Unwritable::new(what).of(field.name()))?;
     }
     Ok(())
 }

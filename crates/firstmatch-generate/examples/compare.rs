@@ -1,0 +1,60 @@
+//! Generated rule sets beside published ones, side by side:
+//!
+//!     cargo run --release -p firstmatch-generate --example compare -- PARAMETERS ORIGINAL
+//!     cargo run --release -p firstmatch-generate --example compare -- profile=acl1 ORIGINAL
+//!
+//! PARAMETERS is a ClassBench parameter file, ORIGINAL a filter set (plain or compressed) that ClassBench's own
+//! generator made from it; as many rules as that has are generated, or `rules=N`: the original plants as many as it is
+//! asked for and then drops those that came twice. One line a pair: rules, copies, different values
+//! a field, the deepest nesting of sources and destinations, original/ours; then how far apart the histograms are, 0 to
+//! 1: pairs of prefix lengths, pairs of port classes, protocols. `seed=N` is another seed, `out=FILE` writes our rules.
+
+use std::error::Error;
+use std::io::Write;
+use std::path::Path;
+
+use firstmatch::{Policy, format};
+use firstmatch_generate::profile::{Profile, classbench};
+use firstmatch_generate::rules::{self, Config};
+use firstmatch_generate::statistics::Statistics;
+use firstmatch_net::source::read_text;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [profile, original, more @ ..] = &args[..] else {
+        return Err("compare PARAMETERS ORIGINAL [rules=N] [seed=N] [out=FILE]".into());
+    };
+    let profile = match profile.strip_prefix("profile=") {
+        Some(name) => name.parse::<Profile>()?,
+        None => classbench::parse(profile, &read_text(Path::new(profile))?)?,
+    };
+    let original = format::parse(&read_text(Path::new(original))?, &format::Options::default())?.rules;
+    let word = |name: &str| more.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+    let rules = word("rules").map_or(Ok(original.len()), str::parse)?;
+    let config =
+        Config { rules, seed: word("seed").map_or(Ok(1), str::parse)?, profile, fewer: true, ..Config::default() };
+    let set = rules::generate(&config)?;
+    if let Some(file) = word("out") {
+        let mut text = String::new();
+        format::write::classbench(&set, &Policy::default(), &mut text)?;
+        std::fs::write(file, text)?;
+    }
+    let (theirs, ours) = (Statistics::of(&original), Statistics::of(&set));
+    let mut out = std::io::stdout().lock();
+    write!(out, "{:<5} {}/{} copies {}/{}", config.profile.name, theirs.rules, ours.rules, theirs.copies, ours.copies)?;
+    for (one, other) in theirs.fields.iter().zip(&ours.fields) {
+        write!(out, "  {} {}/{}", one.name, one.unique, other.unique)?;
+    }
+    let deepest = |of: &Statistics, field: usize| of.fields[field].deepest;
+    for field in [0, 1] {
+        write!(out, "  deep {}/{}", deepest(&theirs, field), deepest(&ours, field))?;
+    }
+    writeln!(
+        out,
+        "  apart: lengths {:.3} classes {:.3} protocols {:.3}",
+        Statistics::apart(&theirs.length_pairs, &ours.length_pairs),
+        Statistics::apart(&theirs.port_classes, &ours.port_classes),
+        Statistics::apart(&theirs.protocols, &ours.protocols)
+    )?;
+    Ok(())
+}

@@ -1,0 +1,115 @@
+//! Keys that cost an engine the most, found by search.
+
+use firstmatch::rule::Lowered;
+use firstmatch::{Classifier, KeyBuf, Keys, Match};
+
+use super::points::{Cells, Points};
+use crate::error::Error;
+use crate::random::{Purpose, Random};
+
+/// How to search.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hardest {
+    /// How many keys to keep, 1 or more.
+    pub keys: usize,
+    /// How many to draw at random and price, before the costliest are varied; at least as many as are kept.
+    pub drawn: usize,
+    /// How often each kept key is varied: one field of it becomes that of a corner or an edge of another rule, and the
+    /// costlier of the two stays.
+    pub rounds: usize,
+    /// Everything random comes from it.
+    pub seed: u64,
+}
+
+impl Default for Hardest {
+    /// 1,000 keys of 20,000, varied 20 times, seed 1.
+    fn default() -> Self {
+        Self { keys: 1000, drawn: 20_000, rounds: 20, seed: 1 }
+    }
+}
+
+/// The costliest keys that a search finds, the costliest first, with their costs. `cost` prices a batch of keys: one
+/// number a key, the larger the harder.
+///
+/// What is drawn first is a quarter each of interiors, corners, edges and the whole space; then single fields are
+/// exchanged, so that keys come to lie where rules intersect. For tuple spaces, [`late_matches`] is the cost.
+///
+/// # Errors
+/// When a number is out of its bounds, or there is no rule.
+pub fn hardest(
+    lowered: &Lowered,
+    config: &Hardest,
+    mut cost: impl FnMut(Keys<'_>, &mut [u64]),
+) -> Result<(KeyBuf, Vec<u64>), Error> {
+    if config.keys == 0 || config.drawn < config.keys {
+        let what = format!("{} keys of {} drawn: keep one at least, of as many at least", config.keys, config.drawn);
+        return Err(Error::config(what));
+    }
+    let (schema, regions) = (lowered.schema(), lowered.regions());
+    if regions.is_empty() {
+        return Err(Error::nothing_matched());
+    }
+    let mut random = Random::new(config.seed, Purpose::Headers);
+    let cells = Cells::new(schema);
+    let any = |random: &mut Random, points, row: &mut [u32]| {
+        cells.point(regions.get(random.index(regions.len())), points, random, row);
+    };
+    let mut drawn = KeyBuf::new(schema);
+    for at in 0..config.drawn {
+        let points = [Points::Interior, Points::Corners, Points::Edges, Points::Uniform][at % 4];
+        any(&mut random, points, drawn.push());
+    }
+    let mut costs = vec![0; config.drawn];
+    cost(drawn.keys(), &mut costs);
+    let mut order: Vec<usize> = (0..config.drawn).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(costs[at]));
+    order.truncate(config.keys);
+    let mut kept = KeyBuf::new(schema);
+    order.iter().for_each(|&at| kept.push().copy_from_slice(drawn.keys().row(at)));
+    let mut costs: Vec<u64> = order.iter().map(|&at| costs[at]).collect();
+    let mut other = KeyBuf::new(schema);
+    let mut prices = vec![0; config.keys];
+    for _ in 0..config.rounds {
+        let mut varied = KeyBuf::new(schema);
+        for at in 0..config.keys {
+            other.clear();
+            let points = if random.coin() { Points::Corners } else { Points::Edges };
+            any(&mut random, points, other.push());
+            let row = varied.push();
+            row.copy_from_slice(kept.keys().row(at));
+            for lane in schema.lanes_of(random.index(schema.fields().len())) {
+                row[lane] = other.keys().row(0)[lane];
+            }
+        }
+        cost(varied.keys(), &mut prices);
+        let mut better = KeyBuf::new(schema);
+        for at in 0..config.keys {
+            let wins = prices[at] > costs[at];
+            better.push().copy_from_slice(if wins { varied.keys().row(at) } else { kept.keys().row(at) });
+            costs[at] = costs[at].max(prices[at]);
+        }
+        kept = better;
+    }
+    let mut order: Vec<usize> = (0..config.keys).collect();
+    order.sort_by_key(|&at| std::cmp::Reverse(costs[at]));
+    let mut sorted = KeyBuf::new(schema);
+    order.iter().for_each(|&at| sorted.push().copy_from_slice(kept.keys().row(at)));
+    Ok((sorted, order.iter().map(|&at| costs[at]).collect()))
+}
+
+/// The cost of a key for an engine that walks its tables until no better match is left, as tuple spaces do: the place
+/// of the rule that matches it, and the most where none does. `engine` answers; any engine over the rules will do.
+pub fn late_matches<'c>(lowered: &'c Lowered, engine: &'c dyn Classifier) -> impl FnMut(Keys<'_>, &mut [u64]) + 'c {
+    let mut scratch = engine.scratch();
+    let mut found: Vec<Option<Match>> = Vec::new();
+    move |keys, costs| {
+        found.clear();
+        found.resize(keys.len(), None);
+        engine.classify_batch(&mut scratch, keys, &mut found);
+        let rules = lowered.rules();
+        for (cost, found) in costs.iter_mut().zip(&found) {
+            let place = found.map(|found| rules.partition_point(|other| other.priority < found.priority));
+            *cost = place.unwrap_or(rules.len()) as u64;
+        }
+    }
+}

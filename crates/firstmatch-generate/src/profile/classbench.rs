@@ -1,0 +1,377 @@
+//! ClassBench parameter files.
+//!
+//! A file is made of sections. A line that starts with `-` opens one by its name, a line that starts with `#` ends
+//! it; columns are parted by blanks, which may stand at the end of a line too. Each section comes once, in any order:
+//!
+//! | section | lines |
+//! |---|---|
+//! | `-scale` | the number of rules that the figures were taken from |
+//! | `-prots` | a protocol (0 is the wildcard), its share, the shares of its 25 pairs of port classes ([`PortPair::ALL`]) |
+//! | `-flags` | a protocol, then `value/mask,share` any number of times, in hexadecimal |
+//! | `-extra` | the number of further fields: only 0 can be read |
+//! | `-spar -spem -dpar -dpem` | a share and `lo:hi`: source and destination ports, ranges and single ports |
+//! | `-wc_wc` … `-em_em` | by the pair of port classes: `total,share`, then `source,share` for the source's part of that total of the two prefix lengths |
+//! | `-snest -dnest` | the most prefixes one in another |
+//! | `-sskew -dskew` | a level of the tree, the probabilities of one child and of two, the skew |
+//! | `-pcorr` | a level from 1, the probability that the two addresses of a rule agree there too |
+
+use std::fmt;
+
+use super::{Flags, LengthPair, Level, PortClass, PortPair, Ports, Profile, Protocol, Tree};
+
+/// What is wrong with a parameter file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParameterError {
+    file: String,
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+impl ParameterError {
+    /// The line, counted from 1.
+    pub fn line(&self) -> usize {
+        self.line
+    }
+
+    /// The column in characters, counted from 1.
+    pub fn column(&self) -> usize {
+        self.column
+    }
+}
+
+impl fmt::Display for ParameterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.file, self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ParameterError {}
+
+/// Reads a parameter file. `file` is its name in messages, and the profile's up to the last dot or `_seed`.
+///
+/// # Errors
+/// With the place of the first fault and what was expected there.
+pub fn parse(file: &str, text: &str) -> Result<Profile, ParameterError> {
+    let mut reader = Reader::default();
+    let mut section: Option<&str> = None;
+    let mut seen: Vec<&str> = Vec::new();
+    let mut last = Word { text: "", line: 1, column: 1 };
+    let outcome = text.lines().zip(1..).try_for_each(|(line, number)| {
+        let words = words(line, number);
+        let Some(&first) = words.first() else { return Ok(()) };
+        last = *words.last().unwrap_or(&first);
+        if first.text.starts_with('#') {
+            section = None;
+            return Ok(());
+        }
+        if let Some(name) = first.text.strip_prefix('-') {
+            let known = SECTIONS.contains(&name) || port_pair(name).is_some();
+            if !known || words.len() > 1 {
+                let wrong = if known { words[1] } else { first };
+                return Err(wrong.fault("the name of a section alone on its line, as `-scale` or `-wc_em`"));
+            }
+            if seen.contains(&name) {
+                return Err(first.fault("a section that was not there before"));
+            }
+            seen.push(name);
+            section = Some(name);
+            return Ok(());
+        }
+        let Some(section) = section else { return Err(first.fault("a line that opens a section, as `-scale`")) };
+        reader.line(section, &words)
+    });
+    let all = SECTIONS.into_iter().map(str::to_owned).chain(PortPair::ALL.map(pair_name));
+    let finished = outcome.and_then(|()| match { all }.find(|name| !seen.contains(&name.as_str())) {
+        Some(name) => Err(Fault {
+            at: last.line,
+            column: last.column,
+            message: format!("the file ends without the section `-{name}`"),
+        }),
+        None => reader.profile(last),
+    });
+    let fault = |fault: Fault| ParameterError {
+        file: file.to_owned(),
+        line: fault.at,
+        column: fault.column,
+        message: fault.message,
+    };
+    let mut profile = finished.map_err(fault)?;
+    let base = file.rsplit(['/', '\\']).next().unwrap_or(file);
+    let stem = base.strip_suffix("_seed").or_else(|| base.rsplit_once('.').map(|(stem, _)| stem));
+    profile.name = stem.unwrap_or(base).to_owned();
+    // Each number was in its bounds; what is left is that shares of a kind sum to nothing, or a class without ports.
+    profile.check().map_err(|error| ParameterError {
+        file: file.to_owned(),
+        line: last.line,
+        column: last.column,
+        message: error.to_string(),
+    })?;
+    Ok(profile)
+}
+
+/// Those without the 25 of prefix lengths.
+const SECTIONS: [&str; 13] =
+    ["scale", "prots", "flags", "extra", "spar", "spem", "dpar", "dpem", "snest", "sskew", "dnest", "dskew", "pcorr"];
+
+const CODES: [(&str, PortClass); 5] = [
+    ("wc", PortClass::Wildcard),
+    ("lo", PortClass::Low),
+    ("hi", PortClass::High),
+    ("em", PortClass::Exact),
+    ("ar", PortClass::Range),
+];
+
+fn port_pair(name: &str) -> Option<PortPair> {
+    let class = |code: &str| CODES.iter().find(|(own, _)| *own == code).map(|(_, class)| *class);
+    let (source, destination) = name.split_once('_')?;
+    Some(PortPair::new(class(source)?, class(destination)?))
+}
+
+fn pair_name(pair: PortPair) -> String {
+    let code = |class| CODES.iter().find(|(_, own)| *own == class).map_or("", |(code, _)| code);
+    format!("{}_{}", code(pair.source), code(pair.destination))
+}
+
+/// A part of a line without blanks.
+#[derive(Clone, Copy, Debug)]
+struct Word<'t> {
+    text: &'t str,
+    line: usize,
+    column: usize,
+}
+
+#[derive(Debug)]
+struct Fault {
+    at: usize,
+    column: usize,
+    message: String,
+}
+
+fn words(line: &str, number: usize) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let mut rest = line;
+    loop {
+        rest = rest.trim_start();
+        if rest.is_empty() {
+            return words;
+        }
+        let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+        let column = line[..line.len() - rest.len()].chars().count() + 1;
+        words.push(Word { text: &rest[..end], line: number, column });
+        rest = &rest[end..];
+    }
+}
+
+impl<'t> Word<'t> {
+    fn fault(self, expected: &str) -> Fault {
+        let shown: String = self.text.chars().take(40).collect();
+        Fault { at: self.line, column: self.column, message: format!("`{shown}` is not {expected}") }
+    }
+
+    /// The two parts about a separator.
+    fn split(self, by: char, expected: &str) -> Result<(Self, Self), Fault> {
+        let (one, other) = self.text.split_once(by).ok_or_else(|| self.fault(expected))?;
+        let column = self.column + one.chars().count() + 1;
+        Ok((Self { text: one, ..self }, Self { text: other, line: self.line, column }))
+    }
+
+    fn number(self, most: u32, what: &str) -> Result<u32, Fault> {
+        let number = self.text.parse().ok().filter(|&number: &u32| number <= most);
+        number.ok_or_else(|| self.fault(&format!("{what}, a number from 0 to {most}")))
+    }
+
+    fn share(self) -> Result<f64, Fault> {
+        let share = self.text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+        share.ok_or_else(|| self.fault("a share, a number from 0 to 1"))
+    }
+
+    fn hex(self) -> Result<u16, Fault> {
+        let digits = self.text.strip_prefix("0x").or_else(|| self.text.strip_prefix("0X"));
+        let value = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok());
+        value.ok_or_else(|| self.fault("16 bits in hexadecimal, as `0x1000`"))
+    }
+}
+
+/// A protocol and its flags by weight.
+type FlagsOf = (Option<u8>, Vec<(Flags, f64)>);
+
+/// What was read so far.
+#[derive(Default)]
+struct Reader {
+    scale: Option<u32>,
+    protocols: Vec<Protocol>,
+    flags: Vec<FlagsOf>,
+    /// Source and destination.
+    ports: [Ports; 2],
+    lengths: Vec<(PortPair, Vec<LengthPair>)>,
+    nesting: [Option<u8>; 2],
+    levels: [Vec<(usize, Level)>; 2],
+    correlation: Vec<(usize, f64)>,
+}
+
+impl Reader {
+    fn line(&mut self, section: &str, words: &[Word<'_>]) -> Result<(), Fault> {
+        let side = usize::from(section.starts_with('d'));
+        match section {
+            "scale" => {
+                let [number] = columns(words, "the number of rules alone")?;
+                self.scale = Some(number.number(u32::MAX, "a number of rules")?);
+            }
+            "prots" => self.protocol(words)?,
+            "flags" => {
+                let flags = words[1..].iter().map(|word| {
+                    let (test, share) = word.split(',', "flags and their share, as `0x1000/0x1000,0.5`")?;
+                    let (value, mask) = test.split('/', "flags under a mask, as `0x1000/0x1000`")?;
+                    let (value, mask) = (value.hex()?, mask.hex()?);
+                    Ok((Flags { value: value & mask, mask }, share.share()?))
+                });
+                self.flags.push((protocol_number(words[0])?, flags.collect::<Result<_, Fault>>()?));
+            }
+            "extra" => {
+                let [number] = columns(words, "the number of further fields alone")?;
+                number.number(0, "a file without further fields")?;
+            }
+            "spar" | "spem" | "dpar" | "dpem" => self.port(side, section.ends_with("em"), words)?,
+            "snest" | "dnest" => {
+                let [number] = columns(words, "the bound on nesting alone")?;
+                self.nesting[side] = Some(number.number(33, "a bound on nesting")? as u8);
+            }
+            "sskew" | "dskew" => {
+                let [level, one, two, skew] = columns(words, "a level, two probabilities and a skew")?;
+                let level = level.number(32, "a level")? as usize;
+                one.share()?;
+                self.levels[side].push((level, Level { branching: two.share()?, skew: skew.share()? }));
+            }
+            "pcorr" => {
+                let [level, share] = columns(words, "a level and a probability")?;
+                self.correlation.push((level.number(32, "a level")? as usize, share.share()?));
+            }
+            pair => self.length(pair, words)?,
+        }
+        Ok(())
+    }
+
+    fn protocol(&mut self, words: &[Word<'_>]) -> Result<(), Fault> {
+        let [number, share, pairs @ ..] = words else {
+            return Err(words[0].fault("a protocol, its share and 25 shares of pairs of port classes"));
+        };
+        if pairs.len() != PortPair::ALL.len() {
+            let what = format!("the first of 27 columns: the line has {}", words.len());
+            return Err(words[0].fault(&what));
+        }
+        let mut ports = Vec::new();
+        for (pair, word) in PortPair::ALL.into_iter().zip(pairs) {
+            let share = word.share()?;
+            if share > 0.0 {
+                ports.push((pair, share));
+            }
+        }
+        let number = protocol_number(*number)?;
+        self.protocols.push(Protocol { number, share: share.share()?, ports, flags: Vec::new() });
+        Ok(())
+    }
+
+    fn port(&mut self, side: usize, exact: bool, words: &[Word<'_>]) -> Result<(), Fault> {
+        let [share, range] = columns(words, "a share and ports, as `0.5 80:80`")?;
+        let share = share.share()?;
+        let (lo, hi) = range.split(':', "ports, as `80:80`")?;
+        let (lo, hi) = (lo.number(65535, "a port")? as u16, hi.number(65535, "a port")? as u16);
+        match (exact, PortClass::of(lo, hi)) {
+            (true, PortClass::Exact) => self.ports[side].exact.push((lo, share)),
+            (false, PortClass::Range) if lo < hi => self.ports[side].ranges.push(((lo, hi), share)),
+            (true, _) => return Err(range.fault("one port, as `80:80`")),
+            (false, _) => return Err(range.fault("a range that is neither one port nor a class of its own")),
+        }
+        Ok(())
+    }
+
+    fn length(&mut self, pair: &str, words: &[Word<'_>]) -> Result<(), Fault> {
+        let expected = "a length and its share, as `64,0.25`";
+        let (total, share) = words[0].split(',', expected)?;
+        let (total, share) = (total.number(64, "the sum of two prefix lengths")?, share.share()?);
+        if words.len() < 2 {
+            return Err(words[0].fault("followed by the source's part of it"));
+        }
+        let mut own = Vec::new();
+        for word in &words[1..] {
+            let (source, part) = word.split(',', expected)?;
+            let length = source.number(32, "a prefix length")?;
+            let destination = total.checked_sub(length).filter(|&length| length <= 32);
+            let Some(destination) = destination else {
+                return Err(source.fault(&format!("the source's part of {total}: both lengths are 0 to 32")));
+            };
+            own.push(LengthPair::new(length as u8, destination as u8, share * part.share()?));
+        }
+        // The name was looked up when the section began.
+        let Some(pair) = port_pair(pair) else { return Ok(()) };
+        match self.lengths.iter_mut().find(|(of, _)| *of == pair) {
+            Some((_, all)) => all.extend(own),
+            None => self.lengths.push((pair, own)),
+        }
+        Ok(())
+    }
+
+    fn profile(self, end: Word<'_>) -> Result<Profile, Fault> {
+        let missing = |what: &str| Fault { at: end.line, column: end.column, message: what.to_owned() };
+        let scale = self.scale.filter(|&scale| scale > 0);
+        let scale = scale.ok_or_else(|| missing("`-scale` has no number above 0"))?;
+        let used = self.protocols.iter().flat_map(|protocol| &protocol.ports).map(|(pair, _)| *pair);
+        for pair in used {
+            if !self.lengths.iter().any(|(of, _)| *of == pair) {
+                let name = pair_name(pair);
+                return Err(missing(&format!("a protocol has rules of `{name}`, but `-{name}` has no prefix lengths")));
+            }
+        }
+        let tree = |side: usize| {
+            let mut tree = Tree::of_levels(&[]);
+            for &(level, of) in self.levels[side].iter().filter(|(level, _)| *level < 32) {
+                tree.levels[level] = of;
+            }
+            tree.nesting = self.nesting[side].filter(|&most| most > 0);
+            tree
+        };
+        let (source, destination) = (tree(0), tree(1));
+        let mut correlation = [0.0; 32];
+        for &(level, share) in &self.correlation {
+            // Level 1 is the first bit.
+            if let Some(at) = level.checked_sub(1).and_then(|level| correlation.get_mut(level)) {
+                *at = share;
+            }
+        }
+        let mut protocols = self.protocols;
+        for protocol in &mut protocols {
+            let own = self.flags.iter().find(|(number, _)| *number == protocol.number);
+            protocol.flags = own.map_or_else(Vec::new, |(_, flags)| flags.clone());
+        }
+        let [source_ports, destination_ports] = self.ports;
+        Ok(Profile {
+            name: String::new(),
+            ports_everywhere: true,
+            protocols,
+            source_ports,
+            destination_ports,
+            lengths: self.lengths.iter().flat_map(|(_, own)| own.clone()).collect(),
+            lengths_of: self.lengths,
+            source,
+            destination,
+            correlation,
+            scale: Some(scale),
+        })
+    }
+}
+
+/// Just so many words.
+fn columns<'w, 't, const N: usize>(words: &'w [Word<'t>], what: &str) -> Result<&'w [Word<'t>; N], Fault> {
+    let found = words.get(..N).and_then(|found| found.try_into().ok());
+    match (found, words.get(N)) {
+        (Some(found), None) => Ok(found),
+        (_, Some(more)) => Err(more.fault(&format!("the end of the line: expected {what}"))),
+        (None, None) => Err(words[0].fault(&format!("{what}: the line ends too early"))),
+    }
+}
+
+fn protocol_number(word: Word<'_>) -> Result<Option<u8>, Fault> {
+    let number = word.number(255, "a protocol")? as u8;
+    Ok((number != 0).then_some(number))
+}

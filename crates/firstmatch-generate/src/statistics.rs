@@ -1,0 +1,165 @@
+//! What a rule set looks like, in numbers that two sets can be compared by.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use firstmatch::RuleSet;
+use firstmatch::rule::{Condition, ConditionRef, Conditions, Rule, Test};
+use firstmatch::schema::{Family, Source};
+
+use crate::profile::{PortClass, PortPair};
+
+/// The figures of a rule set. Each histogram counts rules.
+///
+/// Made for sets whose rules have one test a field, as generated ones and those of ClassBench; a rule with a condition
+/// of another form is left out of the histograms that need a prefix, a range or a number there.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Statistics {
+    /// How many rules there are.
+    pub rules: usize,
+    /// How many have the conditions of an earlier one.
+    pub copies: usize,
+    /// Each field, in the order of the schema.
+    pub fields: Vec<FieldStatistics>,
+    /// The lengths of the source's and the destination's prefix, in bits; 0 without a condition.
+    pub length_pairs: BTreeMap<(u32, u32), usize>,
+    /// The classes of the two ports.
+    pub port_classes: BTreeMap<PortPair, usize>,
+    /// The protocols; `None` without a condition.
+    pub protocols: BTreeMap<Option<u8>, usize>,
+}
+
+/// The figures of one field.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FieldStatistics {
+    /// Its name.
+    pub name: String,
+    /// How many rules have no condition on it.
+    pub wildcards: usize,
+    /// How many different conditions rules have on it; none is one too.
+    pub unique: usize,
+    /// The lengths of prefixes, 0 without a condition. Empty for a field whose tests are no prefixes.
+    pub lengths: BTreeMap<u32, usize>,
+    /// How many prefixes of rules lie one in another at most, without the wildcard.
+    pub deepest: usize,
+    /// How many distinct prefixes have so many others around them, themselves among them.
+    pub depths: BTreeMap<usize, usize>,
+}
+
+impl Statistics {
+    /// Takes them, in time and memory proportional to the rules.
+    pub fn of(set: &RuleSet) -> Self {
+        let schema = &set.schemas()[0];
+        let at = |source| schema.index_of_source(source);
+        let either = |one, other| at(one).or(at(other));
+        let addresses = either(Source::Src, Source::Ipv4Src).zip(either(Source::Dst, Source::Ipv4Dst));
+        let ports = either(Source::SrcPort, Source::TpSrc).zip(either(Source::DstPort, Source::TpDst));
+        let proto = either(Source::Proto, Source::IpProto);
+        let mut statistics = Self { rules: set.len(), ..Self::default() };
+        let mut seen: HashSet<&Conditions> = HashSet::new();
+        for rule in set.iter() {
+            statistics.copies += usize::from(!seen.insert(&rule.conditions));
+            if let Some((source, destination)) = addresses
+                && let (Some(source), Some(destination)) = (length(rule, source), length(rule, destination))
+            {
+                *statistics.length_pairs.entry((source, destination)).or_default() += 1;
+            }
+            if let Some((source, destination)) = ports
+                && let (Some(source), Some(destination)) = (port_class(rule, source), port_class(rule, destination))
+            {
+                *statistics.port_classes.entry(PortPair::new(source, destination)).or_default() += 1;
+            }
+            if let Some(proto) = proto {
+                let number = match test(rule, proto) {
+                    None => Some(None),
+                    Some(Some((_, Test::Value(number)))) => u8::try_from(number).ok().map(Some),
+                    _ => None,
+                };
+                if let Some(number) = number {
+                    *statistics.protocols.entry(number).or_default() += 1;
+                }
+            }
+        }
+        let fields = schema.fields().iter().enumerate();
+        statistics.fields = fields.map(|(index, field)| FieldStatistics::of(set, index, field.name())).collect();
+        statistics
+    }
+
+    /// The share of rules that two histograms put elsewhere, 0 to 1 (the total variation distance). 1 where one of the
+    /// two is empty.
+    pub fn apart<K: Ord>(one: &BTreeMap<K, usize>, other: &BTreeMap<K, usize>) -> f64 {
+        let sums = [one, other].map(|map| map.values().sum::<usize>() as f64);
+        if sums.contains(&0.0) {
+            return 1.0;
+        }
+        let common: f64 = one
+            .iter()
+            .map(|(key, &count)| (count as f64 / sums[0]).min(other.get(key).copied().unwrap_or(0) as f64 / sums[1]))
+            .sum();
+        (1.0 - common).max(0.0)
+    }
+}
+
+impl FieldStatistics {
+    fn of(set: &RuleSet, index: usize, name: &str) -> Self {
+        let mut field = Self { name: name.to_owned(), ..Self::default() };
+        let mut unique: HashSet<Option<Condition>> = HashSet::new();
+        let mut prefixes: HashMap<(Option<Family>, u128, u32), ()> = HashMap::new();
+        let mut others = false;
+        for rule in set.iter() {
+            let condition = rule.conditions.on(index);
+            unique.insert(condition.map(ConditionRef::unpack));
+            field.wildcards += usize::from(condition.is_none());
+            match test(rule, index) {
+                None => *field.lengths.entry(0).or_default() += 1,
+                Some(Some((family, Test::Prefix { value, len }))) => {
+                    *field.lengths.entry(len).or_default() += 1;
+                    prefixes.insert((family, value, len), ());
+                }
+                Some(_) => others = true,
+            }
+        }
+        field.unique = unique.len();
+        if prefixes.is_empty() || others {
+            field.lengths.clear();
+            return field;
+        }
+        for &(family, value, len) in prefixes.keys() {
+            let width = width(set, index, family);
+            let cut = |len: u32| u128::MAX.checked_shl(width - len).unwrap_or(0) & value;
+            let around = (1..=len).filter(|&len| prefixes.contains_key(&(family, cut(len), len))).count();
+            *field.depths.entry(around).or_default() += 1;
+            field.deepest = field.deepest.max(around);
+        }
+        field
+    }
+}
+
+/// The width of a field in the schema of a family.
+fn width(set: &RuleSet, index: usize, family: Option<Family>) -> u32 {
+    let schema = set.schema(family).unwrap_or(&set.schemas()[0]);
+    schema.fields().get(index).map_or(128, firstmatch::schema::Field::width)
+}
+
+/// The test of a field: `None` without a condition, `Some(None)` where it is not just one test.
+fn test(rule: &Rule, field: usize) -> Option<Option<(Option<Family>, Test)>> {
+    let condition = rule.conditions.on(field)?;
+    Some(condition.tests().next().filter(|_| condition.count() == 1 && !condition.negated))
+}
+
+fn length(rule: &Rule, field: usize) -> Option<u32> {
+    match test(rule, field) {
+        None => Some(0),
+        Some(Some((_, Test::Prefix { len, .. }))) => Some(len),
+        Some(_) => None,
+    }
+}
+
+fn port_class(rule: &Rule, field: usize) -> Option<PortClass> {
+    let (lo, hi) = match test(rule, field) {
+        None => return Some(PortClass::Wildcard),
+        Some(Some((_, Test::Value(port)))) => (port, port),
+        Some(Some((_, Test::Range { lo, hi }))) => (lo, hi),
+        Some(_) => return None,
+    };
+    Some(PortClass::of(u16::try_from(lo).ok()?, u16::try_from(hi).ok()?))
+}

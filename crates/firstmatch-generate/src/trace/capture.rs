@@ -1,0 +1,86 @@
+//! A trace as a capture.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use etherparse::err::packet::BuildWriteError;
+use etherparse::{IpNumber, PacketBuilder};
+use firstmatch::schema::Family;
+use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
+use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
+
+use super::{Header, Trace};
+use crate::profile::with_ports;
+
+/// The least bytes of a frame; shorter ones are padded with zeros.
+pub const MIN_FRAME: usize = 64;
+
+/// The addresses of Ethernet: locally administered, as nothing depends on them.
+const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+const RECEIVER: [u8; 6] = [2, 0, 0, 0, 0, 2];
+const HOPS: u8 = 64;
+
+impl Trace {
+    /// Writes the trace as a capture in the pcap format: Ethernet frames of [`MIN_FRAME`] bytes, or of as many as
+    /// their headers take, with right lengths and checksums, a microsecond apart. The rules are not in it.
+    ///
+    /// The packets have exactly the headers of a trace with [`Form::Packets`](super::Form::Packets); of any other the
+    /// ports that a protocol does not have are left out.
+    ///
+    /// # Errors
+    /// When the writer fails.
+    pub fn write_pcap<W: Write>(&self, out: W) -> io::Result<()> {
+        let header = PcapHeader {
+            datalink: DataLink::ETHERNET,
+            endianness: Endianness::Little,
+            ts_resolution: TsResolution::MicroSecond,
+            ..PcapHeader::default()
+        };
+        let mut out = PcapWriter::with_header(out, header).map_err(from_pcap)?;
+        let mut bytes = Vec::new();
+        for (number, header) in (0..).zip(self.iter()) {
+            bytes.clear();
+            frame(header, &mut bytes).map_err(from_build)?;
+            bytes.resize(bytes.len().max(MIN_FRAME), 0);
+            let packet = PcapPacket::new(Duration::from_micros(number), bytes.len() as u32, &bytes);
+            out.write_packet(&packet).map_err(from_pcap)?;
+        }
+        out.into_writer().flush()
+    }
+}
+
+/// Builds the frame of a header.
+fn frame(header: &Header, out: &mut Vec<u8>) -> Result<(), BuildWriteError> {
+    let Header { src, dst, family, sport, dport, proto, .. } = *header;
+    let ethernet = PacketBuilder::ethernet2(SENDER, RECEIVER);
+    let ip = match family {
+        Family::Ipv4 => ethernet.ipv4((src as u32).to_be_bytes(), (dst as u32).to_be_bytes(), HOPS),
+        Family::Ipv6 => ethernet.ipv6(src.to_be_bytes(), dst.to_be_bytes(), HOPS),
+    };
+    match (IpNumber(proto), family) {
+        (IpNumber::TCP, _) => ip.tcp(sport, dport, 0, u16::MAX).syn().write(out, &[]),
+        (IpNumber::UDP, _) => ip.udp(sport, dport).write(out, &[]),
+        (IpNumber::ICMP, Family::Ipv4) => ip.icmpv4_echo_request(0, 0).write(out, &[]),
+        (IpNumber::IPV6_ICMP, Family::Ipv6) => ip.icmpv6_echo_request(0, 0).write(out, &[]),
+        (other, _) if with_ports(proto) => {
+            let [a, b] = sport.to_be_bytes();
+            let [c, d] = dport.to_be_bytes();
+            ip.write(out, other, &[a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0])
+        }
+        (other, _) => ip.write(out, other, &[]),
+    }
+}
+
+fn from_pcap(error: PcapError) -> io::Error {
+    match error {
+        PcapError::IoError(error) => error,
+        other => io::Error::other(other),
+    }
+}
+
+fn from_build(error: BuildWriteError) -> io::Error {
+    match error {
+        BuildWriteError::Io(error) => error,
+        other => io::Error::other(other),
+    }
+}

@@ -1,0 +1,220 @@
+//! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
+
+use crate::rule::{Region, Regions};
+use crate::schema::Schema;
+use crate::simd::{Isa, LINE_WORDS, Line, words_mut};
+
+/// Regions in a block.
+pub(super) const BLOCK: usize = 8;
+/// The rank of no rule.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Words of a block: the ranks, from where the `required` bytes stand, and where the rest of a long list goes on (its
+/// block and one more, or 0). Then come the columns.
+const REQUIRED: usize = 8;
+const MORE: usize = 10;
+const HEAD: usize = 12;
+
+/// Which columns blocks have.
+///
+/// An optional lane of 8 or 16 bits has one value more than these bits hold: the one for absent. It is stored without,
+/// where every region either lets everything through or requires the field: that is then a bit of the region.
+#[derive(Debug)]
+pub(super) struct Shape {
+    bytes: Box<[usize]>,
+    halves: Box<[[usize; 2]]>,
+    wide: Box<[usize]>,
+    ternary: Box<[usize]>,
+    /// The lanes that have a bit, and where their value for absent has its own.
+    optional: Box<[(usize, u32)]>,
+    /// Where the wide columns start, in words.
+    wide_start: usize,
+    lines: usize,
+}
+
+impl Shape {
+    pub(super) fn new(schema: &Schema, regions: &Regions) -> Self {
+        let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (index, lane) in schema.lanes().iter().enumerate() {
+            let bits = [8, 16].into_iter().find(|&bits| lane.max >> bits == 0 || lane.absent == Some(1 << bits));
+            let all_or_required =
+                || regions.iter().all(|r| r.hi[index] < lane.max || (r.lo[index] == 0 && r.hi[index] == lane.max));
+            let bits = bits.filter(|&bits| lane.max >> bits == 0 || (optional.len() < 8 && all_or_required()));
+            if let Some(bits) = bits.filter(|bits| lane.max >> bits != 0) {
+                optional.push((index, bits));
+            }
+            match bits {
+                Some(8) => bytes.push(index),
+                Some(_) => halves.push(index),
+                None => wide.push(index),
+            }
+        }
+        let pairs = halves.chunks(2).map(|pair| [pair[0], pair[pair.len() - 1]]).collect::<Box<[_]>>();
+        let ternary = regions.ternary_lanes().into_boxed_slice();
+        let wide_start = (HEAD + 4 * bytes.len()).next_multiple_of(LINE_WORDS);
+        let lines = wide_start / LINE_WORDS + wide.len() + pairs.len() + ternary.len();
+        let (bytes, wide, optional) = (bytes.into(), wide.into(), optional.into());
+        Self { bytes, halves: pairs, wide, ternary, optional, wide_start, lines }
+    }
+
+    /// Cache lines of a block.
+    pub(super) fn lines(&self) -> usize {
+        self.lines
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.bytes[..])
+            + size_of_val(&self.halves[..])
+            + size_of_val(&self.wide[..])
+            + size_of_val(&self.ternary[..])
+            + size_of_val(&self.optional[..])
+    }
+
+    /// Writes regions, in order of rank, as one block; `more` is the block that continues them.
+    pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<u32>, block: &mut [Line]) {
+        let words = words_mut(block);
+        words.fill(0);
+        words[..BLOCK].fill(NONE);
+        words[MORE] = more.map_or(0, |block| block + 1);
+        let Some(last) = regions.len().checked_sub(1) else { return };
+        for i in 0..BLOCK {
+            // The last region stands in all places that are left: it can never win over itself.
+            let (rank, region) = &regions[i.min(last)];
+            words[i] = *rank;
+            let all = |lane: usize| region.lo[lane] == 0 && region.hi[lane] >> self.bits_of(lane) != 0;
+            for (bit, &(lane, _)) in self.optional.iter().enumerate() {
+                words[REQUIRED + i / 4] |= u32::from(!all(lane)) << (i % 4 * 8 + bit);
+            }
+            let optional = |lane: usize| self.optional.iter().any(|&(of, _)| of == lane);
+            let bounds = |lane: usize, max: u32| {
+                let hi = if optional(lane) && all(lane) { max } else { region.hi[lane] };
+                (region.lo[lane], hi)
+            };
+            for (column, &lane) in self.bytes.iter().enumerate() {
+                let (lo, hi) = bounds(lane, 0xFF);
+                let start = HEAD + 4 * column;
+                words[start + i / 4] |= lo << (i % 4 * 8);
+                words[start + 2 + i / 4] |= hi << (i % 4 * 8);
+            }
+            let mut start = self.wide_start;
+            for &lane in &self.wide {
+                (words[start + i], words[start + 8 + i]) = (region.lo[lane], region.hi[lane]);
+                start += 16;
+            }
+            for pair in &self.halves {
+                for (side, &lane) in pair.iter().enumerate() {
+                    let (lo, hi) = bounds(lane, 0xFFFF);
+                    words[start + side * 4 + i / 2] |= lo << (i % 2 * 16);
+                    words[start + 8 + side * 4 + i / 2] |= hi << (i % 2 * 16);
+                }
+                start += 16;
+            }
+            for &lane in &self.ternary {
+                let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+                (words[start + i], words[start + 8 + i]) = (value, mask);
+                start += 16;
+            }
+        }
+    }
+
+    fn bits_of(&self, lane: usize) -> u32 {
+        self.optional.iter().find(|&&(of, _)| of == lane).map_or(31, |&(_, bits)| bits)
+    }
+
+    /// Which of the regions of a block hold a key, as bits from the lowest.
+    #[inline(always)]
+    pub(super) fn hits<I: Isa>(&self, isa: I, block: &[u32], key: &[u32]) -> u32 {
+        let mut hits = 0xFF;
+        let (head, columns) = block.split_at(self.wide_start);
+        for (bounds, &lane) in head[HEAD..].as_chunks::<4>().0.iter().zip(&self.bytes) {
+            hits &= isa.within8_bytes(bounds, key[lane] as u8);
+        }
+        let columns = columns.as_chunks::<16>().0;
+        let (wide, columns) = columns.split_at(self.wide.len());
+        for (bounds, &lane) in wide.iter().zip(&self.wide) {
+            hits &= isa.within8(bounds, key[lane]);
+        }
+        let (halves, ternary) = columns.split_at(self.halves.len());
+        for (bounds, pair) in halves.iter().zip(&self.halves) {
+            hits &= isa.within8_halves(bounds, key[pair[0]] as u16, key[pair[1]] as u16);
+        }
+        for (masks, &lane) in ternary.iter().zip(&self.ternary) {
+            hits &= isa.masked8(masks, key[lane]);
+        }
+        let mut absent = 0;
+        for (bit, &(lane, bits)) in self.optional.iter().enumerate() {
+            absent |= (key[lane] >> bits & 1) << bit;
+        }
+        if absent != 0 {
+            hits &= present(head[REQUIRED], head[REQUIRED + 1], absent);
+        }
+        hits
+    }
+}
+
+/// Tests whole blocks.
+pub(super) trait Columns: Copy {
+    /// Which of the regions of a block hold a key, as bits from the lowest.
+    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
+}
+
+/// The columns of a 5-tuple of IPv4: one of bytes, two of words, one of halves, no masks. Its loops are unrolled.
+#[derive(Clone, Copy)]
+pub(super) struct Plain {
+    byte: usize,
+    wide: [usize; 2],
+    halves: [usize; 2],
+    optional: [(usize, u32); 2],
+}
+
+impl Plain {
+    pub(super) fn of(shape: &Shape) -> Option<Self> {
+        let ([byte], [a, b], [halves], []) = (&*shape.bytes, &*shape.wide, &*shape.halves, &*shape.ternary) else {
+            return None;
+        };
+        let optional = <[_; 2]>::try_from(&*shape.optional).ok()?;
+        Some(Self { byte: *byte, wide: [*a, *b], halves: *halves, optional })
+    }
+}
+
+impl Columns for Plain {
+    #[inline(always)]
+    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
+        let [head, a, b, halves] = block.as_chunks::<16>().0 else { return 0 };
+        let (Some(key), Some(bytes)) = (key.first_chunk::<8>(), head[HEAD..].first_chunk::<4>()) else { return 0 };
+        let word = |lane: usize| key[lane & 7];
+        let hits = isa.within8(a, word(self.wide[0]))
+            & isa.within8(b, word(self.wide[1]))
+            & isa.within8_halves(halves, word(self.halves[0]) as u16, word(self.halves[1]) as u16)
+            & isa.within8_bytes(bytes, word(self.byte) as u8);
+        let absent = |bit: usize| (word(self.optional[bit].0) >> self.optional[bit].1 & 1) << bit;
+        let absent = absent(0) | absent(1);
+        if absent == 0 { hits } else { hits & present(head[REQUIRED], head[REQUIRED + 1], absent) }
+    }
+}
+
+/// Which of eight regions require none of the fields that are absent.
+#[inline(always)]
+fn present(low: u32, high: u32, absent: u32) -> u32 {
+    let missing = (u64::from(low) | u64::from(high) << 32) & (u64::from(absent) * 0x0101_0101_0101_0101);
+    (0..BLOCK).fold(0, |hits, i| hits | u32::from(missing >> (8 * i) & 0xFF == 0) << i)
+}
+
+/// The best rank of a block.
+#[inline(always)]
+pub(super) fn first_rank(block: &[u32]) -> u32 {
+    block[0]
+}
+
+/// The rank of the first hit; [`NONE`] where there is none.
+#[inline(always)]
+pub(super) fn rank_of(block: &[u32], hits: u32) -> u32 {
+    let rank = block[hits.trailing_zeros() as usize & (BLOCK - 1)];
+    if hits == 0 { NONE } else { rank }
+}
+
+/// The block that continues this one.
+#[inline(always)]
+pub(super) fn more(block: &[u32]) -> Option<usize> {
+    (block[MORE] as usize).checked_sub(1)
+}

@@ -1,0 +1,172 @@
+//! `bit_select`: a few trees of wide nodes that select bits, with leaves of eight regions tested at once.
+//!
+//! # Idea
+//! A node takes some bits of one or two lanes, not only leading ones and not next to each other, as the index into a
+//! table: rules share their leading bits, so cuts from the top waste levels. Bits are chosen one by one, each time the
+//! one that leaves the shortest lists for the copies it makes. A region that leaves many of a root's bits open would
+//! be copied often: it goes to another tree, whose root selects other bits. So the regions part by what they are
+//! specific in, and no table says how. Most walks are one step and one leaf a tree.
+//!
+//! A leaf may hold more regions than lead to it, because each is compared whole: neighbouring short lists share a
+//! block of eight. That keeps blocks nearly full however fine the tables are.
+//!
+//! # Layout in memory
+//! - *Nodes*: the mask over two lanes, the lanes, where the table starts: 16 bytes. *Tables*: 4 bytes an entry, which is
+//!   a node or a leaf's first block. Equal lists of one tree share what they lead to.
+//! - *Blocks*: eight ranks, then the lanes column by column, as narrow as their values allow: 8, 16 or 32 bits for each
+//!   bound; value and mask of 32 bits for lanes that are ternary. The value for absent of an optional lane of 8 or 16
+//!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A block of an
+//!   IPv4 5-tuple is four cache lines. Blocks are sorted by rank; a longer list goes on in further blocks.
+//! - *Matches*: rule and priority by rank, 16 bytes a rule.
+//!
+//! # Cost
+//! 64 keys go through a tree in lock step: all through the root, then those that are not at a leaf yet, level by level.
+//! Then the blocks whose best rank could still win are tested, and the next block of a longer list only where the one
+//! before had no hit. No branch depends on one key alone but the loop over what is left. Above half a mebibyte of
+//! blocks, what a handle stands for is asked for as soon as it is known.
+//!
+//! A lookup visits at most the trees times (levels + the blocks of the longest leaf): `stats()` has both. A build looks
+//! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. Copies are bounded for
+//! each node and for the whole, so no rule set makes it explode: what cannot be parted becomes long leaves.
+//!
+//! # Paper
+//! None. Bits as cuts: Gupta and McKeown's HiCuts (Hot Interconnects 1999) and Daly and Torng's ByteCuts (INFOCOM
+//! 2018) cut at leading bits and bytes; leaves as blocks for vector instructions and walks in lock step are ours.
+//!
+//! # Deviations
+//! None.
+
+mod bits;
+mod block;
+mod build;
+mod lookup;
+mod pack;
+#[cfg(test)]
+mod tests;
+
+use block::Shape;
+
+use crate::budget::Budget;
+use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::rule::Lowered;
+use crate::schema::Schema;
+use crate::simd::{Level, Line, dispatch};
+
+/// How to build [`BitSelect`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What it may take.
+    pub budget: Budget,
+    /// The instruction set; `None` takes the best of the machine.
+    pub simd: Option<Level>,
+    /// The most trees that regions are shared out to; at least one.
+    pub trees: usize,
+    /// The most levels of a tree above its leaves; at least one.
+    pub levels: usize,
+    /// The most entries of a node's table for each region that it parts.
+    pub fan_out: usize,
+    /// How many bits of a root a region may leave open before it goes to the next tree.
+    pub open: u32,
+    /// How often regions may stand in the lists of a node, and in those of all nodes below the roots, as a multiple of
+    /// their number.
+    pub growth: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { budget: Budget::default(), simd: None, trees: 4, levels: 3, fan_out: 4, open: 2, growth: 4.0 }
+    }
+}
+
+/// A classifier of trees that select bits.
+#[derive(Debug)]
+pub struct BitSelect {
+    schema: Schema,
+    level: Level,
+    shape: Shape,
+    trees: Box<[Tree]>,
+    nodes: Box<[Node]>,
+    table: Box<[u32]>,
+    blocks: Box<[Line]>,
+    /// By rank.
+    matches: Box<[Match]>,
+    regions: usize,
+    /// Whether its blocks are more than a cache that answers at once holds.
+    is_large: bool,
+}
+
+/// One tree.
+#[derive(Clone, Copy, Debug)]
+struct Tree {
+    root: u32,
+    /// The most nodes of a walk.
+    levels: usize,
+    /// The most blocks of one leaf.
+    longest: usize,
+}
+
+/// Selects bits of two lanes as the index into its part of the table, whose entries are nodes or leaves.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    /// Over the first lane's word in the upper half and the second's in the lower.
+    mask: u64,
+    lanes: [u16; 2],
+    base: u32,
+}
+
+/// Set in the handle of a leaf; the rest is its first block. Without it a handle is a node.
+const LEAF: u32 = 1 << 31;
+
+impl BitSelect {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// When it would exceed the budget, or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        build::build(set, config, level)
+    }
+
+    /// Bytes on the heap by part.
+    fn bytes(&self) -> Vec<(&'static str, usize)> {
+        vec![
+            ("nodes", size_of_val(&self.nodes[..])),
+            ("tables", size_of_val(&self.table[..])),
+            ("blocks", size_of_val(&self.blocks[..])),
+            ("matches", size_of_val(&self.matches[..])),
+            ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
+        ]
+    }
+}
+
+impl Engine for BitSelect {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        let tests: usize = self.trees.iter().map(|tree| tree.longest).sum();
+        let steps: usize = self.trees.iter().map(|tree| tree.levels).sum();
+        Stats {
+            rules: self.matches.len(),
+            regions: self.regions,
+            bytes: self.bytes(),
+            tables: self.trees.len(),
+            worst_tests: tests * block::BLOCK,
+            worst_lines: tests * self.shape.lines() + 2 * steps + 1,
+            untabled: 0,
+            longest_bucket: self.trees.iter().map(|tree| tree.longest * block::BLOCK).max().unwrap_or(0),
+            keeps_shadowed: true,
+        }
+    }
+
+    fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, lookup::Lookup { engine: self, keys, best });
+    }
+}

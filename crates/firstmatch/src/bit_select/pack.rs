@@ -1,0 +1,73 @@
+//! Leaves to blocks.
+
+use super::block::{BLOCK, Shape};
+use crate::rule::Regions;
+use crate::simd::Line;
+
+/// How many blocks with room are kept in mind: neighbours in a table have rules in common.
+const IN_MIND: usize = 8;
+
+/// Blocks, and where the leaves are in them.
+pub(super) struct Packed {
+    /// The first block of each leaf.
+    pub(super) places: Vec<u32>,
+    pub(super) blocks: Vec<Line>,
+}
+
+/// A block in the making.
+#[derive(Default)]
+struct Block {
+    regions: Vec<u32>,
+    more: Option<u32>,
+}
+
+impl Block {
+    /// How many regions it would have with those of a list.
+    fn with(&self, list: &[u32]) -> usize {
+        self.regions.len() + list.iter().filter(|region| !self.regions.contains(region)).count()
+    }
+
+    fn add(&mut self, list: &[u32]) {
+        let new: Vec<u32> = list.iter().copied().filter(|region| !self.regions.contains(region)).collect();
+        self.regions.extend(new);
+    }
+}
+
+/// Gives every leaf its block: short ones share one where they fit together, a long one has several of its own.
+pub(super) fn pack(leaves: &[Box<[u32]>], shape: &Shape, regions: &Regions, ranks: &[u32]) -> Packed {
+    let mut blocks: Vec<Block> = Vec::new();
+    let mut in_mind: Vec<usize> = Vec::with_capacity(IN_MIND);
+    let places = leaves.iter().map(|list| place(list, &mut blocks, &mut in_mind) as u32).collect();
+    let mut lines = vec![Line::default(); blocks.len() * shape.lines()];
+    for (block, lines) in blocks.iter_mut().zip(lines.chunks_exact_mut(shape.lines())) {
+        block.regions.sort_unstable();
+        let of: Vec<_> = block.regions.iter().map(|&at| (ranks[at as usize], regions.get(at as usize))).collect();
+        shape.write(&of, block.more, lines);
+    }
+    Packed { places, blocks: lines }
+}
+
+fn place(list: &[u32], blocks: &mut Vec<Block>, in_mind: &mut Vec<usize>) -> usize {
+    let first = blocks.len();
+    if list.len() > BLOCK {
+        for part in list.chunks(BLOCK) {
+            let more = Some(blocks.len() as u32 + 1);
+            blocks.push(Block { regions: part.to_vec(), more });
+        }
+        if let Some(last) = blocks.last_mut() {
+            last.more = None;
+        }
+        return first;
+    }
+    if let Some(&at) = in_mind.iter().rev().find(|&&at| blocks[at].with(list) <= BLOCK) {
+        blocks[at].add(list);
+        return at;
+    }
+    if in_mind.len() == IN_MIND {
+        let fullest = (0..IN_MIND).max_by_key(|&at| (blocks[in_mind[at]].regions.len(), IN_MIND - at));
+        in_mind.remove(fullest.unwrap_or(0));
+    }
+    in_mind.push(first);
+    blocks.push(Block { regions: list.to_vec(), more: None });
+    first
+}

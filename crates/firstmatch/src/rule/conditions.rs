@@ -1,0 +1,304 @@
+//! The conditions of a rule, packed: a set holds millions of them, and a rule of a 5-tuple takes about 30 bytes.
+//!
+//! For each condition a head `field << 2 | negated << 1 | several`, where there are several tests (or none) their
+//! number, then the tests. A test is a tag (`size << 4 | family << 2 | form`), its operands in `0, 1, 2, 4, 8` or `16`
+//! bytes each, as few as hold both, and after a prefix its length. Heads, numbers and lengths take 7 bits a byte, the
+//! lowest first. There is one way to pack a condition, so equal conditions are equal bytes.
+
+use std::fmt;
+
+use super::{Condition, Test};
+use crate::schema::Family;
+
+/// The conditions of a rule, in the order they were written.
+#[derive(Clone, Default, PartialEq, Eq, Hash)]
+pub struct Conditions(Box<[u8]>);
+
+/// One of the [`Conditions`] of a rule: what a [`Condition`] says, read where it stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ConditionRef<'a> {
+    /// The field's index in the schema (in both schemas of a dual-stack set).
+    pub field: usize,
+    /// Whether the tests are to fail.
+    pub negated: bool,
+    count: usize,
+    tests: &'a [u8],
+}
+
+impl Conditions {
+    /// The conditions, the first written first.
+    pub fn iter(&self) -> impl Iterator<Item = ConditionRef<'_>> + Clone {
+        let mut rest = Reader(&self.0);
+        std::iter::from_fn(move || rest.condition())
+    }
+
+    /// The condition on a field.
+    pub fn on(&self, field: usize) -> Option<ConditionRef<'_>> {
+        self.iter().find(|condition| condition.field == field)
+    }
+
+    /// Adds a condition behind the others.
+    pub fn push(&mut self, condition: Condition) {
+        let mut bytes = std::mem::take(&mut self.0).into_vec();
+        pack(condition.field, condition.negated, &condition.tests, &mut bytes);
+        self.0 = bytes.into();
+    }
+
+    /// Whether there is none: every packet matches.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The conditions, unpacked.
+    pub fn to_vec(&self) -> Vec<Condition> {
+        self.iter().map(ConditionRef::unpack).collect()
+    }
+
+    /// The heap memory they take, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Conditions from what [`pack`] wrote.
+    pub(crate) fn from_packed(bytes: &[u8]) -> Self {
+        Self(bytes.into())
+    }
+
+    /// The same conditions on other fields.
+    pub(crate) fn renumbered(&self, number: impl Fn(usize) -> usize) -> Self {
+        let mut bytes = Vec::with_capacity(self.0.len());
+        for condition in self.iter() {
+            put_head(number(condition.field), condition.negated, condition.count, &mut bytes);
+            bytes.extend_from_slice(condition.tests);
+        }
+        Self(bytes.into())
+    }
+}
+
+impl FromIterator<Condition> for Conditions {
+    fn from_iter<I: IntoIterator<Item = Condition>>(conditions: I) -> Self {
+        let mut bytes = Vec::new();
+        for Condition { field, negated, tests } in conditions {
+            pack(field, negated, &tests, &mut bytes);
+        }
+        Self(bytes.into())
+    }
+}
+
+impl From<Vec<Condition>> for Conditions {
+    fn from(conditions: Vec<Condition>) -> Self {
+        conditions.into_iter().collect()
+    }
+}
+
+impl<const N: usize> From<[Condition; N]> for Conditions {
+    fn from(conditions: [Condition; N]) -> Self {
+        conditions.into_iter().collect()
+    }
+}
+
+impl fmt::Debug for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> ConditionRef<'a> {
+    /// The tests with the family whose packets they are for; `None` for both.
+    pub fn tests(self) -> impl Iterator<Item = (Option<Family>, Test)> + Clone + use<'a> {
+        let mut rest = Reader(self.tests);
+        std::iter::from_fn(move || rest.test())
+    }
+
+    /// The tests for packets of a family, or of none.
+    pub fn tests_for(self, family: Option<Family>) -> impl Iterator<Item = Test> + Clone + use<'a> {
+        self.tests().filter(move |(of, _)| of.is_none() || *of == family).map(|(_, test)| test)
+    }
+
+    /// How many tests there are, for any family.
+    pub fn count(self) -> usize {
+        self.count
+    }
+
+    /// The condition, unpacked.
+    pub fn unpack(self) -> Condition {
+        Condition { field: self.field, negated: self.negated, tests: self.tests().collect() }
+    }
+}
+
+impl fmt::Debug for ConditionRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.unpack().fmt(f)
+    }
+}
+
+/// Appends a condition in packed form.
+pub(crate) fn pack(field: usize, negated: bool, tests: &[(Option<Family>, Test)], out: &mut Vec<u8>) {
+    put_head(field, negated, tests.len(), out);
+    for &(family, test) in tests {
+        let (form, a, b) = match test {
+            Test::Value(value) => (VALUE, value, None),
+            Test::Prefix { value, .. } => (PREFIX, value, None),
+            Test::Range { lo, hi } => (RANGE, lo, Some(hi)),
+            Test::Mask { value, mask } => (MASK, value, Some(mask)),
+        };
+        // Neither operand has a bit above those of the two together.
+        let size = match 128 - (a | b.unwrap_or(0)).leading_zeros() {
+            0 => 0,
+            bits => bits.div_ceil(8).next_power_of_two().ilog2() as usize + 1,
+        };
+        let family = match family {
+            None => 0,
+            Some(Family::Ipv4) => 1,
+            Some(Family::Ipv6) => 2,
+        };
+        out.push((size as u8) << 4 | family << 2 | form);
+        for operand in std::iter::once(a).chain(b) {
+            out.extend_from_slice(&operand.to_le_bytes()[..SIZES[size]]);
+        }
+        if let Test::Prefix { len, .. } = test {
+            put_number(len as usize, out);
+        }
+    }
+}
+
+fn put_head(field: usize, negated: bool, count: usize, out: &mut Vec<u8>) {
+    // No schema has a field of so high a number: it is refused as it would be as it was.
+    let field = field.min(usize::MAX >> 2);
+    put_number(field << 2 | usize::from(negated) << 1 | usize::from(count != 1), out);
+    if count != 1 {
+        put_number(count, out);
+    }
+}
+
+const SIZES: [usize; 6] = [0, 1, 2, 4, 8, 16];
+
+const VALUE: u8 = 0;
+const PREFIX: u8 = 1;
+const RANGE: u8 = 2;
+const MASK: u8 = 3;
+
+fn put_number(mut number: usize, out: &mut Vec<u8>) {
+    while number > 0x7F {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Reads what [`pack`] wrote. `None` is the end.
+#[derive(Clone, Copy)]
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn condition(&mut self) -> Option<ConditionRef<'a>> {
+        let head = self.number()?;
+        let count = if head & 1 == 0 { 1 } else { self.number()? };
+        let tests = self.0;
+        for _ in 0..count {
+            self.skip_test()?;
+        }
+        let tests = &tests[..tests.len() - self.0.len()];
+        Some(ConditionRef { field: head >> 2, negated: head & 2 != 0, count, tests })
+    }
+
+    fn test(&mut self) -> Option<(Option<Family>, Test)> {
+        let tag = self.byte()?;
+        let family = match tag >> 2 & 3 {
+            0 => None,
+            1 => Some(Family::Ipv4),
+            _ => Some(Family::Ipv6),
+        };
+        let a = self.operand(tag >> 4)?;
+        let test = match tag & 3 {
+            VALUE => Test::Value(a),
+            PREFIX => Test::Prefix { value: a, len: self.number()? as u32 },
+            RANGE => Test::Range { lo: a, hi: self.operand(tag >> 4)? },
+            _ => Test::Mask { value: a, mask: self.operand(tag >> 4)? },
+        };
+        Some((family, test))
+    }
+
+    fn skip_test(&mut self) -> Option<()> {
+        let tag = self.byte()?;
+        let operands = if matches!(tag & 3, RANGE | MASK) { 2 } else { 1 };
+        self.take(operands * SIZES[usize::from(tag >> 4)])?;
+        if tag & 3 == PREFIX {
+            self.number()?;
+        }
+        Some(())
+    }
+
+    fn operand(&mut self, size: u8) -> Option<u128> {
+        let bytes = self.take(SIZES[usize::from(size)])?;
+        Some(match *bytes {
+            [] => 0,
+            [byte] => byte.into(),
+            [a, b] => u16::from_le_bytes([a, b]).into(),
+            [a, b, c, d] => u32::from_le_bytes([a, b, c, d]).into(),
+            _ => bytes.iter().rev().fold(0, |number, &byte| number << 8 | u128::from(byte)),
+        })
+    }
+
+    fn number(&mut self) -> Option<usize> {
+        let (mut number, mut shift) = (0, 0);
+        loop {
+            let byte = self.byte()?;
+            number |= usize::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+            shift += 7;
+        }
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_packed_is_unpacked() {
+        let numbers = [0, 1, 0xFF, 0x100, 0xFFFF, 0x1_0000, u128::from(u32::MAX), 1 << 32, 1 << 64, u128::MAX];
+        let mut tests = Vec::new();
+        for a in numbers {
+            tests.push(Test::Value(a));
+            tests.extend([0, 1, 32, 127, 128, 129, u32::MAX].map(|len| Test::Prefix { value: a, len }));
+            tests.extend(numbers.map(|b| Test::Range { lo: a, hi: b }));
+            tests.extend(numbers.map(|b| Test::Mask { value: a, mask: b }));
+        }
+        let families = [None, Some(Family::Ipv4), Some(Family::Ipv6)];
+        let each = families.iter().flat_map(|&family| tests.iter().map(move |&test| (family, test)));
+        let fields = [0, 4, 31, 32, 63, 64, 5000, usize::MAX >> 2];
+        let one = |(field, test)| Condition { field, negated: field % 2 == 1, tests: vec![test] };
+        let mut conditions: Vec<_> = fields.into_iter().cycle().zip(each.clone()).map(one).collect();
+        conditions.push(Condition { field: 2, negated: true, tests: Vec::new() });
+        conditions.push(Condition { field: 3, negated: false, tests: each.collect() });
+        let packed: Conditions = conditions.clone().into();
+        assert_eq!(packed.to_vec(), conditions);
+        assert_eq!(packed.iter().map(ConditionRef::count).max(), Some(3 * tests.len()));
+        assert_eq!(packed.on(5000), packed.iter().find(|condition| condition.field == 5000));
+        assert!(packed.on(7).is_none() && !packed.is_empty() && Conditions::default().is_empty());
+    }
+
+    #[test]
+    fn a_rule_of_a_5_tuple_takes_30_bytes() {
+        let prefix = |field| (field, Test::Prefix { value: 0x0A01_0200, len: 24 });
+        let range = |field| (field, Test::Range { lo: 1024, hi: 65535 });
+        let all = [prefix(0), prefix(1), range(2), range(3), (4, Test::Value(6))];
+        let one = |(field, test)| Condition { field, negated: false, tests: vec![(None, test)] };
+        assert_eq!(Conditions::from(all.map(one)).bytes(), 29);
+    }
+}

@@ -1,0 +1,139 @@
+//! The regions that no table takes: blocks of eight, tested at once, in no order.
+
+use crate::engine::Match;
+use crate::key::Keys;
+use crate::rule::Region;
+use crate::simd::Isa;
+
+const BLOCK: usize = 8;
+
+#[derive(Debug)]
+pub(super) struct Rest {
+    lanes: usize,
+    /// All but the last are full.
+    blocks: Vec<Block>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Block {
+    /// For each lane eight `lo`, then eight `hi`.
+    bounds: Box<[u32]>,
+    /// For each lane eight `value`, then eight `mask`; all zero where a region is not ternary.
+    masks: Box<[u32]>,
+    rules: [Option<Match>; BLOCK],
+    /// The best priority of its rules.
+    best: u64,
+}
+
+impl Block {
+    fn settle(&mut self) {
+        self.best = self.rules.iter().flatten().map(|rule| rule.priority.0).min().unwrap_or(u64::MAX);
+    }
+}
+
+impl Rest {
+    pub(super) fn new(lanes: usize) -> Self {
+        Self { lanes, blocks: Vec::new(), len: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn block_bytes(&self) -> usize {
+        4 * BLOCK * self.lanes * size_of::<u32>()
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.blocks.capacity() * size_of::<Block>() + self.blocks.len() * self.block_bytes()
+    }
+
+    /// At most how many bytes one more region takes.
+    pub(super) fn growth(&self) -> usize {
+        let full = self.blocks.len() * BLOCK == self.len;
+        let list = if self.blocks.len() == self.blocks.capacity() { self.blocks.len().max(4) } else { 0 };
+        if full { self.block_bytes() + list * size_of::<Block>() } else { 0 }
+    }
+
+    /// Cache lines of a block.
+    pub(super) fn lines(&self) -> usize {
+        self.blocks.len() * (size_of::<Block>() + self.block_bytes()).div_ceil(64)
+    }
+
+    /// Adds a region; where it is now.
+    pub(super) fn add(&mut self, rule: Match, region: &Region<'_>) -> u32 {
+        let (at, words) = (self.len, 2 * BLOCK * self.lanes);
+        if at == self.blocks.len() * BLOCK {
+            let (bounds, masks) = (vec![0; words].into(), vec![0; words].into());
+            self.blocks.push(Block { bounds, masks, rules: [None; BLOCK], best: u64::MAX });
+        }
+        let (block, i) = (&mut self.blocks[at / BLOCK], at % BLOCK);
+        for lane in 0..self.lanes {
+            let place = lane * 2 * BLOCK + i;
+            (block.bounds[place], block.bounds[place + BLOCK]) = (region.lo[lane], region.hi[lane]);
+            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+            (block.masks[place], block.masks[place + BLOCK]) = (value, mask);
+        }
+        block.rules[i] = Some(rule);
+        block.settle();
+        self.len += 1;
+        at as u32
+    }
+
+    pub(super) fn rule(&self, at: u32) -> Option<Match> {
+        let at = at as usize;
+        self.blocks.get(at / BLOCK).and_then(|block| block.rules[at % BLOCK])
+    }
+
+    /// Takes a region out. The last one takes its place: its rule, and where it stood.
+    pub(super) fn take(&mut self, at: u32) -> Option<(Match, u32)> {
+        self.len -= 1;
+        let (at, last) = (at as usize, self.len);
+        let moved = self.rule(last as u32);
+        for row in 0..2 * self.lanes {
+            let (from, to) = (row * BLOCK + last % BLOCK, row * BLOCK + at % BLOCK);
+            let last = &self.blocks[last / BLOCK];
+            let (bound, mask) = (last.bounds[from], last.masks[from]);
+            let block = &mut self.blocks[at / BLOCK];
+            (block.bounds[to], block.masks[to]) = (bound, mask);
+        }
+        self.blocks[last / BLOCK].rules[last % BLOCK] = None;
+        self.blocks[last / BLOCK].settle();
+        if at != last {
+            self.blocks[at / BLOCK].rules[at % BLOCK] = moved;
+            self.blocks[at / BLOCK].settle();
+        }
+        if last.is_multiple_of(BLOCK) {
+            self.blocks.pop();
+        }
+        moved.filter(|_| at != last).map(|rule| (rule, last as u32))
+    }
+
+    /// Improves the answers of a batch, `bound` being the priority of each to beat or equal.
+    #[inline(always)]
+    pub(super) fn improve<I: Isa>(&self, isa: I, keys: Keys<'_>, bound: &mut [u64], best: &mut [Option<Match>]) {
+        for block in &self.blocks {
+            for (i, (bound, best)) in bound.iter_mut().zip(&mut *best).enumerate() {
+                if block.best > *bound {
+                    continue;
+                }
+                let row = keys.row(i);
+                let mut hits = isa.inside8(&block.bounds, row, self.lanes);
+                for (masks, &word) in block.masks.as_chunks::<16>().0.iter().zip(row) {
+                    if hits == 0 {
+                        break;
+                    }
+                    hits &= isa.masked8(masks, word);
+                }
+                while hits != 0 {
+                    let found = block.rules[hits.trailing_zeros() as usize % BLOCK];
+                    if let Some(found) = found.filter(|found| found.priority.0 <= *bound) {
+                        (*bound, *best) = (found.priority.0, Some(found));
+                    }
+                    hits &= hits - 1;
+                }
+            }
+        }
+    }
+}
