@@ -44,7 +44,10 @@ enum Measured {
     Numbers(Vec<f64>),
     Text(String),
     /// Whether the first of the two that the claim names is better than the second wherever they were compared.
-    Wins { holds: bool, what: String },
+    Wins {
+        holds: bool,
+        what: String,
+    },
 }
 
 /// A paper's files.
@@ -131,7 +134,7 @@ fn run(entry: &Entry, out: &mut dyn Write, name: &str) -> anyhow::Result<Vec<Out
 /// Prints claimed and measured side by side; the rows of the record.
 fn judge(paper: &Paper, entry: &str, outcomes: &[Outcome], out: &mut dyn Write) -> anyhow::Result<Vec<[String; 9]>> {
     let mut table = Table::new();
-    table.load_style(presets::ASCII_MARKDOWN.into());
+    table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["claim", "claimed", "measured", "ratio", "shape", "verdict"]);
     let mut rows = Vec::new();
     for Outcome { claim: id, measured } in outcomes {

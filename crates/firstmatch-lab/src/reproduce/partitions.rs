@@ -117,7 +117,7 @@ impl Counts<'_> {
     fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
         for (engine, profiles) in self.run.engines.iter().zip(&self.means) {
             let mut table = Table::new();
-            table.load_style(presets::ASCII_MARKDOWN.into());
+            table.load_style(presets::ASCII_MARKDOWN);
             let mut head = vec![format!("tables of {}", engine.name())];
             head.extend(self.run.sizes.iter().map(usize::to_string));
             table.set_header(head);

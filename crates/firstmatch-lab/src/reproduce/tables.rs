@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use anyhow::{Context, ensure};
+use firstmatch::Schema;
 use firstmatch::format::{self, Options};
 use firstmatch::rule::{Caps, lower};
 use firstmatch::tuple::TupleMerge;
 use serde::Deserialize;
 
 use super::{Measured, Outcome};
-use crate::engines;
+use crate::definition::Engine;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,10 +22,10 @@ pub(super) struct Tables {
 
 /// One way to build them.
 #[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct Build {
     pub(super) claim: String,
-    config: toml::Table,
+    #[serde(flatten)]
+    engine: Engine,
 }
 
 pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
@@ -32,11 +33,11 @@ pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outco
     let schema = &file.rules.schemas()[0];
     let lowered = lower(&file.rules, schema, &Caps::default())?;
     let mut outcomes = Vec::new();
-    for Build { claim, config } in &run.builds {
-        let built = TupleMerge::build(&lowered, &engines::tuple_config(config.clone()).context("config")?)?;
+    for Build { claim, engine } in &run.builds {
+        let built = TupleMerge::build(&lowered, &engine.tuple_config()?)?;
         let mut tables = Vec::new();
-        for (lengths, rules) in built.tables() {
-            let lengths: Vec<String> = lengths.iter().map(u32::to_string).collect();
+        for (masks, rules) in built.tables() {
+            let lengths: Vec<String> = (0..schema.fields().len()).map(|field| length(schema, field, &masks)).collect();
             let mut numbers: Vec<usize> = rules.iter().map(|rule| rule.slot() + 1).collect();
             numbers.sort_unstable();
             let names: Vec<String> = numbers.iter().map(|number| format!("r{number}")).collect();
@@ -50,4 +51,14 @@ pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outco
         outcomes.push(Outcome { claim: claim.clone(), measured: Measured::Text(text) });
     }
     Ok(outcomes)
+}
+
+/// How many leading bits of a field a table hashes; the bits themselves where they are others.
+fn length(schema: &Schema, field: usize, masks: &[u32]) -> String {
+    let lanes = schema.lanes_of(field);
+    let parts = lanes.clone().map(|lane| (u128::from(masks[lane] & schema.lanes()[lane].bits), &schema.lanes()[lane]));
+    let mask = parts.fold(0u128, |mask, (bits, lane)| mask | bits << lane.shift);
+    let width = schema.fields()[field].width();
+    let leading = mask.count_ones() == (mask << (128 - width)).leading_ones();
+    if leading { mask.count_ones().to_string() } else { format!("{mask:#x}") }
 }

@@ -98,7 +98,12 @@ mod tests {
             ("value = 30", "at_most = true", one(29.0), one(31.0)),
             ("values = [1, 2]", "within = 1.5", Measured::Numbers(vec![1.4, 2.0]), Measured::Numbers(vec![1.4, 3.1])),
             ("values = [1, 2]", "within = 1.5", Measured::Numbers(vec![1.0, 2.0]), one(1.0)),
-            ("values = [1, 2]", "wins = ['a', 'b']", Measured::Numbers(vec![7.0, 8.0]), Measured::Numbers(vec![8.0, 7.0])),
+            (
+                "values = [1, 2]",
+                "wins = ['a', 'b']",
+                Measured::Numbers(vec![7.0, 8.0]),
+                Measured::Numbers(vec![8.0, 7.0]),
+            ),
             ("text = 'a  b'", "exactly = true", Measured::Text("a b".into()), Measured::Text("ab".into())),
         ] {
             assert_eq!(verdict(value, shape, good), Verdict::Holds, "{value} {shape}");
