@@ -8,6 +8,7 @@ mod machine;
 mod measure;
 mod memory;
 mod record;
+mod reproduce;
 mod statistics;
 mod table;
 mod workload;
@@ -48,6 +49,13 @@ Examples:
   firstmatch-lab measure classbench --sets ~/classbench
   firstmatch-lab measure my.toml --no-record")]
     Measure(MeasureArgs),
+    /// Run a paper's experiments and print what it claims beside what is measured
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab reproduce
+  firstmatch-lab reproduce tuplemerge/table1
+  firstmatch-lab reproduce tuplemerge")]
+    Reproduce(reproduce::ReproduceArgs),
     /// Build a table of rte_acl and say what it took: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
@@ -79,6 +87,7 @@ fn main() -> ExitCode {
     let lab = Lab::parse();
     let end = match &lab.command {
         Command::Measure(args) => measure(args),
+        Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
         #[cfg(feature = "rte-acl")]
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
     };
