@@ -35,9 +35,9 @@ type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 const ENGINES: [(&str, Read); 5] = [
     ("bit_select", bit_select),
     ("linear", linear),
-    ("tuplemerge", |table, common| tuples(tuple::Config::default(), table, common)),
-    ("tuplemerge_offline", |table, common| tuples(tuple::Config::offline(), table, common)),
-    ("tss", |table, common| tuples(tuple::Config::tss(), table, common)),
+    ("tuplemerge", |table, common| tuples("tuplemerge", table, common)),
+    ("tuplemerge_offline", |table, common| tuples("tuplemerge_offline", table, common)),
+    ("tss", |table, common| tuples("tss", table, common)),
 ];
 
 impl definition::Engine {
@@ -47,8 +47,7 @@ impl definition::Engine {
             let names = ENGINES.map(|(name, _)| name).join(", ");
             bail!("there is no engine `{}`; expected one of {names}", self.engine);
         };
-        let common = Common { budget: Budget { run_bytes: self.run_bytes.unwrap_or(usize::MAX) }, simd: self.simd };
-        read(self.config.clone(), common).context("config")
+        read(self.config.clone(), self.common()).context("config")
     }
 }
 
@@ -85,30 +84,54 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
     Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
 }
 
-fn tuples(
-    default: tuple::Config,
+fn tuples(name: &str, table: toml::Table, common: Common) -> Result<Recipe, toml::de::Error> {
+    let config = tuple_config(name, table, common)?;
+    let again = config.clone();
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(TupleMerge::build(rules, &config)?))),
+        empty: Some(Box::new(move |schema| Ok(Box::new(TupleMerge::new(schema, &again)?)))),
+    })
+}
+
+impl definition::Engine {
+    /// The configuration of an engine of tuples.
+    pub(crate) fn tuple_config(&self) -> anyhow::Result<tuple::Config> {
+        tuple_config(&self.engine, self.config.clone(), self.common()).context("config")
+    }
+
+    fn common(&self) -> Common {
+        Common { budget: Budget { run_bytes: self.run_bytes.unwrap_or(usize::MAX) }, simd: self.simd }
+    }
+}
+
+fn tuple_config(
+    name: &str,
     table: toml::Table,
     Common { budget, simd }: Common,
-) -> Result<Recipe, toml::de::Error> {
+) -> Result<tuple::Config, toml::de::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Names {
         collision_limit: Option<usize>,
         spill: Option<bool>,
         most_tables: Option<usize>,
+        /// The paper's own values.
+        #[serde(default)]
+        paper: bool,
     }
-    let Names { collision_limit, spill, most_tables } = table.try_into()?;
-    let config = tuple::Config {
+    let Names { collision_limit, spill, most_tables, paper } = table.try_into()?;
+    let default = match name {
+        "tss" => tuple::Config::tss(),
+        "tuplemerge_offline" => tuple::Config::offline(),
+        _ if paper => tuple::Config::paper(),
+        _ => tuple::Config::default(),
+    };
+    Ok(tuple::Config {
         budget,
         simd,
         collision_limit: collision_limit.unwrap_or(default.collision_limit),
         spill: spill.unwrap_or(default.spill),
         most_tables: most_tables.unwrap_or(default.most_tables),
         ..default
-    };
-    let again = config.clone();
-    Ok(Recipe {
-        build: Box::new(move |rules| Ok(Box::new(TupleMerge::build(rules, &config)?))),
-        empty: Some(Box::new(move |schema| Ok(Box::new(TupleMerge::new(schema, &again)?)))),
     })
 }

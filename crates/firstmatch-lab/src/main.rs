@@ -9,6 +9,7 @@ mod measure;
 mod memory;
 mod record;
 mod report;
+mod reproduce;
 mod statistics;
 mod table;
 mod workload;
@@ -55,6 +56,13 @@ Examples:
   firstmatch-lab report
   firstmatch-lab report --sets ~/classbench --out report.html")]
     Report(report::ReportArgs),
+    /// Run a paper's experiments and print what it claims beside what is measured
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab reproduce
+  firstmatch-lab reproduce tuplemerge/table1
+  firstmatch-lab reproduce tuplemerge")]
+    Reproduce(reproduce::ReproduceArgs),
     /// Build a table of rte_acl and say what it took: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
@@ -87,6 +95,7 @@ fn main() -> ExitCode {
     let end = match &lab.command {
         Command::Measure(args) => measure(args),
         Command::Report(args) => report(args),
+        Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
         #[cfg(feature = "rte-acl")]
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
     };

@@ -218,6 +218,8 @@ impl fmt::Debug for Capture {
 }
 
 const PCAP_HEADER: usize = 24;
+/// What a record begins with, up to the end of its lengths.
+const LENGTHS: usize = 16;
 
 /// The packet records of pcap. Each begins with its seconds, their fraction, the bytes captured and the bytes on the
 /// wire, in the byte order of the file, and in the modified format 8 bytes more.
@@ -235,7 +237,7 @@ impl Records {
     /// they tell.
     #[inline]
     fn lengths(self, bytes: &[u8]) -> Option<(u64, u32)> {
-        let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = *bytes.first_chunk::<16>()?;
+        let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = *bytes.first_chunk::<LENGTHS>()?;
         let number = |bytes| if self.big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) };
         Some((self.head as u64 + u64::from(number([a, b, c, d])), number([e, f, g, h])))
     }
@@ -264,12 +266,18 @@ impl Records {
             if let Some(found) = self.at_hand(reader) {
                 return Ok(Some(found));
             }
-            let wanted = self.lengths(reader.window.bytes()).map_or(self.head as u64, |(size, _)| size);
-            if self.is_too_long(wanted, reader) {
-                return Err(reader.too_long(wanted));
+            // The lengths first, where the record begins with more: what they say does not depend on how much is there.
+            let Some((size, _)) = self.lengths(reader.window.bytes()) else {
+                if reader.window.need(LENGTHS)? {
+                    continue;
+                }
+                return reader.end(true, self.head as u64);
+            };
+            if self.is_too_long(size, reader) {
+                return Err(reader.too_long(size));
             }
-            if !reader.window.need(wanted as usize)? {
-                return reader.end(true, wanted);
+            if !reader.window.need(size as usize)? {
+                return reader.end(true, size);
             }
         }
     }

@@ -1,0 +1,54 @@
+//! What is run for a paper: `experiment.toml`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use super::claims::Claims;
+use super::partitions::Partitions;
+use super::tables::Tables;
+
+/// The entries by name.
+#[derive(Debug, Deserialize)]
+#[serde(transparent)]
+pub(super) struct Experiments(pub(super) BTreeMap<String, Entry>);
+
+/// What is run for one figure, table or section.
+#[derive(Debug, Deserialize)]
+pub(super) struct Entry {
+    /// What it shows.
+    pub(super) shows: String,
+    #[serde(flatten)]
+    pub(super) run: Run,
+}
+
+/// The kinds of experiments.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "run", rename_all = "lowercase")]
+pub(super) enum Run {
+    /// The tables of a few rules, rule by rule.
+    Tables(Tables),
+    /// How many tables generated rule sets take.
+    Partitions(Partitions),
+}
+
+impl Experiments {
+    pub(super) fn read(path: &Path, claims: &Claims) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let all: Self = toml::from_str(&text).with_context(|| path.display().to_string())?;
+        for (name, entry) in &all.0 {
+            let ids: Vec<&str> = match &entry.run {
+                Run::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
+                Run::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            };
+            for id in ids {
+                let claim = claims.get(id);
+                let about = claim.is_some_and(|claim| claim.entry == *name);
+                ensure!(about, "{}: entry `{name}`: there is no claim `{id}` about it", path.display());
+            }
+        }
+        Ok(all)
+    }
+}

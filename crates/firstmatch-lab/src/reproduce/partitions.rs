@@ -1,0 +1,178 @@
+//! How many tables rule sets take, by size.
+
+use std::io::Write;
+
+use anyhow::{Context, bail, ensure};
+use comfy_table::{CellAlignment, Table, presets};
+use firstmatch::rule::{Caps, lower};
+use firstmatch::{Match, RuleId};
+use firstmatch_generate::rules;
+use rand::SeedableRng;
+use rand::seq::SliceRandom;
+use rand_pcg::Pcg64;
+use serde::Deserialize;
+
+use super::{Measured, Outcome};
+use crate::definition::Engine;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Partitions {
+    profiles: Vec<String>,
+    sizes: Vec<usize>,
+    /// Rule sets of each profile and size, each of another seed.
+    lists: u64,
+    engines: Vec<Engine>,
+    pub(super) claims: Vec<About>,
+}
+
+/// What a claim is about.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct About {
+    pub(super) id: String,
+    engine: String,
+    /// The size; all of them where two engines are compared.
+    rules: Option<usize>,
+    of: Of,
+    /// Profiles that do not count, or the only ones that do.
+    #[serde(default)]
+    without: Vec<String>,
+    #[serde(default)]
+    profiles: Vec<String>,
+    /// The other engine.
+    against: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Of {
+    /// The mean over profiles.
+    Mean,
+    /// The most of any profile.
+    Most,
+    /// That of each of `profiles`.
+    Each,
+    /// Whether there are fewer than of the engine `against`, at every size.
+    Fewer,
+}
+
+/// Tables of an engine by profile and size: the mean over the lists.
+struct Counts<'a> {
+    run: &'a Partitions,
+    /// Engine by engine, profile by profile, size by size.
+    means: Vec<Vec<Vec<f64>>>,
+}
+
+pub(super) fn run(run: &Partitions, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+    ensure!(!run.profiles.is_empty() && !run.sizes.is_empty() && run.lists > 0, "there is no rule set");
+    let zeros = vec![vec![0.0; run.sizes.len()]; run.profiles.len()];
+    let mut counts = Counts { run, means: vec![zeros; run.engines.len()] };
+    for (p, profile) in run.profiles.iter().enumerate() {
+        for (s, &size) in run.sizes.iter().enumerate() {
+            for seed in 1..=run.lists {
+                for (e, tables) in tables(run, profile, size, seed)?.into_iter().enumerate() {
+                    counts.means[e][p][s] += tables as f64 / run.lists as f64;
+                }
+            }
+        }
+    }
+    counts.print(out)?;
+    run.claims.iter().map(|about| counts.about(about)).collect()
+}
+
+/// The tables each engine makes of one list, its rules inserted one by one in random order.
+fn tables(run: &Partitions, profile: &str, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
+    let profile = profile.parse().map_err(|_| anyhow::anyhow!("there is no profile `{profile}`"))?;
+    let set = rules::generate(&rules::Config { rules: size, seed, profile, ..rules::Config::default() })?;
+    let schema = &set.schemas()[0];
+    let mut order: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
+    order.shuffle(&mut Pcg64::seed_from_u64(seed));
+    let lowered = lower(&set, schema, &Caps::default())?;
+    let mut places = vec![0..0; set.slots()];
+    lowered.by_rule().for_each(|(rule, range)| places[rule.rule.slot()] = range);
+    run.engines
+        .iter()
+        .map(|engine| {
+            let empty = engine.recipe()?.empty.with_context(|| format!("{} takes no updates", engine.name()))?;
+            let mut built = empty(schema)?;
+            let mut regions = firstmatch::rule::Regions::new(schema.lanes().len());
+            for &id in &order {
+                regions.clear();
+                places[id.slot()].clone().for_each(|at| regions.push(lowered.regions().get(at)));
+                let priority = set.get(id).map(|rule| rule.priority).context("a rule of the set")?;
+                built.insert(Match { rule: id, priority }, &regions)?;
+            }
+            Ok(built.stats().tables)
+        })
+        .collect()
+}
+
+impl Counts<'_> {
+    fn engine(&self, name: &str) -> anyhow::Result<&[Vec<f64>]> {
+        let index = self.run.engines.iter().position(|engine| engine.name() == name);
+        Ok(&self.means[index.with_context(|| format!("there is no engine `{name}` in this entry"))?])
+    }
+
+    fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        for (engine, profiles) in self.run.engines.iter().zip(&self.means) {
+            let mut table = Table::new();
+            table.load_style(presets::ASCII_MARKDOWN);
+            let mut head = vec![format!("tables of {}", engine.name())];
+            head.extend(self.run.sizes.iter().map(usize::to_string));
+            table.set_header(head);
+            table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
+            let row = |name: &str, sizes: Vec<f64>| {
+                let mut row = vec![name.to_owned()];
+                row.extend(sizes.iter().map(|count| format!("{count:.1}")));
+                row
+            };
+            for (profile, sizes) in self.run.profiles.iter().zip(profiles) {
+                table.add_row(row(profile, sizes.clone()));
+            }
+            let mean = (0..self.run.sizes.len()).map(|s| mean(profiles.iter().map(|sizes| sizes[s]))).collect();
+            table.add_row(row("mean", mean));
+            writeln!(out, "{table}")?;
+        }
+        Ok(())
+    }
+
+    fn about(&self, about: &About) -> anyhow::Result<Outcome> {
+        let engine = self.engine(&about.engine)?;
+        let at = |rules: Option<usize>| {
+            let found = self.run.sizes.iter().position(|size| Some(*size) == rules);
+            found.with_context(|| format!("claim `{}`: `rules` is none of the sizes", about.id))
+        };
+        let counts = |size: usize| {
+            let profiles = self.run.profiles.iter().zip(engine);
+            profiles.filter(|(name, _)| !about.without.contains(name)).map(move |(_, sizes)| sizes[size])
+        };
+        let measured = match (about.of, &about.against) {
+            (Of::Mean, None) => Measured::Numbers(vec![mean(counts(at(about.rules)?))]),
+            (Of::Most, None) => Measured::Numbers(vec![counts(at(about.rules)?).fold(0.0, f64::max)]),
+            (Of::Each, None) => {
+                let size = at(about.rules)?;
+                let of = |name: &String| {
+                    let profile = self.run.profiles.iter().position(|profile| profile == name);
+                    Ok(engine[profile.with_context(|| format!("there is no profile `{name}` in this entry"))?][size])
+                };
+                Measured::Numbers(about.profiles.iter().map(of).collect::<anyhow::Result<_>>()?)
+            }
+            (Of::Fewer, Some(other)) => {
+                let other = self.engine(other)?;
+                let sums = |engine: &[Vec<f64>], size: usize| mean(engine.iter().map(|sizes| sizes[size]));
+                let pairs: Vec<(f64, f64)> =
+                    (0..self.run.sizes.len()).map(|size| (sums(engine, size), sums(other, size))).collect();
+                let shown: Vec<String> = pairs.iter().map(|(a, b)| format!("{a:.1} of {b:.1}")).collect();
+                Measured::Wins { holds: pairs.iter().all(|(a, b)| a < b), what: shown.join(", ") }
+            }
+            _ => bail!("claim `{}`: `fewer` needs `against`, and nothing else takes it", about.id),
+        };
+        Ok(Outcome { claim: about.id.clone(), measured })
+    }
+}
+
+fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
+    let (count, sum) = numbers.fold((0, 0.0), |(count, sum), number| (count + 1, sum + number));
+    sum / f64::from(count.max(1))
+}

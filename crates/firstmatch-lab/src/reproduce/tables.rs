@@ -1,0 +1,64 @@
+//! The tables that a tuple algorithm makes of a few rules.
+
+use std::io::Write;
+
+use anyhow::{Context, ensure};
+use firstmatch::Schema;
+use firstmatch::format::{self, Options};
+use firstmatch::rule::{Caps, lower};
+use firstmatch::tuple::TupleMerge;
+use serde::Deserialize;
+
+use super::{Measured, Outcome};
+use crate::definition::Engine;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Tables {
+    /// A rule file.
+    rules: String,
+    pub(super) builds: Vec<Build>,
+}
+
+/// One way to build them.
+#[derive(Debug, Deserialize)]
+pub(super) struct Build {
+    pub(super) claim: String,
+    #[serde(flatten)]
+    engine: Engine,
+}
+
+pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+    let file = format::parse(&run.rules, &Options::default()).context("rules")?;
+    let schema = &file.rules.schemas()[0];
+    let lowered = lower(&file.rules, schema, &Caps::default())?;
+    let mut outcomes = Vec::new();
+    for Build { claim, engine } in &run.builds {
+        let built = TupleMerge::build(&lowered, &engine.tuple_config()?)?;
+        let mut tables = Vec::new();
+        for (masks, rules) in built.tables() {
+            let lengths: Vec<String> = (0..schema.fields().len()).map(|field| length(schema, field, &masks)).collect();
+            let mut numbers: Vec<usize> = rules.iter().map(|rule| rule.slot() + 1).collect();
+            numbers.sort_unstable();
+            let names: Vec<String> = numbers.iter().map(|number| format!("r{number}")).collect();
+            tables.push((numbers, format!("({}){{{}}}", lengths.join(","), names.join(" "))));
+        }
+        ensure!(!tables.is_empty(), "there is no table");
+        // By their first rules, as the paper prints them.
+        tables.sort();
+        let text = tables.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ");
+        writeln!(out, "{claim}: {text}")?;
+        outcomes.push(Outcome { claim: claim.clone(), measured: Measured::Text(text) });
+    }
+    Ok(outcomes)
+}
+
+/// How many leading bits of a field a table hashes; the bits themselves where they are others.
+fn length(schema: &Schema, field: usize, masks: &[u32]) -> String {
+    let lanes = schema.lanes_of(field);
+    let parts = lanes.clone().map(|lane| (u128::from(masks[lane] & schema.lanes()[lane].bits), &schema.lanes()[lane]));
+    let mask = parts.fold(0u128, |mask, (bits, lane)| mask | bits << lane.shift);
+    let width = schema.fields()[field].width();
+    let leading = mask.count_ones() == (mask << (128 - width)).leading_ones();
+    if leading { mask.count_ones().to_string() } else { format!("{mask:#x}") }
+}
