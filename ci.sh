@@ -50,6 +50,9 @@ stage_test() { cargo test --workspace --locked; }
 # Every definition of the lab that needs nothing beyond the repository, briefly: the answers are right.
 stage_lab() { cargo run --release -p firstmatch-lab --locked -- measure --test; }
 
+# The report in a browser: where Debian's chromium is missing and can be installed, it is, in under a minute.
+stage_report() { crates/firstmatch-lab/tests/report.sh; }
+
 # The README's first command, as typed there.
 stage_readme() {
     local command
@@ -67,7 +70,7 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test captures
 }
 
-all=(fmt clippy doc deny shell test readme lab)
+all=(fmt clippy doc deny shell test report readme lab)
 on_request=(fuzz captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do

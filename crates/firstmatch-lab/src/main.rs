@@ -8,6 +8,7 @@ mod machine;
 mod measure;
 mod memory;
 mod record;
+mod report;
 mod reproduce;
 mod statistics;
 mod table;
@@ -56,6 +57,12 @@ Examples:
   firstmatch-lab reproduce tuplemerge/table1
   firstmatch-lab reproduce tuplemerge")]
     Reproduce(reproduce::ReproduceArgs),
+    /// Write one HTML page with the plots and tables of all records, and print its path
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab report
+  firstmatch-lab report --sets ~/classbench --out report.html")]
+    Report(report::ReportArgs),
     /// Build a table of rte_acl and say what it took: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
@@ -88,6 +95,7 @@ fn main() -> ExitCode {
     let end = match &lab.command {
         Command::Measure(args) => measure(args),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
+        Command::Report(args) => report(args),
         #[cfg(feature = "rte-acl")]
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
     };
@@ -123,6 +131,12 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
         (_, true) => ExitCode::from(2),
         _ => ExitCode::SUCCESS,
     })
+}
+
+fn report(args: &report::ReportArgs) -> anyhow::Result<ExitCode> {
+    let path = report::write(args, Path::new(DEFINITIONS))?;
+    writeln!(stdout(), "{}", path.display())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs one definition; whether an answer was wrong.

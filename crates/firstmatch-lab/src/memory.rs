@@ -32,14 +32,15 @@ mod tests {
 
     #[test]
     fn it_counts_what_is_kept_and_the_peak() {
-        // Other tests run beside this one: the block is larger than all they take.
+        // Other tests run beside this one: the block is larger than all they take, and the slack than what they free.
         const BLOCK: usize = 256 << 20;
+        const SLACK: usize = 16 << 20;
         let (kept, all) = counted(|| {
             drop(std::hint::black_box(Vec::<u8>::with_capacity(2 * BLOCK)));
             Vec::<u8>::with_capacity(BLOCK)
         });
-        assert!((BLOCK..2 * BLOCK).contains(&all.kept), "{all:?}");
-        assert!((2 * BLOCK..3 * BLOCK).contains(&all.peak), "{all:?}");
+        assert!((BLOCK - SLACK..2 * BLOCK).contains(&all.kept), "{all:?}");
+        assert!((2 * BLOCK - SLACK..3 * BLOCK).contains(&all.peak), "{all:?}");
         drop(kept);
     }
 }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
 use crate::machine::Machine;
@@ -15,32 +15,33 @@ use crate::measure::{Line, Report, median};
 use crate::statistics::{Summary, is_void};
 
 /// One figure of one engine on one set.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Row {
-    set: String,
-    rules: usize,
-    keys: usize,
-    engine: String,
+    pub(crate) set: String,
+    pub(crate) rules: usize,
+    pub(crate) keys: usize,
+    pub(crate) engine: String,
     /// What it is a figure of.
-    measure: String,
-    batch: Option<usize>,
-    threads: usize,
-    unit: &'static str,
-    median: Option<f64>,
-    min: Option<f64>,
-    lower_quartile: Option<f64>,
-    upper_quartile: Option<f64>,
-    max: Option<f64>,
+    pub(crate) measure: String,
+    pub(crate) batch: Option<usize>,
+    pub(crate) threads: usize,
+    pub(crate) unit: String,
+    pub(crate) median: Option<f64>,
+    pub(crate) min: Option<f64>,
+    pub(crate) lower_quartile: Option<f64>,
+    pub(crate) upper_quartile: Option<f64>,
+    pub(crate) max: Option<f64>,
     /// Of wall time, where the others are of CPU time.
-    wall_median: Option<f64>,
+    pub(crate) wall_median: Option<f64>,
     /// How far the first engine is from itself in this measure.
-    noise_floor: Option<f64>,
+    pub(crate) noise_floor: Option<f64>,
     /// Whether that voids the figure.
-    void: bool,
+    pub(crate) void: bool,
     /// The median as a multiple of those of the yardsticks.
-    of_limit: Option<f64>,
-    of_rte_acl: Option<f64>,
-    of_linear: Option<f64>,
+    pub(crate) of_limit: Option<f64>,
+    pub(crate) of_rte_acl: Option<f64>,
+    pub(crate) of_linear: Option<f64>,
 }
 
 /// The medians of the yardsticks, in the order of the columns.
@@ -68,7 +69,7 @@ pub(crate) fn rows(definition: &Definition, report: &Report) -> Vec<Row> {
 
 impl Row {
     fn is_time(&self) -> bool {
-        !matches!(self.unit, "bytes" | "lines" | "tests" | "instructions")
+        !matches!(self.unit.as_str(), "bytes" | "lines" | "tests" | "instructions")
     }
 
     fn without_figures(&mut self) {
@@ -92,7 +93,7 @@ struct OfLine<'a> {
 }
 
 impl OfLine<'_> {
-    fn push(&mut self, measure: &str, unit: &'static str, batch: Option<usize>, figures: Summary) -> &mut Row {
+    fn push(&mut self, measure: &str, unit: &str, batch: Option<usize>, figures: Summary) -> &mut Row {
         self.rows.push(Row {
             set: self.report.set.clone(),
             rules: self.report.rules,
@@ -101,7 +102,7 @@ impl OfLine<'_> {
             measure: measure.to_owned(),
             batch,
             threads: 1,
-            unit,
+            unit: unit.to_owned(),
             median: Some(figures.median),
             min: Some(figures.min),
             lower_quartile: Some(figures.lower_quartile),

@@ -177,7 +177,7 @@ fn figure(text: Option<String>) -> String {
 }
 
 /// Three digits that count.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     match value {
         value if value < 9.95 => format!("{value:.2}"),
         value if value < 99.5 => format!("{value:.1}"),
@@ -190,11 +190,11 @@ fn ratio(value: f64, floor: f64) -> String {
     format!("{}{mark}", number(value))
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     if share.is_nan() { "–".to_owned() } else { format!("{:.1} %", share * 100.0) }
 }
 
-fn bytes(number: usize) -> String {
+pub(crate) fn bytes(number: usize) -> String {
     match number as f64 {
         bytes if bytes < 1e3 => format!("{bytes:.0} B"),
         bytes if bytes < 1e6 => format!("{:.1} kB", bytes / 1e3),

@@ -1,0 +1,440 @@
+//! The plots of one record.
+
+use maud::{Markup, html};
+
+use super::page::{Figure, Table, details, figures, table};
+use super::plot::{Bar, Form, Reference, Series, bars, chart};
+use super::records::Record;
+use super::scale::{Axis, short};
+use super::view::{Looks, Mean, View, What, a_rule, as_is};
+use crate::record::Row;
+use crate::statistics::Verdict;
+use crate::table::{bytes, number, percent};
+
+/// Where figures are as far apart as this, bars have a logarithmic axis.
+const FAR_APART: f64 = 20.0;
+
+const WITH_READERS: &str = "updates with readers";
+
+/// Everything about one record; `shows` is the text of its definition.
+pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> anyhow::Result<Markup> {
+    let view = View::new(record);
+    if record.rows.is_empty() {
+        return Ok(html! { (head(record, shows)) p { "The record has no figures." } });
+    }
+    // One kind of axis for all sets.
+    let places = || view.sets.iter().flat_map(|set| view.engines.iter().map(move |name| (&set.set, name)));
+    let medians = places().filter_map(|(set, name)| view.row(set, name, view.largest()?)?.median);
+    let axis = axis_of("ns a packet", medians);
+    let by_set = view.sets.iter().map(|set| lookups(&view, set, &axis, looks)).collect::<anyhow::Result<Vec<_>>>()?;
+    let by_set: Vec<Figure> = by_set.into_iter().flatten().collect();
+    let all = [
+        super::pareto::updates(&view, looks)?,
+        super::pareto::memory(&view, looks)?,
+        growth_by_batch(&view, looks)?,
+        distribution(&view, looks)?,
+        threads(&view, looks)?,
+        latencies(&view, looks)?,
+        memory(&view, looks)?,
+        builds(&view, looks)?,
+        updates(&view, looks, "updates")?,
+        updates(&view, looks, WITH_READERS)?,
+    ];
+    let all: Vec<Figure> = all.into_iter().flatten().collect();
+    let work = work(&view);
+    Ok(html! {
+        (head(record, shows))
+        @if !all.is_empty() { h3 { "All sets" } (figures(&all)?) }
+        @if !work.rows.is_empty() { (details("Work a lookup", &table(&work))) }
+        @if !by_set.is_empty() { h3 { "Lookups by set" } (figures(&by_set)?) }
+    })
+}
+
+fn head(record: &Record, shows: Option<&str>) -> Markup {
+    html! {
+        @if let Some(shows) = shows {
+            p {
+                @for (number, part) in shows.trim().split('`').enumerate() {
+                    @if number % 2 == 1 { code { (part) } } @else { (part) }
+                }
+            }
+        }
+        dl {
+            @if let Some(machine) = record.head.first() { dt { "Machine" } dd { (machine) } }
+            dt { "Command" } dd { code { "firstmatch-lab measure " (record.definition) } }
+            dt { "Record" } dd { code { (record.path.display()) } }
+        }
+        @if record.head.len() > 2 {
+            ul.notes { @for note in &record.head[2..] { li { (note) } } }
+        }
+    }
+}
+
+/// What bars, lines and whiskers of means are, for captions.
+pub(crate) fn of_means(view: &View<'_>, what: What<'_>) -> String {
+    match view.sets_with(what).len() {
+        1 => "Medians of the rounds; whiskers: the quartiles.".to_owned(),
+        count if count < view.sets.len() => {
+            format!(
+                "Geometric means of {count} of {} sets; whiskers: the least and the most of a set.",
+                view.sets.len()
+            )
+        }
+        count => format!("Geometric means of {count} sets; whiskers: the least and the most of a set."),
+    }
+}
+
+/// An axis from 0, unless the figures are far apart.
+fn axis_of(title: &str, values: impl IntoIterator<Item = f64>) -> Axis {
+    let (least, most) =
+        values.into_iter().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+    if most > FAR_APART * least { Axis::log(&format!("{title} (log scale)")) } else { Axis::linear(title) }
+}
+
+fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let Some(what) = view.largest() else { return Ok(None) };
+    let rows: Vec<&Row> = view.engines.iter().filter_map(|name| view.row(&set.set, name, what)).collect();
+    let Some(first) = rows.first() else { return ratios(view, set, what, looks) };
+    let one = |row: &&Row| {
+        let (value, low, high) = (row.median?, row.lower_quartile?, row.upper_quartile?);
+        let void = if row.void { " ?" } else { "" };
+        let note = format!("{} ns ± {}{void}", number(value), percent((high - low) / 2.0 / value));
+        let (label, look) = (row.engine.clone(), looks.get(&row.engine));
+        Some(Bar { label, note, value, spread: Some((low, high)), look, hollow: row.void })
+    };
+    let all: Vec<Bar> = rows.iter().filter_map(one).collect();
+    let mut references = Vec::new();
+    let mut legend = Vec::new();
+    for &name in &view.yardsticks {
+        if let Some(value) = view.row(&set.set, name, what).and_then(|row| row.median) {
+            references.push(Reference { value, look: looks.get(name) });
+            legend.push((looks.get(name), format!("{name} {} ns", number(value))));
+        }
+    }
+    let batch = what.batch.unwrap_or(1);
+    let title = format!("{}: {} rules", set.set, set.rules);
+    Ok(Some(Figure {
+        svg: bars(&format!("Lookups in {}", set.set), axis, &all, &references)?,
+        caption: format!(
+            "CPU time a packet in batches of {batch}: medians; whiskers and ±: the quartiles. {} Yardsticks beyond the axis are in the legend only.",
+            fastest(&rows, first.noise_floor.unwrap_or(f64::NAN))
+        ),
+        title,
+        legend,
+        table: lookup_table(view, set),
+    }))
+}
+
+/// What is left of lookups on a busy machine: multiples of `limit`.
+fn ratios(view: &View<'_>, set: &Row, what: What<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let bar = |name: &&str| {
+        let row = view.line(&set.set, name, what)?;
+        let value = row.of_limit?;
+        let note = format!("× {}{}", short(value), if row.void { " ?" } else { "" });
+        let look = looks.get(name);
+        Some(Bar { label: (*name).to_owned(), note, value, spread: None, look, hollow: row.void })
+    };
+    let all: Vec<Bar> = view.engines.iter().filter_map(bar).collect();
+    let title = format!("{}: {} rules", set.set, set.rules);
+    let caption = "The machine was busy: only ratios to limit are recorded.".to_owned();
+    bar_figure(title, "CPU time of lookups by that of limit", caption, &all, lookup_table(view, set))
+}
+
+/// Which engine is faster than all others by more than the noise.
+fn fastest(rows: &[&Row], floor: f64) -> String {
+    let of = |row: &Row| row.median.unwrap_or(f64::INFINITY);
+    let Some(best) = rows.iter().min_by(|one, other| of(one).total_cmp(&of(other))) else { return String::new() };
+    let verdict = |row: &Row| Verdict::of(of(best) / of(row), floor);
+    let others = || rows.iter().filter(|row| row.engine != best.engine);
+    if Verdict::of(1.0, floor) == Verdict::Void {
+        return format!("The noise floor is {}: the run is void.", percent(floor));
+    }
+    let same: Vec<&str> = others().filter(|row| verdict(row) == Verdict::Same).map(|row| row.engine.as_str()).collect();
+    match (others().count(), &same[..]) {
+        (0, _) => format!("Noise floor {}.", percent(floor)),
+        (_, []) => format!("Fastest: {} (noise floor {}).", best.engine, percent(floor)),
+        _ => {
+            format!("No difference beyond the noise floor of {}: {}, {}.", percent(floor), best.engine, same.join(", "))
+        }
+    }
+}
+
+/// Every line of a set, as it was measured.
+fn lookup_table(view: &View<'_>, set: &Row) -> Table {
+    let batches = view.batches();
+    let mut table = Table::new(&["ns a packet, batch of"]);
+    table.head.extend(batches.iter().map(usize::to_string));
+    table.head.extend(["1 dependent", "spread", "× limit", "× rte_acl", "× linear"].map(str::to_owned));
+    let rows = || view.record.rows.iter().filter(|row| row.set == set.set);
+    let mut names: Vec<&str> = Vec::new();
+    rows().for_each(|row| {
+        if !names.contains(&row.engine.as_str()) {
+            names.push(&row.engine);
+        }
+    });
+    for name in names {
+        let of = |measure: &str, batch: usize| {
+            rows().find(|row| row.engine == name && row.measure == measure && row.batch == Some(batch))
+        };
+        let mut cells = vec![name.to_owned()];
+        cells.extend(batches.iter().map(|&batch| or_dash(of("lookup", batch).and_then(|row| row.median).map(number))));
+        cells.push(or_dash(of("lookup, dependent", 1).and_then(|row| row.median).map(number)));
+        let best = batches.last().and_then(|&batch| of("lookup", batch));
+        let spread = best.and_then(|row| Some((row.upper_quartile? - row.lower_quartile?) / 2.0 / row.median?));
+        cells.push(or_dash(spread.map(percent)));
+        let floor = best.and_then(|row| row.noise_floor).unwrap_or(f64::NAN);
+        let ratios = best.map_or([None; 3], |row| [row.of_limit, row.of_rte_acl, row.of_linear]);
+        let marked = |by: f64| {
+            let mark = if by == 1.0 { "" } else { Verdict::of(by, floor).mark() };
+            format!("{}{mark}", short(by))
+        };
+        cells.extend(ratios.map(|by| or_dash(by.map(marked))));
+        table.rows.push(cells);
+    }
+    table
+}
+
+pub(crate) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "–".to_owned())
+}
+
+/// Lines of some engines, their legend, and a table with a row an engine and a column a place.
+fn lines_of(
+    (head, form): (&str, Form),
+    looks: &Looks,
+    all: Vec<(&str, Vec<(f64, f64)>)>,
+) -> (Vec<Series>, Vec<(super::plot::Look, String)>, Table) {
+    let all: Vec<_> = all.into_iter().filter(|(_, points)| !points.is_empty()).collect();
+    let mut places: Vec<f64> = all.iter().flat_map(|(_, points)| points.iter().map(|point| point.0)).collect();
+    places.sort_unstable_by(f64::total_cmp);
+    places.dedup();
+    let mut table = Table::new(&[head]);
+    table.head.extend(places.iter().map(|&place| short(place)));
+    for (name, points) in &all {
+        let at = |place: f64| points.iter().find(|point| point.0 == place).map(|point| short(point.1));
+        let cells = places.iter().map(|&place| or_dash(at(place)));
+        table.rows.push(std::iter::once((*name).to_owned()).chain(cells).collect());
+    }
+    let legend = all.iter().map(|(name, _)| (looks.get(name), (*name).to_owned())).collect();
+    let series = all.into_iter().map(|(name, points)| Series { look: looks.get(name), form, points });
+    (series.collect(), legend, table)
+}
+
+fn growth_by_batch(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let batches = view.batches();
+    if batches.len() < 2 {
+        return Ok(None);
+    }
+    let point = |name: &str, batch: usize| Some((batch as f64, view.mean(name, What::lookup(batch), &as_is)?.value));
+    let of = |name| (name, batches.iter().filter_map(|&batch| point(name, batch)).collect());
+    let all = view.names(&["limit", "rte_acl"]).into_iter().map(of).collect();
+    let (series, legend, table) = lines_of(("ns a packet, batch of", Form::Line), looks, all);
+    let x = Axis::log("packets a batch").with_ticks(batches.iter().map(|&batch| batch as f64).collect());
+    let title = "Lookups by batch".to_owned();
+    Ok((!series.is_empty()).then_some(Figure {
+        svg: chart(&title, &x, &Axis::log("ns a packet"), &series)?,
+        caption: "CPU time. Packets of a batch are independent of each other.".to_owned(),
+        title,
+        legend,
+        table,
+    }))
+}
+
+/// For how many sets an engine is as fast as that.
+fn distribution(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let Some(what) = view.largest().filter(|&what| view.sets_with(what).len() >= 3) else { return Ok(None) };
+    let sets = view.sets_with(what);
+    let mut table = Table::new(&["ns a packet"]);
+    table.head.extend(sets.iter().map(|&set| set.to_owned()));
+    let (mut series, mut legend) = (Vec::new(), Vec::new());
+    for name in view.names(&["limit", "rte_acl"]) {
+        let figures: Vec<Option<f64>> = sets.iter().map(|set| view.row(set, name, what)?.median).collect();
+        let cells = figures.iter().map(|&figure| or_dash(figure.map(number)));
+        table.rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
+        let mut sorted: Vec<f64> = figures.into_iter().flatten().collect();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let share = |(place, nanos): (usize, f64)| (nanos, 100.0 * (place + 1) as f64 / sets.len() as f64);
+        let start = sorted.first().map(|&nanos| (nanos, 0.0));
+        let points = start.into_iter().chain(sorted.iter().copied().enumerate().map(share)).collect();
+        series.push(Series { look: looks.get(name), form: Form::Steps, points });
+        legend.push((looks.get(name), name.to_owned()));
+    }
+    let title = "Distribution over the sets".to_owned();
+    Ok(Some(Figure {
+        svg: chart(&title, &Axis::log("ns a packet, at most"), &Axis::linear("% of the sets"), &series)?,
+        caption: "For how many of the sets lookups take no longer.".to_owned(),
+        title,
+        legend,
+        table,
+    }))
+}
+
+fn latencies(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let Some(batch) = view.batches().last().copied().filter(|&batch| batch > 1) else { return Ok(None) };
+    let micros = |_: &Row, nanos: f64| nanos / 1000.0;
+    let mut table = Table::new(&["µs a batch", "p50", "p99"]);
+    let mut all = Vec::new();
+    for name in view.names(&["limit", "rte_acl"]) {
+        let of = |measure| view.mean(name, What { batch: Some(batch), ..What::measure(measure) }, &micros);
+        let (Some(p50), Some(p99)) = (of("latency, p50"), of("latency, p99")) else { continue };
+        let note = format!("{} µs, p99 {} µs", number(p50.value), number(p99.value));
+        table.rows.push(vec![name.to_owned(), number(p50.value), number(p99.value)]);
+        let spread = Some((p50.value, p99.value));
+        all.push(Bar { label: name.to_owned(), note, value: p50.value, spread, look: looks.get(name), hollow: false });
+    }
+    let title = format!("Latency of batches of {batch}");
+    let caption = "Wall time until all answers are there: bars the median, whiskers the 99th percentile.".to_owned();
+    bar_figure(title, "µs a batch", caption, &all, table)
+}
+
+fn bar_figure(title: String, axis: &str, caption: String, all: &[Bar], table: Table) -> anyhow::Result<Option<Figure>> {
+    let axis = axis_of(axis, all.iter().map(|bar| bar.value));
+    let figure = || Ok(Figure { svg: bars(&title, &axis, all, &[])?, title, caption, legend: Vec::new(), table });
+    (!all.is_empty()).then(figure).transpose()
+}
+
+fn threads(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let Some(alone) = view.largest() else { return Ok(None) };
+    let rows = view.record.rows.iter().filter(|row| row.measure == "lookup, all threads");
+    let mut counts: Vec<usize> = rows.map(|row| row.threads).collect();
+    counts.sort_unstable();
+    counts.dedup();
+    if counts.is_empty() {
+        return Ok(None);
+    }
+    let packets = |row: &Row, _: f64| 1000.0 / row.wall_median.unwrap_or(f64::NAN);
+    let together = |threads| What { threads: Some(threads), ..What::measure("lookup, all threads") };
+    let plans: Vec<(usize, What<'_>)> =
+        std::iter::once((1, alone)).chain(counts.iter().map(|&threads| (threads, together(threads)))).collect();
+    let point =
+        |name: &str, (threads, what): (usize, What<'_>)| Some((threads as f64, view.mean(name, what, &packets)?.value));
+    let of = |name| (name, plans.iter().filter_map(|&plan| point(name, plan)).collect());
+    let all = view.names(&["rte_acl"]).into_iter().map(of).collect();
+    let (series, legend, table) = lines_of(("million packets a second, threads", Form::Line), looks, all);
+    let x = Axis::linear("threads").with_ticks(plans.iter().map(|plan| plan.0 as f64).collect());
+    let title = "Threads".to_owned();
+    Ok((!series.is_empty()).then_some(Figure {
+        svg: chart(&title, &x, &Axis::linear("million packets/s"), &series)?,
+        caption: "All threads together, wall time, the largest batch.".to_owned(),
+        title,
+        legend,
+        table,
+    }))
+}
+
+fn memory(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let what = What::measure("run");
+    let bar = |name: &str| {
+        let Mean { value, low, high } = view.mean(name, what, &a_rule)?;
+        let (label, note) = (name.to_owned(), format!("{} B", number(value)));
+        Some(Bar { label, note, value, spread: Some((low, high)), look: looks.get(name), hollow: false })
+    };
+    let all: Vec<Bar> = view.names(&super::view::YARDSTICKS).into_iter().filter_map(bar).collect();
+    let mut table = Table::new(&["set", "engine", "run", "bytes a rule", "scratch", "build peak", "parts"]);
+    for set in &view.sets {
+        for name in view.names(&super::view::YARDSTICKS) {
+            let of = |measure: &str| view.row(&set.set, name, What::measure(measure)).and_then(|row| row.median);
+            let Some(run) = of("run") else { continue };
+            let rows = view.record.rows.iter().filter(|row| row.set == set.set && row.engine == name);
+            let part = |row: &Row| {
+                let part = row.measure.strip_prefix("run: ").filter(|part| !part.contains("scratch"))?;
+                Some(format!("{part} {}", bytes(row.median? as usize)))
+            };
+            let size = |measure| or_dash(of(measure).map(|size| bytes(size as usize)));
+            let (per_rule, parts) = (number(a_rule(set, run)), rows.filter_map(part).collect::<Vec<_>>().join(", "));
+            let (scratch, peak) = (size("run: a thread's scratch"), size("build peak: the engine"));
+            table.rows.push(vec![
+                set.set.clone(),
+                name.to_owned(),
+                bytes(run as usize),
+                per_rule,
+                scratch,
+                peak,
+                parts,
+            ]);
+        }
+    }
+    let caption = match view.sets.len() {
+        1 => "What is allocated once it is built.".to_owned(),
+        _ => format!("What is allocated once it is built. {}", of_means(view, what)),
+    };
+    bar_figure("Memory at run time".to_owned(), "bytes a rule", caption, &all, table)
+}
+
+fn builds(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
+    let millis = |_: &Row, seconds: f64| seconds * 1000.0;
+    let shown = |value: f64| format!("{} ms", short(value));
+    rates(view, looks, ("Build", "ms of CPU time"), What::measure("build"), &millis, &shown)
+}
+
+fn updates(view: &View<'_>, looks: &Looks, measure: &str) -> anyhow::Result<Option<Figure>> {
+    // Whoever waits for a lock takes no CPU time: with readers the wall time counts.
+    let readers = measure == WITH_READERS;
+    let of = |row: &Row, rate: f64| if readers { row.wall_median.unwrap_or(f64::NAN) } else { rate };
+    let (title, axis) = match readers {
+        false => ("Updates", "updates a second of CPU time"),
+        true => ("Updates with readers", "updates a second"),
+    };
+    rates(view, looks, (title, axis), What::measure(measure), &of, &short)
+}
+
+/// Bars of the means of a figure, with the figures of each set behind them.
+fn rates(
+    view: &View<'_>,
+    looks: &Looks,
+    (title, axis): (&str, &str),
+    what: What<'_>,
+    scaled: &dyn Fn(&Row, f64) -> f64,
+    shown: &dyn Fn(f64) -> String,
+) -> anyhow::Result<Option<Figure>> {
+    let void = view.record.rows.iter().any(|row| row.measure == what.measure && row.void);
+    let names = view.names(&super::view::YARDSTICKS);
+    let bar = |name: &&str| {
+        let Mean { value, low, high } = view.mean(name, what, scaled)?;
+        let note = format!("{}{}", shown(value), if void { " ?" } else { "" });
+        let look = looks.get(name);
+        Some(Bar { label: (*name).to_owned(), note, value, spread: Some((low, high)), look, hollow: void })
+    };
+    let all: Vec<Bar> = names.iter().filter_map(bar).collect();
+    let mut table = Table::new(&["set", "engine", axis, "lower quartile", "upper quartile"]);
+    // Of wall time only the median is recorded.
+    let columns = if what.measure == WITH_READERS { 3 } else { 5 };
+    table.head.truncate(columns);
+    for set in &view.sets {
+        for row in names.iter().filter_map(|name| view.row(&set.set, name, what)) {
+            let cell = |figure: Option<f64>| or_dash(figure.map(|figure| shown(scaled(row, figure))));
+            let mut cells = vec![row.set.clone(), row.engine.clone()];
+            cells.extend([row.median, row.lower_quartile, row.upper_quartile].map(cell));
+            cells.truncate(columns);
+            table.rows.push(cells);
+        }
+    }
+    let floor = view.floor(what);
+    let noise = match floor {
+        0.0 => String::new(),
+        _ if void => format!(" The noise floor is {}: figures are void (?).", percent(floor)),
+        _ => format!(" Noise floor {}.", percent(floor)),
+    };
+    bar_figure(title.to_owned(), axis, of_means(view, what) + &noise, &all, table)
+}
+
+/// What has no plot: worst cases and instructions.
+fn work(view: &View<'_>) -> Table {
+    let mut table = Table::new(&["set", "engine", "worst: lines", "worst: tests", "instructions a packet"]);
+    for set in &view.sets {
+        for name in view.names(&super::view::YARDSTICKS) {
+            let of = |measure: &str, unit: &str| {
+                let mut rows = view.record.rows.iter();
+                let row = rows
+                    .find(|row| row.set == set.set && row.engine == name && row.measure == measure && row.unit == unit);
+                row.and_then(|row| row.median).map(short)
+            };
+            let cells =
+                [of("worst case", "lines"), of("worst case", "tests"), of("instructions a packet", "instructions")];
+            if cells.iter().any(Option::is_some) {
+                table.rows.push([set.set.clone(), name.to_owned()].into_iter().chain(cells.map(or_dash)).collect());
+            }
+        }
+    }
+    table
+}

@@ -1,0 +1,118 @@
+//! The page: one file that needs nothing else.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::plot::{Look, Svg, key};
+
+/// Rows of text; all columns but the first hold numbers, unless they are said to hold words.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+    pub(crate) words: bool,
+}
+
+impl Table {
+    pub(crate) fn new(head: &[&str]) -> Self {
+        Self { head: head.iter().map(|&name| name.to_owned()).collect(), ..Self::default() }
+    }
+}
+
+/// A plot, what its marks stand for, and the figures behind it.
+#[derive(Clone, Debug)]
+pub(crate) struct Figure {
+    pub(crate) title: String,
+    pub(crate) caption: String,
+    pub(crate) svg: Svg,
+    pub(crate) legend: Vec<(Look, String)>,
+    pub(crate) table: Table,
+}
+
+/// A part of the page that the contents name.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    pub(crate) title: String,
+    pub(crate) body: Markup,
+}
+
+/// A table that scrolls where it is too wide.
+pub(crate) fn table(table: &Table) -> Markup {
+    html! {
+        div.scroll tabindex="0" {
+            table.words[table.words] {
+                thead { tr { @for name in &table.head { th scope="col" { (name) } } } }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            @for (column, cell) in row.iter().enumerate() {
+                                @if column == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Something that opens.
+pub(crate) fn details(summary: &str, inside: &Markup) -> Markup {
+    html! { details { summary { (summary) } (inside) } }
+}
+
+/// Plots side by side, as many as there is room for.
+pub(crate) fn figures(all: &[Figure]) -> anyhow::Result<Markup> {
+    let all = all.iter().map(figure).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(html! { div.figures { @for one in all { (one) } } })
+}
+
+fn figure(figure: &Figure) -> anyhow::Result<Markup> {
+    let keys = figure.legend.iter().map(|(look, name)| Ok((key(*look)?, name)));
+    let keys = keys.collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(html! {
+        figure {
+            h4 { (figure.title) }
+            (PreEscaped(&figure.svg.0))
+            @if !keys.is_empty() {
+                ul.legend {
+                    @for (Svg(svg), name) in keys {
+                        li { span.key aria-hidden="true" { (PreEscaped(svg)) } (name) }
+                    }
+                }
+            }
+            @if !figure.caption.is_empty() { figcaption { (figure.caption) } }
+            @if !figure.table.rows.is_empty() { (details("Figures", &table(&figure.table))) }
+        }
+    })
+}
+
+/// The whole file.
+pub(crate) fn page(title: &str, lead: &Markup, sections: &[Section]) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                link rel="icon" href="data:,";
+                title { (title) }
+                style { (PreEscaped(include_str!("page.css"))) }
+            }
+            body {
+                header { h1 { (title) } (lead) }
+                nav aria-label="Contents" {
+                    ul { @for (number, section) in sections.iter().enumerate() {
+                        li { a href={ "#part-" (number) } { (section.title) } }
+                    } }
+                }
+                main {
+                    @for (number, section) in sections.iter().enumerate() {
+                        section id={ "part-" (number) } { h2 { (section.title) } (section.body) }
+                    }
+                }
+            }
+        }
+    };
+    page.into_string()
+}

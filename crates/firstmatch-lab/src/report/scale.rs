@@ -1,0 +1,214 @@
+//! Axes: linear or logarithmic, with round ticks.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
+
+/// What an axis shows.
+#[derive(Clone, Debug)]
+pub(crate) struct Axis {
+    /// With the unit.
+    pub(crate) title: String,
+    pub(crate) log: bool,
+    /// Where the ticks are, if not at round numbers.
+    pub(crate) ticks: Option<Vec<f64>>,
+    /// Where bars start, if not at the end.
+    pub(crate) base: Option<f64>,
+}
+
+impl Axis {
+    pub(crate) fn log(title: &str) -> Self {
+        Self { title: title.to_owned(), log: true, ticks: None, base: None }
+    }
+
+    /// From 0.
+    pub(crate) fn linear(title: &str) -> Self {
+        Self { title: title.to_owned(), log: false, ticks: None, base: None }
+    }
+
+    pub(crate) fn with_ticks(self, ticks: Vec<f64>) -> Self {
+        Self { ticks: Some(ticks), ..self }
+    }
+
+    pub(crate) fn with_base(self, base: f64) -> Self {
+        Self { base: Some(base), ..self }
+    }
+
+    /// Whether a value can be drawn.
+    pub(crate) fn has(&self, value: f64) -> bool {
+        value.is_finite() && if self.log { value > 0.0 } else { value >= 0.0 }
+    }
+}
+
+/// An axis with its ends.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    from: f64,
+    to: f64,
+    log: bool,
+    ticks: Vec<f64>,
+}
+
+/// More ticks than this have labels that touch.
+const MOST_TICKS: usize = 7;
+
+impl Scale {
+    /// Around values that the axis [has](Axis::has); from 0 if it is linear.
+    pub(crate) fn around(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
+        let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        let (least, most) = if most > 0.0 { (least, most) } else { (1.0, 1.0) };
+        let (from, to, round) = if axis.log { log_ends(least, most) } else { linear_ends(most) };
+        let ticks = match &axis.ticks {
+            Some(ticks) => ticks.iter().copied().filter(|tick| (from..=to).contains(tick)).collect(),
+            None => round,
+        };
+        Self { from, to, log: axis.log, ticks }
+    }
+
+    /// Places `0..count`, without ticks; the first is at the upper end.
+    pub(crate) fn rows(count: usize) -> Self {
+        Self { from: count as f64, to: 0.0, log: false, ticks: Vec::new() }
+    }
+
+    /// Categories: a tick in the middle of each of those named.
+    pub(crate) fn categories(count: usize, ticks: Vec<usize>) -> Self {
+        Self { from: 0.0, to: count as f64, log: false, ticks: ticks.iter().map(|&at| at as f64 + 0.5).collect() }
+    }
+
+    pub(crate) fn from(&self) -> f64 {
+        self.from
+    }
+
+    pub(crate) fn to(&self) -> f64 {
+        self.to
+    }
+}
+
+/// The 1, 2 or 5 times a power of ten with a number.
+fn round_number(number: i32) -> f64 {
+    [1.0, 2.0, 5.0][number.rem_euclid(3) as usize] * 10_f64.powi(number.div_euclid(3))
+}
+
+fn log_ends(least: f64, most: f64) -> (f64, f64, Vec<f64>) {
+    let below = |value: f64| {
+        let start = value.log10().floor() as i32 * 3;
+        (start..start + 4).rev().find(|&n| round_number(n) <= value).unwrap_or(start)
+    };
+    let first = below(least / 1.1);
+    let last = below(most * 1.1) + 1;
+    let all = |step: i32| (first..=last).filter(move |n| n.rem_euclid(step) == 0).map(round_number);
+    let step = [1, 3, 6, 9, 12].into_iter().find(|&step| all(step).count() <= MOST_TICKS).unwrap_or(18);
+    (round_number(first), round_number(last), all(step).collect())
+}
+
+fn linear_ends(most: f64) -> (f64, f64, Vec<f64>) {
+    let start = (most / MOST_TICKS as f64).log10().floor() as i32 * 3;
+    let steps = (start..start + 9).map(round_number);
+    let step = steps.into_iter().find(|step| most / step <= (MOST_TICKS - 2) as f64).unwrap_or(most);
+    let count = (most / step - 1e-9).ceil();
+    (0.0, count * step, (0..=count as usize).map(|tick| tick as f64 * step).collect())
+}
+
+impl Ranged for Scale {
+    type FormatOption = NoDefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, value: &f64, (low, high): (i32, i32)) -> i32 {
+        let place = |value: f64| if self.log { value.ln() } else { value };
+        let share = (place(*value) - place(self.from)) / (place(self.to) - place(self.from));
+        low + (f64::from(high - low) * share).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _hint: Hint) -> Vec<f64> {
+        self.ticks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.from..self.to
+    }
+}
+
+impl ValueFormatter<f64> for Scale {
+    fn format(value: &f64) -> String {
+        short(*value)
+    }
+}
+
+/// Up to three digits that count, with a suffix for thousands.
+pub(crate) fn short(value: f64) -> String {
+    let (scaled, suffix) = match value.abs() {
+        size if size >= 999.5e6 => (value / 1e9, " G"),
+        size if size >= 999.5e3 => (value / 1e6, " M"),
+        size if size >= 999.5 => (value / 1e3, " k"),
+        _ => (value, ""),
+    };
+    let size = scaled.abs();
+    let places = match size {
+        _ if size >= 99.95 => 0,
+        _ if size >= 9.995 => 1,
+        _ if size >= 0.1 || size == 0.0 => 2,
+        _ => (1.0 - size.log10().floor()).min(9.0) as usize,
+    };
+    let text = format!("{scaled:.places$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{suffix}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn around(axis: &Axis, values: &[f64]) -> (f64, f64, Vec<f64>) {
+        let scale = Scale::around(axis, values.iter().copied());
+        (scale.from, scale.to, scale.ticks)
+    }
+
+    #[test]
+    fn ticks_are_round_and_few() {
+        let log = Axis::log("");
+        assert_eq!(around(&log, &[4.0, 37.0]), (2.0, 50.0, vec![2.0, 5.0, 10.0, 20.0, 50.0]));
+        let (from, to, ticks) = around(&log, &[0.03, 8e6]);
+        assert!((from - 0.02).abs() < 1e-12 && to == 1e7, "{from} {to}");
+        assert!(ticks.len() <= MOST_TICKS && ticks.contains(&100.0), "{ticks:?}");
+        assert_eq!(around(&Axis::linear(""), &[3.0, 43.0]), (0.0, 50.0, vec![0.0, 10.0, 20.0, 30.0, 40.0, 50.0]));
+        assert_eq!(around(&Axis::linear(""), &[100.0]).1, 100.0);
+        assert_eq!(around(&log.clone().with_ticks(vec![1.0, 8.0, 900.0]), &[1.0, 8.0]).2, [1.0, 8.0]);
+        for axis in [log, Axis::linear("")] {
+            let (from, to, ticks) = around(&axis, &[]);
+            assert!(from < to && !ticks.is_empty(), "nothing to draw has an axis all the same");
+        }
+    }
+
+    #[test]
+    fn every_value_lies_between_the_ends() {
+        for axis in [Axis::log(""), Axis::linear("")] {
+            for value in [1e-9, 0.3, 1.0, 9.99, 10.0, 123.0, 5e11] {
+                let scale = Scale::around(&axis, [value].into_iter());
+                assert!((1..=1000).contains(&scale.map(&value, (0, 1000))), "{value} {scale:?}");
+                assert!(scale.ticks.len() <= MOST_TICKS + 1);
+            }
+        }
+        assert_eq!(Scale::rows(4).map(&1.0, (400, 0)), 300 - 200);
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        let expected = [
+            (0.0, "0"),
+            (1.0, "1"),
+            (0.25, "0.25"),
+            (43.21, "43.2"),
+            (999.0, "999"),
+            (999.6, "1 k"),
+            (12_340.0, "12.3 k"),
+            (5.68e6, "5.68 M"),
+            (2e9, "2 G"),
+            (0.00123, "0.0012"),
+            (100.0, "100"),
+            (0.1, "0.1"),
+        ];
+        for (value, text) in expected {
+            assert_eq!(short(value), text);
+        }
+    }
+}

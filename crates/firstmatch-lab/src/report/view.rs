@@ -1,0 +1,193 @@
+//! A record by set, engine and measure.
+
+use super::plot::Look;
+use super::records::Record;
+use crate::record::Row;
+use crate::statistics::geometric_mean;
+
+/// What engines are compared with.
+pub(crate) const YARDSTICKS: [&str; 3] = ["limit", "rte_acl", "linear"];
+
+/// The yardstick that a line of a record belongs to.
+fn yardstick(engine: &str) -> Option<&'static str> {
+    YARDSTICKS.into_iter().find(|&name| match name {
+        // It has a line for each of its algorithms.
+        "rte_acl" => engine.split(' ').next() == Some(name),
+        _ => engine == name,
+    })
+}
+
+/// Looks of engines, the same on the whole page.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Looks {
+    names: Vec<String>,
+}
+
+impl Looks {
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let mut looks = Self::default();
+        for record in records {
+            for name in View::new(record).engines {
+                if !looks.names.iter().any(|known| known == name) {
+                    looks.names.push(name.to_owned());
+                }
+            }
+        }
+        looks
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Look {
+        match YARDSTICKS.iter().position(|&yardstick| yardstick == name) {
+            Some(number) => Look::yardstick(number),
+            None => Look::engine(self.names.iter().position(|known| known == name).unwrap_or(0)),
+        }
+    }
+}
+
+/// Which figure of an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct What<'a> {
+    pub(crate) measure: &'a str,
+    pub(crate) batch: Option<usize>,
+    pub(crate) threads: Option<usize>,
+}
+
+impl<'a> What<'a> {
+    pub(crate) fn measure(measure: &'a str) -> Self {
+        Self { measure, batch: None, threads: None }
+    }
+
+    pub(crate) fn lookup(batch: usize) -> Self {
+        Self { batch: Some(batch), ..Self::measure("lookup") }
+    }
+
+    fn is(&self, row: &Row) -> bool {
+        row.measure == self.measure
+            && (self.batch.is_none() || row.batch == self.batch)
+            && self.threads.is_none_or(|threads| row.threads == threads)
+    }
+}
+
+/// A figure over sets: the geometric mean, and the least and the most. Of one set: the median and the quartiles.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Mean {
+    pub(crate) value: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+}
+
+/// A record with the names in it.
+#[derive(Clone, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) record: &'a Record,
+    /// A row of each set.
+    pub(crate) sets: Vec<&'a Row>,
+    /// Without the yardsticks and without the second run of the first.
+    pub(crate) engines: Vec<&'a str>,
+    /// Those that have figures.
+    pub(crate) yardsticks: Vec<&'static str>,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(record: &'a Record) -> Self {
+        let mut view = Self { record, sets: Vec::new(), engines: Vec::new(), yardsticks: Vec::new() };
+        let (rows, mut found) = (&record.rows, Vec::new());
+        for row in rows {
+            let name = row.engine.as_str();
+            if !view.sets.iter().any(|set| set.set == row.set) {
+                view.sets.push(row);
+            }
+            let again = name.strip_suffix(" again").is_some_and(|first| rows.iter().any(|row| row.engine == first));
+            match yardstick(name) {
+                Some(yardstick) => found.push(yardstick),
+                None if !again && !view.engines.contains(&name) => view.engines.push(name),
+                None => {}
+            }
+        }
+        view.yardsticks = YARDSTICKS.into_iter().filter(|name| found.contains(name)).collect();
+        view
+    }
+
+    /// The engines, then some yardsticks, as far as they have figures.
+    pub(crate) fn names(&self, yardsticks: &[&'static str]) -> Vec<&'a str> {
+        let yardsticks = self.yardsticks.iter().copied().filter(|name| yardsticks.contains(name));
+        self.engines.iter().copied().chain(yardsticks).collect()
+    }
+
+    /// The figure of an engine, or of the best line of a yardstick. `None` where it has no median.
+    pub(crate) fn row(&self, set: &str, name: &str, what: What<'_>) -> Option<&'a Row> {
+        let is = |row: &&Row| {
+            let by_name = if name == "rte_acl" { yardstick(&row.engine) == Some(name) } else { row.engine == name };
+            row.set == set && by_name && what.is(row)
+        };
+        let with = self.record.rows.iter().filter(is).filter(|row| row.median.is_some_and(f64::is_finite));
+        with.min_by(|one, other| one.median.unwrap_or(0.0).total_cmp(&other.median.unwrap_or(0.0)))
+    }
+
+    /// The line of an engine, even if it has only ratios.
+    pub(crate) fn line(&self, set: &str, name: &str, what: What<'_>) -> Option<&'a Row> {
+        self.record.rows.iter().find(|row| row.set == set && row.engine == name && what.is(row))
+    }
+
+    /// The sets for which some engine has the figure.
+    pub(crate) fn sets_with(&self, what: What<'_>) -> Vec<&'a str> {
+        let has = |set: &&str| self.engines.iter().any(|name| self.row(set, name, what).is_some());
+        self.sets.iter().map(|row| row.set.as_str()).filter(has).collect()
+    }
+
+    /// The [mean](Self::mean_of) over [all sets](Self::sets_with) of the figure.
+    pub(crate) fn mean(&self, name: &str, what: What<'_>, scaled: &dyn Fn(&Row, f64) -> f64) -> Option<Mean> {
+        self.mean_of(&self.sets_with(what), name, what, scaled)
+    }
+
+    /// The mean over some sets of the figure, each of which `scaled` may change. `None` where one is missing: it would
+    /// be a mean of other sets.
+    pub(crate) fn mean_of(
+        &self,
+        sets: &[&str],
+        name: &str,
+        what: What<'_>,
+        scaled: &dyn Fn(&Row, f64) -> f64,
+    ) -> Option<Mean> {
+        let rows = sets.iter().map(|set| self.row(set, name, what)).collect::<Option<Vec<_>>>()?;
+        let of = |row: &Row, figure: Option<f64>| figure.map(|figure| scaled(row, figure));
+        let medians = rows.iter().map(|row| of(row, row.median)).collect::<Option<Vec<f64>>>()?;
+        let value = geometric_mean(&medians).filter(|value| value.is_finite())?;
+        let mut ends = match &rows[..] {
+            [row] => [of(row, row.lower_quartile).unwrap_or(value), of(row, row.upper_quartile).unwrap_or(value)],
+            _ => [medians.iter().copied().fold(value, f64::min), medians.iter().copied().fold(value, f64::max)],
+        };
+        ends.sort_unstable_by(f64::total_cmp);
+        Some(Mean { value, low: ends[0], high: ends[1] })
+    }
+
+    /// The batches of lookups, from the smallest.
+    pub(crate) fn batches(&self) -> Vec<usize> {
+        let of_lookup = self.record.rows.iter().filter(|row| row.measure == "lookup");
+        let mut batches: Vec<usize> = of_lookup.filter_map(|row| row.batch).collect();
+        batches.sort_unstable();
+        batches.dedup();
+        batches
+    }
+
+    /// Lookups in the largest batches.
+    pub(crate) fn largest(&self) -> Option<What<'static>> {
+        self.batches().last().map(|&batch| What::lookup(batch))
+    }
+
+    /// The largest noise floor of a figure over the sets.
+    pub(crate) fn floor(&self, what: What<'_>) -> f64 {
+        let floors = self.record.rows.iter().filter(|row| what.is(row)).filter_map(|row| row.noise_floor);
+        floors.fold(0.0, |most, floor| if floor.is_nan() || most.is_nan() { f64::NAN } else { floor.max(most) })
+    }
+}
+
+/// The figure as it is.
+pub(crate) fn as_is(_: &Row, figure: f64) -> f64 {
+    figure
+}
+
+/// The figure by the rules of its set.
+pub(crate) fn a_rule(row: &Row, figure: f64) -> f64 {
+    figure / row.rules.max(1) as f64
+}
