@@ -50,12 +50,6 @@ Examples:
   firstmatch-lab measure classbench --sets ~/classbench
   firstmatch-lab measure my.toml --no-record")]
     Measure(MeasureArgs),
-    /// Write one HTML page with the plots and tables of all records, and print its path
-    #[command(after_help = "\
-Examples:
-  firstmatch-lab report
-  firstmatch-lab report --sets ~/classbench --out report.html")]
-    Report(report::ReportArgs),
     /// Run a paper's experiments and print what it claims beside what is measured
     #[command(after_help = "\
 Examples:
@@ -63,6 +57,12 @@ Examples:
   firstmatch-lab reproduce tuplemerge/table1
   firstmatch-lab reproduce tuplemerge")]
     Reproduce(reproduce::ReproduceArgs),
+    /// Write one HTML page with the plots and tables of all records, and print its path
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab report
+  firstmatch-lab report --sets ~/classbench --out report.html")]
+    Report(report::ReportArgs),
     /// Build a table of rte_acl and say what it took: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
@@ -94,8 +94,8 @@ fn main() -> ExitCode {
     let lab = Lab::parse();
     let end = match &lab.command {
         Command::Measure(args) => measure(args),
-        Command::Report(args) => report(args),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
+        Command::Report(args) => report(args),
         #[cfg(feature = "rte-acl")]
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
     };
