@@ -26,7 +26,7 @@ Examples:
   firstmatch-lab generate reference --out sets
   firstmatch-lab generate reference acl1 fw1 --out sets --sizes 1000
   firstmatch-lab generate reference --out sets --seeds ~/classbench/seeds
-  firstmatch-lab measure classbench-1k --sets sets")]
+  firstmatch-lab generate reference --out sets --ipv6 --sizes 1000,1000000")]
     Reference(reference::ReferenceArgs),
     /// Rules of a profile or of a ClassBench parameter file, in the ClassBench format
     #[command(after_help = "\
