@@ -22,8 +22,8 @@ struct Claim {
     unit: String,
     claimed: String,
     measured: String,
-    /// Measured by claimed.
-    ratio: Option<f64>,
+    /// Measured by claimed: a number, or several with commas between them.
+    ratio: String,
     /// What the claim is about, beside its figure: an order, a slope.
     shape: String,
     verdict: String,
@@ -88,8 +88,7 @@ fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
     table.words = true;
     for claim in claims {
         let Claim { entry, claim, unit, claimed, measured, ratio, shape, verdict, .. } = claim;
-        let ratio = ratio.map_or(String::new(), short);
-        table.rows.push([entry, claim, unit, claimed, measured, &ratio, shape, verdict].map(Clone::clone).into());
+        table.rows.push([entry, claim, unit, claimed, measured, ratio, shape, verdict].map(Clone::clone).into());
     }
     table
 }
@@ -97,18 +96,12 @@ fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
 /// The claims of an entry that are numbers.
 fn figure(paper: &str, entry: &str, claims: &[&Claim], verdicts: &[&str]) -> anyhow::Result<Option<Figure>> {
     let look = |claim: &Claim| Look::engine(verdicts.iter().position(|name| *name == claim.verdict).unwrap_or(0));
-    let bar = |claim: &&Claim| {
-        let ratio = claim.ratio.filter(|ratio| ratio.is_finite() && *ratio > 0.0)?;
-        let note = format!("× {}, {}", short(ratio), claim.verdict);
-        // About what stands in a line.
-        let room = 44_usize.saturating_sub(note.chars().count());
-        let label = match claim.claim.char_indices().nth(room) {
-            Some((end, _)) => format!("{}…", claim.claim[..end].trim_end()),
-            None => claim.claim.clone(),
-        };
-        Some(Bar { label, note, value: ratio, spread: None, look: look(claim), hollow: false })
+    let bars_of = |claim: &&Claim| {
+        let ratios = claim.ratio.split(',').filter_map(|ratio| ratio.trim().parse().ok());
+        let ratios = ratios.filter(|ratio: &f64| ratio.is_finite() && *ratio > 0.0);
+        ratios.map(|ratio| bar(claim, ratio, look(claim))).collect::<Vec<_>>()
     };
-    let all: Vec<Bar> = claims.iter().filter_map(bar).collect();
+    let all: Vec<Bar> = claims.iter().flat_map(bars_of).collect();
     if all.is_empty() {
         return Ok(None);
     }
@@ -120,4 +113,15 @@ fn figure(paper: &str, entry: &str, claims: &[&Claim], verdicts: &[&str]) -> any
         legend: Vec::new(),
         table: claims_table(claims.iter().copied()),
     }))
+}
+
+fn bar(claim: &Claim, ratio: f64, look: Look) -> Bar {
+    let note = format!("× {}, {}", short(ratio), claim.verdict);
+    // About what stands in a line.
+    let room = 44_usize.saturating_sub(note.chars().count());
+    let label = match claim.claim.char_indices().nth(room) {
+        Some((end, _)) => format!("{}…", claim.claim[..end].trim_end()),
+        None => claim.claim.clone(),
+    };
+    Bar { label, note, value: ratio, spread: None, look, hollow: false }
 }

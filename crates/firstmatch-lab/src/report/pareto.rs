@@ -92,9 +92,16 @@ impl Against<'_> {
         }
         let names: Vec<&str> = best.iter().map(|place| place.name).collect();
         let small = if sets.len() > 1 { "; small marks are the sets, large ones their geometric mean" } else { "" };
+        let mut caption =
+            format!("{}{small}. Beaten by none in both beyond the noise: {}.", self.better, names.join(", "));
+        let without = |name: &&&str| nanos(name).is_some() && other(name).is_none();
+        let without: Vec<&str> = view.engines.iter().filter(without).copied().collect();
+        if !without.is_empty() {
+            caption += &format!(" No figure of {}: {}.", self.axis, without.join(", "));
+        }
         Ok(Some(Figure {
             title: self.title.to_owned(),
-            caption: format!("{}{small}. Beaten by none in both beyond the noise: {}.", self.better, names.join(", ")),
+            caption,
             svg: chart(self.title, &Axis::log("ns a packet"), &Axis::log(self.axis), &series)?,
             legend,
             table,
