@@ -51,7 +51,7 @@ Examples:
   firstmatch-lab measure classbench --sets ~/classbench
   firstmatch-lab measure my.toml --no-record")]
     Measure(MeasureArgs),
-    /// Write rule sets and traces: the reference sets, or by every option of the generator
+    /// Write rule sets and traces: the reference sets, or by options that `firstmatch generate` does not have
     #[command(subcommand)]
     Generate(generate::GenerateArgs),
     /// Run a paper's experiments and print what it claims beside what is measured

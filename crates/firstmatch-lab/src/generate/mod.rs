@@ -1,4 +1,4 @@
-//! Rule sets and traces as files: the reference sets, and all that the generator has beyond `firstmatch generate`.
+//! Rule sets and traces as files: the reference sets, and options of the generator that `firstmatch generate` does not have.
 
 mod reference;
 
