@@ -4,6 +4,7 @@
 mod clock;
 mod definition;
 mod engines;
+mod generate;
 mod machine;
 mod measure;
 mod memory;
@@ -33,7 +34,7 @@ use measure::{Fault, Pace, Report};
     name = "firstmatch-lab",
     version,
     after_help = "\
-Exit codes: 0 done, 1 an answer was wrong, 2 a definition or the command is bad."
+Exit codes: 0 done, 1 an answer was wrong or a reference set differs, 2 the command or a file is bad."
 )]
 struct Lab {
     #[command(subcommand)]
@@ -50,6 +51,9 @@ Examples:
   firstmatch-lab measure classbench --sets ~/classbench
   firstmatch-lab measure my.toml --no-record")]
     Measure(MeasureArgs),
+    /// Write rule sets and traces: the reference sets, or by options that `firstmatch generate` does not have
+    #[command(subcommand)]
+    Generate(generate::GenerateArgs),
     /// Run a paper's experiments and print what it claims beside what is measured
     #[command(after_help = "\
 Examples:
@@ -94,6 +98,7 @@ fn main() -> ExitCode {
     let lab = Lab::parse();
     let end = match &lab.command {
         Command::Measure(args) => measure(args),
+        Command::Generate(args) => generate::generate(args, &mut stdout().lock()),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
         Command::Report(args) => report(args),
         #[cfg(feature = "rte-acl")]

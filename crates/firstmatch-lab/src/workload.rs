@@ -83,6 +83,11 @@ pub(crate) fn digest<'a>(rules: &RuleSet, answers: impl IntoIterator<Item = &'a 
         let line = answer.and_then(|found| rules.get(found.rule)).and_then(|rule| rule.line);
         hash.update(line.map_or(0, u32::from).to_le_bytes());
     }
+    short(hash)
+}
+
+/// The first 16 bytes of a digest.
+pub(crate) fn short(hash: Sha256) -> String {
     hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
