@@ -31,7 +31,7 @@ static ENGINES: [Engine; 5] = [
     },
     Engine {
         name: "bit_select",
-        summary: "a few trees of wide nodes that select bits: the fastest and smallest, for rules that stay",
+        summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
         build: |rules| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
     },
     Engine {

@@ -38,7 +38,7 @@
 //! | engine | lookup | rules change | take it for |
 //! |---|---|---|---|
 //! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
-//! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: the fastest, and the least memory |
+//! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
 //! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //!
 //! # The themes

@@ -7,7 +7,7 @@ use super::block::{BLOCK, Shape};
 use super::{BitSelect, Config, LEAF, Node, Tree, pack};
 use crate::error::BuildError;
 use crate::rule::Lowered;
-use crate::simd::Level;
+use crate::simd::{Level, gather};
 
 /// So many regions make no tree: they are one leaf.
 const FEW: usize = 2 * BLOCK;
@@ -221,15 +221,4 @@ fn select(bits: &Bits) -> (u64, [u16; 2]) {
     let first = bits.lanes.first().copied().unwrap_or((0, 0));
     let second = bits.lanes.get(1).copied().unwrap_or((first.0, 0));
     (u64::from(first.1) << 32 | u64::from(second.1), [first.0 as u16, second.0 as u16])
-}
-
-/// The bits of a word that a mask names, moved together at the low end.
-fn gather(word: u64, mut mask: u64) -> u64 {
-    let (mut gathered, mut place) = (0, 0);
-    while mask != 0 {
-        gathered |= (word >> mask.trailing_zeros() & 1) << place;
-        mask &= mask - 1;
-        place += 1;
-    }
-    gathered
 }

@@ -17,6 +17,7 @@ mod scalar;
 
 pub(crate) use hash::Hasher;
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
+pub(crate) use scalar::gather;
 
 use crate::error::BuildError;
 

@@ -44,14 +44,8 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn gather(self, word: u64, mut mask: u64) -> u64 {
-        let (mut gathered, mut place) = (0, 0);
-        while mask != 0 {
-            gathered |= (word >> mask.trailing_zeros() & 1) << place;
-            mask &= mask - 1;
-            place += 1;
-        }
-        gathered
+    fn gather(self, word: u64, mask: u64) -> u64 {
+        gather(word, mask)
     }
 
     #[inline(always)]
@@ -78,4 +72,16 @@ impl Isa for Scalar {
 #[inline(always)]
 fn bits(test: impl Fn(usize) -> bool) -> u32 {
     (0..8).fold(0, |bits, i| bits | u32::from(test(i)) << i)
+}
+
+/// The bits of a word that a mask names, moved together at the low end.
+#[inline(always)]
+pub(crate) fn gather(word: u64, mut mask: u64) -> u64 {
+    let (mut gathered, mut place) = (0, 0);
+    while mask != 0 {
+        gathered |= (word >> mask.trailing_zeros() & 1) << place;
+        mask &= mask - 1;
+        place += 1;
+    }
+    gathered
 }
