@@ -185,18 +185,28 @@ fn generated(config: &Generate) -> anyhow::Result<(RuleSet, Packets)> {
         },
         ..rules::Config::default()
     })?;
-    let trace = trace::generate(
-        &set,
-        &trace::Config {
-            headers: config.headers,
-            seed: config.seed,
-            locality: config.zipf.map_or(Locality::Uniform, |s| Locality::Zipf { s }),
-            unmatched: config.unmatched,
-            ..trace::Config::default()
-        },
-    )?;
+    let trace = trace::Config {
+        headers: config.headers,
+        seed: config.seed,
+        locality: config.zipf.map_or(Locality::Uniform, |s| Locality::Zipf { s }),
+        unmatched: config.unmatched,
+        ..trace::Config::default()
+    };
+    let packets = walked(&set, &trace)?;
+    Ok((set, packets))
+}
+
+fn walked(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Packets> {
+    let trace = trace::generate(set, config)?;
     let headers = trace.iter().map(|h| Headers::of_five_tuple(h.family, h.src, h.dst, h.sport, h.dport, h.proto));
     let headers: Vec<Headers> = headers.collect();
     let batch = Batch::for_policy(&Policy::default(), set.schemas())?;
-    Ok((set, of_headers(pushed(batch, &headers), headers)))
+    Ok(of_headers(pushed(batch, &headers), headers))
+}
+
+/// The first schema of a set with keys drawn from its rules. No sample is kept for the oracle.
+pub(crate) fn drawn(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Workload> {
+    let schema = &set.schemas()[0];
+    let lowered = Arc::new(lower(set, schema, &Caps::default())?);
+    Ok(Workload { part: None, lowered, keys: walked(set, config)?.keys(0, schema), samples: Vec::new() })
 }

@@ -4,7 +4,7 @@ mod counter;
 pub(crate) mod lane;
 pub(crate) mod lookup;
 pub(crate) mod subject;
-mod updates;
+pub(crate) mod updates;
 
 use std::path::Path;
 use std::rc::Rc;

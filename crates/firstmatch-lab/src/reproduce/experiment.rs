@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::claims::Claims;
+use super::contest::Contest;
 use super::partitions::Partitions;
 use super::tables::Tables;
 
@@ -32,6 +33,8 @@ pub(super) enum Run {
     Tables(Tables),
     /// How many tables generated rule sets take.
     Partitions(Partitions),
+    /// Which engine is faster, or smaller, on generated rule sets.
+    Contest(Contest),
 }
 
 impl Experiments {
@@ -41,6 +44,7 @@ impl Experiments {
         for (name, entry) in &all.0 {
             let ids: Vec<&str> = match &entry.run {
                 Run::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
+                Run::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
                 Run::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             };
             for id in ids {

@@ -1,6 +1,7 @@
 //! `firstmatch-lab reproduce`: what papers state beside what is measured here. `papers/README.md` documents the files.
 
 mod claims;
+mod contest;
 mod experiment;
 mod partitions;
 mod tables;
@@ -131,6 +132,7 @@ fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str) -> 
     match &entry.run {
         Run::Tables(run) => tables::run(run, out),
         Run::Partitions(run) => partitions::run(run, seeds, out),
+        Run::Contest(run) => contest::run(run, seeds, out),
     }
     .with_context(|| name.to_owned())
 }
@@ -162,6 +164,11 @@ fn judge(paper: &Paper, entry: &str, outcomes: &[Outcome], out: &mut dyn Write) 
     }
     writeln!(out, "{table}")?;
     Ok(rows)
+}
+
+fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
+    let (count, sum) = numbers.fold((0, 0.0), |(count, sum), number| (count + 1, sum + number));
+    sum / f64::from(count.max(1))
 }
 
 fn record(paper: &Paper, machine: &Machine, seeds: bool, rows: &[[String; 9]]) -> anyhow::Result<PathBuf> {

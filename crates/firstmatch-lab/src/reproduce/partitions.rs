@@ -13,7 +13,7 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
-use super::{Measured, Outcome};
+use super::{Measured, Outcome, mean};
 use crate::definition::Engine;
 use crate::generate;
 
@@ -182,9 +182,4 @@ impl Counts<'_> {
         };
         Ok(Outcome { claim: about.id.clone(), measured })
     }
-}
-
-fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
-    let (count, sum) = numbers.fold((0, 0.0), |(count, sum), number| (count + 1, sum + number));
-    sum / f64::from(count.max(1))
 }
