@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
@@ -47,7 +48,28 @@ impl definition::Engine {
             let names = ENGINES.map(|(name, _)| name).join(", ");
             bail!("there is no engine `{}`; expected one of {names}", self.engine);
         };
-        read(self.config.clone(), self.common()).context("config")
+        let recipe = read(self.config.clone(), self.common()).context("config")?;
+        Ok(match self.flow_cache {
+            Some(entries) => recipe.behind_flow_cache(flow::Config {
+                entries,
+                simd: self.simd,
+                seed: Some(1),
+                ..flow::Config::default()
+            }),
+            None => recipe,
+        })
+    }
+}
+
+impl Recipe {
+    fn behind_flow_cache(self, config: flow::Config) -> Self {
+        let (Self { build, empty }, again) = (self, config.clone());
+        Self {
+            build: Box::new(move |rules| Ok(Box::new(FlowCache::new(build(rules)?, &config)?))),
+            empty: empty.map(|empty| -> Box<Empty> {
+                Box::new(move |schema| Ok(Box::new(FlowCache::new(empty(schema)?, &again)?)))
+            }),
+        }
     }
 }
 

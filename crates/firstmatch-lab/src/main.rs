@@ -13,6 +13,7 @@ mod report;
 mod reproduce;
 mod statistics;
 mod table;
+mod transform;
 mod workload;
 mod yardstick;
 

@@ -98,7 +98,7 @@ pub(crate) fn measure(
         })
     })?;
     pace.progress("reading");
-    let loaded = workload::load(&origin).map_err(not_run)?;
+    let loaded = workload::load(set, &origin).map_err(not_run)?;
     pace.progress("the right answers");
     let right = right_answers(set, &loaded)?;
     let part = |(index, (work, right)): (usize, (&Workload, &Vec<Option<Match>>))| {
