@@ -8,6 +8,7 @@ mod generate;
 mod machine;
 mod measure;
 mod memory;
+mod ovs_like;
 mod record;
 mod report;
 mod reproduce;
