@@ -215,7 +215,14 @@ impl Engine {
 
     /// An engine as a yardstick: the defaults.
     pub(crate) fn plain(engine: &str) -> Self {
-        Self { engine: engine.to_owned(), name: None, config: toml::Table::new(), simd: None, run_bytes: None, flow_cache: None }
+        Self {
+            engine: engine.to_owned(),
+            name: None,
+            config: toml::Table::new(),
+            simd: None,
+            run_bytes: None,
+            flow_cache: None,
+        }
     }
 
     /// Whether nothing of it is set.

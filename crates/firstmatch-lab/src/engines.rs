@@ -120,8 +120,14 @@ fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recip
     if budget != Budget::default() {
         return Err(serde::de::Error::custom("ovs_like keeps no budget; expected no `run_bytes`"));
     }
-    let exact =
-        flow::Config { entries: emc.unwrap_or(8192), ways: 2, least_hits: 0.0, simd, seed: Some(1), ..Default::default() };
+    let exact = flow::Config {
+        entries: emc.unwrap_or(8192),
+        ways: 2,
+        least_hits: 0.0,
+        simd,
+        seed: Some(1),
+        ..Default::default()
+    };
     let megaflows = megaflows.unwrap_or(200_000);
     let build = move |rules: &Lowered| -> Result<Box<dyn Classifier>, BuildError> {
         Ok(Box::new(FlowCache::new(OvsLike::build(rules, megaflows), &exact)?))

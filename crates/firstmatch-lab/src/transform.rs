@@ -29,7 +29,8 @@ impl Transform {
             schemas => RuleSet::new(schemas[0].clone()),
         };
         for rule in set.iter() {
-            let named = || rule.line.map_or_else(|| format!("rule {}", rule.id), |line| format!("the rule on line {line}"));
+            let named =
+                || rule.line.map_or_else(|| format!("rule {}", rule.id), |line| format!("the rule on line {line}"));
             for conditions in self.combinations(set, &rule.conditions.to_vec()).with_context(named)? {
                 let line = u32::try_from(out.len() + 1)?;
                 ensure!(out.len() < MOST_RULES, "{}: more than {MOST_RULES} rules come of the set", named());
@@ -50,7 +51,11 @@ impl Transform {
         for condition in conditions {
             let field = &set.schemas()[0].fields()[condition.field];
             let ranges = condition.tests.iter().any(|(_, test)| matches!(test, Test::Range { .. }));
-            ensure!(!(ranges && condition.negated), "it negates a range of {}; expected ranges as they are", field.name());
+            ensure!(
+                !(ranges && condition.negated),
+                "it negates a range of {}; expected ranges as they are",
+                field.name()
+            );
             let each = condition.tests.iter().flat_map(|(family, test)| {
                 self.values(*test, field.width()).into_iter().map(move |test| (*family, test))
             });
@@ -58,7 +63,10 @@ impl Transform {
             let choices: Vec<Condition> = if ranges { each.map(alone).collect() } else { vec![condition.clone()] };
             let with = |chosen: &Vec<Condition>| {
                 let chosen = chosen.clone();
-                choices.iter().map(move |choice| [&chosen[..], std::slice::from_ref(choice)].concat()).collect::<Vec<_>>()
+                choices
+                    .iter()
+                    .map(move |choice| [&chosen[..], std::slice::from_ref(choice)].concat())
+                    .collect::<Vec<_>>()
             };
             all = all.iter().flat_map(with).collect();
         }
@@ -149,7 +157,8 @@ mod tests {
         assert_eq!(lines, (1..=10).collect::<Vec<_>>());
         let mut matched = 0;
         for src in [0x0A00_0001, 0x0AFF_0000, 1] {
-            for (sport, dport) in (0..20).flat_map(|s| (0..12).map(move |d| (s, d))).chain([(80, 3), (80, 9), (80, 5)]) {
+            for (sport, dport) in (0..20).flat_map(|s| (0..12).map(move |d| (s, d))).chain([(80, 3), (80, 9), (80, 5)])
+            {
                 for proto in [6, 17, 1] {
                     let values = [src, 7, sport, dport, proto].map(|value| Some(value as u128)).to_vec();
                     let packet = FieldValues { family: before.schemas()[0].family(), values };
@@ -174,7 +183,10 @@ mod tests {
         };
         assert_eq!((port(0, 2), port(0, 3)), (Some(Test::Value(1)), Some(Test::Value(6))));
         assert_eq!((port(1, 3), port(2, 3)), (Some(Test::Value(3)), Some(Test::Value(9))));
-        assert_eq!(port(3, 3), before.iter().nth(2).and_then(|rule| rule.conditions.on(3)?.tests().next()).map(|t| t.1));
+        assert_eq!(
+            port(3, 3),
+            before.iter().nth(2).and_then(|rule| rule.conditions.on(3)?.tests().next()).map(|t| t.1)
+        );
     }
 
     #[test]

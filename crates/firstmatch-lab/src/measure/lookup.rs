@@ -4,8 +4,8 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use firstmatch::{KeyBuf, Keys, Match};
-use rand::{RngExt, SeedableRng};
 use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::Pace;

@@ -66,9 +66,12 @@ fn check(set: &RuleSet, locality: Locality) -> usize {
 
 #[test]
 fn answers_are_the_oracles() {
-    for (profile, families) in [("acl1", rules::Families::Ipv4), ("fw3", rules::Families::Ipv6), ("ipc1", rules::Families::Ipv4)] {
+    for (profile, families) in
+        [("acl1", rules::Families::Ipv4), ("fw3", rules::Families::Ipv6), ("ipc1", rules::Families::Ipv4)]
+    {
         let profile: Profile = profile.parse().expect("a profile");
-        let set = rules::generate(&rules::Config { rules: 120, seed: 2, profile, families, ..rules::Config::default() });
+        let set =
+            rules::generate(&rules::Config { rules: 120, seed: 2, profile, families, ..rules::Config::default() });
         let set = set.expect("rules");
         assert!(check(&set, Locality::Uniform) > 1000);
         let single = Transform::SinglePorts.apply(&set).expect("no range is negated");

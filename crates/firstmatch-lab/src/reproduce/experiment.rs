@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::claims::Claims;
+use super::expansion::{Expansion, Prefixes};
 use super::partitions::Partitions;
 use super::tables::Tables;
 
@@ -32,6 +33,10 @@ pub(super) enum Run {
     Tables(Tables),
     /// How many tables generated rule sets take.
     Partitions(Partitions),
+    /// The prefixes that make up a range.
+    Prefixes(Prefixes),
+    /// How much generated rule sets grow when ranges become prefixes.
+    Expansion(Expansion),
 }
 
 impl Experiments {
@@ -42,6 +47,8 @@ impl Experiments {
             let ids: Vec<&str> = match &entry.run {
                 Run::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
                 Run::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+                Run::Prefixes(run) => vec![&run.claim],
+                Run::Expansion(run) => vec![&run.claim],
             };
             for id in ids {
                 let claim = claims.get(id);

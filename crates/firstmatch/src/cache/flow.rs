@@ -55,8 +55,8 @@ pub struct Config {
     pub ways: usize,
     /// The share of lookups that must hit, 0 to 1, else the cache steps aside; at 0 it never does.
     pub least_hits: f64,
-    /// The lookups of a window, over which hits are counted; at least one. After a pause the first window does not count:
-    /// the cache fills.
+    /// The lookups of a window, over which hits are counted; at least one. After a pause the first window does not count,
+    /// since the cache fills, but that a quarter of it must hit an eighth as often.
     pub window: usize,
     /// How long the cache steps aside at the most, in windows. The first pause is a quarter of that, and each that
     /// follows upon a trial in vain is twice as long as the one before.
@@ -71,7 +71,15 @@ impl Default for Config {
     /// 16,384 keys in sets of 8. The cache steps aside where fewer than half of 8,192 lookups hit, for up to 128 times
     /// as many.
     fn default() -> Self {
-        Self { entries: 1 << 14, ways: WAYS, least_hits: 0.5, window: 1 << 13, longest_pause: 128, simd: None, seed: None }
+        Self {
+            entries: 1 << 14,
+            ways: WAYS,
+            least_hits: 0.5,
+            window: 1 << 13,
+            longest_pause: 128,
+            simd: None,
+            seed: None,
+        }
     }
 }
 
@@ -364,12 +372,14 @@ impl Trial {
         self.misses += (lookups - hit) as u64;
         self.seen += lookups;
         self.hit += hit;
-        if self.seen < config.window() {
+        let fewer_than = |share: f64| (self.hit as f64) < self.seen as f64 * share;
+        // Keys of flows come again while the cache fills.
+        let hopeless = self.fills && self.seen >= config.window().div_ceil(4) && fewer_than(config.least_hits / 8.0);
+        if self.seen < config.window() && !hopeless {
             return;
         }
-        // The last batch may go beyond the window.
-        let too_few = (self.hit as f64) < self.seen as f64 * config.least_hits;
-        if self.fills || !too_few {
+        let goes_on = if self.fills { !hopeless } else { !fewer_than(config.least_hits) };
+        if goes_on {
             self.pause = if self.fills { self.pause } else { config.shortest_pause() };
             self.fills = false;
         } else {

@@ -137,7 +137,7 @@ fn keys(schema: &Schema, from: u32, count: u32) -> KeyBuf {
 fn it_steps_aside_for_traffic_without_flows_and_comes_back() {
     let schema = Schema::ipv4();
     let (lowered, _) = sample(&schema, 60, 4);
-    let engine = over(&lowered, &Config { window: 100, longest_pause: 8, least_hits: 0.5, ..config() });
+    let engine = over(&lowered, &Config { window: 400, longest_pause: 8, least_hits: 0.5, ..config() });
     let mut scratch = engine.scratch();
     let mut out = vec![None; 50];
     let mut run = |from: u32, batches: u32, step: u32| {
@@ -146,19 +146,18 @@ fn it_steps_aside_for_traffic_without_flows_and_comes_back() {
         }
         counts(&scratch)
     };
-    // A window to fill, one to judge; pauses of 200, 400, 800 and 800 lookups with trials of 200 between.
+    // A quarter of a window says that it is in vain; pauses are of 800, 1600, 3200 and 3200 lookups.
     for (batches, misses, passed_by) in
-        [(4, 200, 0), (4, 200, 200), (4, 400, 200), (8, 400, 600), (4, 600, 600), (16, 600, 1400), (20, 800, 2200)]
+        [(2, 100, 0), (16, 100, 800), (2, 200, 800), (32, 200, 2400), (2, 300, 2400), (64, 300, 5600), (66, 400, 8800)]
     {
         let from = 1_000_000 + (misses + passed_by) as u32 * 100;
         assert_eq!(run(from, batches, 50), Counts { hits: 0, misses, passed_by });
     }
-    // Then the same keys again and again: from the end of the trial on they hit, and it stays.
-    let end = run(7, 200, 0);
-    assert_eq!(end, Counts { hits: 200 * 50 - 50, misses: 850, passed_by: 2200 });
-    // The next pause is a short one again.
-    let end = run(90_000_000, 10, 50);
-    assert_eq!((end.hits, end.passed_by), (200 * 50 - 50, 2200 + 200));
+    // Then the same keys again and again: from the second batch on they hit, and it stays.
+    assert_eq!(run(7, 200, 0), Counts { hits: 9950, misses: 450, passed_by: 8800 });
+    // A whole window of others is too much, and the pause a short one again.
+    assert_eq!(run(90_000_000, 10, 50), Counts { hits: 9950, misses: 850, passed_by: 8900 });
+    assert_eq!(run(91_000_000, 16, 50), Counts { hits: 9950, misses: 950, passed_by: 9600 });
 }
 
 /// Of more keys than it holds those stay that come again; the others come and go.
