@@ -59,9 +59,10 @@ pub(super) fn growth(run: &Expansion, out: &mut dyn Write) -> anyhow::Result<Vec
         ensure!(!group.is_empty(), "a group has no profile");
         let mut sum = 0.0;
         for name in group {
-            let profile = name.parse().ok().with_context(|| format!("there is no profile `{name}`"))?;
+            let named = || format!("there is no profile `{name}`");
             let (mut before, mut after) = (0, 0);
             for seed in 1..=run.lists {
+                let profile = name.parse().ok().with_context(named)?;
                 let config = rules::Config { rules: run.rules, seed, profile, ..rules::Config::default() };
                 let set = rules::generate(&config)?;
                 before += set.len();
