@@ -26,6 +26,10 @@
 //! comparison and the copy of a key, whatever the packets are. Of a full set a key is replaced that was not used of late.
 //! A new generation costs nothing, but after 2^32 of them the cache is emptied.
 //!
+//! What comes again is fast in any engine, since its memory is in the first caches by then. In front of
+//! [`tuple`](mod@crate::tuple) a hit takes less than half of a lookup; [`bit_select`](crate::bit_select) is so near to it
+//! that it loses where one packet in six misses.
+//!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
 //! Processing for Online Packet Classification", IEEE/ACM Transactions on Networking 27(4), 2019, section III-D2.
