@@ -163,7 +163,9 @@ mod tests {
                     let values = [src, 7, sport, dport, proto].map(|value| Some(value as u128)).to_vec();
                     let packet = FieldValues { family: before.schemas()[0].family(), values };
                     let of = |set: &RuleSet| {
-                        first_match(set, &packet).map(|rule| (rule.action, rule.conditions.on(0).map(|c| c.unpack())))
+                        first_match(set, &packet).map(|rule| {
+                            (rule.action, rule.conditions.on(0).map(firstmatch::rule::ConditionRef::unpack))
+                        })
                     };
                     matched += usize::from(of(&before).is_some());
                     assert_eq!(of(&before), of(&after), "{packet:?}");
