@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
@@ -10,6 +11,7 @@ use firstmatch::{Budget, BuildError, Classifier, Schema, Updatable};
 use serde::Deserialize;
 
 use crate::definition;
+use crate::ovs_like::OvsLike;
 
 type Build = dyn Fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>;
 type Empty = dyn Fn(&Schema) -> Result<Box<dyn Updatable>, BuildError>;
@@ -32,9 +34,10 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 5] = [
+const ENGINES: [(&str, Read); 6] = [
     ("bit_select", bit_select),
     ("linear", linear),
+    ("ovs_like", ovs_like),
     ("tuplemerge", |table, common| tuples("tuplemerge", table, common)),
     ("tuplemerge_offline", |table, common| tuples("tuplemerge_offline", table, common)),
     ("tss", |table, common| tuples("tss", table, common)),
@@ -47,7 +50,28 @@ impl definition::Engine {
             let names = ENGINES.map(|(name, _)| name).join(", ");
             bail!("there is no engine `{}`; expected one of {names}", self.engine);
         };
-        read(self.config.clone(), self.common()).context("config")
+        let recipe = read(self.config.clone(), self.common()).context("config")?;
+        Ok(match self.flow_cache {
+            Some(entries) => recipe.behind_flow_cache(flow::Config {
+                entries,
+                simd: self.simd,
+                seed: Some(1),
+                ..flow::Config::default()
+            }),
+            None => recipe,
+        })
+    }
+}
+
+impl Recipe {
+    fn behind_flow_cache(self, config: flow::Config) -> Self {
+        let (Self { build, empty }, again) = (self, config.clone());
+        Self {
+            build: Box::new(move |rules| Ok(Box::new(FlowCache::new(build(rules)?, &config)?))),
+            empty: empty.map(|empty| -> Box<Empty> {
+                Box::new(move |schema| Ok(Box::new(FlowCache::new(empty(schema)?, &again)?)))
+            }),
+        }
     }
 }
 
@@ -82,6 +106,33 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         growth: growth.unwrap_or(default.growth),
     };
     Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
+}
+
+fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        /// The keys of the exact-match cache.
+        emc: Option<usize>,
+        megaflows: Option<usize>,
+    }
+    let Names { emc, megaflows } = table.try_into()?;
+    if budget != Budget::default() {
+        return Err(serde::de::Error::custom("ovs_like keeps no budget; expected no `run_bytes`"));
+    }
+    let exact = flow::Config {
+        entries: emc.unwrap_or(8192),
+        ways: 2,
+        least_hits: 0.0,
+        simd,
+        seed: Some(1),
+        ..Default::default()
+    };
+    let megaflows = megaflows.unwrap_or(200_000);
+    let build = move |rules: &Lowered| -> Result<Box<dyn Classifier>, BuildError> {
+        Ok(Box::new(FlowCache::new(OvsLike::build(rules, megaflows), &exact)?))
+    };
+    Ok(Recipe { build: Box::new(build), empty: None })
 }
 
 fn tuples(name: &str, table: toml::Table, common: Common) -> Result<Recipe, toml::de::Error> {

@@ -133,7 +133,7 @@ pub(crate) fn prepare<'a>(
         })
     })?;
     pace.progress("reading");
-    let loaded = workload::load(&origin).map_err(not_run)?;
+    let loaded = workload::load(set, &origin).map_err(not_run)?;
     pace.progress("the right answers");
     let right = right_answers(set, &loaded)?;
     let Loaded { rules, workloads } = loaded;

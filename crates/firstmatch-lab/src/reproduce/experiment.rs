@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::claims::Claims;
 use super::contest::Contest;
+use super::expansion::{Expansion, Prefixes};
 use super::partitions::Partitions;
 use super::tables::Tables;
 
@@ -35,6 +36,10 @@ pub(super) enum Run {
     Partitions(Partitions),
     /// Which engine is faster, or smaller, on generated rule sets.
     Contest(Contest),
+    /// The prefixes that make up a range.
+    Prefixes(Prefixes),
+    /// How much generated rule sets grow when ranges become prefixes.
+    Expansion(Expansion),
 }
 
 impl Experiments {
@@ -46,6 +51,8 @@ impl Experiments {
                 Run::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
                 Run::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
                 Run::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+                Run::Prefixes(run) => vec![&run.claim],
+                Run::Expansion(run) => vec![&run.claim],
             };
             for id in ids {
                 let claim = claims.get(id);

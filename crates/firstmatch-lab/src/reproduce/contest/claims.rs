@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
-use super::{Figures, Measure};
+use super::{Figures, Measure, Traffic};
 use crate::reproduce::{Measured, Outcome, mean};
 use crate::table::table;
 
@@ -16,6 +16,8 @@ pub(in crate::reproduce) struct About {
     pub(in crate::reproduce) id: String,
     /// The first of the entry's where none is named.
     pub(super) measure: Option<Measure>,
+    /// The same.
+    pub(super) traffic: Option<Traffic>,
     of: Of,
     engines: Vec<String>,
     /// The size; all of them where none is named.
@@ -69,7 +71,8 @@ impl Figures<'_> {
             Measure::Memory => "MiB",
         };
         for (engine, profiles) in self.run.engines.iter().zip(&self.means) {
-            let mut head = vec![format!("{}, {unit}", engine.name())];
+            let traffic = if self.traffic == Traffic::Default { ", default rule" } else { "" };
+            let mut head = vec![format!("{}, {unit}{traffic}", engine.name())];
             head.extend(self.run.sizes.iter().map(usize::to_string));
             let mut table = table(head);
             let mean = (0..self.run.sizes.len()).map(|s| mean(profiles.iter().map(|sizes| sizes[s]))).collect();

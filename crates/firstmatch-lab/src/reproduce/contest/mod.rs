@@ -19,12 +19,12 @@ use serde::Deserialize;
 use super::Outcome;
 use crate::definition::{Engine, Updates};
 use crate::engines::Recipe;
-use crate::generate;
 use crate::measure::Pace;
 use crate::measure::lane::{Rows, Run};
 use crate::measure::updates::Plan;
 use crate::memory::counted;
 use crate::statistics::Summary;
+use crate::transform::Transform;
 use crate::workload::{self, Workload};
 use claims::About;
 
@@ -39,8 +39,10 @@ pub(super) struct Contest {
     /// By how many bits prefix lengths are smoothed.
     #[serde(default)]
     smoothing: u8,
-    #[serde(default)]
-    traffic: Traffic,
+    /// What becomes of the rules first.
+    transform: Option<Transform>,
+    #[serde(default = "synthetic")]
+    traffics: Vec<Traffic>,
     /// Keys a call.
     #[serde(default = "one")]
     batch: usize,
@@ -61,14 +63,17 @@ enum Measure {
 }
 
 /// Which packets are looked up.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Traffic {
     /// Headers of the rules, uniform.
-    #[default]
     Synthetic,
     /// Random headers, of which a last rule that matches all takes nearly every one.
     Default,
+}
+
+fn synthetic() -> Vec<Traffic> {
+    vec![Traffic::Synthetic]
 }
 
 fn one() -> usize {
@@ -86,6 +91,7 @@ const UPDATES: usize = 200_000;
 struct Figures<'a> {
     run: &'a Contest,
     measure: Measure,
+    traffic: Traffic,
     means: Vec<Vec<Vec<f64>>>,
 }
 
@@ -93,19 +99,18 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write) -> a
     ensure!(!run.profiles.is_empty() && !run.sizes.is_empty() && run.lists > 0, "there is no rule set");
     ensure!(!run.engines.is_empty() && run.batch > 0, "there is no engine, or no packet in a batch");
     let zeros = vec![vec![vec![0.0; run.sizes.len()]; run.profiles.len()]; run.engines.len()];
-    let figures = run.measures.iter().map(|&measure| Figures { run, measure, means: zeros.clone() });
+    let kinds = run.traffics.iter().flat_map(|&traffic| run.measures.iter().map(move |&measure| (traffic, measure)));
+    let figures = kinds.map(|(traffic, measure)| Figures { run, measure, traffic, means: zeros.clone() });
     let mut all: Vec<Figures<'_>> = figures.collect();
     let bar = ProgressBar::new((run.profiles.len() * run.sizes.len()) as u64 * run.lists);
     for (p, name) in run.profiles.iter().enumerate() {
-        let profile = match seeds {
-            Some(folder) => generate::seed(folder, name)?.0,
-            None => name.parse()?,
-        };
+        let profile = super::profile(name, seeds)?;
         for (s, &size) in run.sizes.iter().enumerate() {
             for seed in 1..=run.lists {
-                let list = List::new(run, &profile, size, seed).with_context(|| format!("{name}, {size} rules"))?;
                 for figures in &mut all {
-                    let measured = list.measure(figures.measure).with_context(|| format!("{name}, {size} rules"))?;
+                    let list = List::new(run, figures.traffic, &profile, size, seed);
+                    let measured = list.and_then(|list| list.measure(figures.measure));
+                    let measured = measured.with_context(|| format!("{name}, {size} rules"))?;
                     for (e, figure) in measured.into_iter().enumerate() {
                         figures.means[e][p][s] += figure / run.lists as f64;
                     }
@@ -117,8 +122,12 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write) -> a
     bar.finish_and_clear();
     all.iter().try_for_each(|figures| figures.print(out))?;
     let of = |about: &About| {
-        let figures = all.iter().find(|figures| about.measure.is_none_or(|measure| measure == figures.measure));
-        figures.with_context(|| format!("claim `{}`: its measure is none of the entry's", about.id))?.about(about)
+        let wanted = |figures: &&Figures<'_>| {
+            about.measure.is_none_or(|measure| measure == figures.measure)
+                && about.traffic.is_none_or(|traffic| traffic == figures.traffic)
+        };
+        let figures = all.iter().find(wanted);
+        figures.with_context(|| format!("claim `{}`: the entry has no such measure or traffic", about.id))?.about(about)
     };
     run.claims.iter().map(of).collect()
 }
@@ -132,17 +141,20 @@ struct List<'a> {
 }
 
 impl<'a> List<'a> {
-    fn new(run: &'a Contest, profile: &Profile, size: usize, seed: u64) -> anyhow::Result<Self> {
+    fn new(run: &'a Contest, traffic: Traffic, profile: &Profile, size: usize, seed: u64) -> anyhow::Result<Self> {
         let (profile, smoothing) = (profile.clone(), run.smoothing);
         let config = rules::Config { rules: size, seed, profile, smoothing, fewer: true, ..rules::Config::default() };
         let mut set = rules::generate(&config)?;
+        if let Some(transform) = run.transform {
+            set = transform.apply(&set)?;
+        }
         let mut trace = trace::Config { headers: PACKETS, seed, coverage: Coverage::Drawn, ..trace::Config::default() };
-        if run.traffic == Traffic::Default {
+        if traffic == Traffic::Default {
             with_default_rule(&mut set)?;
             trace.headers = 1;
         }
         let mut work = workload::drawn(&set, &trace)?;
-        if run.traffic == Traffic::Default {
+        if traffic == Traffic::Default {
             work.keys = random_keys(work.schema(), seed);
         }
         Ok(Self { run, set, work, seed })
