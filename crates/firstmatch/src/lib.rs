@@ -62,6 +62,8 @@ mod error;
 pub mod format;
 mod key;
 pub mod linear;
+pub mod partition_sort;
+mod parts;
 pub mod policy;
 pub mod rule;
 pub mod schema;
