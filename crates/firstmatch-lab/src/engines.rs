@@ -3,6 +3,7 @@
 use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::linear::{self, Linear};
+use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
 use firstmatch::tuple::{self, TupleMerge};
@@ -32,9 +33,10 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 5] = [
+const ENGINES: [(&str, Read); 6] = [
     ("bit_select", bit_select),
     ("linear", linear),
+    ("partitionsort", partition_sort),
     ("tuplemerge", |table, common| tuples("tuplemerge", table, common)),
     ("tuplemerge_offline", |table, common| tuples("tuplemerge_offline", table, common)),
     ("tss", |table, common| tuples("tss", table, common)),
@@ -82,6 +84,35 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         growth: growth.unwrap_or(default.growth),
     };
     Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
+}
+
+fn partition_sort(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        reorder: Option<usize>,
+        filter: Option<bool>,
+        most_partitions: Option<usize>,
+        /// The paper's own values.
+        #[serde(default)]
+        paper: bool,
+    }
+    let Names { reorder, filter, most_partitions, paper } = table.try_into()?;
+    let default = if paper { partition_sort::Config::paper() } else { partition_sort::Config::default() };
+    let config = partition_sort::Config {
+        budget,
+        simd,
+        reorder: reorder.unwrap_or(default.reorder),
+        filter: filter.unwrap_or(default.filter),
+        most_partitions: most_partitions.unwrap_or(default.most_partitions),
+        // What is built twice is the same twice, and the same tomorrow.
+        seed: Some(1),
+    };
+    let again = config.clone();
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(PartitionSort::build(rules, &config)?))),
+        empty: Some(Box::new(move |schema| Ok(Box::new(PartitionSort::new(schema, &again)?)))),
+    })
 }
 
 fn tuples(name: &str, table: toml::Table, common: Common) -> Result<Recipe, toml::de::Error> {

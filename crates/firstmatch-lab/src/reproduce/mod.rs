@@ -3,6 +3,7 @@
 mod claims;
 mod experiment;
 mod partitions;
+mod sax_pac;
 mod tables;
 mod verdict;
 
