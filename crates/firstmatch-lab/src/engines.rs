@@ -91,22 +91,18 @@ fn partition_sort(table: toml::Table, Common { budget, simd }: Common) -> Result
     #[serde(deny_unknown_fields)]
     struct Names {
         reorder: Option<usize>,
-        filter: Option<bool>,
         most_partitions: Option<usize>,
         /// The paper's own values.
         #[serde(default)]
         paper: bool,
     }
-    let Names { reorder, filter, most_partitions, paper } = table.try_into()?;
+    let Names { reorder, most_partitions, paper } = table.try_into()?;
     let default = if paper { partition_sort::Config::paper() } else { partition_sort::Config::default() };
     let config = partition_sort::Config {
         budget,
         simd,
         reorder: reorder.unwrap_or(default.reorder),
-        filter: filter.unwrap_or(default.filter),
         most_partitions: most_partitions.unwrap_or(default.most_partitions),
-        // What is built twice is the same twice, and the same tomorrow.
-        seed: Some(1),
     };
     let again = config.clone();
     Ok(Recipe {

@@ -3,40 +3,35 @@
 use super::PartitionSort;
 use super::arena::Arena;
 use super::node::{ENTRY, WIDE, is_entry, line_of};
-use super::update::Head;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::parts::{PIECE, PLANE, match_of, priority_of};
+use crate::parts::{PIECE, match_of, priority_of};
 use crate::simd::{Isa, Kernel};
 
 /// Keys taken through a partition together: enough to hide a miss of the second-level cache behind the others.
 const CHUNK: usize = 64;
-/// Where there are fewer keys than these, so many walks are under way: partitions are begun before it is known whether
-/// they still can improve the match.
+/// Where fewer walks than these are under way, the next partition is begun before it is known who still needs it.
 const FEW: usize = 8;
+/// The most walks at a time.
+const WALKS: usize = CHUNK + FEW;
 
 /// What a lookup writes to; of a fixed size.
 #[derive(Debug)]
 pub struct Scratch {
     /// For each key of the chunk the priority to beat or equal.
     bound: [u64; CHUNK],
-    /// For each key the partitions it has yet to be looked up in.
-    open: [u64; CHUNK],
-    /// The keys for which there may be something better in some of those.
-    live: [u32; CHUNK],
     /// For each walk its key, and the node or entry it is at.
-    keys: [u32; CHUNK],
-    handles: [u32; CHUNK],
+    keys: [u32; WALKS],
+    handles: [u32; WALKS],
     /// The walks that are at an entry: the key, and the entry.
-    found_keys: [u32; CHUNK],
-    found: [u32; CHUNK],
+    found_keys: [u32; WALKS],
+    found: [u32; WALKS],
 }
 
 impl Scratch {
     pub(super) fn new() -> Self {
-        let (words, numbers) = ([0; CHUNK], [0; CHUNK]);
-        let (live, keys, handles, found_keys, found) = (words, words, words, words, words);
-        Self { bound: numbers, open: numbers, live, keys, handles, found_keys, found }
+        let words = [0; WALKS];
+        Self { bound: [0; CHUNK], keys: words, handles: words, found_keys: words, found: words }
     }
 }
 
@@ -87,66 +82,31 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
             // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
             *bound = best.map_or(u64::MAX, |best| best.priority.0);
         }
-        for (plane, heads) in self.engine.heads.as_chunks::<PLANE>().0.iter().enumerate() {
-            let mut live = self.open(plane, heads);
-            while live > 0 {
-                let (left, walks, found) = self.next(live, heads);
+        let (mut walks, mut found, count) = (0, 0, self.best.len().min(CHUNK));
+        for (index, partition) in self.engine.partitions.iter().enumerate() {
+            let (before, at_entry) = (walks + found, is_entry(partition.root));
+            self.prefetch(partition.root);
+            let s = &mut *self.scratch;
+            let (keys, handles, to) = if at_entry {
+                (&mut s.found_keys, &mut s.found, &mut found)
+            } else {
+                (&mut s.keys, &mut s.handles, &mut walks)
+            };
+            for key in 0..count {
+                (keys[*to % WALKS], handles[*to % WALKS]) = (key as u32, partition.root);
+                *to += usize::from(partition.best <= s.bound[key]);
+            }
+            if walks + found == before {
+                break; // No later partition is better.
+            }
+            if walks + found >= FEW || index + 1 == self.engine.partitions.len() {
                 self.finish(walks, found);
-                live = left;
+                (walks, found) = (0, 0);
             }
         }
+        self.finish(walks, found);
         let bound = &mut self.scratch.bound[..self.best.len()];
         self.engine.rest.improve(self.isa, self.keys, bound, self.best);
-    }
-
-    /// Finds the candidates of every key in a plane: how many keys have any.
-    #[inline(always)]
-    fn open(&mut self, plane: usize, heads: &[Head; PLANE]) -> usize {
-        let (best, mut live, stride) = (heads[0].best.min(heads[0].after), 0, self.stride());
-        for key in 0..self.best.len().min(CHUNK) {
-            let row = &self.keys.words()[key * stride..][..stride];
-            // No closure here: what is not inlined is compiled without the vector instructions.
-            let open = match &self.engine.candidates {
-                Some(candidates) => candidates.of(self.isa, plane, row),
-                None => self.engine.numbers[plane],
-            };
-            let s = &mut *self.scratch;
-            s.open[key] = open;
-            s.live[live] = key as u32;
-            live += usize::from((open != 0) & (best <= s.bound[key]));
-        }
-        live
-    }
-
-    /// Begins a walk in the next partition that may improve a key, of each of so many keys; in more than one where the
-    /// keys are few. How many keys may have more, how many walks there are and how many end where they begin.
-    #[inline(always)]
-    fn next(&mut self, live: usize, heads: &[Head; PLANE]) -> (usize, usize, usize) {
-        let (mut left, mut walks, mut found) = (0, 0, 0);
-        for i in 0..live.min(CHUNK) {
-            let key = self.scratch.live[i];
-            let bound = self.scratch.bound[key as usize % CHUNK];
-            let mut open = self.scratch.open[key as usize % CHUNK];
-            let mut more = true;
-            for _ in 0..(FEW / live).max(1) {
-                let head = &heads[open.trailing_zeros() as usize % PLANE];
-                let begins = more & (open != 0) & (head.best <= bound);
-                let ends = is_entry(head.root);
-                self.prefetch(head.root);
-                let s = &mut *self.scratch;
-                (s.keys[walks % CHUNK], s.handles[walks % CHUNK]) = (key, head.root);
-                (s.found_keys[found % CHUNK], s.found[found % CHUNK]) = (key, head.root);
-                walks += usize::from(begins & !ends);
-                found += usize::from(begins & ends);
-                open &= open.wrapping_sub(1);
-                more &= (open != 0) & (head.after <= bound);
-            }
-            let s = &mut *self.scratch;
-            s.open[key as usize % CHUNK] = open;
-            s.live[left] = key;
-            left += usize::from(more);
-        }
-        (left, walks, found)
     }
 
     /// Takes so many walks to their ends, and tests the entries there.
@@ -155,7 +115,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         while walks > 0 {
             (walks, found) = self.step(walks, found);
         }
-        for i in 0..found.min(CHUNK) {
+        for i in 0..found.min(WALKS) {
             self.test(self.scratch.found_keys[i] as usize, line_of(self.scratch.found[i]));
         }
     }
@@ -166,7 +126,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
     fn step(&mut self, walks: usize, mut found: usize) -> (usize, usize) {
         let (words, stride) = (self.keys.words(), self.stride());
         let mut left = 0;
-        for i in 0..walks.min(CHUNK) {
+        for i in 0..walks.min(WALKS) {
             let (key, handle) = (self.scratch.keys[i], self.scratch.handles[i]);
             let (is_wide, line) = ((handle >> WIDE.ilog2()) as usize, line_of(handle) as usize);
             let Some(piece) = self.arena.lines.piece(line) else { continue };
@@ -180,21 +140,21 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
             let s = &mut *self.scratch;
             let ends = usize::from(is_entry(child));
             (s.keys[left], s.handles[left]) = (key, child);
-            (s.found_keys[found % CHUNK], s.found[found % CHUNK]) = (key, child);
+            (s.found_keys[found % WALKS], s.found[found % WALKS]) = (key, child);
             found += ends;
             left += 1 - ends;
         }
         (left, found)
     }
 
+    /// Asks for the first two lines of what a handle names, or for its only one twice: a branch would be mispredicted.
     #[inline(always)]
     fn prefetch(&self, handle: u32) {
-        let line = line_of(handle) as usize;
+        let is_long = u32::from(Arena::lines_for(self.lanes()) > 1);
+        let (line, more) = (line_of(handle) as usize, handle >> WIDE.ilog2() | (handle >> ENTRY.ilog2() & is_long));
         let Some(piece) = self.arena.lines.piece(line) else { return };
         self.isa.prefetch(&piece[line % PIECE]);
-        if handle & WIDE != 0 || (handle & ENTRY != 0 && Arena::lines_for(self.lanes()) > 1) {
-            self.isa.prefetch(&piece[(line + 1) % PIECE]);
-        }
+        self.isa.prefetch(&piece[(line + more as usize) % PIECE]);
     }
 
     #[inline(always)]
@@ -216,7 +176,8 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         while let Some(at) = next {
             let entry = self.arena.run(at);
             let priority = priority_of(entry, lanes).0;
-            if priority > self.scratch.bound[key % CHUNK] || !self.isa.inside(entry, row, lanes) {
+            // One branch: most walks end at a region that does not hold the key.
+            if (priority > self.scratch.bound[key % CHUNK]) | !self.isa.inside(entry, row, lanes) {
                 return;
             }
             if self.arena.passes_ternary(entry, lanes, row) {

@@ -10,20 +10,18 @@ mod tree;
 mod update;
 
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
-use crate::parts::places::REST;
-use crate::parts::{Candidates, Places, Rest};
+use crate::parts::{Places, Rest};
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Level, dispatch};
 use arena::Arena;
 use lookup::{Lookup, Scratch};
-use update::{Head, Partition};
+use update::Partition;
 
 /// How to build [`PartitionSort`].
 #[derive(Clone, Debug)]
@@ -34,24 +32,20 @@ pub struct Config {
     pub simd: Option<Level>,
     /// How many regions a partition may have to be sorted in another order of lanes, where a new region then fits.
     pub reorder: usize,
-    /// Whether a key first asks which partitions can match it.
-    pub filter: bool,
     /// How many partitions there may be. Regions that would need more are tested one after the other, eight at a time.
     pub most_partitions: usize,
-    /// The seed of the filter's hash; `None` takes a random one of this process.
-    pub seed: Option<u64>,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, reorder: 10, filter: true, most_partitions: 128, seed: None }
+        Self { budget: Budget::default(), simd: None, reorder: 10, most_partitions: 128 }
     }
 }
 
 impl Config {
-    /// As in the paper: every partition is searched that can improve the match.
+    /// The paper's own values.
     pub fn paper() -> Self {
-        Self { filter: false, ..Self::default() }
+        Self::default()
     }
 }
 
@@ -63,12 +57,6 @@ pub struct PartitionSort {
     reorder: usize,
     most_partitions: usize,
     arena: Arena,
-    /// If a key is to ask it.
-    candidates: Option<Candidates>,
-    /// By number, in whole planes.
-    heads: Vec<Head>,
-    /// For each plane the numbers that partitions have.
-    numbers: Vec<u64>,
     /// In order of their best priority.
     partitions: Vec<Partition>,
     /// The regions that no partition takes.
@@ -76,8 +64,6 @@ pub struct PartitionSort {
     places: Places,
     rules: usize,
     regions: usize,
-    /// Insertions since the partitions were numbered.
-    inserted: usize,
 }
 
 impl PartitionSort {
@@ -87,25 +73,18 @@ impl PartitionSort {
     /// When this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
         let lanes = schema.lanes().len();
-        let random = || RandomState::new().hash_one(0);
-        let secret =
-            config.seed.map_or_else(random, |seed| BuildHasherDefault::<DefaultHasher>::default().hash_one(seed));
         let engine = Self {
             schema: schema.clone(),
             level: Level::choose(config.simd)?,
             budget: config.budget.run_bytes,
             reorder: config.reorder,
-            most_partitions: config.most_partitions.min(REST as usize),
+            most_partitions: config.most_partitions,
             arena: Arena::new(lanes),
-            candidates: config.filter.then(|| Candidates::new(schema, secret as u32)),
-            heads: Vec::new(),
-            numbers: Vec::new(),
             partitions: Vec::new(),
             rest: Rest::new(lanes),
             places: Places::new(),
             rules: 0,
             regions: 0,
-            inserted: 0,
         };
         let needed = engine.bytes();
         if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
@@ -127,26 +106,16 @@ impl PartitionSort {
         for &rule in set.nowhere() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
-        if !engine.is_numbered_in_order() {
-            engine.renumber(engine.regions);
-        }
         Ok(engine)
     }
 
     /// Bytes on the heap, kept up to date by every change.
     fn bytes(&self) -> usize {
-        self.arena.bytes() + self.partition_bytes() + self.filter_bytes() + self.rest.bytes() + self.places.bytes()
+        self.arena.bytes() + self.partition_bytes() + self.rest.bytes() + self.places.bytes()
     }
 
     fn partition_bytes(&self) -> usize {
-        self.partitions.capacity() * size_of::<Partition>()
-            + self.partitions.len() * self.arena.lanes()
-            + self.heads.capacity() * size_of::<Head>()
-            + self.numbers.capacity() * size_of::<u64>()
-    }
-
-    fn filter_bytes(&self) -> usize {
-        self.candidates.as_ref().map_or(0, Candidates::bytes)
+        self.partitions.capacity() * size_of::<Partition>() + self.partitions.len() * self.arena.lanes()
     }
 }
 
@@ -187,7 +156,6 @@ impl Engine for PartitionSort {
             bytes: vec![
                 ("entries and nodes", self.arena.bytes()),
                 ("partitions", self.partition_bytes()),
-                ("candidates", self.filter_bytes()),
                 ("places of rules", self.places.bytes()),
                 ("rest", self.rest.bytes()),
             ],

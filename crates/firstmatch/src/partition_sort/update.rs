@@ -7,18 +7,12 @@ use super::order;
 use super::tree::{Fit, Step};
 use crate::engine::Match;
 use crate::error::UpdateError;
-use crate::parts::places::{NOWHERE, Place, REST, VACANT};
-use crate::parts::{PLANE, vec_growth};
+use crate::parts::places::{NOWHERE, Place, REST};
+use crate::parts::vec_growth;
 use crate::rule::{Region, Regions, RuleId};
 
 /// The most regions of a group; more that are equal go to other partitions.
 pub(super) const LONGEST: usize = 256;
-
-/// Bits of a partition that no longer hold are taken out when so few rows a removal are to be written.
-const REFRESH: usize = 64;
-
-/// Fewer insertions than these never make the partitions be numbered anew.
-const LEAST_INSERTIONS: usize = 256;
 
 /// Rules that are sorted on every lane, in one order of lanes.
 #[derive(Debug)]
@@ -26,29 +20,13 @@ pub(super) struct Partition {
     /// No region has a better priority.
     pub(super) best: u64,
     pub(super) root: u32,
-    /// What places call it, and its bit among the candidates; changed by renumbering alone.
-    pub(super) number: u32,
+    /// What places call it; it keeps that.
+    number: u32,
     /// Regions.
     pub(super) len: usize,
     /// Removals since one of the best priority.
     loose: usize,
-    /// Removals since the candidates knew just the regions that are there.
-    gone: usize,
     order: Box<[u8]>,
-}
-
-/// What a lookup knows of a partition.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Head {
-    /// It has no better priority.
-    pub(super) best: u64,
-    /// No partition of a higher number has.
-    pub(super) after: u64,
-    pub(super) root: u32,
-}
-
-impl Head {
-    const NONE: Self = Self { best: u64::MAX, after: u64::MAX, root: NONE };
 }
 
 impl PartitionSort {
@@ -90,9 +68,6 @@ impl PartitionSort {
         let needed = self.bytes()
             + self.places.growth(slot, before + 1)
             + partitions * size_of::<Partition>()
-            + vec_growth(self.heads.len(), self.heads.capacity(), PLANE) * size_of::<Head>()
-            + vec_growth(self.numbers.len(), self.numbers.capacity(), 1) * size_of::<u64>()
-            + self.candidates.as_ref().map_or(0, |c| c.growth(self.regions + 1, self.partitions.len() + 1))
             + self.arena.lanes()
             + self.arena.growth(self.most_lines())
             + self.rest.growth();
@@ -109,13 +84,6 @@ impl PartitionSort {
     }
 
     fn insert_region(&mut self, rule: Match, region: &Region<'_>) {
-        self.inserted += 1;
-        // Partitions whose numbers are out of order are searched too early: as many steps as there were insertions mend
-        // that.
-        let stale = self.inserted > self.regions + LEAST_INSERTIONS && !self.is_numbered_in_order();
-        if stale || self.candidates.as_ref().is_some_and(|c| c.is_crowded(self.regions + 1)) {
-            self.renumber(self.regions + 1);
-        }
         let (at, number) =
             self.insert_into_partition(rule, region).unwrap_or_else(|| (self.rest.add(rule, region), REST));
         self.regions += 1;
@@ -147,10 +115,6 @@ impl PartitionSort {
         let partition = &mut self.partitions[index];
         partition.len += 1;
         let number = partition.number;
-        self.heads[number as usize].root = partition.root;
-        if let Some(candidates) = &mut self.candidates {
-            candidates.add(number as usize, region);
-        }
         if rule.priority.0 < partition.best {
             partition.best = rule.priority.0;
             self.sort_in(index);
@@ -183,13 +147,7 @@ impl PartitionSort {
         let order = order::choose(&[alone]).unwrap_or_default();
         let is_free = |number: &u32| self.partitions.iter().all(|partition| partition.number != *number);
         let number = (0..).find(is_free).unwrap_or_default();
-        let partition = Partition { best: u64::MAX, root: entry | ENTRY, number, len: 0, loose: 0, gone: 0, order };
-        self.partitions.push(partition);
-        if self.heads.len() < self.partitions.len() {
-            self.heads.resize(self.partitions.len().next_multiple_of(PLANE), Head::NONE);
-            self.numbers.resize(self.heads.len() / PLANE, 0);
-        }
-        self.settle_heads();
+        self.partitions.push(Partition { best: u64::MAX, root: entry | ENTRY, number, len: 0, loose: 0, order });
         self.partitions.len() - 1
     }
 
@@ -203,53 +161,6 @@ impl PartitionSort {
         } else {
             self.partitions[to..=index].rotate_right(1);
         }
-        self.settle_heads();
-    }
-
-    /// Sees to it that the heads say what they are to say.
-    fn settle_heads(&mut self) {
-        self.heads.fill(Head::NONE);
-        self.numbers.fill(0);
-        for &Partition { number, best, root, .. } in &self.partitions {
-            self.heads[number as usize] = Head { best, root, after: u64::MAX };
-            self.numbers[number as usize / PLANE] |= 1 << (number as usize % PLANE);
-        }
-        let mut after = u64::MAX;
-        for head in self.heads.iter_mut().rev() {
-            head.after = after;
-            after = after.min(head.best);
-        }
-    }
-
-    pub(super) fn is_numbered_in_order(&self) -> bool {
-        self.partitions.is_sorted_by_key(|partition| partition.number)
-    }
-
-    /// Numbers the partitions in their order, gives the candidates as many rows as so many regions ask for, and every
-    /// region anew.
-    pub(super) fn renumber(&mut self, regions: usize) {
-        let mut numbers = vec![VACANT; self.heads.len()];
-        for (new, partition) in (0..).zip(&mut self.partitions) {
-            numbers[std::mem::replace(&mut partition.number, new) as usize] = new;
-        }
-        self.inserted = 0;
-        self.places.renumber(&numbers);
-        self.settle_heads();
-        if let Some(candidates) = &mut self.candidates {
-            candidates.restart(regions);
-        }
-        (0..self.partitions.len()).for_each(|index| self.tell_candidates(index));
-    }
-
-    /// Adds every region of a partition to its candidates; of a group one is enough.
-    fn tell_candidates(&mut self, index: usize) {
-        let Self { arena, partitions, candidates: Some(candidates), .. } = self else { return };
-        let partition = &mut partitions[index];
-        partition.gone = 0;
-        arena.visit(partition.root, |first, _| {
-            let (lo, hi) = arena.bounds(first);
-            candidates.add(partition.number as usize, &Region { lo, hi, ternary: None });
-        });
     }
 
     pub(super) fn remove_rule(&mut self, rule: RuleId) -> Result<(), UpdateError> {
@@ -289,22 +200,10 @@ impl PartitionSort {
         self.arena.unlink(&mut partition.root, place.at);
         self.arena.drop_entry(place.at);
         partition.len -= 1;
-        partition.gone += 1;
-        self.heads[place.part as usize].root = partition.root;
         partition.loose += usize::from(priority == partition.best || partition.loose > 0);
         if partition.root == NONE {
             self.partitions.remove(index);
-            self.settle_heads();
-            self.candidates.iter_mut().for_each(|candidates| candidates.clear(place.part as usize));
-            return;
-        }
-        let least = self.candidates.as_ref().map_or(usize::MAX, |candidates| candidates.rows() / REFRESH);
-        if partition.gone > partition.len.saturating_add(least) {
-            self.candidates.iter_mut().for_each(|candidates| candidates.clear(place.part as usize));
-            self.tell_candidates(index);
-        }
-        let partition = &mut self.partitions[index];
-        if partition.loose * 2 > partition.len {
+        } else if partition.loose * 2 > partition.len {
             // Takes as many steps as there are groups, so it has waited for half as many removals.
             (partition.loose, partition.best) = (0, u64::MAX);
             let (arena, best) = (&self.arena, &mut partition.best);

@@ -1,12 +1,10 @@
 //! What several engines that take updates are made of.
 
-mod candidates;
 mod chunked;
 mod entry;
 pub(crate) mod places;
 mod rest;
 
-pub(crate) use candidates::{Candidates, PLANE};
 pub(crate) use chunked::{Chunked, PIECE, vec_growth};
 pub(crate) use entry::{match_of, match_words, priority_of};
 pub(crate) use places::Places;

@@ -59,6 +59,7 @@
 //!   prefix, as III-D1 does, and is compared as a range.
 //! - The hash is keyed with a seed of the process: whoever sends packets or rules cannot choose collisions.
 
+mod candidates;
 mod lookup;
 mod offline;
 mod pool;
@@ -76,10 +77,11 @@ use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
-use crate::parts::{Candidates, Places, Rest};
+use crate::parts::{Places, Rest};
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Hasher, Level, dispatch};
+use candidates::Candidates;
 use lookup::{Bounds, Lookup, Scratch};
 use pool::Pool;
 use table::Table;

@@ -1,5 +1,6 @@
 //! Insertions, splits and removals.
 
+use super::candidates::PLANE;
 use super::lookup::Bounds;
 use super::pool::{Entry, LONGEST, Pool};
 use super::table::{Slot, Table};
@@ -8,7 +9,7 @@ use super::{Merge, TupleMerge};
 use crate::engine::Match;
 use crate::error::UpdateError;
 use crate::parts::places::{NOWHERE, Place, REST, VACANT};
-use crate::parts::{PLANE, vec_growth};
+use crate::parts::vec_growth;
 use crate::rule::{Priority, Region, Regions, RuleId};
 use crate::simd::Hasher;
 

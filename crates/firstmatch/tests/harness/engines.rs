@@ -116,17 +116,9 @@ pub(crate) fn engines() -> Vec<Subject> {
         }
     }
     for level in Level::available() {
-        for (reorder, most_partitions, filter) in [(10, 128, true), (10, 128, false), (0, 128, true), (40, 3, true)] {
-            let config = move |budget| partition_sort::Config {
-                budget,
-                simd: Some(level),
-                reorder,
-                most_partitions,
-                filter,
-                seed: Some(1),
-            };
-            let filters = if filter { " filter" } else { "" };
-            let name = format!("partition_sort {level:?} reorder<={reorder} partitions<={most_partitions}{filters}");
+        for (reorder, most_partitions) in [(10, 128), (0, 128), (40, 3), (10, 0)] {
+            let config = move |budget| partition_sort::Config { budget, simd: Some(level), reorder, most_partitions };
+            let name = format!("partition_sort {level:?} reorder<={reorder} partitions<={most_partitions}");
             all.push(Subject::updatable(name, move |start, budget| match start {
                 Start::Empty(schema) => PartitionSort::new(schema, &config(budget)),
                 Start::Rules(lowered) => PartitionSort::build(lowered, &config(budget)),

@@ -1,4 +1,4 @@
-//! Which tables (or partitions) a key can match at all, asked before any of them is probed: the one-dimensional preclassifier of tuple
+//! Which tables a key can match at all, asked before any of them is probed: the one-dimensional preclassifier of tuple
 //! pruning (Srinivasan, Suri and Varghese, "Packet Classification using Tuple Space Search", SIGCOMM 1999, and section
 //! II-B2 of the TupleMerge paper), with hashed rows in place of exact prefix trees, one for each of several prefix
 //! lengths of every field.
@@ -13,7 +13,7 @@ use crate::schema::{Kind, Schema};
 use crate::simd::{Isa, Probes};
 
 /// Tables in a plane.
-pub(crate) const PLANE: usize = u64::BITS as usize;
+pub(super) const PLANE: usize = u64::BITS as usize;
 /// A region over more rows of a level sets its table's bit in all of them.
 const SPAN: u32 = 16;
 /// Levels of narrow fields have half the rows and at most so many, as a power of two.
@@ -24,7 +24,7 @@ const LEAST: u32 = 3;
 const MOST: u32 = 13;
 
 #[derive(Debug)]
-pub(crate) struct Candidates {
+pub(super) struct Candidates {
     levels: Box<[Level]>,
     /// The levels by eight; the last eight are filled with repetitions, which change nothing.
     probes: Box<[Probes]>,
@@ -61,7 +61,7 @@ fn lengths(width: u32, kind: Kind) -> &'static [u32] {
 }
 
 impl Candidates {
-    pub(crate) fn new(schema: &Schema, secret: u32) -> Self {
+    pub(super) fn new(schema: &Schema, secret: u32) -> Self {
         let levels = schema.fields().iter().enumerate().flat_map(|(index, field)| {
             let lanes = schema.lanes_of(index);
             let level = move |&length: &u32| {
@@ -119,18 +119,18 @@ impl Candidates {
         self.rows = start as usize;
     }
 
-    pub(crate) fn planes(&self) -> usize {
+    pub(super) fn planes(&self) -> usize {
         self.everywhere.len() / self.levels.len()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         size_of_val(&self.levels[..])
             + size_of_val(&self.probes[..])
             + (self.words.capacity() + self.everywhere.capacity()) * size_of::<u64>()
     }
 
     /// At most how many bytes it grows by for so many entries in so many tables.
-    pub(crate) fn growth(&self, entries: usize, tables: usize) -> usize {
+    pub(super) fn growth(&self, entries: usize, tables: usize) -> usize {
         let (planes, bits) = (tables.div_ceil(PLANE), Self::bits_for(entries).max(self.bits));
         if planes <= self.planes() && bits == self.bits {
             return 0;
@@ -140,17 +140,17 @@ impl Candidates {
     }
 
     /// Words to write when a table's bits are taken out.
-    pub(crate) fn rows(&self) -> usize {
+    pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
     /// Whether so many entries ask for more rows. Then [`Self::restart`], and everything has to be added again.
-    pub(crate) fn is_crowded(&self, entries: usize) -> bool {
+    pub(super) fn is_crowded(&self, entries: usize) -> bool {
         Self::bits_for(entries) > self.bits
     }
 
     /// Forgets everything and takes as many rows as so many entries ask for.
-    pub(crate) fn restart(&mut self, entries: usize) {
+    pub(super) fn restart(&mut self, entries: usize) {
         let planes = self.planes();
         self.lay_out(Self::bits_for(entries).max(self.bits));
         self.words = vec![0; planes * self.rows];
@@ -158,7 +158,7 @@ impl Candidates {
     }
 
     /// Adds a region of a table.
-    pub(crate) fn add(&mut self, table: usize, region: &Region<'_>) {
+    pub(super) fn add(&mut self, table: usize, region: &Region<'_>) {
         let (plane, bit) = (table / PLANE, 1 << (table % PLANE));
         if plane >= self.planes() {
             let grow = |list: &mut Vec<u64>, len: usize| {
@@ -187,7 +187,7 @@ impl Candidates {
     }
 
     /// Takes all bits of a table out.
-    pub(crate) fn clear(&mut self, table: usize) {
+    pub(super) fn clear(&mut self, table: usize) {
         let (plane, bit) = (table / PLANE, 1 << (table % PLANE));
         self.words.iter_mut().skip(plane * self.rows).take(self.rows).for_each(|word| *word &= !bit);
         let levels = self.levels.len();
@@ -196,7 +196,7 @@ impl Candidates {
 
     /// The tables of a plane that may match a key.
     #[inline(always)]
-    pub(crate) fn of<I: Isa>(&self, isa: I, plane: usize, row: &[u32]) -> u64 {
+    pub(super) fn of<I: Isa>(&self, isa: I, plane: usize, row: &[u32]) -> u64 {
         let words = &self.words[plane * self.rows..][..self.rows];
         let mut tables = u64::MAX;
         // No closures here: what is not inlined is compiled without the vector instructions.
@@ -210,7 +210,7 @@ impl Candidates {
 
     /// The same, one level after the other.
     #[cfg(test)]
-    pub(crate) fn tables(&self, plane: usize, row: &[u32]) -> u64 {
+    pub(super) fn tables(&self, plane: usize, row: &[u32]) -> u64 {
         self.levels.iter().enumerate().fold(u64::MAX, |tables, (i, level)| {
             let place = self.probes[i / 8].place(i % 8, row[level.lane as usize] >> level.shift);
             tables & self.words[plane * self.rows + place as usize]
