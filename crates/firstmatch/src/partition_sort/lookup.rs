@@ -12,8 +12,8 @@ use crate::simd::{Isa, Kernel};
 const CHUNK: usize = 64;
 /// Where fewer walks than these are under way, the next partition is begun before it is known who still needs it.
 const FEW: usize = 8;
-/// The most walks at a time.
-const WALKS: usize = CHUNK + FEW;
+/// Room for the walks of a chunk and those of fewer keys before, as a power of two: remainders are taken of it.
+const WALKS: usize = 2 * CHUNK;
 
 /// What a lookup writes to; of a fixed size.
 #[derive(Debug)]

@@ -1,4 +1,47 @@
 //! PartitionSort: rules parted into few sets that can be sorted, each a search tree.
+//!
+//! # Idea
+//! Rules are sorted in an order of fields if, field after field, those that were equal so far are equal or apart. Then a
+//! packet has one place among them, found as in any search tree: rules that it is left of, or right of, on the first
+//! field that tells cannot match. Few sets of rules that can be sorted hold a whole rule set; each has an order of fields
+//! of its own. They are searched in order of their best priority as long as that can improve the match.
+//!
+//! # Layout in memory
+//! All is in one arena of cache lines. An entry is a region whole (bounds, priority, id: one line for an IPv4 5-tuple,
+//! two for IPv6); entries of equal bounds are a list in order of priority. Above them are B-trees, one level of trees a
+//! lane: a node tells up to 8 (one line) or 16 (two) intervals of a lane apart by where they begin, and a lane on which
+//! all that is below is equal has no node. Where intervals end is not looked at before the entry: at most one can be the
+//! packet's. Lines come in pieces that never move.
+//!
+//! # Cost
+//! Memory is linear: an entry, 12 bytes to find it by its rule, and its share of nodes that are at least a quarter full.
+//! A lookup takes O(lanes + log n) nodes and tests one region a partition, more only where ternary regions have equal
+//! hulls. Up to 64 walks are under way at a time, one node a round: the keys of a batch in one partition or, where the
+//! keys are few, in several. An insertion is one walk in each partition up to the one that takes the region, and splits
+//! O(log n) nodes there; a removal is one walk and takes no memory. When the rules of the best priority went, a partition
+//! keeps a bound that is too good, until a pass over it is paid for by half as many removals: O(1) amortised, and O(n)
+//! for that one removal.
+//!
+//! There are never more partitions than [`Config::most_partitions`], and no list of equal entries has more than 256:
+//! what would need more is kept beside them and tested eight regions at a time by every lookup it can improve;
+//! [`Stats::untabled`] counts it.
+//!
+//! # Paper
+//! Yingchareonthawornchai, Daly, Liu and Torng, "A Sorted-Partitioning Approach to Fast and Scalable Dynamic Packet
+//! Classification", IEEE/ACM Transactions on Networking 26(4), 2018, and ICNP 2016; described in section II-C of the
+//! TupleMerge paper (see [`tuple`](crate::tuple)).
+//!
+//! # Deviations
+//! - A field is a lane: an IPv6 address is four, each with its place in the order.
+//! - Nodes are B-tree nodes tested with vector instructions, not binary; entries are told apart by no more lanes than it
+//!   takes.
+//! - The order of a new partition begins with the lanes on which its first region is narrowest. While a partition has at
+//!   most `Config::reorder` regions it takes any order in which a region that did not fit does, beginning with the lanes
+//!   that tell most regions apart. Any lane on which the regions are sorted may come next without losing an order, so
+//!   the search is exact.
+//! - A build inserts rules in order of priority; the offline choice of fields is not used. Online insertion in random
+//!   order makes as many partitions as the TupleMerge paper counts for PartitionSort.
+//! - A ternary region is sorted by the hull of its interval, and its masks are compared at the entry.
 
 mod arena;
 mod lookup;
@@ -43,7 +86,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The paper's own values.
+    /// The paper's own values, which are ours: up to ten regions are sorted anew.
     pub fn paper() -> Self {
         Self::default()
     }
