@@ -5,6 +5,7 @@ use std::io::Write;
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
+use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{BuildError, Classifier};
@@ -33,7 +34,7 @@ impl Engine {
 /// What is taken where none is asked for.
 pub(crate) const DEFAULT: &str = "tuplemerge";
 
-static ENGINES: [Engine; 5] = [
+static ENGINES: [Engine; 6] = [
     Engine {
         name: DEFAULT,
         summary: "few hash tables, found by the bits that rules share: fast, and rules come and go (default)",
@@ -48,6 +49,11 @@ static ENGINES: [Engine; 5] = [
         name: "bit_select",
         summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
         build: |rules| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
+    },
+    Engine {
+        name: "partitionsort",
+        summary: "a few search trees of rules that can be sorted: rules come and go",
+        build: |rules| Ok(Box::new(PartitionSort::build(rules, &partition_sort::Config::default())?)),
     },
     Engine {
         name: "tss",

@@ -1,10 +1,10 @@
 //! An array that grows by pieces of one size: what is in never moves, so no step of its growth is long.
 
 /// Items in a piece.
-const PIECE: usize = 128;
+pub(crate) const PIECE: usize = 128;
 
 #[derive(Debug)]
-pub(super) struct Chunked<T> {
+pub(crate) struct Chunked<T> {
     pieces: Vec<Box<[T; PIECE]>>,
     len: usize,
 }
@@ -16,43 +16,54 @@ impl<T> Default for Chunked<T> {
 }
 
 impl<T: Copy> Chunked<T> {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&T> {
+    pub(crate) fn get(&self, index: usize) -> Option<&T> {
         self.pieces.get(index / PIECE).map(|piece| &piece[index % PIECE])
     }
 
-    pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
+    pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
         self.pieces.get_mut(index / PIECE).map(|piece| &mut piece[index % PIECE])
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    /// The piece that an index lies in, at `index % PIECE`.
+    #[inline(always)]
+    pub(crate) fn piece(&self, index: usize) -> Option<&[T; PIECE]> {
+        self.pieces.get(index / PIECE).map(|piece| &**piece)
+    }
+
+    /// The same, to be written.
+    pub(crate) fn piece_mut(&mut self, index: usize) -> Option<&mut [T; PIECE]> {
+        self.pieces.get_mut(index / PIECE).map(|piece| &mut **piece)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.pieces.iter_mut().flat_map(|piece| piece.iter_mut())
     }
 
     /// Adds an item; new pieces are filled with `vacant`. Its index.
-    pub(super) fn push(&mut self, item: T, vacant: T) -> usize {
+    pub(crate) fn push(&mut self, item: T, vacant: T) -> usize {
         self.grow(self.len + 1, vacant);
         self.pieces[(self.len - 1) / PIECE][(self.len - 1) % PIECE] = item;
         self.len - 1
     }
 
     /// Makes it at least this long.
-    pub(super) fn grow(&mut self, len: usize, vacant: T) {
+    pub(crate) fn grow(&mut self, len: usize, vacant: T) {
         while self.pieces.len() * PIECE < len {
             self.pieces.push(Box::new([vacant; PIECE]));
         }
         self.len = self.len.max(len);
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.pieces.len() * size_of::<[T; PIECE]>() + self.pieces.capacity() * size_of::<Box<[T; PIECE]>>()
     }
 
     /// At most how many bytes it grows by to be this long.
-    pub(super) fn growth(&self, len: usize) -> usize {
+    pub(crate) fn growth(&self, len: usize) -> usize {
         let pieces = len.div_ceil(PIECE).saturating_sub(self.pieces.len());
         pieces * size_of::<[T; PIECE]>()
             + vec_growth(self.pieces.len(), self.pieces.capacity(), pieces) * size_of::<Box<T>>()
@@ -60,6 +71,6 @@ impl<T: Copy> Chunked<T> {
 }
 
 /// At most how many places a vector grows by for so many more items.
-pub(super) fn vec_growth(len: usize, capacity: usize, more: usize) -> usize {
+pub(crate) fn vec_growth(len: usize, capacity: usize, more: usize) -> usize {
     if len + more > capacity { capacity.max(len + more - capacity).max(4) } else { 0 }
 }
