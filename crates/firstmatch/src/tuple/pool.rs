@@ -92,27 +92,25 @@ impl Pool {
         self.lines_per_entry
     }
 
-    /// The lines of an entry and those behind it in its chunk: at least its group's.
+    /// The lines of an entry and those behind it in its chunk: at least its group's. `lanes` as the pool's.
     #[inline(always)]
-    pub(super) fn lines_from(&self, entry: u32) -> &[Line] {
+    pub(super) fn lines_from(&self, entry: u32, lanes: usize) -> &[Line] {
         let (chunk, place) = (entry >> PLACE_BITS, entry as usize & (LONGEST - 1));
-        &self.chunks[chunk as usize][place * self.lines_per_entry..]
+        &self.chunks[chunk as usize][place * Self::lines_for(lanes)..]
     }
 
-    /// Asks for the memory of an entry, if there is such a one.
+    /// Asks for the memory of an entry, if there is such a one. `lanes` as the pool's.
     #[inline(always)]
-    pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32) {
-        let place = entry as usize & (LONGEST - 1);
-        if let Some(line) =
-            self.chunks.get((entry >> PLACE_BITS) as usize).and_then(|c| c.get(place * self.lines_per_entry))
-        {
+    pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32, lanes: usize) {
+        let place = (entry as usize & (LONGEST - 1)) * Self::lines_for(lanes);
+        if let Some(line) = self.chunks.get((entry >> PLACE_BITS) as usize).and_then(|chunk| chunk.get(place)) {
             isa.prefetch(line);
         }
     }
 
     #[inline]
     fn entry(&self, entry: u32) -> &[u32] {
-        words(&self.lines_from(entry)[..self.lines_per_entry])
+        words(&self.lines_from(entry, self.lanes)[..self.lines_per_entry])
     }
 
     fn entry_mut(&mut self, entry: u32) -> &mut [u32] {
@@ -348,9 +346,9 @@ impl Pool {
 
     /// Whether the ternary part of an entry, if it has one, holds a key.
     #[inline(always)]
-    pub(super) fn passes_ternary(&self, entry: &[u32], key: &[u32]) -> bool {
-        let Some(at) = ternary_of(entry, self.lanes) else { return true };
-        let (value, mask) = words(self.lines_from(at))[..2 * self.lanes].split_at(self.lanes);
+    pub(super) fn passes_ternary(&self, entry: &[u32], key: &[u32], lanes: usize) -> bool {
+        let Some(at) = ternary_of(entry, lanes) else { return true };
+        let (value, mask) = words(self.lines_from(at, lanes))[..2 * lanes].split_at(lanes);
         value.iter().zip(mask).zip(key).all(|((value, mask), k)| k & mask == *value)
     }
 }
