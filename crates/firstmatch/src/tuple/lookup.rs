@@ -186,14 +186,7 @@ fn next(s: &mut Scratch, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize
 
 /// Hashes the keys of the probes, and asks for their buckets.
 #[inline(always)]
-fn hash<I: Isa>(
-    isa: I,
-    hasher: &Hasher,
-    s: &mut Scratch,
-    rows: &impl Rows,
-    tables: &[Option<Table>],
-    probes: usize,
-) {
+fn hash<I: Isa>(isa: I, hasher: &Hasher, s: &mut Scratch, rows: &impl Rows, tables: &[Option<Table>], probes: usize) {
     for i in 0..probes.min(CHUNK) {
         let Some(Some(table)) = tables.get(s.tables[i] as usize) else { continue };
         let row = rows.row(s.keys[i]);

@@ -61,7 +61,7 @@ pub(super) struct Table {
 /// The bucket and the tag of a hash, of so many buckets.
 #[inline(always)]
 pub(super) fn place(hash: u32, buckets: usize) -> (usize, u32) {
-    ((u64::from(hash) * buckets as u64 >> 32) as usize, hash.max(EMPTY + 1))
+    (((u64::from(hash) * buckets as u64) >> 32) as usize, hash.max(EMPTY + 1))
 }
 
 /// So many buckets, when those are too few.
