@@ -183,8 +183,10 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32 {
-        let ((rows, row), (masks, mask)) = (row.as_chunks::<8>(), tuple.as_chunks::<8>());
-        let (secrets, secret) = hasher.secret.as_chunks::<8>();
+        // As long as the row, so that the loop is as long as the compiler knows the row to be.
+        let row_len = row.len();
+        let ((rows, row), (masks, mask)) = (row.as_chunks::<8>(), tuple[..row_len].as_chunks::<8>());
+        let (secrets, secret) = hasher.secret[..row_len].as_chunks::<8>();
         let mut sum = zero();
         for ((row, mask), secret) in rows.iter().zip(masks).zip(secrets) {
             sum = add_products(sum, load8(row), load8(mask), load8(secret));
@@ -196,26 +198,41 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8] {
-        let words = match <&[u32; 8]>::try_from(row) {
+    fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64 {
+        let picked = match <&[u32; 8]>::try_from(row) {
             // SAFETY: needs AVX2, see `load8`; the lanes are below 8, since they are below the length of the row.
             Ok(row) => unsafe { _mm256_permutevar8x32_epi32(load8(row), load8(&probes.lane)) },
             Err(_) => {
-                let mut words = [0; 8];
-                for (word, &lane) in words.iter_mut().zip(&probes.lane) {
+                let mut picked = [0; 8];
+                for (word, &lane) in picked.iter_mut().zip(&probes.lane) {
                     *word = row[lane as usize];
                 }
-                load8(&words)
+                load8(&picked)
             }
         };
-        let mut out = [0; 8];
-        // SAFETY: needs AVX2, see `load8`; the store writes the 32 bytes behind the reference.
-        unsafe {
-            let values = _mm256_srlv_epi32(words, load8(&probes.shift));
-            let places = _mm256_srlv_epi32(_mm256_mullo_epi32(values, load8(&probes.factor)), load8(&probes.right));
-            _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_add_epi32(places, load8(&probes.start)));
+        let count = u32::try_from(words.len()).unwrap_or(u32::MAX);
+        // SAFETY: needs AVX2, see `load8`.
+        let (beyond, places) = unsafe {
+            let values = _mm256_srlv_epi32(picked, load8(&probes.shift));
+            let rows = _mm256_srlv_epi32(_mm256_mullo_epi32(values, load8(&probes.factor)), load8(&probes.right));
+            let at = _mm256_add_epi32(rows, load8(&probes.start));
+            let count = _mm256_set1_epi32(count as i32);
+            let beyond = bits8(_mm256_cmpeq_epi32(_mm256_max_epu32(at, count), at));
+            let (low, high) = (_mm256_castsi256_si128(at), _mm256_extracti128_si256::<1>(at));
+            let pairs = [low, _mm_unpackhi_epi64(low, low), high, _mm_unpackhi_epi64(high, high)];
+            let mut places = [0; 4];
+            for (place, pair) in places.iter_mut().zip(pairs) {
+                *place = _mm_cvtsi128_si64(pair) as u64;
+            }
+            (beyond, places)
+        };
+        assert!(beyond == 0, "a probe chooses a word that is there");
+        let mut common = u64::MAX;
+        for pair in places {
+            // SAFETY: no place is at or beyond `count`, which is at most the number of words.
+            common &= unsafe { words.get_unchecked(pair as u32 as usize) & words.get_unchecked((pair >> 32) as usize) };
         }
-        out
+        common
     }
 
     #[inline(always)]

@@ -93,8 +93,12 @@ pub(crate) trait Isa: Copy {
     /// The hash of a row under a tuple, as [`Hasher::hash`] says.
     fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32;
 
-    /// For each probe the index of the word of `row` it picks. A row has a multiple of 4 words, all lanes among them.
-    fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8];
+    /// The bits that all words have which eight probes choose for a row. A row has a multiple of 4 words, all lanes
+    /// among them.
+    ///
+    /// # Panics
+    /// When a probe chooses a word that is not there.
+    fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64;
 
     /// The bits of a word that a mask names, moved together at the low end.
     fn gather(self, word: u64, mask: u64) -> u64;
@@ -246,10 +250,12 @@ mod tests {
                         lane: std::array::from_fn(|_| next() % stride as u32),
                         shift: std::array::from_fn(|_| next() % 32),
                         factor: std::array::from_fn(|_| next()),
-                        right: std::array::from_fn(|_| next() % 32),
-                        start: std::array::from_fn(|_| next()),
+                        right: std::array::from_fn(|_| 26 + next() % 6),
+                        start: std::array::from_fn(|_| next() % 37),
                     };
-                    assert_eq!(isa.pick8(&probes, &row), plain.pick8(&probes, &row));
+                    let mut bits = || u64::from(next()) << 32 | u64::from(next()) << 5;
+                    let words: [u64; 100] = std::array::from_fn(|_| u64::MAX ^ 1 << (bits() % 64));
+                    assert_eq!(isa.common8(&probes, &row, &words), plain.common8(&probes, &row, &words));
                 }
             }
             assert!(hits > 1000 && misses > 1000, "{hits} hits, {misses} misses");

@@ -44,8 +44,9 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn pick8(self, probes: &Probes, row: &[u32]) -> [u32; 8] {
-        std::array::from_fn(|i| probes.place(i, row[probes.lane[i] as usize] >> probes.shift[i]))
+    fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64 {
+        let place = |i: usize| probes.place(i, row[probes.lane[i] as usize] >> probes.shift[i]);
+        (0..8).fold(u64::MAX, |common, i| common & words[place(i) as usize])
     }
 
     #[inline(always)]

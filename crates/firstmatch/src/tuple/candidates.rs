@@ -194,26 +194,38 @@ impl Candidates {
         self.everywhere.iter_mut().skip(plane * levels).take(levels).for_each(|word| *word &= !bit);
     }
 
-    /// The tables of a plane that may match a key.
+    /// A plane, to be asked for the tables that may match a key.
     #[inline(always)]
-    pub(super) fn of<I: Isa>(&self, isa: I, plane: usize, row: &[u32]) -> u64 {
-        let words = &self.words[plane * self.rows..][..self.rows];
-        let mut tables = u64::MAX;
-        // No closures here: what is not inlined is compiled without the vector instructions.
-        for probes in &self.probes {
-            for place in isa.pick8(probes, row) {
-                tables &= words[place as usize];
-            }
-        }
-        tables
+    pub(super) fn plane(&self, plane: usize) -> Plane<'_> {
+        Plane { probes: &self.probes, words: &self.words[plane * self.rows..][..self.rows] }
     }
 
-    /// The same, one level after the other.
+    /// The tables of a plane that may match a key, one level after the other.
     #[cfg(test)]
     pub(super) fn tables(&self, plane: usize, row: &[u32]) -> u64 {
         self.levels.iter().enumerate().fold(u64::MAX, |tables, (i, level)| {
             let place = self.probes[i / 8].place(i % 8, row[level.lane as usize] >> level.shift);
             tables & self.words[plane * self.rows + place as usize]
         })
+    }
+}
+
+/// 64 tables.
+#[derive(Clone, Copy)]
+pub(super) struct Plane<'a> {
+    probes: &'a [Probes],
+    words: &'a [u64],
+}
+
+impl Plane<'_> {
+    /// Those that may match a key.
+    #[inline(always)]
+    pub(super) fn of<I: Isa>(self, isa: I, row: &[u32]) -> u64 {
+        // No closures here: what is not inlined is compiled without the vector instructions.
+        let mut tables = u64::MAX;
+        for probes in self.probes {
+            tables &= isa.common8(probes, row, self.words);
+        }
+        tables
     }
 }

@@ -8,7 +8,7 @@ use super::table::{Table, place};
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::parts::{match_of, priority_of};
-use crate::simd::{Isa, Kernel, words};
+use crate::simd::{Hasher, Isa, Kernel, words};
 
 /// Keys taken through the tables together: enough to hide a miss of the second-level cache behind the others.
 const CHUNK: usize = 64;
@@ -22,7 +22,7 @@ pub struct Scratch {
     open: [u64; CHUNK],
     /// The keys for which there may be something better in some of those.
     live: [u32; CHUNK],
-    /// The probes of a round.
+    /// The probes of a round, then those that found something.
     keys: [u32; CHUNK],
     tables: [u32; CHUNK],
     hashes: [u32; CHUNK],
@@ -55,200 +55,238 @@ impl Kernel for Lookup<'_> {
     fn run<I: Isa>(self, isa: I) {
         // Loops over the lanes of a row are half of the time where their number is not known to the compiler.
         match self.keys.lanes() {
-            5 => self.run_over::<I, 5>(isa),
-            11 => self.run_over::<I, 11>(isa),
-            _ => self.run_over::<I, 0>(isa),
+            5 => self.run_over(isa, |keys| Fixed::<5, 8>(keys.words().as_chunks().0)),
+            11 => self.run_over(isa, |keys| Fixed::<11, 12>(keys.words().as_chunks().0)),
+            _ => self.run_over(isa, |keys| keys),
         }
     }
 }
 
-impl Lookup<'_> {
+impl<'a> Lookup<'a> {
     #[inline(always)]
-    fn run_over<I: Isa, const LANES: usize>(self, isa: I) {
+    fn run_over<I: Isa, R: Rows>(self, isa: I, rows: impl Fn(Keys<'a>) -> R) {
         let Self { engine, scratch, keys, best } = self;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
-            Chunk::<I, LANES> { isa, engine, pool: &engine.pool, scratch, keys, best }.classify();
+            classify(isa, engine, scratch, &rows(keys), best);
+            engine.rest.improve(isa, keys, &mut scratch.bound[..best.len()], best);
         }
     }
 }
 
-/// Keys of so many lanes, or of any number where that is 0.
-struct Chunk<'a, I, const LANES: usize> {
-    isa: I,
-    engine: &'a TupleMerge,
-    pool: &'a Pool,
-    scratch: &'a mut Scratch,
-    keys: Keys<'a>,
-    best: &'a mut [Option<Match>],
+/// The keys of a chunk.
+trait Rows {
+    fn lanes(&self) -> usize;
+    fn row(&self, key: u32) -> &[u32];
 }
 
-impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
-    #[inline(always)]
-    fn classify(&mut self) {
-        for (bound, best) in self.scratch.bound.iter_mut().zip(&*self.best) {
-            // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
-            *bound = best.map_or(u64::MAX, |best| best.priority.0);
-        }
-        let planes = self.engine.tables.chunks(PLANE).zip(self.engine.bounds.as_chunks::<PLANE>().0);
-        for (plane, (tables, bounds)) in planes.enumerate() {
-            let (mut live, mut probes) = self.open(plane, bounds);
-            while live + probes > 0 {
-                self.hash(tables, probes);
-                let hits = self.compare(tables, probes);
-                for hit in 0..hits.min(CHUNK) {
-                    let s = &*self.scratch;
-                    let (key, group, more) = (s.keys[hit] as usize, s.groups[hit], s.tables[hit] & MORE != 0);
-                    let found = group != NONE && self.test_group(group, key);
-                    // A region that holds the key has its bits under the tuple: no other group can.
-                    if more && !found {
-                        self.walk_on(tables, hit);
-                    }
-                }
-                (live, probes) = self.next(live, bounds);
-            }
-        }
-        let bound = &mut self.scratch.bound[..self.best.len()];
-        self.engine.rest.improve(self.isa, self.keys, bound, self.best);
-    }
+/// Keys of a number of lanes that the compiler knows, and words of a row.
+struct Fixed<'a, const LANES: usize, const STRIDE: usize>(&'a [[u32; STRIDE]]);
 
+impl<const LANES: usize, const STRIDE: usize> Rows for Fixed<'_, LANES, STRIDE> {
     #[inline(always)]
     fn lanes(&self) -> usize {
-        if LANES == 0 { self.pool.lanes() } else { LANES }
+        LANES
     }
 
     #[inline(always)]
-    fn row(&self, key: usize) -> &[u32] {
-        let stride = self.lanes().next_multiple_of(4);
-        &self.keys.words()[key * stride..][..stride]
+    fn row(&self, key: u32) -> &[u32] {
+        &self.0[key as usize]
+    }
+}
+
+impl Rows for Keys<'_> {
+    #[inline(always)]
+    fn lanes(&self) -> usize {
+        Self::lanes(self)
     }
 
-    /// Finds the candidates of every key in a plane, and takes up the first of each: how many keys have more, and how
-    /// many probes that makes.
     #[inline(always)]
-    fn open(&mut self, plane: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
-        let (mut left, mut probes) = (0, 0);
-        for key in 0..self.best.len().min(CHUNK) {
-            if plane > 0 && bounds[0].best.min(bounds[0].after) > self.scratch.bound[key] {
-                continue;
-            }
-            let open = self.engine.candidates.of(self.isa, plane, self.row(key));
-            let rest = open & open.wrapping_sub(1);
-            let s = &mut *self.scratch;
-            (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key as u32, open.trailing_zeros());
-            probes += usize::from(open != 0);
-            s.open[key] = rest;
-            s.live[left % CHUNK] = key as u32;
-            left += usize::from(rest != 0);
-        }
-        (left, probes)
+    fn row(&self, key: u32) -> &[u32] {
+        Self::row(self, key as usize)
     }
+}
 
-    /// Takes up the next candidate that may improve a key, of each of so many keys: how many keys may have more, and how
-    /// many probes that makes. No branch depends on the answers.
-    #[inline(always)]
-    fn next(&mut self, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
-        let s = &mut *self.scratch;
-        let (mut left, mut probes) = (0, 0);
-        for i in 0..live.min(CHUNK) {
-            let key = s.live[i];
-            let (open, bound) = (s.open[key as usize % CHUNK], s.bound[key as usize % CHUNK]);
-            let rest = open & open.wrapping_sub(1);
-            let t = open.trailing_zeros();
-            let bounds = &bounds[t as usize % PLANE];
-            (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key, t);
-            probes += usize::from(bounds.best <= bound);
-            s.open[key as usize % CHUNK] = rest;
-            s.live[left % CHUNK] = key;
-            left += usize::from((rest != 0) & (bounds.after <= bound));
-        }
-        (left, probes)
+// The stages are functions of references, not methods of a struct of references: so the compiler knows that what they
+// write is nothing of the engine's, and does not load its parts again for every key.
+
+#[inline(always)]
+fn classify<I: Isa>(isa: I, engine: &TupleMerge, s: &mut Scratch, rows: &impl Rows, best: &mut [Option<Match>]) {
+    for (bound, best) in s.bound.iter_mut().zip(&*best) {
+        // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
+        *bound = best.map_or(u64::MAX, |best| best.priority.0);
     }
-
-    /// Hashes the keys of the probes, and asks for their buckets.
-    #[inline(always)]
-    fn hash(&mut self, tables: &[Option<Table>], probes: usize) {
-        for i in 0..probes.min(CHUNK) {
-            let (key, t) = (self.scratch.keys[i] as usize, self.scratch.tables[i] as usize);
-            let Some(Some(table)) = tables.get(t) else { continue };
-            let row = self.row(key);
-            let hash = self.isa.hash(&self.engine.hasher, row, &table.tuple()[..row.len()]);
-            self.isa.prefetch(&table.buckets()[place(hash, table.buckets().len()).0]);
-            self.scratch.hashes[i] = hash;
-        }
-    }
-
-    /// Compares tags, and asks for the groups; how many probes have one. No branch depends on the answers.
-    #[inline(always)]
-    fn compare(&mut self, tables: &[Option<Table>], probes: usize) -> usize {
-        let s = &mut *self.scratch;
-        let mut hits = 0;
-        for i in 0..probes.min(CHUNK) {
-            let (key, t, hash) = (s.keys[i], s.tables[i], s.hashes[i]);
-            let Some(Some(table)) = tables.get(t as usize) else { continue };
-            let (at, tag) = place(hash, table.buckets().len());
-            let bucket = &table.buckets()[at];
-            let equal = self.isa.equal8(&bucket.tags, tag);
-            // Of a slot that is not in use this is the group 0, or a past one.
-            let group = bucket.groups[equal.trailing_zeros() as usize % 8];
-            self.pool.prefetch(self.isa, group);
-            // A full bucket without the tag still has to go on: it is a hit without a group.
-            let (none, full) = (equal == 0, bucket.is_full());
-            let more = full | (equal & equal.wrapping_sub(1) != 0);
-            let at = hits % CHUNK;
-            (s.keys[at], s.hashes[at]) = (key, hash);
-            s.groups[at] = if none { NONE } else { group };
-            s.tables[at] = t | if more { MORE } else { 0 };
-            hits += usize::from(!none | full);
-        }
-        hits
-    }
-
-    /// Tests every group of this tag, over all buckets of the walk.
-    #[inline(always)]
-    fn walk_on(&mut self, tables: &[Option<Table>], probe: usize) {
-        let s = &mut *self.scratch;
-        let (key, hash) = (s.keys[probe] as usize, s.hashes[probe]);
-        let Some(Some(table)) = tables.get((s.tables[probe] & !MORE) as usize) else { return };
-        let buckets = table.buckets();
-        let (mut at, tag) = place(hash, buckets.len());
-        for _ in 0..buckets.len() {
-            let bucket = &buckets[at];
-            let mut equal = self.isa.equal8(&bucket.tags, tag);
-            while equal != 0 {
-                if self.test_group(bucket.groups[equal.trailing_zeros() as usize % 8], key) {
-                    return;
+    let planes = engine.tables.chunks(PLANE).zip(engine.bounds.as_chunks::<PLANE>().0);
+    for (plane, (tables, bounds)) in planes.enumerate() {
+        let (mut live, mut probes) = open(isa, engine, s, rows, best.len(), plane);
+        while live + probes > 0 {
+            hash(isa, &engine.hasher, s, rows, tables, probes);
+            let hits = compare(isa, &engine.pool, s, rows, tables, probes);
+            for hit in 0..hits.min(CHUNK) {
+                let (key, group, table) = (s.keys[hit], s.groups[hit], s.tables[hit]);
+                let found = group != NONE && test_group(isa, &engine.pool, s, rows, best, group, key);
+                // A region that holds the key has its bits under the tuple: no other group can.
+                if table & MORE != 0 && !found {
+                    walk_on(isa, &engine.pool, s, rows, best, tables, hit);
                 }
-                equal &= equal - 1;
             }
-            if !bucket.is_full() {
+            (live, probes) = next(s, live, bounds);
+        }
+    }
+}
+
+/// Finds the candidates of every key in a plane, and takes up the first of each: how many keys have more, and how many
+/// probes that makes.
+#[inline(always)]
+fn open<I: Isa>(
+    isa: I,
+    engine: &TupleMerge,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    count: usize,
+    plane: usize,
+) -> (usize, usize) {
+    let (mut left, mut probes) = (0, 0);
+    let first = engine.bounds[plane * PLANE];
+    let best = first.best.min(first.after);
+    let plane = engine.candidates.plane(plane);
+    for key in 0..count.min(CHUNK) {
+        if best > s.bound[key] {
+            continue;
+        }
+        let open = plane.of(isa, rows.row(key as u32));
+        let rest = open & open.wrapping_sub(1);
+        (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key as u32, open.trailing_zeros());
+        probes += usize::from(open != 0);
+        s.open[key] = rest;
+        s.live[left % CHUNK] = key as u32;
+        left += usize::from(rest != 0);
+    }
+    (left, probes)
+}
+
+/// Takes up the next candidate that may improve a key, of each of so many keys: how many keys may have more, and how
+/// many probes that makes. No branch depends on the answers.
+#[inline(always)]
+fn next(s: &mut Scratch, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
+    let (mut left, mut probes) = (0, 0);
+    for i in 0..live.min(CHUNK) {
+        let key = s.live[i];
+        let (open, bound) = (s.open[key as usize % CHUNK], s.bound[key as usize % CHUNK]);
+        let rest = open & open.wrapping_sub(1);
+        let t = open.trailing_zeros();
+        let bounds = &bounds[t as usize % PLANE];
+        (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key, t);
+        probes += usize::from(bounds.best <= bound);
+        s.open[key as usize % CHUNK] = rest;
+        s.live[left % CHUNK] = key;
+        left += usize::from((rest != 0) & (bounds.after <= bound));
+    }
+    (left, probes)
+}
+
+/// Hashes the keys of the probes, and asks for their buckets.
+#[inline(always)]
+fn hash<I: Isa>(isa: I, hasher: &Hasher, s: &mut Scratch, rows: &impl Rows, tables: &[Option<Table>], probes: usize) {
+    for i in 0..probes.min(CHUNK) {
+        let Some(Some(table)) = tables.get(s.tables[i] as usize) else { continue };
+        let row = rows.row(s.keys[i]);
+        let hash = isa.hash(hasher, row, &table.tuple()[..row.len()]);
+        isa.prefetch(&table.buckets()[place(hash, table.buckets().len()).0]);
+        s.hashes[i] = hash;
+    }
+}
+
+/// Compares tags, and asks for the groups; how many probes have one. No branch depends on the answers.
+#[inline(always)]
+fn compare<I: Isa>(
+    isa: I,
+    pool: &Pool,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    tables: &[Option<Table>],
+    probes: usize,
+) -> usize {
+    let mut hits = 0;
+    for i in 0..probes.min(CHUNK) {
+        let (key, t, hash) = (s.keys[i], s.tables[i], s.hashes[i]);
+        let Some(Some(table)) = tables.get(t as usize) else { continue };
+        let (at, tag) = place(hash, table.buckets().len());
+        let bucket = &table.buckets()[at];
+        let equal = isa.equal8(&bucket.tags, tag);
+        // Of a slot that is not in use this is the group 0, or a past one.
+        let group = bucket.group(equal.trailing_zeros() as usize);
+        pool.prefetch(isa, group, rows.lanes());
+        // A marked bucket without the tag still has to be gone past: it is a hit without a group.
+        let (none, on) = (equal == 0, bucket.goes_on());
+        let more = on | (equal & equal.wrapping_sub(1) != 0);
+        let at = hits % CHUNK;
+        (s.keys[at], s.hashes[at]) = (key, hash);
+        s.groups[at] = if none { NONE } else { group };
+        s.tables[at] = t | u32::from(more) << 31;
+        hits += usize::from(!none | on);
+    }
+    hits
+}
+
+/// Tests every group of this tag, over all buckets of the walk.
+#[inline(always)]
+fn walk_on<I: Isa>(
+    isa: I,
+    pool: &Pool,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    best: &mut [Option<Match>],
+    tables: &[Option<Table>],
+    probe: usize,
+) {
+    let (key, hash) = (s.keys[probe], s.hashes[probe]);
+    let Some(Some(table)) = tables.get((s.tables[probe] & !MORE) as usize) else { return };
+    let buckets = table.buckets();
+    let (start, tag) = place(hash, buckets.len());
+    for at in (start..buckets.len()).chain(0..start) {
+        let bucket = &buckets[at];
+        let mut equal = isa.equal8(&bucket.tags, tag);
+        while equal != 0 {
+            if test_group(isa, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
                 return;
             }
-            at = (at + 1) & (buckets.len() - 1);
+            equal &= equal - 1;
+        }
+        if !bucket.goes_on() {
+            return;
         }
     }
+}
 
-    /// Whether some entry of a group holds the key and improves it; the first that does is taken.
-    #[inline(always)]
-    fn test_group(&mut self, group: u32, key: usize) -> bool {
-        let (lanes, bound) = (self.lanes(), self.scratch.bound[key % CHUNK]);
-        let mut lines = self.pool.lines_from(group);
-        while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(lanes)) {
-            lines = rest;
-            let entry = words(entry);
-            let priority = priority_of(entry, lanes).0;
-            let row = self.row(key);
-            if (priority <= bound) & self.isa.inside(entry, row, lanes) && self.pool.passes_ternary(entry, row) {
-                self.scratch.bound[key % CHUNK] = priority;
-                self.best[key] = match_of(entry, lanes);
-                return true;
-            }
-            if is_last(entry, lanes) | (priority > bound) {
-                return false;
-            }
+/// Whether some entry of a group holds the key and improves it; the first that does is taken.
+#[inline(always)]
+fn test_group<I: Isa>(
+    isa: I,
+    pool: &Pool,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    best: &mut [Option<Match>],
+    group: u32,
+    key: u32,
+) -> bool {
+    let (lanes, row) = (rows.lanes(), rows.row(key));
+    let bound = s.bound[key as usize % CHUNK];
+    let mut lines = pool.lines_from(group, lanes);
+    while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(lanes)) {
+        lines = rest;
+        let entry = words(entry);
+        let priority = priority_of(entry, lanes).0;
+        if (priority <= bound) & isa.inside(entry, row, lanes) && pool.passes_ternary(entry, row, lanes) {
+            s.bound[key as usize % CHUNK] = priority;
+            best[key as usize] = match_of(entry, lanes);
+            return true;
         }
-        false
+        if is_last(entry, lanes) | (priority > bound) {
+            return false;
+        }
     }
+    false
 }
 
 /// What a table may improve.

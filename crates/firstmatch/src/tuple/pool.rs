@@ -3,7 +3,8 @@
 //! An entry is `lo` of every lane, `hi` of every lane, the priority, the rule's id and a tail word, padded to whole
 //! cache lines: one line for the IPv4 5-tuple, two for IPv6. A group is a run of entries in order of priority; the tail
 //! of its last entry says so. Runs come in sizes 1, 2, 3, 4, 6, 8, 12, 16, … up to [`LONGEST`]. The memory grows by
-//! chunks that never move; a free run's first word is the next free run of its size. The ternary part of a region, where
+//! chunks that never move; a free run's first word is the next free run of its size. Where none of a size is free, a
+//! larger one is cut, and now and then free runs that lie side by side are joined. The ternary part of a region, where
 //! it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
 
 use crate::engine::Match;
@@ -36,6 +37,8 @@ pub(super) struct Pool {
     fresh: std::ops::Range<u32>,
     /// The first free run of each class.
     free: [u32; CLASSES],
+    /// Runs released since those side by side were joined.
+    released: usize,
 }
 
 /// A region with the rule it belongs to, outside the pool.
@@ -50,6 +53,7 @@ impl Pool {
             lines: 0,
             fresh: 0..0,
             free: [NONE; CLASSES],
+            released: 0,
         }
     }
 
@@ -57,11 +61,6 @@ impl Pool {
     #[inline(always)]
     pub(super) const fn lines_for(lanes: usize) -> usize {
         (2 * lanes + 5).div_ceil(LINE_WORDS)
-    }
-
-    #[inline(always)]
-    pub(super) fn lanes(&self) -> usize {
-        self.lanes
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -92,27 +91,25 @@ impl Pool {
         self.lines_per_entry
     }
 
-    /// The lines of an entry and those behind it in its chunk: at least its group's.
+    /// The lines of an entry and those behind it in its chunk: at least its group's. `lanes` as the pool's.
     #[inline(always)]
-    pub(super) fn lines_from(&self, entry: u32) -> &[Line] {
+    pub(super) fn lines_from(&self, entry: u32, lanes: usize) -> &[Line] {
         let (chunk, place) = (entry >> PLACE_BITS, entry as usize & (LONGEST - 1));
-        &self.chunks[chunk as usize][place * self.lines_per_entry..]
+        &self.chunks[chunk as usize][place * Self::lines_for(lanes)..]
     }
 
-    /// Asks for the memory of an entry, if there is such a one.
+    /// Asks for the memory of an entry, if there is such a one. `lanes` as the pool's.
     #[inline(always)]
-    pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32) {
-        let place = entry as usize & (LONGEST - 1);
-        if let Some(line) =
-            self.chunks.get((entry >> PLACE_BITS) as usize).and_then(|c| c.get(place * self.lines_per_entry))
-        {
+    pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32, lanes: usize) {
+        let place = (entry as usize & (LONGEST - 1)) * Self::lines_for(lanes);
+        if let Some(line) = self.chunks.get((entry >> PLACE_BITS) as usize).and_then(|chunk| chunk.get(place)) {
             isa.prefetch(line);
         }
     }
 
     #[inline]
     fn entry(&self, entry: u32) -> &[u32] {
-        words(&self.lines_from(entry)[..self.lines_per_entry])
+        words(&self.lines_from(entry, self.lanes)[..self.lines_per_entry])
     }
 
     fn entry_mut(&mut self, entry: u32) -> &mut [u32] {
@@ -261,10 +258,19 @@ impl Pool {
         if let Some(start) = self.pop_free(class) {
             return start;
         }
-        let size = size_of_run(class);
+        let (size, entries) = (size_of_run(class), self.lines / self.lines_per_entry);
         if self.fresh.len() < size {
+            // That takes as many steps as there are entries: spread over the releases, a few for each.
+            if self.released > entries / 8 {
+                self.join_free();
+            }
+            let larger = (class..CLASSES).find_map(|from| Some((self.pop_free(from)?, size_of_run(from))));
+            if let Some((start, whole)) = larger {
+                self.release_all(start + size as u32..start + whole as u32);
+                return start;
+            }
             self.release_all(self.fresh.clone());
-            let entries = self.chunk_size(self.lines / self.lines_per_entry).max(size);
+            let entries = self.chunk_size(entries).max(size);
             let start = (self.chunks.len() as u32) << PLACE_BITS;
             self.chunks.push(vec![Line::default(); entries * self.lines_per_entry].into());
             self.lines += entries * self.lines_per_entry;
@@ -273,6 +279,27 @@ impl Pool {
         let start = self.fresh.start;
         self.fresh.start += size as u32;
         start
+    }
+
+    /// Joins the free runs that lie side by side.
+    fn join_free(&mut self) {
+        let mut free = vec![0u64; self.chunks.len() * (LONGEST / 64)];
+        for class in 0..CLASSES {
+            while let Some(start) = self.pop_free(class) {
+                (start as usize..start as usize + size_of_run(class)).for_each(|at| free[at / 64] |= 1 << (at % 64));
+            }
+        }
+        for (chunk, free) in (0u32..).zip(free.chunks(LONGEST / 64)) {
+            let is_free = |place: u32| free.get(place as usize / 64).is_some_and(|bits| bits >> (place % 64) & 1 == 1);
+            let mut place = 0;
+            while place < LONGEST as u32 {
+                let end = (place..).find(|&end| !is_free(end)).unwrap_or(place);
+                let base = chunk << PLACE_BITS;
+                self.release_all(base + place..base + end);
+                place = end + 1;
+            }
+        }
+        self.released = 0;
     }
 
     fn pop_free(&mut self, class: usize) -> Option<u32> {
@@ -284,6 +311,7 @@ impl Pool {
     fn release(&mut self, start: u32, class: usize) {
         self.entry_mut(start)[0] = self.free[class];
         self.free[class] = start;
+        self.released += 1;
     }
 
     /// Releases a stretch of entries, whatever its length, in the largest runs that fit.
@@ -337,9 +365,9 @@ impl Pool {
 
     /// Whether the ternary part of an entry, if it has one, holds a key.
     #[inline(always)]
-    pub(super) fn passes_ternary(&self, entry: &[u32], key: &[u32]) -> bool {
-        let Some(at) = ternary_of(entry, self.lanes) else { return true };
-        let (value, mask) = words(self.lines_from(at))[..2 * self.lanes].split_at(self.lanes);
+    pub(super) fn passes_ternary(&self, entry: &[u32], key: &[u32], lanes: usize) -> bool {
+        let Some(at) = ternary_of(entry, lanes) else { return true };
+        let (value, mask) = words(self.lines_from(at, lanes))[..2 * lanes].split_at(lanes);
         value.iter().zip(mask).zip(key).all(|((value, mask), k)| k & mask == *value)
     }
 }

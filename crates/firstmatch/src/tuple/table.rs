@@ -1,15 +1,16 @@
 //! One table: a hash table from keys under the tuple to groups of entries.
 //!
 //! Eight slots a bucket, a bucket a cache line: eight tags (the hash), eight groups. A key that finds its bucket full
-//! goes to the next one. Slots fill from the lowest, so a bucket is full exactly when its last tag is not [`EMPTY`];
-//! only a full bucket, which a later one may continue, keeps a tombstone where a slot is freed.
+//! goes to the next one and leaves a mark, so that only a walk through a marked bucket goes on. Marks stay when slots
+//! become free, until the table is laid out anew.
 
 use super::pool::Pool;
 use crate::rule::Priority;
 
-/// Tags of slots that hold no group.
-pub(super) const EMPTY: u32 = 0;
-const FREED: u32 = 1;
+/// The tag of a slot that holds no group.
+const EMPTY: u32 = 0;
+/// In the first group of a bucket: keys have gone on to the next one.
+const MARK: u32 = 1 << 31;
 
 const SLOTS: usize = 8;
 
@@ -17,14 +18,24 @@ const SLOTS: usize = 8;
 #[repr(C, align(64))]
 pub(super) struct Bucket {
     pub(super) tags: [u32; SLOTS],
-    pub(super) groups: [u32; SLOTS],
+    groups: [u32; SLOTS],
 }
 
 impl Bucket {
     /// Whether a key of this bucket may stand in the next one.
     #[inline(always)]
-    pub(super) fn is_full(&self) -> bool {
-        self.tags[SLOTS - 1] != EMPTY
+    pub(super) fn goes_on(&self) -> bool {
+        self.groups[0] & MARK != 0
+    }
+
+    /// The group of a slot, of a slot that is not in use that of number 0 or one that was there.
+    #[inline(always)]
+    pub(super) fn group(&self, slot: usize) -> u32 {
+        self.groups[slot % SLOTS] & !MARK
+    }
+
+    fn set(&mut self, slot: usize, group: u32) {
+        self.groups[slot] = self.groups[slot] & MARK | group;
     }
 }
 
@@ -36,8 +47,8 @@ pub(super) struct Table {
     tuple: Box<[u32]>,
     buckets: Box<[Bucket]>,
     groups: usize,
-    /// Tombstones.
-    freed: usize,
+    /// Buckets marked since the table was laid out.
+    marks: usize,
     /// Entries removed since the candidates were last told of all that are here.
     gone: usize,
     entries: usize,
@@ -47,10 +58,21 @@ pub(super) struct Table {
     loose: usize,
 }
 
-/// The bucket and the tag of a hash.
+/// The bucket and the tag of a hash, of so many buckets.
 #[inline(always)]
 pub(super) fn place(hash: u32, buckets: usize) -> (usize, u32) {
-    (hash as usize & (buckets - 1), hash.max(FREED + 1))
+    (((u64::from(hash) * buckets as u64) >> 32) as usize, hash.max(EMPTY + 1))
+}
+
+/// So many buckets, when those are too few.
+fn more(buckets: usize) -> usize {
+    buckets + buckets.div_ceil(2)
+}
+
+/// Whether so many groups have room: at most 9 of 16 slots are in use, so that few buckets are full. A third of the
+/// walks that find nothing go on at 11 of 16.
+fn has_room(groups: usize, buckets: usize) -> bool {
+    groups * 16 <= buckets * SLOTS * 9
 }
 
 impl Table {
@@ -59,7 +81,7 @@ impl Table {
             tuple: tuple.into(),
             buckets: vec![Bucket::default()].into(),
             groups: 0,
-            freed: 0,
+            marks: 0,
             gone: 0,
             entries: 0,
             best: Priority(u64::MAX),
@@ -98,101 +120,95 @@ impl Table {
 
     /// The bytes of the buckets that so many groups, added to a new table, may take.
     pub(super) fn buckets_bytes(groups: usize) -> usize {
-        let buckets = (groups * 16).div_ceil(SLOTS * 11).next_power_of_two();
-        if groups == 0 { 0 } else { buckets * size_of::<Bucket>() }
+        let mut buckets = usize::from(groups > 0);
+        while !has_room(groups, buckets) {
+            buckets = more(buckets);
+        }
+        buckets * size_of::<Bucket>()
     }
 
     /// At most how many bytes one more group may take.
     pub(super) fn growth(&self) -> usize {
-        if self.has_room() { 0 } else { size_of_val(&self.buckets[..]) }
+        let now = self.buckets.len();
+        if has_room(self.groups + 1, now) { 0 } else { (more(now) - now) * size_of::<Bucket>() }
     }
 
     /// The groups and where they stand.
     pub(super) fn groups(&self) -> impl Iterator<Item = (Slot, u32)> {
         self.buckets.iter().enumerate().flat_map(|(b, bucket)| {
-            let used = (0..SLOTS).filter(|&s| bucket.tags[s] > FREED);
-            used.map(move |s| ((b, s), bucket.groups[s]))
+            let used = (0..SLOTS).filter(|&s| bucket.tags[s] != EMPTY);
+            used.map(move |s| ((b, s), bucket.group(s)))
         })
     }
 
-    /// The slots of this hash, the probable one first; the walk ends at the first bucket that is not full.
+    /// The slots of this hash, the probable one first; the walk ends at the first bucket without a mark.
     pub(super) fn find(&self, hash: u32) -> impl Iterator<Item = (Slot, u32)> {
         let (start, tag) = place(hash, self.buckets.len());
         let mut done = false;
-        let walk = (0..self.buckets.len()).map(move |step| (start + step) & (self.buckets.len() - 1));
-        let walk = walk.take_while(move |&b| !std::mem::replace(&mut done, !self.buckets[b].is_full()));
+        let walk = (start..self.buckets.len()).chain(0..start);
+        let walk = walk.take_while(move |&b| !std::mem::replace(&mut done, !self.buckets[b].goes_on()));
         walk.flat_map(move |b| {
             let bucket = &self.buckets[b];
-            (0..SLOTS).filter(move |&s| bucket.tags[s] == tag).map(move |s| ((b, s), bucket.groups[s]))
+            (0..SLOTS).filter(move |&s| bucket.tags[s] == tag).map(move |s| ((b, s), bucket.group(s)))
         })
     }
 
     /// Puts a new group in; `hash_of` gives the hash of a group that is in.
     pub(super) fn add_group(&mut self, hash: u32, group: u32, hash_of: impl Fn(u32, &[u32]) -> u32) {
-        if !self.has_room() {
-            // Twice the buckets, unless tombstones alone were in the way.
-            let crowded = (self.groups + 1) * 32 > self.buckets.len() * SLOTS * 11;
-            let buckets = self.buckets.len() << u32::from(crowded);
+        let now = self.buckets.len();
+        let crowded = !has_room(self.groups + 1, now);
+        if crowded || self.marks > now / 4 + 1 {
+            let buckets = if crowded { more(now) } else { now };
             let old = std::mem::replace(&mut self.buckets, vec![Bucket::default(); buckets].into());
-            self.freed = 0;
             for bucket in old {
-                for (_, group) in bucket.tags.iter().zip(bucket.groups).filter(|(tag, _)| **tag > FREED) {
-                    self.put(hash_of(group, &self.tuple), group);
+                for slot in (0..SLOTS).filter(|&slot| bucket.tags[slot] != EMPTY) {
+                    self.put(hash_of(bucket.group(slot), &self.tuple), bucket.group(slot));
                 }
             }
+            // What is marked now is so of necessity; those to come are counted.
+            self.marks = 0;
         }
         self.put(hash, group);
         self.groups += 1;
-    }
-
-    /// At most 11 of 16 slots are in use, tombstones included: an unsuccessful walk stays short and always ends.
-    fn has_room(&self) -> bool {
-        (self.groups + self.freed + 1) * 16 <= self.buckets.len() * SLOTS * 11
     }
 
     fn put(&mut self, hash: u32, group: u32) {
         let (mut b, tag) = place(hash, self.buckets.len());
         loop {
             let bucket = &mut self.buckets[b];
-            if let Some(s) = bucket.tags.iter().position(|&t| t <= FREED) {
-                self.freed -= usize::from(bucket.tags[s] == FREED);
-                (bucket.tags[s], bucket.groups[s]) = (tag, group);
+            if let Some(s) = bucket.tags.iter().position(|&tag| tag == EMPTY) {
+                bucket.tags[s] = tag;
+                bucket.set(s, group);
                 return;
             }
-            b = (b + 1) & (self.buckets.len() - 1);
+            self.marks += usize::from(!bucket.goes_on());
+            bucket.groups[0] |= MARK;
+            b = if b + 1 == self.buckets.len() { 0 } else { b + 1 };
         }
     }
 
     pub(super) fn group_at(&self, (b, s): Slot) -> u32 {
-        self.buckets[b].groups[s]
+        self.buckets[b].group(s)
     }
 
-    /// The most buckets one walk visits: one more than the longest run of full ones.
+    /// The most buckets one walk visits: one more than the longest run of marked ones.
     pub(super) fn longest_walk(&self) -> usize {
         let mut run = 0;
         let around = self.buckets.iter().chain(&self.buckets);
         let runs = around.map(|bucket| {
-            run = if bucket.is_full() { run + 1 } else { 0 };
+            run = if bucket.goes_on() { run + 1 } else { 0 };
             run
         });
-        runs.max().unwrap_or(0) + 1
+        (runs.max().unwrap_or(0) + 1).min(self.buckets.len())
     }
 
     pub(super) fn set_group(&mut self, (b, s): Slot, group: u32) {
-        self.buckets[b].groups[s] = group;
+        self.buckets[b].set(s, group);
     }
 
     /// Takes a group out.
     pub(super) fn drop_group(&mut self, (b, s): Slot) {
-        let bucket = &mut self.buckets[b];
-        if bucket.is_full() {
-            bucket.tags[s] = FREED;
-            self.freed += 1;
-        } else {
-            let last = bucket.tags.iter().rposition(|&tag| tag != EMPTY).unwrap_or(s);
-            (bucket.tags[s], bucket.groups[s]) = (bucket.tags[last], bucket.groups[last]);
-            bucket.tags[last] = EMPTY;
-        }
+        self.buckets[b].tags[s] = EMPTY;
         self.groups -= 1;
     }
 

@@ -19,6 +19,10 @@ const REFRESH: usize = 64;
 /// Fewer insertions than these never make the tables be numbered anew.
 const LEAST_INSERTIONS: usize = 256;
 
+/// A table with less of the bits that a region fixes, in tenths, is too general for it. With 5 a build in order of
+/// priority makes up to twice as many tables; with 3 it makes the same.
+const LEAST_TENTHS: u32 = 3;
+
 /// Where an entry belongs.
 enum Home {
     /// In this table.
@@ -242,8 +246,8 @@ impl TupleMerge {
         self.settle_bounds();
     }
 
-    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that
-    /// has room for its key.
+    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded or too general, a later
+    /// one that has room for its key.
     fn home(&self, lo: &[u32], nominal: &[u32]) -> Home {
         if self.merge == Merge::None {
             let fingerprint = self.hasher.hash(nominal, nominal);
@@ -251,13 +255,19 @@ impl TupleMerge {
             let same = |&t: &u32| self.tables[t as usize].as_ref().is_some_and(|table| table.tuple() == nominal);
             return alike.map(|(t, _)| t).find(same).map_or(Home::New, Home::Room);
         }
-        let mut crowded = Home::New;
+        let fixed = length(nominal);
+        let (mut crowded, mut general) = (Home::New, None);
         for &t in &self.order {
             let Some(table) = self.tables[t as usize].as_ref().filter(|t| is_within(t.tuple(), nominal)) else {
                 continue;
             };
+            let is_general = self.spill && length(table.tuple()) * 10 < fixed * LEAST_TENTHS;
+            if is_general && general.is_some() {
+                continue;
+            }
             let group = find_group(table, &self.hasher, &self.pool, lo).1.map(|(_, group)| group);
             match group.filter(|&group| self.pool.group(group).nth(self.limit - 1).is_some()) {
+                None if is_general => general = Some(t),
                 None => return Home::Room(t),
                 Some(group) if matches!(crowded, Home::New) => crowded = Home::Crowded(t, group),
                 Some(_) => {}
@@ -266,7 +276,12 @@ impl TupleMerge {
                 break;
             }
         }
-        crowded
+        // Where there are many tables already, or there may be no more, a general one has to do.
+        match general.filter(|_| self.order.len() >= self.most_tables.min(PLANE / 2)) {
+            Some(t) => Home::Room(t),
+            None if general.is_some() => Home::New,
+            None => crowded,
+        }
     }
 
     /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
@@ -424,6 +439,11 @@ impl TupleMerge {
             Some((slot, group.find(|&e| self.pool.found(e).is_some_and(|found| found.rule == rule))?))
         })
     }
+}
+
+/// How many bits a tuple has.
+fn length(tuple: &[u32]) -> u32 {
+    tuple.iter().map(|mask| mask.count_ones()).sum()
 }
 
 fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
