@@ -19,9 +19,10 @@ const REFRESH: usize = 64;
 /// Fewer insertions than these never make the tables be numbered anew.
 const LEAST_INSERTIONS: usize = 256;
 
-/// A table with less of the bits that a region fixes, in tenths, is too general for it. With 5 a build in order of
-/// priority makes up to twice as many tables; with 3 it makes the same.
-const LEAST_TENTHS: u32 = 3;
+/// So many tables have a tuple as it comes, if tables are shared freely: a key looks at 64 at a time, so that more of
+/// them cost nothing until then, and each holds less that a key has to be compared with. Of 24, 40 and 56 the first is as
+/// fast as the second and takes the least memory.
+const OWN_TABLES: usize = 24;
 
 /// Where an entry belongs.
 enum Home {
@@ -29,8 +30,10 @@ enum Home {
     Room(u32),
     /// In this table, where its group is at the limit.
     Crowded(u32, u32),
-    /// In a table of its own.
-    New,
+    /// In a new table of its own tuple.
+    Own,
+    /// In a new table of a tuple with fewer bits, that others may share.
+    Relaxed,
 }
 
 impl TupleMerge {
@@ -114,11 +117,10 @@ impl TupleMerge {
         let target = match self.home(&lo, &nominal) {
             Home::Room(t) => Some(t),
             Home::Crowded(t, group) => Some(self.split(t, group, &lo, &nominal)),
-            Home::New => self.has_room_for_tables().then(|| {
+            Home::Own => self.has_room_for_tables().then(|| self.new_table(&nominal)),
+            Home::Relaxed => self.has_room_for_tables().then(|| {
                 let mut tuple = nominal.clone();
-                if self.merge != Merge::None {
-                    self.shape.relaxed(&nominal, &mut tuple);
-                }
+                self.shape.relaxed(&nominal, &mut tuple);
                 self.new_table(&tuple)
             }),
         };
@@ -246,42 +248,46 @@ impl TupleMerge {
         self.settle_bounds();
     }
 
-    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded or too general, a later
-    /// one that has room for its key.
+    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that has
+    /// room for its key. With `spill` the table of its very tuple comes before all.
     fn home(&self, lo: &[u32], nominal: &[u32]) -> Home {
-        if self.merge == Merge::None {
+        let exact = || {
             let fingerprint = self.hasher.hash(nominal, nominal);
             let alike = (0u32..).zip(&self.fingerprints).filter(|&(_, &other)| other == fingerprint);
             let same = |&t: &u32| self.tables[t as usize].as_ref().is_some_and(|table| table.tuple() == nominal);
-            return alike.map(|(t, _)| t).find(same).map_or(Home::New, Home::Room);
+            alike.map(|(t, _)| t).find(same)
+        };
+        if self.merge == Merge::None {
+            return exact().map_or(Home::Own, Home::Room);
         }
-        let fixed = length(nominal);
-        let (mut crowded, mut general) = (Home::New, None);
+        let crowded_group = |table: &Table| {
+            let group = find_group(table, &self.hasher, &self.pool, lo).1.map(|(_, group)| group);
+            group.filter(|&group| self.pool.group(group).nth(self.limit - 1).is_some())
+        };
+        if self.spill {
+            match exact() {
+                Some(t) if self.tables[t as usize].as_ref().is_some_and(|table| crowded_group(table).is_none()) => {
+                    return Home::Room(t);
+                }
+                None if self.order.len() < OWN_TABLES && self.has_room_for_tables() => return Home::Own,
+                _ => {}
+            }
+        }
+        let mut crowded = Home::Relaxed;
         for &t in &self.order {
             let Some(table) = self.tables[t as usize].as_ref().filter(|t| is_within(t.tuple(), nominal)) else {
                 continue;
             };
-            let is_general = self.spill && length(table.tuple()) * 10 < fixed * LEAST_TENTHS;
-            if is_general && general.is_some() {
-                continue;
-            }
-            let group = find_group(table, &self.hasher, &self.pool, lo).1.map(|(_, group)| group);
-            match group.filter(|&group| self.pool.group(group).nth(self.limit - 1).is_some()) {
-                None if is_general => general = Some(t),
+            match crowded_group(table) {
                 None => return Home::Room(t),
-                Some(group) if matches!(crowded, Home::New) => crowded = Home::Crowded(t, group),
+                Some(group) if matches!(crowded, Home::Relaxed) => crowded = Home::Crowded(t, group),
                 Some(_) => {}
             }
             if !self.spill {
                 break;
             }
         }
-        // Where there are many tables already, or there may be no more, a general one has to do.
-        match general.filter(|_| self.order.len() >= self.most_tables.min(PLANE / 2)) {
-            Some(t) => Home::Room(t),
-            None if general.is_some() => Home::New,
-            None => crowded,
-        }
+        crowded
     }
 
     /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
@@ -439,11 +445,6 @@ impl TupleMerge {
             Some((slot, group.find(|&e| self.pool.found(e).is_some_and(|found| found.rule == rule))?))
         })
     }
-}
-
-/// How many bits a tuple has.
-fn length(tuple: &[u32]) -> u32 {
-    tuple.iter().map(|mask| mask.count_ones()).sum()
 }
 
 fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
