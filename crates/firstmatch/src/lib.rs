@@ -55,6 +55,7 @@
 //! from cache lines to words. Everything is compiled and tested without vector instructions too.
 #![deny(unsafe_code)]
 
+mod alive;
 pub mod bit_select;
 mod budget;
 mod engine;
@@ -62,6 +63,7 @@ mod error;
 pub mod format;
 mod key;
 pub mod linear;
+pub mod meta;
 pub mod policy;
 pub mod rule;
 pub mod schema;

@@ -6,7 +6,7 @@
 //! a time.
 
 /// The hash function, for every tuple of an engine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hasher {
     /// A secret word for each word of a row.
     pub(super) secret: Box<[u32]>,

@@ -23,7 +23,7 @@ const LEAST: u32 = 3;
 /// Rows of the largest level, as a power of two.
 const MOST: u32 = 13;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Candidates {
     levels: Box<[Level]>,
     /// The levels by eight; the last eight are filled with repetitions, which change nothing.

@@ -3,7 +3,7 @@
 /// Items in a piece.
 const PIECE: usize = 128;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Chunked<T> {
     pieces: Vec<Box<[T; PIECE]>>,
     len: usize,

@@ -5,6 +5,7 @@ use super::TupleMerge;
 use super::candidates::PLANE;
 use super::pool::{Pool, is_last, match_of, priority_of};
 use super::table::{Table, place};
+use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::simd::{Isa, Kernel, words};
@@ -42,14 +43,15 @@ impl Scratch {
     }
 }
 
-pub(super) struct Lookup<'a> {
+pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a TupleMerge,
+    pub(super) alive: A,
     pub(super) scratch: &'a mut Scratch,
     pub(super) keys: Keys<'a>,
     pub(super) best: &'a mut [Option<Match>],
 }
 
-impl Kernel for Lookup<'_> {
+impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         // Loops over the lanes of a row are half of the time where their number is not known to the compiler.
@@ -61,20 +63,21 @@ impl Kernel for Lookup<'_> {
     }
 }
 
-impl Lookup<'_> {
+impl<A: Alive> Lookup<'_, A> {
     #[inline(always)]
     fn run_over<I: Isa, const LANES: usize>(self, isa: I) {
-        let Self { engine, scratch, keys, best } = self;
+        let Self { engine, alive, scratch, keys, best } = self;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
-            Chunk::<I, LANES> { isa, engine, pool: &engine.pool, scratch, keys, best }.classify();
+            Chunk::<I, A, LANES> { isa, alive, engine, pool: &engine.pool, scratch, keys, best }.classify();
         }
     }
 }
 
 /// Keys of so many lanes, or of any number where that is 0.
-struct Chunk<'a, I, const LANES: usize> {
+struct Chunk<'a, I, A, const LANES: usize> {
     isa: I,
+    alive: A,
     engine: &'a TupleMerge,
     pool: &'a Pool,
     scratch: &'a mut Scratch,
@@ -82,7 +85,7 @@ struct Chunk<'a, I, const LANES: usize> {
     best: &'a mut [Option<Match>],
 }
 
-impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
+impl<I: Isa, A: Alive, const LANES: usize> Chunk<'_, I, A, LANES> {
     #[inline(always)]
     fn classify(&mut self) {
         for (bound, best) in self.scratch.bound.iter_mut().zip(&*self.best) {
@@ -108,7 +111,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
             }
         }
         let bound = &mut self.scratch.bound[..self.best.len()];
-        self.engine.rest.improve(self.isa, self.keys, bound, self.best);
+        self.engine.rest.improve(self.isa, self.alive, self.keys, bound, self.best);
     }
 
     #[inline(always)]
@@ -237,7 +240,10 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
             let entry = words(entry);
             let priority = priority_of(entry, lanes).0;
             let row = self.row(key);
-            if (priority <= bound) & self.isa.inside(entry, row, lanes) && self.pool.passes_ternary(entry, row) {
+            if (priority <= bound) & self.isa.inside(entry, row, lanes)
+                && self.pool.passes_ternary(entry, row)
+                && (A::ALL || match_of(entry, lanes).is_some_and(|found| self.alive.is_alive(found.rule.slot())))
+            {
                 self.scratch.bound[key % CHUNK] = priority;
                 self.best[key] = match_of(entry, lanes);
                 return true;

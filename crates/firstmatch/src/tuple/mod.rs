@@ -74,7 +74,9 @@ mod update;
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
+use std::ops::Range;
 
+use crate::alive::{All, Base, Dead};
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
@@ -153,6 +155,7 @@ impl Config {
 }
 
 /// The classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
+#[derive(Clone)]
 pub struct TupleMerge {
     schema: Schema,
     level: Level,
@@ -287,12 +290,34 @@ impl TupleMerge {
         })
     }
 
+    /// How many rules have a region here.
+    pub(crate) fn rules(&self) -> usize {
+        self.rules
+    }
+
+    /// Everything that is in, as it was lowered.
+    pub(crate) fn lowered(&self) -> Lowered {
+        let groups = self.in_order().flat_map(Table::groups).flat_map(|(_, group)| self.pool.group(group));
+        let mut entries: Vec<(Match, Source)> =
+            groups.filter_map(|entry| Some((self.pool.found(entry)?, Source::Pool(entry)))).collect();
+        entries.extend((0..self.rest.len() as u32).filter_map(|at| Some((self.rest.rule(at)?, Source::Rest(at)))));
+        entries.sort_unstable_by_key(|&(rule, _)| rule.priority);
+        let mut out = Lowered::empty(&self.schema);
+        for (rule, source) in entries {
+            match source {
+                Source::Pool(entry) => out.push(rule, self.pool.region(entry)),
+                Source::Rest(at) => self.rest.with_region(at, |region| out.push(rule, region)),
+            }
+        }
+        out
+    }
+
     fn in_order(&self) -> impl Iterator<Item = &Table> {
         self.order.iter().filter_map(|&t| self.tables[t as usize].as_ref())
     }
 
     /// Bytes on the heap, kept up to date by every change; O(1).
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.hasher.bytes()
             + self.shape.bytes()
             + self.candidates.bytes()
@@ -304,6 +329,12 @@ impl TupleMerge {
             + self.bounds.capacity() * size_of::<Bounds>()
             + self.places.bytes()
     }
+}
+
+/// Where a region is.
+enum Source {
+    Pool(u32),
+    Rest(u32),
 }
 
 impl fmt::Debug for TupleMerge {
@@ -354,7 +385,23 @@ impl Engine for TupleMerge {
     }
 
     fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, scratch, keys, best });
+        dispatch(self.level, Lookup { engine: self, alive: All, scratch, keys, best });
+    }
+}
+
+/// The place of a rule is its slot.
+impl Base for TupleMerge {
+    fn places(&self) -> usize {
+        self.places.slots()
+    }
+
+    fn places_of(&self, rule: Match) -> Range<usize> {
+        let slot = rule.rule.slot();
+        slot..slot + usize::from(self.priority_of(rule.rule) == Some(rule.priority))
+    }
+
+    fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: dead, scratch, keys, best });
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) const LONGEST: usize = 1 << PLACE_BITS;
 /// Sizes of runs.
 const CLASSES: usize = 2 * PLACE_BITS as usize;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pool {
     lanes: usize,
     lines_per_entry: usize,

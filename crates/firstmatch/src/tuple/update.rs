@@ -14,7 +14,7 @@ use crate::simd::Hasher;
 
 /// Where the regions of each rule are: the map F of the paper, by slot. The first place of a rule stands at its slot,
 /// further ones in a list.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Places {
     first: Chunked<Place>,
     more: Chunked<Place>,
@@ -62,6 +62,11 @@ impl Places {
     /// At most how many bytes the places of one more rule may take.
     fn growth(&self, slot: usize, regions: usize) -> usize {
         self.first.growth(slot + 1) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
+    }
+
+    /// One more than the largest slot there ever was.
+    pub(super) fn slots(&self) -> usize {
+        self.first.len()
     }
 
     fn get(&self, slot: usize) -> Place {
@@ -519,6 +524,16 @@ impl TupleMerge {
             NOWHERE => place.hash == rule.reuse(),
             REST => self.rest.rule(place.hash).is_some_and(|found| found.rule == rule),
             _ => self.locate(place, rule).is_some(),
+        }
+    }
+
+    /// The priority of a rule that has regions here.
+    pub(super) fn priority_of(&self, rule: RuleId) -> Option<Priority> {
+        let place = self.places.get(rule.slot());
+        match place.table {
+            VACANT | NOWHERE => None,
+            REST => self.rest.rule(place.hash).filter(|found| found.rule == rule).map(|found| found.priority),
+            _ => self.locate(place, rule).map(|(_, entry)| self.pool.priority(entry)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::linear::{self, Linear};
+use firstmatch::meta::{self, Exclusive, Kind};
 use firstmatch::rule::{Lowered, Region};
 use firstmatch::simd::Level;
 use firstmatch::tuple::{self, Merge, TupleMerge};
@@ -113,8 +114,30 @@ pub(crate) fn engines() -> Vec<Subject> {
                 Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
             }));
         }
+        for kind in Kind::ALL {
+            let config = move |budget| meta::Config { budget, simd: Some(level), kind: Some(kind), ..small_meta() };
+            let name = format!("meta {level:?} over {}, overlay<=4", kind.name());
+            all.push(Subject::updatable(name, move |start, budget| match start {
+                Start::Empty(schema) => Exclusive::new(schema, &config(budget)),
+                Start::Rules(lowered) => Exclusive::build(lowered, &config(budget)),
+            }));
+            let name = format!("meta {level:?} over {}, fixed", kind.name());
+            all.push(Subject::fixed(name, move |lowered, budget| meta::Engine::build(lowered, &config(budget))));
+        }
     }
+    all.push(Subject::updatable("meta".into(), |start, budget| {
+        let config = meta::Config { budget, seed: Some(9), ..Default::default() };
+        match start {
+            Start::Empty(schema) => Exclusive::new(schema, &config),
+            Start::Rules(lowered) => Exclusive::build(lowered, &config),
+        }
+    }));
     all
+}
+
+/// So small that every test crosses many rebuilds and, with them, flips.
+pub(crate) fn small_meta() -> meta::Config {
+    meta::Config { overlay: Some(4), dead: Some(8), seed: Some(8), ..Default::default() }
 }
 
 /// Those that take updates.

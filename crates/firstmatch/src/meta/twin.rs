@@ -1,0 +1,160 @@
+//! Something that exists twice: readers take one copy, the writer changes the other, then they change places.
+//!
+//! A reader has a [`Seat`] of its own, which keeps the copy it used last. To read it locks its own seat, which nobody
+//! else wants but for moments, sees by one number that no flip has happened since, and is there: no word that other
+//! readers write to is touched. The writer takes idle copies out of the seats of readers that are not reading, so
+//! nobody has to say that he stops. A lock is never waited for by a reader: what it finds taken, it goes around.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// Two copies, and which of them readers take.
+#[derive(Debug)]
+pub(super) struct Twin<T> {
+    /// Tells twins apart.
+    id: u64,
+    /// Readers hold a lock on one only to take what is in it.
+    copies: [RwLock<Arc<T>>; 2],
+    /// How often the copies changed places; the lowest bit is the copy that readers take.
+    flips: AtomicU64,
+    seats: Mutex<Vec<Weak<Seat<T>>>>,
+}
+
+/// A reader's place.
+#[derive(Debug)]
+pub(super) struct Seat<T> {
+    twin: u64,
+    /// The copy used last, and the number of flips then.
+    held: Mutex<Option<(u64, Arc<T>)>>,
+}
+
+/// A batch is in progress on the copy that would be changed.
+#[derive(Debug)]
+pub(super) struct Busy;
+
+static TWINS: AtomicU64 = AtomicU64::new(0);
+
+impl<T: Clone> Twin<T> {
+    pub(super) fn new(of: T) -> Self {
+        let copies = [RwLock::new(Arc::new(of.clone())), RwLock::new(Arc::new(of))];
+        let id = TWINS.fetch_add(1, Ordering::Relaxed);
+        Self { id, copies, flips: AtomicU64::new(0), seats: Mutex::new(Vec::new()) }
+    }
+
+    pub(super) fn seat(&self) -> Arc<Seat<T>> {
+        let seat = Arc::new(Seat { twin: self.id, held: Mutex::new(None) });
+        let mut seats = lock(&self.seats);
+        seats.retain(|seat| seat.strong_count() > 0);
+        seats.push(Arc::downgrade(&seat));
+        seat
+    }
+
+    pub(super) fn has(&self, seat: &Seat<T>) -> bool {
+        seat.twin == self.id
+    }
+
+    /// Hands out the copy of now, the same from start to end. The seat must be of this twin.
+    #[inline]
+    pub(super) fn read<R>(&self, seat: &Seat<T>, read: impl FnOnce(&T) -> R) -> R {
+        debug_assert!(self.has(seat));
+        let mut held = match seat.held.try_lock() {
+            Ok(held) => held,
+            // What it keeps is whole, whatever stopped the batch that had it.
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            // The writer is looking whether it can have the copy back.
+            Err(TryLockError::WouldBlock) => return read(&self.now().1),
+        };
+        let flips = self.flips.load(Ordering::Acquire);
+        match &*held {
+            Some((at, copy)) if *at == flips => read(copy),
+            _ => read(&held.insert(self.now()).1),
+        }
+    }
+
+    /// The copy of now, and the number of flips.
+    pub(super) fn now(&self) -> (u64, Arc<T>) {
+        loop {
+            let flips = self.flips.load(Ordering::Acquire);
+            // Taken only if the writer has flipped since and works on this copy: then the other one is free.
+            match self.copies[(flips & 1) as usize].try_read() {
+                Ok(copy) => return (flips, Arc::clone(&copy)),
+                Err(TryLockError::Poisoned(copy)) => return (flips, Arc::clone(&copy.into_inner())),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Changes the copy that no reader takes and, unless that fails, has readers take it from then on. `change` is given
+    /// the other one too, which it may look at. One caller at a time.
+    ///
+    /// # Errors
+    /// [`Busy`] where a batch in progress has the copy and `wait` is false. Those of the change: it has to have left the
+    /// copy fit to be changed again.
+    pub(super) fn flip<R, E>(
+        &self,
+        wait: bool,
+        change: impl FnOnce(&mut T, &T) -> Result<R, E>,
+    ) -> Result<Result<R, E>, Busy> {
+        let (flips, active) = self.now();
+        let mut idle = self.copies[(flips & 1 ^ 1) as usize].write().unwrap_or_else(PoisonError::into_inner);
+        let mut rounds = 0u32;
+        while Arc::get_mut(&mut idle).is_none() {
+            self.take_back(&idle);
+            if Arc::get_mut(&mut idle).is_some() {
+                break;
+            }
+            if !wait {
+                return Err(Busy);
+            }
+            rounds += 1;
+            // A batch takes microseconds; one that is held up for longer must not cost a core.
+            if rounds < 100 { thread::yield_now() } else { thread::sleep(Duration::from_micros(50)) }
+        }
+        let Some(copy) = Arc::get_mut(&mut idle) else { return Err(Busy) };
+        let result = change(copy, &active);
+        if result.is_ok() {
+            // While the copy is still locked, so that nobody sees it before.
+            self.flips.store(flips + 1, Ordering::Release);
+        }
+        Ok(result)
+    }
+
+    /// Takes an idle copy from the seats whose readers are not reading.
+    fn take_back(&self, idle: &Arc<T>) {
+        let mut seats = lock(&self.seats);
+        seats.retain(|seat| {
+            let Some(seat) = seat.upgrade() else { return false };
+            let held = match seat.held.try_lock() {
+                Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+                held => held.ok(),
+            };
+            if let Some(mut held) = held
+                && held.as_ref().is_some_and(|(_, copy)| Arc::ptr_eq(copy, idle))
+            {
+                *held = None;
+            }
+            true
+        });
+    }
+
+    /// Both copies, the one that readers take first; waits for a change that is being made.
+    pub(super) fn copies(&self) -> [Arc<T>; 2] {
+        let copies = [0, 1].map(|at| Arc::clone(&self.copies[at].read().unwrap_or_else(PoisonError::into_inner)));
+        let [a, b] = copies;
+        if self.flips.load(Ordering::Acquire) & 1 == 0 { [a, b] } else { [b, a] }
+    }
+
+    /// Bytes on the heap, but for what is in the copies themselves.
+    pub(super) fn bytes(&self) -> usize {
+        2 * ARC + 2 * size_of::<T>() + lock(&self.seats).capacity() * size_of::<Weak<Seat<T>>>()
+    }
+}
+
+/// What is allocated beside the value of an `Arc`: two counts.
+pub(super) const ARC: usize = 2 * size_of::<usize>();
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
