@@ -273,7 +273,11 @@ impl UpdateError {
 
     /// Whether a cap of the [`Budget`](crate::Budget) was the reason.
     pub fn budget_exceeded(&self) -> bool {
-        matches!(self.kind, UpdateErrorKind::Bytes { .. })
+        match &self.kind {
+            UpdateErrorKind::Bytes { .. } => true,
+            UpdateErrorKind::Lowering(error) => error.budget_exceeded(),
+            _ => false,
+        }
     }
 }
 

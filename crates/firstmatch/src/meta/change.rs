@@ -99,7 +99,10 @@ impl Changer {
     /// # Errors
     /// When an overlay or the budget has no room; when a batch in progress has the copy and `wait` is false.
     pub(super) fn commit(&mut self, requests: &[Request], wait: bool) -> Result<u64, UpdateError> {
-        self.check_overlays(requests)?;
+        let inserts = requests.iter().any(|request| matches!(request, Request::Insert(..)));
+        if inserts {
+            self.check_overlays(requests)?;
+        }
         // Should the change panic, the copy is made anew.
         let owed = mem::replace(&mut self.owed, Owed::Copy);
         let done = self.twin.flip(wait, |state, active| {
@@ -107,7 +110,8 @@ impl Changer {
             let mut steps = Vec::new();
             let mut change = || -> Result<(), UpdateError> {
                 requests.iter().try_for_each(|request| state.change(request, &self.stores, &mut steps))?;
-                self.check_room(state)
+                // Removals take no memory, and are never refused.
+                if inserts { self.check_room(state) } else { Ok(()) }
             };
             if let Err(error) = change() {
                 *state = active.clone();

@@ -14,7 +14,6 @@ use crate::linear::{self, Linear};
 use crate::rule::Lowered;
 use crate::tuple::{self, TupleMerge};
 
-
 /// What a lookup of any base may write to.
 pub(super) type Scratch = <TupleMerge as Engine>::Scratch;
 

@@ -64,9 +64,12 @@
 
 mod change;
 mod choose;
+mod counters;
 mod explain;
 mod rebuild;
 mod state;
+#[cfg(test)]
+mod tests;
 mod twin;
 mod writer;
 
@@ -77,6 +80,7 @@ use state::State;
 use twin::{Seat, Twin};
 
 pub use choose::{Kind, Outcome};
+pub use counters::{Count, Ledger};
 pub use explain::Explanation;
 pub use rebuild::{RebuildJob, Rebuilt};
 pub use writer::{Exclusive, Transaction, Writer, open};

@@ -139,7 +139,8 @@ impl Running {
         let overlay = old.overlay.lowered();
         let mut regions = Regions::new(overlay.schema().lanes().len());
         for (rule, range) in overlay.by_rule() {
-            if since.taken.binary_search_by_key(&rule.priority, |of| of.priority).is_ok_and(|i| since.taken[i] == rule) {
+            if since.taken.binary_search_by_key(&rule.priority, |of| of.priority).is_ok_and(|i| since.taken[i] == rule)
+            {
                 continue;
             }
             regions.clear();

@@ -146,9 +146,9 @@ impl<T: Clone> Twin<T> {
         if self.flips.load(Ordering::Acquire) & 1 == 0 { [a, b] } else { [b, a] }
     }
 
-    /// Bytes on the heap, but for what is in the copies themselves.
+    /// Bytes on the heap, but for what is in the copies themselves, and the list of seats: that is the readers'.
     pub(super) fn bytes(&self) -> usize {
-        2 * ARC + 2 * size_of::<T>() + lock(&self.seats).capacity() * size_of::<Weak<Seat<T>>>()
+        2 * (ARC + size_of::<T>())
     }
 }
 
@@ -157,4 +157,116 @@ pub(super) const ARC: usize = 2 * size_of::<usize>();
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn set(twin: &Twin<u32>, wait: bool, to: u32) -> bool {
+        twin.flip(wait, |value, _| {
+            *value = to;
+            Ok::<_, ()>(())
+        })
+        .is_ok()
+    }
+
+    /// The writer stands still inside a change, and readers go on.
+    #[test]
+    fn readers_never_wait() {
+        let twin = &Twin::new(1);
+        let (go, stopped) = mpsc::channel::<()>();
+        let (inside, is_inside) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                twin.flip(true, |value, _| {
+                    *value = 2;
+                    inside.send(()).map_err(drop)?;
+                    stopped.recv().map_err(drop)
+                })
+            });
+            is_inside.recv().expect("the writer comes there");
+            let reader = || {
+                let seat = twin.seat();
+                (0..100_000).filter(|_| twin.read(&seat, |&value| value == 1)).count()
+            };
+            let readers = [scope.spawn(reader), scope.spawn(reader)];
+            assert_eq!(readers.map(|reader| reader.join().expect("no panic")), [100_000; 2]);
+            go.send(()).expect("the writer waits");
+        });
+        assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
+    }
+
+    /// A reader stands still inside a batch: one change finds the other copy free, the next has to wait or says so.
+    #[test]
+    fn a_batch_keeps_its_copy() {
+        let twin = &Twin::new(1);
+        let (go, stopped) = mpsc::channel::<()>();
+        let (inside, is_inside) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                let seat = twin.seat();
+                let first = twin.read(&seat, |&value| {
+                    inside.send(()).expect("the test waits");
+                    stopped.recv().expect("the test goes on");
+                    value
+                });
+                (first, twin.read(&seat, |&value| value))
+            });
+            is_inside.recv().expect("the reader comes there");
+            assert!(set(twin, false, 2));
+            assert!(!set(twin, false, 3) && !set(twin, false, 4));
+            assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
+            let writer = scope.spawn(move || set(twin, true, 5));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!writer.is_finished(), "the copy is in use");
+            go.send(()).expect("the reader waits");
+            assert!(writer.join().expect("no panic"));
+            let (first, second) = reader.join().expect("no panic");
+            assert!(first == 1 && (second == 2 || second == 5), "{first}, {second}");
+        });
+    }
+
+    /// Readers that are not reading are in nobody's way, and leave nothing behind when they go.
+    #[test]
+    fn idle_readers_hold_nothing_up() {
+        let twin = Twin::new(0);
+        let seats: Vec<_> = (0..5).map(|_| twin.seat()).collect();
+        for round in 1..20 {
+            assert!(set(&twin, false, round));
+            let read = seats.iter().skip(round as usize % 3).map(|seat| twin.read(seat, |&value| value));
+            assert!(read.into_iter().all(|value| value == round));
+        }
+        drop(seats);
+        let _last = twin.seat();
+        assert_eq!(lock(&twin.seats).len(), 1);
+    }
+
+    #[test]
+    fn a_change_that_fails_is_not_seen() {
+        let twin = Twin::new(1);
+        let failed = twin.flip(true, |value, &active| {
+            *value = 7;
+            *value = active;
+            Err::<(), _>("no")
+        });
+        assert_eq!(failed.map_err(|Busy| ()), Ok(Err("no")));
+        assert_eq!(twin.read(&twin.seat(), |&value| value), 1);
+    }
+
+    /// What a panic leaves behind is neither seen nor in the way.
+    #[test]
+    fn panics_do_not_spread() {
+        let twin = Twin::new(1);
+        let seat = twin.seat();
+        let panics = |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
+        assert!(panics(&|| twin.read(&seat, |_| panic!("a reader"))));
+        assert!(panics(&|| drop(twin.flip(true, |_, _| -> Result<(), ()> { panic!("the writer") }))));
+        for to in 2..6 {
+            assert!(set(&twin, false, to));
+            assert_eq!(twin.read(&seat, |&value| value), to);
+        }
+    }
 }

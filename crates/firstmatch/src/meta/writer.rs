@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::change::Changer;
+use super::counters::{Count, Counters, Ledger};
 use super::state::Request;
 use super::{Config, Engine, Reader, RebuildJob, Rebuilt};
 use crate::engine::{self, Match, Stats, Updatable};
@@ -19,13 +20,10 @@ use crate::schema::Schema;
 pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), BuildError> {
     let sets = rules.schemas().iter().map(|schema| lower(&rules, schema, &Caps::default()));
     let changer = Changer::new(sets.collect::<Result<_, _>>()?, config)?;
-    let each = |(part, schema): (usize, &Schema)| Engine {
-        twin: Arc::clone(&changer.twin),
-        part,
-        schema: schema.clone(),
-    };
+    let each =
+        |(part, schema): (usize, &Schema)| Engine { twin: Arc::clone(&changer.twin), part, schema: schema.clone() };
     let engines = rules.schemas().iter().enumerate().map(each).collect();
-    Ok((engines, Writer { rules, changer }))
+    Ok((engines, Writer { rules, changer, counters: Counters::default() }))
 }
 
 /// Changes the rules that engines look up.
@@ -33,6 +31,7 @@ pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), Bu
 pub struct Writer {
     rules: RuleSet,
     changer: Changer,
+    counters: Counters,
 }
 
 impl Writer {
@@ -44,6 +43,16 @@ impl Writer {
     /// Begins a transaction. Readers see nothing of it before it is committed, and nothing is left of it where it is not.
     pub fn begin(&mut self) -> Transaction<'_> {
         Transaction { writer: self, requests: Vec::new(), undo: Vec::new() }
+    }
+
+    /// What a worker counts packets with, one a thread. Counts survive rebuilds.
+    pub fn ledger(&self) -> Ledger {
+        self.counters.ledger()
+    }
+
+    /// What all workers have counted for a rule since it was inserted; `None` for a stale id.
+    pub fn count(&self, rule: RuleId) -> Option<Count> {
+        self.rules.get(rule).map(|rule| self.counters.count(rule.id))
     }
 
     /// Whether it is time to rebuild: an overlay is half full or a base has too many dead rules, and no rebuild has been
@@ -151,7 +160,11 @@ impl Transaction<'_> {
 
     fn finish(&mut self, wait: bool) -> Result<u64, UpdateError> {
         let generation = self.writer.changer.commit(&self.requests, wait)?;
-        self.requests.clear();
+        for request in self.requests.drain(..) {
+            if let Request::Insert(found, _) = request {
+                self.writer.counters.start(found.rule);
+            }
+        }
         self.undo.clear();
         Ok(generation)
     }
@@ -241,9 +254,10 @@ impl Exclusive {
     }
 
     fn rebuild(&mut self) -> Result<(), UpdateError> {
-        let rebuilt = self.changer.begin_rebuild().run().map_err(UpdateError::lowering)?;
-        self.changer.install(rebuilt)?;
-        Ok(())
+        let rebuilt = self.changer.begin_rebuild().run().map_err(UpdateError::lowering);
+        let installed = rebuilt.and_then(|rebuilt| self.changer.install(rebuilt));
+        self.changer.running = None;
+        installed.map(drop)
     }
 }
 

@@ -3,7 +3,7 @@
 /// Items in a piece.
 const PIECE: usize = 128;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Chunked<T> {
     pieces: Vec<Box<[T; PIECE]>>,
     len: usize,
@@ -13,6 +13,19 @@ impl<T> Default for Chunked<T> {
     fn default() -> Self {
         Self { pieces: Vec::new(), len: 0 }
     }
+}
+
+impl<T: Copy> Clone for Chunked<T> {
+    fn clone(&self) -> Self {
+        Self { pieces: with_room(&self.pieces), len: self.len }
+    }
+}
+
+/// A copy with as much room: copies that change alike take the same memory.
+pub(super) fn with_room<T: Clone>(list: &Vec<T>) -> Vec<T> {
+    let mut copy = Vec::with_capacity(list.capacity());
+    copy.extend_from_slice(list);
+    copy
 }
 
 impl<T: Copy> Chunked<T> {

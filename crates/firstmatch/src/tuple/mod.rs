@@ -85,6 +85,7 @@ use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Hasher, Level, dispatch};
 use candidates::Candidates;
+use chunked::with_room;
 use lookup::{Bounds, Lookup, Scratch};
 use pool::Pool;
 use rest::Rest;
@@ -155,7 +156,6 @@ impl Config {
 }
 
 /// The classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
-#[derive(Clone)]
 pub struct TupleMerge {
     schema: Schema,
     level: Level,
@@ -335,6 +335,25 @@ impl TupleMerge {
 enum Source {
     Pool(u32),
     Rest(u32),
+}
+
+impl Clone for TupleMerge {
+    fn clone(&self) -> Self {
+        Self {
+            schema: self.schema.clone(),
+            shape: self.shape.clone(),
+            hasher: self.hasher.clone(),
+            candidates: self.candidates.clone(),
+            pool: self.pool.clone(),
+            tables: with_room(&self.tables),
+            bounds: with_room(&self.bounds),
+            fingerprints: with_room(&self.fingerprints),
+            order: with_room(&self.order),
+            rest: self.rest.clone(),
+            places: self.places.clone(),
+            ..*self
+        }
+    }
 }
 
 impl fmt::Debug for TupleMerge {

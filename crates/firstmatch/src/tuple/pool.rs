@@ -6,7 +6,7 @@
 //! chunks that never move; a free run's first word is the next free run of its size. The ternary part of a region, where
 //! it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
 
-use super::chunked::vec_growth;
+use super::chunked::{vec_growth, with_room};
 use crate::engine::Match;
 use crate::rule::{Priority, Region, RuleId};
 use crate::simd::{Isa, LINE_WORDS, Line, words, words_mut};
@@ -25,7 +25,7 @@ pub(super) const LONGEST: usize = 1 << PLACE_BITS;
 /// Sizes of runs.
 const CLASSES: usize = 2 * PLACE_BITS as usize;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Pool {
     lanes: usize,
     lines_per_entry: usize,
@@ -40,6 +40,12 @@ pub(super) struct Pool {
 
 /// A region with the rule it belongs to, outside the pool.
 pub(super) type Entry = Vec<u32>;
+
+impl Clone for Pool {
+    fn clone(&self) -> Self {
+        Self { chunks: with_room(&self.chunks), fresh: self.fresh.clone(), ..*self }
+    }
+}
 
 impl Pool {
     pub(super) fn new(lanes: usize) -> Self {

@@ -1,5 +1,6 @@
 //! The regions that no table takes: blocks of eight, tested at once, in no order.
 
+use super::chunked::with_room;
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
@@ -8,7 +9,7 @@ use crate::simd::Isa;
 
 const BLOCK: usize = 8;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Rest {
     lanes: usize,
     /// All but the last are full.
@@ -30,6 +31,12 @@ struct Block {
 impl Block {
     fn settle(&mut self) {
         self.best = self.rules.iter().flatten().map(|rule| rule.priority.0).min().unwrap_or(u64::MAX);
+    }
+}
+
+impl Clone for Rest {
+    fn clone(&self) -> Self {
+        Self { lanes: self.lanes, blocks: with_room(&self.blocks), len: self.len }
     }
 }
 

@@ -115,15 +115,20 @@ pub(crate) fn engines() -> Vec<Subject> {
             }));
         }
         for kind in Kind::ALL {
-            let config = move |budget| meta::Config { budget, simd: Some(level), kind: Some(kind), ..small_meta() };
-            let name = format!("meta {level:?} over {}, overlay<=4", kind.name());
-            all.push(Subject::updatable(name, move |start, budget| match start {
-                Start::Empty(schema) => Exclusive::new(schema, &config(budget)),
-                Start::Rules(lowered) => Exclusive::build(lowered, &config(budget)),
+            let name = format!("meta {level:?} over {}", kind.name());
+            all.push(Subject::fixed(name, move |lowered, budget| {
+                let simd = Some(level);
+                meta::Engine::build(lowered, &meta::Config { budget, simd, kind: Some(kind), ..Default::default() })
             }));
-            let name = format!("meta {level:?} over {}, fixed", kind.name());
-            all.push(Subject::fixed(name, move |lowered, budget| meta::Engine::build(lowered, &config(budget))));
         }
+    }
+    for kind in Kind::ALL {
+        let config = move |budget| meta::Config { budget, kind: Some(kind), ..small_meta() };
+        let name = format!("meta over {}, overlay<=4", kind.name());
+        all.push(Subject::updatable(name, move |start, budget| match start {
+            Start::Empty(schema) => Exclusive::new(schema, &config(budget)),
+            Start::Rules(lowered) => Exclusive::build(lowered, &config(budget)),
+        }));
     }
     all.push(Subject::updatable("meta".into(), |start, budget| {
         let config = meta::Config { budget, seed: Some(9), ..Default::default() };
