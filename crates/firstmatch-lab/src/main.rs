@@ -2,6 +2,7 @@
 #![deny(unsafe_code)]
 
 mod clock;
+mod compare;
 mod definition;
 mod engines;
 mod generate;
@@ -26,7 +27,7 @@ use indicatif::ProgressBar;
 
 use definition::Definition;
 use machine::Machine;
-use measure::{Fault, Pace, Report};
+use measure::{Bench, Fault, Pace, Report};
 
 /// The laboratory of firstmatch: measures it beside its yardsticks.
 #[derive(Debug, Parser)]
@@ -61,6 +62,11 @@ Examples:
   firstmatch-lab reproduce tuplemerge/table1
   firstmatch-lab reproduce tuplemerge")]
     Reproduce(reproduce::ReproduceArgs),
+    /// Compare two records of a definition: whether their lookups agree within the noise that they state
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab compare before.csv after.csv")]
+    Compare(compare::CompareArgs),
     /// Write one HTML page with the plots and tables of all records, and print its path
     #[command(after_help = "\
 Examples:
@@ -100,6 +106,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure(args),
         Command::Generate(args) => generate::generate(args, &mut stdout().lock()),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
+        Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
         Command::Report(args) => report(args),
         #[cfg(feature = "rte-acl")]
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
@@ -151,13 +158,28 @@ fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut
     let (mut reports, mut rows, mut notes): (Vec<Report>, Vec<_>, Vec<String>) = Default::default();
     notes.extend(measure::missing());
     notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
+    // The bench of every set, or why it has none; all are built before the first is measured.
+    let mut pace = Pace { brief: args.test, bar: ProgressBar::new_spinner() };
+    let mut benches = Vec::new();
     for set in &definition.sets {
-        let pace = Pace { brief: args.test, bar: ProgressBar::new_spinner().with_prefix(set.name.clone()) };
-        let measured = measure::measure(definition, set, args.sets.as_deref(), &pace);
-        pace.bar.finish_and_clear();
-        match measured {
-            Ok(measured) => {
-                for report in measured {
+        pace.at(&set.name);
+        benches.push((set, measure::prepare(definition, set, args.sets.as_deref(), &pace)));
+    }
+    for sitting in 1..=pace.sittings() {
+        for (set, prepared) in &mut benches {
+            pace.at(&format!("sitting {sitting}, {}", set.name));
+            if let Ok(parts) = prepared
+                && let Err(fault) = parts.iter_mut().try_for_each(|bench| bench.sit(&pace))
+            {
+                *prepared = Err(fault);
+            }
+        }
+    }
+    pace.bar.finish_and_clear();
+    for (set, prepared) in benches {
+        match prepared {
+            Ok(parts) => {
+                for report in parts.into_iter().map(Bench::report) {
                     table::print(out, definition, &report)?;
                     rows.extend(record::rows(definition, &report));
                     notes.extend(report.notes.iter().map(|note| format!("{}: {note}", report.set)));
@@ -171,8 +193,8 @@ fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut
                 writeln!(out, "\n{}: FAILED: {what}", set.name)?;
             }
         }
-        out.flush()?;
     }
+    out.flush()?;
     if let Some(lookup) = &definition.lookup {
         table::means(out, lookup, &reports)?;
     }

@@ -36,7 +36,10 @@ pub(crate) struct Row {
     pub(crate) wall_median: Option<f64>,
     /// How far the first engine is from itself in this measure.
     pub(crate) noise_floor: Option<f64>,
-    /// Whether that voids the figure.
+    /// How far the medians of the sittings are apart.
+    #[serde(default)]
+    pub(crate) drift: Option<f64>,
+    /// Whether the noise floor voids the figure.
     pub(crate) void: bool,
     /// The median as a multiple of those of the yardsticks.
     pub(crate) of_limit: Option<f64>,
@@ -110,6 +113,7 @@ impl OfLine<'_> {
             max: Some(figures.max),
             wall_median: None,
             noise_floor: None,
+            drift: None,
             void: false,
             of_limit: None,
             of_rte_acl: None,
@@ -133,6 +137,7 @@ impl OfLine<'_> {
             let row = self.push(measure, "ns/packet", Some(batch), cpu);
             row.wall_median = Some(wall.median);
             row.noise_floor = Some(report.floors[index]);
+            row.drift = line.figures.drift(index);
             row.void = is_void(report.floors[index]);
             [row.of_limit, row.of_rte_acl, row.of_linear] = yardsticks;
         }

@@ -38,8 +38,16 @@ pub(crate) fn print(out: &mut dyn Write, definition: &Definition, report: &Repor
 fn noise(out: &mut dyn Write, lookup: &Lookup, report: &Report) -> io::Result<()> {
     let floors = lookup::cells(lookup).into_iter().zip(&report.floors);
     let floors: Vec<String> = floors.map(|(cell, floor)| format!("{} {}", title(cell), percent(*floor))).collect();
+    let drifts = lookup::cells(lookup).into_iter().enumerate().filter_map(|(index, cell)| {
+        let drifts = report.lines.iter().filter_map(|line| line.figures.drift(index));
+        Some(format!("{} {}", title(cell), percent(drifts.reduce(f64::max)?)))
+    });
+    let drifts: Vec<String> = drifts.collect();
     let void = if report.floors.iter().any(|floor| is_void(*floor)) { "; above 8.0 % the run is void (?)" } else { "" };
     writeln!(out, "noise floor: {}{void}", floors.join(", "))?;
+    if !drifts.is_empty() {
+        writeln!(out, "between sittings at most: {}", drifts.join(", "))?;
+    }
     if report.busy {
         writeln!(out, "busy: limit takes more than {LIMIT_NANOS} ns a packet; only ratios are recorded")?;
     }
@@ -53,7 +61,8 @@ fn title(cell: Cell) -> String {
     }
 }
 
-fn table(head: Vec<String>) -> Table {
+/// A table whose first column is text and whose others are figures.
+pub(crate) fn table(head: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(head);

@@ -36,9 +36,13 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn lab(folder: &Path, args: &[&str]) -> (i32, String) {
+    run(folder, &[&["measure"], args].concat())
+}
+
+fn run(folder: &Path, args: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firstmatch-lab"));
     let Output { status, stdout, stderr } =
-        command.arg("measure").args(args).current_dir(folder).env_remove("FIRSTMATCH_SETS").output().expect("it runs");
+        command.args(args).current_dir(folder).env_remove("FIRSTMATCH_SETS").output().expect("it runs");
     (status.code().unwrap_or(-1), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
 }
 
@@ -98,7 +102,36 @@ fn a_definition_is_measured_and_recorded() {
         let floor: f64 = row[at("noise_floor")].parse().expect("a floor");
         assert_eq!(&row[at("void")], if floor > 0.08 { "true" } else { "false" });
         assert!(!row[at("of_limit")].is_empty() && !row[at("of_linear")].is_empty());
+        assert!(row[at("drift")].parse::<f64>().is_ok_and(|drift| drift >= 0.0), "three sittings");
     }
+}
+
+#[test]
+fn records_are_compared() {
+    let folder = folder("compared");
+    let head = "set,rules,keys,engine,measure,batch,threads,unit,median,min,lower_quartile,upper_quartile,max,\
+                wall_median,noise_floor,drift,void,of_limit,of_rte_acl,of_linear\n";
+    let row = |engine: &str, median: &str, drift: &str| {
+        format!("small,9,9,{engine},lookup,256,1,ns/packet,{median},1,1,1,1,1,0.01,{drift},false,,,\n")
+    };
+    let record = |name: &str, rows: [String; 3]| {
+        let text = format!("# machine\n# firstmatch-lab measure small\n{head}{}", rows.concat());
+        fs::write(folder.join(name), text).expect("a file");
+    };
+    record("before.csv", [row("one", "10", "0.02"), row("two", "20", "0.05"), row("three", "", "")]);
+    record("after.csv", [row("one", "10.4", "0.02"), row("two", "20", "0.01"), row("three", "30", "0.01")]);
+    record("later.csv", [row("one", "11.2", "0.08"), row("two", "22", "0.01"), row("three", "30", "0.01")]);
+    let (code, out) = run(&folder, &["compare", "before.csv", "after.csv"]);
+    assert_eq!((code, out.lines().next()), (0, Some("2 of 2 figures agree within the noise that their records state")));
+    let (code, out) = run(&folder, &["compare", "before.csv", "later.csv"]);
+    assert!(code == 0 && out.starts_with("0 of 2 figures agree"), "{code}: {out}");
+    assert!(out.contains("|    two |   20.0 |  22.0 | 10.0 % | 8.0 % |"), "{out}");
+    record("none.csv", [row("four", "1", ""), row("five", "1", ""), row("six", "1", "")]);
+    let (code, out) = run(&folder, &["compare", "before.csv", "none.csv"]);
+    assert!(code == 2 && out.contains("no figure of a lookup in common"), "{code}: {out}");
+    fs::write(folder.join("broken.csv"), format!("{head}small,9\n")).expect("a file");
+    let (code, out) = run(&folder, &["compare", "before.csv", "broken.csv"]);
+    assert!(code == 2 && out.contains("broken.csv:2: expected 20 columns, found 2"), "{code}: {out}");
 }
 
 #[test]

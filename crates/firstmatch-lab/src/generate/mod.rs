@@ -229,6 +229,13 @@ fn read(path: &Path) -> anyhow::Result<RuleSet> {
     Ok(file.rules)
 }
 
+/// The parameter file of a name in a folder, as a profile, and its text.
+pub(crate) fn seed(folder: &Path, name: &str) -> anyhow::Result<(Profile, String)> {
+    let path = folder.join(format!("{name}_seed"));
+    let text = source::read_text(&path)?;
+    Ok((parameters(&path, &text)?, text))
+}
+
 fn parameters(path: &Path, text: &str) -> anyhow::Result<Profile> {
     Ok(classbench::parse(&path.display().to_string(), text)?)
 }

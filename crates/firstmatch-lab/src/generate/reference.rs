@@ -15,7 +15,6 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use firstmatch_generate::trace::Coverage;
 use firstmatch_generate::{Profile, rules, trace};
-use firstmatch_net::source;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -136,9 +135,8 @@ fn kinds(args: &ReferenceArgs) -> anyhow::Result<Vec<Kind>> {
         let (profile, file) = match &args.seeds {
             None => (name.parse()?, None),
             Some(folder) => {
-                let path = folder.join(format!("{name}_seed"));
-                let text = source::read_text(&path)?;
-                (super::parameters(&path, &text)?, Some(short(Sha256::new_with_prefix(&text))))
+                let (profile, text) = super::seed(folder, name)?;
+                (profile, Some(short(Sha256::new_with_prefix(&text))))
             }
         };
         Ok(Kind { name: name.to_owned(), profile, file })

@@ -13,7 +13,7 @@ use super::counter::Instructions;
 use super::lane::percentile;
 use super::subject::{Built, Subject};
 use crate::definition::Lookup;
-use crate::statistics::Summary;
+use crate::statistics::{Summary, noise_floor};
 use crate::workload::Workload;
 
 /// A way to look up.
@@ -84,6 +84,8 @@ pub(crate) struct Figures {
     threads: Vec<(Vec<f64>, Vec<f64>)>,
     /// Instructions a packet in the largest batch, where the machine counts them.
     pub(crate) instructions: Option<f64>,
+    /// How many rounds there were before each sitting.
+    sittings: Vec<usize>,
 }
 
 /// The cells of a definition.
@@ -109,6 +111,24 @@ impl Figures {
         self.cells.get(cell).and_then(|(_, wall)| Summary::of(wall))
     }
 
+    fn begin_sitting(&mut self) {
+        self.sittings.push(self.cells.first().map_or(0, |(cpu, _)| cpu.len()));
+    }
+
+    /// How far the medians of the sittings are apart, as a part of the smallest; none of one sitting.
+    pub(crate) fn drift(&self, cell: usize) -> Option<f64> {
+        let (cpu, _) = self.cells.get(cell)?;
+        let ends = self.sittings.iter().skip(1).copied().chain([cpu.len()]);
+        let medians: Vec<f64> = self
+            .sittings
+            .iter()
+            .zip(ends)
+            .filter_map(|(&from, to)| Some(Summary::of(cpu.get(from..to)?)?.median))
+            .collect();
+        let all = Summary::of(&medians).filter(|_| medians.len() > 1)?;
+        Some(noise_floor(all.min, all.max))
+    }
+
     /// The median and the 99th percentile.
     pub(crate) fn latency(&self, index: usize) -> Option<(Summary, Summary)> {
         self.latencies.get(index).and_then(|(p50, p99)| Some((Summary::of(p50)?, Summary::of(p99)?)))
@@ -120,31 +140,45 @@ impl Figures {
     }
 }
 
-/// Measures lookups. A subject that answers wrongly is not measured further: its `built` becomes that error.
-pub(crate) fn measure(
-    lookup: &Lookup,
-    subjects: &mut [Subject],
-    work: &Workload,
-    right: &[Option<Match>],
-    pace: &Pace,
-) -> Vec<Figures> {
-    let mut random = Pcg64::seed_from_u64(1);
-    let mut figures: Vec<Figures> = subjects.iter().map(|_| Figures::default()).collect();
-    let mut counter = Instructions::open().ok();
-    let rounds = if pace.brief { 2 } else { lookup.rounds };
-    for number in 0..rounds {
-        let limit = subjects.iter().find_map(|subject| subject.built.as_ref().ok()?.limit_keys());
-        let round = Round::new(work, right, limit, pace, &mut random);
-        // Each is as often the one that comes first to keys that are not in any cache.
-        for which in turns(subjects.len(), number) {
-            pace.progress(&format!("{}, round {} of {rounds}", subjects[which].name, number + 1));
-            let Ok(built) = &subjects[which].built else { continue };
-            if let Err(error) = once(lookup, built, &round, pace, counter.as_mut(), &mut figures[which]) {
-                subjects[which].built = Err(error);
+/// The rounds of lookups of every subject.
+pub(crate) struct Rounds {
+    pub(crate) figures: Vec<Figures>,
+    random: Pcg64,
+    number: usize,
+}
+
+impl Rounds {
+    pub(crate) fn new(subjects: usize) -> Self {
+        let figures = (0..subjects).map(|_| Figures::default()).collect();
+        Self { figures, random: Pcg64::seed_from_u64(1), number: 0 }
+    }
+
+    /// A sitting's rounds. A subject that answers wrongly is not measured further: its `built` becomes that error.
+    pub(crate) fn sit(
+        &mut self,
+        lookup: &Lookup,
+        subjects: &mut [Subject],
+        work: &Workload,
+        right: &[Option<Match>],
+        pace: &Pace,
+    ) {
+        let mut counter = Instructions::open().ok();
+        self.figures.iter_mut().for_each(Figures::begin_sitting);
+        for _ in 0..pace.rounds(lookup.rounds) {
+            let limit = subjects.iter().find_map(|subject| subject.built.as_ref().ok()?.limit_keys());
+            let round = Round::new(work, right, limit, pace, &mut self.random);
+            // Each is as often the one that comes first to keys that are not in any cache.
+            for which in turns(subjects.len(), self.number) {
+                pace.progress(&subjects[which].name);
+                subjects[which].move_elsewhere(work);
+                let Ok(built) = &subjects[which].built else { continue };
+                if let Err(error) = once(lookup, built, &round, pace, counter.as_mut(), &mut self.figures[which]) {
+                    subjects[which].built = Err(error);
+                }
             }
+            self.number += 1;
         }
     }
-    figures
 }
 
 /// Whose turn it is in a round, one after another.
@@ -209,4 +243,22 @@ fn together(built: &Built, round: &Round, threads: usize, batch: usize, count: u
     let cpu: f64 = taken.iter().map(|taken| taken.cpu.as_secs_f64()).sum();
     let wall = taken.iter().map(|taken| taken.wall.as_secs_f64()).fold(0.0, f64::max);
     Ok((cpu * 1e9 / packets, wall * 1e9 / packets))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sittings_drift_apart() {
+        let mut figures = Figures::default();
+        for sitting in [[10.0, 10.0, 30.0], [11.0, 12.0, 11.0], [9.0, 8.0, 9.0]] {
+            figures.begin_sitting();
+            figures.cells.resize_with(1, Default::default);
+            figures.cells[0].0.extend(sitting);
+            assert_eq!(figures.drift(0).is_some(), figures.sittings.len() > 1);
+        }
+        assert_eq!(figures.drift(0), Some(noise_floor(9.0, 11.0)));
+        assert_eq!(figures.drift(1), None);
+    }
 }

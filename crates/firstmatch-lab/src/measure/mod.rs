@@ -7,8 +7,9 @@ pub(crate) mod subject;
 mod updates;
 
 use std::path::Path;
+use std::rc::Rc;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use firstmatch::{Match, RuleSet};
 use indicatif::ProgressBar;
 
@@ -36,6 +37,22 @@ impl Pace {
     /// A pass has no fewer keys than this, so that reading the clock does not count.
     fn fewest(&self) -> usize {
         if self.brief { 512 } else { 4096 }
+    }
+
+    /// The rounds of a sitting, of so many in all.
+    fn rounds(&self, all: usize) -> usize {
+        if self.brief { 1 } else { all.div_ceil(SITTINGS) }
+    }
+
+    /// How often a run comes back to every set.
+    pub(crate) fn sittings(&self) -> usize {
+        if self.brief { 1 } else { SITTINGS }
+    }
+
+    /// What is being measured.
+    pub(crate) fn at(&mut self, what: &str) {
+        self.bar.set_prefix(what.to_owned());
+        self.progress("");
     }
 
     fn progress(&self, what: &str) {
@@ -83,13 +100,31 @@ pub(crate) struct Line {
     pub(crate) updates: [Option<(Summary, Summary)>; 2],
 }
 
-/// Measures one set.
-pub(crate) fn measure(
-    definition: &Definition,
-    set: &Set,
+/// How often a run comes back to every set: what drifts in minutes shows between sittings.
+pub(crate) const SITTINGS: usize = 3;
+
+/// One schema of a set with everything built, while it is measured.
+pub(crate) struct Bench<'a> {
+    definition: &'a Definition,
+    name: String,
+    rules: Rc<RuleSet>,
+    work: Workload,
+    right: Vec<Option<Match>>,
+    subjects: Vec<Subject>,
+    /// Which of them could not be built.
+    unbuilt: Vec<bool>,
+    notes: Vec<String>,
+    lookups: lookup::Rounds,
+    rates: updates::Rates,
+}
+
+/// Reads a set and builds its engines.
+pub(crate) fn prepare<'a>(
+    definition: &'a Definition,
+    set: &'a Set,
     sets: Option<&Path>,
     pace: &Pace,
-) -> Result<Vec<Report>, Fault> {
+) -> Result<Vec<Bench<'a>>, Fault> {
     let not_run = |error: anyhow::Error| Fault::NotRun(format!("{error:#}"));
     let origin = definition.origin(set, sets).map_err(|missing| {
         Fault::NotRun(match missing {
@@ -101,11 +136,28 @@ pub(crate) fn measure(
     let loaded = workload::load(&origin).map_err(not_run)?;
     pace.progress("the right answers");
     let right = right_answers(set, &loaded)?;
-    let part = |(index, (work, right)): (usize, (&Workload, &Vec<Option<Match>>))| {
-        let source = Source { definition, set, sets, brief: pace.brief, rules: &loaded.rules, index };
-        report(&source, work, right, pace)
+    let Loaded { rules, workloads } = loaded;
+    let rules = Rc::new(rules);
+    let bench = |(index, (work, right)): (usize, (Workload, Vec<Option<Match>>))| {
+        pace.progress("building");
+        let source = Source { definition, set, sets, brief: pace.brief, index };
+        let mut subjects = Subject::all(definition, &work, &right);
+        let (yardsticks, notes) = yardstick::rte_acl(&source, &work);
+        subjects.extend(yardsticks);
+        Bench {
+            definition,
+            name: work.part.map_or(set.name.clone(), |part| format!("{} {part}", set.name)),
+            rules: Rc::clone(&rules),
+            unbuilt: subjects.iter().map(|subject| subject.built.is_err()).collect(),
+            lookups: lookup::Rounds::new(subjects.len()),
+            rates: updates::Rates::new(subjects.len()),
+            work,
+            right,
+            subjects,
+            notes,
+        }
     };
-    loaded.workloads.iter().zip(&right).enumerate().map(part).collect()
+    Ok(workloads.into_iter().zip(right).enumerate().map(bench).collect())
 }
 
 /// The right answers of every workload of a set, whose digest is the one that the definition states.
@@ -122,116 +174,69 @@ fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, 
 }
 
 /// Where a workload comes from.
+#[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
 pub(crate) struct Source<'a> {
     pub(crate) definition: &'a Definition,
     pub(crate) set: &'a Set,
-    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
     pub(crate) sets: Option<&'a Path>,
-    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
     pub(crate) brief: bool,
-    rules: &'a RuleSet,
     /// Its place among the workloads of the set.
-    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
     pub(crate) index: usize,
 }
 
-fn report(source: &Source<'_>, work: &Workload, right: &[Option<Match>], pace: &Pace) -> Result<Report, Fault> {
-    let Source { definition, set, rules, .. } = *source;
-    pace.progress("building");
-    let mut subjects = Subject::all(definition, work, right);
-    let (yardsticks, notes) = yardstick::rte_acl(source, work);
-    subjects.extend(yardsticks);
-    let failed = |subjects: &[Subject]| subjects.iter().map(|subject| subject.built.is_err()).collect::<Vec<_>>();
-    let unbuilt = failed(&subjects);
-
-    let lookup = definition.lookup.clone();
-    let figures = match &lookup {
-        Some(lookup) => lookup::measure(lookup, &mut subjects, work, right, pace),
-        None => subjects.iter().map(|_| Figures::default()).collect(),
-    };
-    let updates = updates_of(definition, &mut subjects, work, rules, pace);
-    // What was built and then has no figures answered wrongly.
-    let wrong = subjects.iter().zip(unbuilt).find_map(|(subject, unbuilt)| match &subject.built {
-        Err(error) if !unbuilt => Some(format!("{}: {error:#}", subject.name)),
-        _ => None,
-    });
-    if let Some(wrong) = wrong {
-        return Err(Fault::Wrong(wrong));
+impl Bench<'_> {
+    /// Its share of the rounds. What answers wrongly is not measured further.
+    pub(crate) fn sit(&mut self, pace: &Pace) -> Result<(), Fault> {
+        if let Some(lookup) = &self.definition.lookup {
+            self.lookups.sit(lookup, &mut self.subjects, &self.work, &self.right, pace);
+        }
+        if let Some(updates) = &self.definition.updates {
+            self.rates.sit(updates, &mut self.subjects, &self.work, &self.rules, pace);
+        }
+        // What was built and then has an error answered wrongly.
+        let wrong = self.subjects.iter().zip(&self.unbuilt).find_map(|(subject, unbuilt)| match &subject.built {
+            Err(error) if !unbuilt => Some(format!("{}: {error:#}", subject.name)),
+            _ => None,
+        });
+        wrong.map_or(Ok(()), |wrong| Err(Fault::Wrong(wrong)))
     }
 
-    let lines: Vec<Line> = (subjects.into_iter().zip(figures).zip(updates))
-        .map(|((Subject { name, role, built, .. }, figures), updates)| Line { name, role, built, figures, updates })
-        .collect();
-    let cells = lookup.as_ref().map(lookup::cells).unwrap_or_default();
-    let floors: Vec<f64> = (0..cells.len()).map(|cell| between_twins(&lines, |line| line.figures.cpu(cell))).collect();
-    let update_floors = [0, 1].map(|which| {
-        let floor = between_twins(&lines, |line| updates_a_second(line, which));
-        (!floor.is_nan()).then_some(floor)
-    });
-    let largest = cells.iter().enumerate().filter_map(|(index, cell)| match cell {
-        Cell::Batch(batch) => Some((*batch, index)),
-        Cell::Dependent => None,
-    });
-    let limit = largest.max().and_then(|(_, cell)| median(&lines, Role::Limit, |line| line.figures.cpu(cell)));
-    let name = work.part.map_or(set.name.clone(), |part| format!("{} {part}", set.name));
-    Ok(Report {
-        set: name,
-        rules: rules.len(),
-        regions: work.lowered.regions().len(),
-        keys: work.keys.len(),
-        rule_bytes: counted(|| rules.clone()).1.kept,
-        region_bytes: counted(|| work.lowered.as_ref().clone()).1.kept,
-        floors,
-        update_floors,
-        busy: rules.len() <= yardstick::LIMIT_RULES && limit.is_some_and(|nanos| nanos > yardstick::LIMIT_NANOS),
-        lines,
-        notes,
-    })
+    pub(crate) fn report(self) -> Report {
+        let Self { definition, rules, work, .. } = self;
+        let lines: Vec<Line> = (self.subjects.into_iter().zip(self.lookups.figures).zip(self.rates.summaries()))
+            .map(|((Subject { name, role, built, .. }, figures), updates)| Line { name, role, built, figures, updates })
+            .collect();
+        let cells = definition.lookup.as_ref().map(lookup::cells).unwrap_or_default();
+        let floors: Vec<f64> =
+            (0..cells.len()).map(|cell| between_twins(&lines, |line| line.figures.cpu(cell))).collect();
+        let update_floors = [0, 1].map(|which| {
+            let floor = between_twins(&lines, |line| updates_a_second(line, which));
+            (!floor.is_nan()).then_some(floor)
+        });
+        let largest = cells.iter().enumerate().filter_map(|(index, cell)| match cell {
+            Cell::Batch(batch) => Some((*batch, index)),
+            Cell::Dependent => None,
+        });
+        let limit = largest.max().and_then(|(_, cell)| median(&lines, Role::Limit, |line| line.figures.cpu(cell)));
+        Report {
+            set: self.name,
+            rules: rules.len(),
+            regions: work.lowered.regions().len(),
+            keys: work.keys.len(),
+            rule_bytes: counted(|| rules.as_ref().clone()).1.kept,
+            region_bytes: counted(|| work.lowered.as_ref().clone()).1.kept,
+            floors,
+            update_floors,
+            busy: rules.len() <= yardstick::LIMIT_RULES && limit.is_some_and(|nanos| nanos > yardstick::LIMIT_NANOS),
+            lines,
+            notes: self.notes,
+        }
+    }
 }
 
 /// Of CPU time, or, with readers, of wall time: whoever waits for a lock takes no CPU time.
 pub(crate) fn updates_a_second(line: &Line, with_readers: usize) -> Option<Summary> {
     line.updates[with_readers].map(|(cpu, wall)| if with_readers == 0 { cpu } else { wall })
-}
-
-type UpdateFigures = [Option<(Summary, Summary)>; 2];
-
-/// Updates of every engine that takes them, in interleaved rounds.
-fn updates_of(
-    definition: &Definition,
-    subjects: &mut [Subject],
-    work: &Workload,
-    rules: &RuleSet,
-    pace: &Pace,
-) -> Vec<UpdateFigures> {
-    let mut rates = vec![[const { (Vec::new(), Vec::new()) }; 2]; subjects.len()];
-    let plan = definition.updates.as_ref().and_then(|updates| updates::Plan::draw(updates, work, pace));
-    if let (Some(updates), Some(plan)) = (&definition.updates, plan) {
-        let rounds = if pace.brief { 1 } else { updates.rounds };
-        for round in 0..rounds {
-            for which in lookup::turns(subjects.len(), round) {
-                let subject = &mut subjects[which];
-                let (Ok(_), Some(recipe)) = (&subject.built, &subject.recipe) else { continue };
-                if recipe.empty.is_none() {
-                    continue;
-                }
-                pace.progress(&format!("{}, updates, round {} of {rounds}", subject.name, round + 1));
-                let alone = plan.run(recipe, work, rules).map(|rate| (0, rate));
-                let with = (updates.readers > 0)
-                    .then(|| plan.run_with_readers(recipe, work, rules, updates.readers).map(|rate| (1, rate)));
-                let both: anyhow::Result<Vec<_>> = [Some(alone), with].into_iter().flatten().collect();
-                match both.context("updates") {
-                    Ok(both) => both.into_iter().for_each(|(readers, (cpu, wall))| {
-                        rates[which][readers].0.push(cpu);
-                        rates[which][readers].1.push(wall);
-                    }),
-                    Err(error) => subject.built = Err(error),
-                }
-            }
-        }
-    }
-    let summaries = |(cpu, wall): (Vec<f64>, Vec<f64>)| Some((Summary::of(&cpu)?, Summary::of(&wall)?));
-    rates.into_iter().map(|rates| rates.map(summaries)).collect()
 }
 
 /// The median of the line of a role.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{anyhow, ensure};
+use anyhow::{Context, anyhow, ensure};
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::{Caps, Regions, lower};
 use firstmatch::{Classifier, KeyBuf, Match, RuleSet, Updatable, UpdateError};
@@ -23,9 +23,12 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::Pace;
+use super::lookup::turns;
+use super::subject::Subject;
 use crate::clock::{Taken, timed};
 use crate::definition::Updates;
 use crate::engines::Recipe;
+use crate::statistics::Summary;
 use crate::workload::Workload;
 
 /// With readers a round ends after this long.
@@ -38,16 +41,64 @@ const BATCH: usize = 256;
 const COMPARED: usize = 2000;
 
 /// The updates of a workload, drawn once and the same for every engine.
-pub(crate) struct Plan {
+struct Plan {
     rules: Vec<(Match, Regions)>,
     start: Vec<usize>,
     /// Whether to insert, and which rule.
     steps: Vec<(bool, usize)>,
 }
 
+/// For each subject the updates a second of each round, without and with readers: of CPU time and of wall time.
+pub(crate) struct Rates(Vec<[(Vec<f64>, Vec<f64>); 2]>);
+
+impl Rates {
+    pub(crate) fn new(subjects: usize) -> Self {
+        Self((0..subjects).map(|_| Default::default()).collect())
+    }
+
+    /// A sitting's rounds of every engine that takes updates, interleaved. What fails has its error instead.
+    pub(crate) fn sit(
+        &mut self,
+        updates: &Updates,
+        subjects: &mut [Subject],
+        work: &Workload,
+        rules: &RuleSet,
+        pace: &Pace,
+    ) {
+        let Some(plan) = Plan::draw(updates, work, pace) else { return };
+        for round in 0..pace.rounds(updates.rounds) {
+            for which in turns(subjects.len(), round) {
+                let subject = &mut subjects[which];
+                let (Ok(_), Some(recipe)) = (&subject.built, &subject.recipe) else { continue };
+                if recipe.empty.is_none() {
+                    continue;
+                }
+                pace.progress(&format!("{}, updates", subject.name));
+                let alone = plan.run(recipe, work, rules).map(|rate| (0, rate));
+                let with = (updates.readers > 0)
+                    .then(|| plan.run_with_readers(recipe, work, rules, updates.readers).map(|rate| (1, rate)));
+                let both: anyhow::Result<Vec<_>> = [Some(alone), with].into_iter().flatten().collect();
+                match both.context("updates") {
+                    Ok(both) => both.into_iter().for_each(|(readers, (cpu, wall))| {
+                        self.0[which][readers].0.push(cpu);
+                        self.0[which][readers].1.push(wall);
+                    }),
+                    Err(error) => subject.built = Err(error),
+                }
+            }
+        }
+    }
+
+    /// For each subject the figures without and with readers: of CPU time and of wall time.
+    pub(crate) fn summaries(self) -> Vec<[Option<(Summary, Summary)>; 2]> {
+        let summaries = |(cpu, wall): (Vec<f64>, Vec<f64>)| Some((Summary::of(&cpu)?, Summary::of(&wall)?));
+        self.0.into_iter().map(|rates| rates.map(summaries)).collect()
+    }
+}
+
 impl Plan {
     /// `None` where there are fewer than two rules.
-    pub(crate) fn draw(updates: &Updates, work: &Workload, pace: &Pace) -> Option<Self> {
+    fn draw(updates: &Updates, work: &Workload, pace: &Pace) -> Option<Self> {
         let lowered = &*work.lowered;
         let regions_of = |range: std::ops::Range<usize>| {
             let mut regions = Regions::new(lowered.schema().lanes().len());
@@ -78,7 +129,7 @@ impl Plan {
     }
 
     /// Updates a second of CPU time and of wall time.
-    pub(crate) fn run(&self, recipe: &Recipe, work: &Workload, rules: &RuleSet) -> anyhow::Result<(f64, f64)> {
+    fn run(&self, recipe: &Recipe, work: &Workload, rules: &RuleSet) -> anyhow::Result<(f64, f64)> {
         let mut engine = self.started(recipe, work)?;
         let (outcome, taken) = timed(|| self.steps.iter().try_for_each(|step| self.apply(&mut *engine, step)));
         outcome?;
@@ -87,7 +138,7 @@ impl Plan {
     }
 
     /// The same while threads look up.
-    pub(crate) fn run_with_readers(
+    fn run_with_readers(
         &self,
         recipe: &Recipe,
         work: &Workload,

@@ -7,7 +7,7 @@ mod page;
 mod papers;
 mod pareto;
 mod plot;
-mod records;
+pub(crate) mod records;
 mod scale;
 mod view;
 

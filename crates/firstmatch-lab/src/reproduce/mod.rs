@@ -26,6 +26,10 @@ pub(crate) struct ReproduceArgs {
     /// The folder of the papers
     #[arg(long, value_name = "DIR", default_value = "papers")]
     papers: PathBuf,
+    /// A folder of ClassBench parameter files, `acl1_seed` to `ipc2_seed`: rule sets are made of them instead of the
+    /// profiles of these names
+    #[arg(long, value_name = "DIR")]
+    seeds: Option<PathBuf>,
     /// Record nothing
     #[arg(long)]
     no_record: bool,
@@ -91,12 +95,12 @@ pub(crate) fn reproduce(args: &ReproduceArgs, machine: &Machine, out: &mut dyn W
         let chosen = paper.experiments.0.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name));
         let mut records = Vec::new();
         for (name, entry) in chosen {
-            let outcomes = run(entry, out, &format!("{key}/{name}"))?;
+            let outcomes = run(entry, args.seeds.as_deref(), out, &format!("{key}/{name}"))?;
             records.extend(judge(&paper, name, &outcomes, out)?);
         }
         // A part of the entries would wipe out the record of the others.
         if !args.no_record && only.is_none() {
-            let path = record(&paper, machine, &records)?;
+            let path = record(&paper, machine, args.seeds.is_some(), &records)?;
             writeln!(out, "recorded in {}", path.display())?;
         }
     }
@@ -122,11 +126,11 @@ fn list(papers: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn run(entry: &Entry, out: &mut dyn Write, name: &str) -> anyhow::Result<Vec<Outcome>> {
+fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str) -> anyhow::Result<Vec<Outcome>> {
     writeln!(out, "\n{name}: {}", entry.shows.trim())?;
     match &entry.run {
         Run::Tables(run) => tables::run(run, out),
-        Run::Partitions(run) => partitions::run(run, out),
+        Run::Partitions(run) => partitions::run(run, seeds, out),
     }
     .with_context(|| name.to_owned())
 }
@@ -160,12 +164,12 @@ fn judge(paper: &Paper, entry: &str, outcomes: &[Outcome], out: &mut dyn Write) 
     Ok(rows)
 }
 
-fn record(paper: &Paper, machine: &Machine, rows: &[[String; 9]]) -> anyhow::Result<PathBuf> {
+fn record(paper: &Paper, machine: &Machine, seeds: bool, rows: &[[String; 9]]) -> anyhow::Result<PathBuf> {
     let path = paper.folder.join("record.csv");
     let Machine { cpu, cores, commit, date } = machine;
     let mut out = Vec::new();
     writeln!(out, "# {cpu}, {cores} cores; commit {commit}; {date}")?;
-    writeln!(out, "# firstmatch-lab reproduce {}", paper.key)?;
+    writeln!(out, "# firstmatch-lab reproduce {}{}", paper.key, if seeds { " --seeds DIR" } else { "" })?;
     let mut csv = csv::Writer::from_writer(&mut out);
     csv.write_record(["paper", "entry", "claim", "unit", "claimed", "measured", "ratio", "shape", "verdict"])?;
     rows.iter().try_for_each(|row| csv.write_record(row))?;
@@ -202,7 +206,7 @@ mod tests {
         let mut judged = 0;
         for (name, entry) in &paper.experiments.0 {
             if let Run::Tables(_) = entry.run {
-                let outcomes = run(entry, &mut Vec::new(), name).expect("a run");
+                let outcomes = run(entry, None, &mut Vec::new(), name).expect("a run");
                 for row in judge(&paper, name, &outcomes, &mut Vec::new()).expect("claims") {
                     assert_eq!(row[8], "holds", "{row:?}");
                     judged += 1;

@@ -1,12 +1,13 @@
 //! How many tables rule sets take, by size.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use firstmatch::rule::{Caps, lower};
 use firstmatch::{Match, RuleId};
-use firstmatch_generate::rules;
+use firstmatch_generate::{Profile, rules};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 
 use super::{Measured, Outcome};
 use crate::definition::Engine;
+use crate::generate;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +24,9 @@ pub(super) struct Partitions {
     sizes: Vec<usize>,
     /// Rule sets of each profile and size, each of another seed.
     lists: u64,
+    /// By how many bits prefix lengths are smoothed.
+    #[serde(default)]
+    smoothing: u8,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
@@ -64,14 +69,19 @@ struct Counts<'a> {
     means: Vec<Vec<Vec<f64>>>,
 }
 
-pub(super) fn run(run: &Partitions, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+/// Counts tables of rule sets of the profiles, or of the parameter files of the same names in a folder.
+pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
     ensure!(!run.profiles.is_empty() && !run.sizes.is_empty() && run.lists > 0, "there is no rule set");
     let zeros = vec![vec![0.0; run.sizes.len()]; run.profiles.len()];
     let mut counts = Counts { run, means: vec![zeros; run.engines.len()] };
-    for (p, profile) in run.profiles.iter().enumerate() {
+    for (p, name) in run.profiles.iter().enumerate() {
+        let profile = match seeds {
+            Some(folder) => generate::seed(folder, name)?.0,
+            None => name.parse()?,
+        };
         for (s, &size) in run.sizes.iter().enumerate() {
             for seed in 1..=run.lists {
-                for (e, tables) in tables(run, profile, size, seed)?.into_iter().enumerate() {
+                for (e, tables) in tables(run, &profile, size, seed)?.into_iter().enumerate() {
                     counts.means[e][p][s] += tables as f64 / run.lists as f64;
                 }
             }
@@ -82,9 +92,11 @@ pub(super) fn run(run: &Partitions, out: &mut dyn Write) -> anyhow::Result<Vec<O
 }
 
 /// The tables each engine makes of one list, its rules inserted one by one in random order.
-fn tables(run: &Partitions, profile: &str, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
-    let profile = profile.parse().map_err(|_| anyhow::anyhow!("there is no profile `{profile}`"))?;
-    let set = rules::generate(&rules::Config { rules: size, seed, profile, ..rules::Config::default() })?;
+fn tables(run: &Partitions, profile: &Profile, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
+    let profile = profile.clone();
+    let smoothing = run.smoothing;
+    let config = rules::Config { rules: size, seed, profile, smoothing, fewer: true, ..rules::Config::default() };
+    let set = rules::generate(&config)?;
     let schema = &set.schemas()[0];
     let mut order: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
     order.shuffle(&mut Pcg64::seed_from_u64(seed));
