@@ -16,6 +16,7 @@ fn help() {
     assert_snapshot!("help-classify", fixture.shown(&["classify", "--help"]));
     assert_snapshot!("help-explain", fixture.shown(&["explain", "--help"]));
     assert_snapshot!("engines", fixture.shown(&["engines"]));
+    assert_snapshot!("engines-of-a-file", fixture.shown(&["engines", "x.rules"]));
     let (code, out, _) = fixture.run(&["--version"]);
     assert_eq!((code, out), (0, format!("firstmatch {}\n", env!("CARGO_PKG_VERSION"))));
 }
@@ -145,6 +146,7 @@ fn a_reader_that_leaves_is_no_error() {
         &["classify", "x.rules", "many.pcap"],
         &["explain", "x.rules", "many.pcap#0"],
         &["engines"],
+        &["engines", "x.rules"],
         &["--help"],
     ] {
         let mut child = fixture.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -57,21 +57,9 @@ impl Owed {
 
 impl Changer {
     /// Builds the first base of every schema.
-    pub(super) fn new(sets: Vec<Lowered>, config: &Config) -> Result<Self, BuildError> {
-        let mut sets = sets;
-        let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
-        let mut reserved = size_of::<Twin<State>>() + ARC + 2 * (ARC + size_of::<State>());
-        for (set, overlay) in sets.iter().zip(&overlays) {
-            reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
-        }
-        let mut parts = Vec::with_capacity(sets.len());
-        for (set, overlay) in sets.iter_mut().zip(overlays) {
-            set.forget_nowhere();
-            let built = build(set, config, reserved)?;
-            reserved += built.bytes;
-            parts.push(Part::new(Arc::new(built), overlay));
-        }
-        let twin = Arc::new(Twin::new(State { generation: 0, epoch: 0, parts: parts.into() }));
+    pub(super) fn new(mut sets: Vec<Lowered>, config: &Config) -> Result<Self, BuildError> {
+        sets.iter_mut().for_each(Lowered::forget_nowhere);
+        let twin = Arc::new(Twin::new(first(&sets, config)?));
         let stores = sets.into_iter().map(Arc::new).collect();
         Ok(Self { twin, config: config.clone(), stores, owed: Owed::Steps(Vec::new()), running: None })
     }
@@ -242,6 +230,22 @@ impl Changer {
     }
 }
 
+/// The first generation.
+pub(super) fn first(sets: &[Lowered], config: &Config) -> Result<State, BuildError> {
+    let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
+    let mut reserved = size_of::<Twin<State>>() + ARC + 2 * (ARC + size_of::<State>());
+    for (set, overlay) in sets.iter().zip(&overlays) {
+        reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
+    }
+    let mut parts = Vec::with_capacity(sets.len());
+    for (set, overlay) in sets.iter().zip(overlays) {
+        let built = build(set, config, reserved)?;
+        reserved += built.bytes;
+        parts.push(Part::new(Arc::new(built), overlay));
+    }
+    Ok(State { generation: 0, epoch: 0, parts: parts.into() })
+}
+
 fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError> {
     let config = tuple::Config { simd: config.simd, seed: config.seed, ..Default::default() };
     TupleMerge::new(set.schema(), &config)
@@ -260,6 +264,7 @@ pub(super) fn build(set: &Lowered, config: &Config, reserved: usize) -> Result<B
 
 /// What the marks of a base over these rules take at most: one a region or a slot.
 pub(super) fn marks_bytes(set: &Lowered) -> usize {
-    let slots = set.rules().iter().map(|rule| rule.rule.slot() + 1).max().unwrap_or(0).next_multiple_of(128);
+    let rules = set.rules().iter().chain(set.nowhere());
+    let slots = rules.map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
     set.regions().len().max(slots).div_ceil(64) * size_of::<u64>()
 }

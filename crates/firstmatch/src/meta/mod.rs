@@ -126,8 +126,8 @@ impl Engine {
     /// # Errors
     /// When no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let changer = change::Changer::new(vec![set.clone()], config)?;
-        Ok(Self { twin: changer.twin, part: 0, schema: set.schema().clone() })
+        let twin = Arc::new(Twin::new(change::first(std::slice::from_ref(set), config)?));
+        Ok(Self { twin, part: 0, schema: set.schema().clone() })
     }
 
     /// How many commits there were: every batch that starts now is in this generation or a later one.

@@ -56,3 +56,24 @@ fn try_commit_says_busy_and_changes_nothing() {
     assert_eq!(third.commit(), Ok(3), "what one copy was owed it has");
     assert_eq!(engine.stats().rules, 0);
 }
+
+/// Counts stay with their rule through rebuilds, and do not pass to the next rule of its slot.
+#[test]
+fn counts_survive_rebuilds() {
+    let (_engines, mut writer) =
+        open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
+    let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
+    let mut ledger = writer.ledger();
+    ids.iter().for_each(|&id| ledger.add(id, 3, 180));
+    let spec = writer.rules().get(ids[0]).expect("it is live").spec.clone();
+    let mut transaction = writer.begin();
+    let next = transaction.replace(ids[0], spec).expect("it fits");
+    assert_eq!(next.slot(), ids[0].slot());
+    assert_eq!(transaction.commit(), Ok(1));
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    assert_eq!(writer.install(rebuilt), Ok(1));
+    ledger.add(next, 1, 60);
+    assert_eq!(writer.count(ids[0]), None);
+    assert_eq!(writer.count(next), Some(Count { packets: 1, bytes: 60 }));
+    assert_eq!(writer.count(ids[1]), Some(Count { packets: 3, bytes: 180 }));
+}

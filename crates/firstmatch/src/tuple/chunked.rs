@@ -1,23 +1,26 @@
-//! An array that grows by pieces of one size: what is in never moves, so no step of its growth is long.
+//! An array that grows by pieces of one size: what is in never moves, so no step of its growth is long. Pieces that
+//! nobody has written to may be left out.
 
 /// Items in a piece.
 const PIECE: usize = 128;
 
 #[derive(Debug)]
 pub(super) struct Chunked<T> {
-    pieces: Vec<Box<[T; PIECE]>>,
+    pieces: Vec<Option<Box<[T; PIECE]>>>,
+    /// Pieces that are there.
+    held: usize,
     len: usize,
 }
 
 impl<T> Default for Chunked<T> {
     fn default() -> Self {
-        Self { pieces: Vec::new(), len: 0 }
+        Self { pieces: Vec::new(), held: 0, len: 0 }
     }
 }
 
 impl<T: Copy> Clone for Chunked<T> {
     fn clone(&self) -> Self {
-        Self { pieces: with_room(&self.pieces), len: self.len }
+        Self { pieces: with_room(&self.pieces), ..*self }
     }
 }
 
@@ -34,41 +37,47 @@ impl<T: Copy> Chunked<T> {
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&T> {
-        self.pieces.get(index / PIECE).map(|piece| &piece[index % PIECE])
+        self.pieces.get(index / PIECE)?.as_ref().map(|piece| &piece[index % PIECE])
     }
 
     pub(super) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        self.pieces.get_mut(index / PIECE).map(|piece| &mut piece[index % PIECE])
+        self.pieces.get_mut(index / PIECE)?.as_mut().map(|piece| &mut piece[index % PIECE])
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.pieces.iter_mut().flat_map(|piece| piece.iter_mut())
+        self.pieces.iter_mut().flatten().flat_map(|piece| piece.iter_mut())
     }
 
     /// Adds an item; new pieces are filled with `vacant`. Its index.
     pub(super) fn push(&mut self, item: T, vacant: T) -> usize {
-        self.grow(self.len + 1, vacant);
-        self.pieces[(self.len - 1) / PIECE][(self.len - 1) % PIECE] = item;
-        self.len - 1
+        let index = self.len;
+        *self.hold(index, vacant) = item;
+        index
     }
 
-    /// Makes it at least this long.
-    pub(super) fn grow(&mut self, len: usize, vacant: T) {
-        while self.pieces.len() * PIECE < len {
-            self.pieces.push(Box::new([vacant; PIECE]));
+    /// Sees to it that there is an item of this index.
+    pub(super) fn hold(&mut self, index: usize, vacant: T) -> &mut T {
+        let Self { pieces, held, len } = self;
+        *len = (*len).max(index + 1);
+        if pieces.len() <= index / PIECE {
+            pieces.resize(index / PIECE + 1, None);
         }
-        self.len = self.len.max(len);
+        let piece = pieces[index / PIECE].get_or_insert_with(|| {
+            *held += 1;
+            Box::new([vacant; PIECE])
+        });
+        &mut piece[index % PIECE]
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.pieces.len() * size_of::<[T; PIECE]>() + self.pieces.capacity() * size_of::<Box<[T; PIECE]>>()
+        self.held * size_of::<[T; PIECE]>() + self.pieces.capacity() * size_of::<Box<[T; PIECE]>>()
     }
 
-    /// At most how many bytes it grows by to be this long.
-    pub(super) fn growth(&self, len: usize) -> usize {
-        let pieces = len.div_ceil(PIECE).saturating_sub(self.pieces.len());
-        pieces * size_of::<[T; PIECE]>()
-            + vec_growth(self.pieces.len(), self.pieces.capacity(), pieces) * size_of::<Box<T>>()
+    /// At most how many bytes it grows by to hold an item of this index.
+    pub(super) fn growth(&self, index: usize) -> usize {
+        let piece = if self.get(index).is_some() { 0 } else { size_of::<[T; PIECE]>() };
+        let pieces = (index / PIECE + 1).saturating_sub(self.pieces.len());
+        piece + vec_growth(self.pieces.len(), self.pieces.capacity(), pieces) * size_of::<Box<T>>()
     }
 }
 

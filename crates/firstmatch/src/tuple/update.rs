@@ -61,7 +61,7 @@ impl Places {
 
     /// At most how many bytes the places of one more rule may take.
     fn growth(&self, slot: usize, regions: usize) -> usize {
-        self.first.growth(slot + 1) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
+        self.first.growth(slot) + if regions > 1 { self.more.growth(self.more.len()) } else { 0 }
     }
 
     /// One more than the largest slot there ever was.
@@ -78,7 +78,7 @@ impl Places {
     }
 
     fn add(&mut self, slot: usize, hash: u32, table: u32) {
-        self.first.grow(slot + 1, NO_PLACE);
+        self.first.hold(slot, NO_PLACE);
         let old = self.get(slot);
         let next = match (old.table, self.more.get_mut(self.free as usize)) {
             (VACANT | NOWHERE, _) => END,
