@@ -70,7 +70,7 @@ impl Changer {
     }
 
     fn most_dead(&self, part: &Part) -> usize {
-        self.config.dead.unwrap_or((part.built.rules / DEAD_SHARE).max(LEAST))
+        self.config.dead.unwrap_or((part.built.rules / DEAD_SHARE).max(LEAST)).max(1)
     }
 
     /// Whether an overlay is half full or a base has too many dead rules, and no rebuild is running.

@@ -17,8 +17,9 @@ use crate::tuple::{self, TupleMerge};
 /// What a lookup of any base may write to.
 pub(super) type Scratch = <TupleMerge as Engine>::Scratch;
 
-/// So few regions are tested one after the other: two blocks, which take no longer than one step of a tree and a leaf.
-const FEW: usize = 16;
+/// So few regions need no structure: they are one block. Measured, a batch takes as long either way and one key a fifth
+/// less; with two blocks a batch takes a third longer than with `bit_select`.
+const FEW: usize = 8;
 
 /// An engine that can be a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
