@@ -117,8 +117,8 @@ pub(crate) fn engines() -> Vec<Subject> {
         for kind in Kind::ALL {
             let name = format!("meta {level:?} over {}", kind.name());
             all.push(Subject::fixed(name, move |lowered, budget| {
-                let simd = Some(level);
-                meta::Engine::build(lowered, &meta::Config { budget, simd, kind: Some(kind), ..Default::default() })
+                let (simd, kind, seed) = (Some(level), Some(kind), Some(9));
+                meta::Engine::build(lowered, &meta::Config { budget, simd, kind, seed, ..Default::default() })
             }));
         }
     }
