@@ -222,6 +222,10 @@ pub(crate) struct ClassifyArgs {
     /// The engine that classifies (see `firstmatch engines`)
     #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = PossibleValuesParser::new(engines::names()))]
     pub(crate) engine: String,
+    /// Keep the answers for so many packets that differ, and give them again to equal ones: a cache in front of the
+    /// engine, which pays where packets come in flows
+    #[arg(long, value_name = "ENTRIES", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    pub(crate) flow_cache: Option<u32>,
     /// Classify N packets spread over the input, or all, once more with the oracle, which walks the rules one by one;
     /// a difference is shown and ends with exit code 1
     #[arg(long, value_name = "N|all")]

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta;
 use firstmatch::rule::Lowered;
@@ -18,6 +19,20 @@ pub(crate) struct Engine {
     /// What it is, in a line.
     pub(crate) summary: &'static str,
     pub(crate) build: fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>,
+}
+
+impl Engine {
+    /// Builds it, with a flow cache of so many entries in front of it where there is to be one.
+    pub(crate) fn build_behind(&self, rules: &Lowered, cache: Option<u32>) -> Result<Box<dyn Classifier>, BuildError> {
+        let built = (self.build)(rules)?;
+        Ok(match cache {
+            Some(entries) => {
+                let config = flow::Config { entries: entries as usize, ..flow::Config::default() };
+                Box::new(FlowCache::new(built, &config)?)
+            }
+            None => built,
+        })
+    }
 }
 
 /// What is taken where none is asked for.

@@ -9,6 +9,8 @@ use firstmatch::simd::Level;
 use firstmatch_generate::profile::PROFILES;
 use serde::Deserialize;
 
+use crate::transform::Transform;
+
 /// A definition.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +37,11 @@ pub(crate) struct Set {
     rules: Option<String>,
     trace: Option<String>,
     generate: Option<Generate>,
+    /// What becomes of the rules before anything else.
+    pub(crate) transform: Option<Transform>,
+    /// Whether packets are looked up in the order of the trace.
+    #[serde(default)]
+    pub(crate) in_order: bool,
     /// The digest of the answers; what it is to be is said where it is missing or wrong.
     pub(crate) digest: Option<String>,
 }
@@ -59,6 +66,8 @@ pub(crate) struct Generate {
     pub(crate) headers: usize,
     /// The exponent of Zipf's law; none where every rule is as likely.
     pub(crate) zipf: Option<f64>,
+    /// Packets come in flows, so many of them starting in a second.
+    pub(crate) flows: Option<f64>,
     #[serde(default)]
     pub(crate) unmatched: f64,
 }
@@ -85,6 +94,8 @@ pub(crate) struct Engine {
     pub(crate) simd: Option<Level>,
     /// The bytes it may take at run time.
     pub(crate) run_bytes: Option<usize>,
+    /// The keys of the flow cache in front of it.
+    pub(crate) flow_cache: Option<usize>,
 }
 
 /// Which lookups are timed.
@@ -204,12 +215,19 @@ impl Engine {
 
     /// An engine as a yardstick: the defaults.
     pub(crate) fn plain(engine: &str) -> Self {
-        Self { engine: engine.to_owned(), name: None, config: toml::Table::new(), simd: None, run_bytes: None }
+        Self {
+            engine: engine.to_owned(),
+            name: None,
+            config: toml::Table::new(),
+            simd: None,
+            run_bytes: None,
+            flow_cache: None,
+        }
     }
 
     /// Whether nothing of it is set.
     pub(crate) fn is_plain(&self) -> bool {
-        self.config.is_empty() && self.simd.is_none() && self.run_bytes.is_none()
+        self.config.is_empty() && self.simd.is_none() && self.run_bytes.is_none() && self.flow_cache.is_none()
     }
 }
 

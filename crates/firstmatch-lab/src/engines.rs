@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta::{self, Exclusive, Kind};
 use firstmatch::rule::Lowered;
@@ -12,6 +13,7 @@ use serde::Deserialize;
 use serde::de::Error as _;
 
 use crate::definition;
+use crate::ovs_like::OvsLike;
 
 type Build = dyn Fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>;
 type Empty = dyn Fn(&Schema) -> Result<Box<dyn Updatable>, BuildError>;
@@ -34,10 +36,11 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 6] = [
+const ENGINES: [(&str, Read); 7] = [
     ("bit_select", bit_select),
     ("linear", linear),
     ("meta", meta),
+    ("ovs_like", ovs_like),
     ("tuplemerge", |table, common| tuples("tuplemerge", table, common)),
     ("tuplemerge_offline", |table, common| tuples("tuplemerge_offline", table, common)),
     ("tss", |table, common| tuples("tss", table, common)),
@@ -50,7 +53,28 @@ impl definition::Engine {
             let names = ENGINES.map(|(name, _)| name).join(", ");
             bail!("there is no engine `{}`; expected one of {names}", self.engine);
         };
-        read(self.config.clone(), self.common()).context("config")
+        let recipe = read(self.config.clone(), self.common()).context("config")?;
+        Ok(match self.flow_cache {
+            Some(entries) => recipe.behind_flow_cache(flow::Config {
+                entries,
+                simd: self.simd,
+                seed: Some(1),
+                ..flow::Config::default()
+            }),
+            None => recipe,
+        })
+    }
+}
+
+impl Recipe {
+    fn behind_flow_cache(self, config: flow::Config) -> Self {
+        let (Self { build, empty }, again) = (self, config.clone());
+        Self {
+            build: Box::new(move |rules| Ok(Box::new(FlowCache::new(build(rules)?, &config)?))),
+            empty: empty.map(|empty| -> Box<Empty> {
+                Box::new(move |schema| Ok(Box::new(FlowCache::new(empty(schema)?, &again)?)))
+            }),
+        }
     }
 }
 
@@ -109,6 +133,33 @@ fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, t
         build: Box::new(move |rules| Ok(Box::new(meta::Engine::build(rules, &config)?))),
         empty: Some(Box::new(move |schema| Ok(Box::new(Exclusive::new(schema, &again)?)))),
     })
+}
+
+fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        /// The keys of the exact-match cache.
+        emc: Option<usize>,
+        megaflows: Option<usize>,
+    }
+    let Names { emc, megaflows } = table.try_into()?;
+    if budget != Budget::default() {
+        return Err(serde::de::Error::custom("ovs_like keeps no budget; expected no `run_bytes`"));
+    }
+    let exact = flow::Config {
+        entries: emc.unwrap_or(8192),
+        ways: 2,
+        least_hits: 0.0,
+        simd,
+        seed: Some(1),
+        ..Default::default()
+    };
+    let megaflows = megaflows.unwrap_or(200_000);
+    let build = move |rules: &Lowered| -> Result<Box<dyn Classifier>, BuildError> {
+        Ok(Box::new(FlowCache::new(OvsLike::build(rules, megaflows), &exact)?))
+    };
+    Ok(Recipe { build: Box::new(build), empty: None })
 }
 
 fn tuples(name: &str, table: toml::Table, common: Common) -> Result<Recipe, toml::de::Error> {

@@ -9,11 +9,13 @@ mod generate;
 mod machine;
 mod measure;
 mod memory;
+mod ovs_like;
 mod record;
 mod report;
 mod reproduce;
 mod statistics;
 mod table;
+mod transform;
 mod workload;
 mod yardstick;
 

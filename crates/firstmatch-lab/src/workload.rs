@@ -34,13 +34,19 @@ pub(crate) struct Workload {
     pub(crate) keys: KeyBuf,
     /// What the oracle looks at, of a sample: the row and the values.
     samples: Vec<(usize, FieldValues)>,
+    /// Whether the order of the keys says something.
+    pub(crate) in_order: bool,
 }
 
 /// Reads or generates a set.
-pub(crate) fn load(origin: &Origin<'_>) -> anyhow::Result<Loaded> {
+pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>) -> anyhow::Result<Loaded> {
+    let transform = |rules: RuleSet| match set.transform {
+        Some(transform) => transform.apply(&rules),
+        None => Ok(rules),
+    };
     let (rules, mut packets) = match origin {
-        Origin::Files { rules, trace } => files(rules, trace)?,
-        Origin::Generated(config) => generated(config)?,
+        Origin::Files { rules, trace } => files(rules, trace, transform)?,
+        Origin::Generated(config) => generated(config, transform)?,
     };
     let both = rules.schemas().len() > 1;
     let mut workloads = Vec::new();
@@ -50,7 +56,7 @@ pub(crate) fn load(origin: &Origin<'_>) -> anyhow::Result<Loaded> {
             let part = schema.family().filter(|_| both).map(Family::name);
             let lowered = Arc::new(lower(&rules, schema, &Caps::default())?);
             let samples = packets.samples(index, keys.len(), rules.len());
-            workloads.push(Workload { part, lowered, keys, samples });
+            workloads.push(Workload { part, lowered, keys, samples, in_order: set.in_order });
         }
     }
     ensure!(!workloads.is_empty(), "there is no packet to classify");
@@ -123,12 +129,16 @@ fn of_headers(batch: Batch, headers: Vec<Headers>) -> Packets {
     Packets { batch, values: Box::new(move |batch, packet| batch.values(&headers[packet])) }
 }
 
-fn files(rules: &Path, packets: &Path) -> anyhow::Result<(RuleSet, Packets)> {
+fn files(
+    rules: &Path,
+    packets: &Path,
+    transform: impl Fn(RuleSet) -> anyhow::Result<RuleSet>,
+) -> anyhow::Result<(RuleSet, Packets)> {
     let named = |path: &Path| path.display().to_string();
     let text = source::read_text(rules)?;
     let file = format::parse(&text, &format::Options::default()).with_context(|| named(rules))?;
     let packets = read(packets, &file.policy, file.rules.schemas()).with_context(|| named(packets))?;
-    Ok((file.rules, packets))
+    Ok((transform(file.rules).with_context(|| named(rules))?, packets))
 }
 
 fn read(path: &Path, policy: &Policy, schemas: &[Schema]) -> anyhow::Result<Packets> {
@@ -174,8 +184,11 @@ fn pushed(mut batch: Batch, headers: &[Headers]) -> Batch {
     batch
 }
 
-fn generated(config: &Generate) -> anyhow::Result<(RuleSet, Packets)> {
-    let set = rules::generate(&rules::Config {
+fn generated(
+    config: &Generate,
+    transform: impl Fn(RuleSet) -> anyhow::Result<RuleSet>,
+) -> anyhow::Result<(RuleSet, Packets)> {
+    let set = transform(rules::generate(&rules::Config {
         rules: config.rules,
         seed: config.seed,
         profile: config.profile.parse()?,
@@ -184,19 +197,39 @@ fn generated(config: &Generate) -> anyhow::Result<(RuleSet, Packets)> {
             definition::Family::Ipv6 => rules::Families::Ipv6,
         },
         ..rules::Config::default()
-    })?;
-    let trace = trace::generate(
-        &set,
-        &trace::Config {
-            headers: config.headers,
-            seed: config.seed,
-            locality: config.zipf.map_or(Locality::Uniform, |s| Locality::Zipf { s }),
-            unmatched: config.unmatched,
-            ..trace::Config::default()
+    })?)?;
+    let trace = trace::Config {
+        headers: config.headers,
+        seed: config.seed,
+        locality: match (config.flows, config.zipf) {
+            (Some(rate), s) => Locality::Flows { s: s.unwrap_or(0.0), rate },
+            (None, Some(s)) => Locality::Zipf { s },
+            (None, None) => Locality::Uniform,
         },
-    )?;
+        unmatched: config.unmatched,
+        ..trace::Config::default()
+    };
+    let packets = walked(&set, &trace)?;
+    Ok((set, packets))
+}
+
+fn walked(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Packets> {
+    let trace = trace::generate(set, config)?;
     let headers = trace.iter().map(|h| Headers::of_five_tuple(h.family, h.src, h.dst, h.sport, h.dport, h.proto));
     let headers: Vec<Headers> = headers.collect();
     let batch = Batch::for_policy(&Policy::default(), set.schemas())?;
-    Ok((set, of_headers(pushed(batch, &headers), headers)))
+    Ok(of_headers(pushed(batch, &headers), headers))
+}
+
+/// The first schema of a set with keys drawn from its rules. No sample is kept for the oracle.
+pub(crate) fn drawn(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Workload> {
+    let schema = &set.schemas()[0];
+    let lowered = Arc::new(lower(set, schema, &Caps::default())?);
+    Ok(Workload {
+        part: None,
+        lowered,
+        keys: walked(set, config)?.keys(0, schema),
+        samples: Vec::new(),
+        in_order: true,
+    })
 }

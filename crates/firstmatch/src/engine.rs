@@ -85,6 +85,13 @@ pub trait Engine: Debug + Send + Sync + 'static {
 /// A scratch for any engine. One from another engine, or from before a change, is renewed by the first batch.
 pub struct Scratch(Box<dyn Any + Send>);
 
+impl Scratch {
+    /// What an engine of this kind has in it, if it is of one.
+    pub(crate) fn of<E: Engine>(&self) -> Option<&E::Scratch> {
+        self.0.downcast_ref()
+    }
+}
+
 impl Debug for Scratch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Scratch")
@@ -153,6 +160,42 @@ impl<E: Engine> Classifier for E {
         let mut own = self.new_scratch();
         self.improve(&mut own, keys, best);
         scratch.0 = Box::new(own);
+    }
+}
+
+/// Any classifier whose kind is known only at run time, where a kind is asked for.
+macro_rules! boxed_classifier {
+    ($kind:ty) => {
+        impl Classifier for $kind {
+            fn schema(&self) -> &Schema {
+                (**self).schema()
+            }
+
+            fn scratch(&self) -> Scratch {
+                (**self).scratch()
+            }
+
+            fn stats(&self) -> Stats {
+                (**self).stats()
+            }
+
+            fn improve_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
+                (**self).improve_batch(scratch, keys, best);
+            }
+        }
+    };
+}
+
+boxed_classifier!(Box<dyn Classifier>);
+boxed_classifier!(Box<dyn Updatable>);
+
+impl Updatable for Box<dyn Updatable> {
+    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+        (**self).insert(rule, regions)
+    }
+
+    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
+        (**self).remove(rule)
     }
 }
 

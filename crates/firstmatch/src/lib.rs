@@ -45,6 +45,8 @@
 //! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
 //! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //!
+//! [`cache::flow`] goes in front of any of them, for traffic whose keys come again.
+//!
 //! # The themes
 //!
 //! - **What rules mean**: [`schema`] (fields and the lanes they lower to), [`rule`] (rules, sets, lowering, the
@@ -66,6 +68,7 @@
 mod alive;
 pub mod bit_select;
 mod budget;
+pub mod cache;
 mod engine;
 mod error;
 pub mod format;

@@ -43,7 +43,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let start = Instant::now();
-    let built = lowered.iter().map(engine.build).collect::<Result<Vec<_>, _>>();
+    let built = lowered.iter().map(|rules| engine.build_behind(rules, args.flow_cache)).collect::<Result<Vec<_>, _>>();
     let built = match built {
         Ok(built) => built,
         Err(error) => {

@@ -206,7 +206,7 @@ pub(super) struct Engines {
 
 impl Engines {
     pub(super) fn new(classifiers: Vec<Box<dyn Classifier>>, batch: usize) -> Self {
-        let scratches = classifiers.iter().map(|classifier| classifier.scratch()).collect();
+        let scratches = classifiers.iter().map(Classifier::scratch).collect();
         Self { classifiers, scratches, batch }
     }
 

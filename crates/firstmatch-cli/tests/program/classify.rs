@@ -33,7 +33,13 @@ fn summary() {
     fixture.write("none.pcap", capture(&[]));
     assert_snapshot!("summary-no-packets", fixture.shown(&["classify", "x.rules", "none.pcap", "--check", "5"]));
     // Both engines, every batch and the repeated passes say the same.
-    for line in [&["--engine", "linear"][..], &["--batch", "1"], &["--batch", "4096"], &["--repeat", "3"]] {
+    for line in [
+        &["--engine", "linear"][..],
+        &["--batch", "1"],
+        &["--batch", "4096"],
+        &["--flow-cache", "5"],
+        &["--repeat", "3"],
+    ] {
         let other = fixture.shown(&[&["classify", "x.rules", "x.pcap"], line].concat());
         assert_eq!(other.split_once("exit code").unwrap().1, summary.split_once("exit code").unwrap().1, "{line:?}");
     }

@@ -4,8 +4,8 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use firstmatch::{KeyBuf, Keys, Match};
-use rand::SeedableRng;
 use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 
 use super::Pace;
@@ -28,7 +28,7 @@ pub(crate) enum Cell {
 /// A trace shorter than this is learnt by the branch predictor if it comes again in the same order: it is joined in
 /// several orders until it is as long.
 const LEARNT: usize = 100_000;
-/// The keys of a round, in an order of its own.
+/// The keys of a round, in an order of its own, or from a place of its own where the trace's order says something.
 pub(crate) struct Round {
     keys: KeyBuf,
     right: Vec<Option<Match>>,
@@ -47,7 +47,10 @@ impl Round {
         let mut order: Vec<usize> = Vec::new();
         while order.is_empty() || (order.len() < LEARNT && !pace.brief) {
             let mut again: Vec<usize> = (0..work.keys.len()).collect();
-            again.shuffle(random);
+            match work.in_order {
+                true => again.rotate_left(random.random_range(0..work.keys.len())),
+                false => again.shuffle(random),
+            }
             order.extend(again);
         }
         let in_order = |keys: &KeyBuf, right: &[Option<Match>]| {

@@ -4,7 +4,7 @@ mod counter;
 pub(crate) mod lane;
 pub(crate) mod lookup;
 pub(crate) mod subject;
-mod updates;
+pub(crate) mod updates;
 
 use std::path::Path;
 use std::rc::Rc;
@@ -133,7 +133,7 @@ pub(crate) fn prepare<'a>(
         })
     })?;
     pace.progress("reading");
-    let loaded = workload::load(&origin).map_err(not_run)?;
+    let loaded = workload::load(set, &origin).map_err(not_run)?;
     pace.progress("the right answers");
     let right = right_answers(set, &loaded)?;
     let Loaded { rules, workloads } = loaded;

@@ -41,7 +41,7 @@ const BATCH: usize = 256;
 const COMPARED: usize = 2000;
 
 /// The updates of a workload, drawn once and the same for every engine.
-struct Plan {
+pub(crate) struct Plan {
     rules: Vec<(Match, Regions)>,
     start: Vec<usize>,
     /// Whether to insert, and which rule.
@@ -98,7 +98,7 @@ impl Rates {
 
 impl Plan {
     /// `None` where there are fewer than two rules.
-    fn draw(updates: &Updates, work: &Workload, pace: &Pace) -> Option<Self> {
+    pub(crate) fn draw(updates: &Updates, work: &Workload, pace: &Pace) -> Option<Self> {
         let lowered = &*work.lowered;
         let regions_of = |range: std::ops::Range<usize>| {
             let mut regions = Regions::new(lowered.schema().lanes().len());
@@ -129,7 +129,7 @@ impl Plan {
     }
 
     /// Updates a second of CPU time and of wall time.
-    fn run(&self, recipe: &Recipe, work: &Workload, rules: &RuleSet) -> anyhow::Result<(f64, f64)> {
+    pub(crate) fn run(&self, recipe: &Recipe, work: &Workload, rules: &RuleSet) -> anyhow::Result<(f64, f64)> {
         let mut engine = self.started(recipe, work)?;
         let (outcome, taken) = timed(|| self.steps.iter().try_for_each(|step| self.apply(&mut *engine, step)));
         outcome?;

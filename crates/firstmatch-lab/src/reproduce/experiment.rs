@@ -7,6 +7,8 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::claims::Claims;
+use super::contest::Contest;
+use super::expansion::{Expansion, Prefixes};
 use super::partitions::Partitions;
 use super::tables::Tables;
 
@@ -32,6 +34,12 @@ pub(super) enum Run {
     Tables(Tables),
     /// How many tables generated rule sets take.
     Partitions(Partitions),
+    /// Which engine is faster, or smaller, on generated rule sets.
+    Contest(Contest),
+    /// The prefixes that make up a range.
+    Prefixes(Prefixes),
+    /// How much generated rule sets grow when ranges become prefixes.
+    Expansion(Expansion),
 }
 
 impl Experiments {
@@ -41,7 +49,10 @@ impl Experiments {
         for (name, entry) in &all.0 {
             let ids: Vec<&str> = match &entry.run {
                 Run::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
+                Run::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
                 Run::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+                Run::Prefixes(run) => vec![&run.claim],
+                Run::Expansion(run) => vec![&run.claim],
             };
             for id in ids {
                 let claim = claims.get(id);

@@ -13,9 +13,8 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
-use super::{Measured, Outcome};
+use super::{Measured, Outcome, mean};
 use crate::definition::Engine;
-use crate::generate;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -75,10 +74,7 @@ pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -
     let zeros = vec![vec![0.0; run.sizes.len()]; run.profiles.len()];
     let mut counts = Counts { run, means: vec![zeros; run.engines.len()] };
     for (p, name) in run.profiles.iter().enumerate() {
-        let profile = match seeds {
-            Some(folder) => generate::seed(folder, name)?.0,
-            None => name.parse()?,
-        };
+        let profile = super::profile(name, seeds)?;
         for (s, &size) in run.sizes.iter().enumerate() {
             for seed in 1..=run.lists {
                 for (e, tables) in tables(run, &profile, size, seed)?.into_iter().enumerate() {
@@ -182,9 +178,4 @@ impl Counts<'_> {
         };
         Ok(Outcome { claim: about.id.clone(), measured })
     }
-}
-
-fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
-    let (count, sum) = numbers.fold((0, 0.0), |(count, sum), number| (count + 1, sum + number));
-    sum / f64::from(count.max(1))
 }

@@ -42,10 +42,12 @@ fn has_shape(shape: &Shape, number: f64, claimed: f64) -> bool {
     }
 }
 
-/// Of two numbers that stand for who wins the smaller is better: times, memory and tables.
+/// Of two numbers that stand for who wins the smaller is better: times, memory and tables. One says by how many per
+/// cent the first is better.
 fn wins(shape: &Shape, numbers: &[f64]) -> bool {
     match (shape, numbers) {
         (Shape::Wins(_), [first, second]) => first < second,
+        (Shape::Wins(_), [more]) => *more > 0.0,
         (Shape::Wins(_), _) => false,
         _ => true,
     }
@@ -104,6 +106,7 @@ mod tests {
                 Measured::Numbers(vec![7.0, 8.0]),
                 Measured::Numbers(vec![8.0, 7.0]),
             ),
+            ("value = 34", "wins = ['a', 'b']", one(0.5), one(-0.5)),
             ("text = 'a  b'", "exactly = true", Measured::Text("a b".into()), Measured::Text("ab".into())),
         ] {
             assert_eq!(verdict(value, shape, good), Verdict::Holds, "{value} {shape}");

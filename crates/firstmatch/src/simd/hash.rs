@@ -5,6 +5,19 @@
 //! makes two keys collide with probability 2^-32, whichever keys he takes; and all the products of a row are made at
 //! a time.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
+
+/// Secret numbers: random ones of this process, or those of a seed.
+pub(crate) fn secrets(seed: Option<u64>) -> impl FnMut() -> u32 {
+    let random = RandomState::new();
+    let fixed = BuildHasherDefault::<DefaultHasher>::default();
+    let mut count = 0u64;
+    move || {
+        count += 1;
+        seed.map_or_else(|| random.hash_one(count), |seed| fixed.hash_one((seed, count))) as u32
+    }
+}
+
 /// The hash function, for every tuple of an engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {

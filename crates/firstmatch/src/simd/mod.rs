@@ -15,7 +15,7 @@ mod hash;
 mod line;
 mod scalar;
 
-pub(crate) use hash::Hasher;
+pub(crate) use hash::{Hasher, secrets};
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
 pub(crate) use scalar::gather;
 

@@ -73,7 +73,6 @@ mod tuple;
 mod update;
 
 use std::fmt;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::ops::Range;
 
 use crate::alive::{All, Base, Dead};
@@ -83,7 +82,7 @@ use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
-use crate::simd::{Hasher, Level, dispatch};
+use crate::simd::{Hasher, Level, dispatch, secrets};
 use candidates::Candidates;
 use chunked::with_room;
 use lookup::{Bounds, Lookup, Scratch};
@@ -196,13 +195,7 @@ impl TupleMerge {
     /// When this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
-        let random = RandomState::new();
-        let fixed = BuildHasherDefault::<DefaultHasher>::default();
-        let mut count = 0u64;
-        let mut secret = || {
-            count += 1;
-            config.seed.map_or_else(|| random.hash_one(count), |seed| fixed.hash_one((seed, count))) as u32
-        };
+        let mut secret = secrets(config.seed);
         let engine = Self {
             schema: schema.clone(),
             level,

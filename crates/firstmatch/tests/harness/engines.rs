@@ -1,6 +1,7 @@
 //! Every engine × configuration × SIMD level, in one place; and the reference engine.
 
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta::{self, Exclusive, Kind};
 use firstmatch::rule::{Lowered, Region};
@@ -137,6 +138,31 @@ pub(crate) fn engines() -> Vec<Subject> {
             Start::Rules(lowered) => Exclusive::build(lowered, &config),
         }
     }));
+    for level in Level::available() {
+        // So small that they evict all the time, in sets of every kind; one that steps aside again and again.
+        let cache = move |entries, ways, least_hits| flow::Config {
+            entries,
+            ways,
+            least_hits,
+            window: 8,
+            longest_pause: 16,
+            simd: Some(level),
+            seed: Some(8),
+        };
+        for (entries, ways, least_hits) in [(1, 1, 0.0), (6, 2, 0.0), (24, 8, 0.0), (300, 7, 0.6)] {
+            let config = cache(entries, ways, least_hits);
+            let name = format!("flow cache of {entries} in sets of {ways} {level:?} over");
+            let (first, second) = (config.clone(), config);
+            all.push(Subject::fixed(format!("{name} linear"), move |lowered, budget| {
+                FlowCache::new(Linear::build(lowered, &linear::Config { budget, simd: Some(level) })?, &first)
+            }));
+            let inner = move |budget| tuple::Config { budget, simd: Some(level), seed: Some(9), ..Default::default() };
+            all.push(Subject::updatable(format!("{name} tuple"), move |start, budget| match start {
+                Start::Empty(schema) => FlowCache::new(TupleMerge::new(schema, &inner(budget))?, &second),
+                Start::Rules(lowered) => FlowCache::new(TupleMerge::build(lowered, &inner(budget))?, &second),
+            }));
+        }
+    }
     all
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     let definition = Definition::read(&args.definition)?;
     let set = definition.sets.iter().find(|set| set.name == args.set).context("there is no such set")?;
     let Ok(origin) = definition.origin(set, args.sets.as_deref()) else { bail!("the set has no origin") };
-    let loaded = workload::load(&origin)?;
+    let loaded = workload::load(set, &origin)?;
     let lowered = Arc::clone(&loaded.workloads.get(args.index).context("there is no such schema")?.lowered);
     drop(loaded);
     super::heap::start(MEGABYTES)?;

@@ -1,0 +1,50 @@
+//! Regions as values under masks.
+
+use firstmatch::rule::Region;
+use firstmatch::{Match, Schema};
+
+use crate::transform::prefixes;
+
+/// A rule, or a part of one, that compares bits under a mask: words as in a row, padding zero.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Masked {
+    pub(super) mask: Vec<u32>,
+    pub(super) value: Vec<u32>,
+    pub(super) found: Match,
+}
+
+/// Adds a region: an interval of a lane is the fewest prefixes that make it up, and a region those of all combinations.
+pub(super) fn of_region(schema: &Schema, region: &Region<'_>, found: Match, out: &mut Vec<Masked>) {
+    let from = out.len();
+    out.push(Masked { mask: vec![0; schema.stride()], value: vec![0; schema.stride()], found });
+    for (lane, about) in schema.lanes().iter().enumerate() {
+        let ternary = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+        let parts = of_lane(region.lo[lane], region.hi[lane], about.max);
+        // Where both test a bit and ask for different ones no key is left.
+        let parts: Vec<(u32, u32)> = parts
+            .into_iter()
+            .filter(|(value, mask)| (value ^ ternary.0) & mask & ternary.1 == 0)
+            .map(|(value, mask)| (value | ternary.0, mask | ternary.1))
+            .collect();
+        let before = out.split_off(from);
+        for masked in before {
+            for &(value, mask) in &parts {
+                let mut masked = masked.clone();
+                (masked.value[lane], masked.mask[lane]) = (value, mask);
+                out.push(masked);
+            }
+        }
+    }
+}
+
+/// The values and masks that make up an interval of a lane whose values go up to `max`.
+fn of_lane(lo: u32, hi: u32, max: u32) -> Vec<(u32, u32)> {
+    // No key goes beyond the largest value: fewer prefixes hold the same keys.
+    let hi = match (lo, hi == max) {
+        (0, true) => u32::MAX,
+        (_, true) => u32::MAX >> max.leading_zeros(),
+        _ => hi,
+    };
+    let prefix = |(value, len): (u128, u32)| (value as u32, u32::MAX.checked_shl(32 - len).unwrap_or(0));
+    prefixes(lo.into(), hi.into(), 32).into_iter().map(prefix).collect()
+}

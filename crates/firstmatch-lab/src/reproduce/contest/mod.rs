@@ -1,0 +1,252 @@
+//! Engines against each other over generated rule sets: lookups, updates and memory by profile and size.
+
+mod claims;
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use firstmatch::rule::{Action, Conditions, Priority, Regions, RuleSpec};
+use firstmatch::{Classifier, KeyBuf, Match, RuleSet, Schema};
+use firstmatch_generate::trace::Coverage;
+use firstmatch_generate::{Profile, rules, trace};
+use indicatif::ProgressBar;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use serde::Deserialize;
+
+use super::Outcome;
+use crate::definition::{Engine, Updates};
+use crate::engines::Recipe;
+use crate::measure::Pace;
+use crate::measure::lane::{Rows, Run};
+use crate::measure::updates::Plan;
+use crate::memory::counted;
+use crate::statistics::Summary;
+use crate::transform::Transform;
+use crate::workload::{self, Workload};
+use claims::About;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Contest {
+    measures: Vec<Measure>,
+    profiles: Vec<String>,
+    sizes: Vec<usize>,
+    /// Rule sets of each profile and size, each of another seed.
+    lists: u64,
+    /// By how many bits prefix lengths are smoothed.
+    #[serde(default)]
+    smoothing: u8,
+    /// What becomes of the rules first.
+    transform: Option<Transform>,
+    #[serde(default = "synthetic")]
+    traffics: Vec<Traffic>,
+    /// Keys a call.
+    #[serde(default = "one")]
+    batch: usize,
+    engines: Vec<Engine>,
+    pub(super) claims: Vec<About>,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Measure {
+    /// Microseconds a packet.
+    Lookup,
+    /// Microseconds an update, half of them insertions, half removals.
+    Update,
+    /// MiB at run time.
+    Memory,
+}
+
+/// Which packets are looked up.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum Traffic {
+    /// Headers of the rules, uniform.
+    Synthetic,
+    /// Random headers, of which a last rule that matches all takes nearly every one.
+    Default,
+}
+
+fn synthetic() -> Vec<Traffic> {
+    vec![Traffic::Synthetic]
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Packets of a list.
+const PACKETS: usize = 100_000;
+/// Of lookups, each engine in turn.
+const ROUNDS: usize = 5;
+/// As many insertions and removals together.
+const UPDATES: usize = 200_000;
+
+/// Figures of each engine by profile and size: the mean over the lists.
+struct Figures<'a> {
+    run: &'a Contest,
+    measure: Measure,
+    traffic: Traffic,
+    means: Vec<Vec<Vec<f64>>>,
+}
+
+pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+    ensure!(!run.profiles.is_empty() && !run.sizes.is_empty() && run.lists > 0, "there is no rule set");
+    ensure!(!run.engines.is_empty() && run.batch > 0, "there is no engine, or no packet in a batch");
+    let zeros = vec![vec![vec![0.0; run.sizes.len()]; run.profiles.len()]; run.engines.len()];
+    let kinds = run.traffics.iter().flat_map(|&traffic| run.measures.iter().map(move |&measure| (traffic, measure)));
+    let figures = kinds.map(|(traffic, measure)| Figures { run, measure, traffic, means: zeros.clone() });
+    let mut all: Vec<Figures<'_>> = figures.collect();
+    let bar = ProgressBar::new((run.profiles.len() * run.sizes.len()) as u64 * run.lists);
+    for (p, name) in run.profiles.iter().enumerate() {
+        let profile = super::profile(name, seeds)?;
+        for (s, &size) in run.sizes.iter().enumerate() {
+            for seed in 1..=run.lists {
+                for figures in &mut all {
+                    let list = List::new(run, figures.traffic, &profile, size, seed);
+                    let measured = list.and_then(|list| list.measure(figures.measure));
+                    let measured = measured.with_context(|| format!("{name}, {size} rules"))?;
+                    for (e, figure) in measured.into_iter().enumerate() {
+                        figures.means[e][p][s] += figure / run.lists as f64;
+                    }
+                }
+                bar.inc(1);
+            }
+        }
+    }
+    bar.finish_and_clear();
+    all.iter().try_for_each(|figures| figures.print(out))?;
+    let of = |about: &About| {
+        let wanted = |figures: &&Figures<'_>| {
+            about.measure.is_none_or(|measure| measure == figures.measure)
+                && about.traffic.is_none_or(|traffic| traffic == figures.traffic)
+        };
+        let figures = all.iter().find(wanted);
+        figures.with_context(|| format!("claim `{}`: the entry has no such measure or traffic", about.id))?.about(about)
+    };
+    run.claims.iter().map(of).collect()
+}
+
+/// A rule set with its packets.
+struct List<'a> {
+    run: &'a Contest,
+    set: RuleSet,
+    work: Workload,
+    seed: u64,
+}
+
+impl<'a> List<'a> {
+    fn new(run: &'a Contest, traffic: Traffic, profile: &Profile, size: usize, seed: u64) -> anyhow::Result<Self> {
+        let (profile, smoothing) = (profile.clone(), run.smoothing);
+        let config = rules::Config { rules: size, seed, profile, smoothing, fewer: true, ..rules::Config::default() };
+        let mut set = rules::generate(&config)?;
+        if let Some(transform) = run.transform {
+            set = transform.apply(&set)?;
+        }
+        let mut trace = trace::Config { headers: PACKETS, seed, coverage: Coverage::Drawn, ..trace::Config::default() };
+        if traffic == Traffic::Default {
+            with_default_rule(&mut set)?;
+            trace.headers = 1;
+        }
+        let mut work = workload::drawn(&set, &trace)?;
+        if traffic == Traffic::Default {
+            work.keys = random_keys(work.schema(), seed);
+        }
+        Ok(Self { run, set, work, seed })
+    }
+
+    /// The figure of each engine.
+    fn measure(&self, measure: Measure) -> anyhow::Result<Vec<f64>> {
+        let recipes = self.run.engines.iter().map(Engine::recipe).collect::<anyhow::Result<Vec<_>>>()?;
+        let engines = || recipes.iter().zip(&self.run.engines);
+        match measure {
+            Measure::Update => engines().map(|(recipe, engine)| self.update(recipe, engine)).collect(),
+            Measure::Memory => {
+                let kept = |(recipe, engine)| {
+                    let (built, memory) = counted(|| self.build(recipe, engine));
+                    built.map(|_engine| memory.kept as f64 / f64::from(1 << 20))
+                };
+                engines().map(kept).collect()
+            }
+            Measure::Lookup => {
+                let built = engines().map(|(recipe, engine)| self.build(recipe, engine));
+                self.lookups(&built.collect::<anyhow::Result<Vec<_>>>()?)
+            }
+        }
+    }
+
+    /// What is chosen for a whole set is built from it; everything else takes its rules one by one, in random order.
+    fn build(&self, recipe: &Recipe, engine: &Engine) -> anyhow::Result<Box<dyn Classifier>> {
+        let lowered = &self.work.lowered;
+        let Some(empty) = recipe.empty.as_ref().filter(|_| engine.engine != "tuplemerge_offline") else {
+            return Ok((recipe.build)(lowered)?);
+        };
+        let mut built = empty(lowered.schema())?;
+        let mut order: Vec<_> = lowered.by_rule().collect();
+        order.shuffle(&mut Pcg64::seed_from_u64(self.seed));
+        let mut regions = Regions::new(lowered.schema().lanes().len());
+        for (rule, range) in order {
+            regions.clear();
+            range.for_each(|at| regions.push(lowered.regions().get(at)));
+            built.insert(rule, &regions)?;
+        }
+        Ok(built)
+    }
+
+    /// Lookups in interleaved rounds. All engines must answer as the first does.
+    fn lookups(&self, engines: &[Box<dyn Classifier>]) -> anyhow::Result<Vec<f64>> {
+        let keys = &self.work.keys;
+        let mut micros = vec![Vec::new(); engines.len()];
+        let mut right: Option<Vec<Option<Match>>> = None;
+        for round in 0..=ROUNDS {
+            for turn in 0..engines.len() {
+                let which = (turn + round) % engines.len();
+                let mut lane = Rows::new(&*engines[which], keys.keys());
+                let taken = lane.batched(keys.len(), self.run.batch);
+                let same = right.as_ref().is_none_or(|right| *right == lane.answers);
+                ensure!(same, "{} gives other answers", self.run.engines[which].name());
+                right.get_or_insert(lane.answers);
+                // The first round is to warm up.
+                if round > 0 {
+                    micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
+                }
+            }
+        }
+        Ok(micros.iter().map(|micros| Summary::of(micros).map_or(f64::NAN, |all| all.median)).collect())
+    }
+
+    /// Microseconds an update.
+    fn update(&self, recipe: &Recipe, engine: &Engine) -> anyhow::Result<f64> {
+        let updates = Updates { count: UPDATES, readers: 0, rounds: 1 };
+        let pace = Pace { brief: false, bar: ProgressBar::hidden() };
+        let plan = Plan::draw(&updates, &self.work, &pace).context("there are fewer than two rules")?;
+        let (rate, _) = plan.run(recipe, &self.work, &self.set).with_context(|| engine.name().to_owned())?;
+        Ok(1e6 / rate)
+    }
+}
+
+/// Puts a rule that matches everything behind the others.
+fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
+    let last = set.iter().next_back().map_or(0, |rule| rule.priority.0);
+    let priority = Priority(last.checked_add(1).context("there is no priority behind the last rule's")?);
+    let conditions = Conditions::default();
+    set.insert(RuleSpec { priority, action: Action::Permit, conditions, family: None, line: None })?;
+    Ok(())
+}
+
+/// Keys of values that are present.
+fn random_keys(schema: &Schema, seed: u64) -> KeyBuf {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut keys = KeyBuf::new(schema);
+    for _ in 0..PACKETS {
+        for (lane, word) in schema.lanes().iter().zip(keys.push()) {
+            *word = random.random_range(0..=lane.absent.map_or(lane.max, |absent| absent - 1));
+        }
+    }
+    keys
+}

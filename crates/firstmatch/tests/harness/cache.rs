@@ -1,0 +1,180 @@
+//! What caches keep, for how long, and when they step aside. That their answers are right is the business of every
+//! other test: `engines` lists them.
+
+use std::collections::HashSet;
+
+use firstmatch::cache::flow::{Config, Counts, FlowCache};
+use firstmatch::rule::{Caps, Lowered, Priority, Region, Regions, RuleId, lower};
+use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::{Classifier, KeyBuf, Match, Schema, Updatable};
+
+use crate::case::Case;
+use crate::corners;
+use crate::generate::{rule_set, schemas};
+use crate::rng::Rng;
+
+fn config() -> Config {
+    Config { entries: 4096, least_hits: 0.0, seed: Some(1), ..Config::default() }
+}
+
+fn over(lowered: &Lowered, config: &Config) -> FlowCache<TupleMerge> {
+    let inner = TupleMerge::build(lowered, &tuple::Config::default()).expect("no budget");
+    FlowCache::new(inner, config).expect("no level is forced")
+}
+
+/// Rules, and packets of which no two are the same.
+fn sample(schema: &Schema, rules: usize, seed: u64) -> (Lowered, Case) {
+    let mut rng = Rng::new(seed);
+    let set = rule_set(schema, &mut rng, rules);
+    let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
+    let mut packets = corners::of_set(&set, schema, &mut rng, 200);
+    let mut seen = HashSet::new();
+    packets.retain(|packet| seen.insert(packet.values.clone()));
+    assert!(packets.len() > 60);
+    (lowered, Case::new(&set, schema, packets))
+}
+
+fn counts(scratch: &firstmatch::Scratch) -> Counts {
+    FlowCache::<TupleMerge>::counts(scratch)
+}
+
+/// The second time every key is there, whether it matched a rule or not; and answers without the classifier are the same.
+#[test]
+fn what_was_answered_is_kept() {
+    let mut unmatched = 0;
+    for (name, schema) in schemas() {
+        let (lowered, case) = sample(&schema, 4, 1);
+        unmatched += case.want.iter().filter(|want| want.is_none()).count();
+        let engine = over(&lowered, &config());
+        let mut scratch = engine.scratch();
+        let misses = case.want.len() as u64;
+        for hits in [0, misses, 2 * misses] {
+            case.check_with(&engine, &mut scratch).expect("the right answers");
+            assert_eq!(counts(&scratch), Counts { hits, misses, passed_by: 0 }, "{name}");
+        }
+    }
+    assert!(unmatched > 50, "{unmatched}");
+}
+
+/// A match to beat hides what the classifier would have said: that is not kept as if it had said nothing.
+#[test]
+fn an_answer_that_beat_nothing_is_not_kept() {
+    let (lowered, case) = sample(&Schema::ipv4(), 60, 2);
+    let engine = over(&lowered, &config());
+    let mut scratch = engine.scratch();
+    let first = Match { rule: RuleId::new(9999, 0), priority: Priority(0) };
+    let mut best = vec![Some(first); case.want.len()];
+    engine.improve_batch(&mut scratch, case.keys.keys(), &mut best);
+    assert!(best.iter().all(|best| *best == Some(first)), "no rule has a better priority");
+    assert_eq!(counts(&scratch).hits, 0);
+    case.check_with(&engine, &mut scratch).expect("the right answers");
+    // And what is kept does not beat a better match.
+    engine.improve_batch(&mut scratch, case.keys.keys(), &mut best);
+    assert!(best.iter().all(|best| *best == Some(first)));
+    assert_eq!(counts(&scratch).hits, case.want.len() as u64);
+}
+
+fn everything(schema: &Schema) -> Regions {
+    let lanes = schema.lanes();
+    let mut regions = Regions::new(lanes.len());
+    let hi: Vec<u32> = lanes.iter().map(|lane| lane.max).collect();
+    regions.push(Region { lo: &vec![0; lanes.len()], hi: &hi, ternary: None });
+    regions
+}
+
+/// Whatever changes, by insertion, by removal or behind the cache's back, no answer from before comes again.
+#[test]
+fn changes_begin_a_generation() {
+    for (name, schema) in schemas() {
+        let (lowered, case) = sample(&schema, 60, 3);
+        let mut engine = over(&lowered, &config());
+        let mut scratch = engine.scratch();
+        let rule = Match { rule: RuleId::new(5000, 0), priority: Priority(0) };
+        let mut out = vec![None; case.want.len()];
+        let mut generations = vec![engine.generation()];
+        for step in 0..6 {
+            case.check_with(&engine, &mut scratch).expect("the right answers");
+            case.check_with(&engine, &mut scratch).expect("the right answers, most of them from the cache");
+            if step % 2 == 0 {
+                engine.insert(rule, &everything(&schema)).expect("a slot that is free");
+                engine.insert(rule, &everything(&schema)).expect_err("it is taken now");
+            } else {
+                engine.inner_mut().insert(rule, &everything(&schema)).expect("a slot that is free");
+            }
+            generations.push(engine.generation());
+            engine.classify_batch(&mut scratch, case.keys.keys(), &mut out);
+            assert!(out.iter().all(|out| *out == Some(rule)), "{name}, step {step}: answers from before the insertion");
+            if step % 2 == 0 {
+                engine.remove(rule.rule).expect("it is there");
+            } else {
+                engine.inner_mut().remove(rule.rule).expect("it is there");
+            }
+            generations.push(engine.generation());
+        }
+        generations.dedup();
+        assert_eq!(generations.len(), 13, "{name}: {generations:?}");
+        // A failed change leaves everything as it was; a generation can be begun without one.
+        let before = counts(&scratch);
+        case.check_with(&engine, &mut scratch).expect("the right answers");
+        engine.remove(rule.rule).expect_err("it is gone");
+        case.check_with(&engine, &mut scratch).expect("the right answers");
+        let between = counts(&scratch);
+        assert_eq!(between.hits - before.hits, case.want.len() as u64, "{name}");
+        engine.begin_generation();
+        case.check_with(&engine, &mut scratch).expect("the right answers");
+        assert_eq!(counts(&scratch).hits, between.hits, "{name}");
+    }
+}
+
+/// `count` keys from a number on, no two the same.
+fn keys(schema: &Schema, from: u32, count: u32) -> KeyBuf {
+    let mut keys = KeyBuf::new(schema);
+    (from..from + count).for_each(|number| keys.push()[0] = number);
+    keys
+}
+
+#[test]
+fn it_steps_aside_for_traffic_without_flows_and_comes_back() {
+    let schema = Schema::ipv4();
+    let (lowered, _) = sample(&schema, 60, 4);
+    let engine = over(&lowered, &Config { window: 400, longest_pause: 8, least_hits: 0.5, ..config() });
+    let mut scratch = engine.scratch();
+    let mut out = vec![None; 50];
+    let mut run = |from: u32, batches: u32, step: u32| {
+        for batch in 0..batches {
+            engine.classify_batch(&mut scratch, keys(&schema, from + batch * step, 50).keys(), &mut out);
+        }
+        counts(&scratch)
+    };
+    // A quarter of a window says that it is in vain; pauses are of 800, 1600, 3200 and 3200 lookups.
+    for (batches, misses, passed_by) in
+        [(2, 100, 0), (16, 100, 800), (2, 200, 800), (32, 200, 2400), (2, 300, 2400), (64, 300, 5600), (66, 400, 8800)]
+    {
+        let from = 1_000_000 + (misses + passed_by) as u32 * 100;
+        assert_eq!(run(from, batches, 50), Counts { hits: 0, misses, passed_by });
+    }
+    // Then the same keys again and again: from the second batch on they hit, and it stays.
+    assert_eq!(run(7, 200, 0), Counts { hits: 9950, misses: 450, passed_by: 8800 });
+    // A whole window of others is too much, and the pause a short one again.
+    assert_eq!(run(90_000_000, 10, 50), Counts { hits: 9950, misses: 850, passed_by: 8900 });
+    assert_eq!(run(91_000_000, 16, 50), Counts { hits: 9950, misses: 950, passed_by: 9600 });
+}
+
+/// Of more keys than it holds those stay that come again; the others come and go.
+#[test]
+fn flows_survive_a_scan() {
+    let schema = Schema::ipv4();
+    let (lowered, _) = sample(&schema, 60, 5);
+    let engine = over(&lowered, &Config { entries: 256, ..config() });
+    let mut scratch = engine.scratch();
+    let mut out = vec![None; 64];
+    let rounds = 100;
+    let before = counts(&scratch);
+    for round in 0..rounds {
+        engine.classify_batch(&mut scratch, keys(&schema, 1, 64).keys(), &mut out);
+        engine.classify_batch(&mut scratch, keys(&schema, 10_000 + round * 64, 64).keys(), &mut out);
+    }
+    let hits = counts(&scratch).hits - before.hits;
+    let most = u64::from(rounds - 1) * 64;
+    assert!(hits * 10 > most * 8, "{hits} of {most}");
+}
