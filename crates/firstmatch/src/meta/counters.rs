@@ -130,9 +130,9 @@ mod tests {
         let rules = [RuleId::new(3, 0), RuleId::new(5_000, 0)];
         rules.iter().for_each(|&rule| counters.start(rule));
         for round in 1..=3 {
+            let ledgers: Vec<_> = (0..4).map(|_| counters.ledger()).collect();
             std::thread::scope(|scope| {
-                for worker in 0..4 {
-                    let mut ledger = counters.ledger();
+                for (worker, mut ledger) in ledgers.into_iter().enumerate() {
                     scope.spawn(move || (0..1000).for_each(|i| ledger.add(rules[(i + worker) % 2], 1, 60)));
                 }
             });
