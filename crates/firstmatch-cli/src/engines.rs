@@ -7,6 +7,7 @@ use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta;
+use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{BuildError, Classifier};
@@ -38,7 +39,7 @@ impl Engine {
 /// What is taken where none is asked for.
 pub(crate) const DEFAULT: &str = "meta";
 
-static ENGINES: [Engine; 6] = [
+static ENGINES: [Engine; 7] = [
     Engine {
         name: DEFAULT,
         summary: "the engine that suits the rules; `firstmatch engines RULES` says which and why (default)",
@@ -58,6 +59,11 @@ static ENGINES: [Engine; 6] = [
         name: "bit_select",
         summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
         build: |rules| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
+    },
+    Engine {
+        name: "partitionsort",
+        summary: "a few search trees of rules that can be sorted: rules come and go",
+        build: |rules| Ok(Box::new(PartitionSort::build(rules, &partition_sort::Config::default())?)),
     },
     Engine {
         name: "tss",

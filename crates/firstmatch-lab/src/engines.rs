@@ -5,6 +5,7 @@ use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta::{self, Exclusive, Kind};
+use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
 use firstmatch::tuple::{self, TupleMerge};
@@ -36,11 +37,12 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 7] = [
+const ENGINES: [(&str, Read); 8] = [
     ("bit_select", bit_select),
     ("linear", linear),
     ("meta", meta),
     ("ovs_like", ovs_like),
+    ("partitionsort", partition_sort),
     ("tuplemerge", |table, common| tuples("tuplemerge", table, common)),
     ("tuplemerge_offline", |table, common| tuples("tuplemerge_offline", table, common)),
     ("tss", |table, common| tuples("tss", table, common)),
@@ -160,6 +162,31 @@ fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recip
         Ok(Box::new(FlowCache::new(OvsLike::build(rules, megaflows), &exact)?))
     };
     Ok(Recipe { build: Box::new(build), empty: None })
+}
+
+fn partition_sort(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        reorder: Option<usize>,
+        most_partitions: Option<usize>,
+        /// The paper's own values.
+        #[serde(default)]
+        paper: bool,
+    }
+    let Names { reorder, most_partitions, paper } = table.try_into()?;
+    let default = if paper { partition_sort::Config::paper() } else { partition_sort::Config::default() };
+    let config = partition_sort::Config {
+        budget,
+        simd,
+        reorder: reorder.unwrap_or(default.reorder),
+        most_partitions: most_partitions.unwrap_or(default.most_partitions),
+    };
+    let again = config.clone();
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(PartitionSort::build(rules, &config)?))),
+        empty: Some(Box::new(move |schema| Ok(Box::new(PartitionSort::new(schema, &again)?)))),
+    })
 }
 
 fn tuples(name: &str, table: toml::Table, common: Common) -> Result<Recipe, toml::de::Error> {

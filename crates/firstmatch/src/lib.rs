@@ -44,6 +44,7 @@
 //! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
 //! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
 //! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
+//! | [`partition_sort`] (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
 //!
 //! [`cache::flow`] goes in front of any of them, for traffic whose keys come again.
 //!
@@ -75,6 +76,8 @@ pub mod format;
 mod key;
 pub mod linear;
 pub mod meta;
+pub mod partition_sort;
+mod parts;
 pub mod policy;
 pub mod rule;
 pub mod schema;

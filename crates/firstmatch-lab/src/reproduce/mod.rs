@@ -5,6 +5,7 @@ mod contest;
 mod expansion;
 mod experiment;
 mod partitions;
+mod sax_pac;
 mod tables;
 mod verdict;
 

@@ -1,4 +1,4 @@
-//! How many tables rule sets take, by size.
+//! How many tables or partitions rule sets take, by size.
 
 use std::io::Write;
 use std::path::Path;
@@ -13,6 +13,7 @@ use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
+use super::sax_pac::SaxPac;
 use super::{Measured, Outcome, mean};
 use crate::definition::Engine;
 
@@ -27,6 +28,9 @@ pub(super) struct Partitions {
     #[serde(default)]
     smoothing: u8,
     engines: Vec<Engine>,
+    /// Further ways to part rules, which are only counted.
+    #[serde(default)]
+    counted: Vec<SaxPac>,
     pub(super) claims: Vec<About>,
 }
 
@@ -44,7 +48,7 @@ pub(super) struct About {
     without: Vec<String>,
     #[serde(default)]
     profiles: Vec<String>,
-    /// The other engine.
+    /// The other engine, or what is only counted.
     against: Option<String>,
 }
 
@@ -59,12 +63,16 @@ enum Of {
     Each,
     /// Whether there are fewer than of the engine `against`, at every size.
     Fewer,
+    /// How many times those of the engine `against`, on the mean over profiles and sizes.
+    Times,
+    /// The same as how many more, in percent.
+    More,
 }
 
-/// Tables of an engine by profile and size: the mean over the lists.
+/// Tables by profile and size: the mean over the lists.
 struct Counts<'a> {
     run: &'a Partitions,
-    /// Engine by engine, profile by profile, size by size.
+    /// Engine by engine and then what is only counted, profile by profile, size by size.
     means: Vec<Vec<Vec<f64>>>,
 }
 
@@ -72,7 +80,7 @@ struct Counts<'a> {
 pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
     ensure!(!run.profiles.is_empty() && !run.sizes.is_empty() && run.lists > 0, "there is no rule set");
     let zeros = vec![vec![0.0; run.sizes.len()]; run.profiles.len()];
-    let mut counts = Counts { run, means: vec![zeros; run.engines.len()] };
+    let mut counts = Counts { run, means: vec![zeros; run.engines.len() + run.counted.len()] };
     for (p, name) in run.profiles.iter().enumerate() {
         let profile = super::profile(name, seeds)?;
         for (s, &size) in run.sizes.iter().enumerate() {
@@ -87,7 +95,7 @@ pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -
     run.claims.iter().map(|about| counts.about(about)).collect()
 }
 
-/// The tables each engine makes of one list, its rules inserted one by one in random order.
+/// The tables each engine makes of one list, its rules inserted one by one in random order; then what is only counted.
 fn tables(run: &Partitions, profile: &Profile, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
     let profile = profile.clone();
     let smoothing = run.smoothing;
@@ -99,34 +107,37 @@ fn tables(run: &Partitions, profile: &Profile, size: usize, seed: u64) -> anyhow
     let lowered = lower(&set, schema, &Caps::default())?;
     let mut places = vec![0..0; set.slots()];
     lowered.by_rule().for_each(|(rule, range)| places[rule.rule.slot()] = range);
-    run.engines
-        .iter()
-        .map(|engine| {
-            let empty = engine.recipe()?.empty.with_context(|| format!("{} takes no updates", engine.name()))?;
-            let mut built = empty(schema)?;
-            let mut regions = firstmatch::rule::Regions::new(schema.lanes().len());
-            for &id in &order {
-                regions.clear();
-                places[id.slot()].clone().for_each(|at| regions.push(lowered.regions().get(at)));
-                let priority = set.get(id).map(|rule| rule.priority).context("a rule of the set")?;
-                built.insert(Match { rule: id, priority }, &regions)?;
-            }
-            Ok(built.stats().tables)
-        })
-        .collect()
+    let tables = run.engines.iter().map(|engine| {
+        let empty = engine.recipe()?.empty.with_context(|| format!("{} takes no updates", engine.name()))?;
+        let mut built = empty(schema)?;
+        let mut regions = firstmatch::rule::Regions::new(schema.lanes().len());
+        for &id in &order {
+            regions.clear();
+            places[id.slot()].clone().for_each(|at| regions.push(lowered.regions().get(at)));
+            let priority = set.get(id).map(|rule| rule.priority).context("a rule of the set")?;
+            built.insert(Match { rule: id, priority }, &regions)?;
+        }
+        Ok(built.stats().tables)
+    });
+    tables.chain(run.counted.iter().map(|counted| counted.partitions(&lowered))).collect()
 }
 
 impl Counts<'_> {
+    fn names(&self) -> impl Iterator<Item = String> {
+        let engines = self.run.engines.iter().map(|engine| engine.name().to_owned());
+        engines.chain(self.run.counted.iter().map(|counted| counted.name().to_owned()))
+    }
+
     fn engine(&self, name: &str) -> anyhow::Result<&[Vec<f64>]> {
-        let index = self.run.engines.iter().position(|engine| engine.name() == name);
+        let index = self.names().position(|known| known == name);
         Ok(&self.means[index.with_context(|| format!("there is no engine `{name}` in this entry"))?])
     }
 
     fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
-        for (engine, profiles) in self.run.engines.iter().zip(&self.means) {
+        for (name, profiles) in self.names().zip(&self.means) {
             let mut table = Table::new();
             table.load_style(presets::ASCII_MARKDOWN);
-            let mut head = vec![format!("tables of {}", engine.name())];
+            let mut head = vec![format!("tables of {name}")];
             head.extend(self.run.sizes.iter().map(usize::to_string));
             table.set_header(head);
             table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
@@ -174,7 +185,13 @@ impl Counts<'_> {
                 let shown: Vec<String> = pairs.iter().map(|(a, b)| format!("{a:.1} of {b:.1}")).collect();
                 Measured::Wins { holds: pairs.iter().all(|(a, b)| a < b), what: shown.join(", ") }
             }
-            _ => bail!("claim `{}`: `fewer` needs `against`, and nothing else takes it", about.id),
+            (Of::Times | Of::More, Some(other)) => {
+                let other = self.engine(other)?;
+                let ratios = engine.iter().flatten().zip(other.iter().flatten()).map(|(a, b)| a / b);
+                let times = mean(ratios);
+                Measured::Numbers(vec![if about.of == Of::More { (times - 1.0) * 100.0 } else { times }])
+            }
+            _ => bail!("claim `{}`: `fewer`, `times` and `more` need `against`, nothing else takes it", about.id),
         };
         Ok(Outcome { claim: about.id.clone(), measured })
     }

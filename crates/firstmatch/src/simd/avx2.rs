@@ -148,6 +148,16 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn count_at_most(self, words: &[u32; 16], among: u32, word: u32) -> usize {
+        let [first, second] = words.as_chunks::<8>().0 else { return 0 };
+        // SAFETY: needs AVX, see `load8`.
+        let k = unsafe { _mm256_set1_epi32(word as i32) };
+        // SAFETY: needs AVX2, see `load8`.
+        let at_most = |half| bits8(unsafe { _mm256_cmpeq_epi32(_mm256_max_epu32(load8(half), k), k) });
+        ((at_most(first) | at_most(second) << 8) & among).count_ones() as usize
+    }
+
+    #[inline(always)]
     fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32 {
         let mut hits = 0xFF;
         for (lane, &word) in block.as_chunks::<16>().0.iter().zip(key).take(lanes) {

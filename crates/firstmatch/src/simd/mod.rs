@@ -80,6 +80,9 @@ pub(crate) trait Isa: Copy {
     /// Which of eight words equal `word`, as bits from the lowest.
     fn equal8(self, words: &[u32; 8], word: u32) -> u32;
 
+    /// How many of the words that `among` names, as bits from the lowest, are at most `word`.
+    fn count_at_most(self, words: &[u32; 16], among: u32, word: u32) -> usize;
+
     /// Which of eight regions hold a key, as bits from the lowest. `block` holds for each lane eight `lo`, then
     /// eight `hi`, nowhere below `lo`.
     fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32;
@@ -209,6 +212,11 @@ mod tests {
                     let tags: [u32; 8] = std::array::from_fn(|_| next());
                     assert_eq!(isa.equal8(&tags, key[0]), plain.equal8(&tags, key[0]));
                     for bounds in block.as_chunks::<16>().0 {
+                        let among = u32::from(next() as u16) & !0x11;
+                        assert_eq!(
+                            isa.count_at_most(bounds, among, key[0]),
+                            plain.count_at_most(bounds, among, key[0])
+                        );
                         assert_eq!(isa.within8(bounds, key[0]), plain.within8(bounds, key[0]));
                     }
                     // Intervals of halves and bytes from any words: the upper bounds are raised to the lower ones.

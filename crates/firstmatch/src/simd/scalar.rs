@@ -23,6 +23,11 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
+    fn count_at_most(self, words: &[u32; 16], among: u32, word: u32) -> usize {
+        (0..16).map(|i| usize::from(words[i] <= word) & (among >> i) as usize & 1).sum()
+    }
+
+    #[inline(always)]
     fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32 {
         let lanes = block.chunks_exact(16).zip(key).take(lanes);
         lanes.fold(0xFF, |hits, (lane, &k)| hits & bits(|i| lane[i] <= k && k <= lane[i + 8]))

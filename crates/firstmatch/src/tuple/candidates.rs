@@ -8,7 +8,7 @@
 //! region that spans many values of the leading bits has its table's bit set in every row of the length. Rows are
 //! words of 64 tables; the rows for the next 64 tables are a plane of their own.
 
-use super::chunked::with_room;
+use crate::parts::with_room;
 use crate::rule::Region;
 use crate::schema::{Kind, Schema};
 use crate::simd::{Isa, Probes};

@@ -3,11 +3,12 @@
 
 use super::TupleMerge;
 use super::candidates::PLANE;
-use super::pool::{Pool, is_last, match_of, priority_of};
+use super::pool::{Pool, is_last};
 use super::table::{Table, place};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
+use crate::parts::{match_of, priority_of};
 use crate::simd::{Isa, Kernel, words};
 
 /// Keys taken through the tables together: enough to hide a miss of the second-level cache behind the others.

@@ -60,11 +60,9 @@
 //! - The hash is keyed with a seed of the process: whoever sends packets or rules cannot choose collisions.
 
 mod candidates;
-mod chunked;
 mod lookup;
 mod offline;
 mod pool;
-mod rest;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -80,17 +78,15 @@ use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
+use crate::parts::{Places, Rest, with_room};
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Hasher, Level, dispatch, secrets};
 use candidates::Candidates;
-use chunked::with_room;
 use lookup::{Bounds, Lookup, Scratch};
 use pool::Pool;
-use rest::Rest;
 use table::Table;
 use tuple::Shape;
-use update::Places;
 
 /// How to build [`TupleMerge`].
 #[derive(Clone, Debug)]

@@ -6,9 +6,9 @@
 //! chunks that never move; a free run's first word is the next free run of its size. The ternary part of a region, where
 //! it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
 
-use super::chunked::{vec_growth, with_room};
 use crate::engine::Match;
-use crate::rule::{Priority, Region, RuleId};
+use crate::parts::{match_of, match_words, priority_of, vec_growth, with_room};
+use crate::rule::{Priority, Region};
 use crate::simd::{Isa, LINE_WORDS, Line, words, words_mut};
 
 /// In a tail: the group ends here. The other bits are 1 + the place of the ternary part, or 0.
@@ -164,9 +164,9 @@ impl Pool {
         let mut out = Vec::with_capacity(self.lines_per_entry * LINE_WORDS);
         out.extend_from_slice(region.lo);
         out.extend_from_slice(region.hi);
-        let (priority, id) = (rule.priority.0, rule.rule.get());
         let tail = region.ternary.map_or(0, |(value, mask)| self.store_ternary(value, mask) + 1);
-        out.extend([priority as u32, (priority >> 32) as u32, id as u32, (id >> 32) as u32, tail]);
+        out.extend(match_words(rule));
+        out.push(tail);
         out.resize(self.lines_per_entry * LINE_WORDS, 0);
         out
     }
@@ -324,17 +324,6 @@ fn class_of(len: usize) -> usize {
 }
 
 #[inline(always)]
-pub(super) fn priority_of(entry: &[u32], lanes: usize) -> Priority {
-    Priority(u64::from(entry[2 * lanes + 1]) << 32 | u64::from(entry[2 * lanes]))
-}
-
-#[inline(always)]
-pub(super) fn match_of(entry: &[u32], lanes: usize) -> Option<Match> {
-    let id = u64::from(entry[2 * lanes + 3]) << 32 | u64::from(entry[2 * lanes + 2]);
-    RuleId::from_u64(id).map(|rule| Match { rule, priority: priority_of(entry, lanes) })
-}
-
-#[inline(always)]
 pub(super) fn is_last(entry: &[u32], lanes: usize) -> bool {
     entry[2 * lanes + 4] & LAST != 0
 }
@@ -364,6 +353,7 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rule::RuleId;
 
     #[test]
     fn runs_have_the_sizes_the_documentation_states() {

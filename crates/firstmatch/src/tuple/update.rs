@@ -1,7 +1,6 @@
 //! Insertions, splits and removals.
 
 use super::candidates::PLANE;
-use super::chunked::{Chunked, vec_growth};
 use super::lookup::Bounds;
 use super::pool::{Entry, LONGEST, Pool};
 use super::table::{Slot, Table};
@@ -9,125 +8,16 @@ use super::tuple::is_within;
 use super::{Merge, TupleMerge};
 use crate::engine::Match;
 use crate::error::UpdateError;
+use crate::parts::places::{NOWHERE, Place, REST, VACANT};
+use crate::parts::vec_growth;
 use crate::rule::{Priority, Region, Regions, RuleId};
 use crate::simd::Hasher;
-
-/// Where the regions of each rule are: the map F of the paper, by slot. The first place of a rule stands at its slot,
-/// further ones in a list.
-#[derive(Clone, Debug)]
-pub(super) struct Places {
-    first: Chunked<Place>,
-    more: Chunked<Place>,
-    /// The first free place of `more`.
-    free: u32,
-}
-
-/// Where one region is.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// The hash under the table's tuple. Among the rest: where it is. For a rule without regions: the reuse count of its
-    /// id.
-    hash: u32,
-    /// The table, or one of the three below.
-    table: u32,
-    /// The next place of the rule, in `more`.
-    next: u32,
-}
-
-/// No rule has this slot.
-const VACANT: u32 = u32::MAX;
-/// The rule of this slot has no region here.
-const NOWHERE: u32 = u32::MAX - 1;
-/// The region is among the rest.
-const REST: u32 = u32::MAX - 2;
-const END: u32 = u32::MAX;
 
 /// Bits of a table that no longer hold are taken out when so few rows a removal are to be written.
 const REFRESH: usize = 64;
 
 /// Fewer insertions than these never make the tables be numbered anew.
 const LEAST_INSERTIONS: usize = 256;
-
-const NO_PLACE: Place = Place { hash: 0, table: VACANT, next: END };
-
-impl Places {
-    pub(super) fn new() -> Self {
-        Self { first: Chunked::default(), more: Chunked::default(), free: END }
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        self.first.bytes() + self.more.bytes()
-    }
-
-    /// At most how many bytes the places of one more rule may take.
-    fn growth(&self, slot: usize, regions: usize) -> usize {
-        self.first.growth(slot) + if regions > 1 { self.more.growth(self.more.len()) } else { 0 }
-    }
-
-    /// One more than the largest slot there ever was.
-    pub(super) fn slots(&self) -> usize {
-        self.first.len()
-    }
-
-    fn get(&self, slot: usize) -> Place {
-        self.first.get(slot).copied().unwrap_or(NO_PLACE)
-    }
-
-    fn is_vacant(&self, slot: usize) -> bool {
-        self.get(slot).table == VACANT
-    }
-
-    fn add(&mut self, slot: usize, hash: u32, table: u32) {
-        self.first.hold(slot, NO_PLACE);
-        let old = self.get(slot);
-        let next = match (old.table, self.more.get_mut(self.free as usize)) {
-            (VACANT | NOWHERE, _) => END,
-            (_, Some(free)) => {
-                let next = std::mem::replace(free, old).next;
-                std::mem::replace(&mut self.free, next)
-            }
-            (_, None) => self.more.push(old, NO_PLACE) as u32,
-        };
-        if let Some(first) = self.first.get_mut(slot) {
-            *first = Place { hash, table, next };
-        }
-    }
-
-    /// Takes one place of a rule; `None` when it has no more.
-    fn take(&mut self, slot: usize) -> Option<Place> {
-        let first = self.first.get_mut(slot).filter(|place| place.table != VACANT)?;
-        let place = std::mem::replace(first, NO_PLACE);
-        if let Some(next) = self.more.get_mut(place.next as usize) {
-            *first = *next;
-            next.next = std::mem::replace(&mut self.free, place.next);
-        }
-        Some(place)
-    }
-
-    /// Tables have new numbers.
-    fn renumber(&mut self, numbers: &[u32]) {
-        for place in self.first.iter_mut().chain(self.more.iter_mut()) {
-            place.table = numbers.get(place.table as usize).copied().unwrap_or(place.table);
-        }
-    }
-
-    /// A region of this rule has moved.
-    fn moved(&mut self, slot: usize, from: (u32, u32), to: (u32, u32)) {
-        let is_it = |place: &&mut Place| (place.hash, place.table) == from;
-        let mut next = self.get(slot).next;
-        if let Some(place) = self.first.get_mut(slot).filter(is_it) {
-            (place.hash, place.table) = to;
-            return;
-        }
-        while let Some(place) = self.more.get_mut(next as usize) {
-            next = place.next;
-            if is_it(&place) {
-                (place.hash, place.table) = to;
-                return;
-            }
-        }
-    }
-}
 
 /// Where an entry belongs.
 enum Home {
@@ -500,14 +390,14 @@ impl TupleMerge {
             return Err(UpdateError::stale(rule));
         }
         while let Some(place) = self.places.take(slot) {
-            if place.table == REST {
-                if let Some((moved, from)) = self.rest.take(place.hash) {
-                    self.places.moved(moved.rule.slot(), (from, REST), (place.hash, REST));
+            if place.part == REST {
+                if let Some((moved, from)) = self.rest.take(place.at) {
+                    self.places.moved(moved.rule.slot(), (from, REST), (place.at, REST));
                 }
             } else if let Some((slot, entry)) = self.locate(place, rule) {
-                let entry = self.take_entry(place.table, slot, entry);
+                let entry = self.take_entry(place.part, slot, entry);
                 self.pool.forget(&entry);
-                self.drop_if_empty(place.table);
+                self.drop_if_empty(place.part);
             } else {
                 continue;
             }
@@ -520,9 +410,9 @@ impl TupleMerge {
     /// Whether the rule at this slot is this one and not another use of the slot.
     fn holds(&self, rule: RuleId) -> bool {
         let place = self.places.get(rule.slot());
-        match place.table {
-            NOWHERE => place.hash == rule.reuse(),
-            REST => self.rest.rule(place.hash).is_some_and(|found| found.rule == rule),
+        match place.part {
+            NOWHERE => place.at == rule.reuse(),
+            REST => self.rest.rule(place.at).is_some_and(|found| found.rule == rule),
             _ => self.locate(place, rule).is_some(),
         }
     }
@@ -530,16 +420,16 @@ impl TupleMerge {
     /// The priority of a rule that has regions here.
     pub(super) fn priority_of(&self, rule: RuleId) -> Option<Priority> {
         let place = self.places.get(rule.slot());
-        match place.table {
+        match place.part {
             VACANT | NOWHERE => None,
-            REST => self.rest.rule(place.hash).filter(|found| found.rule == rule).map(|found| found.priority),
+            REST => self.rest.rule(place.at).filter(|found| found.rule == rule).map(|found| found.priority),
             _ => self.locate(place, rule).map(|(_, entry)| self.pool.priority(entry)),
         }
     }
 
     fn locate(&self, place: Place, rule: RuleId) -> Option<(Slot, u32)> {
-        let table = self.tables.get(place.table as usize)?.as_ref()?;
-        table.find(place.hash).find_map(|(slot, group)| {
+        let table = self.tables.get(place.part as usize)?.as_ref()?;
+        table.find(place.at).find_map(|(slot, group)| {
             let mut group = self.pool.group(group);
             Some((slot, group.find(|&e| self.pool.found(e).is_some_and(|found| found.rule == rule))?))
         })

@@ -4,6 +4,7 @@ use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta::{self, Exclusive, Kind};
+use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::{Lowered, Region};
 use firstmatch::simd::Level;
 use firstmatch::tuple::{self, Merge, TupleMerge};
@@ -160,6 +161,14 @@ pub(crate) fn engines() -> Vec<Subject> {
             all.push(Subject::updatable(format!("{name} tuple"), move |start, budget| match start {
                 Start::Empty(schema) => FlowCache::new(TupleMerge::new(schema, &inner(budget))?, &second),
                 Start::Rules(lowered) => FlowCache::new(TupleMerge::build(lowered, &inner(budget))?, &second),
+            }));
+        }
+        for (reorder, most_partitions) in [(10, 128), (0, 128), (40, 3), (10, 0)] {
+            let config = move |budget| partition_sort::Config { budget, simd: Some(level), reorder, most_partitions };
+            let name = format!("partition_sort {level:?} reorder<={reorder} partitions<={most_partitions}");
+            all.push(Subject::updatable(name, move |start, budget| match start {
+                Start::Empty(schema) => PartitionSort::new(schema, &config(budget)),
+                Start::Rules(lowered) => PartitionSort::build(lowered, &config(budget)),
             }));
         }
     }

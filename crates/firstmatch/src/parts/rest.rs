@@ -1,4 +1,4 @@
-//! The regions that no table takes: blocks of eight, tested at once, in no order.
+//! The regions that no table or partition takes: blocks of eight, tested at once, in no order.
 
 use super::chunked::with_room;
 use crate::alive::Alive;
@@ -10,7 +10,7 @@ use crate::simd::Isa;
 const BLOCK: usize = 8;
 
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(crate) struct Rest {
     lanes: usize,
     /// All but the last are full.
     blocks: Vec<Block>,
@@ -41,11 +41,11 @@ impl Clone for Rest {
 }
 
 impl Rest {
-    pub(super) fn new(lanes: usize) -> Self {
+    pub(crate) fn new(lanes: usize) -> Self {
         Self { lanes, blocks: Vec::new(), len: 0 }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
@@ -53,24 +53,24 @@ impl Rest {
         4 * BLOCK * self.lanes * size_of::<u32>()
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.blocks.capacity() * size_of::<Block>() + self.blocks.len() * self.block_bytes()
     }
 
     /// At most how many bytes one more region takes.
-    pub(super) fn growth(&self) -> usize {
+    pub(crate) fn growth(&self) -> usize {
         let full = self.blocks.len() * BLOCK == self.len;
         let list = if self.blocks.len() == self.blocks.capacity() { self.blocks.len().max(4) } else { 0 };
         if full { self.block_bytes() + list * size_of::<Block>() } else { 0 }
     }
 
     /// Cache lines of a block.
-    pub(super) fn lines(&self) -> usize {
+    pub(crate) fn lines(&self) -> usize {
         self.blocks.len() * (size_of::<Block>() + self.block_bytes()).div_ceil(64)
     }
 
     /// Adds a region; where it is now.
-    pub(super) fn add(&mut self, rule: Match, region: &Region<'_>) -> u32 {
+    pub(crate) fn add(&mut self, rule: Match, region: &Region<'_>) -> u32 {
         let (at, words) = (self.len, 2 * BLOCK * self.lanes);
         if at == self.blocks.len() * BLOCK {
             let (bounds, masks) = (vec![0; words].into(), vec![0; words].into());
@@ -89,13 +89,13 @@ impl Rest {
         at as u32
     }
 
-    pub(super) fn rule(&self, at: u32) -> Option<Match> {
+    pub(crate) fn rule(&self, at: u32) -> Option<Match> {
         let at = at as usize;
         self.blocks.get(at / BLOCK).and_then(|block| block.rules[at % BLOCK])
     }
 
     /// Hands out a region.
-    pub(super) fn with_region(&self, at: u32, hand_out: impl FnOnce(Region<'_>)) {
+    pub(crate) fn with_region(&self, at: u32, hand_out: impl FnOnce(Region<'_>)) {
         let (block, i) = (&self.blocks[at as usize / BLOCK], at as usize % BLOCK);
         let words = |of: &[u32]| -> [Vec<u32>; 2] {
             [0, BLOCK].map(|side| (0..self.lanes).map(|lane| of[lane * 2 * BLOCK + side + i]).collect())
@@ -106,7 +106,7 @@ impl Rest {
     }
 
     /// Takes a region out. The last one takes its place: its rule, and where it stood.
-    pub(super) fn take(&mut self, at: u32) -> Option<(Match, u32)> {
+    pub(crate) fn take(&mut self, at: u32) -> Option<(Match, u32)> {
         self.len -= 1;
         let (at, last) = (at as usize, self.len);
         let moved = self.rule(last as u32);
@@ -131,7 +131,7 @@ impl Rest {
 
     /// Improves the answers of a batch, `bound` being the priority of each to beat or equal.
     #[inline(always)]
-    pub(super) fn improve<I: Isa>(
+    pub(crate) fn improve<I: Isa>(
         &self,
         isa: I,
         alive: impl Alive,

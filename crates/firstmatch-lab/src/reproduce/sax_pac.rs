@@ -1,0 +1,121 @@
+//! How many partitions SAX-PAC makes of a rule set (Kogan, Nikolenko, Rottenstreich, Culhane and Eugster, "SAX-PAC
+//! (Scalable And eXpressive PAcket Classification)", SIGCOMM 2014): in each no two rules share a packet, be it on all
+//! fields or on two.
+//!
+//! The fewest partitions are not to be had in reasonable time, so they are chosen greedily: from the rules that are left,
+//! taken in order, a partition takes each that shares no packet with those it has. That is exact: an index of boxes
+//! answers whether there is such a rule. Where only two fields count, every two are tried, and the two that take most
+//! rules are taken.
+
+use anyhow::ensure;
+use firstmatch::rule::Lowered;
+use rstar::primitives::Rectangle;
+use rstar::{AABB, RTree};
+use serde::Deserialize;
+
+/// Which fields tell rules apart.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+pub(super) enum SaxPac {
+    /// All of them.
+    #[serde(rename = "sax_pac")]
+    AllFields,
+    /// Two in each partition.
+    #[serde(rename = "sax_pac_2")]
+    TwoFields,
+}
+
+/// Fields of the IPv4 5-tuple, a lane each.
+const FIELDS: usize = 5;
+/// A closed box of so many fields. Words are exact in these numbers, and so are comparisons.
+type Cuboid<const N: usize> = Rectangle<[f64; N]>;
+
+impl SaxPac {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::AllFields => "sax_pac",
+            Self::TwoFields => "sax_pac_2",
+        }
+    }
+
+    /// The number of partitions of rules of one region each, over the IPv4 5-tuple.
+    pub(super) fn partitions(self, rules: &Lowered) -> anyhow::Result<usize> {
+        ensure!(rules.schema().lanes().len() == FIELDS, "expected rules over the IPv4 5-tuple");
+        ensure!(rules.by_rule().all(|(_, regions)| regions.len() == 1), "expected rules of one region");
+        let mut left: Vec<usize> = (0..rules.regions().len()).collect();
+        let mut count = 0;
+        while !left.is_empty() {
+            left = match self {
+                Self::AllFields => rest(rules, &left, std::array::from_fn::<_, FIELDS, _>(|field| field)),
+                Self::TwoFields => {
+                    let pairs = (0..FIELDS).flat_map(|a| (0..a).map(move |b| [a, b]));
+                    pairs.map(|pair| rest(rules, &left, pair)).min_by_key(Vec::len).unwrap_or_default()
+                }
+            };
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+/// The rules that a partition told apart by these fields leaves.
+fn rest<const N: usize>(rules: &Lowered, left: &[usize], fields: [usize; N]) -> Vec<usize> {
+    let mut partition: RTree<Cuboid<N>> = RTree::new();
+    let mut left = left.to_vec();
+    left.retain(|&index| {
+        let region = rules.regions().get(index);
+        let corner = |bounds: &[u32]| fields.map(|field| f64::from(bounds[field]));
+        let (lo, hi) = (corner(region.lo), corner(region.hi));
+        let shares = partition.locate_in_envelope_intersecting(AABB::from_corners(lo, hi)).next().is_some();
+        if !shares {
+            partition.insert(Rectangle::from_corners(lo, hi));
+        }
+        shares
+    });
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstmatch::rule::{Caps, lower};
+    use firstmatch_generate::rules;
+
+    /// The same, every rule against every other.
+    fn slowly(rules: &Lowered, left: &[usize], fields: &[usize]) -> Vec<usize> {
+        let mut taken: Vec<usize> = Vec::new();
+        let mut left = left.to_vec();
+        left.retain(|&index| {
+            let region = rules.regions().get(index);
+            let shares = taken.iter().any(|&other| {
+                let other = rules.regions().get(other);
+                fields.iter().all(|&f| region.lo[f] <= other.hi[f] && other.lo[f] <= region.hi[f])
+            });
+            if !shares {
+                taken.push(index);
+            }
+            shares
+        });
+        left
+    }
+
+    #[test]
+    fn the_index_finds_whatever_shares_a_packet() {
+        for profile in ["acl1", "fw1", "ipc1"] {
+            let profile = profile.parse().expect("a profile");
+            let config = rules::Config { rules: 600, seed: 1, profile, ..rules::Config::default() };
+            let set = rules::generate(&config).expect("rules");
+            let rules = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+            let all: Vec<usize> = (0..rules.regions().len()).collect();
+            let mut left = all.clone();
+            let mut count = 0;
+            while !left.is_empty() {
+                let after = rest(&rules, &left, [0, 1, 2, 3, 4]);
+                assert_eq!(after, slowly(&rules, &left, &[0, 1, 2, 3, 4]));
+                (left, count) = (after, count + 1);
+            }
+            assert_eq!(rest(&rules, &all, [1, 0]), slowly(&rules, &all, &[0, 1]));
+            assert_eq!(SaxPac::AllFields.partitions(&rules).expect("5-tuples"), count);
+            assert!(SaxPac::TwoFields.partitions(&rules).expect("5-tuples") >= count);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+use super::order;
+use super::*;
+use crate::rule::{Priority, Region};
+use crate::schema::{Field, Kind};
+
+fn pairs() -> Schema {
+    Schema::new(None, ["x", "y"].map(|name| Field::new(name, 8, Kind::Range, None)).into())
+}
+
+/// An engine with these rules of two intervals, inserted in order.
+fn of(rules: &[[u32; 4]], config: &Config) -> PartitionSort {
+    let mut engine = PartitionSort::new(&pairs(), config).expect("no budget");
+    for (slot, &[x, to_x, y, to_y]) in (0..).zip(rules) {
+        let mut regions = Regions::new(2);
+        regions.push(Region { lo: &[x, y], hi: &[to_x, to_y], ternary: None });
+        let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+        engine.insert(rule, &regions).expect("no budget");
+    }
+    engine
+}
+
+#[test]
+fn a_partition_takes_what_is_equal_or_apart_field_by_field() {
+    let never = Config { reorder: 0, ..Config::default() };
+    // Equal on x, apart on y; apart on x, whatever y; equal on both.
+    let sorted = [[1, 1, 0, 9], [1, 1, 20, 29], [5, 5, 0, 255], [1, 1, 0, 9]];
+    assert_eq!(of(&sorted, &never).stats().tables, 1);
+    // Apart on y, but overlapping on x, which comes first.
+    let nested = [[1, 1, 0, 9], [0, 3, 20, 29]];
+    assert_eq!(of(&nested, &never).stats().tables, 2);
+    // Sorted by y first they are one.
+    assert_eq!(of(&nested, &Config::default()).stats().tables, 1);
+    // No order sorts three regions that turn around a fourth.
+    let turning = [[0, 4, 0, 0], [4, 4, 1, 5], [1, 3, 5, 5], [0, 0, 2, 5]];
+    assert!(of(&turning, &Config::default()).stats().tables > 1);
+}
+
+#[test]
+fn an_order_is_found_if_there_is_one() {
+    let mut state = 1u64;
+    let mut below = |n: u64| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (state >> 33) % n
+    };
+    let apart = |a: &[u32], b: &[u32], lane: usize| a[lane + 3] < b[lane] || b[lane + 3] < a[lane];
+    let equal = |a: &[u32], b: &[u32], lane: usize| (a[lane], a[lane + 3]) == (b[lane], b[lane + 3]);
+    // By the definition: of each two regions, the first lane on which they are not equal tells them apart.
+    let is_sorted = |regions: &[&[u32]], order: &[usize]| {
+        regions
+            .iter()
+            .all(|a| regions.iter().all(|b| order.iter().find(|&&l| !equal(a, b, l)).is_none_or(|&l| apart(a, b, l))))
+    };
+    let orders = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+    let (mut some, mut none) = (0, 0);
+    for _ in 0..5000 {
+        let regions: Vec<Vec<u32>> = (0..2 + below(4))
+            .map(|_| {
+                let lo: [u32; 3] = std::array::from_fn(|_| below(4) as u32);
+                [lo, lo.map(|lo| lo + (below(5) / 3) as u32)].concat()
+            })
+            .collect();
+        let regions: Vec<&[u32]> = regions.iter().map(|region| &region[..]).collect();
+        match order::choose(&regions) {
+            Some(order) => {
+                let order: Vec<usize> = order.iter().map(|&lane| usize::from(lane)).collect();
+                assert!(is_sorted(&regions, &order), "{regions:?}, {order:?}");
+                some += 1;
+            }
+            None => {
+                assert!(!orders.iter().any(|order| is_sorted(&regions, order)), "{regions:?}");
+                none += 1;
+            }
+        }
+    }
+    assert!(some > 500 && none > 500, "{some} with an order, {none} without");
+}
+
+/// Thousands of rules apart on one field: B-trees of several levels, whose nodes are merged again.
+#[test]
+fn trees_stay_low_and_shrink_again() {
+    let schema = Schema::new(None, vec![Field::new("x", 32, Kind::Range, None)]);
+    let mut engine = PartitionSort::new(&schema, &Config::default()).expect("no budget");
+    let count = 5_000u32;
+    // Neither rising nor falling.
+    let slots = || (0..count).map(|i| i * 2_741 % count);
+    for slot in slots() {
+        let mut regions = Regions::new(1);
+        regions.push(Region { lo: &[slot * 3], hi: &[slot * 3 + 1], ternary: None });
+        let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+        engine.insert(rule, &regions).expect("no budget");
+    }
+    let full = engine.stats();
+    assert_eq!((full.tables, full.worst_tests), (1, 1));
+    // At least four children a node but the first, sixteen at most: 16^3 < 5000 < 2 * 4^6.
+    assert!((4..=6).contains(&(full.worst_lines / 2 - 1)), "{full:?}");
+    for slot in slots().take(count as usize - 3) {
+        engine.remove(RuleId::new(slot, 0)).expect("it is there");
+    }
+    let few = engine.stats();
+    assert_eq!((few.regions, few.worst_lines), (3, 4), "one node and an entry: {few:?}");
+}

@@ -1,0 +1,215 @@
+//! Trees: a partition's rules in their order, one lane after the other.
+//!
+//! A lane on which all rules below a place are equal has no node there. The nodes of one lane, below one interval of the
+//! lane before, are a B-tree: all its leaves are equally deep, and lead to the nodes of the next lane or to entries.
+
+use super::arena::{Arena, NONE};
+use super::node::{ENTRY, Node, WIDE_ROOM, is_entry, line_of, room};
+
+/// One node of a walk, and which child was taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    node: u32,
+    lane: u32,
+    at: usize,
+    /// Where the interval to the right of the child's begins.
+    next: Option<u32>,
+}
+
+/// Where a region belongs in a tree; with the walk that found it.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Fit {
+    /// Among the regions with the same bounds, of which this is the first.
+    Equal(u32),
+    /// On this lane, left or right of everything below `path[top..]`: on a lane without nodes there where `bottom` is
+    /// `top`, else below the node `path[bottom - 1]`.
+    Beside { lane: u32, top: usize, bottom: usize, entry: u32 },
+    /// Nowhere: it overlaps a region from which it should be told apart.
+    Nowhere,
+}
+
+impl Arena {
+    /// The entry that a point could be in.
+    pub(super) fn walk(&self, root: u32, point: &[u32], path: &mut Vec<Step>) -> u32 {
+        path.clear();
+        let mut handle = root;
+        while !is_entry(handle) {
+            let (lane, _, keys, children) = self.parts(handle);
+            let word = point[lane as usize];
+            let at = keys.iter().map(|&key| usize::from(key <= word)).sum();
+            let above = path.last().filter(|step| step.lane == lane).and_then(|step: &Step| step.next);
+            path.push(Step { node: handle, lane, at, next: keys.get(at).copied().or(above) });
+            handle = children[at];
+        }
+        line_of(handle)
+    }
+
+    /// Where a region belongs, if all regions of the tree stay sorted with it.
+    pub(super) fn fit(&self, root: u32, order: &[u8], lo: &[u32], hi: &[u32], path: &mut Vec<Step>) -> Fit {
+        let entry = self.walk(root, lo, path);
+        let (entry_lo, entry_hi) = self.bounds(entry);
+        let mut bottom = 0;
+        for &lane in order {
+            let top = bottom;
+            bottom += path[top..].iter().take_while(|step| step.lane == u32::from(lane)).count();
+            let i = usize::from(lane);
+            if (lo[i], hi[i]) == (entry_lo[i], entry_hi[i]) {
+                continue;
+            }
+            let is_behind = entry_hi[i] < lo[i];
+            let next = path[top..bottom].last().and_then(|step| step.next);
+            // Left of the entry's interval there is none: the walk takes the last one that does not begin behind.
+            let is_apart = if is_behind { next.is_none_or(|next| hi[i] < next) } else { hi[i] < entry_lo[i] };
+            return if is_apart { Fit::Beside { lane: u32::from(lane), top, bottom, entry } } else { Fit::Nowhere };
+        }
+        Fit::Equal(entry)
+    }
+
+    /// Puts an entry, the first of its group, where it fits; where that is among equal ones, it must be alone.
+    pub(super) fn link(&mut self, root: &mut u32, path: &[Step], fit: Fit, new: u32) {
+        let (lane, top, bottom, old) = match fit {
+            Fit::Nowhere => return,
+            Fit::Equal(first) => {
+                let first = self.join(first, new);
+                return self.replace(root, path, first | ENTRY);
+            }
+            Fit::Beside { lane, top, bottom, entry } => (lane, top, bottom, entry),
+        };
+        let (old_lo, new_lo) = (self.bounds(old).0[lane as usize], self.bounds(new).0[lane as usize]);
+        let is_behind = old_lo < new_lo;
+        if top == bottom {
+            let below = path.get(top).map_or(old | ENTRY, |step| step.node);
+            let mut node = Node::new(lane);
+            node.insert(0, old_lo, below);
+            node.insert(usize::from(is_behind), new_lo, new | ENTRY);
+            let handle = self.add_node(&node);
+            return self.replace(root, &path[..top], handle);
+        }
+        let (mut at, mut key, mut child) = (path[bottom - 1].at + usize::from(is_behind), new_lo, new | ENTRY);
+        for depth in (top..bottom).rev() {
+            let step = path[depth];
+            let mut node = self.read(step.node);
+            node.keys[0] = old_lo;
+            node.insert(at, key, child);
+            if node.len <= WIDE_ROOM {
+                let handle = self.update(step.node, &node);
+                return self.replace(root, &path[..depth], handle);
+            }
+            let right = node.split_off(node.len.div_ceil(2));
+            let left = self.update(step.node, &node);
+            (key, child) = (right.keys[0], self.add_node(&right));
+            if depth > top {
+                self.replace(root, &path[..depth], left);
+                at = path[depth - 1].at + 1;
+            } else {
+                let mut above = Node::new(lane);
+                above.insert(0, 0, left);
+                above.insert(1, key, child);
+                let handle = self.add_node(&above);
+                self.replace(root, &path[..depth], handle);
+            }
+        }
+    }
+
+    /// What the last step of a walk led to is now something else.
+    fn replace(&mut self, root: &mut u32, path: &[Step], handle: u32) {
+        match path.last() {
+            Some(step) => self.set_child(step.node, step.at, handle),
+            None => *root = handle,
+        }
+    }
+
+    /// Takes an entry out of a tree. Takes no memory.
+    pub(super) fn unlink(&mut self, root: &mut u32, entry: u32) {
+        let mut path = Vec::with_capacity(32);
+        let first = self.walk(*root, self.bounds(entry).0, &mut path);
+        if let Some(first) = self.leave(first, entry) {
+            return self.replace(root, &path, first | ENTRY);
+        }
+        let Some(last) = path.last() else {
+            *root = NONE;
+            return;
+        };
+        let mut at = last.at;
+        for depth in (0..path.len()).rev() {
+            let step = path[depth];
+            let mut node = self.read(step.node);
+            node.remove(at);
+            if at == 0 {
+                self.raise(&path[..depth], node.lane, node.keys[0]);
+            }
+            let above = depth.checked_sub(1).map(|above| path[above]).filter(|above| above.lane == step.lane);
+            let Some(above) = above.filter(|_| node.is_underfull()) else {
+                let handle = if node.len == 1 {
+                    self.drop_node(step.node);
+                    node.children[0]
+                } else {
+                    self.update(step.node, &node)
+                };
+                return self.replace(root, &path[..depth], handle);
+            };
+            let Some(gone) = self.refill(above, step.node, node) else { return };
+            at = gone;
+        }
+    }
+
+    /// The smallest value below a node is another.
+    fn raise(&mut self, path: &[Step], lane: u32, lo: u32) {
+        let lanes = path.iter().rev().take_while(|step| step.lane == lane);
+        if let Some(&Step { node, at, .. }) = { lanes }.find(|step| step.at > 0) {
+            self.set_key(node, at, lo);
+        }
+    }
+
+    /// Gives a node of too few children some of a sibling's, or merges the two: then the child that is gone.
+    fn refill(&mut self, above: Step, handle: u32, node: Node) -> Option<usize> {
+        let right_at = above.at.max(1);
+        let (_, _, keys, children) = self.parts(above.node);
+        let (key, left_handle, right_handle) = (keys[right_at - 1], children[right_at - 1], children[right_at]);
+        let (mut left, right) =
+            if left_handle == handle { (node, self.read(right_handle)) } else { (self.read(left_handle), node) };
+        left.append(&right, key);
+        let (left_room, right_room) = (room(left_handle), room(right_handle));
+        // A wide node that is not quite full: the next insertion must not split it again.
+        if left.len <= left_room.max(right_room).min(WIDE_ROOM * 3 / 4) {
+            let (kept, gone) =
+                if left_room >= right_room { (left_handle, right_handle) } else { (right_handle, left_handle) };
+            self.write(kept, &left);
+            self.drop_node(gone);
+            self.set_child(above.node, right_at - 1, kept);
+            return Some(right_at);
+        }
+        let len = (left.len / 2).clamp(left.len.saturating_sub(right_room), left_room);
+        let right = left.split_off(len);
+        self.write(left_handle, &left);
+        self.write(right_handle, &right);
+        self.set_key(above.node, right_at, right.keys[0]);
+        None
+    }
+
+    /// The groups of a tree by their first entries, in order, and how deep each lies.
+    pub(super) fn visit(&self, root: u32, mut group: impl FnMut(u32, usize)) {
+        let mut open = if root == NONE { Vec::new() } else { vec![(root, 0)] };
+        while let Some((handle, depth)) = open.pop() {
+            if is_entry(handle) {
+                group(line_of(handle), depth);
+            } else {
+                open.extend(self.parts(handle).3.iter().rev().map(|&child| (child, depth + 1)));
+            }
+        }
+    }
+
+    /// Drops all nodes of a tree; the first entries of its groups, in order.
+    pub(super) fn take_apart(&mut self, root: u32) -> Vec<u32> {
+        let (mut open, mut groups) = (vec![root], Vec::new());
+        while let Some(handle) = open.pop() {
+            if is_entry(handle) {
+                groups.push(line_of(handle));
+            } else {
+                open.extend(self.parts(handle).3.iter().rev());
+                self.drop_node(handle);
+            }
+        }
+        groups
+    }
+}

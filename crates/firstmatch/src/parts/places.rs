@@ -1,0 +1,112 @@
+//! Where the regions of each rule are.
+
+use super::chunked::Chunked;
+
+/// Where the regions of each rule are, by slot. The first place of a rule stands at its slot, further ones in a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    first: Chunked<Place>,
+    more: Chunked<Place>,
+    /// The first free place of `more`.
+    free: u32,
+}
+
+/// Where one region is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Where in its part, as the engine says; so too in the rest. For a rule without regions: the reuse count of its id.
+    pub(crate) at: u32,
+    /// The table or partition, or one of the three below.
+    pub(crate) part: u32,
+    /// The next place of the rule, in `more`.
+    next: u32,
+}
+
+/// No rule has this slot.
+pub(crate) const VACANT: u32 = u32::MAX;
+/// The rule of this slot has no region here.
+pub(crate) const NOWHERE: u32 = u32::MAX - 1;
+/// The region is among the rest.
+pub(crate) const REST: u32 = u32::MAX - 2;
+const END: u32 = u32::MAX;
+
+const NO_PLACE: Place = Place { at: 0, part: VACANT, next: END };
+
+impl Places {
+    pub(crate) fn new() -> Self {
+        Self { first: Chunked::default(), more: Chunked::default(), free: END }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.first.bytes() + self.more.bytes()
+    }
+
+    /// At most how many bytes the places of one more rule may take.
+    pub(crate) fn growth(&self, slot: usize, regions: usize) -> usize {
+        self.first.growth_at(slot) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
+    }
+
+    /// One more than the largest slot there ever was.
+    pub(crate) fn slots(&self) -> usize {
+        self.first.len()
+    }
+
+    pub(crate) fn get(&self, slot: usize) -> Place {
+        self.first.get(slot).copied().unwrap_or(NO_PLACE)
+    }
+
+    pub(crate) fn is_vacant(&self, slot: usize) -> bool {
+        self.get(slot).part == VACANT
+    }
+
+    pub(crate) fn add(&mut self, slot: usize, at: u32, part: u32) {
+        self.first.hold(slot, NO_PLACE);
+        let old = self.get(slot);
+        let next = match (old.part, self.more.get_mut(self.free as usize)) {
+            (VACANT | NOWHERE, _) => END,
+            (_, Some(free)) => {
+                let next = std::mem::replace(free, old).next;
+                std::mem::replace(&mut self.free, next)
+            }
+            (_, None) => self.more.push(old, NO_PLACE) as u32,
+        };
+        if let Some(first) = self.first.get_mut(slot) {
+            *first = Place { at, part, next };
+        }
+    }
+
+    /// Takes one place of a rule; `None` when it has no more.
+    pub(crate) fn take(&mut self, slot: usize) -> Option<Place> {
+        let first = self.first.get_mut(slot).filter(|place| place.part != VACANT)?;
+        let place = std::mem::replace(first, NO_PLACE);
+        if let Some(next) = self.more.get_mut(place.next as usize) {
+            *first = *next;
+            next.next = std::mem::replace(&mut self.free, place.next);
+        }
+        Some(place)
+    }
+
+    /// Parts have new numbers.
+    pub(crate) fn renumber(&mut self, numbers: &[u32]) {
+        for place in self.first.iter_mut().chain(self.more.iter_mut()) {
+            place.part = numbers.get(place.part as usize).copied().unwrap_or(place.part);
+        }
+    }
+
+    /// A region of this rule has moved.
+    pub(crate) fn moved(&mut self, slot: usize, from: (u32, u32), to: (u32, u32)) {
+        let is_it = |place: &&mut Place| (place.at, place.part) == from;
+        let mut next = self.get(slot).next;
+        if let Some(place) = self.first.get_mut(slot).filter(is_it) {
+            (place.at, place.part) = to;
+            return;
+        }
+        while let Some(place) = self.more.get_mut(next as usize) {
+            next = place.next;
+            if is_it(&place) {
+                (place.at, place.part) = to;
+                return;
+            }
+        }
+    }
+}
