@@ -57,8 +57,8 @@ Examples:
   firstmatch convert acl1.txt --flags ignore -o acl1.rules
   firstmatch convert edge.rules --to json | jq 'del(.rules[3])' | firstmatch convert - -o shorter.rules")]
     Convert(ConvertArgs),
-    /// List the engines
-    Engines,
+    /// List the engines, or say which one suits a rule file and why
+    Engines(EnginesArgs),
     /// Make up rules, or packets for rules, from a seed: the same bytes each time, on every machine
     #[command(
         subcommand,
@@ -200,6 +200,15 @@ fn metadata(text: &str) -> Result<u64, String> {
 fn two_numbers(text: &str) -> Result<(f64, f64), String> {
     let both = text.split_once(',').and_then(|(a, b)| Some((a.parse().ok()?, b.parse().ok()?)));
     both.ok_or_else(|| "expected two numbers with a comma between, as 1,0.1".into())
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EnginesArgs {
+    /// The rules, as for classify: says what `meta` takes for them, what it refused and why, the memory and the worst case
+    pub(crate) rules: Option<PathBuf>,
+    /// Keep the flags column of a ClassBench filter set as a field
+    #[arg(long, requires = "rules")]
+    pub(crate) flags: bool,
 }
 
 #[derive(Debug, clap::Args)]

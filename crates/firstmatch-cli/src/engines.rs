@@ -1,14 +1,19 @@
 //! The engines by name.
 
 use std::io::Write;
+use std::path::Path;
 
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
+use firstmatch::meta;
 use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{BuildError, Classifier};
+
+use crate::args::EnginesArgs;
+use crate::{End, rules};
 
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
@@ -32,12 +37,17 @@ impl Engine {
 }
 
 /// What is taken where none is asked for.
-pub(crate) const DEFAULT: &str = "tuplemerge";
+pub(crate) const DEFAULT: &str = "meta";
 
-static ENGINES: [Engine; 6] = [
+static ENGINES: [Engine; 7] = [
     Engine {
         name: DEFAULT,
-        summary: "few hash tables, found by the bits that rules share: fast, and rules come and go (default)",
+        summary: "the engine that suits the rules; `firstmatch engines RULES` says which and why (default)",
+        build: |rules| Ok(Box::new(meta::Engine::build(rules, &meta::Config::default())?)),
+    },
+    Engine {
+        name: "tuplemerge",
+        summary: "few hash tables, found by the bits that rules share: fast, and rules come and go",
         build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::default())?)),
     },
     Engine {
@@ -76,10 +86,40 @@ pub(crate) fn named(name: &str) -> Option<&'static Engine> {
 }
 
 /// `firstmatch engines`
-pub(crate) fn list(out: &mut dyn Write) -> anyhow::Result<()> {
+pub(crate) fn run(args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
+    match &args.rules {
+        Some(path) => explain(path, args.flags, out),
+        None => list(out).map(|()| End::Done),
+    }
+}
+
+fn list(out: &mut dyn Write) -> anyhow::Result<()> {
     let width = names().map(str::len).max().unwrap_or(0);
     for engine in &ENGINES {
         writeln!(out, "{:width$}  {}", engine.name, engine.summary)?;
     }
     Ok(())
+}
+
+/// What `meta` takes for each family of a rule file, and why.
+fn explain(path: &Path, flags: bool, out: &mut dyn Write) -> anyhow::Result<End> {
+    let Some(loaded) = rules::load(path, flags)? else { return Ok(End::BadInput) };
+    let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
+    for (index, rules) in lowered.iter().enumerate() {
+        let engine = match meta::Engine::build(rules, &meta::Config::default()) {
+            Ok(engine) => engine,
+            Err(error) => {
+                loaded.build_error(&error);
+                return Ok(End::BadInput);
+            }
+        };
+        if index > 0 {
+            writeln!(out)?;
+        }
+        if let Some(family) = rules.schema().family() {
+            writeln!(out, "{family}")?;
+        }
+        writeln!(out, "{}", engine.explain())?;
+    }
+    Ok(End::Done)
 }

@@ -40,7 +40,7 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Completions(args) => manual::completions(&args).map(|()| End::Done),
         Command::Manual(args) => manual::run(&args).map(|()| End::Done),
-        Command::Engines => engines::list(&mut anstream::stdout().lock()).map(|()| End::Done),
+        Command::Engines(args) => engines::run(&args, &mut anstream::stdout().lock()),
     };
     match result {
         Ok(End::Done) => ExitCode::SUCCESS,

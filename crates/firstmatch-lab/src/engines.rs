@@ -4,12 +4,14 @@ use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
+use firstmatch::meta::{self, Exclusive, Kind};
 use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{Budget, BuildError, Classifier, Schema, Updatable};
 use serde::Deserialize;
+use serde::de::Error as _;
 
 use crate::definition;
 use crate::ovs_like::OvsLike;
@@ -35,9 +37,10 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 7] = [
+const ENGINES: [(&str, Read); 8] = [
     ("bit_select", bit_select),
     ("linear", linear),
+    ("meta", meta),
     ("ovs_like", ovs_like),
     ("partitionsort", partition_sort),
     ("tuplemerge", |table, common| tuples("tuplemerge", table, common)),
@@ -108,6 +111,30 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         growth: growth.unwrap_or(default.growth),
     };
     Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
+}
+
+/// Lookups are of rules that stay; updates are of an owner who rebuilds when it is due, on the same thread.
+fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        base: Option<String>,
+        overlay: Option<usize>,
+        dead: Option<usize>,
+    }
+    let Names { base, overlay, dead } = table.try_into()?;
+    let named = |name: String| {
+        let expected =
+            || format!("there is no base `{name}`; expected one of {}", Kind::ALL.map(Kind::name).join(", "));
+        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| toml::de::Error::custom(expected()))
+    };
+    let kind = base.map(named).transpose()?;
+    let config = meta::Config { budget, simd, kind, overlay, dead, seed: Some(1) };
+    let again = config.clone();
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(meta::Engine::build(rules, &config)?))),
+        empty: Some(Box::new(move |schema| Ok(Box::new(Exclusive::new(schema, &again)?)))),
+    })
 }
 
 fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {

@@ -144,6 +144,14 @@ impl BuildError {
         matches!(self.kind, BuildErrorKind::Bytes { .. })
     }
 
+    /// The bytes needed, as far as that was found out, and those allowed, where a budget was the reason.
+    pub(crate) fn bytes_needed(&self) -> Option<(usize, usize)> {
+        match self.kind {
+            BuildErrorKind::Bytes { needed, allowed } => Some((needed, allowed)),
+            _ => None,
+        }
+    }
+
     /// The rule that was the reason, if one was.
     pub fn rule(&self) -> Option<RuleId> {
         self.rule
@@ -189,6 +197,10 @@ enum UpdateErrorKind {
     Full,
     Lanes { given: usize, wanted: usize },
     Bytes { needed: usize, allowed: usize },
+    Overlay { needed: usize, most: usize },
+    Busy,
+    OldRebuild,
+    Lowering(BuildError),
 }
 
 impl UpdateError {
@@ -220,6 +232,22 @@ impl UpdateError {
         Self { kind: UpdateErrorKind::Bytes { needed, allowed } }
     }
 
+    pub(crate) fn overlay(needed: usize, most: usize) -> Self {
+        Self { kind: UpdateErrorKind::Overlay { needed, most } }
+    }
+
+    pub(crate) fn busy() -> Self {
+        Self { kind: UpdateErrorKind::Busy }
+    }
+
+    pub(crate) fn old_rebuild() -> Self {
+        Self { kind: UpdateErrorKind::OldRebuild }
+    }
+
+    pub(crate) fn lowering(error: BuildError) -> Self {
+        Self { kind: UpdateErrorKind::Lowering(error) }
+    }
+
     /// The same as a build that inserts rules says it.
     pub(crate) fn into_build_error(self, rule: RuleId) -> BuildError {
         match self.kind {
@@ -233,9 +261,23 @@ impl UpdateError {
         matches!(self.kind, UpdateErrorKind::Stale(_))
     }
 
+    /// Whether there is room again once a rebuild is installed.
+    pub fn needs_rebuild(&self) -> bool {
+        matches!(self.kind, UpdateErrorKind::Overlay { .. })
+    }
+
+    /// Whether a batch in progress was the reason: the same may succeed as soon as it has ended.
+    pub fn is_busy(&self) -> bool {
+        matches!(self.kind, UpdateErrorKind::Busy)
+    }
+
     /// Whether a cap of the [`Budget`](crate::Budget) was the reason.
     pub fn budget_exceeded(&self) -> bool {
-        matches!(self.kind, UpdateErrorKind::Bytes { .. })
+        match &self.kind {
+            UpdateErrorKind::Bytes { .. } => true,
+            UpdateErrorKind::Lowering(error) => error.budget_exceeded(),
+            _ => false,
+        }
     }
 }
 
@@ -253,6 +295,12 @@ impl fmt::Display for UpdateError {
             UpdateErrorKind::Bytes { needed, allowed } => {
                 write!(f, "the engine would need {needed} bytes; the budget allows {allowed}")
             }
+            UpdateErrorKind::Overlay { needed, most } => {
+                write!(f, "{needed} rules would wait for a rebuild; at most {most} may")
+            }
+            UpdateErrorKind::Busy => f.write_str("a batch in progress has what would be changed"),
+            UpdateErrorKind::OldRebuild => f.write_str("a later rebuild has been begun or installed"),
+            UpdateErrorKind::Lowering(error) => error.fmt(f),
         }
     }
 }

@@ -35,8 +35,12 @@
 //!
 //! # Which engine when
 //!
+//! Take [`meta`]: it chooses among the others, takes changes beside readers who never wait, and says why it chose. The
+//! others are there for who knows better.
+//!
 //! | engine | lookup | rules change | take it for |
 //! |---|---|---|---|
+//! | [`meta`] | that of the engine it has chosen | [`meta::Writer`]: transactions, beside readers | everything |
 //! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
 //! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
 //! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
@@ -50,6 +54,10 @@
 //!   oracle), [`format`](mod@format) (text), [`policy`] (what becomes of a packet beyond the rules).
 //! - **Looking up**: [`KeyBuf`] and [`Keys`] (batches of rows), [`Classifier`] (any engine, object safe),
 //!   [`Scratch`] (what a thread's lookups write to), [`Match`], [`Stats`].
+//! - **Changing rules while others look up**: [`meta::open`] gives an engine for each schema, whose clones go to the
+//!   threads that look up, and one [`meta::Writer`]: [`meta::Transaction`] (insert, remove, replace; all or nothing),
+//!   generations, [`meta::RebuildJob`] (to be run by any thread), [`meta::Ledger`] (packets and bytes by rule).
+//!   [`Updatable`] is for who owns an engine alone.
 //! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
 //!
 //! # Unsafe code
@@ -58,6 +66,7 @@
 //! from cache lines to words. Everything is compiled and tested without vector instructions too.
 #![deny(unsafe_code)]
 
+mod alive;
 pub mod bit_select;
 mod budget;
 pub mod cache;
@@ -66,6 +75,7 @@ mod error;
 pub mod format;
 mod key;
 pub mod linear;
+pub mod meta;
 pub mod partition_sort;
 mod parts;
 pub mod policy;

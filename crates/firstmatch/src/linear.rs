@@ -19,6 +19,9 @@
 //! # Deviations
 //! None.
 
+use std::ops::Range;
+
+use crate::alive::{Alive, All, Base, Dead};
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
@@ -120,20 +123,37 @@ impl Engine for Linear {
     }
 
     fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, keys, best });
+        dispatch(self.level, Lookup { engine: self, alive: All, keys, best });
     }
 }
 
-struct Lookup<'a> {
+/// The places of a rule are its regions.
+impl Base for Linear {
+    fn places(&self) -> usize {
+        self.matches.len()
+    }
+
+    fn places_of(&self, rule: Match) -> Range<usize> {
+        let start = self.matches.partition_point(|of| of.priority < rule.priority);
+        start..start + self.matches[start..].iter().take_while(|&&of| of == rule).count()
+    }
+
+    fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: dead, keys, best });
+    }
+}
+
+struct Lookup<'a, A> {
     engine: &'a Linear,
+    alive: A,
     keys: Keys<'a>,
     best: &'a mut [Option<Match>],
 }
 
-impl Kernel for Lookup<'_> {
+impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { engine, keys, best } = self;
+        let Self { engine, alive, keys, best } = self;
         let lanes = engine.schema.lanes().len();
         let words = engine.block_words();
         let tile = (TILE_BYTES / size_of::<u32>() / words).max(1);
@@ -146,7 +166,7 @@ impl Kernel for Lookup<'_> {
                 }
                 open = true;
                 let key = keys.row(i);
-                for (block, matches) in blocks.chunks_exact(words).zip(matches.chunks(BLOCK)) {
+                for (at, (block, matches)) in blocks.chunks_exact(words).zip(matches.chunks(BLOCK)).enumerate() {
                     if !Match::wins(matches[0].priority, best) {
                         break;
                     }
@@ -154,6 +174,9 @@ impl Kernel for Lookup<'_> {
                     let mut hits = isa.inside8(bounds, key, lanes);
                     for (lane, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
                         hits &= isa.masked8(masks, key[*lane]);
+                    }
+                    if !A::ALL && hits != 0 {
+                        hits &= alive.of_eight(index * tile + at);
                     }
                     if hits != 0 {
                         let found = matches[hits.trailing_zeros() as usize];

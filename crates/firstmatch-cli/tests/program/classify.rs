@@ -16,6 +16,7 @@ fn help() {
     assert_snapshot!("help-classify", fixture.shown(&["classify", "--help"]));
     assert_snapshot!("help-explain", fixture.shown(&["explain", "--help"]));
     assert_snapshot!("engines", fixture.shown(&["engines"]));
+    assert_snapshot!("engines-of-a-file", fixture.shown(&["engines", "x.rules"]));
     let (code, out, _) = fixture.run(&["--version"]);
     assert_eq!((code, out), (0, format!("firstmatch {}\n", env!("CARGO_PKG_VERSION"))));
 }
@@ -151,6 +152,7 @@ fn a_reader_that_leaves_is_no_error() {
         &["classify", "x.rules", "many.pcap"],
         &["explain", "x.rules", "many.pcap#0"],
         &["engines"],
+        &["engines", "x.rules"],
         &["--help"],
     ] {
         let mut child = fixture.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -168,7 +170,7 @@ fn the_examples_are_right() {
     let fixture = Fixture::new("examples");
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let (rules, capture) = (format!("{examples}/edge.rules"), format!("{examples}/edge.pcapng"));
-    for engine in ["tuplemerge", "tuplemerge_offline", "bit_select", "tss", "linear"] {
+    for engine in ["meta", "tuplemerge", "tuplemerge_offline", "bit_select", "tss", "linear"] {
         let value = json(&fixture, &["classify", &rules, &capture, "--check", "all", "--engine", engine]);
         assert!(value["packets"].as_u64().unwrap() >= 5000);
         assert_eq!(value["check"]["differences"], 0);

@@ -101,7 +101,7 @@ fn redact(text: &str) -> String {
     for line in text.lines() {
         let line = match line.split_once("  ") {
             Some((head @ ("classifier" | "end to end"), _)) => format!("{head}  [time]"),
-            _ => match line.split_once("; tuplemerge in ").or_else(|| line.split_once("; linear in ")) {
+            _ => match line.split_once("; meta in ").or_else(|| line.split_once("; linear in ")) {
                 Some((head, _)) => format!("{head}; [engine] in [memory]"),
                 None => line.to_owned(),
             },

@@ -17,7 +17,7 @@ fn rules_and_a_trace_of_them() {
     let (code, trace, err) = fixture.run(&["generate", "trace", "fw.rules", "--headers", "3000", "--zipf", "1"]);
     assert_eq!((code, trace.lines().count()), (0, 3000), "{err}");
     fixture.write("fw.trace", trace);
-    for engine in ["linear", "tuplemerge", "tuplemerge_offline", "bit_select", "tss"] {
+    for engine in ["meta", "linear", "tuplemerge", "tuplemerge_offline", "bit_select", "tss"] {
         let line = ["classify", "fw.rules", "fw.trace", "--engine", engine, "--check", "all", "--json"];
         let (code, out, err) = fixture.run(&line);
         let value: serde_json::Value = serde_json::from_str(&out).unwrap();
@@ -28,7 +28,7 @@ fn rules_and_a_trace_of_them() {
     assert!(output.status.success());
     assert_eq!(output.stdout.len(), 24 + 3000 * (16 + 64));
     fixture.write("fw.pcap", output.stdout);
-    for engine in ["linear", "tuplemerge"] {
+    for engine in ["meta", "linear", "tuplemerge"] {
         let line = ["classify", "fw.rules", "fw.pcap", "--engine", engine, "--check", "all", "--json"];
         let (code, out, err) = fixture.run(&line);
         let value: serde_json::Value = serde_json::from_str(&out).unwrap();

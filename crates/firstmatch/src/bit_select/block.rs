@@ -1,5 +1,6 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
+use crate::alive::Alive;
 use crate::rule::{Region, Regions};
 use crate::schema::Schema;
 use crate::simd::{Isa, LINE_WORDS, Line, words_mut};
@@ -206,11 +207,16 @@ pub(super) fn first_rank(block: &[u32]) -> u32 {
     block[0]
 }
 
-/// The rank of the first hit; [`NONE`] where there is none.
+/// The rank of the first hit whose rule is alive; [`NONE`] where there is none.
 #[inline(always)]
-pub(super) fn rank_of(block: &[u32], hits: u32) -> u32 {
-    let rank = block[hits.trailing_zeros() as usize & (BLOCK - 1)];
-    if hits == 0 { NONE } else { rank }
+pub(super) fn rank_of<A: Alive>(block: &[u32], mut hits: u32, alive: A) -> u32 {
+    loop {
+        let rank = block[hits.trailing_zeros() as usize & (BLOCK - 1)];
+        if A::ALL || hits == 0 || alive.is_alive(rank as usize) {
+            return if hits == 0 { NONE } else { rank };
+        }
+        hits &= hits - 1;
+    }
 }
 
 /// The block that continues this one.

@@ -2,6 +2,7 @@
 
 use super::block::{self, Columns, NONE, Plain, Shape};
 use super::{BitSelect, LEAF, Node, Tree};
+use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::simd::{Isa, Kernel, LINE_WORDS, words};
@@ -9,13 +10,14 @@ use crate::simd::{Isa, Kernel, LINE_WORDS, words};
 /// Keys in flight.
 const CHUNK: usize = 64;
 
-pub(super) struct Lookup<'a> {
+pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a BitSelect,
+    pub(super) alive: A,
     pub(super) keys: Keys<'a>,
     pub(super) best: &'a mut [Option<Match>],
 }
 
-impl Kernel for Lookup<'_> {
+impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.engine.shape;
@@ -26,10 +28,10 @@ impl Kernel for Lookup<'_> {
     }
 }
 
-impl Lookup<'_> {
+impl<A: Alive> Lookup<'_, A> {
     #[inline(always)]
     fn each<I: Isa>(self, isa: I, columns: impl Columns) {
-        let Self { engine, keys, best } = self;
+        let Self { engine, alive, keys, best } = self;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let from = index * CHUNK;
             let mut chunk = Chunk {
@@ -43,7 +45,7 @@ impl Lookup<'_> {
             };
             for tree in &engine.trees {
                 chunk.walk(isa, tree);
-                chunk.test(isa, columns);
+                chunk.test(isa, columns, alive);
             }
             for (best, &rank) in best.iter_mut().zip(&chunk.ranks) {
                 if let Some(&found) = engine.matches.get(rank as usize)
@@ -105,7 +107,7 @@ impl<'a> Chunk<'a> {
 
     /// Tests the first block of every leaf that may hold a better rank, then the next one of those that have more.
     #[inline(always)]
-    fn test<I: Isa>(&mut self, isa: I, columns: impl Columns) {
+    fn test<I: Isa>(&mut self, isa: I, columns: impl Columns, alive: impl Alive) {
         let engine = self.engine;
         let words = words(&engine.blocks);
         let size = engine.shape.lines() * LINE_WORDS;
@@ -123,7 +125,7 @@ impl<'a> Chunk<'a> {
                 let i = usize::from(self.list[at & (CHUNK - 1)]) & (CHUNK - 1);
                 let block = block_of(self.handles[i]);
                 let hits = columns.hits(isa, block, self.key(i));
-                let rank = block::rank_of(block, hits);
+                let rank = block::rank_of(block, hits, alive);
                 self.ranks[i] = self.ranks[i].min(rank);
                 if let Some(more) = block::more(block) {
                     self.handles[i] = more as u32;

@@ -46,8 +46,11 @@ mod pack;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use block::Shape;
 
+use crate::alive::{All, Base, Dead};
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
@@ -169,6 +172,22 @@ impl Engine for BitSelect {
     }
 
     fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, lookup::Lookup { engine: self, keys, best });
+        dispatch(self.level, lookup::Lookup { engine: self, alive: All, keys, best });
+    }
+}
+
+/// The place of a rule is its rank.
+impl Base for BitSelect {
+    fn places(&self) -> usize {
+        self.matches.len()
+    }
+
+    fn places_of(&self, rule: Match) -> Range<usize> {
+        let rank = self.matches.partition_point(|of| of.priority < rule.priority);
+        rank..rank + usize::from(self.matches.get(rank) == Some(&rule))
+    }
+
+    fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, lookup::Lookup { engine: self, alive: dead, keys, best });
     }
 }

@@ -3,6 +3,7 @@
 use super::PartitionSort;
 use super::arena::Arena;
 use super::node::{ENTRY, WIDE, is_entry, line_of};
+use crate::alive::All;
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::parts::{PIECE, match_of, priority_of};
@@ -106,7 +107,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         }
         self.finish(walks, found);
         let bound = &mut self.scratch.bound[..self.best.len()];
-        self.engine.rest.improve(self.isa, self.keys, bound, self.best);
+        self.engine.rest.improve(self.isa, All, self.keys, bound, self.best);
     }
 
     /// Takes so many walks to their ends, and tests the entries there.

@@ -1,18 +1,34 @@
-//! An array that grows by pieces of one size: what is in never moves, so no step of its growth is long.
+//! An array that grows by pieces of one size: what is in never moves, so no step of its growth is long. Pieces
+//! that nobody has written to may be left out.
 
 /// Items in a piece.
 pub(crate) const PIECE: usize = 128;
 
 #[derive(Debug)]
 pub(crate) struct Chunked<T> {
-    pieces: Vec<Box<[T; PIECE]>>,
+    pieces: Vec<Option<Box<[T; PIECE]>>>,
+    /// Pieces that are there.
+    held: usize,
     len: usize,
 }
 
 impl<T> Default for Chunked<T> {
     fn default() -> Self {
-        Self { pieces: Vec::new(), len: 0 }
+        Self { pieces: Vec::new(), held: 0, len: 0 }
     }
+}
+
+impl<T: Copy> Clone for Chunked<T> {
+    fn clone(&self) -> Self {
+        Self { pieces: with_room(&self.pieces), ..*self }
+    }
+}
+
+/// A copy with as much room: copies that change alike take the same memory.
+pub(crate) fn with_room<T: Clone>(list: &Vec<T>) -> Vec<T> {
+    let mut copy = Vec::with_capacity(list.capacity());
+    copy.extend_from_slice(list);
+    copy
 }
 
 impl<T: Copy> Chunked<T> {
@@ -21,45 +37,66 @@ impl<T: Copy> Chunked<T> {
     }
 
     pub(crate) fn get(&self, index: usize) -> Option<&T> {
-        self.pieces.get(index / PIECE).map(|piece| &piece[index % PIECE])
+        self.piece(index).map(|piece| &piece[index % PIECE])
     }
 
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        self.pieces.get_mut(index / PIECE).map(|piece| &mut piece[index % PIECE])
+        self.piece_mut(index).map(|piece| &mut piece[index % PIECE])
     }
 
     /// The piece that an index lies in, at `index % PIECE`.
     #[inline(always)]
     pub(crate) fn piece(&self, index: usize) -> Option<&[T; PIECE]> {
-        self.pieces.get(index / PIECE).map(|piece| &**piece)
+        self.pieces.get(index / PIECE)?.as_deref()
     }
 
     /// The same, to be written.
     pub(crate) fn piece_mut(&mut self, index: usize) -> Option<&mut [T; PIECE]> {
-        self.pieces.get_mut(index / PIECE).map(|piece| &mut **piece)
+        self.pieces.get_mut(index / PIECE)?.as_deref_mut()
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.pieces.iter_mut().flat_map(|piece| piece.iter_mut())
+        self.pieces.iter_mut().flatten().flat_map(|piece| piece.iter_mut())
     }
 
     /// Adds an item; new pieces are filled with `vacant`. Its index.
     pub(crate) fn push(&mut self, item: T, vacant: T) -> usize {
-        self.grow(self.len + 1, vacant);
-        self.pieces[(self.len - 1) / PIECE][(self.len - 1) % PIECE] = item;
-        self.len - 1
+        let index = self.len;
+        *self.hold(index, vacant) = item;
+        index
     }
 
-    /// Makes it at least this long.
+    /// Sees to it that there is an item of this index, whatever is missing before it.
+    pub(crate) fn hold(&mut self, index: usize, vacant: T) -> &mut T {
+        let Self { pieces, held, len } = self;
+        *len = (*len).max(index + 1);
+        if pieces.len() <= index / PIECE {
+            pieces.resize(index / PIECE + 1, None);
+        }
+        let piece = pieces[index / PIECE].get_or_insert_with(|| {
+            *held += 1;
+            Box::new([vacant; PIECE])
+        });
+        &mut piece[index % PIECE]
+    }
+
+    /// Makes it at least this long, with nothing missing.
     pub(crate) fn grow(&mut self, len: usize, vacant: T) {
         while self.pieces.len() * PIECE < len {
-            self.pieces.push(Box::new([vacant; PIECE]));
+            self.hold(self.pieces.len() * PIECE, vacant);
         }
         self.len = self.len.max(len);
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        self.pieces.len() * size_of::<[T; PIECE]>() + self.pieces.capacity() * size_of::<Box<[T; PIECE]>>()
+        self.held * size_of::<[T; PIECE]>() + self.pieces.capacity() * size_of::<Box<[T; PIECE]>>()
+    }
+
+    /// At most how many bytes it grows by to hold an item of this index.
+    pub(crate) fn growth_at(&self, index: usize) -> usize {
+        let piece = if self.get(index).is_some() { 0 } else { size_of::<[T; PIECE]>() };
+        let pieces = (index / PIECE + 1).saturating_sub(self.pieces.len());
+        piece + vec_growth(self.pieces.len(), self.pieces.capacity(), pieces) * size_of::<Box<T>>()
     }
 
     /// At most how many bytes it grows by to be this long.

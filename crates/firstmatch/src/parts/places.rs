@@ -3,7 +3,7 @@
 use super::chunked::Chunked;
 
 /// Where the regions of each rule are, by slot. The first place of a rule stands at its slot, further ones in a list.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Places {
     first: Chunked<Place>,
     more: Chunked<Place>,
@@ -43,7 +43,12 @@ impl Places {
 
     /// At most how many bytes the places of one more rule may take.
     pub(crate) fn growth(&self, slot: usize, regions: usize) -> usize {
-        self.first.growth(slot + 1) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
+        self.first.growth_at(slot) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
+    }
+
+    /// One more than the largest slot there ever was.
+    pub(crate) fn slots(&self) -> usize {
+        self.first.len()
     }
 
     pub(crate) fn get(&self, slot: usize) -> Place {
@@ -55,7 +60,7 @@ impl Places {
     }
 
     pub(crate) fn add(&mut self, slot: usize, at: u32, part: u32) {
-        self.first.grow(slot + 1, NO_PLACE);
+        self.first.hold(slot, NO_PLACE);
         let old = self.get(slot);
         let next = match (old.part, self.more.get_mut(self.free as usize)) {
             (VACANT | NOWHERE, _) => END,

@@ -1,5 +1,7 @@
 //! The regions that no table or partition takes: blocks of eight, tested at once, in no order.
 
+use super::chunked::with_room;
+use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::rule::Region;
@@ -15,7 +17,7 @@ pub(crate) struct Rest {
     len: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Block {
     /// For each lane eight `lo`, then eight `hi`.
     bounds: Box<[u32]>,
@@ -29,6 +31,12 @@ struct Block {
 impl Block {
     fn settle(&mut self) {
         self.best = self.rules.iter().flatten().map(|rule| rule.priority.0).min().unwrap_or(u64::MAX);
+    }
+}
+
+impl Clone for Rest {
+    fn clone(&self) -> Self {
+        Self { lanes: self.lanes, blocks: with_room(&self.blocks), len: self.len }
     }
 }
 
@@ -86,6 +94,17 @@ impl Rest {
         self.blocks.get(at / BLOCK).and_then(|block| block.rules[at % BLOCK])
     }
 
+    /// Hands out a region.
+    pub(crate) fn with_region(&self, at: u32, hand_out: impl FnOnce(Region<'_>)) {
+        let (block, i) = (&self.blocks[at as usize / BLOCK], at as usize % BLOCK);
+        let words = |of: &[u32]| -> [Vec<u32>; 2] {
+            [0, BLOCK].map(|side| (0..self.lanes).map(|lane| of[lane * 2 * BLOCK + side + i]).collect())
+        };
+        let ([lo, hi], [value, mask]) = (words(&block.bounds), words(&block.masks));
+        let ternary = mask.iter().any(|&mask| mask != 0).then_some((&value[..], &mask[..]));
+        hand_out(Region { lo: &lo, hi: &hi, ternary });
+    }
+
     /// Takes a region out. The last one takes its place: its rule, and where it stood.
     pub(crate) fn take(&mut self, at: u32) -> Option<(Match, u32)> {
         self.len -= 1;
@@ -112,7 +131,14 @@ impl Rest {
 
     /// Improves the answers of a batch, `bound` being the priority of each to beat or equal.
     #[inline(always)]
-    pub(crate) fn improve<I: Isa>(&self, isa: I, keys: Keys<'_>, bound: &mut [u64], best: &mut [Option<Match>]) {
+    pub(crate) fn improve<I: Isa>(
+        &self,
+        isa: I,
+        alive: impl Alive,
+        keys: Keys<'_>,
+        bound: &mut [u64],
+        best: &mut [Option<Match>],
+    ) {
         for block in &self.blocks {
             for (i, (bound, best)) in bound.iter_mut().zip(&mut *best).enumerate() {
                 if block.best > *bound {
@@ -128,7 +154,9 @@ impl Rest {
                 }
                 while hits != 0 {
                     let found = block.rules[hits.trailing_zeros() as usize % BLOCK];
-                    if let Some(found) = found.filter(|found| found.priority.0 <= *bound) {
+                    if let Some(found) = found.filter(|found| found.priority.0 <= *bound)
+                        && alive.is_alive(found.rule.slot())
+                    {
                         (*bound, *best) = (found.priority.0, Some(found));
                     }
                     hits &= hits - 1;

@@ -52,6 +52,55 @@ impl Lowered {
         &self.rules
     }
 
+    /// No rules.
+    pub(crate) fn empty(schema: &Schema) -> Self {
+        Self {
+            schema: schema.clone(),
+            regions: Regions::new(schema.lanes().len()),
+            rules: Vec::new(),
+            nowhere: Vec::new(),
+        }
+    }
+
+    /// Forgets the rules that have no region here.
+    pub(crate) fn forget_nowhere(&mut self) {
+        self.nowhere = Vec::new();
+    }
+
+    /// Adds a region of a rule that no rule here comes behind.
+    pub(crate) fn push(&mut self, rule: Match, region: Region<'_>) {
+        debug_assert!(self.rules.last().is_none_or(|last| last.priority < rule.priority || *last == rule));
+        self.regions.push(region);
+        self.rules.push(rule);
+    }
+
+    /// The rules of two sets that have regions, and of the first only those to keep.
+    pub(crate) fn merged(&self, keep: impl Fn(Match) -> bool, other: &Self) -> Self {
+        let mut out = Self::empty(&self.schema);
+        let mut ours = self.by_rule().filter(|(rule, _)| keep(*rule)).map(|of| (self, of)).peekable();
+        let mut theirs = other.by_rule().map(|of| (other, of)).peekable();
+        loop {
+            let next = match (ours.peek(), theirs.peek()) {
+                (Some((_, (a, _))), Some((_, (b, _)))) if b.priority < a.priority => theirs.next(),
+                (Some(_), _) => ours.next(),
+                (None, _) => theirs.next(),
+            };
+            let Some((set, (rule, range))) = next else { return out };
+            range.for_each(|index| out.push(rule, set.regions.get(index)));
+        }
+    }
+
+    /// The regions of a rule as a range of indices; empty where it has none.
+    pub(crate) fn of_rule(&self, rule: Match) -> std::ops::Range<usize> {
+        let start = self.rules.partition_point(|of| of.priority < rule.priority);
+        start..start + self.rules[start..].iter().take_while(|&&of| of == rule).count()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.regions.bytes() + (self.rules.capacity() + self.nowhere.capacity()) * size_of::<Match>()
+    }
+
     /// The rules that have no region here: those of the other family, and those that can never match.
     pub fn nowhere(&self) -> &[Match] {
         &self.nowhere

@@ -115,6 +115,11 @@ impl Regions {
         self.count -= 1;
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        (self.bounds.capacity() + self.ternary.capacity() + self.masks.capacity()) * size_of::<u32>()
+    }
+
     /// Forgets every region and keeps the memory.
     pub fn clear(&mut self) {
         self.count = 0;

@@ -157,6 +157,26 @@ impl RuleSet {
         Ok(rule)
     }
 
+    /// Undoes the last insertion, which was of this rule.
+    pub(crate) fn undo_insert(&mut self, id: RuleId) {
+        let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(Some(id.reuse()))) else {
+            unreachable!("rule {id} is live");
+        };
+        self.order.remove(&rule.priority);
+        // A new slot is as good as one that was used before.
+        self.free.push(id.slot() as u32);
+    }
+
+    /// Undoes the last removal, which was of this rule.
+    pub(crate) fn undo_remove(&mut self, rule: Rule) {
+        if self.free.last() == Some(&(rule.id.slot() as u32)) {
+            self.free.pop();
+        }
+        let slot = rule.id.slot();
+        self.order.insert(rule.priority, slot as u32);
+        self.slots[slot] = Slot::Live(rule);
+    }
+
     /// Gives back memory that insertions in a row leave unused, as a rule file's do.
     pub fn shrink_to_fit(&mut self) {
         self.slots.shrink_to_fit();

@@ -19,7 +19,7 @@ pub(crate) fn secrets(seed: Option<u64>) -> impl FnMut() -> u32 {
 }
 
 /// The hash function, for every tuple of an engine.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Hasher {
     /// A secret word for each word of a row.
     pub(super) secret: Box<[u32]>,

@@ -8,6 +8,7 @@
 //! region that spans many values of the leading bits has its table's bit set in every row of the length. Rows are
 //! words of 64 tables; the rows for the next 64 tables are a plane of their own.
 
+use crate::parts::with_room;
 use crate::rule::Region;
 use crate::schema::{Kind, Schema};
 use crate::simd::{Isa, Probes};
@@ -57,6 +58,13 @@ fn lengths(width: u32, kind: Kind) -> &'static [u32] {
         25..=32 => &[20, 28],
         33..=64 => &[32, 0],
         _ => &[32, 48, 64, 0],
+    }
+}
+
+impl Clone for Candidates {
+    fn clone(&self) -> Self {
+        let (levels, probes) = (self.levels.clone(), self.probes.clone());
+        Self { levels, probes, words: with_room(&self.words), everywhere: with_room(&self.everywhere), ..*self }
     }
 }
 

@@ -5,6 +5,7 @@ use super::TupleMerge;
 use super::candidates::PLANE;
 use super::pool::{Pool, is_last};
 use super::table::{Table, place};
+use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
 use crate::parts::{match_of, priority_of};
@@ -43,14 +44,15 @@ impl Scratch {
     }
 }
 
-pub(super) struct Lookup<'a> {
+pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a TupleMerge,
+    pub(super) alive: A,
     pub(super) scratch: &'a mut Scratch,
     pub(super) keys: Keys<'a>,
     pub(super) best: &'a mut [Option<Match>],
 }
 
-impl Kernel for Lookup<'_> {
+impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         // Loops over the lanes of a row are half of the time where their number is not known to the compiler.
@@ -62,14 +64,14 @@ impl Kernel for Lookup<'_> {
     }
 }
 
-impl<'a> Lookup<'a> {
+impl<'a, A: Alive> Lookup<'a, A> {
     #[inline(always)]
     fn run_over<I: Isa, R: Rows>(self, isa: I, rows: impl Fn(Keys<'a>) -> R) {
-        let Self { engine, scratch, keys, best } = self;
+        let Self { engine, alive, scratch, keys, best } = self;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
-            classify(isa, engine, scratch, &rows(keys), best);
-            engine.rest.improve(isa, keys, &mut scratch.bound[..best.len()], best);
+            classify(isa, alive, engine, scratch, &rows(keys), best);
+            engine.rest.improve(isa, alive, keys, &mut scratch.bound[..best.len()], best);
         }
     }
 }
@@ -111,7 +113,14 @@ impl Rows for Keys<'_> {
 // write is nothing of the engine's, and does not load its parts again for every key.
 
 #[inline(always)]
-fn classify<I: Isa>(isa: I, engine: &TupleMerge, s: &mut Scratch, rows: &impl Rows, best: &mut [Option<Match>]) {
+fn classify<I: Isa>(
+    isa: I,
+    alive: impl Alive,
+    engine: &TupleMerge,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    best: &mut [Option<Match>],
+) {
     for (bound, best) in s.bound.iter_mut().zip(&*best) {
         // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
         *bound = best.map_or(u64::MAX, |best| best.priority.0);
@@ -124,10 +133,10 @@ fn classify<I: Isa>(isa: I, engine: &TupleMerge, s: &mut Scratch, rows: &impl Ro
             let hits = compare(isa, &engine.pool, s, rows, tables, probes);
             for hit in 0..hits.min(CHUNK) {
                 let (key, group, table) = (s.keys[hit], s.groups[hit], s.tables[hit]);
-                let found = group != NONE && test_group(isa, &engine.pool, s, rows, best, group, key);
+                let found = group != NONE && test_group(isa, alive, &engine.pool, s, rows, best, group, key);
                 // A region that holds the key has its bits under the tuple: no other group can.
                 if table & MORE != 0 && !found {
-                    walk_on(isa, &engine.pool, s, rows, best, tables, hit);
+                    walk_on(isa, alive, &engine.pool, s, rows, best, tables, hit);
                 }
             }
             (live, probes) = next(s, live, bounds);
@@ -231,8 +240,10 @@ fn compare<I: Isa>(
 
 /// Tests every group of this tag, over all buckets of the walk.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
 fn walk_on<I: Isa>(
     isa: I,
+    alive: impl Alive,
     pool: &Pool,
     s: &mut Scratch,
     rows: &impl Rows,
@@ -248,7 +259,7 @@ fn walk_on<I: Isa>(
         let bucket = &buckets[at];
         let mut equal = isa.equal8(&bucket.tags, tag);
         while equal != 0 {
-            if test_group(isa, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
+            if test_group(isa, alive, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
                 return;
             }
             equal &= equal - 1;
@@ -261,8 +272,9 @@ fn walk_on<I: Isa>(
 
 /// Whether some entry of a group holds the key and improves it; the first that does is taken.
 #[inline(always)]
-fn test_group<I: Isa>(
-    isa: I,
+fn test_group<A: Alive>(
+    isa: impl Isa,
+    alive: A,
     pool: &Pool,
     s: &mut Scratch,
     rows: &impl Rows,
@@ -277,7 +289,8 @@ fn test_group<I: Isa>(
         lines = rest;
         let entry = words(entry);
         let priority = priority_of(entry, lanes).0;
-        if (priority <= bound) & isa.inside(entry, row, lanes) && pool.passes_ternary(entry, row, lanes) {
+        let holds = (priority <= bound) & isa.inside(entry, row, lanes) && pool.passes_ternary(entry, row, lanes);
+        if holds && (A::ALL || match_of(entry, lanes).is_some_and(|found| alive.is_alive(found.rule.slot()))) {
             s.bound[key as usize % CHUNK] = priority;
             best[key as usize] = match_of(entry, lanes);
             return true;

@@ -85,12 +85,14 @@ mod tuple;
 mod update;
 
 use std::fmt;
+use std::ops::Range;
 
+use crate::alive::{All, Base, Dead};
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
-use crate::parts::{Places, Rest};
+use crate::parts::{Places, Rest, with_room};
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Hasher, Level, dispatch, secrets};
@@ -291,12 +293,34 @@ impl TupleMerge {
         })
     }
 
+    /// How many rules have a region here.
+    pub(crate) fn rules(&self) -> usize {
+        self.rules
+    }
+
+    /// Everything that is in, as it was lowered.
+    pub(crate) fn lowered(&self) -> Lowered {
+        let groups = self.in_order().flat_map(Table::groups).flat_map(|(_, group)| self.pool.group(group));
+        let mut entries: Vec<(Match, Source)> =
+            groups.filter_map(|entry| Some((self.pool.found(entry)?, Source::Pool(entry)))).collect();
+        entries.extend((0..self.rest.len() as u32).filter_map(|at| Some((self.rest.rule(at)?, Source::Rest(at)))));
+        entries.sort_unstable_by_key(|&(rule, _)| rule.priority);
+        let mut out = Lowered::empty(&self.schema);
+        for (rule, source) in entries {
+            match source {
+                Source::Pool(entry) => out.push(rule, self.pool.region(entry)),
+                Source::Rest(at) => self.rest.with_region(at, |region| out.push(rule, region)),
+            }
+        }
+        out
+    }
+
     fn in_order(&self) -> impl Iterator<Item = &Table> {
         self.order.iter().filter_map(|&t| self.tables[t as usize].as_ref())
     }
 
     /// Bytes on the heap, kept up to date by every change; O(1).
-    fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.hasher.bytes()
             + self.shape.bytes()
             + self.candidates.bytes()
@@ -307,6 +331,31 @@ impl TupleMerge {
             + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
             + self.bounds.capacity() * size_of::<Bounds>()
             + self.places.bytes()
+    }
+}
+
+/// Where a region is.
+enum Source {
+    Pool(u32),
+    Rest(u32),
+}
+
+impl Clone for TupleMerge {
+    fn clone(&self) -> Self {
+        Self {
+            schema: self.schema.clone(),
+            shape: self.shape.clone(),
+            hasher: self.hasher.clone(),
+            candidates: self.candidates.clone(),
+            pool: self.pool.clone(),
+            tables: with_room(&self.tables),
+            bounds: with_room(&self.bounds),
+            fingerprints: with_room(&self.fingerprints),
+            order: with_room(&self.order),
+            rest: self.rest.clone(),
+            places: self.places.clone(),
+            ..*self
+        }
     }
 }
 
@@ -358,7 +407,23 @@ impl Engine for TupleMerge {
     }
 
     fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, scratch, keys, best });
+        dispatch(self.level, Lookup { engine: self, alive: All, scratch, keys, best });
+    }
+}
+
+/// The place of a rule is its slot.
+impl Base for TupleMerge {
+    fn places(&self) -> usize {
+        self.places.slots()
+    }
+
+    fn places_of(&self, rule: Match) -> Range<usize> {
+        let slot = rule.rule.slot();
+        slot..slot + usize::from(self.priority_of(rule.rule) == Some(rule.priority))
+    }
+
+    fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: dead, scratch, keys, best });
     }
 }
 

@@ -8,7 +8,7 @@
 //! it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
 
 use crate::engine::Match;
-use crate::parts::{match_of, match_words, priority_of, vec_growth};
+use crate::parts::{match_of, match_words, priority_of, vec_growth, with_room};
 use crate::rule::{Priority, Region};
 use crate::simd::{Isa, LINE_WORDS, Line, words, words_mut};
 
@@ -43,6 +43,12 @@ pub(super) struct Pool {
 
 /// A region with the rule it belongs to, outside the pool.
 pub(super) type Entry = Vec<u32>;
+
+impl Clone for Pool {
+    fn clone(&self) -> Self {
+        Self { chunks: with_room(&self.chunks), fresh: self.fresh.clone(), ..*self }
+    }
+}
 
 impl Pool {
     pub(super) fn new(lanes: usize) -> Self {

@@ -42,7 +42,7 @@ impl Bucket {
 /// A place in a table.
 pub(super) type Slot = (usize, usize);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Table {
     tuple: Box<[u32]>,
     buckets: Box<[Bucket]>,

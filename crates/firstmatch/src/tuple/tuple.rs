@@ -8,7 +8,7 @@ use crate::rule::Region;
 use crate::schema::{Kind, Schema, Source};
 
 /// What of a schema decides tuples.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Shape {
     fields: Box<[FieldShape]>,
     /// The source and the destination address, each with its port, where the schema has both addresses.
@@ -18,7 +18,7 @@ pub(super) struct Shape {
     bits: Box<[u32]>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct FieldShape {
     first: usize,
     last: usize,

@@ -3,6 +3,7 @@
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
+use firstmatch::meta::{self, Exclusive, Kind};
 use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::{Lowered, Region};
 use firstmatch::simd::Level;
@@ -115,7 +116,29 @@ pub(crate) fn engines() -> Vec<Subject> {
                 Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
             }));
         }
+        for kind in Kind::ALL {
+            let name = format!("meta {level:?} over {}", kind.name());
+            all.push(Subject::fixed(name, move |lowered, budget| {
+                let (simd, kind, seed) = (Some(level), Some(kind), Some(9));
+                meta::Engine::build(lowered, &meta::Config { budget, simd, kind, seed, ..Default::default() })
+            }));
+        }
     }
+    for kind in Kind::ALL {
+        let config = move |budget| meta::Config { budget, kind: Some(kind), ..small_meta() };
+        let name = format!("meta over {}, overlay<=4", kind.name());
+        all.push(Subject::updatable(name, move |start, budget| match start {
+            Start::Empty(schema) => Exclusive::new(schema, &config(budget)),
+            Start::Rules(lowered) => Exclusive::build(lowered, &config(budget)),
+        }));
+    }
+    all.push(Subject::updatable("meta".into(), |start, budget| {
+        let config = meta::Config { budget, seed: Some(9), ..Default::default() };
+        match start {
+            Start::Empty(schema) => Exclusive::new(schema, &config),
+            Start::Rules(lowered) => Exclusive::build(lowered, &config),
+        }
+    }));
     for level in Level::available() {
         // So small that they evict all the time, in sets of every kind; one that steps aside again and again.
         let cache = move |entries, ways, least_hits| flow::Config {
@@ -150,6 +173,11 @@ pub(crate) fn engines() -> Vec<Subject> {
         }
     }
     all
+}
+
+/// So small that every test crosses many rebuilds and, with them, flips.
+pub(crate) fn small_meta() -> meta::Config {
+    meta::Config { overlay: Some(4), dead: Some(8), seed: Some(8), ..Default::default() }
 }
 
 /// Those that take updates.

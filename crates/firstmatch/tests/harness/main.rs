@@ -3,7 +3,9 @@
 //! `engines` lists what is tested, in one place. `case` holds packets with their right answers and puts them to an
 //! engine in batches of every length. `corpus` reads `testdata/`, `differential` draws rule sets at random,
 //! `lowering` and `tiny` walk whole small domains, `updates` changes rules and compares after every few changes,
-//! `writing` writes rules and reads them back, `cache` is about what a cache keeps and when it steps aside, `memory` counts every byte, `sharing` is about scratches and threads. `broken` holds engines with one thing wrong:
+//! `writing` writes rules and reads them back, `cache` is about what a cache keeps and when it steps aside, `meta` about
+//! writers, readers and rebuilds, `memory` counts every byte, `sharing` is about scratches and threads. `broken` holds
+//! engines with one thing wrong:
 //! the tests assert that they would be caught.
 
 mod broken;
@@ -17,6 +19,7 @@ mod engines;
 mod generate;
 mod lowering;
 mod memory;
+mod meta;
 mod rng;
 mod script;
 mod sharing;

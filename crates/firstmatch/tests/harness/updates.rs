@@ -7,7 +7,7 @@ use firstmatch::{Match, Schema, Scratch, Updatable};
 use crate::case::Case;
 use crate::corners;
 use crate::corpus::regions_of;
-use crate::engines::{Start, updatable_engines};
+use crate::engines::{Start, Subject, updatable_engines};
 use crate::generate::{Rules, empty_rule, rule_set, schemas};
 use crate::rng::Rng;
 
@@ -258,7 +258,8 @@ fn many_insertions_equal_a_build() {
         let priority = Priority(rng.next());
         set.insert(RuleSpec { priority, ..plain_rule(&mut rng) }).expect("it fits");
     }
-    insert_half(&set, &mut rng);
+    // An overlay of four rules would have every second of them build a base.
+    insert_half(&set, &mut rng, |subject| !subject.name.contains("overlay<=4"));
 }
 
 /// Fewer rules, but of every shape.
@@ -266,12 +267,12 @@ fn many_insertions_equal_a_build() {
 fn wild_insertions_equal_a_build() {
     for (name, schema) in schemas() {
         let mut rng = Rng::new(name.len() as u64);
-        insert_half(&rule_set(&schema, &mut rng, 800), &mut rng);
+        insert_half(&rule_set(&schema, &mut rng, 800), &mut rng, |_| true);
     }
 }
 
 /// Builds from half of the rules, inserts the others in random order, and compares with a build from all.
-fn insert_half(set: &RuleSet, rng: &mut Rng) {
+fn insert_half(set: &RuleSet, rng: &mut Rng, wanted: impl Fn(&Subject) -> bool) {
     let schema = &set.schemas()[0];
     let mut rules: Vec<&Rule> = set.iter().collect();
     rng.shuffle(&mut rules);
@@ -287,7 +288,7 @@ fn insert_half(set: &RuleSet, rng: &mut Rng) {
         .map(|rule| (Match { rule: rule.id, priority: rule.priority }, regions_of(schema, &rule.spec)))
         .collect();
     let case = Case::new(set, schema, corners::of_set(set, schema, rng, 300));
-    for subject in updatable_engines() {
+    for subject in updatable_engines().into_iter().filter(wanted) {
         let mut engine = subject.start(Start::Rules(&half));
         for (rule, regions) in &late {
             engine.insert(*rule, regions).expect("it fits");

@@ -1,0 +1,98 @@
+//! Rules that are marked as removed in an engine that stays as it was built.
+
+use std::ops::Range;
+
+use crate::engine::{Engine, Match};
+use crate::key::Keys;
+
+/// An engine whose rules can be marked as removed: it keeps what they shadow, so that the next match comes to light.
+///
+/// Each engine says for itself which places stand for a rule: whatever a lookup has at hand when a region holds a key.
+pub(crate) trait Base: Engine {
+    /// How many places there are.
+    fn places(&self) -> usize;
+
+    /// The places of a rule; none where it is not here.
+    fn places_of(&self, rule: Match) -> Range<usize>;
+
+    /// As [`Engine::improve`], over the rules that are not marked.
+    fn improve_alive(&self, scratch: &mut Self::Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);
+}
+
+/// Which rules of an engine still count. Lookups are compiled for both, so that nothing is asked where no rule is dead.
+pub(crate) trait Alive: Copy {
+    /// Whether all of them do.
+    const ALL: bool;
+
+    /// Whether the rule at this place does.
+    fn is_alive(self, place: usize) -> bool;
+
+    /// Those of the places `8 * block..8 * block + 8` whose rules do, as bits from the lowest.
+    fn of_eight(self, block: usize) -> u32;
+}
+
+/// Every rule counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct All;
+
+impl Alive for All {
+    const ALL: bool = true;
+
+    #[inline(always)]
+    fn is_alive(self, _place: usize) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn of_eight(self, _block: usize) -> u32 {
+        0xFF
+    }
+}
+
+/// A mark for each place of an engine.
+#[derive(Clone, Debug)]
+pub(crate) struct Dead {
+    words: Box<[u64]>,
+    places: usize,
+    rules: usize,
+}
+
+impl Dead {
+    /// No mark on any of so many places.
+    pub(crate) fn none(places: usize) -> Self {
+        Self { words: vec![0; places.div_ceil(64)].into(), places, rules: 0 }
+    }
+
+    /// How many rules are marked.
+    pub(crate) fn rules(&self) -> usize {
+        self.rules
+    }
+
+    /// Marks a rule, which is alive and has these places.
+    pub(crate) fn mark(&mut self, places: Range<usize>) {
+        debug_assert!(!places.is_empty() && places.end <= self.places && places.clone().all(|p| self.is_alive(p)));
+        self.rules += 1;
+        places.for_each(|place| self.words[place / 64] |= 1 << (place % 64));
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.words[..])
+    }
+}
+
+impl Alive for &Dead {
+    const ALL: bool = false;
+
+    #[inline(always)]
+    fn is_alive(self, place: usize) -> bool {
+        self.words.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
+    }
+
+    #[inline(always)]
+    fn of_eight(self, block: usize) -> u32 {
+        let word = self.words.get(block / 8).copied().unwrap_or(0);
+        // Places past the last have no rule.
+        let here = self.places.saturating_sub(block * 8).min(8);
+        !(word >> (block % 8 * 8)) as u32 & ((1 << here) - 1)
+    }
+}

@@ -1,0 +1,103 @@
+//! What an engine says of itself.
+
+use std::fmt;
+
+use super::choose::{Kind, Outcome};
+use super::twin::{ARC, Twin};
+use super::{Engine, State};
+use crate::engine::{Engine as _, Stats};
+
+/// What serves a rule set and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explanation {
+    /// Live rules with a region in this schema.
+    pub rules: usize,
+    /// The base's kind.
+    pub kind: Kind,
+    /// Every kind in the order of trial, and what became of it.
+    pub candidates: [(Kind, Outcome); 3],
+    /// Of the base alone.
+    pub base: Stats,
+    /// Rules of the base that have been removed since it was built.
+    pub dead: usize,
+    /// Rules inserted since.
+    pub overlay: usize,
+    /// Commits so far.
+    pub generation: u64,
+    /// Rebuilds so far.
+    pub epoch: u64,
+    /// Bytes of all that readers share, both copies counted.
+    pub bytes: usize,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "rules       {} in {} regions", self.base.rules, self.base.regions)?;
+        for (kind, outcome) in &self.candidates {
+            writeln!(f, "{:10}  {outcome}", kind.name())?;
+        }
+        writeln!(f, "memory      {} bytes, {} of them the base", self.bytes, self.base.total_bytes())?;
+        let (lines, tests) = (self.base.worst_lines, self.base.worst_tests);
+        write!(f, "worst case  {lines} cache lines and {tests} region tests a packet")?;
+        if self.generation > 0 {
+            write!(f, "\nchanges     {} inserted, {} removed since the last rebuild", self.overlay, self.dead)?;
+            write!(f, "; generation {}, rebuilds {}", self.generation, self.epoch)?;
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// What serves the rules and why: what was tried, what was refused for which reason, what it takes, how bad it gets.
+    /// Takes O(regions).
+    pub fn explain(&self) -> Explanation {
+        let state = self.twin.now().1;
+        let part = &state.parts[self.part];
+        let outcomes = part.built.outcomes;
+        Explanation {
+            rules: part.rules(),
+            kind: part.built.base.kind(),
+            candidates: std::array::from_fn(|at| (Kind::ALL[at], outcomes[at])),
+            base: part.built.base.stats(),
+            dead: part.dead.rules(),
+            overlay: part.overlay.rules(),
+            generation: state.generation,
+            epoch: state.epoch,
+            bytes: self.stats().total_bytes(),
+        }
+    }
+
+    /// The base's statistics with what is around it. Engines of one writer share the twin, which the first counts.
+    pub(super) fn shared_stats(&self) -> Stats {
+        let copies = self.twin.copies();
+        let part = &copies[0].parts[self.part];
+        let (base, overlay) = (part.built.base.stats(), part.overlay.stats());
+        let mut stats = Stats {
+            rules: part.rules(),
+            regions: base.regions - part.dead_regions + overlay.regions,
+            tables: base.tables + overlay.tables,
+            worst_tests: base.worst_tests + overlay.worst_tests,
+            worst_lines: base.worst_lines + overlay.worst_lines,
+            longest_bucket: base.longest_bucket.max(overlay.longest_bucket),
+            untabled: base.untabled + overlay.untabled,
+            keeps_shadowed: true,
+            bytes: base.bytes,
+        };
+        let of_each = |bytes: fn(&super::state::Part) -> usize| -> usize {
+            let parts = copies.iter().map(|copy| &copy.parts[self.part]);
+            parts.map(bytes).sum()
+        };
+        stats.bytes.push(("marks", of_each(|part| part.dead.bytes())));
+        stats.bytes.push(("overlay", of_each(|part| part.overlay.bytes())));
+        let mut frame = ARC + size_of_val(&*part.built) + of_each(size_of_val);
+        // The two may have different bases until the next commit.
+        if !std::sync::Arc::ptr_eq(&part.built, &copies[1].parts[self.part].built) {
+            stats.bytes.push(("old base", copies[1].parts[self.part].built.bytes));
+        }
+        if self.part == 0 {
+            frame += ARC + size_of::<Twin<State>>() + self.twin.bytes();
+        }
+        stats.bytes.push(("frame", frame));
+        stats
+    }
+}

@@ -1,0 +1,176 @@
+//! `meta`, the engine to take: the base that suits the rules, and changes while readers never wait.
+//!
+//! ```
+//! use firstmatch::meta::{self, Config};
+//! use firstmatch::rule::{Priority, RuleSpec};
+//! use firstmatch::{Classifier, KeyBuf, format};
+//!
+//! let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n";
+//! let rules = format::parse(text, &format::Options::default())?.rules;
+//! let (engines, mut writer) = meta::open(rules, &Config::default())?;
+//! let engine = engines[0].clone(); // one a schema; clones go to the threads that look up
+//!
+//! // What changes together is committed together.
+//! let spec = writer.rules().iter().next().expect("two rules").spec.clone();
+//! let between = Priority::between(Priority::of_line(2), Priority::of_line(3)).expect("there is room");
+//! let mut transaction = writer.begin();
+//! let id = transaction.insert(RuleSpec { priority: between, ..spec })?;
+//! let generation = transaction.commit()?;
+//! assert_eq!((generation, engine.generation()), (1, 1));
+//!
+//! // Now and then the base is built anew, by any thread.
+//! if writer.rebuild_is_due() {
+//!     let rebuilt = writer.begin_rebuild().run()?;
+//!     writer.install(rebuilt)?;
+//! }
+//! # assert!(writer.rules().get(id).is_some());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Idea
+//! The *base* is an engine that stays as it was built: the first of [`Kind::ALL`] that the budget has room for, or
+//! `linear` where there are only a few regions; [`Engine::explain`] says what was refused and why. What is inserted
+//! goes to the *overlay*, a TupleMerge of bounded size; what is removed from the base is marked there, and lookups pass
+//! over marked rules, so what they hid comes to light. A lookup asks the base, then whether the overlay has something
+//! better. When the overlay is half full, or too many rules of the base are dead, a *rebuild* is due: a new base of the
+//! rules there are, built from a [`RebuildJob`] on whatever thread the owner gives it, while changes go on. Counts say
+//! when, never a clock.
+//!
+//! Marks, overlay and the base's handle exist twice, the base itself once. Readers take one copy; a commit changes the
+//! other, has readers take it, and owes the first the same. A batch has one copy from start to end, so one generation.
+//!
+//! # Layout in memory
+//! That of the base; one bit a place of the base (a rule, of `linear` a region, of TupleMerge a slot) and an overlay, each
+//! twice. The writer keeps the rules: as they were written, and the regions that the base was built from. Who drops
+//! the writer keeps rules that stay, at the price of the base.
+//!
+//! # Cost
+//! A batch takes a lock that no other thread wants but for moments and reads one number: some ten nanoseconds. Where
+//! nothing has changed since the base was built, nothing else is added; lookups over marks are compiled apart.
+//!
+//! A commit does each change twice, once for each copy: an insertion or removal of TupleMerge each, a mark a binary search
+//! by priority. It waits for the batches in progress that still have the older copy; [`Transaction::try_commit`] says so
+//! instead. It never rebuilds: where an overlay is full it is refused until a rebuild is installed. To begin a rebuild
+//! costs O(overlay + rules / 64), to install it as much; the work is in between.
+//!
+//! # Paper
+//! None. Two copies that change places are Ramalhete and Correia's left-right ("Left-Right: A Concurrency Control
+//! Technique with Wait-Free Population Oblivious Reads", 2015).
+//!
+//! # Deviations
+//! - Left-right counts readers as they come and go, in words they share. Here each reader keeps the copy it used last, and
+//!   the writer takes it back where it is idle: readers share no word that any of them writes, and need not say that
+//!   they stop.
+
+mod change;
+mod choose;
+mod counters;
+mod explain;
+mod rebuild;
+mod state;
+#[cfg(test)]
+mod tests;
+mod twin;
+mod writer;
+
+use std::sync::Arc;
+
+use choose::Scratch;
+use state::State;
+use twin::{Seat, Twin};
+
+pub use choose::{Kind, Outcome};
+pub use counters::{Count, Ledger};
+pub use explain::Explanation;
+pub use rebuild::{RebuildJob, Rebuilt};
+pub use writer::{Exclusive, Transaction, Writer, open};
+
+use crate::budget::Budget;
+use crate::engine::{self, Match, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::rule::Lowered;
+use crate::schema::Schema;
+use crate::simd::Level;
+
+/// How to open [`meta`](self).
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What bases, marks and overlays of all schemas may take together, both copies counted. What only the writer keeps
+    /// is not in it.
+    pub budget: Budget,
+    /// The instruction set; `None` takes the best of the machine.
+    pub simd: Option<Level>,
+    /// The kind of base; `None` chooses.
+    pub kind: Option<Kind>,
+    /// How many rules an overlay may hold; a rebuild is due when it is half full. `None`: 2 % of the base's rules, at least
+    /// 1,024.
+    pub overlay: Option<usize>,
+    /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
+    pub dead: Option<usize>,
+    /// The seed of hashes; `None` takes a random one of this process.
+    pub seed: Option<u64>,
+}
+
+/// The rules of one schema, for those who look up. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    twin: Arc<Twin<State>>,
+    part: usize,
+    schema: Schema,
+}
+
+impl Engine {
+    /// Rules that stay.
+    ///
+    /// # Errors
+    /// When no base fits the budget, or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let twin = Arc::new(Twin::new(change::first(std::slice::from_ref(set), config)?));
+        Ok(Self { twin, part: 0, schema: set.schema().clone() })
+    }
+
+    /// How many commits there were: every batch that starts now is in this generation or a later one.
+    pub fn generation(&self) -> u64 {
+        self.twin.now().1.generation
+    }
+
+    /// How many rebuilds were installed.
+    pub fn epoch(&self) -> u64 {
+        self.twin.now().1.epoch
+    }
+}
+
+/// What a thread's lookups write to: its place among the readers, and what bases and overlays need.
+#[derive(Debug)]
+pub struct Reader {
+    seat: Arc<Seat<State>>,
+    scratch: Scratch,
+}
+
+impl engine::Engine for Engine {
+    type Scratch = Reader;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> Reader {
+        let scratch = engine::Engine::new_scratch(&self.twin.now().1.parts[self.part].overlay);
+        Reader { seat: self.twin.seat(), scratch }
+    }
+
+    fn fits(&self, reader: &Reader) -> bool {
+        self.twin.has(&reader.seat)
+    }
+
+    /// Of everything that readers share, both copies; what only the writer keeps is not in it.
+    fn stats(&self) -> Stats {
+        self.shared_stats()
+    }
+
+    fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {
+        let Reader { seat, scratch } = reader;
+        self.twin.read(seat, |state| state.parts[self.part].improve(scratch, keys, best));
+    }
+}

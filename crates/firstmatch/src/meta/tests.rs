@@ -1,0 +1,79 @@
+use std::sync::mpsc;
+use std::thread;
+
+use super::*;
+use crate::engine::Classifier;
+use crate::format;
+use crate::key::KeyBuf;
+use crate::rule::{FieldValues, RuleSet};
+
+fn rules(text: &str) -> RuleSet {
+    format::parse(text, &format::Options::default()).expect("it parses").rules
+}
+
+/// A reader stands still inside a batch: `try_commit` says so and changes nothing, then the same transaction succeeds.
+#[test]
+fn try_commit_says_busy_and_changes_nothing() {
+    let (engines, mut writer) =
+        open(rules("family ipv4\ndeny dport 1\ndeny dport 2\ndeny dport 3\n"), &Config::default()).expect("no budget");
+    let engine = &engines[0];
+    let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
+    let (go, stopped) = mpsc::channel::<()>();
+    let (inside, is_inside) = mpsc::channel::<()>();
+    let answer = || {
+        let mut keys = KeyBuf::new(&engine.schema);
+        keys.push_values(&FieldValues {
+            family: engine.schema.family(),
+            values: vec![Some(1), Some(2), Some(3), Some(2), Some(6)],
+        });
+        engine.classify(&mut engine.scratch(), keys.keys()).map(|found| found.rule)
+    };
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            let seat = engine.twin.seat();
+            engine.twin.read(&seat, |_| {
+                inside.send(()).expect("the test waits");
+                stopped.recv().expect("the test goes on");
+            });
+        });
+        is_inside.recv().expect("the reader comes there");
+        let mut first = writer.begin();
+        first.remove(ids[0]).expect("it is live");
+        assert_eq!(first.try_commit(), Ok(1), "the other copy is free");
+        drop(first);
+        let mut second = writer.begin();
+        second.remove(ids[1]).expect("it is live");
+        for _ in 0..3 {
+            assert!(second.try_commit().is_err_and(|error| error.is_busy()));
+            assert_eq!((engine.generation(), answer()), (1, Some(ids[1])));
+        }
+        go.send(()).expect("the reader waits");
+        assert_eq!(second.commit(), Ok(2));
+        assert_eq!(answer(), None);
+    });
+    let mut third = writer.begin();
+    third.remove(ids[2]).expect("it is live");
+    assert_eq!(third.commit(), Ok(3), "what one copy was owed it has");
+    assert_eq!(engine.stats().rules, 0);
+}
+
+/// Counts stay with their rule through rebuilds, and do not pass to the next rule of its slot.
+#[test]
+fn counts_survive_rebuilds() {
+    let (_engines, mut writer) =
+        open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
+    let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
+    let mut ledger = writer.ledger();
+    ids.iter().for_each(|&id| ledger.add(id, 3, 180));
+    let spec = writer.rules().get(ids[0]).expect("it is live").spec.clone();
+    let mut transaction = writer.begin();
+    let next = transaction.replace(ids[0], spec).expect("it fits");
+    assert_eq!(next.slot(), ids[0].slot());
+    assert_eq!(transaction.commit(), Ok(1));
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    assert_eq!(writer.install(rebuilt), Ok(1));
+    ledger.add(next, 1, 60);
+    assert_eq!(writer.count(ids[0]), None);
+    assert_eq!(writer.count(next), Some(Count { packets: 1, bytes: 60 }));
+    assert_eq!(writer.count(ids[1]), Some(Count { packets: 3, bytes: 180 }));
+}

@@ -1,0 +1,272 @@
+//! Something that exists twice: readers take one copy, the writer changes the other, then they change places.
+//!
+//! A reader has a [`Seat`] of its own, which keeps the copy it used last. To read it locks its own seat, which nobody
+//! else wants but for moments, sees by one number that no flip has happened since, and is there: no word that other
+//! readers write to is touched. The writer takes idle copies out of the seats of readers that are not reading, so
+//! nobody has to say that he stops. A lock is never waited for by a reader: what it finds taken, it goes around.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
+use std::thread;
+use std::time::Duration;
+
+/// Two copies, and which of them readers take.
+#[derive(Debug)]
+pub(super) struct Twin<T> {
+    /// Tells twins apart.
+    id: u64,
+    /// Readers hold a lock on one only to take what is in it.
+    copies: [RwLock<Arc<T>>; 2],
+    /// How often the copies changed places; the lowest bit is the copy that readers take.
+    flips: AtomicU64,
+    seats: Mutex<Vec<Weak<Seat<T>>>>,
+}
+
+/// A reader's place.
+#[derive(Debug)]
+pub(super) struct Seat<T> {
+    twin: u64,
+    /// The copy used last, and the number of flips then.
+    held: Mutex<Option<(u64, Arc<T>)>>,
+}
+
+/// A batch is in progress on the copy that would be changed.
+#[derive(Debug)]
+pub(super) struct Busy;
+
+static TWINS: AtomicU64 = AtomicU64::new(0);
+
+impl<T: Clone> Twin<T> {
+    pub(super) fn new(of: T) -> Self {
+        let copies = [RwLock::new(Arc::new(of.clone())), RwLock::new(Arc::new(of))];
+        let id = TWINS.fetch_add(1, Ordering::Relaxed);
+        Self { id, copies, flips: AtomicU64::new(0), seats: Mutex::new(Vec::new()) }
+    }
+
+    pub(super) fn seat(&self) -> Arc<Seat<T>> {
+        let seat = Arc::new(Seat { twin: self.id, held: Mutex::new(None) });
+        let mut seats = lock(&self.seats);
+        seats.retain(|seat| seat.strong_count() > 0);
+        seats.push(Arc::downgrade(&seat));
+        seat
+    }
+
+    pub(super) fn has(&self, seat: &Seat<T>) -> bool {
+        seat.twin == self.id
+    }
+
+    /// Hands out the copy of now, the same from start to end. The seat must be of this twin.
+    #[inline]
+    pub(super) fn read<R>(&self, seat: &Seat<T>, read: impl FnOnce(&T) -> R) -> R {
+        debug_assert!(self.has(seat));
+        let mut held = match seat.held.try_lock() {
+            Ok(held) => held,
+            // What it keeps is whole, whatever stopped the batch that had it.
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            // The writer is looking whether it can have the copy back.
+            Err(TryLockError::WouldBlock) => return read(&self.now().1),
+        };
+        let flips = self.flips.load(Ordering::Acquire);
+        match &*held {
+            Some((at, copy)) if *at == flips => read(copy),
+            _ => read(&held.insert(self.now()).1),
+        }
+    }
+
+    /// The copy of now, and the number of flips.
+    pub(super) fn now(&self) -> (u64, Arc<T>) {
+        loop {
+            let flips = self.flips.load(Ordering::Acquire);
+            // Taken only if the writer has flipped since and works on this copy: then the other one is free.
+            match self.copies[(flips & 1) as usize].try_read() {
+                Ok(copy) => return (flips, Arc::clone(&copy)),
+                Err(TryLockError::Poisoned(copy)) => return (flips, Arc::clone(&copy.into_inner())),
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// Changes the copy that no reader takes and, unless that fails, has readers take it from then on. `change` is given
+    /// the other one too, which it may look at. One caller at a time.
+    ///
+    /// # Errors
+    /// [`Busy`] where a batch in progress has the copy and `wait` is false. Those of the change: it has to have left the
+    /// copy fit to be changed again.
+    pub(super) fn flip<R, E>(
+        &self,
+        wait: bool,
+        change: impl FnOnce(&mut T, &T) -> Result<R, E>,
+    ) -> Result<Result<R, E>, Busy> {
+        let (flips, active) = self.now();
+        let mut idle = self.copies[(flips & 1 ^ 1) as usize].write().unwrap_or_else(PoisonError::into_inner);
+        let mut rounds = 0u32;
+        while Arc::get_mut(&mut idle).is_none() {
+            self.take_back(&idle);
+            if Arc::get_mut(&mut idle).is_some() {
+                break;
+            }
+            if !wait {
+                return Err(Busy);
+            }
+            rounds += 1;
+            // A batch takes microseconds; one that is held up for longer must not cost a core.
+            if rounds < 100 { thread::yield_now() } else { thread::sleep(Duration::from_micros(50)) }
+        }
+        let Some(copy) = Arc::get_mut(&mut idle) else { return Err(Busy) };
+        let result = change(copy, &active);
+        if result.is_ok() {
+            // While the copy is still locked, so that nobody sees it before.
+            self.flips.store(flips + 1, Ordering::Release);
+        }
+        Ok(result)
+    }
+
+    /// Takes an idle copy from the seats whose readers are not reading.
+    fn take_back(&self, idle: &Arc<T>) {
+        let mut seats = lock(&self.seats);
+        seats.retain(|seat| {
+            let Some(seat) = seat.upgrade() else { return false };
+            let held = match seat.held.try_lock() {
+                Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
+                held => held.ok(),
+            };
+            if let Some(mut held) = held
+                && held.as_ref().is_some_and(|(_, copy)| Arc::ptr_eq(copy, idle))
+            {
+                *held = None;
+            }
+            true
+        });
+    }
+
+    /// Both copies, the one that readers take first; waits for a change that is being made.
+    pub(super) fn copies(&self) -> [Arc<T>; 2] {
+        let copies = [0, 1].map(|at| Arc::clone(&self.copies[at].read().unwrap_or_else(PoisonError::into_inner)));
+        let [a, b] = copies;
+        if self.flips.load(Ordering::Acquire) & 1 == 0 { [a, b] } else { [b, a] }
+    }
+
+    /// Bytes on the heap, but for what is in the copies themselves, and the list of seats: that is the readers'.
+    pub(super) fn bytes(&self) -> usize {
+        2 * (ARC + size_of::<T>())
+    }
+}
+
+/// What is allocated beside the value of an `Arc`: two counts.
+pub(super) const ARC: usize = 2 * size_of::<usize>();
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    fn set(twin: &Twin<u32>, wait: bool, to: u32) -> bool {
+        twin.flip(wait, |value, _| {
+            *value = to;
+            Ok::<_, ()>(())
+        })
+        .is_ok()
+    }
+
+    /// The writer stands still inside a change, and readers go on.
+    #[test]
+    fn readers_never_wait() {
+        let twin = &Twin::new(1);
+        let (go, stopped) = mpsc::channel::<()>();
+        let (inside, is_inside) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                twin.flip(true, |value, _| {
+                    *value = 2;
+                    inside.send(()).map_err(drop)?;
+                    stopped.recv().map_err(drop)
+                })
+            });
+            is_inside.recv().expect("the writer comes there");
+            let reader = || {
+                let seat = twin.seat();
+                (0..100_000).filter(|_| twin.read(&seat, |&value| value == 1)).count()
+            };
+            let readers = [scope.spawn(reader), scope.spawn(reader)];
+            assert_eq!(readers.map(|reader| reader.join().expect("no panic")), [100_000; 2]);
+            go.send(()).expect("the writer waits");
+        });
+        assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
+    }
+
+    /// A reader stands still inside a batch: one change finds the other copy free, the next has to wait or says so.
+    #[test]
+    fn a_batch_keeps_its_copy() {
+        let twin = &Twin::new(1);
+        let (go, stopped) = mpsc::channel::<()>();
+        let (inside, is_inside) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let reader = scope.spawn(move || {
+                let seat = twin.seat();
+                let first = twin.read(&seat, |&value| {
+                    inside.send(()).expect("the test waits");
+                    stopped.recv().expect("the test goes on");
+                    value
+                });
+                (first, twin.read(&seat, |&value| value))
+            });
+            is_inside.recv().expect("the reader comes there");
+            assert!(set(twin, false, 2));
+            assert!(!set(twin, false, 3) && !set(twin, false, 4));
+            assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
+            let writer = scope.spawn(move || set(twin, true, 5));
+            thread::sleep(Duration::from_millis(20));
+            assert!(!writer.is_finished(), "the copy is in use");
+            go.send(()).expect("the reader waits");
+            assert!(writer.join().expect("no panic"));
+            let (first, second) = reader.join().expect("no panic");
+            assert!(first == 1 && (second == 2 || second == 5), "{first}, {second}");
+        });
+    }
+
+    /// Readers that are not reading are in nobody's way, and leave nothing behind when they go.
+    #[test]
+    fn idle_readers_hold_nothing_up() {
+        let twin = Twin::new(0);
+        let seats: Vec<_> = (0..5).map(|_| twin.seat()).collect();
+        for round in 1..20 {
+            assert!(set(&twin, false, round));
+            let read = seats.iter().skip(round as usize % 3).map(|seat| twin.read(seat, |&value| value));
+            assert!(read.into_iter().all(|value| value == round));
+        }
+        drop(seats);
+        let _last = twin.seat();
+        assert_eq!(lock(&twin.seats).len(), 1);
+    }
+
+    #[test]
+    fn a_change_that_fails_is_not_seen() {
+        let twin = Twin::new(1);
+        let failed = twin.flip(true, |value, &active| {
+            *value = 7;
+            *value = active;
+            Err::<(), _>("no")
+        });
+        assert_eq!(failed.map_err(|Busy| ()), Ok(Err("no")));
+        assert_eq!(twin.read(&twin.seat(), |&value| value), 1);
+    }
+
+    /// What a panic leaves behind is neither seen nor in the way.
+    #[test]
+    fn panics_do_not_spread() {
+        let twin = Twin::new(1);
+        let seat = twin.seat();
+        let panics = |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
+        assert!(panics(&|| twin.read(&seat, |_| panic!("a reader"))));
+        assert!(panics(&|| drop(twin.flip(true, |_, _| -> Result<(), ()> { panic!("the writer") }))));
+        for to in 2..6 {
+            assert!(set(&twin, false, to));
+            assert_eq!(twin.read(&seat, |&value| value), to);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! `meta` as its users have it: a writer with transactions, readers in threads, rebuilds begun here and installed there.
+
+use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use firstmatch::meta::{self, Config, Engine, Kind, Outcome, RebuildJob, Rebuilt, Writer};
+use firstmatch::rule::{Caps, FieldValues, Lowered, Priority, RuleId, RuleSet, RuleSpec, lower};
+use firstmatch::{Budget, Classifier, Match, Schema, format};
+
+use crate::case::Case;
+use crate::corners;
+use crate::engines::small_meta;
+use crate::generate::{Rules, rule_set, schemas};
+use crate::rng::Rng;
+
+/// Every answer there ever was, by generation, to the same packets.
+type History = RwLock<Vec<Vec<Option<Match>>>>;
+
+/// A writer and what it is compared with.
+struct Story<'a> {
+    name: String,
+    writer: Writer,
+    /// The same rules, changed by hand.
+    model: RuleSet,
+    schema: Schema,
+    packets: &'a [FieldValues],
+    history: &'a History,
+    rules: Rules,
+    rng: Rng,
+    job: Option<RebuildJob>,
+    built: Option<Rebuilt>,
+    refused: usize,
+}
+
+impl Story<'_> {
+    fn answers(&self, set: &RuleSet) -> Vec<Option<Match>> {
+        Case::new(set, &self.schema, self.packets.to_vec()).want
+    }
+
+    /// A transaction of a few changes; some of them fail, and some transactions are dropped.
+    fn transact(&mut self) {
+        let mut next = self.model.clone();
+        let mut transaction = self.writer.begin();
+        for _ in 0..1 + self.rng.below(3) {
+            let live: Vec<(RuleId, Priority)> = next.iter().map(|rule| (rule.id, rule.priority)).collect();
+            let spec = RuleSpec { priority: Priority(self.rng.next() >> 8), ..self.rules.rule(&mut self.rng) };
+            match self.rng.below(10) {
+                0..4 => assert_eq!(transaction.insert(spec.clone()), next.insert(spec)),
+                4..7 if !live.is_empty() => {
+                    // The first rules decide most packets.
+                    let (id, _) = live[self.rng.below(live.len().min(6))];
+                    assert!(transaction.remove(id).is_ok() && next.remove(id).is_ok());
+                    assert!(transaction.remove(id).is_err_and(|error| error.is_stale()));
+                }
+                7..9 if !live.is_empty() => {
+                    let (id, priority) = *self.rng.pick(&live);
+                    let spec = RuleSpec { priority, ..spec };
+                    next.remove(id).expect("it is live");
+                    assert_eq!(transaction.replace(id, spec.clone()), next.insert(spec));
+                }
+                _ if live.len() > 1 => {
+                    let taken = RuleSpec { priority: live[0].1, ..spec };
+                    assert!(transaction.insert(taken.clone()).is_err(), "the priority is taken");
+                    assert!(transaction.replace(live[1].0, taken).is_err(), "so it is for a replacement");
+                }
+                _ => {}
+            }
+            assert!(transaction.rules().iter().eq(next.iter()));
+        }
+        if self.rng.percent(15) {
+            drop(transaction);
+            assert!(self.writer.rules().iter().eq(self.model.iter()), "{}: nothing is left of it", self.name);
+            return;
+        }
+        // Readers may see the answers as soon as they are committed.
+        let answers = Case::new(&next, &self.schema, self.packets.to_vec()).want;
+        let generation = {
+            let mut history = self.history.write().expect("no panic");
+            history.push(answers);
+            history.len() as u64 - 1
+        };
+        match transaction.commit() {
+            Ok(committed) => {
+                assert_eq!(committed, generation, "{}", self.name);
+                // A slot that a dropped transaction took and gave back is free in both, but perhaps not the next.
+                self.model = next;
+            }
+            Err(error) => {
+                assert!(error.needs_rebuild(), "{}: {error}", self.name);
+                self.refused += 1;
+                self.history.write().expect("no panic").pop();
+                assert!(self.writer.rules().iter().eq(self.model.iter()), "{}: nothing is left of it", self.name);
+                self.rebuild_a_bit();
+            }
+        }
+        self.model = self.writer.rules().clone();
+    }
+
+    /// One of the steps of a rebuild, so that changes come in between.
+    fn rebuild_a_bit(&mut self) {
+        if let Some(rebuilt) = self.built.take() {
+            self.writer.install(rebuilt).expect("it is the last");
+        } else if let Some(job) = self.job.take() {
+            self.built =
+                Some(thread::scope(|scope| scope.spawn(|| job.run()).join()).expect("no panic").expect("no budget"));
+        } else {
+            self.job = Some(self.writer.begin_rebuild());
+        }
+    }
+}
+
+/// Transactions at random with rebuilds begun, run and installed between them; every batch of every reader is right for
+/// one generation, and none goes back in time.
+#[test]
+fn readers_see_one_generation_after_the_other() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        for kind in Kind::ALL {
+            let mut rng = Rng::new(seed);
+            let rules = rule_set(&schema, &mut rng, 30);
+            let packets = corners::of_set(&rules, &schema, &mut rng, 80);
+            let history = History::default();
+            let (engines, writer) =
+                meta::open(rules.clone(), &Config { kind: Some(kind), ..small_meta() }).expect("no budget");
+            let mut story = Story {
+                name: format!("{name} over {}", kind.name()),
+                writer,
+                model: rules,
+                schema: schema.clone(),
+                packets: &packets,
+                history: &history,
+                rules: Rules::new(&schema, &mut rng, 30),
+                rng,
+                job: None,
+                built: None,
+                refused: 0,
+            };
+            let first = story.answers(&story.model);
+            history.write().expect("no panic").push(first);
+            let (done, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
+            thread::scope(|scope| {
+                let reader = || read(&engines[0], &schema, &packets, &history, &done, &batches);
+                let readers = [scope.spawn(reader), scope.spawn(reader)];
+                while engines[0].epoch() < 25 || batches.load(Ordering::Relaxed) < 50 {
+                    assert!(readers.iter().all(|reader| !reader.is_finished()), "{}: a reader gave up", story.name);
+                    story.transact();
+                    if story.rng.percent(40) {
+                        story.rebuild_a_bit();
+                    }
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            assert!(engines[0].generation() > 40, "{}", story.name);
+            assert!(story.refused > 0, "{}: the overlay was never full", story.name);
+        }
+    }
+}
+
+fn read(
+    engine: &Engine,
+    schema: &Schema,
+    packets: &[FieldValues],
+    history: &History,
+    done: &AtomicBool,
+    batches: &AtomicUsize,
+) {
+    let case = Case::new(&RuleSet::new(schema.clone()), schema, packets.to_vec());
+    let (mut scratch, mut last) = (engine.scratch(), 0);
+    let mut answers = vec![None; packets.len()];
+    while !done.load(Ordering::Relaxed) {
+        let before = engine.generation().max(last);
+        engine.classify_batch(&mut scratch, case.keys.keys(), &mut answers);
+        let after = engine.generation();
+        let history = history.read().expect("no panic");
+        let seen = (before..=after).find(|&generation| history[generation as usize] == answers);
+        last = seen.unwrap_or_else(|| panic!("no generation in {before}..={after} has these answers"));
+        batches.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An old job, or what it has built, is refused once another was begun or installed, and a dropped one is forgotten.
+#[test]
+fn only_the_last_rebuild_is_installed() {
+    let schema = Schema::ipv4();
+    let rules = rule_set(&schema, &mut Rng::new(3), 40);
+    let ids: Vec<RuleId> = rules.iter().map(|rule| rule.id).collect();
+    let (engines, mut writer) = meta::open(rules, &small_meta()).expect("no budget");
+    let remove = |writer: &mut Writer, at: usize| {
+        let mut transaction = writer.begin();
+        transaction.remove(ids[at]).expect("it is live");
+        transaction.commit().expect("a removal has room");
+    };
+    (0..8).for_each(|at| remove(&mut writer, at));
+    assert!(writer.rebuild_is_due());
+    let first = writer.begin_rebuild();
+    assert!(!writer.rebuild_is_due(), "one is begun");
+    drop(first);
+    assert!(writer.rebuild_is_due(), "it is gone");
+    let old = writer.begin_rebuild().run().expect("no budget");
+    let new = writer.begin_rebuild();
+    remove(&mut writer, 8);
+    assert!(writer.install(old).is_err());
+    assert_eq!(writer.install(new.run().expect("no budget")), Ok(1));
+    let explained = engines[0].explain();
+    assert_eq!((explained.dead, explained.epoch, explained.generation), (1, 1, 9));
+    let case = Case::new(writer.rules(), &schema, corners::of_set(writer.rules(), &schema, &mut Rng::new(4), 200));
+    case.check_thoroughly(&engines[0]).expect("right");
+}
+
+/// One transaction changes both families, and both engines are right after each.
+#[test]
+fn both_families_change_together() {
+    let text = "deny tcp dport 23\npermit src 10.0.0.0/8 dport 80\npermit src 2001:db8::/32 dst 2001:db8:1::/48\n\
+                deny dst { 192.0.2.1, 2001:db8::1 }\nfamily ipv6 permit udp\npermit dport 1000-2000\ndeny any\n";
+    let text =
+        text.replace("family ipv6 permit udp\n", "permit dst 2001:db8::/64 udp\n").replace("deny any\n", "deny tcp\n");
+    let rules = format::parse(&text, &format::Options::default()).expect("it parses").rules;
+    let specs: Vec<RuleSpec> = rules.iter().map(|rule| rule.spec.clone()).collect();
+    let mut rng = Rng::new(1);
+    let packets: Vec<Vec<FieldValues>> =
+        rules.schemas().iter().map(|schema| corners::of_set(&rules, schema, &mut rng, 200)).collect();
+    let (engines, mut writer) = meta::open(rules, &Config { kind: Some(Kind::BitSelect), ..small_meta() }).expect("ok");
+    assert_eq!(engines.len(), 2);
+    let check = |writer: &Writer| {
+        for (engine, packets) in engines.iter().zip(&packets) {
+            let case = Case::new(writer.rules(), Classifier::schema(engine), packets.clone());
+            case.check(engine).expect("right");
+        }
+    };
+    for round in 0..30 {
+        let mut transaction = writer.begin();
+        let live: Vec<RuleId> = transaction.rules().iter().map(|rule| rule.id).collect();
+        if let Some(&id) = live.get(round % 3) {
+            transaction.remove(id).expect("it is live");
+        }
+        let priority = Priority(rng.next());
+        let spec = RuleSpec { priority, ..specs[rng.below(specs.len())].clone() };
+        transaction.insert(spec).expect("it fits");
+        if let Err(error) = transaction.commit() {
+            assert!(error.needs_rebuild());
+        }
+        check(&writer);
+        if writer.rebuild_is_due() {
+            let rebuilt = writer.begin_rebuild().run().expect("no budget");
+            writer.install(rebuilt).expect("the last");
+            check(&writer);
+        }
+    }
+    assert!(engines.iter().all(|engine| engine.epoch() > 5 && engine.generation() > 20));
+}
+
+fn lowered(rules: usize) -> Lowered {
+    let schema = Schema::ipv4();
+    lower(&rule_set(&schema, &mut Rng::new(rules as u64), rules), &schema, &Caps::default()).expect("within the caps")
+}
+
+/// What is chosen, by name, and why not the others.
+#[test]
+fn the_choice_is_explained() {
+    let chosen = |rules: usize, config: &Config| Engine::build(&lowered(rules), config).expect("it fits").explain();
+    let two = format::parse("family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24\n", &format::Options::default())
+        .expect("rules");
+    let two = lower(&two.rules, &two.rules.schemas()[0], &Caps::default()).expect("within the caps");
+    let few = Engine::build(&two, &Config::default()).expect("it fits").explain();
+    assert_eq!(
+        (few.kind, few.candidates[0].1, few.candidates[1].1),
+        (Kind::Linear, Outcome::FewRegions, Outcome::FewRegions)
+    );
+    let many = chosen(300, &Config::default());
+    assert_eq!(many.kind, Kind::BitSelect);
+    assert_eq!(many.candidates.map(|(_, outcome)| outcome), [Outcome::Chosen, Outcome::NotNeeded, Outcome::NotNeeded]);
+    // A byte less than it takes: what comes next is tried, and the last always fits where the budget is not absurd.
+    let config = Config { budget: Budget { run_bytes: many.bytes - many.base.total_bytes() / 2 }, ..Config::default() };
+    let tight = chosen(300, &config);
+    assert_eq!(tight.kind, Kind::Linear, "{tight}");
+    for (kind, outcome) in &tight.candidates[..2] {
+        assert!(matches!(outcome, Outcome::TooLarge { needed, allowed } if needed > allowed), "{kind:?}: {outcome}");
+    }
+    assert!(tight.bytes <= config.budget.run_bytes);
+    for kind in Kind::ALL {
+        let forced = chosen(300, &Config { kind: Some(kind), ..Config::default() });
+        assert_eq!(forced.kind, kind);
+        assert!(forced.candidates.iter().all(|&(of, outcome)| (of == kind) == (outcome == Outcome::Chosen)));
+    }
+    let nothing = Engine::build(&lowered(300), &Config { budget: Budget { run_bytes: 10_000 }, ..Config::default() });
+    assert!(nothing.expect_err("too little").budget_exceeded());
+}
+
+/// The promise of the fallback: 24 bytes a region and 8 a lane (16 a ternary one), and a mebibyte.
+#[test]
+fn the_fallback_fits() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let set = rule_set(&schema, &mut Rng::new(seed), 5_000);
+        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lanes = schema.lanes().len() + lowered.regions().ternary_lanes().len();
+        let run_bytes = lowered.regions().len() * (8 * lanes + 24) + (1 << 20);
+        let engine = Engine::build(&lowered, &Config { budget: Budget { run_bytes }, ..Config::default() });
+        let engine = engine.unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(engine.explain().bytes <= run_bytes, "{name}");
+        let forced = Config { budget: Budget { run_bytes }, kind: Some(Kind::Linear), ..Config::default() };
+        assert!(Engine::build(&lowered, &forced).is_ok(), "{name}");
+    }
+}
