@@ -272,6 +272,7 @@ fn walk_on<I: Isa>(
 
 /// Whether some entry of a group holds the key and improves it; the first that does is taken.
 #[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
 fn test_group<A: Alive>(
     isa: impl Isa,
     alive: A,
