@@ -51,7 +51,7 @@ impl KeyBuf {
             return;
         }
         let old = self.words.len() - self.start;
-        let mut words: Vec<u32> = Vec::with_capacity(SLACK + old.max(needed) + needed);
+        let mut words: Vec<u32> = Vec::with_capacity(SLACK + old + needed.max(old));
         let start = words.as_ptr().align_offset(ALIGN).min(SLACK);
         words.resize(start, 0);
         words.extend_from_slice(&self.words[self.start..]);

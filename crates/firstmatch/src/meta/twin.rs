@@ -78,10 +78,14 @@ impl<T: Clone> Twin<T> {
         loop {
             let flips = self.flips.load(Ordering::Acquire);
             // Taken only if the writer has flipped since and works on this copy: then the other one is free.
-            match self.copies[(flips & 1) as usize].try_read() {
-                Ok(copy) => return (flips, Arc::clone(&copy)),
-                Err(TryLockError::Poisoned(copy)) => return (flips, Arc::clone(&copy.into_inner())),
-                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            let copy = match self.copies[(flips & 1) as usize].try_read() {
+                Ok(copy) => Arc::clone(&copy),
+                Err(TryLockError::Poisoned(copy)) => Arc::clone(&copy.into_inner()),
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            // If it has flipped since, this copy may have been changed and not be that of now yet.
+            if self.flips.load(Ordering::Acquire) == flips {
+                return (flips, copy);
             }
         }
     }
@@ -114,8 +118,9 @@ impl<T: Clone> Twin<T> {
         }
         let Some(copy) = Arc::get_mut(&mut idle) else { return Err(Busy) };
         let result = change(copy, &active);
+        // First, so that nobody finds the copy of now locked, wherever the writer is stopped.
+        drop(idle);
         if result.is_ok() {
-            // While the copy is still locked, so that nobody sees it before.
             self.flips.store(flips + 1, Ordering::Release);
         }
         Ok(result)
