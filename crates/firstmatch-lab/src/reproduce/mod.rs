@@ -9,7 +9,7 @@ mod sax_pac;
 mod tables;
 mod verdict;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,6 +20,7 @@ use firstmatch_generate::Profile;
 
 use crate::generate;
 use crate::machine::Machine;
+use crate::report::records;
 use claims::Claims;
 use experiment::{Entry, Experiments, Run};
 use verdict::Verdict;
@@ -98,15 +99,13 @@ pub(crate) fn reproduce(args: &ReproduceArgs, machine: &Machine, out: &mut dyn W
             bail!("{key} has no entry `{only}`; expected one of {}", known.join(", "));
         }
         let chosen = paper.experiments.0.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name));
-        let mut records = Vec::new();
         for (name, entry) in chosen {
             let outcomes = run(entry, args.seeds.as_deref(), out, &format!("{key}/{name}"))?;
-            records.extend(judge(&paper, name, &outcomes, out)?);
-        }
-        // A part of the entries would wipe out the record of the others.
-        if !args.no_record && only.is_none() {
-            let path = record(&paper, machine, args.seeds.is_some(), &records)?;
-            writeln!(out, "recorded in {}", path.display())?;
+            let rows = judge(&paper, name, &outcomes, out)?;
+            if !args.no_record {
+                let path = record(&paper, machine, args.seeds.is_some(), name, rows)?;
+                writeln!(out, "recorded in {}", path.display())?;
+            }
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -185,15 +184,36 @@ fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
     sum / f64::from(count.max(1))
 }
 
-fn record(paper: &Paper, machine: &Machine, seeds: bool, rows: &[[String; 9]]) -> anyhow::Result<PathBuf> {
+/// Columns of a record: those that [`judge`] gives, then what ran.
+const COLUMNS: [&str; 10] =
+    ["paper", "entry", "claim", "unit", "claimed", "measured", "ratio", "shape", "verdict", "by"];
+
+/// Puts the rows of an entry in the place of those that are there; the other entries keep theirs.
+fn record(
+    paper: &Paper,
+    machine: &Machine,
+    seeds: bool,
+    entry: &str,
+    rows: Vec<[String; 9]>,
+) -> anyhow::Result<PathBuf> {
     let path = paper.folder.join("record.csv");
     let Machine { cpu, cores, commit, date } = machine;
+    let by = format!("{commit}, {date}{}", if seeds { ", parameter files" } else { "" });
+    let mut all: Vec<Vec<String>> = match std::fs::read_to_string(&path) {
+        Ok(text) => records::rows(&path, &text)?,
+        Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(error).with_context(|| path.display().to_string()),
+    };
+    all.retain(|row| row.get(1).is_none_or(|name| name != entry && paper.experiments.0.contains_key(name)));
+    all.extend(rows.into_iter().map(|row| row.into_iter().chain([by.clone()]).collect()));
+    // In the order of the entries; those of an entry stay as they are.
+    all.sort_by(|a, b| a.get(1).cmp(&b.get(1)));
     let mut out = Vec::new();
-    writeln!(out, "# {cpu}, {cores} cores; commit {commit}; {date}")?;
-    writeln!(out, "# firstmatch-lab reproduce {}{}", paper.key, if seeds { " --seeds DIR" } else { "" })?;
+    writeln!(out, "# {cpu}, {cores} cores")?;
+    writeln!(out, "# firstmatch-lab reproduce {}", paper.key)?;
     let mut csv = csv::Writer::from_writer(&mut out);
-    csv.write_record(["paper", "entry", "claim", "unit", "claimed", "measured", "ratio", "shape", "verdict"])?;
-    rows.iter().try_for_each(|row| csv.write_record(row))?;
+    csv.write_record(COLUMNS)?;
+    all.iter().try_for_each(|row| csv.write_record(row))?;
     csv.flush()?;
     drop(csv);
     std::fs::write(&path, out).with_context(|| path.display().to_string())?;
