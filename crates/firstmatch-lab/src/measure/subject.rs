@@ -116,8 +116,7 @@ impl Subject {
         Self { name: "limit".to_owned(), role: Role::Limit, built, recipe: None }
     }
 
-    /// Builds it anew where that is quick: how fast an engine is depends on where its memory happens to lie, by some
-    /// per cent.
+    /// Builds it anew where that is quick, so that where its memory happens to lie is not the same for all rounds.
     pub(crate) fn move_elsewhere(&mut self, work: &Workload) {
         if let (Ok(built), Some(recipe)) = (&mut self.built, &self.recipe)
             && built.seconds.median < QUICK_SECONDS

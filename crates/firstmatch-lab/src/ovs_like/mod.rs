@@ -9,8 +9,8 @@
 //!
 //! # Layout in memory
 //! One hash table for all subtables, keyed by the subtable's number and the bits under its mask, and one for megaflows,
-//! which is of a fixed size and in the scratch of a thread. The exact-match cache is [`FlowCache`](firstmatch::cache::flow::FlowCache) with two ways, which
-//! never steps aside.
+//! which is of a fixed size and in the scratch of a thread. The exact-match cache is
+//! [`FlowCache`](firstmatch::cache::flow::FlowCache) with two ways, which never steps aside.
 //!
 //! # Cost
 //! A packet that the exact-match cache does not have probes the masks of megaflows, those first that held most packets

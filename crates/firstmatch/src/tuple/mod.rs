@@ -54,7 +54,8 @@
 //!   Merging begins behind them. In batches of 32, beside Tuple Space Search in one run, that is 7 and 5 % faster in the
 //!   geometric means over twelve ClassBench sets of 1,000 and 10,000 rules. Rules that come in random order still make
 //!   fewer and more general tables than in order of priority: after a million updates a lookup in fw1_10k, acl1_10k and
-//!   ipc1_10k took 43, 72 and 118 ns, in a fresh build of the same rules 34, 55 and 65 (AMD Zen 5, batches of 256).
+//!   ipc1_10k took 43, 72 and 118 ns, in a fresh build of the same rules 34, 55 and 65 (AMD Zen 5, batches of 256). Both
+//!   were tried once, by no definition of the benchmarks.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
 //! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal, and drops a table
 //!   that became empty. The authors' code loses every later table there.
@@ -62,8 +63,9 @@
 //!   online. Equally good tuples of III-C5 are tried for size only where they are equal in the first missing rule.
 //! - Tables are separate, not one table with their number in the key (III-D1), so that a split and the search for a
 //!   table's best priority see that table's entries alone. Both ways side by side, all tables of generated sets probed
-//!   for every key in batches of 64 (`acl1`, `fw1`, `ipc1`, AMD Zen 5): 6.2 to 7.8 ns a probe separate and 10.4 to 11.7
-//!   shared with 1,000 rules, 8.1 to 8.9 and 7.5 to 8.0 with 10,000, 8.4 to 10.1 and 9.6 to 10.5 with 100,000.
+//!   for every key in batches of 64 (`acl1`, `fw1`, `ipc1`, AMD Zen 5; tried once, by no definition of the benchmarks):
+//!   6.2 to 7.8 ns a probe separate and 10.4 to 11.7 shared with 1,000 rules, 8.1 to 8.9 and 7.5 to 8.0 with 10,000, 8.4
+//!   to 10.1 and 9.6 to 10.5 with 100,000.
 //! - Wide fields: an address is one field whatever its width, its length the bits of all its lanes. VPP relaxes an IPv6
 //!   address of 128 bits to 64 and one of 64 to 56, leaves every other length, and calls lengths close within 4 bits.
 //!   Ours follows III-C2 in proportion: 4 bits of an IPv4 address are 16 of an IPv6 address, "close" is 16 bits, and a
