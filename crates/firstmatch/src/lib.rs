@@ -68,6 +68,7 @@
 
 mod alive;
 pub mod bit_select;
+pub mod bit_vector;
 mod budget;
 pub mod cache;
 mod engine;

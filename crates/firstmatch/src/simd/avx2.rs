@@ -2,7 +2,8 @@
 
 use std::arch::x86_64::*;
 
-use super::{Hasher, Isa, Kernel, Probes};
+use super::tree::{NODE, SIGN, WAYS, first_of};
+use super::{Hasher, Isa, Kernel, Probes, Tree};
 
 /// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
 #[derive(Clone, Copy)]
@@ -271,6 +272,52 @@ impl Isa for Avx2 {
             let inside = _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(k, lo), hi), k);
             _mm_movemask_epi8(inside) as u32 & 0xFF
         }
+    }
+
+    #[inline(always)]
+    fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS] {
+        let (nodes, values) = tree.parts::<DEPTH>();
+        let nodes = nodes.as_ptr().cast::<[u32; NODE]>();
+        // SAFETY: needs AVX, see `load8`.
+        let words = words.map(|word| unsafe { _mm256_set1_epi32((word ^ SIGN) as i32) });
+        // Four times the place on a level, which is how many bytes of a comparison are set.
+        let mut places = [0; WORDS];
+        for level in 0..DEPTH {
+            for (place, word) in places.iter_mut().zip(words) {
+                // SAFETY: a tree of this depth has all nodes of the level, `WAYS` for each of the level before; a place
+                // there is `WAYS` times one of the level before and at most `NODE` more.
+                let node = load8(unsafe { &*nodes.add(first_of(level) + *place / 4) });
+                // SAFETY: needs AVX2, see `load8`.
+                let below = unsafe { _mm256_movemask_epi8(_mm256_cmpgt_epi32(word, node)) } as u32;
+                *place = *place * WAYS + below.count_ones() as usize;
+            }
+        }
+        // SAFETY: it has a value for each place behind its last level, by the same reasoning.
+        places.map(|place| unsafe { *values.get_unchecked(place / 4) })
+    }
+
+    #[inline(always)]
+    fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32 {
+        // SAFETY: needs AVX2, see `load8`.
+        let mut common = unsafe { [_mm256_set1_epi32(-1); 4] };
+        for row in rows.clone() {
+            for (common, words) in common.iter_mut().zip(row.as_chunks::<8>().0) {
+                // SAFETY: as above.
+                *common = unsafe { _mm256_and_si256(*common, load8(words)) };
+            }
+        }
+        let [a, b, c, d] = common;
+        // SAFETY: as above. Narrowing leaves the words of the lower halves before those of the upper ones.
+        let none = unsafe {
+            let is_zero = |v| _mm256_cmpeq_epi32(v, zero());
+            let (low, high) = (_mm256_packs_epi32(is_zero(a), is_zero(b)), _mm256_packs_epi32(is_zero(c), is_zero(d)));
+            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+            _mm256_movemask_epi8(_mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order)) as u32
+        };
+        let first = (!none).trailing_zeros();
+        // From the rows again: a word that has just been stored as a part of eight takes longer to come back.
+        let word = rows.fold(u32::MAX, |word, row| word & row[first as usize & 31]);
+        32 * first + word.trailing_zeros()
     }
 
     #[inline(always)]

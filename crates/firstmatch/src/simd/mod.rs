@@ -14,10 +14,12 @@ mod avx2;
 mod hash;
 mod line;
 mod scalar;
+mod tree;
 
 pub(crate) use hash::{Hasher, secrets};
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
 pub(crate) use scalar::gather;
+pub(crate) use tree::{MOST_LEVELS, Tree};
 
 use crate::error::BuildError;
 
@@ -113,6 +115,15 @@ pub(crate) trait Isa: Copy {
     /// Which of eight intervals of bytes hold a byte: eight `lo`, then eight `hi`, nowhere below `lo`; four to a word,
     /// the first lowest.
     fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32;
+
+    /// The values that a tree of this depth has for some words, which are looked for side by side.
+    ///
+    /// # Panics
+    /// When the tree has another depth.
+    fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS];
+
+    /// The first bit that all of some rows have, from the lowest of the first word on; 1,024 or more where there is none.
+    fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;
 
     /// Asks for the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
@@ -256,6 +267,13 @@ mod tests {
                     let mut bits = || u64::from(next()) << 32 | u64::from(next()) << 5;
                     let words: [u64; 100] = std::array::from_fn(|_| u64::MAX ^ 1 << (bits() % 64));
                     assert_eq!(isa.common8(&probes, &row, &words), plain.common8(&probes, &row, &words));
+                    let mut rows: [[u32; 32]; 3] = std::array::from_fn(|_| std::array::from_fn(|_| next() & next()));
+                    let last = next() as usize % 33;
+                    rows[0].iter_mut().enumerate().filter(|(at, _)| *at != last).for_each(|(_, word)| *word &= 1 << 31);
+                    for count in 1..=3 {
+                        let rows = || rows[..count].iter();
+                        assert_eq!(isa.first_common(rows()).min(1024), plain.first_common(rows()).min(1024));
+                    }
                 }
             }
             assert!(hits > 1000 && misses > 1000, "{hits} hits, {misses} misses");

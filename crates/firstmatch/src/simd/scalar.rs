@@ -1,6 +1,7 @@
 //! The operations without vector instructions.
 
-use super::{Hasher, Isa, Kernel, Probes};
+use super::tree::{NODE, SIGN, WAYS, first_of};
+use super::{Hasher, Isa, Kernel, Probes, Tree};
 
 #[derive(Clone, Copy)]
 pub(super) struct Scalar;
@@ -69,6 +70,27 @@ impl Isa for Scalar {
     fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
         let at = |i: usize| (bounds[i / 4] >> (i % 4 * 8)) as u8;
         bits(|i| at(i) <= byte && byte <= at(i + 8))
+    }
+
+    #[inline(always)]
+    fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS] {
+        let (lines, values) = tree.parts::<DEPTH>();
+        let nodes = super::words(lines).as_chunks::<NODE>().0;
+        words.map(|word| {
+            let word = (word ^ SIGN) as i32;
+            let at = (0..DEPTH).fold(0, |at, level| {
+                let below = nodes[first_of(level) + at].iter().filter(|&&bound| (bound as i32) < word).count();
+                at * WAYS + below
+            });
+            values[at]
+        })
+    }
+
+    #[inline(always)]
+    fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32 {
+        let word = |at: usize| rows.clone().fold(u32::MAX, |word, row| word & row[at]);
+        let found = (0..32).map(|at| (at, word(at))).find(|&(_, word)| word != 0);
+        found.map_or(u32::MAX, |(at, word)| 32 * at as u32 + word.trailing_zeros())
     }
 
     #[inline(always)]

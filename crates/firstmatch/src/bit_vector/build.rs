@@ -1,0 +1,199 @@
+//! Building: lanes to dimensions, small dimensions joined.
+
+use super::classes::{Classes, Room, Set};
+use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join};
+use crate::error::BuildError;
+use crate::rule::{Lowered, Regions};
+use crate::schema::Schema;
+use crate::simd::{LINE_WORDS, Level, Line, Tree, words_mut};
+
+/// Lanes of less values have a class a value.
+const DIRECT: u32 = 1 << 10;
+/// The most pairs of classes that are joined: a table of half a first-level cache.
+const PAIRS: usize = 12 << 10;
+/// The most bytes of vectors of a join.
+const JOINED: usize = 64 << 10;
+
+pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitVector, BuildError> {
+    let regions = set.regions();
+    let groups = regions.len().div_ceil(GROUP);
+    let room = Room { allowed: config.vectors.min(config.budget.run_bytes) };
+    let mut slots = dimensions(set.schema(), regions, groups, &room)?;
+    join(&mut slots, &room);
+    let (mut read, mut words) = (Vec::new(), Vec::new());
+    for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
+        let first = words.len() / GROUP_WORDS;
+        slot.values.iter_mut().for_each(|value| *value = first as u32 + *value * groups as u32);
+        words.extend_from_slice(slot.classes.vectors());
+        read.push(index);
+    }
+    let needed = size_of_val(&words[..]);
+    if needed > room.allowed {
+        return Err(BuildError::bytes(needed, room.allowed));
+    }
+    let mut vectors = vec![Line::default(); words.len() / LINE_WORDS];
+    words_mut(&mut vectors).copy_from_slice(&words);
+    let (mut dimensions, mut joins) = (Vec::new(), Vec::new());
+    for Slot { from, values, .. } in slots {
+        match from {
+            From::Intervals { lane, starts } => {
+                // Vectors of so many intervals would have found no room.
+                let tree = Tree::new(&starts, &values).ok_or_else(|| BuildError::bytes(usize::MAX, room.allowed))?;
+                dimensions.push(Dimension::Search { lane, tree });
+            }
+            From::Values { lane, shift, mask } => {
+                dimensions.push(Dimension::Direct { lane, shift, mask, values: values.into() });
+            }
+            From::Join(slots) => joins.push(Join { slots, values: values.into() }),
+        }
+    }
+    let built = BitVector {
+        schema: set.schema().clone(),
+        level,
+        dimensions: dimensions.into(),
+        joins: joins.into(),
+        read: read.into(),
+        vectors: vectors.into(),
+        groups,
+        matches: set.rules().into(),
+        rules: set.by_rule().count(),
+    };
+    let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
+    if needed > config.budget.run_bytes {
+        return Err(BuildError::bytes(needed, config.budget.run_bytes));
+    }
+    Ok(built)
+}
+
+/// A dimension or a join in the making.
+struct Slot {
+    from: From,
+    /// The class of each interval, value or pair; then what that leads to.
+    values: Vec<u32>,
+    classes: Classes,
+    /// Whether its vectors are, since no join has taken it.
+    is_read: bool,
+}
+
+enum From {
+    /// Where they start, but for the first.
+    Intervals { lane: usize, starts: Vec<u32> },
+    Values { lane: usize, shift: u32, mask: u32 },
+    Join([usize; 2]),
+}
+
+fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room) -> Result<Vec<Slot>, BuildError> {
+    let mut slots = Vec::new();
+    for (lane, of) in schema.lanes().iter().enumerate() {
+        let (starts, numbers, classes) = intervals(regions, lane, groups, room)?;
+        let (from, values) = if of.max < DIRECT {
+            let class_of = |value: u32| numbers[starts.partition_point(|&start| start <= value)];
+            (From::Values { lane, shift: 0, mask: u32::MAX }, (0..=of.max).map(class_of).collect())
+        } else {
+            (From::Intervals { lane, starts }, numbers)
+        };
+        slots.push(Slot { from, values, classes, is_read: true });
+    }
+    for lane in regions.ternary_lanes() {
+        for shift in [0, 8, 16, 24] {
+            let (values, classes) = masked(regions, lane, shift, groups, room)?;
+            slots.push(Slot { from: From::Values { lane, shift, mask: 0xFF }, values, classes, is_read: true });
+        }
+    }
+    // A lane that all regions leave open says nothing; but there is always one.
+    let says = |slot: &Slot| slot.classes.len() > 1;
+    if slots.iter().any(says) {
+        slots.retain(says);
+    } else {
+        slots.truncate(1);
+    }
+    Ok(slots)
+}
+
+/// Where the elementary intervals of a lane start, but for the first; the class of each; the classes.
+fn intervals(
+    regions: &Regions,
+    lane: usize,
+    groups: usize,
+    room: &Room,
+) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
+    // Where regions start and where they have ended. One that ends with the last word never has.
+    let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * regions.len());
+    for (at, region) in regions.iter().enumerate() {
+        events.push((region.lo[lane], at));
+        events.extend(region.hi[lane].checked_add(1).map(|end| (end, at)));
+    }
+    events.sort_unstable();
+    let (mut starts, mut numbers, mut classes) = (Vec::new(), Vec::new(), Classes::default());
+    let mut here = Set::none(groups);
+    let (first, _) = events.split_at(events.partition_point(|&(value, _)| value == 0));
+    first.iter().for_each(|&(_, region)| here.toggle(region));
+    numbers.push(classes.of(&here.0, room)?);
+    for events in events[first.len()..].chunk_by(|a, b| a.0 == b.0) {
+        events.iter().for_each(|&(_, region)| here.toggle(region));
+        starts.push(events[0].0);
+        numbers.push(classes.of(&here.0, room)?);
+    }
+    // Neighbours of one class are one interval, and values that the lane does not have are nobody's.
+    let mut kept = (Vec::new(), vec![numbers[0]]);
+    for (start, &number) in starts.into_iter().zip(&numbers[1..]) {
+        if kept.1.last() != Some(&number) {
+            kept.0.push(start);
+            kept.1.push(number);
+        }
+    }
+    Ok((kept.0, kept.1, classes))
+}
+
+/// The class of each value of a byte of a ternary lane; the classes.
+fn masked(
+    regions: &Regions,
+    lane: usize,
+    shift: u32,
+    groups: usize,
+    room: &Room,
+) -> Result<(Vec<u32>, Classes), BuildError> {
+    let asked: Vec<(u32, u32)> = regions
+        .iter()
+        .map(|region| region.ternary.map_or((0, 0), |(value, mask)| (value[lane] >> shift & 0xFF, mask[lane] >> shift & 0xFF)))
+        .collect();
+    let mut classes = Classes::default();
+    let numbers = (0..=0xFF).map(|byte| {
+        let mut here = Set::none(groups);
+        let hold = asked.iter().enumerate().filter(|(_, (value, mask))| byte & mask == *value);
+        hold.for_each(|(region, _)| here.toggle(region));
+        classes.of(&here.0, room)
+    });
+    let numbers = numbers.collect::<Result<_, _>>()?;
+    Ok((numbers, classes))
+}
+
+/// Joins the two slots of fewest classes, again and again while it pays.
+fn join(slots: &mut Vec<Slot>, room: &Room) {
+    let allowed = Room { allowed: JOINED.min(room.allowed) };
+    loop {
+        let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
+        let mut left: Vec<(usize, usize)> = slots.iter().enumerate().filter_map(of).collect();
+        left.sort_unstable();
+        let &[(a, first), (b, second), ..] = &left[..] else { return };
+        if a * b > PAIRS {
+            return;
+        }
+        let Some((values, classes)) = pairs(&slots[first].classes, &slots[second].classes, &allowed) else { return };
+        slots[first].values.iter_mut().for_each(|value| *value *= b as u32);
+        (slots[first].is_read, slots[second].is_read) = (false, false);
+        slots.push(Slot { from: From::Join([first, second]), values, classes, is_read: true });
+    }
+}
+
+/// The class of every pair of classes; `None` where their vectors find no room.
+fn pairs(first: &Classes, second: &Classes, room: &Room) -> Option<(Vec<u32>, Classes)> {
+    let (mut numbers, mut classes) = (Vec::with_capacity(first.len() * second.len()), Classes::default());
+    for a in 0..first.len() {
+        for b in 0..second.len() {
+            let both: Vec<u32> = first.vector(a).iter().zip(second.vector(b)).map(|(a, b)| a & b).collect();
+            numbers.push(classes.of(&both, room).ok()?);
+        }
+    }
+    Some((numbers, classes))
+}

@@ -1,0 +1,193 @@
+//! `bit_vector`: one search a lane, each with a vector of the regions that its value leaves, and the first bit that all
+//! vectors have.
+//!
+//! # Idea
+//! The bounds of all regions cut a lane into elementary intervals. The regions that hold an interval are a vector, one
+//! bit each in the order of rank; intervals with equal vectors are one class. A key's classes are found lane by lane;
+//! its first match is the first bit that the vectors of all its classes have. What the rules look like does not matter:
+//! neither how they overlap nor how often a lane is left open.
+//!
+//! Lanes of few classes are joined: a table over pairs of classes says the class of both, so that one vector is read in
+//! place of two. A lane that no region asks about is left out.
+//!
+//! # Layout in memory
+//! - *Search trees*: of nodes of eight bounds, nine ways each, level after level without pointers; then a class of 16
+//!   bits an interval. A lane of less than 2<sup>10</sup> values has a class a value instead, and so have the four bytes
+//!   of a ternary lane, since a mask asks about each byte by itself.
+//! - *Joins*: a class of 16 bits a pair of classes.
+//! - *Vectors*: groups of 1,024 bits, two cache lines each.
+//! - *Matches*: rule and priority by region, 16 bytes each.
+//!
+//! # Cost
+//! 64 keys go through a lane together, so that their searches overlap: five or six instructions a level, levels being
+//! the logarithm to base nine of the intervals. Joins are a load. Then every key reads the vectors whole, two lines each
+//! for every 1,024 regions, without leaving early. There is no branch that depends on a key.
+//!
+//! Vectors take classes × regions bits: they grow with the square of the rules, so that this is an engine for one or two
+//! thousand regions. A build stops where they outgrow [`Config::vectors`].
+//!
+//! # Paper
+//! T. V. Lakshman and D. Stiliadis, *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range
+//! Matching* (SIGCOMM 1998): bit vectors by elementary interval. Joined lanes are those of P. Gupta and N. McKeown's
+//! RFC (SIGCOMM 1999), used for the smallest only.
+//!
+//! # Deviations
+//! - The lanes are searched with vector instructions over many keys at once, not by hardware in parallel.
+//! - Vectors are read whole: a summary of words that are not zero, or leaving at the first hit, costs a branch that
+//!   cannot be predicted, which takes longer than the rest of a group.
+
+mod build;
+mod classes;
+mod lookup;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::alive::{All, Base, Dead};
+use crate::budget::Budget;
+use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::rule::Lowered;
+use crate::schema::Schema;
+use crate::simd::{Level, Line, Tree, dispatch};
+
+/// How to build [`BitVector`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What it may take.
+    pub budget: Budget,
+    /// The instruction set; `None` takes the best of the machine.
+    pub simd: Option<Level>,
+    /// The most bytes of vectors: where they outgrow a second-level cache, trees are faster.
+    pub vectors: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { budget: Budget::default(), simd: None, vectors: 1 << 20 }
+    }
+}
+
+/// A classifier that intersects bit vectors.
+#[derive(Debug)]
+pub struct BitVector {
+    schema: Schema,
+    level: Level,
+    /// What finds the class of a key, one or more a lane.
+    dimensions: Box<[Dimension]>,
+    /// Classes of pairs, in the order in which they are looked up: the slots behind the dimensions'.
+    joins: Box<[Join]>,
+    /// The slots whose values are vectors to be read.
+    read: Box<[usize]>,
+    vectors: Box<[Line]>,
+    /// Groups of a vector.
+    groups: usize,
+    /// By region.
+    matches: Box<[Match]>,
+    rules: usize,
+}
+
+/// Finds the class of a key in a lane. Its value says where that leads: to a vector, or to a part of a join's place.
+#[derive(Debug)]
+enum Dimension {
+    /// By the interval it is in.
+    Search { lane: usize, tree: Tree },
+    /// By its value, or a part of it.
+    Direct { lane: usize, shift: u32, mask: u32, values: Box<[u32]> },
+}
+
+/// The class of a pair of classes.
+#[derive(Debug)]
+struct Join {
+    /// The slots they are in, whose values add up to a place.
+    slots: [usize; 2],
+    values: Box<[u32]>,
+}
+
+/// Bits of a group, and its words and lines.
+const GROUP: usize = 1024;
+const GROUP_WORDS: usize = GROUP / 32;
+const GROUP_LINES: usize = GROUP / 512;
+
+impl BitVector {
+    /// Builds it.
+    ///
+    /// # Errors
+    /// When it would exceed the budget or [`Config::vectors`], or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        build::build(set, config, level)
+    }
+
+    /// Bytes on the heap by part.
+    fn bytes(&self) -> Vec<(&'static str, usize)> {
+        let of = |dimension: &Dimension| match dimension {
+            Dimension::Search { tree, .. } => tree.bytes(),
+            Dimension::Direct { values, .. } => size_of_val(&values[..]),
+        };
+        let joins: usize = self.joins.iter().map(|join| size_of_val(&join.values[..])).sum();
+        vec![
+            ("searches", size_of_val(&self.dimensions[..]) + self.dimensions.iter().map(of).sum::<usize>()),
+            ("joins", size_of_val(&self.joins[..]) + joins),
+            ("vectors", size_of_val(&self.vectors[..]) + size_of_val(&self.read[..])),
+            ("matches", size_of_val(&self.matches[..])),
+        ]
+    }
+}
+
+impl Engine for BitVector {
+    type Scratch = lookup::Slots;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> lookup::Slots {
+        lookup::Slots::new(self.dimensions.len() + self.joins.len())
+    }
+
+    fn fits(&self, scratch: &lookup::Slots) -> bool {
+        scratch.count() == self.dimensions.len() + self.joins.len()
+    }
+
+    fn stats(&self) -> Stats {
+        let lines = |dimension: &Dimension| match dimension {
+            Dimension::Search { tree, .. } => tree.depth() + 1,
+            Dimension::Direct { .. } => 1,
+        };
+        let searches: usize = self.dimensions.iter().map(lines).sum();
+        Stats {
+            rules: self.rules,
+            regions: self.matches.len(),
+            bytes: self.bytes(),
+            tables: 1,
+            worst_tests: self.matches.len(),
+            worst_lines: searches + self.joins.len() + self.read.len() * self.groups * GROUP_LINES + 1,
+            longest_bucket: 0,
+            untabled: 0,
+            keeps_shadowed: true,
+        }
+    }
+
+    fn improve(&self, scratch: &mut lookup::Slots, keys: Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, lookup::Lookup { engine: self, slots: scratch, alive: All, keys, best });
+    }
+}
+
+/// The places of a rule are its regions.
+impl Base for BitVector {
+    fn places(&self) -> usize {
+        self.matches.len()
+    }
+
+    fn places_of(&self, rule: Match) -> Range<usize> {
+        let start = self.matches.partition_point(|of| of.priority < rule.priority);
+        start..start + self.matches[start..].iter().take_while(|&&of| of == rule).count()
+    }
+
+    fn improve_alive(&self, scratch: &mut lookup::Slots, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, lookup::Lookup { engine: self, slots: scratch, alive: dead, keys, best });
+    }
+}
