@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::bits::{self, Bits, Cubes, Limits};
 use super::block::{BLOCK, Shape};
-use super::{BitSelect, Config, LEAF, Node, Tree, pack};
+use super::{BitSelect, Config, EMPTY, Node, Parting, Tree, pack};
 use crate::error::BuildError;
 use crate::rule::Lowered;
 use crate::simd::{Level, gather};
@@ -22,11 +22,25 @@ struct Builder<'a> {
     /// How many more copies nodes below the roots may make.
     copies: usize,
     nodes: Vec<Node>,
-    table: Vec<u32>,
-    /// Lists of regions in order of rank. The handle of a leaf is its number here until it has a block.
+    table: Vec<Option<Way>>,
+    /// Lists of regions in order of rank.
     leaves: Vec<Box<[u32]>>,
     /// What lists of the tree in hand have become.
-    known: HashMap<Box<[u32]>, u32>,
+    known: HashMap<Box<[u32]>, To>,
+}
+
+/// Where an entry of a table leads, and the best region there.
+#[derive(Clone, Copy)]
+struct Way {
+    to: To,
+    best: u32,
+}
+
+/// By number.
+#[derive(Clone, Copy)]
+enum To {
+    Node(usize),
+    Leaf(usize),
 }
 
 pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitSelect, BuildError> {
@@ -41,26 +55,28 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitS
         leaves: Vec::new(),
         known: HashMap::new(),
     };
-    let mut trees = builder.trees(regions.len());
+    let trees = builder.trees(regions.len());
     let (mut matches, mut ranks) = (Vec::new(), Vec::with_capacity(regions.len()));
     for (rule, range) in set.by_rule() {
         ranks.extend(range.map(|_| matches.len() as u32));
         matches.push(rule);
     }
     let packed = pack::pack(&builder.leaves, &shape, regions, &ranks);
-    let place = |handle: u32| if handle & LEAF != 0 { LEAF | packed.places[(handle & !LEAF) as usize] } else { handle };
-    builder
-        .table
-        .iter_mut()
-        .chain(trees.iter_mut().map(|tree| &mut tree.root))
-        .for_each(|entry| *entry = place(*entry));
+    let blocks = packed.blocks.len() / shape.lines();
+    let parting = Parting::new(blocks.max(builder.nodes.len()), matches.len());
+    let entry = |Way { to, best }: Way| match to {
+        To::Node(node) => parting.entry(ranks[best as usize], node as u32, false),
+        To::Leaf(leaf) => parting.entry(ranks[best as usize], packed.places[leaf], true),
+    };
+    let table = builder.table.iter().map(|way| way.map_or(EMPTY, entry)).collect();
     let built = BitSelect {
         schema: set.schema().clone(),
         level,
         shape,
         trees: trees.into(),
         nodes: builder.nodes.into(),
-        table: builder.table.into(),
+        table,
+        parting,
         is_large: size_of_val(&packed.blocks[..]) > NEAR,
         blocks: packed.blocks.into(),
         matches: matches.into(),
@@ -83,7 +99,7 @@ impl Builder<'_> {
             let first = self.leaves.len();
             let (root, rest) = self.root(&left, is_last);
             let longest = self.leaves[first..].iter().map(|list| list.len().div_ceil(BLOCK)).max().unwrap_or(0);
-            trees.push(Tree { root, levels: self.levels(root), longest });
+            trees.push(Tree { root: self.nodes[root], levels: self.levels(root), longest });
             // A tree's nodes and leaves are its own: only within it does a list say all about where a walk is.
             self.known.clear();
             left = rest;
@@ -91,16 +107,14 @@ impl Builder<'_> {
         trees
     }
 
-    /// A tree, and the regions that it does not hold.
-    fn root(&mut self, list: &[u32], is_last: bool) -> (u32, Vec<u32>) {
+    /// The root of a tree, and the regions that the tree does not hold.
+    fn root(&mut self, list: &[u32], is_last: bool) -> (usize, Vec<u32>) {
         let open = if is_last { None } else { Some(self.config.open) };
         let limits = Limits { bits: self.most_bits(list.len()), open, growth: self.config.growth };
         let bits = bits::choose(&self.cubes, list, limits);
         let fits = |region: &u32| open.is_none_or(|open| bits.open(self.cubes.of(*region)) <= open);
         let (here, rest): (Vec<u32>, Vec<u32>) = list.iter().copied().partition(fits);
-        if bits.count() == 0 || here.len() <= FEW {
-            return (self.leaf(&here), rest);
-        }
+        let bits = if here.len() <= FEW { Bits::default() } else { bits };
         let lists = self.lists(&here, &bits);
         (self.node(&bits, &lists, self.config.levels.max(1) - 1), rest)
     }
@@ -109,30 +123,36 @@ impl Builder<'_> {
         (regions * self.config.fan_out).max(2).ilog2().min(MOST_BITS)
     }
 
-    /// The most nodes of a walk from a handle.
-    fn levels(&self, handle: u32) -> usize {
+    /// The most nodes of a walk from a node.
+    fn levels(&self, node: usize) -> usize {
         // Nodes stand behind those they lead to, so one pass from the first finds the levels of each.
         let mut levels = vec![0; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
-            let entries = &self.table[node.base as usize..][..1 << node.mask.count_ones()];
-            let below = entries.iter().filter(|&&entry| entry & LEAF == 0).map(|&entry| levels[entry as usize]).max();
-            levels[index] = 1 + below.unwrap_or(0);
+            let ways = self.table[node.base as usize..][..1 << node.mask.count_ones()].iter().flatten();
+            let of = |way: &Way| if let To::Node(node) = way.to { levels[node] } else { 0 };
+            levels[index] = 1 + ways.map(of).max().unwrap_or(0);
         }
-        levels.get(handle as usize).copied().unwrap_or(0)
+        levels[node]
     }
 
     /// What a list becomes below a root, with so many levels left.
-    fn subtree(&mut self, list: &[u32], levels: usize) -> u32 {
-        if let Some(&handle) = self.known.get(list) {
-            return handle;
+    fn subtree(&mut self, list: &[u32], levels: usize) -> To {
+        if let Some(&to) = self.known.get(list) {
+            return to;
         }
-        let handle = self.parted(list, levels).unwrap_or_else(|| self.leaf(list));
-        self.known.insert(list.into(), handle);
-        handle
+        let to = match self.parted(list, levels) {
+            Some(node) => To::Node(node),
+            None => {
+                self.leaves.push(list.into());
+                To::Leaf(self.leaves.len() - 1)
+            }
+        };
+        self.known.insert(list.into(), to);
+        to
     }
 
     /// A node, if the list needs one and there is one that pays.
-    fn parted(&mut self, list: &[u32], levels: usize) -> Option<u32> {
+    fn parted(&mut self, list: &[u32], levels: usize) -> Option<usize> {
         if list.len() <= BLOCK || levels == 0 {
             return None;
         }
@@ -146,28 +166,24 @@ impl Builder<'_> {
         Some(self.node(&bits, &lists, levels - 1))
     }
 
-    fn leaf(&mut self, list: &[u32]) -> u32 {
-        self.leaves.push(list.into());
-        LEAF | (self.leaves.len() - 1) as u32
-    }
-
-    fn node(&mut self, bits: &Bits, lists: &Lists, levels: usize) -> u32 {
+    fn node(&mut self, bits: &Bits, lists: &Lists, levels: usize) -> usize {
         let base = self.table.len();
         let entries = lists.starts.len() - 1;
-        self.table.resize(base + entries, 0);
-        let mut last: Option<(&[u32], u32)> = None;
+        self.table.resize(base + entries, None);
+        let mut last: Option<(&[u32], Way)> = None;
         for entry in 0..entries {
             let list = lists.of(entry);
-            let handle = match last {
-                Some((earlier, handle)) if earlier == list => handle,
-                _ => self.subtree(list, levels),
+            let Some(&best) = list.first() else { continue };
+            let way = match last {
+                Some((earlier, way)) if earlier == list => way,
+                _ => Way { to: self.subtree(list, levels), best },
             };
-            last = Some((list, handle));
-            self.table[base + entry] = handle;
+            last = Some((list, way));
+            self.table[base + entry] = Some(way);
         }
         let (mask, lanes) = select(bits);
         self.nodes.push(Node { mask, lanes, base: base as u32 });
-        (self.nodes.len() - 1) as u32
+        self.nodes.len() - 1
     }
 
     /// The list of every entry of a node.

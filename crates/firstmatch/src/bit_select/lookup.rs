@@ -1,14 +1,20 @@
-//! Lookups: chunks of keys taken through each tree in lock step.
+//! Lookups: chunks of keys taken through all trees in lock step.
 
 use super::block::{self, Columns, NONE, Plain, Shape};
-use super::{BitSelect, LEAF, Node, Tree};
+use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::simd::{Isa, Kernel, LINE_WORDS, words};
+use crate::simd::{Isa, Kernel};
 
 /// Keys in flight.
 const CHUNK: usize = 64;
+/// Trees whose roots are passed together.
+const TOGETHER: usize = 4;
+/// So few keys are gone through one by one.
+const ALONE: usize = 3;
+/// Keys that are listed at once.
+const EIGHT: usize = 8;
 
 pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a BitSelect,
@@ -32,6 +38,12 @@ impl<A: Alive> Lookup<'_, A> {
     #[inline(always)]
     fn each<I: Isa>(self, isa: I, columns: impl Columns) {
         let Self { engine, alive, keys, best } = self;
+        if best.len() <= ALONE {
+            for (i, best) in best.iter_mut().enumerate() {
+                improve(best, engine, alone(isa, engine, columns, alive, keys.row(i)));
+            }
+            return;
+        }
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let from = index * CHUNK;
             let mut chunk = Chunk {
@@ -39,119 +51,237 @@ impl<A: Alive> Lookup<'_, A> {
                 words: keys.slice(from, from + best.len()).words(),
                 stride: keys.stride(),
                 count: best.len().min(CHUNK),
-                handles: [0; CHUNK],
                 ranks: [NONE; CHUNK],
-                list: [0; CHUNK],
+                limits: [0; CHUNK],
+                leaves: List { keys: [0; CHUNK + EIGHT], count: 0 },
+                nodes: List { keys: [0; CHUNK + EIGHT], count: 0 },
             };
-            for tree in &engine.trees {
-                chunk.walk(isa, tree);
-                chunk.test(isa, columns, alive);
+            chunk.limits[..best.len()].fill(EMPTY);
+            for trees in engine.trees.chunks(TOGETHER) {
+                match trees {
+                    [a] => chunk.search(isa, columns, alive, [a]),
+                    [a, b] => chunk.search(isa, columns, alive, [a, b]),
+                    [a, b, c] => chunk.search(isa, columns, alive, [a, b, c]),
+                    [a, b, c, d, ..] => chunk.search(isa, columns, alive, [a, b, c, d]),
+                    [] => {}
+                }
             }
             for (best, &rank) in best.iter_mut().zip(&chunk.ranks) {
-                if let Some(&found) = engine.matches.get(rank as usize)
-                    && Match::wins(found.priority, best)
-                {
-                    *best = Some(found);
-                }
+                improve(best, engine, rank);
             }
         }
     }
 }
 
-/// Keys on their way through a tree.
+#[inline(always)]
+fn improve(best: &mut Option<Match>, engine: &BitSelect, rank: u32) {
+    if let Some(&found) = engine.matches.get(rank as usize)
+        && Match::wins(found.priority, best)
+    {
+        *best = Some(found);
+    }
+}
+
+/// The best rank for one key, whose trees are gone through in the order of what their roots promise.
+#[inline(always)]
+fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, alive: A, key: &[u32]) -> u32 {
+    let mut rank = NONE;
+    for trees in engine.trees.chunks(TOGETHER) {
+        let mut entries = [EMPTY; TOGETHER];
+        for (tree, entry) in trees.iter().zip(&mut entries) {
+            *entry = step(isa, &tree.root, &engine.table, key);
+        }
+        let mut limit = engine.limit(rank);
+        loop {
+            let [a, b, c, d] = entries;
+            let mut at = a.min(b).min(c.min(d));
+            if at >= limit {
+                break;
+            }
+            entries = entries.map(|entry| if entry == at { EMPTY } else { entry });
+            while at & LEAF == 0 {
+                at = engine.nodes.get(engine.index(at)).map_or(EMPTY, |node| step(isa, node, &engine.table, key));
+            }
+            if at < limit {
+                let mut next = Some(engine.index(at));
+                while let Some(block) = next.map(|at| engine.block(at))
+                    && block::first_rank(block) < rank
+                {
+                    rank = rank.min(block::rank_of(block, columns.hits(isa, block, key), alive));
+                    next = block::more(block);
+                }
+                limit = engine.limit(rank);
+            }
+        }
+    }
+    rank
+}
+
+/// Places in a chunk.
+struct List {
+    keys: [u8; CHUNK + EIGHT],
+    count: usize,
+}
+
+impl List {
+    /// Lists a key if it is to be, without a branch.
+    #[inline(always)]
+    fn add(&mut self, key: usize, listed: bool) {
+        self.keys[self.count & (CHUNK - 1)] = key as u8;
+        self.count += usize::from(listed);
+    }
+
+    /// Lists those of eight keys that `which` has bits for.
+    #[inline(always)]
+    fn add_eight(&mut self, from: usize, which: u32) {
+        let places = PLACES[which as usize & 0xFF].wrapping_add(from as u64 * 0x0101_0101_0101_0101);
+        if let Some(keys) = self.keys[self.count & (2 * CHUNK - 1)..].first_chunk_mut() {
+            *keys = places.to_le_bytes();
+        }
+        self.count += which.count_ones() as usize;
+    }
+
+    #[inline(always)]
+    fn get(&self, at: usize) -> usize {
+        usize::from(self.keys[at & (CHUNK - 1)]) & (CHUNK - 1)
+    }
+}
+
+/// The places of the bits of a byte, ascending, each a byte.
+const PLACES: [u64; 256] = {
+    let mut places = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut count) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                places[byte] |= bit << (8 * count);
+                count += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    places
+};
+
+/// Keys on their way through trees.
 struct Chunk<'a> {
     engine: &'a BitSelect,
     words: &'a [u32],
     stride: usize,
     count: usize,
-    /// Where each key is.
-    handles: [u32; CHUNK],
     /// The best rank found for each.
     ranks: [u32; CHUNK],
-    /// The keys that go on.
-    list: [u8; CHUNK],
+    /// What an entry must be below to lead to a better one.
+    limits: [Entry; CHUNK],
+    leaves: List,
+    nodes: List,
 }
 
 impl<'a> Chunk<'a> {
-    /// Takes every key to its leaf: all through the root, then level by level those that have not come to one.
+    /// Takes every key through the roots of all trees: first to the one that promises the best rank, then to those that
+    /// may hold a better one than was found there.
     #[inline(always)]
-    fn walk<I: Isa>(&mut self, isa: I, tree: &Tree) {
+    fn search<I: Isa, const TREES: usize>(
+        &mut self,
+        isa: I,
+        columns: impl Columns,
+        alive: impl Alive,
+        trees: [&Tree; TREES],
+    ) {
         let engine = self.engine;
-        let Some(root) = engine.nodes.get(tree.root as usize) else {
-            self.handles = [tree.root; CHUNK];
-            return;
-        };
-        let mut left = 0;
+        let (mut entries, mut first, mut at) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK], [EMPTY; CHUNK]);
         for i in 0..self.count {
             let i = i & (CHUNK - 1);
-            let next = step(isa, root, &engine.table, self.key(i));
-            self.handles[i] = next;
-            self.prefetch(isa, next);
-            self.list[left & (CHUNK - 1)] = i as u8;
-            left += usize::from(next & LEAF == 0);
+            let key = self.key(i);
+            let mut least = EMPTY;
+            for (tree, entries) in trees.iter().zip(&mut entries) {
+                entries[i] = step(isa, &tree.root, &engine.table, key);
+                least = least.min(entries[i]);
+            }
+            (first[i], at[i]) = (least, least);
+            self.prefetch(isa, least);
         }
-        while left > 0 {
-            let listed = left;
-            left = 0;
-            for at in 0..listed {
-                let i = usize::from(self.list[at & (CHUNK - 1)]) & (CHUNK - 1);
-                let Some(node) = engine.nodes.get(self.handles[i] as usize) else { continue };
-                let next = step(isa, node, &engine.table, self.key(i));
-                self.handles[i] = next;
-                self.prefetch(isa, next);
-                self.list[left & (CHUNK - 1)] = i as u8;
-                left += usize::from(next & LEAF == 0);
+        self.list(isa, &first, &[EMPTY; CHUNK]);
+        self.follow(isa, columns, alive, &mut at);
+        if TREES > 1 {
+            for entries in &mut entries {
+                self.list(isa, entries, &first);
+                self.follow(isa, columns, alive, entries);
             }
         }
     }
 
-    /// Tests the first block of every leaf that may hold a better rank, then the next one of those that have more.
+    /// Lists the keys whose entries may lead to a better rank and are not those that have been followed.
     #[inline(always)]
-    fn test<I: Isa>(&mut self, isa: I, columns: impl Columns, alive: impl Alive) {
-        let engine = self.engine;
-        let words = words(&engine.blocks);
-        let size = engine.shape.lines() * LINE_WORDS;
-        let block_of = |handle: u32| &words[(handle & !LEAF) as usize * size..][..size];
-        let mut left = 0;
-        for i in 0..self.count {
-            let i = i & (CHUNK - 1);
-            self.list[left & (CHUNK - 1)] = i as u8;
-            left += usize::from(block::first_rank(block_of(self.handles[i])) < self.ranks[i]);
+    fn list<I: Isa>(&mut self, isa: I, entries: &[Entry; CHUNK], followed: &[Entry; CHUNK]) {
+        (self.leaves.count, self.nodes.count) = (0, 0);
+        let groups = entries.as_chunks::<EIGHT>().0.iter().zip(followed.as_chunks().0).zip(self.limits.as_chunks().0);
+        for (index, ((entries, followed), limits)) in groups.enumerate().take(self.count.div_ceil(EIGHT)) {
+            let (goes_on, odd) = isa.below8(entries, limits, followed);
+            self.leaves.add_eight(index * EIGHT, goes_on & odd);
+            self.nodes.add_eight(index * EIGHT, goes_on & !odd);
         }
-        while left > 0 {
-            let listed = left;
-            left = 0;
-            for at in 0..listed {
-                let i = usize::from(self.list[at & (CHUNK - 1)]) & (CHUNK - 1);
-                let block = block_of(self.handles[i]);
+    }
+
+    /// Takes the listed keys to their leaves, level by level, and tests these.
+    #[inline(always)]
+    fn follow<I: Isa>(&mut self, isa: I, columns: impl Columns, alive: impl Alive, at: &mut [Entry; CHUNK]) {
+        let engine = self.engine;
+        while self.nodes.count > 0 {
+            let listed = std::mem::take(&mut self.nodes.count);
+            for index in 0..listed {
+                let i = self.nodes.get(index);
+                let Some(node) = engine.nodes.get(engine.index(at[i])) else { continue };
+                at[i] = step(isa, node, &engine.table, self.key(i));
+                self.prefetch(isa, at[i]);
+                let (goes_on, leaf) = (at[i] < self.limits[i], at[i] & LEAF != 0);
+                self.leaves.add(i, goes_on & leaf);
+                self.nodes.add(i, goes_on & !leaf);
+            }
+        }
+        self.test(isa, columns, alive, at);
+    }
+
+    /// Tests the first block of every listed leaf, then the next one of those that have more that may be better.
+    #[inline(always)]
+    fn test<I: Isa>(&mut self, isa: I, columns: impl Columns, alive: impl Alive, at: &mut [Entry; CHUNK]) {
+        let engine = self.engine;
+        while self.leaves.count > 0 {
+            let listed = std::mem::take(&mut self.leaves.count);
+            for index in 0..listed {
+                let i = self.leaves.get(index);
+                let block = engine.block(engine.index(at[i]));
                 let hits = columns.hits(isa, block, self.key(i));
                 let rank = block::rank_of(block, hits, alive);
                 self.ranks[i] = self.ranks[i].min(rank);
+                self.limits[i] = engine.limit(self.ranks[i]);
                 if let Some(more) = block::more(block) {
-                    self.handles[i] = more as u32;
-                    self.list[left & (CHUNK - 1)] = i as u8;
-                    let better = block::first_rank(block_of(more as u32)) < self.ranks[i];
-                    left += usize::from(rank == NONE && better);
+                    at[i] = (more as Entry) << 1 | LEAF;
+                    let better = block::first_rank(engine.block(more)) < self.ranks[i];
+                    self.leaves.add(i, rank == NONE && better);
                 }
             }
         }
     }
 
-    /// Asks for what a handle stands for, where that is not near anyway.
+    /// Asks for what an entry leads to, where that is not near anyway.
     #[inline(always)]
-    fn prefetch<I: Isa>(&self, isa: I, handle: u32) {
+    fn prefetch<I: Isa>(&self, isa: I, entry: Entry) {
         let engine = self.engine;
         if !engine.is_large {
             return;
         }
-        if handle & LEAF == 0 {
-            if let Some(node) = engine.nodes.get(handle as usize) {
+        let index = engine.index(entry);
+        if entry & LEAF == 0 {
+            if let Some(node) = engine.nodes.get(index) {
                 isa.prefetch(node);
             }
             return;
         }
         let lines = engine.shape.lines();
-        for line in engine.blocks.iter().skip((handle & !LEAF) as usize * lines).take(lines) {
+        for line in engine.blocks.iter().skip(index * lines).take(lines) {
             isa.prefetch(line);
         }
     }
@@ -163,10 +293,10 @@ impl<'a> Chunk<'a> {
 }
 
 #[inline(always)]
-fn step<I: Isa>(isa: I, node: &Node, table: &[u32], key: &[u32]) -> u32 {
+fn step<I: Isa>(isa: I, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
     let word = |lane: u16| u64::from(key[usize::from(lane)]);
     let index = isa.gather(word(node.lanes[0]) << 32 | word(node.lanes[1]), node.mask);
-    table.get(node.base as usize + index as usize).copied().unwrap_or(LEAF)
+    table.get(node.base as usize + index as usize).copied().unwrap_or(EMPTY)
 }
 
 impl Columns for &Shape {

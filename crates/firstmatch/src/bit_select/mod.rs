@@ -57,7 +57,7 @@ use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::Lowered;
 use crate::schema::Schema;
-use crate::simd::{Level, Line, dispatch};
+use crate::simd::{LINE_WORDS, Level, Line, dispatch};
 
 /// How to build [`BitSelect`].
 #[derive(Clone, Debug)]
@@ -93,7 +93,9 @@ pub struct BitSelect {
     shape: Shape,
     trees: Box<[Tree]>,
     nodes: Box<[Node]>,
-    table: Box<[u32]>,
+    table: Box<[Entry]>,
+    /// How an entry is parted.
+    parting: Parting,
     blocks: Box<[Line]>,
     /// By rank.
     matches: Box<[Match]>,
@@ -105,7 +107,7 @@ pub struct BitSelect {
 /// One tree.
 #[derive(Clone, Copy, Debug)]
 struct Tree {
-    root: u32,
+    root: Node,
     /// The most nodes of a walk.
     levels: usize,
     /// The most blocks of one leaf.
@@ -121,8 +123,36 @@ struct Node {
     base: u32,
 }
 
-/// Set in the handle of a leaf; the rest is its first block. Without it a handle is a node.
-const LEAF: u32 = 1 << 31;
+/// An entry of a table: from the highest bit on the best rank behind it, as far as bits are left for that; the node or
+/// the leaf's first block that it leads to; whether that is a leaf.
+type Entry = u32;
+
+const LEAF: Entry = 1;
+/// The entry that leads nowhere.
+const EMPTY: Entry = Entry::MAX;
+
+/// How an entry is parted.
+#[derive(Clone, Copy, Debug)]
+struct Parting {
+    /// Bits of an index.
+    index: u32,
+    /// Low bits of a rank that find no room.
+    dropped: u32,
+}
+
+impl Parting {
+    /// For indices and ranks below these; no rank's bits are all ones, which are those of [`EMPTY`].
+    fn new(indices: usize, ranks: usize) -> Self {
+        let index = usize::BITS - indices.leading_zeros();
+        let room = Entry::BITS.saturating_sub(1 + index);
+        let dropped = (0..usize::BITS).find(|&dropped| ranks >> dropped < (1 << room) - 1).unwrap_or(0);
+        Self { index, dropped }
+    }
+
+    fn entry(self, rank: u32, index: u32, is_leaf: bool) -> Entry {
+        (rank >> self.dropped) << (self.index + 1) | index << 1 | if is_leaf { LEAF } else { 0 }
+    }
+}
 
 impl BitSelect {
     /// Builds it.
@@ -132,6 +162,27 @@ impl BitSelect {
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         build::build(set, config, level)
+    }
+
+    /// Where an entry leads.
+    #[inline(always)]
+    fn index(&self, entry: Entry) -> usize {
+        ((entry >> 1) & ((1 << self.parting.index) - 1)) as usize
+    }
+
+    /// A block.
+    #[inline(always)]
+    fn block(&self, index: usize) -> &[u32] {
+        let words = self.shape.lines() * LINE_WORDS;
+        &crate::simd::words(&self.blocks)[index * words..][..words]
+    }
+
+    /// What an entry must be below to lead to a better rank.
+    #[inline(always)]
+    fn limit(&self, rank: u32) -> Entry {
+        let Parting { index, dropped } = self.parting;
+        let better = (u64::from(rank) + (1 << dropped) - 1) >> dropped;
+        (better << (index + 1)).min(u64::from(EMPTY)) as Entry
     }
 
     /// Bytes on the heap by part.

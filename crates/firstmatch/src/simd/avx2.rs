@@ -275,6 +275,17 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32) {
+        let (words, limits) = (load8(words), load8(limits));
+        // SAFETY: needs AVX2, see `load8`.
+        unsafe {
+            let at_least = _mm256_cmpeq_epi32(_mm256_max_epu32(words, limits), words);
+            let neither = _mm256_or_si256(at_least, _mm256_cmpeq_epi32(words, load8(others)));
+            (bits8(neither) ^ 0xFF, bits8(_mm256_slli_epi32::<31>(words)))
+        }
+    }
+
+    #[inline(always)]
     fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS] {
         let (nodes, values) = tree.parts::<DEPTH>();
         let nodes = nodes.as_ptr().cast::<[u32; NODE]>();

@@ -116,6 +116,9 @@ pub(crate) trait Isa: Copy {
     /// the first lowest.
     fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32;
 
+    /// Which of eight words are below a limit each and are not another, and which are odd, as bits from the lowest.
+    fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32);
+
     /// The values that a tree of this depth has for some words, which are looked for side by side.
     ///
     /// # Panics
@@ -248,6 +251,8 @@ mod tests {
                     assert_eq!(isa.within8_bytes(&bounds, a as u8), plain.within8_bytes(&bounds, a as u8));
                     let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
                     assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
+                    let [eight, limits, others]: [[u32; 8]; 3] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
+                    assert_eq!(isa.below8(&eight, &limits, &others), plain.below8(&eight, &limits, &others));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
                 }

@@ -73,6 +73,11 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
+    fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32) {
+        (bits(|i| words[i] < limits[i] && words[i] != others[i]), bits(|i| words[i] & 1 == 1))
+    }
+
+    #[inline(always)]
     fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS] {
         let (lines, values) = tree.parts::<DEPTH>();
         let nodes = super::words(lines).as_chunks::<NODE>().0;
