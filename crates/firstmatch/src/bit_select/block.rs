@@ -153,44 +153,96 @@ impl Shape {
     }
 }
 
-/// Tests whole blocks.
+/// Tests whole blocks. What is constant for the commonest schema is asked here, so that nothing is checked for it.
 pub(super) trait Columns: Copy {
+    /// Words of a key that has so many.
+    fn key_words(self, words: usize) -> usize;
+
+    /// A lane as an index into a key.
+    fn lane(self, lane: u16) -> usize;
+
+    /// Words of a block.
+    fn block_words(self) -> usize;
+
     /// Which of the regions of a block hold a key, as bits from the lowest.
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
 }
 
-/// The columns of a 5-tuple of IPv4: one of bytes, two of words, one of halves, no masks. Its loops are unrolled.
-#[derive(Clone, Copy)]
-pub(super) struct Plain {
-    byte: usize,
-    wide: [usize; 2],
-    halves: [usize; 2],
-    optional: [(usize, u32); 2],
+impl Columns for &Shape {
+    #[inline(always)]
+    fn key_words(self, words: usize) -> usize {
+        words
+    }
+
+    #[inline(always)]
+    fn lane(self, lane: u16) -> usize {
+        usize::from(lane)
+    }
+
+    #[inline(always)]
+    fn block_words(self) -> usize {
+        self.lines * LINE_WORDS
+    }
+
+    #[inline(always)]
+    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
+        Shape::hits(self, isa, block, key)
+    }
 }
 
+/// The columns of a 5-tuple of IPv4: addresses in words, optional ports in halves, the protocol in bytes, no masks.
+#[derive(Clone, Copy)]
+pub(super) struct Plain(());
+
 impl Plain {
-    pub(super) fn of(shape: &Shape) -> Option<Self> {
-        let ([byte], [a, b], [halves], []) = (&*shape.bytes, &*shape.wide, &*shape.halves, &*shape.ternary) else {
-            return None;
-        };
-        let optional = <[_; 2]>::try_from(&*shape.optional).ok()?;
-        Some(Self { byte: *byte, wide: [*a, *b], halves: *halves, optional })
+    const KEY: usize = 8;
+    const ADDRESSES: [usize; 2] = [0, 1];
+    const PORTS: [usize; 2] = [2, 3];
+    const PROTOCOL: usize = 4;
+    const BLOCK: usize = 4 * LINE_WORDS;
+
+    pub(super) fn of(shape: &Shape, key_words: usize) -> Option<Self> {
+        let is_plain = key_words == Self::KEY
+            && *shape.bytes == [Self::PROTOCOL]
+            && *shape.halves == [Self::PORTS]
+            && *shape.wide == Self::ADDRESSES
+            && shape.ternary.is_empty()
+            && *shape.optional == Self::PORTS.map(|lane| (lane, 16));
+        is_plain.then_some(Self(()))
     }
 }
 
 impl Columns for Plain {
     #[inline(always)]
+    fn key_words(self, _words: usize) -> usize {
+        Self::KEY
+    }
+
+    #[inline(always)]
+    fn lane(self, lane: u16) -> usize {
+        usize::from(lane) & (Self::KEY - 1)
+    }
+
+    #[inline(always)]
+    fn block_words(self) -> usize {
+        Self::BLOCK
+    }
+
+    #[inline(always)]
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         let [head, a, b, halves] = block.as_chunks::<16>().0 else { return 0 };
-        let (Some(key), Some(bytes)) = (key.first_chunk::<8>(), head[HEAD..].first_chunk::<4>()) else { return 0 };
-        let word = |lane: usize| key[lane & 7];
-        let hits = isa.within8(a, word(self.wide[0]))
-            & isa.within8(b, word(self.wide[1]))
-            & isa.within8_halves(halves, word(self.halves[0]) as u16, word(self.halves[1]) as u16)
-            & isa.within8_bytes(bytes, word(self.byte) as u8);
-        let absent = |bit: usize| (word(self.optional[bit].0) >> self.optional[bit].1 & 1) << bit;
-        let absent = absent(0) | absent(1);
-        if absent == 0 { hits } else { hits & present(head[REQUIRED], head[REQUIRED + 1], absent) }
+        let (Some(key), Some(bytes)) = (key.first_chunk::<{ Self::KEY }>(), head[HEAD..].first_chunk::<4>()) else {
+            return 0;
+        };
+        let (addresses, ports) = (Self::ADDRESSES.map(|lane| key[lane]), Self::PORTS.map(|lane| key[lane]));
+        let hits = isa.within8(a, addresses[0])
+            & isa.within8(b, addresses[1])
+            & isa.within8_halves(halves, ports[0] as u16, ports[1] as u16)
+            & isa.within8_bytes(bytes, key[Self::PROTOCOL] as u8);
+        if (ports[0] | ports[1]) >> 16 == 0 {
+            return hits;
+        }
+        hits & present(head[REQUIRED], head[REQUIRED + 1], ports[0] >> 16 & 1 | (ports[1] >> 16 & 1) << 1)
     }
 }
 

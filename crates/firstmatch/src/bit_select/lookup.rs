@@ -1,6 +1,6 @@
 //! Lookups: chunks of keys taken through all trees in lock step.
 
-use super::block::{self, Columns, NONE, Plain, Shape};
+use super::block::{self, Columns, NONE, Plain};
 use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
@@ -27,7 +27,7 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.engine.shape;
-        match Plain::of(shape) {
+        match Plain::of(shape, self.keys.stride()) {
             Some(plain) => self.each(isa, plain),
             None => self.each(isa, shape),
         }
@@ -89,7 +89,7 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, al
     for trees in engine.trees.chunks(TOGETHER) {
         let mut entries = [EMPTY; TOGETHER];
         for (tree, entry) in trees.iter().zip(&mut entries) {
-            *entry = step(isa, &tree.root, &engine.table, key);
+            *entry = step(isa, columns, &tree.root, &engine.table, key);
         }
         let mut limit = engine.limit(rank);
         loop {
@@ -100,11 +100,11 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, al
             }
             entries = entries.map(|entry| if entry == at { EMPTY } else { entry });
             while at & LEAF == 0 {
-                at = engine.nodes.get(engine.index(at)).map_or(EMPTY, |node| step(isa, node, &engine.table, key));
+                at = engine.nodes.get(engine.index(at)).map_or(EMPTY, |node| step(isa, columns, node, &engine.table, key));
             }
             if at < limit {
                 let mut next = Some(engine.index(at));
-                while let Some(block) = next.map(|at| engine.block(at))
+                while let Some(block) = next.map(|at| engine.block(columns, at))
                     && block::first_rank(block) < rank
                 {
                     rank = rank.min(block::rank_of(block, columns.hits(isa, block, key), alive));
@@ -194,10 +194,10 @@ impl<'a> Chunk<'a> {
         let (mut entries, mut first, mut at) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK], [EMPTY; CHUNK]);
         for i in 0..self.count {
             let i = i & (CHUNK - 1);
-            let key = self.key(i);
+            let key = self.key(columns, i);
             let mut least = EMPTY;
             for (tree, entries) in trees.iter().zip(&mut entries) {
-                entries[i] = step(isa, &tree.root, &engine.table, key);
+                entries[i] = step(isa, columns, &tree.root, &engine.table, key);
                 least = least.min(entries[i]);
             }
             (first[i], at[i]) = (least, least);
@@ -234,7 +234,7 @@ impl<'a> Chunk<'a> {
             for index in 0..listed {
                 let i = self.nodes.get(index);
                 let Some(node) = engine.nodes.get(engine.index(at[i])) else { continue };
-                at[i] = step(isa, node, &engine.table, self.key(i));
+                at[i] = step(isa, columns, node, &engine.table, self.key(columns, i));
                 self.prefetch(isa, at[i]);
                 let (goes_on, leaf) = (at[i] < self.limits[i], at[i] & LEAF != 0);
                 self.leaves.add(i, goes_on & leaf);
@@ -252,14 +252,14 @@ impl<'a> Chunk<'a> {
             let listed = std::mem::take(&mut self.leaves.count);
             for index in 0..listed {
                 let i = self.leaves.get(index);
-                let block = engine.block(engine.index(at[i]));
-                let hits = columns.hits(isa, block, self.key(i));
+                let block = engine.block(columns, engine.index(at[i]));
+                let hits = columns.hits(isa, block, self.key(columns, i));
                 let rank = block::rank_of(block, hits, alive);
                 self.ranks[i] = self.ranks[i].min(rank);
                 self.limits[i] = engine.limit(self.ranks[i]);
                 if let Some(more) = block::more(block) {
                     at[i] = (more as Entry) << 1 | LEAF;
-                    let better = block::first_rank(engine.block(more)) < self.ranks[i];
+                    let better = block::first_rank(engine.block(columns, more)) < self.ranks[i];
                     self.leaves.add(i, rank == NONE && better);
                 }
             }
@@ -287,21 +287,15 @@ impl<'a> Chunk<'a> {
     }
 
     #[inline(always)]
-    fn key(&self, i: usize) -> &'a [u32] {
-        &self.words[i * self.stride..][..self.stride]
+    fn key(&self, columns: impl Columns, i: usize) -> &'a [u32] {
+        let words = columns.key_words(self.stride);
+        &self.words[i * words..][..words]
     }
 }
 
 #[inline(always)]
-fn step<I: Isa>(isa: I, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
-    let word = |lane: u16| u64::from(key[usize::from(lane)]);
+fn step<I: Isa>(isa: I, columns: impl Columns, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
+    let word = |lane: u16| u64::from(key[columns.lane(lane)]);
     let index = isa.gather(word(node.lanes[0]) << 32 | word(node.lanes[1]), node.mask);
     table.get(node.base as usize + index as usize).copied().unwrap_or(EMPTY)
-}
-
-impl Columns for &Shape {
-    #[inline(always)]
-    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
-        Shape::hits(self, isa, block, key)
-    }
 }

@@ -48,7 +48,7 @@ mod tests;
 
 use std::ops::Range;
 
-use block::Shape;
+use block::{Columns, Shape};
 
 use crate::alive::{All, Base, Dead};
 use crate::budget::Budget;
@@ -57,7 +57,7 @@ use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::Lowered;
 use crate::schema::Schema;
-use crate::simd::{LINE_WORDS, Level, Line, dispatch};
+use crate::simd::{Level, Line, dispatch};
 
 /// How to build [`BitSelect`].
 #[derive(Clone, Debug)]
@@ -172,8 +172,8 @@ impl BitSelect {
 
     /// A block.
     #[inline(always)]
-    fn block(&self, index: usize) -> &[u32] {
-        let words = self.shape.lines() * LINE_WORDS;
+    fn block(&self, columns: impl Columns, index: usize) -> &[u32] {
+        let words = columns.block_words();
         &crate::simd::words(&self.blocks)[index * words..][..words]
     }
 
