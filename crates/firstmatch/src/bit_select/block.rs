@@ -10,10 +10,10 @@ pub(super) const BLOCK: usize = 8;
 /// The rank of no rule.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Words of a block: the ranks, from where the `required` bytes stand, and where the rest of a long list goes on (its
-/// block and one more, or 0). Then come the columns.
-const REQUIRED: usize = 8;
-const MORE: usize = 10;
+/// Words of a block: the ranks and behind them that of no rule, where the rest of a long list goes on (its block and one
+/// more, or 0), and from where the `required` bytes stand. Then come the columns.
+const MORE: usize = 9;
+const REQUIRED: usize = 10;
 const HEAD: usize = 12;
 
 /// Which columns blocks have.
@@ -75,7 +75,7 @@ impl Shape {
     pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<u32>, block: &mut [Line]) {
         let words = words_mut(block);
         words.fill(0);
-        words[..BLOCK].fill(NONE);
+        words[..=BLOCK].fill(NONE);
         words[MORE] = more.map_or(0, |block| block + 1);
         let Some(last) = regions.len().checked_sub(1) else { return };
         for i in 0..BLOCK {
@@ -105,8 +105,8 @@ impl Shape {
             for pair in &self.halves {
                 for (side, &lane) in pair.iter().enumerate() {
                     let (lo, hi) = bounds(lane, 0xFFFF);
-                    words[start + side * 4 + i / 2] |= lo << (i % 2 * 16);
-                    words[start + 8 + side * 4 + i / 2] |= hi << (i % 2 * 16);
+                    words[start + i] |= lo << (side * 16);
+                    words[start + 8 + i] |= hi << (side * 16);
                 }
                 start += 16;
             }
@@ -153,16 +153,16 @@ impl Shape {
     }
 }
 
-/// Tests whole blocks. What is constant for the commonest schema is asked here, so that nothing is checked for it.
+/// Tests whole blocks. What is constant for the commonest schema is asked here, so that little is checked for it.
 pub(super) trait Columns: Copy {
-    /// Words of a key that has so many.
-    fn key_words(self, words: usize) -> usize;
+    /// A key of those of so many words each.
+    fn key(self, keys: &[u32], words: usize, index: usize) -> &[u32];
 
     /// A lane as an index into a key.
     fn lane(self, lane: u16) -> usize;
 
-    /// Words of a block.
-    fn block_words(self) -> usize;
+    /// A block.
+    fn block(self, blocks: &[u32], index: usize) -> &[u32];
 
     /// Which of the regions of a block hold a key, as bits from the lowest.
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
@@ -170,8 +170,8 @@ pub(super) trait Columns: Copy {
 
 impl Columns for &Shape {
     #[inline(always)]
-    fn key_words(self, words: usize) -> usize {
-        words
+    fn key(self, keys: &[u32], words: usize, index: usize) -> &[u32] {
+        &keys[index * words..][..words]
     }
 
     #[inline(always)]
@@ -180,8 +180,9 @@ impl Columns for &Shape {
     }
 
     #[inline(always)]
-    fn block_words(self) -> usize {
-        self.lines * LINE_WORDS
+    fn block(self, blocks: &[u32], index: usize) -> &[u32] {
+        let words = self.lines * LINE_WORDS;
+        &blocks[index * words..][..words]
     }
 
     #[inline(always)]
@@ -214,8 +215,8 @@ impl Plain {
 
 impl Columns for Plain {
     #[inline(always)]
-    fn key_words(self, _words: usize) -> usize {
-        Self::KEY
+    fn key(self, keys: &[u32], _words: usize, index: usize) -> &[u32] {
+        &keys.as_chunks::<{ Self::KEY }>().0[index]
     }
 
     #[inline(always)]
@@ -224,8 +225,8 @@ impl Columns for Plain {
     }
 
     #[inline(always)]
-    fn block_words(self) -> usize {
-        Self::BLOCK
+    fn block(self, blocks: &[u32], index: usize) -> &[u32] {
+        &blocks.as_chunks::<{ Self::BLOCK }>().0[index]
     }
 
     #[inline(always)]
@@ -263,9 +264,10 @@ pub(super) fn first_rank(block: &[u32]) -> u32 {
 #[inline(always)]
 pub(super) fn rank_of<A: Alive>(block: &[u32], mut hits: u32, alive: A) -> u32 {
     loop {
-        let rank = block[hits.trailing_zeros() as usize & (BLOCK - 1)];
+        // Behind the ranks of eight regions stands that of none.
+        let rank = block[(hits | 1 << BLOCK).trailing_zeros() as usize & (2 * BLOCK - 1)];
         if A::ALL || hits == 0 || alive.is_alive(rank as usize) {
-            return if hits == 0 { NONE } else { rank };
+            return rank;
         }
         hits &= hits - 1;
     }

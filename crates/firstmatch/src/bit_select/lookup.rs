@@ -5,7 +5,7 @@ use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::simd::{Isa, Kernel};
+use crate::simd::{Isa, Kernel, words};
 
 /// Keys in flight.
 const CHUNK: usize = 64;
@@ -52,11 +52,9 @@ impl<A: Alive> Lookup<'_, A> {
                 stride: keys.stride(),
                 count: best.len().min(CHUNK),
                 ranks: [NONE; CHUNK],
-                limits: [0; CHUNK],
                 leaves: List { keys: [0; CHUNK + EIGHT], count: 0 },
                 nodes: List { keys: [0; CHUNK + EIGHT], count: 0 },
             };
-            chunk.limits[..best.len()].fill(EMPTY);
             for trees in engine.trees.chunks(TOGETHER) {
                 match trees {
                     [a] => chunk.search(isa, columns, alive, [a]),
@@ -104,7 +102,7 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, al
             }
             if at < limit {
                 let mut next = Some(engine.index(at));
-                while let Some(block) = next.map(|at| engine.block(columns, at))
+                while let Some(block) = next.map(|at| columns.block(words(&engine.blocks), at))
                     && block::first_rank(block) < rank
                 {
                     rank = rank.min(block::rank_of(block, columns.hits(isa, block, key), alive));
@@ -173,8 +171,6 @@ struct Chunk<'a> {
     count: usize,
     /// The best rank found for each.
     ranks: [u32; CHUNK],
-    /// What an entry must be below to lead to a better one.
-    limits: [Entry; CHUNK],
     leaves: List,
     nodes: List,
 }
@@ -191,19 +187,23 @@ impl<'a> Chunk<'a> {
         trees: [&Tree; TREES],
     ) {
         let engine = self.engine;
-        let (mut entries, mut first, mut at) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK], [EMPTY; CHUNK]);
+        let (mut entries, mut first) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK]);
+        let roots = trees.map(|tree| (tree.root, &engine.table[tree.root.base as usize..]));
         for i in 0..self.count {
             let i = i & (CHUNK - 1);
             let key = self.key(columns, i);
             let mut least = EMPTY;
-            for (tree, entries) in trees.iter().zip(&mut entries) {
-                entries[i] = step(isa, columns, &tree.root, &engine.table, key);
+            for ((root, table), entries) in roots.iter().zip(&mut entries) {
+                entries[i] = table.get(root.index(isa, columns, key)).copied().unwrap_or(EMPTY);
                 least = least.min(entries[i]);
             }
-            (first[i], at[i]) = (least, least);
-            self.prefetch(isa, least);
+            first[i] = least;
         }
-        self.list(isa, &first, &[EMPTY; CHUNK]);
+        if engine.is_large {
+            first[..self.count].iter().for_each(|&entry| self.prefetch(isa, entry));
+        }
+        let mut at = first;
+        self.list(isa, &at, &[EMPTY; CHUNK]);
         self.follow(isa, columns, alive, &mut at);
         if TREES > 1 {
             for entries in &mut entries {
@@ -217,8 +217,9 @@ impl<'a> Chunk<'a> {
     #[inline(always)]
     fn list<I: Isa>(&mut self, isa: I, entries: &[Entry; CHUNK], followed: &[Entry; CHUNK]) {
         (self.leaves.count, self.nodes.count) = (0, 0);
-        let groups = entries.as_chunks::<EIGHT>().0.iter().zip(followed.as_chunks().0).zip(self.limits.as_chunks().0);
-        for (index, ((entries, followed), limits)) in groups.enumerate().take(self.count.div_ceil(EIGHT)) {
+        let groups = entries.as_chunks::<EIGHT>().0.iter().zip(followed.as_chunks().0).zip(self.ranks.as_chunks().0);
+        for (index, ((entries, followed), ranks)) in groups.enumerate().take(self.count.div_ceil(EIGHT)) {
+            let limits: &[Entry; EIGHT] = &ranks.map(|rank| self.engine.limit(rank));
             let (goes_on, odd) = isa.below8(entries, limits, followed);
             self.leaves.add_eight(index * EIGHT, goes_on & odd);
             self.nodes.add_eight(index * EIGHT, goes_on & !odd);
@@ -234,11 +235,12 @@ impl<'a> Chunk<'a> {
             for index in 0..listed {
                 let i = self.nodes.get(index);
                 let Some(node) = engine.nodes.get(engine.index(at[i])) else { continue };
-                at[i] = step(isa, columns, node, &engine.table, self.key(columns, i));
-                self.prefetch(isa, at[i]);
-                let (goes_on, leaf) = (at[i] < self.limits[i], at[i] & LEAF != 0);
-                self.leaves.add(i, goes_on & leaf);
-                self.nodes.add(i, goes_on & !leaf);
+                let entry = step(isa, columns, node, &engine.table, self.key(columns, i));
+                at[i] = entry;
+                self.prefetch(isa, entry);
+                let (goes_on, is_leaf) = (entry < engine.limit(self.ranks[i]), entry & LEAF != 0);
+                self.leaves.add(i, goes_on & is_leaf);
+                self.nodes.add(i, goes_on & !is_leaf);
             }
         }
         self.test(isa, columns, alive, at);
@@ -248,18 +250,18 @@ impl<'a> Chunk<'a> {
     #[inline(always)]
     fn test<I: Isa>(&mut self, isa: I, columns: impl Columns, alive: impl Alive, at: &mut [Entry; CHUNK]) {
         let engine = self.engine;
+        let blocks = words(&engine.blocks);
         while self.leaves.count > 0 {
             let listed = std::mem::take(&mut self.leaves.count);
             for index in 0..listed {
                 let i = self.leaves.get(index);
-                let block = engine.block(columns, engine.index(at[i]));
+                let block = columns.block(blocks, engine.index(at[i]));
                 let hits = columns.hits(isa, block, self.key(columns, i));
                 let rank = block::rank_of(block, hits, alive);
                 self.ranks[i] = self.ranks[i].min(rank);
-                self.limits[i] = engine.limit(self.ranks[i]);
                 if let Some(more) = block::more(block) {
                     at[i] = (more as Entry) << 1 | LEAF;
-                    let better = block::first_rank(engine.block(columns, more)) < self.ranks[i];
+                    let better = block::first_rank(columns.block(blocks, more)) < self.ranks[i];
                     self.leaves.add(i, rank == NONE && better);
                 }
             }
@@ -288,14 +290,20 @@ impl<'a> Chunk<'a> {
 
     #[inline(always)]
     fn key(&self, columns: impl Columns, i: usize) -> &'a [u32] {
-        let words = columns.key_words(self.stride);
-        &self.words[i * words..][..words]
+        columns.key(self.words, self.stride, i)
+    }
+}
+
+impl Node {
+    /// The bits that it selects of a key.
+    #[inline(always)]
+    fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
+        let [high, low] = self.lanes.map(|lane| u64::from(key[columns.lane(lane)]));
+        isa.gather(high << 32 | low, self.mask) as usize
     }
 }
 
 #[inline(always)]
 fn step<I: Isa>(isa: I, columns: impl Columns, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
-    let word = |lane: u16| u64::from(key[columns.lane(lane)]);
-    let index = isa.gather(word(node.lanes[0]) << 32 | word(node.lanes[1]), node.mask);
-    table.get(node.base as usize + index as usize).copied().unwrap_or(EMPTY)
+    table.get(node.base as usize + node.index(isa, columns, key)).copied().unwrap_or(EMPTY)
 }

@@ -48,7 +48,7 @@ mod tests;
 
 use std::ops::Range;
 
-use block::{Columns, Shape};
+use block::Shape;
 
 use crate::alive::{All, Base, Dead};
 use crate::budget::Budget;
@@ -170,19 +170,12 @@ impl BitSelect {
         ((entry >> 1) & ((1 << self.parting.index) - 1)) as usize
     }
 
-    /// A block.
-    #[inline(always)]
-    fn block(&self, columns: impl Columns, index: usize) -> &[u32] {
-        let words = columns.block_words();
-        &crate::simd::words(&self.blocks)[index * words..][..words]
-    }
-
     /// What an entry must be below to lead to a better rank.
     #[inline(always)]
     fn limit(&self, rank: u32) -> Entry {
         let Parting { index, dropped } = self.parting;
-        let better = (u64::from(rank) + (1 << dropped) - 1) >> dropped;
-        (better << (index + 1)).min(u64::from(EMPTY)) as Entry
+        // No rank is as high as there are rules, and what is then added does not overflow.
+        ((rank.min(self.matches.len() as u32) + ((1 << dropped) - 1)) >> dropped) << (index + 1)
     }
 
     /// Bytes on the heap by part.

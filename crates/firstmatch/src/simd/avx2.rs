@@ -253,14 +253,12 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
         let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
-        let (lo, hi) = (load8(lo), load8(hi));
+        let pair = u32::from(a) | u32::from(b) << 16;
         // SAFETY: needs AVX2, see `load8`.
-        unsafe {
-            let k = _mm256_set_m128i(_mm_set1_epi16(b as i16), _mm_set1_epi16(a as i16));
-            let inside = _mm256_cmpeq_epi16(_mm256_min_epu16(_mm256_max_epu16(k, lo), hi), k);
-            let both = _mm_and_si128(_mm256_castsi256_si128(inside), _mm256_extracti128_si256::<1>(inside));
-            _mm_movemask_epi8(_mm_packs_epi16(both, both)) as u32 & 0xFF
-        }
+        bits8(unsafe {
+            let k = _mm256_set1_epi32(pair as i32);
+            _mm256_cmpeq_epi32(_mm256_min_epu16(_mm256_max_epu16(k, load8(lo)), load8(hi)), k)
+        })
     }
 
     #[inline(always)]

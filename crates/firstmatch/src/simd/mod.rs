@@ -108,8 +108,8 @@ pub(crate) trait Isa: Copy {
     /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
 
-    /// Which of eight pairs of intervals of 16 bits hold `a` and `b`: eight `lo` of the first, eight of the second,
-    /// then `hi` likewise, nowhere below `lo`; two to a word, the first in the lower half.
+    /// Which of eight pairs of intervals of 16 bits hold `a` and `b`: eight pairs of `lo`, then of `hi`, nowhere below
+    /// `lo`; a pair is a word, the first in its lower half.
     fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32;
 
     /// Which of eight intervals of bytes hold a byte: eight `lo`, then eight `hi`, nowhere below `lo`; four to a word,

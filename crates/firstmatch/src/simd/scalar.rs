@@ -62,8 +62,11 @@ impl Isa for Scalar {
 
     #[inline(always)]
     fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
-        let half = |i: usize| (bounds[i / 2] >> (i % 2 * 16)) as u16;
-        bits(|i| half(i) <= a && a <= half(i + 16) && half(i + 8) <= b && b <= half(i + 24))
+        let pair = |i: usize| (bounds[i] as u16, (bounds[i] >> 16) as u16);
+        bits(|i| {
+            let (lo, hi) = (pair(i), pair(i + 8));
+            lo.0 <= a && a <= hi.0 && lo.1 <= b && b <= hi.1
+        })
     }
 
     #[inline(always)]
