@@ -1,7 +1,9 @@
 //! Building: lanes to dimensions, small dimensions joined.
 
+use std::collections::HashMap;
+
 use super::classes::{Classes, Room, Set};
-use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join};
+use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join, PAGE};
 use crate::error::BuildError;
 use crate::rule::{Lowered, Regions};
 use crate::schema::Schema;
@@ -9,6 +11,8 @@ use crate::simd::{LINE_WORDS, Level, Line, Tree, words_mut};
 
 /// Lanes of less values have a class a value.
 const DIRECT: u32 = 1 << 10;
+/// Lanes of less values have pages of such.
+const PAGED: u32 = 1 << 17;
 /// The most pairs of classes that are joined: a table of half a first-level cache.
 const PAIRS: usize = 12 << 10;
 /// The most bytes of vectors of a join.
@@ -27,9 +31,10 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitV
         words.extend_from_slice(slot.classes.vectors());
         read.push(index);
     }
-    let needed = size_of_val(&words[..]);
-    if needed > room.allowed {
-        return Err(BuildError::bytes(needed, room.allowed));
+    // Places of vectors are of 16 bits.
+    let (needed, allowed) = (size_of_val(&words[..]), room.allowed.min((1 << 16) * GROUP / 8));
+    if needed > allowed {
+        return Err(BuildError::bytes(needed, allowed));
     }
     let mut vectors = vec![Line::default(); words.len() / LINE_WORDS];
     words_mut(&mut vectors).copy_from_slice(&words);
@@ -41,10 +46,11 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitV
                 let tree = Tree::new(&starts, &values).ok_or_else(|| BuildError::bytes(usize::MAX, room.allowed))?;
                 dimensions.push(Dimension::Search { lane, tree });
             }
+            From::Pages { lane, starts, most } => dimensions.push(paged(lane, &starts, most, &values)),
             From::Values { lane, shift, mask } => {
-                dimensions.push(Dimension::Direct { lane, shift, mask, values: values.into() });
+                dimensions.push(Dimension::Direct { lane, shift, mask, values: narrow(&values) });
             }
-            From::Join(slots) => joins.push(Join { slots, values: values.into() }),
+            From::Join(slots) => joins.push(Join { slots, values: narrow(&values) }),
         }
     }
     let built = BitVector {
@@ -78,6 +84,8 @@ struct Slot {
 enum From {
     /// Where they start, but for the first.
     Intervals { lane: usize, starts: Vec<u32> },
+    /// The same, with the most value of the lane.
+    Pages { lane: usize, starts: Vec<u32>, most: u32 },
     Values { lane: usize, shift: u32, mask: u32 },
     Join([usize; 2]),
 }
@@ -89,6 +97,8 @@ fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room) ->
         let (from, values) = if of.max < DIRECT {
             let class_of = |value: u32| numbers[starts.partition_point(|&start| start <= value)];
             (From::Values { lane, shift: 0, mask: u32::MAX }, (0..=of.max).map(class_of).collect())
+        } else if of.max < PAGED {
+            (From::Pages { lane, starts, most: of.max }, numbers)
         } else {
             (From::Intervals { lane, starts }, numbers)
         };
@@ -108,6 +118,27 @@ fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room) ->
         slots.truncate(1);
     }
     Ok(slots)
+}
+
+/// Classes, places of vectors and parts of a join's place are all below 2<sup>16</sup>.
+fn narrow(values: &[u32]) -> Box<[u16]> {
+    values.iter().map(|&value| value as u16).collect()
+}
+
+/// A lane in pages, of which equal ones are one.
+fn paged(lane: usize, starts: &[u32], most: u32, values: &[u32]) -> Dimension {
+    let (mut pages, mut known, mut all) = (Vec::new(), HashMap::new(), Vec::new());
+    for first in (0..=most).step_by(PAGE) {
+        let value_of = |value: u32| values[starts.partition_point(|&start| start <= value)];
+        let page: Vec<u32> = (first..first + PAGE as u32).map(value_of).collect();
+        let next = known.len() as u16;
+        let page = *known.entry(page).or_insert_with_key(|page| {
+            all.extend_from_slice(page);
+            next
+        });
+        pages.push(page);
+    }
+    Dimension::Paged { lane, pages: pages.into(), values: narrow(&all) }
 }
 
 /// Where the elementary intervals of a lane start, but for the first; the class of each; the classes.

@@ -1,6 +1,6 @@
 //! Lookups: chunks of keys taken through each dimension, then each through its vectors.
 
-use super::{BitVector, Dimension, GROUP, GROUP_WORDS, Join};
+use super::{BitVector, Dimension, GROUP, GROUP_WORDS, Join, PAGE};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
@@ -13,7 +13,7 @@ const NONE: u32 = u32::MAX;
 
 /// The values of a chunk of keys, slot by slot.
 #[derive(Debug)]
-pub struct Slots(Box<[[u32; CHUNK]]>);
+pub struct Slots(Box<[[u16; CHUNK]]>);
 
 impl Slots {
     pub(super) fn new(count: usize) -> Self {
@@ -65,50 +65,94 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
 
 /// The values of keys, slot by slot.
 #[inline(always)]
-fn classify<I: Isa>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u32; CHUNK]]) {
-    let (of_dimensions, of_joins) = slots.split_at_mut(engine.dimensions.len());
-    for (dimension, slot) in engine.dimensions.iter().zip(&mut *of_dimensions) {
-        match dimension {
-            Dimension::Search { lane, tree } => match tree.depth() {
-                1 => search::<I, 1>(isa, tree, keys, *lane, slot),
-                2 => search::<I, 2>(isa, tree, keys, *lane, slot),
-                3 => search::<I, 3>(isa, tree, keys, *lane, slot),
-                4 => search::<I, 4>(isa, tree, keys, *lane, slot),
-                _ => search::<I, MOST_LEVELS>(isa, tree, keys, *lane, slot),
-            },
-            Dimension::Direct { lane, shift, mask, values } => {
-                for (slot, word) in slot.iter_mut().zip(column(keys, *lane)) {
-                    *slot = values.get((word >> shift & mask) as usize).copied().unwrap_or(0);
-                }
-            }
-        }
+fn classify<I: Isa>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u16; CHUNK]]) {
+    // Rows of eight words, as those of IPv4 are: nothing is then multiplied or checked.
+    match keys.stride() {
+        8 => search::<I, 8>(isa, engine, keys, slots),
+        _ => search::<I, 0>(isa, engine, keys, slots),
     }
+    let (of_dimensions, of_joins) = slots.split_at_mut(engine.dimensions.len());
     for (index, Join { slots: [a, b], values }) in engine.joins.iter().enumerate() {
         let (earlier, joined) = of_joins.split_at_mut(index);
         let of = |slot: usize| of_dimensions.get(slot).unwrap_or_else(|| &earlier[slot - of_dimensions.len()]);
-        for ((joined, a), b) in joined[0].iter_mut().zip(of(*a)).zip(of(*b)).take(keys.len()) {
-            *joined = values.get((a + b) as usize).copied().unwrap_or(0);
+        let groups = joined[0].as_chunks_mut::<ABREAST>().0.iter_mut().zip(of(*a).as_chunks().0).zip(of(*b).as_chunks().0);
+        for ((joined, a), b) in groups.take(keys.len().div_ceil(ABREAST)) {
+            let (a, b): (&[u16; ABREAST], &[u16; ABREAST]) = (a, b);
+            *joined = std::array::from_fn(|i| at(values, usize::from(a[i]) + usize::from(b[i])));
         }
     }
 }
 
-/// A lane of each key.
 #[inline(always)]
-fn column<'a>(keys: Keys<'a>, lane: usize) -> impl Iterator<Item = u32> + 'a {
-    keys.words()[lane..].iter().step_by(keys.stride()).copied()
+fn at(values: &[u16], place: usize) -> u16 {
+    values.get(place).copied().unwrap_or(0)
+}
+
+/// The values of the dimensions. `STRIDE` is that of the keys, or 0 for any.
+#[inline(always)]
+fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u16; CHUNK]]) {
+    for (dimension, slot) in engine.dimensions.iter().zip(slots) {
+        match dimension {
+            Dimension::Search { lane, tree } => match tree.depth() {
+                1 => descend::<I, STRIDE, 1>(isa, tree, keys, *lane, slot),
+                2 => descend::<I, STRIDE, 2>(isa, tree, keys, *lane, slot),
+                3 => descend::<I, STRIDE, 3>(isa, tree, keys, *lane, slot),
+                4 => descend::<I, STRIDE, 4>(isa, tree, keys, *lane, slot),
+                _ => descend::<I, STRIDE, MOST_LEVELS>(isa, tree, keys, *lane, slot),
+            },
+            Dimension::Paged { lane, pages, values } => {
+                each_word::<STRIDE>(keys, *lane, slot, |word| {
+                    let page = usize::from(at(pages, (word / PAGE as u32) as usize));
+                    at(values, page * PAGE + word as usize % PAGE)
+                });
+            }
+            Dimension::Direct { lane, shift, mask, values } => {
+                each_word::<STRIDE>(keys, *lane, slot, |word| at(values, (word >> shift & mask) as usize));
+            }
+        }
+    }
+}
+
+/// Searches by values. `value` gives one.
+#[inline(always)]
+fn each_word<const STRIDE: usize>(
+    keys: Keys<'_>,
+    lane: usize,
+    slot: &mut [u16; CHUNK],
+    value: impl Fn(u32) -> u16,
+) {
+    each::<STRIDE>(keys, lane, slot, |words: [u32; ABREAST]| words.map(&value), |word| value(word));
 }
 
 #[inline(always)]
-fn search<I: Isa, const DEPTH: usize>(isa: I, tree: &Tree, keys: Keys<'_>, lane: usize, slot: &mut [u32; CHUNK]) {
-    let (words, stride) = (keys.words(), keys.stride());
-    for (slot, rows) in slot.chunks_mut(ABREAST).zip(words.chunks(ABREAST * stride)) {
-        if let (Some(slot), true) = (slot.first_chunk_mut(), rows.len() == ABREAST * stride) {
-            *slot = isa.find::<DEPTH, ABREAST>(tree, std::array::from_fn(|i| rows[i * stride + lane]));
-            continue;
-        }
-        for (slot, row) in slot.iter_mut().zip(rows.chunks_exact(stride)) {
-            [*slot] = isa.find::<DEPTH, 1>(tree, [row[lane]]);
-        }
+fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
+    isa: I,
+    tree: &Tree,
+    keys: Keys<'_>,
+    lane: usize,
+    slot: &mut [u16; CHUNK],
+) {
+    let abreast = |words| isa.find::<DEPTH, ABREAST>(tree, words).map(|value| value as u16);
+    each::<STRIDE>(keys, lane, slot, abreast, |word| isa.find::<DEPTH, 1>(tree, [word])[0] as u16);
+}
+
+/// Hands a lane of all keys out, many abreast, the last ones singly.
+#[inline(always)]
+fn each<const STRIDE: usize>(
+    keys: Keys<'_>,
+    lane: usize,
+    slot: &mut [u16; CHUNK],
+    abreast: impl Fn([u32; ABREAST]) -> [u16; ABREAST],
+    single: impl Fn(u32) -> u16,
+) {
+    let (stride, lane) = if STRIDE == 0 { (keys.stride(), lane) } else { (STRIDE, lane % STRIDE) };
+    let (slots, rest) = slot[..keys.len().min(CHUNK)].as_chunks_mut::<ABREAST>();
+    let (rows, last) = keys.words().split_at(slots.len() * ABREAST * stride);
+    for (slots, rows) in slots.iter_mut().zip(rows.chunks_exact(ABREAST * stride)) {
+        *slots = abreast(std::array::from_fn(|i| rows[i * stride + lane]));
+    }
+    for (slot, row) in rest.iter_mut().zip(last.chunks_exact(stride)) {
+        *slot = single(row[lane]);
     }
 }
 
@@ -123,14 +167,14 @@ fn intersect<I: Isa, A: Alive, const READ: usize>(
     engine: &BitVector,
     group: usize,
     alive: A,
-    slots: &[[u32; CHUNK]],
+    slots: &[[u16; CHUNK]],
     ranks: &mut [u32],
 ) {
     let vectors = words(&engine.vectors).as_chunks::<GROUP_WORDS>().0;
     let living = living(alive, group);
     let living = (!A::ALL).then_some(&living);
-    let vector = |slot: &[u32; CHUNK], i: usize| &vectors[slot[i] as usize + group];
-    let read: [&[u32; CHUNK]; READ] = std::array::from_fn(|at| &slots[engine.read[at]]);
+    let vector = |slot: &[u16; CHUNK], i: usize| &vectors[usize::from(slot[i]) + group];
+    let read: [&[u16; CHUNK]; READ] = std::array::from_fn(|at| &slots[engine.read[at]]);
     for (i, rank) in ranks.iter_mut().enumerate().take(CHUNK) {
         let first = if READ == 0 {
             isa.first_common(engine.read.iter().map(|&slot| vector(&slots[slot], i)).chain(living))

@@ -95,7 +95,9 @@ enum Dimension {
     /// By the interval it is in.
     Search { lane: usize, tree: Tree },
     /// By its value, or a part of it.
-    Direct { lane: usize, shift: u32, mask: u32, values: Box<[u32]> },
+    Direct { lane: usize, shift: u32, mask: u32, values: Box<[u16]> },
+    /// By its value, in pages of [`PAGE`] values, the equal ones of which are one.
+    Paged { lane: usize, pages: Box<[u16]>, values: Box<[u16]> },
 }
 
 /// The class of a pair of classes.
@@ -103,8 +105,11 @@ enum Dimension {
 struct Join {
     /// The slots they are in, whose values add up to a place.
     slots: [usize; 2],
-    values: Box<[u32]>,
+    values: Box<[u16]>,
 }
+
+/// Values of a page.
+const PAGE: usize = 256;
 
 /// Bits of a group, and its words and lines.
 const GROUP: usize = 1024;
@@ -126,6 +131,7 @@ impl BitVector {
         let of = |dimension: &Dimension| match dimension {
             Dimension::Search { tree, .. } => tree.bytes(),
             Dimension::Direct { values, .. } => size_of_val(&values[..]),
+            Dimension::Paged { pages, values, .. } => size_of_val(&pages[..]) + size_of_val(&values[..]),
         };
         let joins: usize = self.joins.iter().map(|join| size_of_val(&join.values[..])).sum();
         vec![
@@ -156,6 +162,7 @@ impl Engine for BitVector {
         let lines = |dimension: &Dimension| match dimension {
             Dimension::Search { tree, .. } => tree.depth() + 1,
             Dimension::Direct { .. } => 1,
+            Dimension::Paged { .. } => 2,
         };
         let searches: usize = self.dimensions.iter().map(lines).sum();
         Stats {
