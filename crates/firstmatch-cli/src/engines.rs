@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::bit_vector::{self, BitVector};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta;
@@ -59,6 +60,11 @@ static ENGINES: [Engine; 7] = [
         name: "bit_select",
         summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
         build: |rules| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
+    },
+    Engine {
+        name: "bit_vector",
+        summary: "a vector of rules for each lane, and the first bit of all: as fast whatever 1,000 rules look like",
+        build: |rules| Ok(Box::new(BitVector::build(rules, &bit_vector::Config::default())?)),
     },
     Engine {
         name: "partitionsort",

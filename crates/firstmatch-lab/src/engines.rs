@@ -2,6 +2,7 @@
 
 use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::bit_vector::{self, BitVector};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta::{self, Exclusive, Kind};
@@ -37,8 +38,9 @@ struct Common {
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
 /// The list. A new engine adds itself here and can be measured.
-const ENGINES: [(&str, Read); 8] = [
+const ENGINES: [(&str, Read); 9] = [
     ("bit_select", bit_select),
+    ("bit_vector", bit_vector),
     ("linear", linear),
     ("meta", meta),
     ("ovs_like", ovs_like),
@@ -111,6 +113,18 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         growth: growth.unwrap_or(default.growth),
     };
     Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
+}
+
+fn bit_vector(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Names {
+        vectors: Option<usize>,
+    }
+    let Names { vectors } = table.try_into()?;
+    let vectors = vectors.unwrap_or(bit_vector::Config::default().vectors);
+    let config = bit_vector::Config { budget, simd, vectors };
+    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitVector::build(rules, &config)?))), empty: None })
 }
 
 /// Lookups are of rules that stay; updates are of an owner who rebuilds when it is due, on the same thread.

@@ -43,6 +43,7 @@
 //! | [`meta`] | that of the engine it has chosen | [`meta::Writer`]: transactions, beside readers | everything |
 //! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
 //! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
+//! | [`bit_vector`] | one search a lane, and the first bit of a few vectors | rebuild | up to a thousand or two, whatever they look like |
 //! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //! | [`partition_sort`] (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
 //!

@@ -170,7 +170,7 @@ fn the_examples_are_right() {
     let fixture = Fixture::new("examples");
     let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
     let (rules, capture) = (format!("{examples}/edge.rules"), format!("{examples}/edge.pcapng"));
-    for engine in ["meta", "tuplemerge", "tuplemerge_offline", "bit_select", "tss", "linear"] {
+    for engine in ["meta", "tuplemerge", "tuplemerge_offline", "bit_select", "bit_vector", "tss", "linear"] {
         let value = json(&fixture, &["classify", &rules, &capture, "--check", "all", "--engine", engine]);
         assert!(value["packets"].as_u64().unwrap() >= 5000);
         assert_eq!(value["check"]["differences"], 0);

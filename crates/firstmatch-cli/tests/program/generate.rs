@@ -17,7 +17,7 @@ fn rules_and_a_trace_of_them() {
     let (code, trace, err) = fixture.run(&["generate", "trace", "fw.rules", "--headers", "3000", "--zipf", "1"]);
     assert_eq!((code, trace.lines().count()), (0, 3000), "{err}");
     fixture.write("fw.trace", trace);
-    for engine in ["meta", "linear", "tuplemerge", "tuplemerge_offline", "bit_select", "tss"] {
+    for engine in ["meta", "linear", "tuplemerge", "tuplemerge_offline", "bit_select", "bit_vector", "tss"] {
         let line = ["classify", "fw.rules", "fw.trace", "--engine", engine, "--check", "all", "--json"];
         let (code, out, err) = fixture.run(&line);
         let value: serde_json::Value = serde_json::from_str(&out).unwrap();

@@ -98,7 +98,10 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, al
             }
             entries = entries.map(|entry| if entry == at { EMPTY } else { entry });
             while at & LEAF == 0 {
-                at = engine.nodes.get(engine.index(at)).map_or(EMPTY, |node| step(isa, columns, node, &engine.table, key));
+                at = engine
+                    .nodes
+                    .get(engine.index(at))
+                    .map_or(EMPTY, |node| step(isa, columns, node, &engine.table, key));
             }
             if at < limit {
                 let mut next = Some(engine.index(at));

@@ -83,17 +83,28 @@ struct Slot {
 
 enum From {
     /// Where they start, but for the first.
-    Intervals { lane: usize, starts: Vec<u32> },
+    Intervals {
+        lane: usize,
+        starts: Vec<u32>,
+    },
     /// The same, with the most value of the lane.
-    Pages { lane: usize, starts: Vec<u32>, most: u32 },
-    Values { lane: usize, shift: u32, mask: u32 },
+    Pages {
+        lane: usize,
+        starts: Vec<u32>,
+        most: u32,
+    },
+    Values {
+        lane: usize,
+        shift: u32,
+        mask: u32,
+    },
     Join([usize; 2]),
 }
 
 fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room) -> Result<Vec<Slot>, BuildError> {
     let mut slots = Vec::new();
     for (lane, of) in schema.lanes().iter().enumerate() {
-        let (starts, numbers, classes) = intervals(regions, lane, groups, room)?;
+        let (starts, numbers, classes) = intervals(regions, (lane, of.max), groups, room)?;
         let (from, values) = if of.max < DIRECT {
             let class_of = |value: u32| numbers[starts.partition_point(|&start| start <= value)];
             (From::Values { lane, shift: 0, mask: u32::MAX }, (0..=of.max).map(class_of).collect())
@@ -144,15 +155,15 @@ fn paged(lane: usize, starts: &[u32], most: u32, values: &[u32]) -> Dimension {
 /// Where the elementary intervals of a lane start, but for the first; the class of each; the classes.
 fn intervals(
     regions: &Regions,
-    lane: usize,
+    (lane, most): (usize, u32),
     groups: usize,
     room: &Room,
 ) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
-    // Where regions start and where they have ended. One that ends with the last word never has.
+    // Where regions start and where they have ended. One that ends with the lane never has.
     let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * regions.len());
     for (at, region) in regions.iter().enumerate() {
         events.push((region.lo[lane], at));
-        events.extend(region.hi[lane].checked_add(1).map(|end| (end, at)));
+        events.extend((region.hi[lane] < most).then(|| (region.hi[lane] + 1, at)));
     }
     events.sort_unstable();
     let (mut starts, mut numbers, mut classes) = (Vec::new(), Vec::new(), Classes::default());
@@ -165,7 +176,7 @@ fn intervals(
         starts.push(events[0].0);
         numbers.push(classes.of(&here.0, room)?);
     }
-    // Neighbours of one class are one interval, and values that the lane does not have are nobody's.
+    // Neighbours of one class are one interval.
     let mut kept = (Vec::new(), vec![numbers[0]]);
     for (start, &number) in starts.into_iter().zip(&numbers[1..]) {
         if kept.1.last() != Some(&number) {
@@ -186,7 +197,9 @@ fn masked(
 ) -> Result<(Vec<u32>, Classes), BuildError> {
     let asked: Vec<(u32, u32)> = regions
         .iter()
-        .map(|region| region.ternary.map_or((0, 0), |(value, mask)| (value[lane] >> shift & 0xFF, mask[lane] >> shift & 0xFF)))
+        .map(|region| {
+            region.ternary.map_or((0, 0), |(value, mask)| (value[lane] >> shift & 0xFF, mask[lane] >> shift & 0xFF))
+        })
         .collect();
     let mut classes = Classes::default();
     let numbers = (0..=0xFF).map(|byte| {

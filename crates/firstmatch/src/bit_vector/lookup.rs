@@ -75,7 +75,8 @@ fn classify<I: Isa>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u1
     for (index, Join { slots: [a, b], values }) in engine.joins.iter().enumerate() {
         let (earlier, joined) = of_joins.split_at_mut(index);
         let of = |slot: usize| of_dimensions.get(slot).unwrap_or_else(|| &earlier[slot - of_dimensions.len()]);
-        let groups = joined[0].as_chunks_mut::<ABREAST>().0.iter_mut().zip(of(*a).as_chunks().0).zip(of(*b).as_chunks().0);
+        let groups =
+            joined[0].as_chunks_mut::<ABREAST>().0.iter_mut().zip(of(*a).as_chunks().0).zip(of(*b).as_chunks().0);
         for ((joined, a), b) in groups.take(keys.len().div_ceil(ABREAST)) {
             let (a, b): (&[u16; ABREAST], &[u16; ABREAST]) = (a, b);
             *joined = std::array::from_fn(|i| at(values, usize::from(a[i]) + usize::from(b[i])));
@@ -115,13 +116,8 @@ fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_
 
 /// Searches by values. `value` gives one.
 #[inline(always)]
-fn each_word<const STRIDE: usize>(
-    keys: Keys<'_>,
-    lane: usize,
-    slot: &mut [u16; CHUNK],
-    value: impl Fn(u32) -> u16,
-) {
-    each::<STRIDE>(keys, lane, slot, |words: [u32; ABREAST]| words.map(&value), |word| value(word));
+fn each_word<const STRIDE: usize>(keys: Keys<'_>, lane: usize, slot: &mut [u16; CHUNK], value: impl Fn(u32) -> u16) {
+    each::<STRIDE>(keys, lane, slot, |words: [u32; ABREAST]| words.map(&value), &value);
 }
 
 #[inline(always)]

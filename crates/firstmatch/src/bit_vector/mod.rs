@@ -11,16 +11,17 @@
 //! place of two. A lane that no region asks about is left out.
 //!
 //! # Layout in memory
-//! - *Search trees*: of nodes of eight bounds, nine ways each, level after level without pointers; then a class of 16
-//!   bits an interval. A lane of less than 2<sup>10</sup> values has a class a value instead, and so have the four bytes
-//!   of a ternary lane, since a mask asks about each byte by itself.
-//! - *Joins*: a class of 16 bits a pair of classes.
+//! - *Search trees*: of nodes of eight bounds, nine ways each, level after level without pointers; then a value an
+//!   interval. A lane of less than 2<sup>10</sup> values has a value for each instead, and so have the four bytes of a
+//!   ternary lane, since a mask asks about each byte by itself; one of less than 2<sup>17</sup> has pages of such, of
+//!   which equal ones are one.
+//! - *Joins*: a value a pair of classes. A value, of 16 bits, is the place of a vector or a part of a place in a join.
 //! - *Vectors*: groups of 1,024 bits, two cache lines each.
 //! - *Matches*: rule and priority by region, 16 bytes each.
 //!
 //! # Cost
-//! 64 keys go through a lane together, so that their searches overlap: five or six instructions a level, levels being
-//! the logarithm to base nine of the intervals. Joins are a load. Then every key reads the vectors whole, two lines each
+//! 64 keys go through a lane together, so that their searches overlap: five instructions a level, levels being
+//! the logarithm to base nine of the intervals. Pages and joins are a load or two. Then every key reads the vectors whole, two lines each
 //! for every 1,024 regions, without leaving early. There is no branch that depends on a key.
 //!
 //! Vectors take classes × regions bits: they grow with the square of the rules, so that this is an engine for one or two

@@ -251,7 +251,8 @@ mod tests {
                     assert_eq!(isa.within8_bytes(&bounds, a as u8), plain.within8_bytes(&bounds, a as u8));
                     let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
                     assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
-                    let [eight, limits, others]: [[u32; 8]; 3] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
+                    let [eight, limits, others]: [[u32; 8]; 3] =
+                        std::array::from_fn(|_| std::array::from_fn(|_| next()));
                     assert_eq!(isa.below8(&eight, &limits, &others), plain.below8(&eight, &limits, &others));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));

@@ -1,6 +1,7 @@
 //! Every engine × configuration × SIMD level, in one place; and the reference engine.
 
 use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::bit_vector::{self, BitVector};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta::{self, Exclusive, Kind};
@@ -81,6 +82,11 @@ pub(crate) fn engines() -> Vec<Subject> {
     for level in Level::available() {
         all.push(Subject::fixed(format!("bit_select {level:?}"), move |lowered, budget| {
             BitSelect::build(lowered, &bit_select::Config { budget, simd: Some(level), ..Default::default() })
+        }));
+        all.push(Subject::fixed(format!("bit_vector {level:?}"), move |lowered, budget| {
+            // The largest sets here need more than vectors are worth.
+            let vectors = 64 << 20;
+            BitVector::build(lowered, &bit_vector::Config { budget, simd: Some(level), vectors })
         }));
         all.push(Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
             Linear::build(lowered, &linear::Config { budget, simd: Some(level) })
