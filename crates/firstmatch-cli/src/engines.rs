@@ -40,7 +40,7 @@ impl Engine {
 /// What is taken where none is asked for.
 pub(crate) const DEFAULT: &str = "meta";
 
-static ENGINES: [Engine; 7] = [
+static ENGINES: [Engine; 8] = [
     Engine {
         name: DEFAULT,
         summary: "the engine that suits the rules; `firstmatch engines RULES` says which and why (default)",
