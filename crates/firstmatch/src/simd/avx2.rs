@@ -1,6 +1,7 @@
 //! The operations with AVX2.
 
 use std::arch::x86_64::*;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tree::{NODE, SIGN, WAYS, first_of};
 use super::{Hasher, Isa, Kernel, Probes, Tree};
@@ -10,13 +11,19 @@ use super::{Hasher, Isa, Kernel, Probes, Tree};
 pub(super) struct Avx2(());
 
 impl Avx2 {
+    /// Seen once, the machine has it for good: a single key is looked up in less time than five features are asked for.
     #[inline]
     pub(super) fn detect() -> Option<Self> {
+        static SEEN: AtomicBool = AtomicBool::new(false);
+        if SEEN.load(Ordering::Relaxed) {
+            return Some(Self(()));
+        }
         let all = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
             && is_x86_feature_detected!("popcnt");
+        SEEN.store(all, Ordering::Relaxed);
         all.then_some(Self(()))
     }
 }

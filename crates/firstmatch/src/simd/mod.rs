@@ -179,6 +179,12 @@ pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
         return isa.vectorize(kernel);
     }
     debug_assert_eq!(level, Level::Scalar);
+    without(kernel);
+}
+
+/// Apart, so that what it needs of the stack is not made ready where vectors are there.
+#[inline(never)]
+fn without(kernel: impl Kernel) {
     scalar::Scalar.vectorize(kernel);
 }
 
