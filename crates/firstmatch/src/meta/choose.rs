@@ -116,13 +116,15 @@ impl Chosen {
         }
     }
 
-    /// Improves every key over the rules that are not marked.
+    /// Improves every key over all rules.
     #[inline]
-    pub(super) fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        each!(self, base, scratch => match dead.rules() {
-            0 => base.improve(scratch, keys, best),
-            _ => base.improve_alive(scratch, keys, dead, best),
-        });
+    pub(super) fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
+        each!(self, base, scratch => base.improve(scratch, keys, best));
+    }
+
+    /// Improves every key over the rules that are not marked.
+    pub(super) fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        each!(self, base, scratch => base.improve_alive(scratch, keys, dead, best));
     }
 
     pub(super) fn stats(&self) -> Stats {

@@ -89,6 +89,7 @@ impl Engine {
         };
         stats.bytes.push(("marks", of_each(|part| part.dead.bytes())));
         stats.bytes.push(("overlay", of_each(|part| part.overlay.bytes())));
+        stats.bytes.push(("filter", of_each(super::state::Part::filter_bytes)));
         let mut frame = ARC + size_of_val(&*part.built) + of_each(size_of_val);
         // The two may have different bases until the next commit.
         if !std::sync::Arc::ptr_eq(&part.built, &copies[1].parts[self.part].built) {

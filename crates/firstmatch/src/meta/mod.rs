@@ -21,7 +21,7 @@
 //! // Now and then the base is built anew, by any thread.
 //! if writer.rebuild_is_due() {
 //!     let rebuilt = writer.begin_rebuild().run()?;
-//!     writer.install(rebuilt)?;
+//!     let _old = writer.install(rebuilt)?; // to be dropped on that thread too
 //! }
 //! # assert!(writer.rules().get(id).is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -62,10 +62,13 @@
 //!   the writer takes it back where it is idle: readers share no word that any of them writes, and need not say that
 //!   they stop.
 
+mod aside;
 mod change;
+mod changes;
 mod choose;
 mod counters;
 mod explain;
+mod filter;
 mod rebuild;
 mod state;
 #[cfg(test)]
@@ -75,6 +78,7 @@ mod writer;
 
 use std::sync::Arc;
 
+use aside::Aside;
 use choose::Scratch;
 use state::State;
 use twin::{Seat, Twin};
@@ -82,7 +86,7 @@ use twin::{Seat, Twin};
 pub use choose::{Kind, Outcome};
 pub use counters::{Count, Ledger};
 pub use explain::Explanation;
-pub use rebuild::{RebuildJob, Rebuilt};
+pub use rebuild::{RebuildJob, Rebuilt, Retired};
 pub use writer::{Exclusive, Transaction, Writer, open};
 
 use crate::budget::Budget;
@@ -103,13 +107,32 @@ pub struct Config {
     pub simd: Option<Level>,
     /// The kind of base; `None` chooses.
     pub kind: Option<Kind>,
-    /// How many rules an overlay may hold; a rebuild is due when it is half full. `None`: 2 % of the base's rules, at least
-    /// 1,024.
+    /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many as
+    /// half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,
+    /// So many rules in an overlay make a rebuild due. `None`: 2 % of the base's rules, at least 512, but half of what it
+    /// may hold where that is less.
+    pub due: Option<usize>,
     /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
     pub dead: Option<usize>,
     /// The seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
+}
+
+impl Config {
+    /// How many rules the overlay of so large a base may hold.
+    fn most_in_overlay(&self, base: usize) -> usize {
+        self.overlay.unwrap_or((base / 2).max(1024))
+    }
+
+    fn overlay_due(&self, base: usize) -> usize {
+        let half = self.most_in_overlay(base).div_ceil(2).max(1);
+        self.due.unwrap_or((base / 50).max(512).min(half))
+    }
+
+    fn dead_due(&self, base: usize) -> usize {
+        self.dead.unwrap_or((base / 4).max(1024)).max(1)
+    }
 }
 
 /// The rules of one schema, for those who look up. Clones share everything.
@@ -145,7 +168,10 @@ impl Engine {
 #[derive(Debug)]
 pub struct Reader {
     seat: Arc<Seat<State>>,
+    /// Which schema's rules it is for.
+    part: usize,
     scratch: Scratch,
+    aside: Aside,
 }
 
 impl engine::Engine for Engine {
@@ -157,11 +183,11 @@ impl engine::Engine for Engine {
 
     fn new_scratch(&self) -> Reader {
         let scratch = engine::Engine::new_scratch(&self.twin.now().1.parts[self.part].overlay);
-        Reader { seat: self.twin.seat(), scratch }
+        Reader { seat: self.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
     }
 
     fn fits(&self, reader: &Reader) -> bool {
-        self.twin.has(&reader.seat)
+        self.twin.has(&reader.seat) && reader.part == self.part
     }
 
     /// Of everything that readers share, both copies; what only the writer keeps is not in it.
@@ -170,7 +196,7 @@ impl engine::Engine for Engine {
     }
 
     fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        let Reader { seat, scratch } = reader;
-        self.twin.read(seat, |state| state.parts[self.part].improve(scratch, keys, best));
+        let Reader { seat, scratch, aside, .. } = reader;
+        self.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
     }
 }

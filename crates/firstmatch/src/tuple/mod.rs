@@ -302,23 +302,6 @@ impl TupleMerge {
         self.rules
     }
 
-    /// Everything that is in, as it was lowered.
-    pub(crate) fn lowered(&self) -> Lowered {
-        let groups = self.in_order().flat_map(Table::groups).flat_map(|(_, group)| self.pool.group(group));
-        let mut entries: Vec<(Match, Source)> =
-            groups.filter_map(|entry| Some((self.pool.found(entry)?, Source::Pool(entry)))).collect();
-        entries.extend((0..self.rest.len() as u32).filter_map(|at| Some((self.rest.rule(at)?, Source::Rest(at)))));
-        entries.sort_unstable_by_key(|&(rule, _)| rule.priority);
-        let mut out = Lowered::empty(&self.schema);
-        for (rule, source) in entries {
-            match source {
-                Source::Pool(entry) => out.push(rule, self.pool.region(entry)),
-                Source::Rest(at) => self.rest.with_region(at, |region| out.push(rule, region)),
-            }
-        }
-        out
-    }
-
     fn in_order(&self) -> impl Iterator<Item = &Table> {
         self.order.iter().filter_map(|&t| self.tables[t as usize].as_ref())
     }
@@ -336,12 +319,6 @@ impl TupleMerge {
             + self.bounds.capacity() * size_of::<Bounds>()
             + self.places.bytes()
     }
-}
-
-/// Where a region is.
-enum Source {
-    Pool(u32),
-    Rest(u32),
 }
 
 impl Clone for TupleMerge {
