@@ -1,13 +1,22 @@
 //! Some keys of a batch, taken aside to be looked up on their own.
 
-use super::filter::CHUNK;
+use super::filter::{CHUNK, Lists};
 use crate::engine::Match;
 use crate::key::{KeyBuf, Keys};
 use crate::schema::Schema;
 
-/// Memory for the keys of a chunk that are taken aside.
+/// Memory for the keys of a chunk.
 #[derive(Debug)]
 pub(super) struct Aside {
+    /// What was to be beaten before the base was asked.
+    pub(super) before: [Option<Match>; CHUNK],
+    pub(super) lists: Lists,
+    pub(super) few: Few,
+}
+
+/// Memory for those that are taken aside.
+#[derive(Debug)]
+pub(super) struct Few {
     rows: KeyBuf,
     best: [Option<Match>; CHUNK],
 }
@@ -16,9 +25,11 @@ impl Aside {
     pub(super) fn new(schema: &Schema) -> Self {
         let mut rows = KeyBuf::new(schema);
         rows.reserve(CHUNK);
-        Self { rows, best: [None; CHUNK] }
+        Self { before: [None; CHUNK], lists: Lists::new(), few: Few { rows, best: [None; CHUNK] } }
     }
+}
 
+impl Few {
     /// Improves the listed keys of a chunk, all of them at a time: with the others where they are most.
     pub(super) fn improve(
         &mut self,

@@ -121,7 +121,7 @@ impl Changes {
 /// Changes of a piece: what is handed over is whole pieces.
 const PIECE: usize = 256;
 /// Fewer changes than these are not worth to be made fewer.
-const LEAST: usize = 4096;
+const LEAST: usize = 512;
 
 /// All changes since the bases were built, in pieces of which all but the last are whole and shared with a rebuild.
 #[derive(Debug)]
@@ -180,7 +180,7 @@ impl Log {
 
     /// Whether most of the changes undo others, where so many rules have changed in all.
     pub(super) fn is_long(&self, changed: usize) -> bool {
-        self.len > LEAST.max(4 * changed)
+        self.len > LEAST.max(2 * changed)
     }
 
     /// Leaves what the changes come to.

@@ -1,6 +1,7 @@
-//! Which keys the overlay can have something for.
+//! Which answers of the base do not stand, and which keys the overlay can have something for.
 
 use super::choose::Chosen;
+use crate::alive::Dead;
 use crate::engine::{Match, fixed_bits};
 use crate::key::Keys;
 use crate::rule::{Priority, Regions};
@@ -18,8 +19,9 @@ pub(super) struct Filter {
     level: Level,
     maps: Box<[Map]>,
     bits: Box<[u64]>,
-    /// The best priority of a region that is for every key.
+    /// The best priority of a region that is for every key, if there is one.
     wide: Priority,
+    any_wide: bool,
 }
 
 /// One bit map.
@@ -38,9 +40,6 @@ impl Map {
     }
 }
 
-/// No region is for every key: no priority is worse.
-const NONE: Priority = Priority(u64::MAX);
-
 impl Filter {
     /// For no region yet, in so many bytes. Where a base says nothing, or the bytes are too few, every region is for
     /// every key.
@@ -56,7 +55,7 @@ impl Filter {
         if size_of_val(&maps[..]) + words * size_of::<u64>() > allowed {
             (words, maps) = (0, Vec::new());
         }
-        Self { level, maps: maps.into(), bits: vec![0; words].into(), wide: NONE }
+        Self { level, maps: maps.into(), bits: vec![0; words].into(), wide: Priority(u64::MAX), any_wide: false }
     }
 
     /// Adds the regions of a rule. They are never taken out.
@@ -68,7 +67,7 @@ impl Filter {
             };
             let open = |map: &Map| (map.mask & !fixed(map)).count_ones();
             let Some(map) = self.maps.iter().min_by_key(|map| open(map)).filter(|map| open(map) <= MOST_OPEN) else {
-                self.wide = self.wide.min(rule.priority);
+                (self.wide, self.any_wide) = (self.wide.min(rule.priority), true);
                 continue;
             };
             let [a, b] = map.lanes.map(|lane| u64::from(region.lo[lane]));
@@ -88,11 +87,9 @@ impl Filter {
         }
     }
 
-    /// The keys of a chunk that may be in some region: their places, in `list`, and how many they are.
-    pub(super) fn ask(&self, keys: Keys<'_>, best: &[Option<Match>], list: &mut [u8; CHUNK]) -> usize {
-        let mut count = 0;
-        dispatch(self.level, Ask { filter: self, keys, best, list, count: &mut count });
-        count
+    /// Looks at the answers of the base to a chunk of keys.
+    pub(super) fn look(&self, dead: &Dead, keys: Keys<'_>, best: &[Option<Match>], lists: &mut Lists) {
+        dispatch(self.level, Look { filter: self, dead, keys, best, lists });
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -100,30 +97,61 @@ impl Filter {
     }
 }
 
-struct Ask<'a> {
-    filter: &'a Filter,
-    keys: Keys<'a>,
-    best: &'a [Option<Match>],
-    list: &'a mut [u8; CHUNK],
-    count: &'a mut usize,
+/// Keys of a chunk by their places.
+#[derive(Debug)]
+pub(super) struct Lists {
+    /// Those that were answered with a rule that is marked.
+    dead: [u8; CHUNK],
+    dead_len: usize,
+    /// Those that may be in a region of the overlay.
+    asked: [u8; CHUNK],
+    asked_len: usize,
 }
 
-impl Kernel for Ask<'_> {
+impl Lists {
+    pub(super) fn new() -> Self {
+        Self { dead: [0; CHUNK], dead_len: 0, asked: [0; CHUNK], asked_len: 0 }
+    }
+
+    pub(super) fn dead(&self) -> &[u8] {
+        &self.dead[..self.dead_len.min(CHUNK)]
+    }
+
+    pub(super) fn asked(&self) -> &[u8] {
+        &self.asked[..self.asked_len.min(CHUNK)]
+    }
+}
+
+struct Look<'a> {
+    filter: &'a Filter,
+    dead: &'a Dead,
+    keys: Keys<'a>,
+    best: &'a [Option<Match>],
+    lists: &'a mut Lists,
+}
+
+impl Kernel for Look<'_> {
+    /// No branch depends on the answers.
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { filter, keys, best, list, count } = self;
-        let mut left = 0;
+        let Self { filter, dead, keys, best, lists } = self;
+        let (words, stride) = (keys.words(), keys.stride());
+        let (mut dead_len, mut asked_len) = (0, 0);
         for (i, best) in best.iter().enumerate().take(CHUNK) {
-            let row = keys.row(i);
-            let mut some = filter.wide < best.map_or(NONE, |best| best.priority);
+            let row = &words[i * stride..][..stride];
+            let is_dead = best.is_some_and(|found| dead.is_marked(found.rule));
+            lists.dead[dead_len % CHUNK] = i as u8;
+            dead_len += usize::from(is_dead);
+            // Another rule than a dead one may be better than a region for every key.
+            let mut some = is_dead | best.map_or(filter.any_wide, |best| filter.wide < best.priority);
             for map in &filter.maps {
                 let [a, b] = map.lanes.map(|lane| u64::from(row[lane]));
                 let (word, bit) = map.entry(isa.gather(a << 32 | b, map.mask));
                 some |= filter.bits.get(word).is_none_or(|word| word & bit != 0);
             }
-            list[left % CHUNK] = i as u8;
-            left += usize::from(some);
+            lists.asked[asked_len % CHUNK] = i as u8;
+            asked_len += usize::from(some);
         }
-        *count = left;
+        (lists.dead_len, lists.asked_len) = (dead_len, asked_len);
     }
 }
