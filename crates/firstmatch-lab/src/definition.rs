@@ -27,6 +27,7 @@ pub(crate) struct Definition {
     pub(crate) engines: Vec<Engine>,
     pub(crate) lookup: Option<Lookup>,
     pub(crate) updates: Option<Updates>,
+    pub(crate) under_updates: Option<UnderUpdates>,
 }
 
 /// Rules and the packets to look up: files, or generated.
@@ -133,6 +134,24 @@ impl Default for Updates {
     }
 }
 
+/// How lookups and updates side by side are timed, with the readers and the writer of an engine that has them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct UnderUpdates {
+    /// Updates a second; 0 is as many as can be.
+    pub(crate) rates: Vec<u64>,
+    /// How long each rate is kept up in a sitting.
+    pub(crate) seconds: f64,
+    /// What the reader looks up at a time.
+    pub(crate) batch: usize,
+}
+
+impl Default for UnderUpdates {
+    fn default() -> Self {
+        Self { rates: vec![100_000, 300_000, 0], seconds: 5.0, batch: 32 }
+    }
+}
+
 impl Definition {
     /// Reads and checks a definition.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
@@ -172,6 +191,13 @@ impl Definition {
             ensure!((2..=1 << 30).contains(&updates.count), "[updates] count: expected a number from 2 to {}", 1 << 30);
             ensure!((1..=1000).contains(&updates.rounds), "[updates] rounds: expected a number from 1 to 1000");
             ensure!(updates.readers <= 1000, "[updates] readers: expected a number up to 1000");
+        }
+        if let Some(updates) = &self.under_updates {
+            ensure!(!updates.rates.is_empty(), "[under_updates] rates is empty");
+            let seconds = (0.1..=3600.0).contains(&updates.seconds);
+            ensure!(seconds, "[under_updates] seconds: expected a number from 0.1 to 3600");
+            let batch = (1..=1 << 20).contains(&updates.batch);
+            ensure!(batch, "[under_updates] batch: expected a number from 1 to {}", 1 << 20);
         }
         Ok(())
     }

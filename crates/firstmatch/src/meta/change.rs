@@ -48,12 +48,13 @@ struct Owed {
 struct Sizes {
     base: usize,
     overlay: usize,
+    most: usize,
     dead: usize,
 }
 
 impl Sizes {
     fn of(part: &Part) -> Self {
-        Self { base: part.built.rules, overlay: part.overlay.rules(), dead: part.dead.rules() }
+        Self { base: part.built.rules, overlay: part.overlay.rules(), most: part.most, dead: part.dead.rules() }
     }
 }
 
@@ -167,7 +168,7 @@ impl Changer {
         let removed = self.next.rules().filter(|(_, insert)| !insert).count();
         for (number, sizes) in self.sizes.iter().enumerate() {
             let puts = (0..self.next.len()).filter(|&at| self.next.is_put(at, number)).count();
-            check_overlay(&self.config, sizes.base, (sizes.overlay + puts).saturating_sub(removed))?;
+            check_overlay((sizes.overlay + puts).saturating_sub(removed), sizes.most)?;
         }
         Ok(())
     }
@@ -258,8 +259,7 @@ fn fixed_bytes(twin: &Twin<State>) -> usize {
     ARC + size_of::<Twin<State>>() + twin.bytes()
 }
 
-fn check_overlay(config: &Config, base: usize, needed: usize) -> Result<(), UpdateError> {
-    let most = config.most_in_overlay(base);
+fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {
     if needed > most { Err(UpdateError::overlay(needed, most)) } else { Ok(()) }
 }
 
@@ -269,7 +269,7 @@ fn check_room<'a>(
     config: &Config,
     parts: impl Iterator<Item = &'a Part> + Clone,
 ) -> Result<(), UpdateError> {
-    parts.clone().try_for_each(|part| check_overlay(config, part.built.rules, part.overlay.rules()))?;
+    parts.clone().try_for_each(|part| check_overlay(part.overlay.rules(), part.most))?;
     let allowed = config.budget.run_bytes;
     if allowed == usize::MAX {
         return Ok(());
@@ -304,7 +304,8 @@ pub(super) fn new_part(set: &Lowered, config: &Config, reserved: &mut usize) -> 
     let (base, outcomes) = choose::choose(set, config, allowed)?;
     let built = Built::new(base, outcomes, set);
     *reserved += built.bytes;
-    let part = Part::new(built, new_overlay(set, config)?, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
+    let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.rules));
+    let part = Part::new(built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
     *reserved += 2 * part.filter_bytes();
     Ok(part)
 }

@@ -158,6 +158,13 @@ impl Engine {
         self.twin.now().1.generation
     }
 
+    /// How many rules the overlay holds, and how many it may.
+    pub fn overlay(&self) -> (usize, usize) {
+        let state = self.twin.now().1;
+        let part = &state.parts[self.part];
+        (part.overlay.rules(), part.most)
+    }
+
     /// How many rebuilds were installed.
     pub fn epoch(&self) -> u64 {
         self.twin.now().1.epoch

@@ -52,15 +52,17 @@ pub(super) struct Part {
     pub(super) dead_regions: usize,
     /// The rules that have been inserted since the base was built.
     pub(super) overlay: TupleMerge,
+    /// How many rules that may hold.
+    pub(super) most: usize,
     filter: Filter,
 }
 
 impl Part {
     /// With nothing changed. The filter and its copy may take so many bytes.
-    pub(super) fn new(built: Built, overlay: TupleMerge, level: Level, allowed: usize) -> Self {
+    pub(super) fn new(built: Built, overlay: TupleMerge, most: usize, level: Level, allowed: usize) -> Self {
         let dead = Dead::none(built.base.places(), built.slots);
         let filter = Filter::of(&built.base, level, allowed / 2);
-        Self { built: Arc::new(built), dead, dead_regions: 0, overlay, filter }
+        Self { built: Arc::new(built), dead, dead_regions: 0, overlay, most, filter }
     }
 
     #[inline]
