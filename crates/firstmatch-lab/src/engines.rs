@@ -113,7 +113,11 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         open: open.unwrap_or(default.open),
         growth: growth.unwrap_or(default.growth),
     };
-    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None, live: None })
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))),
+        empty: None,
+        live: None,
+    })
 }
 
 /// Lookups are of rules that stay; updates are of an owner who rebuilds when it is due, on the same thread.

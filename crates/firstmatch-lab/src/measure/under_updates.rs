@@ -125,8 +125,7 @@ fn run(
     });
     let done = AtomicBool::new(false);
     let (outcome, beside) = thread::scope(|scope| {
-        let reader =
-            scope.spawn(|| read(engine, &work.keys, updates.batch, cores[0], || done.load(Ordering::Relaxed)));
+        let reader = scope.spawn(|| read(engine, &work.keys, updates.batch, cores[0], || done.load(Ordering::Relaxed)));
         let (jobs, to_run) = channel();
         let (to_install, rebuilt) = channel();
         // Both it and the writer begin on the core of the writer.
@@ -378,7 +377,8 @@ mod tests {
     #[test]
     fn rules_change_beside_readers() {
         let set = rules::generate(&rules::Config { rules: 2000, seed: 3, ..Default::default() }).expect("rules");
-        let work = workload::drawn(&set, &trace::Config { headers: 5000, seed: 4, ..Default::default() }).expect("keys");
+        let work =
+            workload::drawn(&set, &trace::Config { headers: 5000, seed: 4, ..Default::default() }).expect("keys");
         let updates = UnderUpdates { rates: vec![0, 20_000], seconds: 0.0, batch: 32 };
         let pace = Pace { brief: true, bar: ProgressBar::hidden() };
         let config = meta::Config { overlay: Some(64), seed: Some(1), ..Default::default() };

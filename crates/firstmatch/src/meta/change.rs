@@ -236,7 +236,34 @@ impl Changer {
             new.iter_mut().for_each(|new| mem::swap(store, &mut new.store));
         }
         self.log.forget(running.pieces);
-        Ok(Retired { epoch, _parts: parts.into_iter().flatten().collect(), _sources: sources })
+        Ok(Retired { epoch, _parts: parts.into_iter().flatten().collect(), _sources: sources, _states: Vec::new() })
+    }
+
+    /// Puts other rules in place of all there are, as one commit and a rebuild. One that is running is forgotten.
+    ///
+    /// # Errors
+    /// When no base fits the budget; nothing is changed then.
+    pub(super) fn replace(&mut self, mut sets: Vec<Lowered>) -> Result<Retired, BuildError> {
+        sets.iter_mut().for_each(Lowered::forget_nowhere);
+        let mut new = first(&sets, &self.config)?;
+        let lanes = sets.iter().map(|set| set.schema().lanes().len());
+        (new.generation, new.epoch) = (self.generation + 1, self.twin.now().1.epoch + 1);
+        let epoch = new.epoch;
+        self.sizes = new.parts.iter().map(Sizes::of).collect();
+        self.log = Log::new(lanes);
+        let mut states = vec![new.clone(), new];
+        for state in &mut states {
+            let done = self.twin.flip(true, |copy| {
+                mem::swap(copy, state);
+                Ok::<_, UpdateError>(())
+            });
+            debug_assert!(matches!(done, Ok(Ok(()))), "it waits");
+            self.owed.clear();
+        }
+        self.generation += 1;
+        self.stores = sets.into_iter().map(Arc::new).collect();
+        self.running = None;
+        Ok(Retired { epoch, _states: states, ..Retired::default() })
     }
 
     /// Bytes on the heap beside the twin's: the rules that rebuilds start from, what has changed since, and memory for

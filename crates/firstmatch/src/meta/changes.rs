@@ -262,3 +262,92 @@ pub(super) fn changed(store: &Lowered, pieces: &[Arc<Changes>], part: usize) -> 
     old.for_each(|of| keep(&mut out, of));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::rule::{Priority, Region, RuleId};
+    use crate::schema::Schema;
+
+    /// Rules come and go at a few priorities, in two parts of which some have no region: what the changes come to is what
+    /// a map has, from whole pieces and after they were made fewer.
+    #[test]
+    fn changes_come_to_what_is_left() {
+        let schema = Schema::ipv4();
+        let lanes = schema.lanes().len();
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (state >> 33) % below
+        };
+        let mut stores = [Lowered::empty(&schema), Lowered::empty(&schema)];
+        let mut live = BTreeMap::new();
+        let (lo, hi) = (vec![0; lanes], |value: u32| vec![value; lanes]);
+        for slot in 0..40u32 {
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot) * 2) };
+            stores.iter_mut().for_each(|of| of.push(rule, Region { lo: &lo, hi: &hi(slot), ternary: None }));
+            live.insert(rule.priority, (rule, slot, [1, 1]));
+        }
+        let mut log = Log::new([lanes, lanes].into_iter());
+        let mut next = Changes::new([lanes, lanes].into_iter());
+        for step in 0..5000u32 {
+            next.clear();
+            let priority = Priority(random(80));
+            match live.remove(&priority) {
+                Some((rule, ..)) => next.remove(rule),
+                None => {
+                    let rule = Match { rule: RuleId::new(100 + step, 0), priority };
+                    let counts = [random(3) as usize, random(2) as usize];
+                    let inserted: Result<(), ()> = next.insert(rule, |part, regions| {
+                        let region = hi(step);
+                        (0..counts[part]).for_each(|_| regions.push(Region { lo: &lo, hi: &region, ternary: None }));
+                        Ok(())
+                    });
+                    inserted.expect("it does not fail");
+                    live.insert(priority, (rule, step, counts));
+                }
+            }
+            log.append(&next);
+            if step % 700 == 600 {
+                log.shorten();
+                assert!(log.len <= 120, "{} changes of 80 priorities", log.len);
+            }
+            if step % 97 == 0 {
+                let pieces = log.pieces();
+                for (part, store) in stores.iter().enumerate() {
+                    let is = changed(store, &pieces, part);
+                    let want = live.values().flat_map(|&(rule, value, counts)| vec![(rule, value); counts[part]]);
+                    let is = is.rules().iter().zip(is.regions().iter()).map(|(rule, region)| (*rule, region.hi[0]));
+                    assert!(is.eq(want), "part {part}, step {step}");
+                }
+            }
+        }
+    }
+
+    /// An insertion that fails leaves nothing that is anybody's.
+    #[test]
+    fn a_failed_insertion_is_not_there() {
+        let mut changes = Changes::new([1, 1].into_iter());
+        let rule = |slot| Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+        let region =
+            |value: &[u32; 1], regions: &mut Regions| regions.push(Region { lo: value, hi: value, ternary: None });
+        let failed = changes.insert(rule(1), |part, regions| {
+            region(&[1], regions);
+            if part == 0 { Ok(()) } else { Err("no") }
+        });
+        assert_eq!((failed, changes.len()), (Err("no"), 0));
+        let inserted: Result<(), ()> = changes.insert(rule(2), |part, regions| {
+            region(&[2 + part as u32], regions);
+            Ok(())
+        });
+        assert_eq!((inserted, changes.len()), (Ok(()), 1));
+        for part in 0..2 {
+            let mut regions = Regions::new(1);
+            let (found, regions) = changes.get(0, part, &mut regions);
+            let values: Vec<u32> = regions.expect("an insertion").iter().map(|region| region.lo[0]).collect();
+            assert_eq!((found, values), (rule(2), vec![2 + part as u32]));
+        }
+    }
+}

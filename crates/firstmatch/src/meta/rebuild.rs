@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::Config;
 use super::change::{marks_bytes, new_part};
 use super::changes::{Changes, changed};
-use super::state::{Built, Part};
+use super::state::{Built, Part, State};
 use crate::error::BuildError;
 use crate::rule::{Lowered, Regions};
 
@@ -34,11 +34,12 @@ pub struct Rebuilt {
 
 /// What a rebuild has replaced. To drop it gives back the memory of old bases and overlays: a matter of milliseconds, on
 /// whatever thread.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Retired {
     pub(super) epoch: u64,
     pub(super) _parts: Vec<Renewed>,
     pub(super) _sources: Vec<Source>,
+    pub(super) _states: Vec<State>,
 }
 
 impl Retired {

@@ -66,13 +66,7 @@ impl Part {
     }
 
     #[inline]
-    pub(super) fn improve(
-        &self,
-        scratch: &mut Scratch,
-        aside: &mut Aside,
-        keys: Keys<'_>,
-        best: &mut [Option<Match>],
-    ) {
+    pub(super) fn improve(&self, scratch: &mut Scratch, aside: &mut Aside, keys: Keys<'_>, best: &mut [Option<Match>]) {
         let base = &self.built.base;
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
             return base.improve(scratch, keys, best);

@@ -7,8 +7,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
-use std::{hint, thread};
 use std::time::Duration;
+use std::{hint, thread};
 
 /// Two copies, and which of them readers take.
 #[derive(Debug)]

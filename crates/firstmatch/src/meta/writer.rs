@@ -17,8 +17,7 @@ use crate::schema::Schema;
 /// # Errors
 /// When a rule has too many regions, no base fits the budget, or this machine lacks the forced instruction set.
 pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), BuildError> {
-    let sets = rules.schemas().iter().map(|schema| lower(&rules, schema, &Caps::default()));
-    let changer = Changer::new(sets.collect::<Result<_, _>>()?, config)?;
+    let changer = Changer::new(lower_all(&rules)?, config)?;
     let each =
         |(part, schema): (usize, &Schema)| Engine { twin: Arc::clone(&changer.twin), part, schema: schema.clone() };
     let engines = rules.schemas().iter().enumerate().map(each).collect();
@@ -78,6 +77,24 @@ impl Writer {
     pub fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         self.changer.install(rebuilt)
     }
+
+    /// Gives all rules the priorities of lines 1, 2, 3 and so on in the order they have, where there is no room between
+    /// two any more: a transaction of its own, that rebuilds all bases here and now. Ids and counts stay; a rebuild that
+    /// was begun before is forgotten.
+    ///
+    /// # Errors
+    /// When no base fits the budget any more; nothing is changed.
+    pub fn renumber(&mut self) -> Result<Retired, UpdateError> {
+        let mut rules = self.rules.clone();
+        rules.renumber();
+        let retired = lower_all(&rules).and_then(|sets| self.changer.replace(sets)).map_err(UpdateError::lowering)?;
+        self.rules = rules;
+        Ok(retired)
+    }
+}
+
+fn lower_all(rules: &RuleSet) -> Result<Vec<Lowered>, BuildError> {
+    rules.schemas().iter().map(|schema| lower(rules, schema, &Caps::default())).collect()
 }
 
 /// Changes that are committed together. What is not committed is undone when it is dropped.

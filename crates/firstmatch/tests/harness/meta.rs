@@ -207,6 +207,151 @@ fn only_the_last_rebuild_is_installed() {
     case.check_thoroughly(&engines[0]).expect("right");
 }
 
+/// Changes at random that have all been told to a rebuild: before it runs, while it does, and before it is installed. With
+/// many rules in the overlay, so that most keys need not ask it; readers look up all the while.
+#[test]
+fn a_rebuild_has_what_changed_meanwhile() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let mut rng = Rng::new(seed);
+        let rules = rule_set(&schema, &mut rng, 300);
+        let packets = corners::of_set(&rules, &schema, &mut rng, 200);
+        let config = Config { overlay: Some(5_000), due: Some(5_000), dead: Some(5_000), ..small_meta() };
+        let (engines, mut writer) = meta::open(rules, &config).expect("no budget");
+        let mut drawn = Rules::new(&schema, &mut rng, 300);
+        let mut change = |writer: &mut Writer, count: usize| {
+            for _ in 0..count {
+                let id = writer.rules().iter().nth(rng.below(writer.rules().len())).expect("some are live").id;
+                let spec = RuleSpec { priority: Priority(rng.next() >> 8), ..drawn.rule(&mut rng) };
+                let mut transaction = writer.begin();
+                if rng.percent(50) || transaction.rules().len() < 100 {
+                    transaction.insert(spec).expect("it fits");
+                } else {
+                    transaction.remove(id).expect("it is live");
+                }
+                transaction.commit().expect("there is room");
+            }
+        };
+        let (done, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let case = Case::new(&RuleSet::new(schema.clone()), &schema, packets.clone());
+                let (mut scratch, mut answers) = (engines[0].scratch(), vec![None; packets.len()]);
+                while !done.load(Ordering::Relaxed) {
+                    engines[0].classify_batch(&mut scratch, case.keys.keys(), &mut answers);
+                    batches.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let check = |writer: &Writer, when: &str| {
+                let answers = Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]);
+                answers.unwrap_or_else(|error| panic!("{name}, {when}: {error}"));
+            };
+            for round in 1..=3 {
+                change(&mut writer, 300);
+                check(&writer, "before");
+                let job = writer.begin_rebuild();
+                change(&mut writer, 600);
+                let rebuilt = thread::scope(|scope| {
+                    let running = scope.spawn(|| job.run());
+                    change(&mut writer, 200);
+                    running.join().expect("no panic").expect("no budget")
+                });
+                change(&mut writer, 300);
+                check(&writer, "before it is installed");
+                assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(round));
+                check(&writer, "installed");
+                assert!(engines[0].overlay().0 <= 1100, "what the base has has left the overlay");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert!(batches.load(Ordering::Relaxed) > 0);
+    }
+}
+
+/// A storm of changes and no rebuild: the overlay fills to its cap and no further, what a lookup may cost is bounded by
+/// that, what is refused changes nothing, and removals are never refused.
+#[test]
+fn a_storm_is_held_back() {
+    const CAP: usize = 64;
+    let schema = Schema::ipv4();
+    let mut rng = Rng::new(5);
+    let rules = rule_set(&schema, &mut rng, 400);
+    let packets = corners::of_set(&rules, &schema, &mut rng, 300);
+    let mut drawn = Rules::new(&schema, &mut rng, 400);
+    let config = Config { kind: Some(Kind::BitSelect), overlay: Some(CAP), ..small_meta() };
+    let (engines, mut writer) = meta::open(rules, &config).expect("no budget");
+    let check = |writer: &Writer| {
+        Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]).expect("right");
+    };
+    let base = engines[0].stats();
+    let (mut refused, mut removed) = (0, 0);
+    for step in 0..1500 {
+        let before = (writer.rules().len(), engines[0].generation());
+        let spec = RuleSpec { priority: Priority(rng.next() >> 8), ..drawn.rule(&mut rng) };
+        let first = writer.rules().iter().next().map(|rule| rule.id);
+        let mut transaction = writer.begin();
+        if step % 8 == 0 {
+            transaction.remove(first.expect("some are live")).expect("it is live");
+            transaction.commit().expect("a removal has room");
+            removed += 1;
+        } else {
+            transaction.insert(spec).expect("it fits");
+            if let Err(error) = transaction.commit() {
+                assert!(error.needs_rebuild() && engines[0].overlay() == (CAP, CAP));
+                assert_eq!((writer.rules().len(), engines[0].generation()), before);
+                refused += 1;
+            }
+        }
+        let stats = engines[0].stats();
+        let regions = engines[0].overlay().0 * 4096;
+        assert!(engines[0].overlay().0 <= CAP && stats.worst_tests <= 2 * base.worst_tests + regions);
+    }
+    assert!(refused > 500 && removed > 100, "{refused} refused");
+    check(&writer);
+    assert!(writer.rebuild_is_due());
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    assert_eq!(engines[0].overlay().0, 0);
+    check(&writer);
+}
+
+/// Where there is no room between two priorities the rules are given new ones; ids, answers and later changes are as ever.
+#[test]
+fn rules_are_renumbered() {
+    let schema = Schema::ipv4();
+    let mut rng = Rng::new(6);
+    let rules = rule_set(&schema, &mut rng, 60);
+    let packets = corners::of_set(&rules, &schema, &mut rng, 300);
+    let (engines, mut writer) = meta::open(rules, &small_meta()).expect("no budget");
+    let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
+    let insert = |writer: &mut Writer, priority: Priority| {
+        let spec = writer.rules().get(ids[9]).expect("it is live").spec.clone();
+        let mut transaction = writer.begin();
+        transaction.insert(RuleSpec { priority, ..spec }).expect("it fits");
+        transaction.commit().expect("there is room")
+    };
+    let priority = |writer: &Writer, at: usize| writer.rules().iter().nth(at).expect("it is there").priority;
+    let (first, second) = (priority(&writer, 0), priority(&writer, 1));
+    insert(&mut writer, Priority(first.0 + 1));
+    assert_eq!(Priority::between(first, priority(&writer, 1)), None, "of {first:?} and {second:?}");
+    let _job = writer.begin_rebuild();
+    assert_eq!(writer.renumber().map(|old| old.epoch()), Ok(1));
+    assert!(ids.iter().all(|&id| writer.rules().get(id).is_some()));
+    let between = Priority::between(priority(&writer, 0), priority(&writer, 1)).expect("there is room");
+    let check = |writer: &Writer| {
+        Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]).expect("right");
+    };
+    check(&writer);
+    assert_eq!(engines[0].overlay().0, 0);
+    assert_eq!(insert(&mut writer, between), 3, "it was a transaction of its own");
+    let mut transaction = writer.begin();
+    transaction.remove(ids[3]).expect("it is live");
+    transaction.commit().expect("a removal has room");
+    check(&writer);
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    check(&writer);
+}
+
 /// One transaction changes both families, and both engines are right after each.
 #[test]
 fn both_families_change_together() {
