@@ -236,8 +236,9 @@ fn a_rebuild_has_what_changed_meanwhile() {
             scope.spawn(|| {
                 let case = Case::new(&RuleSet::new(schema.clone()), &schema, packets.clone());
                 let (mut scratch, mut answers) = (engines[0].scratch(), vec![None; packets.len()]);
+                // Few keys at a time: the writer waits for a batch.
                 while !done.load(Ordering::Relaxed) {
-                    engines[0].classify_batch(&mut scratch, case.keys.keys(), &mut answers);
+                    engines[0].classify_batch(&mut scratch, case.keys.keys().slice(0, 16), &mut answers[..16]);
                     batches.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -245,21 +246,21 @@ fn a_rebuild_has_what_changed_meanwhile() {
                 let answers = Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]);
                 answers.unwrap_or_else(|error| panic!("{name}, {when}: {error}"));
             };
-            for round in 1..=3 {
-                change(&mut writer, 300);
+            for round in 1..=2 {
+                change(&mut writer, 100);
                 check(&writer, "before");
                 let job = writer.begin_rebuild();
-                change(&mut writer, 600);
+                change(&mut writer, 400);
                 let rebuilt = thread::scope(|scope| {
                     let running = scope.spawn(|| job.run());
                     change(&mut writer, 200);
                     running.join().expect("no panic").expect("no budget")
                 });
-                change(&mut writer, 300);
+                change(&mut writer, 100);
                 check(&writer, "before it is installed");
                 assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(round));
                 check(&writer, "installed");
-                assert!(engines[0].overlay().0 <= 1100, "what the base has has left the overlay");
+                assert!(engines[0].overlay().0 <= 700, "what the base has has left the overlay");
             }
             done.store(true, Ordering::Relaxed);
         });
