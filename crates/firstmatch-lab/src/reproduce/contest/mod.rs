@@ -45,6 +45,9 @@ pub(super) struct Contest {
     transform: Option<Transform>,
     #[serde(default = "synthetic")]
     traffics: Vec<Traffic>,
+    /// How many headers there are for each rule, of which synthetic packets are drawn; as many as packets if it is not
+    /// said.
+    headers_a_rule: Option<usize>,
     /// Keys a call.
     #[serde(default = "one")]
     batch: usize,
@@ -161,10 +164,14 @@ impl<'a> List<'a> {
         if traffic != Traffic::Synthetic {
             with_default_rule(&mut set)?;
             trace.headers = 1;
+        } else if let Some(each) = run.headers_a_rule {
+            trace.headers = each.saturating_mul(set.len()).clamp(1, PACKETS);
         }
         let mut work = workload::drawn(&set, &trace)?;
         if traffic != Traffic::Synthetic {
             work.keys = random_keys(work.schema(), seed);
+        } else if trace.headers < PACKETS {
+            work.keys = drawn_again(&work.keys, work.schema(), seed);
         }
         Ok(Self { run, traffic, set, work, seed })
     }
@@ -254,6 +261,16 @@ fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
     let conditions = Conditions::default();
     set.insert(RuleSpec { priority, action: Action::Permit, conditions, family: None, line: None })?;
     Ok(())
+}
+
+/// Packets drawn from keys, each as likely.
+fn drawn_again(keys: &KeyBuf, schema: &Schema, seed: u64) -> KeyBuf {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut drawn = KeyBuf::new(schema);
+    for _ in 0..PACKETS {
+        drawn.push().copy_from_slice(keys.keys().row(random.random_range(0..keys.len())));
+    }
+    drawn
 }
 
 /// Keys of values that are present.
