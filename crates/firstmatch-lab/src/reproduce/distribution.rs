@@ -123,3 +123,30 @@ impl About {
         Ok(Outcome { claim: self.id.clone(), measured })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_about_hundredths_and_medians() {
+        let run: Distribution = toml::from_str(
+            "profile = 'acl1'\nsizes = [1, 2]\nclaims = []\nengines = [{ engine = 'tuplemerge' }, { engine = 'linear' }]",
+        )
+        .expect("a distribution");
+        let times = |median: f64| -> Times { (0..200).map(|i| median + f64::from(i - 99)).collect() };
+        let outcome = |below: Option<&str>, all: &[Vec<Times>]| {
+            let about = About { id: "i".into(), engine: "linear".into(), below: below.map(Into::into) };
+            about.outcome(&run, all).map(|outcome| outcome.measured)
+        };
+        let all = [vec![times(1000.0), times(2000.0)], vec![times(1500.0), times(2500.0)]];
+        assert_eq!(outcome(None, &all).expect("a range"), Measured::Numbers(vec![1.402, 2.598]));
+        let holds = |all: &[Vec<Times>]| match outcome(Some("tuplemerge"), all).expect("a comparison") {
+            Measured::Wins { holds, .. } => holds,
+            other => panic!("{other:?}"),
+        };
+        assert!(holds(&all));
+        assert!(!holds(&[all[0].clone(), vec![times(1500.0), times(1999.0)]]), "not at every size");
+        assert!(outcome(Some("nobody"), &all).is_err());
+    }
+}
