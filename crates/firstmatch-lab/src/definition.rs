@@ -54,6 +54,9 @@ pub(crate) enum Origin<'a> {
     Generated(&'a Generate),
 }
 
+/// The profile whose rules are over the 15 fields of OpenFlow.
+pub(crate) const OPENFLOW: &str = "openflow";
+
 /// Rules and headers drawn from a seed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -173,6 +176,13 @@ impl Definition {
                 Missing::Origin(what) => bail!("set {}, `{}`: {what}", index + 1, set.name),
             })?;
         }
+        for generate in self.sets.iter().filter_map(|set| set.generate.as_ref()) {
+            let headers = generate.profile != OPENFLOW || generate.family == Family::Ipv4 && generate.unmatched == 0.0;
+            ensure!(
+                headers,
+                "profile `{OPENFLOW}` has no family, and all its packets match; expected neither of the two"
+            );
+        }
         for (index, engine) in self.engines.iter().enumerate() {
             engine.recipe().with_context(|| format!("engine {}, `{}`", index + 1, engine.name()))?;
         }
@@ -268,8 +278,8 @@ fn one_of<'de, D: serde::Deserializer<'de>, T>(
 }
 
 fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let find = |name: &str| firstmatch_generate::Profile::from_str(name).is_ok().then(|| name.to_owned());
-    one_of(deserializer, &PROFILES, find)
+    let known = |name: &str| name == OPENFLOW || firstmatch_generate::Profile::from_str(name).is_ok();
+    one_of(deserializer, &[&PROFILES[..], &[OPENFLOW]].concat(), |name| known(name).then(|| name.to_owned()))
 }
 
 fn level<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
