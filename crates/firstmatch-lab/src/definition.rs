@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
 use firstmatch::simd::Level;
-use firstmatch_generate::profile::PROFILES;
+use firstmatch_generate::attack::Attack;
+use firstmatch_generate::profile::{PROFILES, Profile};
 use serde::Deserialize;
 
 use crate::transform::Transform;
@@ -57,8 +58,9 @@ pub(crate) enum Origin<'a> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Generate {
+    /// What rules look like: of a profile, or of an attack.
     #[serde(deserialize_with = "profile")]
-    pub(crate) profile: String,
+    pub(crate) profile: Shape,
     pub(crate) rules: usize,
     pub(crate) seed: u64,
     #[serde(default)]
@@ -70,6 +72,13 @@ pub(crate) struct Generate {
     pub(crate) flows: Option<f64>,
     #[serde(default)]
     pub(crate) unmatched: f64,
+}
+
+/// What generated rules look like.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    Profile(Box<Profile>),
+    Attack(Attack),
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -241,9 +250,13 @@ fn one_of<'de, D: serde::Deserializer<'de>, T>(
     find(&name).ok_or_else(|| serde::de::Error::custom(wanted()))
 }
 
-fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let find = |name: &str| firstmatch_generate::Profile::from_str(name).is_ok().then(|| name.to_owned());
-    one_of(deserializer, &PROFILES, find)
+fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Shape, D::Error> {
+    let find = |name: &str| match (Profile::from_str(name), Attack::from_str(name)) {
+        (Ok(profile), _) => Some(Shape::Profile(Box::new(profile))),
+        (_, attack) => attack.ok().map(Shape::Attack),
+    };
+    let names: Vec<&str> = PROFILES.into_iter().chain(Attack::ALL.map(Attack::name)).collect();
+    one_of(deserializer, &names, find)
 }
 
 fn level<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {

@@ -105,6 +105,11 @@ pub enum Outcome {
     FewRegions,
     /// It is slow for so many regions: the last resort.
     ManyRegions,
+    /// It hardly parts these regions: of 1,024 of them a packet can be tested against so many.
+    HardlyParted {
+        /// Regions.
+        tests: usize,
+    },
     /// The kind chosen before was kept.
     Kept,
 }
@@ -119,6 +124,9 @@ impl fmt::Display for Outcome {
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
             Self::ManyRegions => write!(f, "not tried: for more than {SHORT} regions only where nothing else fits"),
+            Self::HardlyParted { tests } => {
+                write!(f, "not tried: of 1024 of the regions it can test a packet against {tests}")
+            }
             Self::Kept => f.write_str("not tried: the kind chosen before was kept"),
         }
     }
@@ -265,8 +273,16 @@ pub(super) fn choose(
                 trials.of(kind).outcome = Outcome::ManyRegions;
                 continue;
             }
+            if kind == Kind::TupleMerge
+                && !built.is_empty()
+                && let Some(tests) = trial::hardly_parted(set, config)?
+            {
+                trials.of(kind).outcome = Outcome::HardlyParted { tests };
+                continue;
+            }
             // Those that are to be timed are there side by side.
-            let taken = built.iter().map(|base| base.stats().total_bytes()).sum();
+            let beside = |base: &Chosen| base.stats().total_bytes() + trial::bytes(set);
+            let taken = built.iter().map(beside).sum();
             built.extend(trials.build(kind, taken)?);
         }
         let nanos = if built.len() > 1 { trial::time(set, &built.iter().collect::<Vec<_>>(), trial) } else { None };
