@@ -133,6 +133,10 @@ fn explain(path: &Path, flags: bool, out: &mut dyn Write) -> anyhow::Result<End>
         writeln!(out, "{explained}")?;
         bases.push(explained.kind.name());
     }
-    writeln!(out, "\nWhat is timed can turn out otherwise another time; `classify --base {}` takes this again.", bases.join(","))?;
+    writeln!(
+        out,
+        "\nWhat is timed can turn out otherwise another time; `classify --base {}` takes this again.",
+        bases.join(",")
+    )?;
     Ok(End::Done)
 }

@@ -90,7 +90,9 @@ pub fn generate(attack: Attack, family: Family, rules: usize, seed: u64) -> Resu
         let Some(tests) = drawn else { return Err(Error::exhausted(attack.name(), number, rules, TRIES)) };
         drafts.push(tests);
     }
-    drafts.sort_by_key(|tests| tests.iter().zip([bits, bits, 16, 16, 8]).map(|(test, bits)| width(test, bits)).sum::<u32>());
+    drafts.sort_by_key(|tests| {
+        tests.iter().zip([bits, bits, 16, 16, 8]).map(|(test, bits)| width(test, bits)).sum::<u32>()
+    });
     let mut set = RuleSet::new(Schema::five_tuple(family, &[]));
     for (line, tests) in (1..).zip(drafts) {
         set.insert(spec(line, tests.into())).map_err(|error| Error::unsupported(format!("rule {line}: {error}")))?;

@@ -110,7 +110,10 @@ fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<meta
         [] => Ok(vec![None; families]),
         [base] => Ok(vec![Some(base); families]),
         ref each if each.len() == families => Ok(each.iter().copied().map(Some).collect()),
-        ref each => bail!("--base names {} bases; expected one, or as many as the rules have address families, {families}", each.len()),
+        ref each => bail!(
+            "--base names {} bases; expected one, or as many as the rules have address families, {families}",
+            each.len()
+        ),
     }
 }
 

@@ -13,9 +13,9 @@ use clap::{Args, Subcommand};
 use firstmatch::format::{self, write};
 use firstmatch::schema::Family;
 use firstmatch::{Policy, RuleSet};
+use firstmatch_generate::attack::{self, Attack};
 use firstmatch_generate::profile::{PROFILES, Profile, classbench};
 use firstmatch_generate::trace::{Header, Locality};
-use firstmatch_generate::attack::{self, Attack};
 use firstmatch_generate::{npf, openflow, rules, trace};
 use firstmatch_net::source;
 

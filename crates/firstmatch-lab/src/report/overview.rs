@@ -55,7 +55,8 @@ pub(crate) fn growth(records: &[&Record], looks: &Looks) -> anyhow::Result<Optio
     let views: Vec<View<'_>> = records.iter().map(|record| View::new(record)).collect();
     let mut families: BTreeMap<&str, BTreeMap<usize, (usize, &View<'_>, &Row)>> = BTreeMap::new();
     for view in &views {
-        let sizes = |of: &str| view.sets.iter().filter(|set| family(&set.set).is_some_and(|(name, _)| name == of)).count();
+        let sizes =
+            |of: &str| view.sets.iter().filter(|set| family(&set.set).is_some_and(|(name, _)| name == of)).count();
         let mut own: BTreeMap<&str, usize> = BTreeMap::new();
         for &set in &view.sets {
             if let Some((name, size)) = family(&set.set) {

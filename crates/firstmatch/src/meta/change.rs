@@ -3,11 +3,11 @@
 use std::mem;
 use std::sync::Arc;
 
+use super::Config;
+use super::choose::{self, Choice};
 use super::rebuild::{RebuildJob, Rebuilt, Running, Source};
 use super::state::{Built, Change, Part, Request, State, Step};
 use super::twin::{ARC, Busy, Twin};
-use super::choose::{self, Choice};
-use super::Config;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::Lowered;
 use crate::tuple::{self, TupleMerge};

@@ -23,7 +23,7 @@ pub(super) type Scratch = <TupleMerge as Engine>::Scratch;
 /// So few regions need no structure: they are one block. Measured, a batch takes as long either way and one key a fifth
 /// less.
 const FEW: usize = 8;
-/// Up to so many regions `linear` is timed; with more it is taken only where nothing else fits.
+/// Up to so many regions `linear` is timed; with more only where the others can be made to test a quarter of them or more.
 const SHORT: usize = 64;
 /// Of candidates that take so little more than the fastest the first by order is taken: as a part, and in nanoseconds.
 const TIE: (f64, f64) = (0.05, 1.0);
@@ -103,12 +103,12 @@ pub enum Outcome {
     NotNeeded,
     /// So few regions need no structure.
     FewRegions,
-    /// It is slow for so many regions: the last resort.
+    /// It is slow for so many regions: for where no other fits or parts them.
     ManyRegions,
-    /// It hardly parts these regions: of 1,024 of them a packet can be tested against so many.
-    HardlyParted {
+    /// Of 1,024 of the regions it would keep so many in one bucket: it takes long to build.
+    LongBuckets {
         /// Regions.
-        tests: usize,
+        longest: usize,
     },
     /// The kind chosen before was kept.
     Kept,
@@ -123,9 +123,11 @@ impl fmt::Display for Outcome {
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
-            Self::ManyRegions => write!(f, "not tried: for more than {SHORT} regions only where nothing else fits"),
-            Self::HardlyParted { tests } => {
-                write!(f, "not tried: of 1024 of the regions it can test a packet against {tests}")
+            Self::ManyRegions => {
+                write!(f, "not tried: for more than {SHORT} regions only where no other fits or parts them")
+            }
+            Self::LongBuckets { longest } => {
+                write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
             }
             Self::Kept => f.write_str("not tried: the kind chosen before was kept"),
         }
@@ -269,15 +271,16 @@ pub(super) fn choose(
             if trials.of(kind).outcome != Outcome::NotNeeded {
                 continue;
             }
-            if kind == Kind::Linear && regions > SHORT && !built.is_empty() {
+            let is_parted = built.iter().any(|base| base.stats().worst_tests * 4 <= regions);
+            if kind == Kind::Linear && regions > SHORT && is_parted {
                 trials.of(kind).outcome = Outcome::ManyRegions;
                 continue;
             }
             if kind == Kind::TupleMerge
                 && !built.is_empty()
-                && let Some(tests) = trial::hardly_parted(set, config)?
+                && let Some(longest) = trial::long_buckets(set, config)?
             {
-                trials.of(kind).outcome = Outcome::HardlyParted { tests };
+                trials.of(kind).outcome = Outcome::LongBuckets { longest };
                 continue;
             }
             // Those that are to be timed are there side by side.
