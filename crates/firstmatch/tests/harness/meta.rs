@@ -285,7 +285,8 @@ fn the_fastest_is_chosen() {
                 assert!(timed.is_empty() && explained.kind == Kind::Linear, "{name}: {explained}");
                 continue;
             }
-            assert_eq!(timed.len(), if lowered.regions().len() > 64 { 2 } else { 3 }, "{name}: {explained}");
+            let linear = explained.candidates[2].outcome != Outcome::ManyRegions;
+            assert_eq!(timed.len(), 2 + usize::from(linear), "{name}: {explained}");
             let nanos = |of: &Candidate| of.nanos.expect("it is one of those timed");
             let least = timed.iter().map(|of| nanos(of)).fold(f64::INFINITY, f64::min);
             let is_good = |of: &Candidate| nanos(of) <= (1.05 * least).max(least + 1.0);
@@ -306,7 +307,7 @@ fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
     let schema = Schema::ipv4();
     let (engines, mut writer) = meta::open(rule_set(&schema, &mut Rng::new(5), 300), &Config::default()).expect("ok");
     let first = engines[0].explain();
-    assert!(first.candidates.iter().filter(|of| of.nanos.is_some()).count() == 2, "{first}");
+    assert!(first.candidates.iter().filter(|of| of.nanos.is_some()).count() >= 2, "{first}");
     let mut rules = Rules::new(&schema, &mut Rng::new(6), 900);
     let (mut kept, mut anew) = (0, 0);
     for round in 0..12u64 {
@@ -354,7 +355,8 @@ fn limits_are_kept() {
             }
         }
         let nothing = with(Limits { worst_tests: 0, ..Limits::default() }).expect_err("every packet is tested");
-        assert_eq!(nothing.to_string(), "a packet can be tested against 300 regions, the limit is 0");
+        let said = nothing.to_string();
+        assert!(said.starts_with("a packet can be tested against ") && said.ends_with(" regions, the limit is 0"), "{said}");
     }
 }
 
