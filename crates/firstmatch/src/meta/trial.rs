@@ -68,7 +68,7 @@ pub(super) fn time(set: &Lowered, candidates: &[&Chosen], tests: usize) -> Optio
     let mut corners = Corners { schema: set.schema(), regions: set.regions(), random: 1 };
     let mut keys = KeyBuf::new(set.schema());
     keys.reserve(2 * count);
-    let mut taken = vec![[0.0; ROUNDS]; candidates.len()];
+    let mut taken = vec![Vec::with_capacity(ROUNDS); candidates.len()];
     for round in 0..ROUNDS {
         keys.clear();
         (0..2 * count).for_each(|_| corners.draw(keys.push()));
@@ -77,10 +77,10 @@ pub(super) fn time(set: &Lowered, candidates: &[&Chosen], tests: usize) -> Optio
             pass(candidates[at], &mut scratch, &keys, 0, count);
             let start = Instant::now();
             pass(candidates[at], &mut scratch, &keys, count, 2 * count);
-            taken[at][round] = start.elapsed().as_secs_f64() * 1e9 / count as f64;
+            taken[at].push(start.elapsed().as_secs_f64() * 1e9 / count as f64);
         }
     }
-    let median = |mut of: [f64; ROUNDS]| {
+    let median = |mut of: Vec<f64>| {
         of.sort_unstable_by(f64::total_cmp);
         of[ROUNDS / 2]
     };
@@ -142,7 +142,7 @@ impl Corners<'_> {
     }
 
     fn below(&mut self, count: usize) -> usize {
-        (u128::from(self.next()) * count as u128 >> 64) as usize
+        ((u128::from(self.next()) * count as u128) >> 64) as usize
     }
 
     /// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same keys for the same rules.

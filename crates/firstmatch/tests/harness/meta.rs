@@ -356,7 +356,10 @@ fn limits_are_kept() {
         }
         let nothing = with(Limits { worst_tests: 0, ..Limits::default() }).expect_err("every packet is tested");
         let said = nothing.to_string();
-        assert!(said.starts_with("a packet can be tested against ") && said.ends_with(" regions, the limit is 0"), "{said}");
+        assert!(
+            said.starts_with("a packet can be tested against ") && said.ends_with(" regions, the limit is 0"),
+            "{said}"
+        );
     }
 }
 
