@@ -3,10 +3,11 @@
 use std::mem;
 use std::sync::Arc;
 
+use super::Config;
+use super::choose::{self, Choice};
 use super::rebuild::{RebuildJob, Rebuilt, Running, Source};
 use super::state::{Built, Change, Part, Request, State, Step};
 use super::twin::{ARC, Busy, Twin};
-use super::{Config, choose};
 use crate::error::{BuildError, UpdateError};
 use crate::rule::Lowered;
 use crate::tuple::{self, TupleMerge};
@@ -239,7 +240,7 @@ pub(super) fn first(sets: &[Lowered], config: &Config) -> Result<State, BuildErr
     }
     let mut parts = Vec::with_capacity(sets.len());
     for (set, overlay) in sets.iter().zip(overlays) {
-        let built = build(set, config, reserved)?;
+        let built = build(set, config, reserved, None)?;
         reserved += built.bytes;
         parts.push(Part::new(Arc::new(built), overlay));
     }
@@ -251,15 +252,20 @@ fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError>
     TupleMerge::new(set.schema(), &config)
 }
 
-/// Builds a base where so many bytes are taken by all else.
-pub(super) fn build(set: &Lowered, config: &Config, reserved: usize) -> Result<Built, BuildError> {
+/// Builds a base where so many bytes are taken by all else; `before` is what was chosen for the one it replaces.
+pub(super) fn build(
+    set: &Lowered,
+    config: &Config,
+    reserved: usize,
+    before: Option<&Choice>,
+) -> Result<Built, BuildError> {
     let reserved = reserved + ARC + size_of::<Built>();
     let Some(allowed) = config.budget.run_bytes.checked_sub(reserved) else {
         return Err(BuildError::bytes(reserved, config.budget.run_bytes));
     };
     let allowed = if config.budget.run_bytes == usize::MAX { usize::MAX } else { allowed };
-    let (base, outcomes) = choose::choose(set, config, allowed)?;
-    Ok(Built::new(base, outcomes))
+    let (base, choice) = choose::choose(set, config, allowed, before)?;
+    Ok(Built::new(base, choice))
 }
 
 /// What the marks of a base over these rules take at most: one a region or a slot.

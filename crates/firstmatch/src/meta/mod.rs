@@ -28,8 +28,11 @@
 //! ```
 //!
 //! # Idea
-//! The *base* is an engine that stays as it was built: the first of [`Kind::ALL`] that the budget has room for, or
-//! `linear` where there are only a few regions; [`Engine::explain`] says what was refused and why. What is inserted
+//! The *base* is an engine that stays as it was built. Those of [`Kind::ALL`] that budget and limits have room for are
+//! built and timed side by side, on keys at corners of the rules, and the fastest is taken, or the first by order of those
+//! within 5 % or a nanosecond of it; `linear` where there are only a few regions. [`Engine::explain`] says what was timed
+//! and what was refused and why. A rebuild keeps the kind until the regions have become twice or half as many as they
+//! were when it was chosen. A kind can be [asked for](Config::kind), and [`Config::trial`] turns the clock off. What is inserted
 //! goes to the *overlay*, a TupleMerge of bounded size; what is removed from the base is marked there, and lookups pass
 //! over marked rules, so what they hid comes to light. A lookup asks the base, then whether the overlay has something
 //! better. When the overlay is half full, or too many rules of the base are dead, a *rebuild* is due: a new base of the
@@ -66,10 +69,12 @@ mod change;
 mod choose;
 mod counters;
 mod explain;
+mod limits;
 mod rebuild;
 mod state;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod twin;
 mod writer;
 
@@ -79,9 +84,10 @@ use choose::Scratch;
 use state::State;
 use twin::{Seat, Twin};
 
-pub use choose::{Kind, Outcome};
+pub use choose::{Candidate, Kind, Outcome, UnknownKind};
 pub use counters::{Count, Ledger};
 pub use explain::Explanation;
+pub use limits::{Cap, Limits};
 pub use rebuild::{RebuildJob, Rebuilt};
 pub use writer::{Exclusive, Transaction, Writer, open};
 
@@ -101,8 +107,13 @@ pub struct Config {
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
+    /// What a base may take while it is built and in the worst case.
+    pub limits: Limits,
     /// The kind of base; `None` chooses.
     pub kind: Option<Kind>,
+    /// How many region tests timing the candidates may take; `None`: 2²⁸, a fraction of a second. With 0 nothing is timed
+    /// and the first kind by order is taken, so that the same rules always have the same base.
+    pub trial: Option<usize>,
     /// How many rules an overlay may hold; a rebuild is due when it is half full. `None`: 2 % of the base's rules, at least
     /// 1,024.
     pub overlay: Option<usize>,

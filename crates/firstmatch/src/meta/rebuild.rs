@@ -70,7 +70,7 @@ impl RebuildJob {
             }
             let rules = source.rules();
             reserved += 2 * marks_bytes(&rules);
-            let built = build(&rules, &self.config, reserved)?;
+            let built = build(&rules, &self.config, reserved, Some(&source.old.choice))?;
             reserved += built.bytes;
             bases.push(Some((built, rules)));
         }

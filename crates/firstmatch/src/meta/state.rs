@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::choose::{Chosen, Outcomes, Scratch};
+use super::choose::{Choice, Chosen, Scratch};
 use super::twin::ARC;
 use crate::alive::{Alive, Dead};
 use crate::engine::{Engine, Match, Updatable};
@@ -16,17 +16,17 @@ use crate::tuple::TupleMerge;
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) base: Chosen,
-    pub(super) outcomes: Outcomes,
+    pub(super) choice: Choice,
     pub(super) rules: usize,
     /// On the heap, this struct included.
     pub(super) bytes: usize,
 }
 
 impl Built {
-    pub(super) fn new(base: Chosen, outcomes: Outcomes) -> Self {
+    pub(super) fn new(base: Chosen, choice: Choice) -> Self {
         let stats = base.stats();
         let bytes = ARC + size_of::<Self>() + stats.total_bytes();
-        Self { base, outcomes, rules: stats.rules, bytes }
+        Self { base, choice, rules: stats.rules, bytes }
     }
 }
 
