@@ -168,7 +168,8 @@ impl Definition {
             })?;
         }
         for generate in self.sets.iter().filter_map(|set| set.generate.as_ref()) {
-            let headers = !matches!(generate.profile, Shape::Openflow) || generate.family == Family::Ipv4 && generate.unmatched == 0.0;
+            let headers = !matches!(generate.profile, Shape::Openflow)
+                || generate.family == Family::Ipv4 && generate.unmatched == 0.0;
             ensure!(
                 headers,
                 "profile `{OPENFLOW}` has no family, and all its packets match; expected neither of the two"
