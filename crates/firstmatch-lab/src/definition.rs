@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
 use firstmatch::simd::Level;
-use firstmatch_generate::profile::PROFILES;
+use firstmatch_generate::attack::Attack;
+use firstmatch_generate::profile::{PROFILES, Profile};
 use serde::Deserialize;
 
 use crate::transform::Transform;
@@ -61,8 +62,9 @@ pub(crate) const OPENFLOW: &str = "openflow";
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Generate {
+    /// What rules look like: of a profile, or of an attack.
     #[serde(deserialize_with = "profile")]
-    pub(crate) profile: String,
+    pub(crate) profile: Shape,
     pub(crate) rules: usize,
     pub(crate) seed: u64,
     #[serde(default)]
@@ -74,6 +76,14 @@ pub(crate) struct Generate {
     pub(crate) flows: Option<f64>,
     #[serde(default)]
     pub(crate) unmatched: f64,
+}
+
+/// What generated rules look like.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    Profile(Box<Profile>),
+    Attack(Attack),
+    Openflow,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -177,7 +187,8 @@ impl Definition {
             })?;
         }
         for generate in self.sets.iter().filter_map(|set| set.generate.as_ref()) {
-            let headers = generate.profile != OPENFLOW || generate.family == Family::Ipv4 && generate.unmatched == 0.0;
+            let headers = !matches!(generate.profile, Shape::Openflow)
+                || generate.family == Family::Ipv4 && generate.unmatched == 0.0;
             ensure!(
                 headers,
                 "profile `{OPENFLOW}` has no family, and all its packets match; expected neither of the two"
@@ -277,9 +288,14 @@ fn one_of<'de, D: serde::Deserializer<'de>, T>(
     find(&name).ok_or_else(|| serde::de::Error::custom(wanted()))
 }
 
-fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let known = |name: &str| name == OPENFLOW || firstmatch_generate::Profile::from_str(name).is_ok();
-    one_of(deserializer, &[&PROFILES[..], &[OPENFLOW]].concat(), |name| known(name).then(|| name.to_owned()))
+fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Shape, D::Error> {
+    let find = |name: &str| match (Profile::from_str(name), Attack::from_str(name)) {
+        (Ok(profile), _) => Some(Shape::Profile(Box::new(profile))),
+        (_, Ok(attack)) => Some(Shape::Attack(attack)),
+        _ => (name == OPENFLOW).then_some(Shape::Openflow),
+    };
+    let names: Vec<&str> = PROFILES.into_iter().chain(Attack::ALL.map(Attack::name)).chain([OPENFLOW]).collect();
+    one_of(deserializer, &names, find)
 }
 
 fn level<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {

@@ -4,7 +4,7 @@ use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
-use firstmatch::meta::{self, Exclusive, Kind};
+use firstmatch::meta::{self, Exclusive};
 use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
@@ -126,18 +126,14 @@ fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, t
     #[serde(deny_unknown_fields)]
     struct Names {
         base: Option<String>,
+        trial: Option<usize>,
         overlay: Option<usize>,
         due: Option<usize>,
         dead: Option<usize>,
     }
-    let Names { base, overlay, due, dead } = table.try_into()?;
-    let named = |name: String| {
-        let expected =
-            || format!("there is no base `{name}`; expected one of {}", Kind::ALL.map(Kind::name).join(", "));
-        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| toml::de::Error::custom(expected()))
-    };
-    let kind = base.map(named).transpose()?;
-    let config = meta::Config { budget, simd, kind, overlay, due, dead, seed: Some(1) };
+    let Names { base, trial, overlay, due, dead } = table.try_into()?;
+    let kind = base.map(|name| name.parse().map_err(toml::de::Error::custom)).transpose()?;
+    let config = meta::Config { budget, simd, kind, trial, overlay, due, dead, seed: Some(1), ..Default::default() };
     let again = config.clone();
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(meta::Engine::build(rules, &config)?))),

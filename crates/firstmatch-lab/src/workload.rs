@@ -9,12 +9,12 @@ use firstmatch::rule::{Caps, FieldValues, Lowered, first_match, lower};
 use firstmatch::schema::Family;
 use firstmatch::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema, format};
 use firstmatch_generate::trace::Locality;
-use firstmatch_generate::{keys, openflow, rules, trace};
+use firstmatch_generate::{attack, keys, openflow, rules, trace};
 use firstmatch_net::source::{self, Input};
 use firstmatch_net::wire::{self, Batch, Headers};
 use sha2::{Digest, Sha256};
 
-use crate::definition::{self, Generate, OPENFLOW, Origin};
+use crate::definition::{self, Generate, Origin, Shape};
 
 /// The oracle walks at most about so many rules for a workload: for all its keys, or for a sample of them.
 const ORACLE_STEPS: usize = 20_000_000;
@@ -193,27 +193,39 @@ fn generated(
         (None, Some(s)) => Locality::Zipf { s },
         (None, None) => Locality::Uniform,
     };
-    if config.profile == OPENFLOW {
-        let (rules, seed) = (config.rules, config.seed);
-        let set = transform(openflow::generate(&openflow::Config { rules, seed, ..Default::default() })?)?;
+    let (count, seed) = (config.rules, config.seed);
+    let set = transform(match &config.profile {
+        Shape::Profile(profile) => rules::generate(&rules::Config {
+            rules: count,
+            seed,
+            profile: (**profile).clone(),
+            families: match config.family {
+                definition::Family::Ipv4 => rules::Families::Ipv4,
+                definition::Family::Ipv6 => rules::Families::Ipv6,
+            },
+            ..rules::Config::default()
+        })?,
+        Shape::Attack(attack) => {
+            let family = match config.family {
+                definition::Family::Ipv4 => Family::Ipv4,
+                definition::Family::Ipv6 => Family::Ipv6,
+            };
+            attack::generate(*attack, family, count, seed)?
+        }
+        Shape::Openflow => openflow::generate(&openflow::Config { rules: count, seed, ..Default::default() })?,
+    })?;
+    if matches!(config.profile, Shape::Openflow) {
         let packets = rows(&set, &keys::Config { keys: config.headers, seed, locality, ..Default::default() })?;
         return Ok((set, packets));
     }
-    let set = transform(rules::generate(&rules::Config {
-        rules: config.rules,
-        seed: config.seed,
-        profile: config.profile.parse()?,
-        families: match config.family {
-            definition::Family::Ipv4 => rules::Families::Ipv4,
-            definition::Family::Ipv6 => rules::Families::Ipv6,
-        },
-        ..rules::Config::default()
-    })?)?;
+    // Where that takes too long or too many headers, not every rule is hit.
+    let is_complete = config.headers >= set.len() && matches!(config.profile, Shape::Profile(_));
     let trace = trace::Config {
         headers: config.headers,
         seed: config.seed,
         locality,
         unmatched: config.unmatched,
+        coverage: if is_complete { trace::Coverage::Complete } else { trace::Coverage::Drawn },
         ..trace::Config::default()
     };
     let packets = walked(&set, &trace)?;

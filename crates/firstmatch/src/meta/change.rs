@@ -3,11 +3,12 @@
 use std::mem;
 use std::sync::Arc;
 
+use super::Config;
 use super::changes::{Changes, Log};
+use super::choose::{self, Choice};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
 use super::state::{Built, Part, State, Step, Steps, slots};
 use super::twin::{ARC, Busy, Twin};
-use super::{Config, choose};
 use crate::alive::Dead;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::{Lowered, Regions};
@@ -313,7 +314,7 @@ pub(super) fn first(sets: &[Lowered], config: &Config) -> Result<State, BuildErr
     for (set, overlay) in sets.iter().zip(&overlays) {
         reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
     }
-    let parts = sets.iter().map(|set| new_part(set, config, &mut reserved)).collect::<Result<_, _>>()?;
+    let parts = sets.iter().map(|set| new_part(set, config, &mut reserved, None)).collect::<Result<_, _>>()?;
     Ok(State { generation: 0, epoch: 0, parts })
 }
 
@@ -323,13 +324,18 @@ fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError>
 }
 
 /// Builds a base where so many bytes are taken by all else, its marks and overlay included, and what belongs to it. What
-/// it takes is added.
-pub(super) fn new_part(set: &Lowered, config: &Config, reserved: &mut usize) -> Result<Part, BuildError> {
+/// it takes is added; `before` is what was chosen for the base it replaces.
+pub(super) fn new_part(
+    set: &Lowered,
+    config: &Config,
+    reserved: &mut usize,
+    before: Option<&Choice>,
+) -> Result<Part, BuildError> {
     let (needed, most) = (*reserved + ARC + size_of::<Built>(), config.budget.run_bytes);
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };
-    let (base, outcomes) = choose::choose(set, config, allowed)?;
-    let built = Built::new(base, outcomes, set);
+    let (base, choice) = choose::choose(set, config, allowed, before)?;
+    let built = Built::new(base, choice, set);
     *reserved += built.bytes;
     let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.rules));
     let part = Part::new(built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use super::choose::{Kind, Outcome};
+use super::choose::{Candidate, Kind};
 use super::twin::{ARC, Twin};
 use super::{Engine, State};
 use crate::engine::{Engine as _, Stats};
 
 /// What serves a rule set and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// Live rules with a region in this schema.
     pub rules: usize,
     /// The base's kind.
     pub kind: Kind,
     /// Every kind in the order of trial, and what became of it.
-    pub candidates: [(Kind, Outcome); 3],
+    pub candidates: [Candidate; 3],
     /// Of the base alone.
     pub base: Stats,
     /// Rules of the base that have been removed since it was built.
@@ -33,8 +33,8 @@ pub struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "rules       {} in {} regions", self.base.rules, self.base.regions)?;
-        for (kind, outcome) in &self.candidates {
-            writeln!(f, "{:10}  {outcome}", kind.name())?;
+        for candidate in &self.candidates {
+            writeln!(f, "{:10}  {candidate}", candidate.kind)?;
         }
         writeln!(f, "memory      {} bytes, {} of them the base", self.bytes, self.base.total_bytes())?;
         let (lines, tests) = (self.base.worst_lines, self.base.worst_tests);
@@ -53,11 +53,10 @@ impl Engine {
     pub fn explain(&self) -> Explanation {
         let state = self.twin.now().1;
         let part = &state.parts[self.part];
-        let outcomes = part.built.outcomes;
         Explanation {
             rules: part.rules(),
             kind: part.built.base.kind(),
-            candidates: std::array::from_fn(|at| (Kind::ALL[at], outcomes[at])),
+            candidates: part.built.choice.candidates,
             base: part.built.base.stats(),
             dead: part.dead.rules(),
             overlay: part.overlay.rules(),

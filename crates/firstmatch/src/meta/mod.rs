@@ -28,13 +28,17 @@
 //! ```
 //!
 //! # Idea
-//! The *base* is an engine that stays as it was built: the first of [`Kind::ALL`] that the budget has room for, or
-//! `linear` where there are only a few regions; [`Engine::explain`] says what was refused and why. What is inserted
-//! goes to the *overlay*, a TupleMerge of bounded size; what is removed from the base is marked there. A lookup asks the
-//! base as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid comes to light. Then
-//! the overlay is asked for those keys that it can have something for: a *filter* knows, a bit for each value of the bits
-//! that the base's own trees select, set where a region of the overlay lies. Both are few, so that changes cost lookups
-//! little. The very rule that was removed comes back by taking its mark off.
+//! The *base* is an engine that stays as it was built. Those of [`Kind::ALL`] that budget and limits have room for are
+//! built and timed side by side, on keys drawn from the rules, and the fastest is taken, or the first by order of those
+//! within 5 % or a nanosecond of it; `linear` where there are only a few regions. [`Engine::explain`] says what was timed
+//! and what was refused and why. A rebuild keeps the kind until the regions have become twice or half as many as they
+//! were when it was chosen. A kind can be [asked for](Config::kind), and [`Config::trial`] turns the clock off.
+//!
+//! What is inserted goes to the *overlay*, a TupleMerge of bounded size; what is removed from the base is marked there. A
+//! lookup asks the base as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid
+//! comes to light. Then the overlay is asked for those keys that it can have something for: a *filter* knows, a bit for
+//! each value of the bits that the base's own trees select, set where a region of the overlay lies. Both are few, so that
+//! changes cost lookups little. The very rule that was removed comes back by taking its mark off.
 //!
 //! When the overlay holds a few per cent of the rules, or too many rules of the base are dead, a *rebuild* is due: a new
 //! base of the rules there are, built from a [`RebuildJob`] on whatever thread the owner gives it, while changes go on.
@@ -77,10 +81,12 @@ mod choose;
 mod counters;
 mod explain;
 mod filter;
+mod limits;
 mod rebuild;
 mod state;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod twin;
 mod writer;
 
@@ -91,9 +97,10 @@ use choose::Scratch;
 use state::State;
 use twin::{Seat, Twin};
 
-pub use choose::{Kind, Outcome};
+pub use choose::{Candidate, Kind, Outcome, UnknownKind};
 pub use counters::{Count, Ledger};
 pub use explain::Explanation;
+pub use limits::{Cap, Limits};
 pub use rebuild::{RebuildJob, Rebuilt, Retired};
 pub use writer::{Exclusive, Transaction, Writer, open};
 
@@ -113,8 +120,13 @@ pub struct Config {
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
+    /// What a base may take while it is built and in the worst case.
+    pub limits: Limits,
     /// The kind of base; `None` chooses.
     pub kind: Option<Kind>,
+    /// How many region tests timing the candidates may take; `None`: 2²⁸, a fraction of a second. With 0 nothing is timed
+    /// and the first kind by order is taken, so that the same rules always have the same base.
+    pub trial: Option<usize>,
     /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many as
     /// half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,

@@ -98,7 +98,7 @@ impl RebuildJob {
             }
             let store = changed(&source.store, &source.changes, number);
             reserved += 2 * marks_bytes(&store);
-            let part = new_part(&store, &config, &mut reserved)?;
+            let part = new_part(&store, &config, &mut reserved, Some(&source.old.choice))?;
             parts.push(Some((part, store)));
         }
         let mut caught_up = 0;

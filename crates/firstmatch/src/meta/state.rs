@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::aside::Aside;
 use super::changes::Changes;
-use super::choose::{Chosen, Outcomes, Scratch};
+use super::choose::{Choice, Chosen, Scratch};
 use super::filter::{CHUNK, Filter};
 use super::twin::ARC;
 use crate::alive::{Alive, Dead};
@@ -20,7 +20,7 @@ use crate::tuple::TupleMerge;
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) base: Chosen,
-    pub(super) outcomes: Outcomes,
+    pub(super) choice: Choice,
     pub(super) rules: usize,
     regions: usize,
     /// One more than the largest slot of its rules.
@@ -30,10 +30,10 @@ pub(super) struct Built {
 }
 
 impl Built {
-    pub(super) fn new(base: Chosen, outcomes: Outcomes, set: &Lowered) -> Self {
+    pub(super) fn new(base: Chosen, choice: Choice, set: &Lowered) -> Self {
         let stats = base.stats();
         let bytes = ARC + size_of::<Self>() + stats.total_bytes();
-        Self { base, outcomes, rules: stats.rules, regions: stats.regions, slots: slots(set), bytes }
+        Self { base, choice, rules: stats.rules, regions: stats.regions, slots: slots(set), bytes }
     }
 }
 

@@ -154,7 +154,8 @@ fn builds_keep_their_budget() {
                 }
             }
             // Whoever may choose has a smaller engine to fall back on.
-            let least = if subject.name == "meta" { 4 } else { 9 };
+            let is_free = ["meta", "meta, timed: random"].contains(&subject.name.as_str());
+            let least = if is_free { 4 } else { 9 };
             assert!(refused >= least, "{}, {name}: {built} built, {refused} refused", subject.name);
             let generous = subject.try_build(&lowered, Budget { run_bytes: needed * 100 });
             assert!(generous.is_ok(), "{}, {name}: a hundred times what it needs is not enough", subject.name);

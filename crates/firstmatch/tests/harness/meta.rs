@@ -4,7 +4,9 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use firstmatch::meta::{self, Config, Engine, Kind, Outcome, RebuildJob, Rebuilt, Writer};
+use firstmatch::meta::{
+    self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Outcome, RebuildJob, Rebuilt, Writer,
+};
 use firstmatch::rule::{Caps, FieldValues, Lowered, Priority, RuleId, RuleSet, RuleSpec, lower};
 use firstmatch::{Budget, Classifier, Match, Schema, format};
 
@@ -400,6 +402,113 @@ fn lowered(rules: usize) -> Lowered {
     lower(&rule_set(&schema, &mut Rng::new(rules as u64), rules), &schema, &Caps::default()).expect("within the caps")
 }
 
+fn by_order() -> Config {
+    Config { trial: Some(0), ..Config::default() }
+}
+
+fn outcomes(explained: &Explanation) -> [Outcome; 3] {
+    explained.candidates.map(|candidate| candidate.outcome)
+}
+
+/// The cap that refused a candidate; it says what was needed and what is allowed.
+fn refused_by(candidate: &Candidate) -> Option<Cap> {
+    let Outcome::Refused { cap, needed, allowed } = candidate.outcome else { return None };
+    let said = candidate.to_string();
+    assert!(needed > allowed && said.contains(&needed.to_string()) && said.contains(&allowed.to_string()), "{said}");
+    Some(cap)
+}
+
+/// Candidates are timed unless that is turned off; the one taken is the fastest, or hardly slower and earlier.
+#[test]
+fn the_fastest_is_chosen() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        for rules in [9, 40, 400] {
+            let set = rule_set(&schema, &mut Rng::new(seed), rules);
+            let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+            let explained = Engine::build(&lowered, &Config::default()).expect("no budget").explain();
+            let timed: Vec<&Candidate> = explained.candidates.iter().filter(|of| of.nanos.is_some()).collect();
+            if lowered.regions().len() <= 8 {
+                assert!(timed.is_empty() && explained.kind == Kind::Linear, "{name}: {explained}");
+                continue;
+            }
+            let linear = explained.candidates[2].outcome != Outcome::ManyRegions;
+            assert_eq!(timed.len(), 2 + usize::from(linear), "{name}: {explained}");
+            let nanos = |of: &Candidate| of.nanos.expect("it is one of those timed");
+            let least = timed.iter().map(|of| nanos(of)).fold(f64::INFINITY, f64::min);
+            let is_good = |of: &Candidate| nanos(of) <= (1.05 * least).max(least + 1.0);
+            let first = timed.iter().find(|of| is_good(of)).expect("the fastest is");
+            assert_eq!((first.kind, first.outcome), (explained.kind, Outcome::Chosen), "{name}: {explained}");
+            let others = timed.iter().filter(|of| of.kind != first.kind);
+            others.for_each(|of| assert_eq!(of.outcome, Outcome::Slower, "{name}: {explained}"));
+            // A trial that affords no batch is none.
+            let poor = Engine::build(&lowered, &Config { trial: Some(1), ..Config::default() }).expect("ok").explain();
+            assert!(poor.kind == Kind::BitSelect && poor.candidates.iter().all(|of| of.nanos.is_none()), "{poor}");
+        }
+    }
+}
+
+/// A rebuild keeps the kind while the rules are about as many, and chooses anew when they are not.
+#[test]
+fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
+    let schema = Schema::ipv4();
+    let (engines, mut writer) = meta::open(rule_set(&schema, &mut Rng::new(5), 300), &Config::default()).expect("ok");
+    let first = engines[0].explain();
+    assert!(first.candidates.iter().filter(|of| of.nanos.is_some()).count() >= 2, "{first}");
+    let mut rules = Rules::new(&schema, &mut Rng::new(6), 900);
+    let (mut kept, mut anew) = (0, 0);
+    for round in 0..12u64 {
+        let mut transaction = writer.begin();
+        let mut rng = Rng::new(100 + round);
+        for at in 0..60 {
+            let priority = Priority((1 << 60) + round * 1000 + at);
+            transaction.insert(RuleSpec { priority, ..rules.rule(&mut rng) }).expect("it fits");
+        }
+        transaction.commit().expect("the overlay has room");
+        let before = engines[0].explain().kind;
+        let rebuilt = writer.begin_rebuild().run().expect("no budget");
+        writer.install(rebuilt).expect("the last");
+        let explained = engines[0].explain();
+        if outcomes(&explained).contains(&Outcome::Kept) {
+            assert_eq!(explained.kind, before, "{explained}");
+            kept += 1;
+        } else {
+            assert!(explained.candidates.iter().any(|of| of.nanos.is_some()), "{explained}");
+            anew += 1;
+        }
+    }
+    assert!(kept >= 4 && anew >= 1, "{kept} kept, {anew} chosen anew");
+}
+
+/// Every cap refuses by name and number, whoever keeps it is taken, and the error says so where nobody does.
+#[test]
+fn limits_are_kept() {
+    let free = Engine::build(&lowered(300), &by_order()).expect("no limit").explain();
+    for trial in [Some(0), None] {
+        let with = |limits| Engine::build(&lowered(300), &Config { limits, trial, ..Config::default() });
+        for (cap, limits) in [
+            (Cap::WorstLines, Limits { worst_lines: free.base.worst_lines - 1, ..Limits::default() }),
+            (Cap::WorstTests, Limits { worst_tests: free.base.worst_tests - 1, ..Limits::default() }),
+            (Cap::BuildBytes, Limits { build_bytes: free.base.total_bytes(), ..Limits::default() }),
+        ] {
+            match with(limits) {
+                Ok(engine) => {
+                    let explained = engine.explain();
+                    assert!(refused_by(&explained.candidates[0]) == Some(cap), "{explained}");
+                    assert!(explained.base.worst_lines <= limits.worst_lines, "{explained}");
+                    assert!(explained.base.worst_tests <= limits.worst_tests, "{explained}");
+                }
+                Err(error) => assert!(error.budget_exceeded() && error.to_string().contains("the limit is"), "{error}"),
+            }
+        }
+        let nothing = with(Limits { worst_tests: 0, ..Limits::default() }).expect_err("every packet is tested");
+        let said = nothing.to_string();
+        assert!(
+            said.starts_with("a packet can be tested against ") && said.ends_with(" regions, the limit is 0"),
+            "{said}"
+        );
+    }
+}
+
 /// What is chosen, by name, and why not the others.
 #[test]
 fn the_choice_is_explained() {
@@ -408,26 +517,26 @@ fn the_choice_is_explained() {
         .expect("rules");
     let two = lower(&two.rules, &two.rules.schemas()[0], &Caps::default()).expect("within the caps");
     let few = Engine::build(&two, &Config::default()).expect("it fits").explain();
-    assert_eq!(
-        (few.kind, few.candidates[0].1, few.candidates[1].1),
-        (Kind::Linear, Outcome::FewRegions, Outcome::FewRegions)
-    );
-    let many = chosen(300, &Config::default());
+    assert_eq!((few.kind, outcomes(&few)), (Kind::Linear, [Outcome::FewRegions, Outcome::FewRegions, Outcome::Chosen]));
+    let many = chosen(300, &by_order());
     assert_eq!(many.kind, Kind::BitSelect);
-    assert_eq!(many.candidates.map(|(_, outcome)| outcome), [Outcome::Chosen, Outcome::NotNeeded, Outcome::NotNeeded]);
-    // A byte less than it takes: what comes next is tried, and the last always fits where the budget is not absurd.
-    let config = Config { budget: Budget { run_bytes: many.bytes - many.base.total_bytes() / 2 }, ..Config::default() };
-    let tight = chosen(300, &config);
-    assert_eq!(tight.kind, Kind::Linear, "{tight}");
-    for (kind, outcome) in &tight.candidates[..2] {
-        assert!(matches!(outcome, Outcome::TooLarge { needed, allowed } if needed > allowed), "{kind:?}: {outcome}");
+    assert_eq!(outcomes(&many), [Outcome::Chosen, Outcome::NotNeeded, Outcome::NotNeeded]);
+    // Less than it takes: what comes next is tried, and the last always fits where the budget is not absurd.
+    for trial in [Some(0), None] {
+        let budget = Budget { run_bytes: many.bytes - many.base.total_bytes() / 2 };
+        let tight = chosen(300, &Config { budget, trial, ..Config::default() });
+        assert_eq!(tight.kind, Kind::Linear, "{tight}");
+        for candidate in &tight.candidates[..2] {
+            assert!(refused_by(candidate) == Some(Cap::RunBytes), "{candidate}");
+        }
+        assert!(tight.bytes <= budget.run_bytes);
     }
-    assert!(tight.bytes <= config.budget.run_bytes);
     for kind in Kind::ALL {
         let forced = chosen(300, &Config { kind: Some(kind), ..Config::default() });
-        assert_eq!(forced.kind, kind);
-        assert!(forced.candidates.iter().all(|&(of, outcome)| (of == kind) == (outcome == Outcome::Chosen)));
+        assert_eq!((forced.kind, kind.name().parse(), kind.to_string()), (kind, Ok(kind), kind.name().to_owned()));
+        assert!(forced.candidates.iter().all(|of| (of.kind == kind) == (of.outcome == Outcome::Chosen)));
     }
+    assert!("quick".parse::<Kind>().expect_err("no kind").to_string().contains("expected one of bit_select,"));
     let nothing = Engine::build(&lowered(300), &Config { budget: Budget { run_bytes: 10_000 }, ..Config::default() });
     assert!(nothing.expect_err("too little").budget_exceeded());
 }
