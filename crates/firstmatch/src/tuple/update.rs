@@ -16,6 +16,9 @@ use crate::simd::Hasher;
 /// Bits of a table that no longer hold are taken out when so few rows a removal are to be written.
 const REFRESH: usize = 64;
 
+/// A table of so few entries tells its candidates anew after a removal.
+const FEW: usize = 4;
+
 /// Fewer insertions than these never make the tables be numbered anew.
 const LEAST_INSERTIONS: usize = 256;
 
@@ -152,7 +155,8 @@ impl TupleMerge {
         let table = Table::new(tuple);
         let fingerprint = self.hasher.hash(tuple, tuple);
         self.table_bytes += table.bytes();
-        let free = self.tables.iter().position(Option::is_none);
+        let free =
+            if self.order.len() < self.tables.len() { self.tables.iter().position(Option::is_none) } else { None };
         let number = free.unwrap_or_else(|| {
             self.tables.push(None);
             self.fingerprints.push(0);
@@ -184,7 +188,7 @@ impl TupleMerge {
             None => {
                 let start = pool.add(None, entry);
                 *table_bytes -= table.bytes();
-                table.add_group(hash, start, |group, tuple| hash_of(hasher, pool, group, tuple));
+                table.add_group(hash, start);
                 *table_bytes += table.bytes();
             }
         }
@@ -217,10 +221,21 @@ impl TupleMerge {
 
     /// Sees to it that the bounds say what they are to say.
     fn settle_bounds(&mut self) {
-        let best = |t: usize| self.tables.get(t).and_then(|t| Some(t.as_ref()?.best().0)).unwrap_or(u64::MAX);
         let mut after = u64::MAX;
         for (t, bounds) in self.bounds.iter_mut().enumerate().rev() {
-            *bounds = Bounds { best: best(t), after };
+            *bounds = Bounds { best: best_of(&self.tables, t), after };
+            after = after.min(bounds.best);
+        }
+    }
+
+    /// The same after the best priority of one table has changed.
+    fn settle_bound(&mut self, t: usize) {
+        self.bounds[t].best = best_of(&self.tables, t);
+        let mut after = self.bounds[t].best.min(self.bounds[t].after);
+        for bounds in self.bounds[..t].iter_mut().rev() {
+            if std::mem::replace(&mut bounds.after, after) == after {
+                break;
+            }
             after = after.min(bounds.best);
         }
     }
@@ -237,15 +252,12 @@ impl TupleMerge {
 
     /// Moves a table to its place in the order after its best priority has changed.
     fn sort_in(&mut self, t: u32) {
-        let best = |t: u32| self.tables[t as usize].as_ref().map(Table::best);
         let Some(at) = self.order.iter().position(|&other| other == t) else { return };
-        let to = self.order.iter().filter(|&&other| other != t && best(other) < best(t)).count();
-        if at < to {
-            self.order[at..=to].rotate_left(1);
-        } else {
-            self.order[to..=at].rotate_right(1);
-        }
-        self.settle_bounds();
+        self.order.remove(at);
+        let best = best_of(&self.tables, t as usize);
+        let to = self.order.partition_point(|&other| best_of(&self.tables, other as usize) < best);
+        self.order.insert(to, t);
+        self.settle_bound(t as usize);
     }
 
     /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that has
@@ -388,20 +400,30 @@ impl TupleMerge {
             table.tighten(&self.pool);
             self.sort_in(t);
         }
-        let least = self.candidates.rows() / REFRESH;
-        if self.tables[t as usize].as_ref().is_some_and(|table| table.len() > 0 && table.is_stale(least)) {
-            self.candidates.clear(t as usize);
-            self.tell_candidates(t as usize);
-        }
+        self.tell_of_removal(t as usize, &taken);
         taken
+    }
+
+    /// Sees to it that few bits of a table's candidates no longer hold.
+    fn tell_of_removal(&mut self, t: usize, taken: &Entry) {
+        let Some(table) = &self.tables[t] else { return };
+        if table.gone() == 1 && table.len() <= FEW {
+            self.candidates.remove(t, &self.pool.region_of(taken));
+            self.tell_candidates(t);
+        } else if table.len() > 0 && table.is_stale(self.candidates.rows() / REFRESH) {
+            self.candidates.clear(t);
+            self.tell_candidates(t);
+        }
     }
 
     fn drop_if_empty(&mut self, t: u32) {
         if let Some(table) = self.tables[t as usize].take_if(|table| table.len() == 0) {
             self.table_bytes -= table.bytes();
             self.order.retain(|&other| other != t);
-            self.candidates.clear(t as usize);
-            self.settle_bounds();
+            if table.gone() > 0 {
+                self.candidates.clear(t as usize);
+            }
+            self.settle_bound(t as usize);
         }
     }
 
@@ -455,6 +477,11 @@ impl TupleMerge {
             Some((slot, group.find(|&e| self.pool.found(e).is_some_and(|found| found.rule == rule))?))
         })
     }
+}
+
+/// The best priority of a table, of one that was dropped the worst.
+fn best_of(tables: &[Option<Table>], t: usize) -> u64 {
+    tables.get(t).and_then(|table| Some(table.as_ref()?.best().0)).unwrap_or(u64::MAX)
 }
 
 fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
