@@ -26,6 +26,13 @@ const LEAST_INSERTIONS: usize = 256;
 /// them cost nothing until then, and each holds less that a key has to be compared with. Of 24, 40 and 56 the first is as
 /// fast as the second and takes the least memory.
 const OWN_TABLES: usize = 24;
+/// So many, and as many more as there are regions to each of `REGIONS_PER_TABLE`, where another table would take the
+/// entry: rules that come in any order find a general table early, and it would take them all.
+const OWN_AMONG_OTHERS: usize = 28;
+/// How many regions pay for a table of a tuple as it comes.
+const REGIONS_PER_TABLE: usize = 128;
+/// The most tables that have a tuple as it comes: with those that are shared, few sets need more than 64.
+const MOST_OWN_TABLES: usize = 40;
 
 /// Where an entry belongs.
 enum Home {
@@ -260,8 +267,8 @@ impl TupleMerge {
         self.settle_bound(t as usize);
     }
 
-    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that has
-    /// room for its key. With `spill` the table of its very tuple comes before all.
+    /// Where an entry of this tuple belongs: the first compatible table, or a new one. With `spill` the table of its very
+    /// tuple, a new one of that tuple, or the compatible table of most bits that has room for its key come before.
     fn home(&self, lo: &[u32], nominal: &[u32]) -> Home {
         let exact = || {
             let fingerprint = self.hasher.hash(nominal, nominal);
@@ -276,30 +283,36 @@ impl TupleMerge {
             let group = find_group(table, &self.hasher, &self.pool, lo).1.map(|(_, group)| group);
             group.filter(|&group| self.pool.group(group).nth(self.limit - 1).is_some())
         };
+        let compatible = || {
+            let tables = self.order.iter().filter_map(|&t| Some((t, self.tables[t as usize].as_ref()?)));
+            tables.filter(|(_, table)| is_within(table.tuple(), nominal))
+        };
         if self.spill {
-            match exact() {
-                Some(t) if self.tables[t as usize].as_ref().is_some_and(|table| crowded_group(table).is_none()) => {
-                    return Home::Room(t);
-                }
-                None if self.order.len() < OWN_TABLES && self.has_room_for_tables() => return Home::Own,
+            let exact = exact().and_then(|t| Some((t, self.tables[t as usize].as_ref()?)));
+            match exact {
+                Some((t, table)) if crowded_group(table).is_none() => return Home::Room(t),
+                None if self.has_room_for_tables() && self.may_own(compatible().next().is_some()) => return Home::Own,
                 _ => {}
             }
-        }
-        let mut crowded = Home::Relaxed;
-        for &t in &self.order {
-            let Some(table) = self.tables[t as usize].as_ref().filter(|t| is_within(t.tuple(), nominal)) else {
-                continue;
-            };
-            match crowded_group(table) {
-                None => return Home::Room(t),
-                Some(group) if matches!(crowded, Home::Relaxed) => crowded = Home::Crowded(t, group),
-                Some(_) => {}
+            let mut most = None;
+            for (t, table) in compatible() {
+                let bits: u32 = table.tuple().iter().map(|mask| mask.count_ones()).sum();
+                if most.is_none_or(|(most, _)| bits > most) && crowded_group(table).is_none() {
+                    most = Some((bits, t));
+                }
             }
-            if !self.spill {
-                break;
+            if let Some((_, t)) = most {
+                return Home::Room(t);
             }
         }
-        crowded
+        let Some((t, table)) = compatible().next() else { return Home::Relaxed };
+        crowded_group(table).map_or(Home::Room(t), |group| Home::Crowded(t, group))
+    }
+
+    /// Whether an entry, which other tables may take, may have a table of its very tuple.
+    fn may_own(&self, among_others: bool) -> bool {
+        let more = OWN_AMONG_OTHERS + self.regions / REGIONS_PER_TABLE;
+        self.order.len() < if among_others { more.min(MOST_OWN_TABLES) } else { OWN_TABLES }
     }
 
     /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
