@@ -49,7 +49,7 @@
 //!   table is split (`Config::spill`). Rule sets full of ranges and negations, whose tuples say little, would otherwise
 //!   split off one table after another under the same tuple: 135 tables against 47 for the IPv6 half of the example
 //!   rules. `c` is then 8 by default, not 40: the ClassBench sets take as long with any from 3 to 40 (geometric means of
-//!   21.8 to 23.8 ns over twelve of 1,000 rules and 30.0 to 32.4 over nine of 10,000, all in one run, in no order of `c`;
+//!   21.8 to 23.8 ns over twelve of 1,000 rules and 30.0 to 32.4 over eight of 10,000, all in one run, in no order of `c`;
 //!   tried once, by no definition of the benchmarks), but with less than 8 some of 1,000 rules need more than 64 tables.
 //! - With `Config::spill`, the first 24 tuples get tables as they are, and a rule the table of its very tuple if there
 //!   is one: the rows answer for 64 tables at a time, so that these cost nothing and what they hold is told apart better.
