@@ -55,10 +55,10 @@
 //!   is one: the rows answer for 64 tables at a time, so that these cost nothing and what they hold is told apart better.
 //!   Merging begins behind them. In batches of 32, beside Tuple Space Search in one run, that is 7 and 5 % faster in the
 //!   geometric means over twelve ClassBench sets of 1,000 and 10,000 rules. Of several other tables that have room a rule
-//!   goes to the one of most bits, not to the first. Where there is such a table, up to 40 tuples get tables as they are,
-//!   by the number of rules: rules that come in random order find a general table early, which would take them all.
+//!   goes to the one of most bits, not to the first. Where there is such a table, 28 tuples get tables as they are: rules
+//!   that come in random order find a general table early, which would take them all.
 //!   Lookups after 400,000 random updates took 1.28 and 1.26 times as long as in a fresh build of the same rules without
-//!   that, and 1.08 and 1.20 with 28 such tables (geometric means over the same sets, all in one run, batches of 256;
+//!   that, and 1.08 and 1.20 with it (geometric means over the same sets, all in one run, batches of 256;
 //!   tried once, by no definition of the benchmarks). What is left is in the order of the rules: with 40 such tables a key
 //!   of fw1_10k, ipc1_10k and acl3_10k made 3.1, 6.1 and 8.5 probes and 2.7, 3.0 and 5.4 tests of regions after random
 //!   updates, and 2.4, 3.5 and 6.0 probes and 1.0, 2.9 and 3.3 tests in a fresh build, since tables are fewer, more

@@ -16,6 +16,9 @@ use crate::simd::Hasher;
 /// Bits of a table that no longer hold are taken out when so few rows a removal are to be written.
 const REFRESH: usize = 64;
 
+/// The list of tables grows by so many: doubled, its unused half would be some bytes a rule.
+const MORE_TABLES: usize = 8;
+
 /// A table of so few entries tells its candidates anew after a removal.
 const FEW: usize = 4;
 
@@ -26,13 +29,9 @@ const LEAST_INSERTIONS: usize = 256;
 /// them cost nothing until then, and each holds less that a key has to be compared with. Of 24, 40 and 56 the first is as
 /// fast as the second and takes the least memory.
 const OWN_TABLES: usize = 24;
-/// So many, and as many more as there are regions to each of `REGIONS_PER_TABLE`, where another table would take the
-/// entry: rules that come in any order find a general table early, and it would take them all.
+/// So many, where another table would take the entry: rules that come in any order find a general table early, and it
+/// would take them all. With 32, some sets of 1,000 rules need more than 64 tables.
 const OWN_AMONG_OTHERS: usize = 28;
-/// How many regions pay for a table of a tuple as it comes.
-const REGIONS_PER_TABLE: usize = 128;
-/// The most tables that have a tuple as it comes: with those that are shared, few sets need more than 64.
-const MOST_OWN_TABLES: usize = 40;
 
 /// Where an entry belongs.
 enum Home {
@@ -83,7 +82,7 @@ impl TupleMerge {
         }
         let largest = self.in_order().map(Table::growth).max().unwrap_or(0);
         let list = |capacity: usize| capacity.max(4) * 4;
-        let lists = self.tables.capacity().max(4) * size_of::<Option<Table>>()
+        let lists = MORE_TABLES * size_of::<Option<Table>>()
             + list(self.order.capacity())
             + list(self.fingerprints.capacity())
             + vec_growth(self.bounds.len(), self.bounds.capacity(), PLANE) * size_of::<Bounds>();
@@ -165,6 +164,9 @@ impl TupleMerge {
         let free =
             if self.order.len() < self.tables.len() { self.tables.iter().position(Option::is_none) } else { None };
         let number = free.unwrap_or_else(|| {
+            if self.tables.len() == self.tables.capacity() {
+                self.tables.reserve_exact(MORE_TABLES);
+            }
             self.tables.push(None);
             self.fingerprints.push(0);
             if self.bounds.len() < self.tables.len() {
@@ -311,8 +313,7 @@ impl TupleMerge {
 
     /// Whether an entry, which other tables may take, may have a table of its very tuple.
     fn may_own(&self, among_others: bool) -> bool {
-        let more = OWN_AMONG_OTHERS + self.regions / REGIONS_PER_TABLE;
-        self.order.len() < if among_others { more.min(MOST_OWN_TABLES) } else { OWN_TABLES }
+        self.order.len() < if among_others { OWN_AMONG_OTHERS } else { OWN_TABLES }
     }
 
     /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
