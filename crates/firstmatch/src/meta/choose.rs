@@ -141,7 +141,7 @@ pub struct Candidate {
     pub kind: Kind,
     /// What became of it.
     pub outcome: Outcome,
-    /// Nanoseconds a packet, where it was timed: in batches of 256 keys at corners of the rules, the median of nine
+    /// Nanoseconds a packet, where it was timed: in batches of 256 keys drawn from the rules, the median of nine
     /// rounds.
     pub nanos: Option<f64>,
 }
@@ -150,7 +150,7 @@ pub struct Candidate {
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.nanos {
-            Some(nanos) => write!(f, "{}; measured {nanos:.1} ns a packet at corners of the rules", self.outcome),
+            Some(nanos) => write!(f, "{}; measured {nanos:.1} ns a packet of keys drawn from the rules", self.outcome),
             None => self.outcome.fmt(f),
         }
     }
