@@ -7,6 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use firstmatch::meta::Kind;
 use firstmatch_generate::profile::PROFILES;
 
 use crate::engines;
@@ -204,7 +205,8 @@ fn two_numbers(text: &str) -> Result<(f64, f64), String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnginesArgs {
-    /// The rules, as for classify: says what `meta` takes for them, what it refused and why, the memory and the worst case
+    /// The rules, as for classify: says what `meta` takes for them, what it refused and why, what was measured, the memory
+    /// and the worst case
     pub(crate) rules: Option<PathBuf>,
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long, requires = "rules")]
@@ -222,6 +224,10 @@ pub(crate) struct ClassifyArgs {
     /// The engine that classifies (see `firstmatch engines`)
     #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = PossibleValuesParser::new(engines::names()))]
     pub(crate) engine: String,
+    /// The base that `meta` takes instead of choosing one, or one for each family with a comma between:
+    /// `firstmatch engines RULES` says which it has chosen
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) base: Vec<Kind>,
     /// Keep the answers for so many packets that differ, and give them again to equal ones: a cache in front of the
     /// engine, which pays where packets come in flows
     #[arg(long, value_name = "ENTRIES", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]

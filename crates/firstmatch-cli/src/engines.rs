@@ -24,9 +24,18 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// Builds it, with a flow cache of so many entries in front of it where there is to be one.
-    pub(crate) fn build_behind(&self, rules: &Lowered, cache: Option<u32>) -> Result<Box<dyn Classifier>, BuildError> {
-        let built = (self.build)(rules)?;
+    /// Builds it, or `meta` over a base that is named, with a flow cache of so many entries in front where there is to be
+    /// one.
+    pub(crate) fn build_behind(
+        &self,
+        rules: &Lowered,
+        base: Option<meta::Kind>,
+        cache: Option<u32>,
+    ) -> Result<Box<dyn Classifier>, BuildError> {
+        let built = match base {
+            Some(_) => Box::new(meta::Engine::build(rules, &meta::Config { kind: base, ..Default::default() })?),
+            None => (self.build)(rules)?,
+        };
         Ok(match cache {
             Some(entries) => {
                 let config = flow::Config { entries: entries as usize, ..flow::Config::default() };
@@ -111,6 +120,7 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 fn explain(path: &Path, flags: bool, out: &mut dyn Write) -> anyhow::Result<End> {
     let Some(loaded) = rules::load(path, flags)? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
+    let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
         let engine = match meta::Engine::build(rules, &meta::Config::default()) {
             Ok(engine) => engine,
@@ -125,7 +135,14 @@ fn explain(path: &Path, flags: bool, out: &mut dyn Write) -> anyhow::Result<End>
         if let Some(family) = rules.schema().family() {
             writeln!(out, "{family}")?;
         }
-        writeln!(out, "{}", engine.explain())?;
+        let explained = engine.explain();
+        writeln!(out, "{explained}")?;
+        bases.push(explained.kind.name());
     }
+    writeln!(
+        out,
+        "\nWhat is timed can turn out otherwise another time; `classify --base {}` takes this again.",
+        bases.join(",")
+    )?;
     Ok(End::Done)
 }

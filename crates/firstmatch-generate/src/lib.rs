@@ -19,7 +19,7 @@
 //! - [`Profile`]: what rules look like, in numbers: prefix trees, port classes, protocols, prefix lengths. Sixteen come
 //!   along; ClassBench parameter files are read.
 //! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
-//! - [`openflow`] and [`npf`]: the rule sets of two papers.
+//! - [`openflow`] and [`npf`]: the rule sets of two papers. [`attack`]: rule sets made to make classifiers explode.
 //! - [`trace`]: headers that hit every rule that can be hit, with locality, in flows or phases, and headers that match
 //!   nothing; or headers from elsewhere.
 //! - [`keys`]: rows for rules over any schema: from rules, from their edges, uniform, or the costliest that are found.
@@ -34,6 +34,7 @@
 //! IEEE doubles without any function of the platform. Tests hold digests: a change of them is a change of version.
 #![deny(unsafe_code)]
 
+pub mod attack;
 mod error;
 pub mod keys;
 pub mod npf;

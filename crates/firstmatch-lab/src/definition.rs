@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
 use firstmatch::simd::Level;
-use firstmatch_generate::profile::PROFILES;
+use firstmatch_generate::attack::Attack;
+use firstmatch_generate::profile::{PROFILES, Profile};
 use serde::Deserialize;
 
 use crate::transform::Transform;
@@ -27,6 +28,7 @@ pub(crate) struct Definition {
     pub(crate) engines: Vec<Engine>,
     pub(crate) lookup: Option<Lookup>,
     pub(crate) updates: Option<Updates>,
+    pub(crate) under_updates: Option<UnderUpdates>,
 }
 
 /// Rules and the packets to look up: files, or generated.
@@ -53,12 +55,16 @@ pub(crate) enum Origin<'a> {
     Generated(&'a Generate),
 }
 
+/// The profile whose rules are over the 15 fields of OpenFlow.
+pub(crate) const OPENFLOW: &str = "openflow";
+
 /// Rules and headers drawn from a seed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Generate {
+    /// What rules look like: of a profile, or of an attack.
     #[serde(deserialize_with = "profile")]
-    pub(crate) profile: String,
+    pub(crate) profile: Shape,
     pub(crate) rules: usize,
     pub(crate) seed: u64,
     #[serde(default)]
@@ -70,6 +76,14 @@ pub(crate) struct Generate {
     pub(crate) flows: Option<f64>,
     #[serde(default)]
     pub(crate) unmatched: f64,
+}
+
+/// What generated rules look like.
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    Profile(Box<Profile>),
+    Attack(Attack),
+    Openflow,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -133,6 +147,24 @@ impl Default for Updates {
     }
 }
 
+/// How lookups and updates side by side are timed, with the readers and the writer of an engine that has them.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct UnderUpdates {
+    /// Updates a second; 0 is as many as can be.
+    pub(crate) rates: Vec<u64>,
+    /// How long each rate is kept up in a sitting.
+    pub(crate) seconds: f64,
+    /// What the reader looks up at a time.
+    pub(crate) batch: usize,
+}
+
+impl Default for UnderUpdates {
+    fn default() -> Self {
+        Self { rates: vec![100_000, 300_000, 0], seconds: 5.0, batch: 32 }
+    }
+}
+
 impl Definition {
     /// Reads and checks a definition.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
@@ -154,6 +186,14 @@ impl Definition {
                 Missing::Origin(what) => bail!("set {}, `{}`: {what}", index + 1, set.name),
             })?;
         }
+        for generate in self.sets.iter().filter_map(|set| set.generate.as_ref()) {
+            let headers = !matches!(generate.profile, Shape::Openflow)
+                || generate.family == Family::Ipv4 && generate.unmatched == 0.0;
+            ensure!(
+                headers,
+                "profile `{OPENFLOW}` has no family, and all its packets match; expected neither of the two"
+            );
+        }
         for (index, engine) in self.engines.iter().enumerate() {
             engine.recipe().with_context(|| format!("engine {}, `{}`", index + 1, engine.name()))?;
         }
@@ -172,6 +212,13 @@ impl Definition {
             ensure!((2..=1 << 30).contains(&updates.count), "[updates] count: expected a number from 2 to {}", 1 << 30);
             ensure!((1..=1000).contains(&updates.rounds), "[updates] rounds: expected a number from 1 to 1000");
             ensure!(updates.readers <= 1000, "[updates] readers: expected a number up to 1000");
+        }
+        if let Some(updates) = &self.under_updates {
+            ensure!(!updates.rates.is_empty(), "[under_updates] rates is empty");
+            let seconds = (0.1..=3600.0).contains(&updates.seconds);
+            ensure!(seconds, "[under_updates] seconds: expected a number from 0.1 to 3600");
+            let batch = (1..=1 << 20).contains(&updates.batch);
+            ensure!(batch, "[under_updates] batch: expected a number from 1 to {}", 1 << 20);
         }
         Ok(())
     }
@@ -241,9 +288,14 @@ fn one_of<'de, D: serde::Deserializer<'de>, T>(
     find(&name).ok_or_else(|| serde::de::Error::custom(wanted()))
 }
 
-fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let find = |name: &str| firstmatch_generate::Profile::from_str(name).is_ok().then(|| name.to_owned());
-    one_of(deserializer, &PROFILES, find)
+fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Shape, D::Error> {
+    let find = |name: &str| match (Profile::from_str(name), Attack::from_str(name)) {
+        (Ok(profile), _) => Some(Shape::Profile(Box::new(profile))),
+        (_, Ok(attack)) => Some(Shape::Attack(attack)),
+        _ => (name == OPENFLOW).then_some(Shape::Openflow),
+    };
+    let names: Vec<&str> = PROFILES.into_iter().chain(Attack::ALL.map(Attack::name)).chain([OPENFLOW]).collect();
+    one_of(deserializer, &names, find)
 }
 
 fn level<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {

@@ -5,7 +5,7 @@ use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::bit_vector::{self, BitVector};
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
-use firstmatch::meta::{self, Exclusive, Kind};
+use firstmatch::meta::{self, Exclusive};
 use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::simd::Level;
@@ -26,6 +26,8 @@ pub(crate) struct Recipe {
     pub(crate) build: Box<Build>,
     /// Without rules, if it takes updates.
     pub(crate) empty: Option<Box<Empty>>,
+    /// How its writer and readers are made, if it has such.
+    pub(crate) live: Option<meta::Config>,
 }
 
 /// What every configuration has.
@@ -72,8 +74,9 @@ impl definition::Engine {
 
 impl Recipe {
     fn behind_flow_cache(self, config: flow::Config) -> Self {
-        let (Self { build, empty }, again) = (self, config.clone());
+        let (Self { build, empty, .. }, again) = (self, config.clone());
         Self {
+            live: None,
             build: Box::new(move |rules| Ok(Box::new(FlowCache::new(build(rules)?, &config)?))),
             empty: empty.map(|empty| -> Box<Empty> {
                 Box::new(move |schema| Ok(Box::new(FlowCache::new(empty(schema)?, &again)?)))
@@ -88,7 +91,7 @@ fn linear(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe,
     struct Names {}
     let Names {} = table.try_into()?;
     let config = linear::Config { budget, simd };
-    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(Linear::build(rules, &config)?))), empty: None })
+    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(Linear::build(rules, &config)?))), empty: None, live: None })
 }
 
 fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
@@ -112,7 +115,11 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         open: open.unwrap_or(default.open),
         growth: growth.unwrap_or(default.growth),
     };
-    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))), empty: None })
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))),
+        empty: None,
+        live: None,
+    })
 }
 
 fn bit_vector(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
@@ -124,7 +131,11 @@ fn bit_vector(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
     let Names { vectors } = table.try_into()?;
     let vectors = vectors.unwrap_or(bit_vector::Config::default().vectors);
     let config = bit_vector::Config { budget, simd, vectors };
-    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(BitVector::build(rules, &config)?))), empty: None })
+    Ok(Recipe {
+        build: Box::new(move |rules| Ok(Box::new(BitVector::build(rules, &config)?))),
+        empty: None,
+        live: None,
+    })
 }
 
 /// Lookups are of rules that stay; updates are of an owner who rebuilds when it is due, on the same thread.
@@ -133,20 +144,18 @@ fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, t
     #[serde(deny_unknown_fields)]
     struct Names {
         base: Option<String>,
+        trial: Option<usize>,
         overlay: Option<usize>,
+        due: Option<usize>,
         dead: Option<usize>,
     }
-    let Names { base, overlay, dead } = table.try_into()?;
-    let named = |name: String| {
-        let expected =
-            || format!("there is no base `{name}`; expected one of {}", Kind::ALL.map(Kind::name).join(", "));
-        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| toml::de::Error::custom(expected()))
-    };
-    let kind = base.map(named).transpose()?;
-    let config = meta::Config { budget, simd, kind, overlay, dead, seed: Some(1) };
+    let Names { base, trial, overlay, due, dead } = table.try_into()?;
+    let kind = base.map(|name| name.parse().map_err(toml::de::Error::custom)).transpose()?;
+    let config = meta::Config { budget, simd, kind, trial, overlay, due, dead, seed: Some(1), ..Default::default() };
     let again = config.clone();
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(meta::Engine::build(rules, &config)?))),
+        live: Some(again.clone()),
         empty: Some(Box::new(move |schema| Ok(Box::new(Exclusive::new(schema, &again)?)))),
     })
 }
@@ -175,7 +184,7 @@ fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recip
     let build = move |rules: &Lowered| -> Result<Box<dyn Classifier>, BuildError> {
         Ok(Box::new(FlowCache::new(OvsLike::build(rules, megaflows), &exact)?))
     };
-    Ok(Recipe { build: Box::new(build), empty: None })
+    Ok(Recipe { build: Box::new(build), empty: None, live: None })
 }
 
 fn partition_sort(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
@@ -200,6 +209,7 @@ fn partition_sort(table: toml::Table, Common { budget, simd }: Common) -> Result
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(PartitionSort::build(rules, &config)?))),
         empty: Some(Box::new(move |schema| Ok(Box::new(PartitionSort::new(schema, &again)?)))),
+        live: None,
     })
 }
 
@@ -209,6 +219,7 @@ fn tuples(name: &str, table: toml::Table, common: Common) -> Result<Recipe, toml
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(TupleMerge::build(rules, &config)?))),
         empty: Some(Box::new(move |schema| Ok(Box::new(TupleMerge::new(schema, &again)?)))),
+        live: None,
     })
 }
 

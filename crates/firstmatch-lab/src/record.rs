@@ -11,6 +11,7 @@ use crate::definition::Definition;
 use crate::machine::Machine;
 use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
+use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, median};
 use crate::statistics::{Summary, is_void};
 
@@ -60,6 +61,7 @@ pub(crate) fn rows(definition: &Definition, report: &Report) -> Vec<Row> {
             let mut of_line = OfLine { report, line, rows: &mut rows };
             of_line.lookups(definition);
             of_line.updates(definition);
+            of_line.under_updates(definition);
             of_line.size(built);
         }
     }
@@ -165,6 +167,18 @@ impl OfLine<'_> {
             let row = self.push(measure, "updates/s", None, cpu);
             (row.threads, row.wall_median, row.noise_floor) = (*threads, Some(wall.median), floor);
             row.void = floor.is_none_or(is_void);
+        }
+    }
+
+    fn under_updates(&mut self, definition: &Definition) {
+        let Some(updates) = &definition.under_updates else { return };
+        let line = self.line;
+        for (rate, figures) in updates.rates.iter().zip(&line.under_updates) {
+            let rate = if *rate == 0 { "as many as can be".to_owned() } else { format!("{rate}/s") };
+            for ((measure, unit), figure) in FIGURES.iter().zip(figures) {
+                let row = self.push(&format!("under updates, {rate}: {measure}"), unit, Some(updates.batch), *figure);
+                row.threads = 2;
+            }
         }
     }
 

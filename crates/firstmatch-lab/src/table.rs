@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::definition::{Definition, Lookup};
+use crate::definition::{Definition, Lookup, UnderUpdates};
 use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
+use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, updates_a_second};
 use crate::record::yardsticks;
 use crate::statistics::{Summary, Verdict, geometric_mean, is_void};
@@ -26,6 +27,9 @@ pub(crate) fn print(out: &mut dyn Write, definition: &Definition, report: &Repor
         writeln!(out, "{}", lookups(lookup, report))?;
     }
     writeln!(out, "{}", sizes(definition, report))?;
+    if let Some(updates) = &definition.under_updates {
+        writeln!(out, "{}", under_updates(updates, report))?;
+    }
     report.notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
     for line in &report.lines {
         if let Err(error) = &line.built {
@@ -100,6 +104,25 @@ fn lookups(lookup: &Lookup, report: &Report) -> Table {
         let yardsticks = largest.map_or([None; 3], |cell| yardsticks(report, of(cell)));
         row.extend(yardsticks.map(|by| figure(best.zip(by).map(|(s, by)| ratio(s.median / by, floor)))));
         table.add_row(row);
+    }
+    table
+}
+
+/// Updates and a reader side by side.
+fn under_updates(updates: &UnderUpdates, report: &Report) -> Table {
+    let mut head = vec!["updates/s, asked for".to_owned()];
+    head.extend(FIGURES.iter().map(|(measure, unit)| format!("{measure} ({unit})")));
+    let mut table = table(head);
+    for line in &report.lines {
+        for (rate, figures) in updates.rates.iter().zip(&line.under_updates) {
+            let rate = if *rate == 0 { "all".to_owned() } else { rate.to_string() };
+            let mut row = vec![format!("{}, {rate}", line.name)];
+            row.extend(figures.iter().map(|figure| match figure.median {
+                large if large >= 100.0 => format!("{large:.0}"),
+                small => number(small),
+            }));
+            table.add_row(row);
+        }
     }
     table
 }

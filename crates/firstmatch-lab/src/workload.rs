@@ -9,12 +9,12 @@ use firstmatch::rule::{Caps, FieldValues, Lowered, first_match, lower};
 use firstmatch::schema::Family;
 use firstmatch::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema, format};
 use firstmatch_generate::trace::Locality;
-use firstmatch_generate::{rules, trace};
+use firstmatch_generate::{attack, keys, openflow, rules, trace};
 use firstmatch_net::source::{self, Input};
 use firstmatch_net::wire::{self, Batch, Headers};
 use sha2::{Digest, Sha256};
 
-use crate::definition::{self, Generate, Origin};
+use crate::definition::{self, Generate, Origin, Shape};
 
 /// The oracle walks at most about so many rules for a workload: for all its keys, or for a sample of them.
 const ORACLE_STEPS: usize = 20_000_000;
@@ -188,29 +188,70 @@ fn generated(
     config: &Generate,
     transform: impl Fn(RuleSet) -> anyhow::Result<RuleSet>,
 ) -> anyhow::Result<(RuleSet, Packets)> {
-    let set = transform(rules::generate(&rules::Config {
-        rules: config.rules,
-        seed: config.seed,
-        profile: config.profile.parse()?,
-        families: match config.family {
-            definition::Family::Ipv4 => rules::Families::Ipv4,
-            definition::Family::Ipv6 => rules::Families::Ipv6,
-        },
-        ..rules::Config::default()
-    })?)?;
+    let locality = match (config.flows, config.zipf) {
+        (Some(rate), s) => Locality::Flows { s: s.unwrap_or(0.0), rate },
+        (None, Some(s)) => Locality::Zipf { s },
+        (None, None) => Locality::Uniform,
+    };
+    let (count, seed) = (config.rules, config.seed);
+    let set = transform(match &config.profile {
+        Shape::Profile(profile) => rules::generate(&rules::Config {
+            rules: count,
+            seed,
+            profile: (**profile).clone(),
+            families: match config.family {
+                definition::Family::Ipv4 => rules::Families::Ipv4,
+                definition::Family::Ipv6 => rules::Families::Ipv6,
+            },
+            ..rules::Config::default()
+        })?,
+        Shape::Attack(attack) => {
+            let family = match config.family {
+                definition::Family::Ipv4 => Family::Ipv4,
+                definition::Family::Ipv6 => Family::Ipv6,
+            };
+            attack::generate(*attack, family, count, seed)?
+        }
+        Shape::Openflow => openflow::generate(&openflow::Config { rules: count, seed, ..Default::default() })?,
+    })?;
+    if matches!(config.profile, Shape::Openflow) {
+        let packets = rows(&set, &keys::Config { keys: config.headers, seed, locality, ..Default::default() })?;
+        return Ok((set, packets));
+    }
+    // Where that takes too long or too many headers, not every rule is hit.
+    let is_complete = config.headers >= set.len() && matches!(config.profile, Shape::Profile(_));
     let trace = trace::Config {
         headers: config.headers,
         seed: config.seed,
-        locality: match (config.flows, config.zipf) {
-            (Some(rate), s) => Locality::Flows { s: s.unwrap_or(0.0), rate },
-            (None, Some(s)) => Locality::Zipf { s },
-            (None, None) => Locality::Uniform,
-        },
+        locality,
         unmatched: config.unmatched,
+        coverage: if is_complete { trace::Coverage::Complete } else { trace::Coverage::Drawn },
         ..trace::Config::default()
     };
     let packets = walked(&set, &trace)?;
     Ok((set, packets))
+}
+
+/// Keys drawn from the rules, whatever the fields.
+fn rows(set: &RuleSet, config: &keys::Config) -> anyhow::Result<Packets> {
+    let schema = &set.schemas()[0];
+    let drawn = keys::generate(&lower(set, schema, &Caps::default())?, config)?;
+    let all: Vec<FieldValues> = (0..drawn.len()).map(|row| field_values(schema, drawn.keys().row(row))).collect();
+    let mut batch = Batch::of_values(set.schemas());
+    all.iter().for_each(|values| _ = batch.push_values(values, 0));
+    Ok(Packets { batch, values: Box::new(move |_, packet| all.get(packet).cloned()) })
+}
+
+/// What the lanes of a row say of each field.
+fn field_values(schema: &Schema, row: &[u32]) -> FieldValues {
+    let value = |field: usize| {
+        let lanes = schema.lanes_of(field).map(|lane| (&schema.lanes()[lane], row[lane]));
+        lanes
+            .clone()
+            .all(|(lane, word)| lane.absent != Some(word))
+            .then(|| lanes.fold(0, |value, (lane, word)| value | u128::from(word) << lane.shift))
+    };
+    FieldValues { family: schema.family(), values: (0..schema.fields().len()).map(value).collect() }
 }
 
 fn walked(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Packets> {

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::engine::{Engine, Match};
 use crate::key::Keys;
+use crate::rule::RuleId;
 
 /// An engine whose rules can be marked as removed: it keeps what they shadow, so that the next match comes to light.
 ///
@@ -49,18 +50,25 @@ impl Alive for All {
     }
 }
 
-/// A mark for each place of an engine.
+/// A mark for each place of an engine, and one for each slot of its rules: the place of an answer is not known.
 #[derive(Clone, Debug)]
 pub(crate) struct Dead {
     words: Box<[u64]>,
+    slots: Box<[u64]>,
     places: usize,
     rules: usize,
 }
 
 impl Dead {
-    /// No mark on any of so many places.
-    pub(crate) fn none(places: usize) -> Self {
-        Self { words: vec![0; places.div_ceil(64)].into(), places, rules: 0 }
+    /// No mark on any of so many places and slots.
+    pub(crate) fn none(places: usize, slots: usize) -> Self {
+        let words = |bits: usize| vec![0; bits.div_ceil(64)].into();
+        Self { words: words(places), slots: words(slots), places, rules: 0 }
+    }
+
+    /// Bytes for so many places and slots.
+    pub(crate) fn bytes_for(places: usize, slots: usize) -> usize {
+        (places.div_ceil(64) + slots.div_ceil(64)) * size_of::<u64>()
     }
 
     /// How many rules are marked.
@@ -69,14 +77,30 @@ impl Dead {
     }
 
     /// Marks a rule, which is alive and has these places.
-    pub(crate) fn mark(&mut self, places: Range<usize>) {
+    pub(crate) fn mark(&mut self, rule: RuleId, places: Range<usize>) {
         debug_assert!(!places.is_empty() && places.end <= self.places && places.clone().all(|p| self.is_alive(p)));
         self.rules += 1;
         places.for_each(|place| self.words[place / 64] |= 1 << (place % 64));
+        self.slots[rule.slot() / 64] |= 1 << (rule.slot() % 64);
+    }
+
+    /// Takes the mark off a rule that has one and these places.
+    pub(crate) fn unmark(&mut self, rule: RuleId, places: Range<usize>) {
+        debug_assert!(!places.is_empty() && places.end <= self.places && !places.clone().any(|p| self.is_alive(p)));
+        self.rules -= 1;
+        places.for_each(|place| self.words[place / 64] &= !(1 << (place % 64)));
+        self.slots[rule.slot() / 64] &= !(1 << (rule.slot() % 64));
+    }
+
+    /// Whether a rule of the engine is marked.
+    #[inline(always)]
+    pub(crate) fn is_marked(&self, rule: RuleId) -> bool {
+        let slot = rule.slot();
+        self.slots.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 != 0)
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&self.words[..])
+        size_of_val(&self.words[..]) + size_of_val(&self.slots[..])
     }
 }
 

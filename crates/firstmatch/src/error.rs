@@ -89,6 +89,7 @@ pub struct BuildError {
 enum BuildErrorKind {
     Regions(String),
     Bytes { needed: usize, allowed: usize },
+    Limit(String),
     Simd(&'static str),
     Refused(String),
 }
@@ -126,6 +127,11 @@ impl BuildError {
         Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None }
     }
 
+    /// A cap other than the budget's bytes.
+    pub(crate) fn limit(what: String) -> Self {
+        Self { kind: BuildErrorKind::Limit(what), rule: None, line: None }
+    }
+
     pub(crate) fn simd(level: &'static str) -> Self {
         Self { kind: BuildErrorKind::Simd(level), rule: None, line: None }
     }
@@ -139,9 +145,9 @@ impl BuildError {
         self
     }
 
-    /// Whether a cap of the [`Budget`](crate::Budget) was the reason.
+    /// Whether a cap was the reason, of the [`Budget`](crate::Budget) or of [`meta::Limits`](crate::meta::Limits).
     pub fn budget_exceeded(&self) -> bool {
-        matches!(self.kind, BuildErrorKind::Bytes { .. })
+        matches!(self.kind, BuildErrorKind::Bytes { .. } | BuildErrorKind::Limit(_))
     }
 
     /// The bytes needed, as far as that was found out, and those allowed, where a budget was the reason.
@@ -171,7 +177,9 @@ impl fmt::Display for BuildError {
             (None, None) => {}
         }
         match &self.kind {
-            BuildErrorKind::Regions(what) | BuildErrorKind::Refused(what) => f.write_str(what),
+            BuildErrorKind::Regions(what) | BuildErrorKind::Limit(what) | BuildErrorKind::Refused(what) => {
+                f.write_str(what)
+            }
             BuildErrorKind::Bytes { needed, allowed } => {
                 write!(f, "the engine needs {needed} bytes; the budget allows {allowed}")
             }

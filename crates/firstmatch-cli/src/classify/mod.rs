@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use firstmatch::KeyBuf;
+use firstmatch::{KeyBuf, meta};
 use firstmatch_net::source::{self, SourceError};
 use firstmatch_net::wire;
 
@@ -43,7 +43,9 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let start = Instant::now();
-    let built = lowered.iter().map(|rules| engine.build_behind(rules, args.flow_cache)).collect::<Result<Vec<_>, _>>();
+    let bases = bases(args, lowered.len())?;
+    let build = |(rules, base)| engine.build_behind(rules, base, args.flow_cache);
+    let built = lowered.iter().zip(bases).map(build).collect::<Result<Vec<_>, _>>();
     let built = match built {
         Ok(built) => built,
         Err(error) => {
@@ -96,6 +98,22 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     match printed {
         Err(error) if good => Err(error.into()),
         _ => Ok(end),
+    }
+}
+
+/// The base that is asked for in each family.
+fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<meta::Kind>>> {
+    if !args.base.is_empty() && args.engine != engines::DEFAULT {
+        bail!("--base is of the engine {}, and --engine {} was asked for", engines::DEFAULT, args.engine);
+    }
+    match args.base[..] {
+        [] => Ok(vec![None; families]),
+        [base] => Ok(vec![Some(base); families]),
+        ref each if each.len() == families => Ok(each.iter().copied().map(Some).collect()),
+        ref each => bail!(
+            "--base names {} bases; expected one, or as many as the rules have address families, {families}",
+            each.len()
+        ),
     }
 }
 

@@ -13,6 +13,7 @@ use clap::{Args, Subcommand};
 use firstmatch::format::{self, write};
 use firstmatch::schema::Family;
 use firstmatch::{Policy, RuleSet};
+use firstmatch_generate::attack::{self, Attack};
 use firstmatch_generate::profile::{PROFILES, Profile, classbench};
 use firstmatch_generate::trace::{Header, Locality};
 use firstmatch_generate::{npf, openflow, rules, trace};
@@ -42,6 +43,11 @@ Examples:
     Trace(TraceArgs),
     /// Rules over the 15 fields of OpenFlow by the ratios of Qu, Zhou and Prasanna (HPSR 2014), in the native format
     Openflow(Drawn),
+    /// Rules made to make classifiers explode, in the native format
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab generate attack tuples --rules 10000 --ipv6 > tuples.rules")]
+    Attack(AttackArgs),
     /// Rules as those of npf (Shaikot 2012), their values from rules or a trace at hand, in the native format
     #[command(after_help = "\
 Examples:
@@ -123,6 +129,18 @@ pub(crate) struct TraceArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct AttackArgs {
+    /// What is attacked
+    #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(Attack::ALL.map(Attack::name)))]
+    attack: String,
+    #[command(flatten)]
+    drawn: Drawn,
+    /// Rules for IPv6
+    #[arg(long)]
+    ipv6: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NpfArgs {
     /// Rule files whose ports and protocols are taken; prefixes are random (4.6)
     #[arg(value_name = "RULES", required_unless_present = "trace")]
@@ -150,6 +168,10 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Resu
         GenerateArgs::Openflow(Drawn { rules, seed }) => {
             let config = openflow::Config { rules: *rules, seed: *seed, ..openflow::Config::default() };
             native(&openflow::generate(&config)?, out)?;
+        }
+        GenerateArgs::Attack(AttackArgs { attack, drawn: Drawn { rules, seed }, ipv6 }) => {
+            let family = if *ipv6 { Family::Ipv6 } else { Family::Ipv4 };
+            native(&attack::generate(attack.parse()?, family, *rules, *seed)?, out)?;
         }
         GenerateArgs::Npf(args) => native(&pooled(args)?, out)?,
     }

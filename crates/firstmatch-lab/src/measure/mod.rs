@@ -4,6 +4,7 @@ mod counter;
 pub(crate) mod lane;
 pub(crate) mod lookup;
 pub(crate) mod subject;
+pub(crate) mod under_updates;
 pub(crate) mod updates;
 
 use std::path::Path;
@@ -98,6 +99,8 @@ pub(crate) struct Line {
     pub(crate) figures: Figures,
     /// Updates a second, without and with readers: of CPU time and of wall time.
     pub(crate) updates: [Option<(Summary, Summary)>; 2],
+    /// For each rate what [`under_updates::FIGURES`] says.
+    pub(crate) under_updates: Vec<[Summary; under_updates::FIGURES.len()]>,
 }
 
 /// How often a run comes back to every set: what drifts in minutes shows between sittings.
@@ -116,6 +119,7 @@ pub(crate) struct Bench<'a> {
     notes: Vec<String>,
     lookups: lookup::Rounds,
     rates: updates::Rates,
+    beside: under_updates::Sittings,
 }
 
 /// Reads a set and builds its engines.
@@ -151,6 +155,7 @@ pub(crate) fn prepare<'a>(
             unbuilt: subjects.iter().map(|subject| subject.built.is_err()).collect(),
             lookups: lookup::Rounds::new(subjects.len()),
             rates: updates::Rates::new(subjects.len()),
+            beside: under_updates::Sittings::new(subjects.len()),
             work,
             right,
             subjects,
@@ -193,6 +198,9 @@ impl Bench<'_> {
         if let Some(updates) = &self.definition.updates {
             self.rates.sit(updates, &mut self.subjects, &self.work, &self.rules, pace);
         }
+        if let Some(updates) = &self.definition.under_updates {
+            self.beside.sit(updates, &mut self.subjects, &self.work, &self.rules, pace);
+        }
         // What was built and then has an error answered wrongly.
         let wrong = self.subjects.iter().zip(&self.unbuilt).find_map(|(subject, unbuilt)| match &subject.built {
             Err(error) if !unbuilt => Some(format!("{}: {error:#}", subject.name)),
@@ -203,9 +211,12 @@ impl Bench<'_> {
 
     pub(crate) fn report(self) -> Report {
         let Self { definition, rules, work, .. } = self;
-        let lines: Vec<Line> = (self.subjects.into_iter().zip(self.lookups.figures).zip(self.rates.summaries()))
-            .map(|((Subject { name, role, built, .. }, figures), updates)| Line { name, role, built, figures, updates })
-            .collect();
+        let figures = self.lookups.figures.into_iter().zip(self.rates.summaries()).zip(self.beside.summaries());
+        let line = |(subject, ((figures, updates), under_updates)): (Subject, _)| {
+            let Subject { name, role, built, .. } = subject;
+            Line { name, role, built, figures, updates, under_updates }
+        };
+        let lines: Vec<Line> = self.subjects.into_iter().zip(figures).map(line).collect();
         let cells = definition.lookup.as_ref().map(lookup::cells).unwrap_or_default();
         let floors: Vec<f64> =
             (0..cells.len()).map(|cell| between_twins(&lines, |line| line.figures.cpu(cell))).collect();

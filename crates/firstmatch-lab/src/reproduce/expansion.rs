@@ -5,9 +5,9 @@ use std::path::Path;
 
 use anyhow::ensure;
 use comfy_table::{CellAlignment, Table, presets};
-use firstmatch_generate::rules;
 use serde::Deserialize;
 
+use super::lists::Lists;
 use super::{Measured, Outcome};
 use crate::transform::{Transform, prefixes};
 
@@ -60,12 +60,10 @@ pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write)
         ensure!(!group.is_empty(), "a group has no profile");
         let mut sum = 0.0;
         for name in group {
-            let profile = super::profile(name, seeds)?;
+            let lists = Lists::of(name, seeds)?;
             let (mut before, mut after) = (0, 0);
             for seed in 1..=run.lists {
-                let profile = profile.clone();
-                let config = rules::Config { rules: run.rules, seed, profile, fewer: true, ..rules::Config::default() };
-                let set = rules::generate(&config)?;
+                let set = lists.list(run.rules, 0, seed)?;
                 before += set.len();
                 after += Transform::Prefixes.apply(&set)?.len();
             }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::claims::Claims;
 use super::contest::Contest;
+use super::distribution::Distribution;
 use super::expansion::{Expansion, Prefixes};
 use super::partitions::Partitions;
 use super::tables::Tables;
@@ -36,6 +37,8 @@ pub(super) enum Run {
     Partitions(Partitions),
     /// Which engine is faster, or smaller, on generated rule sets.
     Contest(Contest),
+    /// How the times of single packets are spread.
+    Distribution(Distribution),
     /// The prefixes that make up a range.
     Prefixes(Prefixes),
     /// How much generated rule sets grow when ranges become prefixes.
@@ -50,6 +53,7 @@ impl Experiments {
             let ids: Vec<&str> = match &entry.run {
                 Run::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
                 Run::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+                Run::Distribution(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
                 Run::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
                 Run::Prefixes(run) => vec![&run.claim],
                 Run::Expansion(run) => vec![&run.claim],

@@ -2,8 +2,11 @@
 
 mod claims;
 mod contest;
+mod counted;
+mod distribution;
 mod expansion;
 mod experiment;
+mod lists;
 mod partitions;
 mod sax_pac;
 mod tables;
@@ -16,9 +19,7 @@ use std::process::ExitCode;
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
-use firstmatch_generate::Profile;
 
-use crate::generate;
 use crate::machine::Machine;
 use crate::report::records;
 use claims::Claims;
@@ -136,6 +137,7 @@ fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str) -> 
         Run::Tables(run) => tables::run(run, out),
         Run::Partitions(run) => partitions::run(run, seeds, out),
         Run::Contest(run) => contest::run(run, seeds, out),
+        Run::Distribution(run) => distribution::run(run, seeds, out),
         Run::Prefixes(run) => expansion::prefixes_of(run, out),
         Run::Expansion(run) => expansion::growth(run, seeds, out),
     }
@@ -169,14 +171,6 @@ fn judge(paper: &Paper, entry: &str, outcomes: &[Outcome], out: &mut dyn Write) 
     }
     writeln!(out, "{table}")?;
     Ok(rows)
-}
-
-/// What rule sets are made of: the profile of a name, or the parameter file of that name in a folder.
-fn profile(name: &str, seeds: Option<&Path>) -> anyhow::Result<Profile> {
-    Ok(match seeds {
-        Some(folder) => generate::seed(folder, name)?.0,
-        None => name.parse()?,
-    })
 }
 
 fn mean(numbers: impl Iterator<Item = f64>) -> f64 {

@@ -7,13 +7,13 @@ use anyhow::{Context, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use firstmatch::rule::{Caps, lower};
 use firstmatch::{Match, RuleId};
-use firstmatch_generate::{Profile, rules};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
-use super::sax_pac::SaxPac;
+use super::counted::Counted;
+use super::lists::Lists;
 use super::{Measured, Outcome, mean};
 use crate::definition::Engine;
 
@@ -30,7 +30,7 @@ pub(super) struct Partitions {
     engines: Vec<Engine>,
     /// Further ways to part rules, which are only counted.
     #[serde(default)]
-    counted: Vec<SaxPac>,
+    counted: Vec<Counted>,
     pub(super) claims: Vec<About>,
 }
 
@@ -82,10 +82,10 @@ pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -
     let zeros = vec![vec![0.0; run.sizes.len()]; run.profiles.len()];
     let mut counts = Counts { run, means: vec![zeros; run.engines.len() + run.counted.len()] };
     for (p, name) in run.profiles.iter().enumerate() {
-        let profile = super::profile(name, seeds)?;
+        let lists = Lists::of(name, seeds)?;
         for (s, &size) in run.sizes.iter().enumerate() {
             for seed in 1..=run.lists {
-                for (e, tables) in tables(run, &profile, size, seed)?.into_iter().enumerate() {
+                for (e, tables) in tables(run, &lists, size, seed)?.into_iter().enumerate() {
                     counts.means[e][p][s] += tables as f64 / run.lists as f64;
                 }
             }
@@ -96,11 +96,8 @@ pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -
 }
 
 /// The tables each engine makes of one list, its rules inserted one by one in random order; then what is only counted.
-fn tables(run: &Partitions, profile: &Profile, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
-    let profile = profile.clone();
-    let smoothing = run.smoothing;
-    let config = rules::Config { rules: size, seed, profile, smoothing, fewer: true, ..rules::Config::default() };
-    let set = rules::generate(&config)?;
+fn tables(run: &Partitions, lists: &Lists, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
+    let set = lists.list(size, run.smoothing, seed)?;
     let schema = &set.schemas()[0];
     let mut order: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
     order.shuffle(&mut Pcg64::seed_from_u64(seed));

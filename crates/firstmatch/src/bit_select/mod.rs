@@ -43,6 +43,7 @@ mod block;
 mod build;
 mod lookup;
 mod pack;
+mod roots;
 #[cfg(test)]
 mod tests;
 

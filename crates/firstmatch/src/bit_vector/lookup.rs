@@ -11,17 +11,13 @@ const CHUNK: usize = 64;
 /// The rank of no region.
 const NONE: u32 = u32::MAX;
 
-/// The values of a chunk of keys, slot by slot.
-#[derive(Debug)]
-pub struct Slots(Box<[[u16; CHUNK]]>);
+/// The values of a chunk of keys, slot by slot; at least as many slots as the engine has that was last asked.
+#[derive(Debug, Default)]
+pub struct Slots(Vec<[u16; CHUNK]>);
 
 impl Slots {
     pub(super) fn new(count: usize) -> Self {
-        Self(vec![[0; CHUNK]; count].into())
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.0.len()
+        Self(vec![[0; CHUNK]; count])
     }
 }
 
@@ -37,6 +33,10 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Self { engine, slots, alive, keys, best } = self;
+        let count = engine.dimensions.len() + engine.joins.len();
+        if slots.0.len() < count {
+            slots.0.resize(count, [0; CHUNK]);
+        }
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let from = index * CHUNK;
             let keys = keys.slice(from, from + best.len());

@@ -155,10 +155,6 @@ impl Engine for BitVector {
         lookup::Slots::new(self.dimensions.len() + self.joins.len())
     }
 
-    fn fits(&self, scratch: &lookup::Slots) -> bool {
-        scratch.count() == self.dimensions.len() + self.joins.len()
-    }
-
     fn stats(&self) -> Stats {
         let lines = |dimension: &Dimension| match dimension {
             Dimension::Search { tree, .. } => tree.depth() + 1,

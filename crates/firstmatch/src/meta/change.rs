@@ -3,20 +3,17 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::rebuild::{RebuildJob, Rebuilt, Running, Source};
-use super::state::{Built, Change, Part, Request, State, Step};
+use super::Config;
+use super::changes::{Changes, Log};
+use super::choose::{self, Choice};
+use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
+use super::state::{Built, Part, State, Step, Steps, slots};
 use super::twin::{ARC, Busy, Twin};
-use super::{Config, choose};
+use crate::alive::Dead;
 use crate::error::{BuildError, UpdateError};
-use crate::rule::Lowered;
+use crate::rule::{Lowered, Regions};
+use crate::simd::Level;
 use crate::tuple::{self, TupleMerge};
-
-/// Fewer rules than these never fill an overlay, and never are too many dead ones.
-const LEAST: usize = 1024;
-/// The share of a base's rules that an overlay holds.
-const OVERLAY_SHARE: usize = 50;
-/// The share of a base's rules that may be dead.
-const DEAD_SHARE: usize = 4;
 
 /// Changes the rules of all schemas.
 #[derive(Debug)]
@@ -24,34 +21,64 @@ pub(super) struct Changer {
     pub(super) twin: Arc<Twin<State>>,
     pub(super) config: Config,
     /// For each schema the rules of its base.
-    pub(super) stores: Box<[Arc<Lowered>]>,
-    pub(super) owed: Owed,
-    pub(super) running: Option<Running>,
+    stores: Box<[Arc<Lowered>]>,
+    /// What the next commit is to do.
+    pub(super) next: Changes,
+    owed: Owed,
+    /// All commits since the bases were built.
+    log: Log,
+    /// Memory for the regions of one rule, by part.
+    regions: Box<[Regions]>,
+    generation: u64,
+    /// For each part what it has come to.
+    sizes: Box<[Sizes]>,
+    running: Option<Running>,
 }
 
 /// What the copy that no reader takes lacks.
 #[derive(Debug)]
-pub(super) enum Owed {
-    Steps(Vec<(usize, Step)>),
+struct Owed {
+    changes: Changes,
+    steps: Steps,
     /// It is to be made anew from the other.
-    Copy,
+    copy: bool,
+}
+
+/// How much of a part is not its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sizes {
+    base: usize,
+    overlay: usize,
+    most: usize,
+    dead: usize,
+}
+
+impl Sizes {
+    fn of(part: &Part) -> Self {
+        Self { base: part.built.rules, overlay: part.overlay.rules(), most: part.most, dead: part.dead.rules() }
+    }
 }
 
 impl Owed {
-    fn settle(&self, state: &mut State, active: &State) {
-        match self {
-            Self::Steps(steps) => state.apply(steps),
-            Self::Copy => *state = active.clone(),
+    /// Gives it to the copy. Should whatever is done next panic, the copy is made anew, so one that was not made whole
+    /// says so until it is.
+    fn settle(&mut self, twin: &Twin<State>, state: &mut State, regions: &mut [Regions]) {
+        if mem::replace(&mut self.copy, true) {
+            *state = State::clone(&twin.now().1);
+        } else {
+            state.apply(&self.changes, &self.steps, regions);
         }
+        self.steps.clear();
     }
 
-    pub(super) fn bytes(&self) -> usize {
-        match self {
-            Self::Steps(steps) => {
-                steps.capacity() * size_of::<(usize, Step)>() + steps.iter().map(|(_, s)| s.bytes()).sum::<usize>()
-            }
-            Self::Copy => 0,
-        }
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.steps.clear();
+        self.copy = false;
+    }
+
+    fn bytes(&self) -> usize {
+        self.changes.bytes() + self.steps.capacity() * size_of::<(u32, u32, Step)>()
     }
 }
 
@@ -59,175 +86,225 @@ impl Changer {
     /// Builds the first base of every schema.
     pub(super) fn new(mut sets: Vec<Lowered>, config: &Config) -> Result<Self, BuildError> {
         sets.iter_mut().for_each(Lowered::forget_nowhere);
-        let twin = Arc::new(Twin::new(first(&sets, config)?));
-        let stores = sets.into_iter().map(Arc::new).collect();
-        Ok(Self { twin, config: config.clone(), stores, owed: Owed::Steps(Vec::new()), running: None })
+        let state = first(&sets, config)?;
+        let lanes = || sets.iter().map(|set| set.schema().lanes().len());
+        Ok(Self {
+            config: config.clone(),
+            next: Changes::new(lanes()),
+            owed: Owed { changes: Changes::new(lanes()), steps: Vec::new(), copy: false },
+            log: Log::new(lanes()),
+            regions: lanes().map(Regions::new).collect(),
+            generation: 0,
+            sizes: state.parts.iter().map(Sizes::of).collect(),
+            running: None,
+            twin: Arc::new(Twin::new(state)),
+            stores: sets.into_iter().map(Arc::new).collect(),
+        })
     }
 
-    /// The rules an overlay may hold.
-    fn most_in_overlay(&self, part: &Part) -> usize {
-        self.config.overlay.unwrap_or((part.built.rules / OVERLAY_SHARE).max(LEAST))
-    }
-
-    fn most_dead(&self, part: &Part) -> usize {
-        self.config.dead.unwrap_or((part.built.rules / DEAD_SHARE).max(LEAST)).max(1)
-    }
-
-    /// Whether an overlay is half full or a base has too many dead rules, and no rebuild is running.
+    /// Whether an overlay has so many rules or a base so many dead ones that it is time, and no rebuild is running.
     pub(super) fn rebuild_is_due(&self) -> bool {
-        let is_due = |part: &Part| {
-            2 * part.overlay.rules() >= self.most_in_overlay(part).max(1) || part.dead.rules() >= self.most_dead(part)
+        let is_due = |sizes: &Sizes| {
+            sizes.overlay >= self.config.overlay_due(sizes.base) || sizes.dead >= self.config.dead_due(sizes.base)
         };
-        !self.running.as_ref().is_some_and(Running::is_alive) && self.twin.now().1.parts.iter().any(is_due)
+        self.sizes.iter().any(is_due) && !self.running.as_ref().is_some_and(Running::is_alive)
     }
 
-    /// Does everything that is asked for, in this order, or nothing; the generation it makes. Rules to be inserted have
-    /// free slots and priorities, those to be removed are live.
+    /// Does everything in `next`, in its order, or nothing; the generation it makes. Rules to be inserted have free slots
+    /// and priorities, those to be removed are live. What was done is in [`Changer::last`], and `next` is empty.
     ///
     /// # Errors
-    /// When an overlay or the budget has no room; when a batch in progress has the copy and `wait` is false.
-    pub(super) fn commit(&mut self, requests: &[Request], wait: bool) -> Result<u64, UpdateError> {
-        let inserts = requests.iter().any(|request| matches!(request, Request::Insert(..)));
+    /// When an overlay or the budget has no room; when a batch in progress has the copy and `wait` is false. `next` is as
+    /// it was.
+    pub(super) fn commit(&mut self, wait: bool) -> Result<u64, UpdateError> {
+        let inserts = self.next.rules().any(|(_, insert)| insert);
         if inserts {
-            self.check_overlays(requests)?;
+            self.check_overlays()?;
         }
-        // Should the change panic, the copy is made anew.
-        let owed = mem::replace(&mut self.owed, Owed::Copy);
-        let done = self.twin.flip(wait, |state, active| {
-            owed.settle(state, active);
-            let mut steps = Vec::new();
-            let mut change = || -> Result<(), UpdateError> {
-                requests.iter().try_for_each(|request| state.change(request, &self.stores, &mut steps))?;
-                // Removals take no memory, and are never refused.
-                if inserts { self.check_room(state) } else { Ok(()) }
-            };
-            if let Err(error) = change() {
-                *state = active.clone();
+        let Self { twin, config, stores, next, owed, regions, generation, sizes, .. } = self;
+        let now = *generation + 1;
+        let done = twin.flip(wait, |state| {
+            owed.settle(twin, state, regions);
+            let changed = state.change(next, stores, &mut owed.steps, regions);
+            // Removals take no memory, and are never refused.
+            let has_room = || if inserts { check_room(twin, config, state.parts.iter()) } else { Ok(()) };
+            if let Err(error) = changed.and_then(|()| has_room()) {
+                *state = State::clone(&twin.now().1);
+                owed.clear();
                 return Err(error);
             }
-            state.generation = active.generation + 1;
-            Ok((state.generation, steps))
+            state.generation = now;
+            sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
+            Ok(())
         });
-        match done {
-            Err(Busy) => {
-                self.owed = owed;
-                Err(UpdateError::busy())
+        done.map_err(|Busy| UpdateError::busy())??;
+        self.generation = now;
+        self.owed.copy = false;
+        mem::swap(&mut self.owed.changes, &mut self.next);
+        self.next.clear();
+        self.note();
+        Ok(now)
+    }
+
+    /// What the last commit has done.
+    pub(super) fn last(&self) -> &Changes {
+        &self.owed.changes
+    }
+
+    /// Adds the last commit to the log.
+    fn note(&mut self) {
+        let whole = self.log.append(&self.owed.changes);
+        let feed = self.running.as_ref().and_then(Running::feed);
+        match feed {
+            Some(feed) if whole > 0 => feed.put(self.log.last_whole(whole)),
+            None if self.log.is_long(self.sizes.iter().map(|sizes| sizes.overlay + sizes.dead).sum()) => {
+                self.log.shorten();
             }
-            Ok(Err(error)) => {
-                self.owed = Owed::Steps(Vec::new());
-                Err(error)
-            }
-            Ok(Ok((generation, steps))) => {
-                if let Some(running) = self.running.as_mut().filter(|running| running.is_alive()) {
-                    for (part, step) in &steps {
-                        match step.change {
-                            Change::Put(_) => {}
-                            Change::Take => running.removed(*part, step.rule, false),
-                            Change::Mark { .. } => running.removed(*part, step.rule, true),
-                        }
-                    }
-                }
-                self.owed = Owed::Steps(steps);
-                Ok(generation)
-            }
+            _ => {}
         }
     }
 
     /// Refuses early what no overlay can have room for, however many of its rules are removed.
-    fn check_overlays(&self, requests: &[Request]) -> Result<(), UpdateError> {
-        let removed = requests.iter().filter(|request| matches!(request, Request::Remove(_))).count();
-        for (at, part) in self.twin.now().1.parts.iter().enumerate() {
-            let is_put = |request: &&Request| matches!(request, Request::Insert(_, regions) if !regions[at].is_empty());
-            let needed = (part.overlay.rules() + requests.iter().filter(is_put).count()).saturating_sub(removed);
-            let most = self.most_in_overlay(part);
-            if needed > most {
-                return Err(UpdateError::overlay(needed, most));
-            }
+    fn check_overlays(&self) -> Result<(), UpdateError> {
+        let removed = self.next.rules().filter(|(_, insert)| !insert).count();
+        for (number, sizes) in self.sizes.iter().enumerate() {
+            let puts = (0..self.next.len()).filter(|&at| self.next.is_put(at, number)).count();
+            check_overlay((sizes.overlay + puts).saturating_sub(removed), sizes.most)?;
         }
         Ok(())
-    }
-
-    /// Refuses a state whose overlays hold too many rules or that takes too many bytes, both copies together.
-    pub(super) fn check_room(&self, state: &State) -> Result<(), UpdateError> {
-        for part in &state.parts {
-            let (needed, most) = (part.overlay.rules(), self.most_in_overlay(part));
-            if needed > most {
-                return Err(UpdateError::overlay(needed, most));
-            }
-        }
-        let allowed = self.config.budget.run_bytes;
-        if allowed == usize::MAX {
-            return Ok(());
-        }
-        let bases: usize = state.parts.iter().map(|part| part.built.bytes).sum();
-        let needed = self.fixed_bytes() + 2 * state.bytes() + bases;
-        if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
     }
 
     /// Begins a rebuild of every base whose rules have changed; one that is running is forgotten.
     pub(super) fn begin_rebuild(&mut self) -> RebuildJob {
         let state = self.twin.now().1;
-        let sources: Vec<Source> =
-            state.parts.iter().zip(&self.stores).map(|(part, store)| Source::new(part, Arc::clone(store))).collect();
+        let pieces = self.log.pieces();
+        let source = |(part, store): (&Part, &Arc<Lowered>)| {
+            let is_unchanged = part.dead.rules() == 0 && part.overlay.rules() == 0;
+            Source {
+                old: Arc::clone(&part.built),
+                store: Arc::clone(store),
+                changes: if is_unchanged { Vec::new() } else { pieces.clone() },
+                unchanged: is_unchanged.then(|| part.dead.bytes() + part.filter_bytes()),
+            }
+        };
+        let sources = state.parts.iter().zip(&self.stores).map(source).collect();
         let each = |part: &Part| 2 * (size_of::<Part>() + part.overlay.bytes());
-        let reserved = self.fixed_bytes() + state.parts.iter().map(each).sum::<usize>();
-        let token = Arc::new(());
-        self.running = Some(Running::new(&token, &sources));
-        RebuildJob { token, config: self.config.clone(), sources, reserved }
+        let reserved = fixed_bytes(&self.twin) + state.parts.iter().map(each).sum::<usize>();
+        let feed = Arc::new(Feed::default());
+        self.running = Some(Running::new(&feed, pieces.len()));
+        RebuildJob { feed, config: self.config.clone(), sources, reserved }
     }
 
-    /// Puts new bases in place of the old ones, with the changes made since they were begun; the number of rebuilds.
+    /// Forgets the rebuild that is running.
+    pub(super) fn forget_rebuild(&mut self) {
+        self.running = None;
+    }
+
+    /// Puts new bases in place of the old ones, with the changes made since they were begun.
     ///
     /// # Errors
     /// When they are not those begun last, or the budget has no room; they are gone then, nothing else is changed.
-    pub(super) fn install(&mut self, rebuilt: Rebuilt) -> Result<u64, UpdateError> {
+    pub(super) fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         let running = self.running.take_if(|running| running.is_of(&rebuilt)).ok_or_else(UpdateError::old_rebuild)?;
-        let mut stores = self.stores.clone();
-        let mut new = Vec::with_capacity(rebuilt.bases.len());
-        let state = self.twin.now().1;
-        for (at, base) in rebuilt.bases.into_iter().enumerate() {
-            let old = &state.parts[at];
-            let Some((built, store)) = base else {
-                new.push(old.clone());
-                continue;
-            };
-            let overlay = new_overlay(&store, &self.config).map_err(UpdateError::lowering)?;
-            new.push(running.changed_since(at, old, Part::new(Arc::new(built), overlay), &store)?);
-            stores[at] = Arc::new(store);
+        let Rebuilt { mut parts, caught_up, sources, .. } = rebuilt;
+        for (number, part) in parts.iter_mut().enumerate() {
+            let Some(Renewed { copies: [a, b], store }) = part else { continue };
+            let mut left = self.log.since(running.pieces + caught_up);
+            left.try_for_each(|piece| catch_up(&mut [a, b], store, piece, number)).map_err(UpdateError::lowering)?;
         }
-        let new = State { generation: state.generation, epoch: state.epoch + 1, parts: new.into() };
+        let Self { twin, config, stores, owed, regions, generation, sizes, .. } = self;
+        let state = twin.now().1;
+        let new = parts.iter().zip(&state.parts).map(|(new, old)| new.as_ref().map_or(old, |new| &new.copies[0]));
+        check_room(twin, config, new)?;
+        let epoch = state.epoch + 1;
         drop(state);
-        self.check_room(&new)?;
-        let owed = mem::replace(&mut self.owed, Owed::Copy);
-        let epoch = new.epoch;
-        let done = self.twin.flip(true, |state, _| {
-            *state = new;
-            Ok::<_, UpdateError>(epoch)
-        });
-        debug_assert!(done.is_ok(), "it waits");
-        drop(owed);
-        self.stores = stores;
-        // The old bases go at once if nobody has them, else with the next commit.
-        let settled = self.twin.flip(false, |state, active| {
-            *state = active.clone();
-            Ok::<_, UpdateError>(())
-        });
-        if settled.is_ok() {
-            self.owed = Owed::Steps(Vec::new());
+        for copy in 0..2 {
+            let done = twin.flip(true, |state| {
+                if copy == 0 {
+                    owed.settle(twin, state, regions);
+                }
+                for (part, new) in state.parts.iter_mut().zip(&mut parts) {
+                    new.iter_mut().for_each(|new| mem::swap(part, &mut new.copies[copy]));
+                }
+                (state.generation, state.epoch) = (*generation, epoch);
+                sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
+                Ok::<_, UpdateError>(())
+            });
+            debug_assert!(matches!(done, Ok(Ok(()))), "it waits");
+            owed.clear();
         }
-        Ok(epoch)
+        for (store, new) in stores.iter_mut().zip(&mut parts) {
+            new.iter_mut().for_each(|new| mem::swap(store, &mut new.store));
+        }
+        self.log.forget(running.pieces);
+        Ok(Retired { epoch, _parts: parts.into_iter().flatten().collect(), _sources: sources, _states: Vec::new() })
     }
 
-    /// Bytes of the twin but for what is in its copies.
-    fn fixed_bytes(&self) -> usize {
-        ARC + size_of::<Twin<State>>() + self.twin.bytes()
+    /// Puts other rules in place of all there are, as one commit and a rebuild. One that is running is forgotten.
+    ///
+    /// # Errors
+    /// When no base fits the budget; nothing is changed then.
+    pub(super) fn replace(&mut self, mut sets: Vec<Lowered>) -> Result<Retired, BuildError> {
+        sets.iter_mut().for_each(Lowered::forget_nowhere);
+        let mut new = first(&sets, &self.config)?;
+        let lanes = sets.iter().map(|set| set.schema().lanes().len());
+        (new.generation, new.epoch) = (self.generation + 1, self.twin.now().1.epoch + 1);
+        let epoch = new.epoch;
+        self.sizes = new.parts.iter().map(Sizes::of).collect();
+        self.log = Log::new(lanes);
+        let mut states = vec![new.clone(), new];
+        for state in &mut states {
+            let done = self.twin.flip(true, |copy| {
+                mem::swap(copy, state);
+                Ok::<_, UpdateError>(())
+            });
+            debug_assert!(matches!(done, Ok(Ok(()))), "it waits");
+            self.owed.clear();
+        }
+        self.generation += 1;
+        self.stores = sets.into_iter().map(Arc::new).collect();
+        self.running = None;
+        Ok(Retired { epoch, _states: states, ..Retired::default() })
     }
 
-    /// Bytes on the heap beside the twin's: the rules that rebuilds start from, and what one copy lacks.
+    /// Bytes on the heap beside the twin's: the rules that rebuilds start from, what has changed since, and memory for
+    /// changes.
     pub(super) fn bytes(&self) -> usize {
         let store = |store: &Arc<Lowered>| ARC + size_of::<Lowered>() + store.bytes();
-        size_of_val(&self.stores[..]) + self.stores.iter().map(store).sum::<usize>() + self.owed.bytes()
+        size_of_val(&self.stores[..])
+            + self.stores.iter().map(store).sum::<usize>()
+            + self.next.bytes()
+            + self.owed.bytes()
+            + self.log.bytes()
+            + size_of_val(&self.regions[..])
+            + self.regions.iter().map(Regions::bytes).sum::<usize>()
+            + size_of_val(&self.sizes[..])
     }
+}
+
+/// Bytes of the twin but for what is in its copies.
+fn fixed_bytes(twin: &Twin<State>) -> usize {
+    ARC + size_of::<Twin<State>>() + twin.bytes()
+}
+
+fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {
+    if needed > most { Err(UpdateError::overlay(needed, most)) } else { Ok(()) }
+}
+
+/// Refuses parts whose overlays hold too many rules or that take too many bytes, both copies together.
+fn check_room<'a>(
+    twin: &Twin<State>,
+    config: &Config,
+    parts: impl Iterator<Item = &'a Part> + Clone,
+) -> Result<(), UpdateError> {
+    parts.clone().try_for_each(|part| check_overlay(part.overlay.rules(), part.most))?;
+    let allowed = config.budget.run_bytes;
+    if allowed == usize::MAX {
+        return Ok(());
+    }
+    let each = |part: &Part| part.built.bytes + 2 * (size_of::<Part>() + part.bytes());
+    let needed = fixed_bytes(twin) + parts.map(each).sum::<usize>();
+    if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
 
 /// The first generation.
@@ -237,13 +314,8 @@ pub(super) fn first(sets: &[Lowered], config: &Config) -> Result<State, BuildErr
     for (set, overlay) in sets.iter().zip(&overlays) {
         reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
     }
-    let mut parts = Vec::with_capacity(sets.len());
-    for (set, overlay) in sets.iter().zip(overlays) {
-        let built = build(set, config, reserved)?;
-        reserved += built.bytes;
-        parts.push(Part::new(Arc::new(built), overlay));
-    }
-    Ok(State { generation: 0, epoch: 0, parts: parts.into() })
+    let parts = sets.iter().map(|set| new_part(set, config, &mut reserved, None)).collect::<Result<_, _>>()?;
+    Ok(State { generation: 0, epoch: 0, parts })
 }
 
 fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError> {
@@ -251,20 +323,28 @@ fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError>
     TupleMerge::new(set.schema(), &config)
 }
 
-/// Builds a base where so many bytes are taken by all else.
-pub(super) fn build(set: &Lowered, config: &Config, reserved: usize) -> Result<Built, BuildError> {
-    let reserved = reserved + ARC + size_of::<Built>();
-    let Some(allowed) = config.budget.run_bytes.checked_sub(reserved) else {
-        return Err(BuildError::bytes(reserved, config.budget.run_bytes));
-    };
-    let allowed = if config.budget.run_bytes == usize::MAX { usize::MAX } else { allowed };
-    let (base, outcomes) = choose::choose(set, config, allowed)?;
-    Ok(Built::new(base, outcomes))
+/// Builds a base where so many bytes are taken by all else, its marks and overlay included, and what belongs to it. What
+/// it takes is added; `before` is what was chosen for the base it replaces.
+pub(super) fn new_part(
+    set: &Lowered,
+    config: &Config,
+    reserved: &mut usize,
+    before: Option<&Choice>,
+) -> Result<Part, BuildError> {
+    let (needed, most) = (*reserved + ARC + size_of::<Built>(), config.budget.run_bytes);
+    let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
+    let allowed = if most == usize::MAX { usize::MAX } else { allowed };
+    let (base, choice) = choose::choose(set, config, allowed, before)?;
+    let built = Built::new(base, choice, set);
+    *reserved += built.bytes;
+    let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.rules));
+    let part = Part::new(built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
+    *reserved += 2 * part.filter_bytes();
+    Ok(part)
 }
 
-/// What the marks of a base over these rules take at most: one a region or a slot.
+/// What the marks of a base over these rules take at most: one a region or a slot, and one a slot.
 pub(super) fn marks_bytes(set: &Lowered) -> usize {
-    let rules = set.rules().iter().chain(set.nowhere());
-    let slots = rules.map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
-    set.regions().len().max(slots).div_ceil(64) * size_of::<u64>()
+    let slots = slots(set);
+    Dead::bytes_for(set.regions().len().max(slots), slots)
 }

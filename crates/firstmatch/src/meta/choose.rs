@@ -1,11 +1,15 @@
-//! Which engine serves a rule set: ordered attempts, the last of which fits wherever one does.
+//! Which engine serves a rule set: those that fit are timed, or the first by order is taken; the last of them fits
+//! wherever one does.
 
 use std::fmt;
 use std::ops::Range;
+use std::str::FromStr;
 
-use super::Config;
+use super::limits::{self, Cap};
+use super::{Config, trial};
 use crate::alive::{Base, Dead};
 use crate::bit_select::{self, BitSelect};
+use crate::bit_vector::{self, BitVector};
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
@@ -14,35 +18,83 @@ use crate::linear::{self, Linear};
 use crate::rule::Lowered;
 use crate::tuple::{self, TupleMerge};
 
-/// What a lookup of any base may write to.
-pub(super) type Scratch = <TupleMerge as Engine>::Scratch;
+/// What a lookup of any base, or of an overlay, may write to.
+#[derive(Debug)]
+pub(super) struct Scratch {
+    pub(super) tuples: <TupleMerge as Engine>::Scratch,
+    vectors: <BitVector as Engine>::Scratch,
+}
+
+impl Scratch {
+    pub(super) fn new(overlay: &TupleMerge, base: Option<&Chosen>) -> Self {
+        let vectors = if let Some(Chosen::BitVector(base)) = base { base.new_scratch() } else { Default::default() };
+        Self { tuples: overlay.new_scratch(), vectors }
+    }
+}
 
 /// So few regions need no structure: they are one block. Measured, a batch takes as long either way and one key a fifth
-/// less; with two blocks a batch takes a third longer than with `bit_select`.
+/// less.
 const FEW: usize = 8;
+/// Up to so many regions `linear` is timed; with more only where the others can be made to test a quarter of them or more.
+const SHORT: usize = 64;
+/// Up to so many regions `bit_vector` is: with more, trees are faster and far smaller.
+const VECTORS: usize = 2048;
+/// Of candidates that take so little more than the fastest the first by order is taken: as a part, and in nanoseconds.
+const TIE: (f64, f64) = (0.05, 1.0);
+/// The region tests that timing may take where nothing is said.
+const TRIAL: usize = 1 << 28;
 
-/// An engine that can be a base.
+/// An engine that can be a base. As text, its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// [`linear`](mod@crate::linear)
     Linear,
     /// [`bit_select`](mod@crate::bit_select)
     BitSelect,
-    /// TupleMerge of [`tuple`](mod@crate::tuple)
+    /// [`bit_vector`](mod@crate::bit_vector)
+    BitVector,
+    /// TupleMerge of [`tuple`](mod@crate::tuple), online: measured, the offline algorithm is on no set the fastest.
     TupleMerge,
 }
 
 impl Kind {
     /// Every kind, in the order in which they are tried.
-    pub const ALL: [Self; 3] = [Self::BitSelect, Self::TupleMerge, Self::Linear];
+    pub const ALL: [Self; 4] = [Self::BitSelect, Self::BitVector, Self::TupleMerge, Self::Linear];
 
-    /// The name: `linear`, `bit_select`, `tuplemerge`.
+    /// The name: `linear`, `bit_select`, `bit_vector`, `tuplemerge`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
             Self::BitSelect => "bit_select",
+            Self::BitVector => "bit_vector",
             Self::TupleMerge => "tuplemerge",
         }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The text is no kind's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKind(String);
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no base `{}`; expected one of {}", self.0, Kind::ALL.map(Kind::name).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownKind {}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownKind(text.to_owned()))
     }
 }
 
@@ -51,11 +103,15 @@ impl Kind {
 pub enum Outcome {
     /// It is the base.
     Chosen,
-    /// It needs so many bytes, or more, and had fewer.
-    TooLarge {
-        /// Bytes, as far as the build came.
+    /// It was timed, and another was faster, or hardly slower and comes first.
+    Slower,
+    /// A cap refused it.
+    Refused {
+        /// Which.
+        cap: Cap,
+        /// What it needs, or more.
         needed: usize,
-        /// What the budget leaves to a base.
+        /// What it may take.
         allowed: usize,
     },
     /// Another kind was forced.
@@ -64,30 +120,86 @@ pub enum Outcome {
     NotNeeded,
     /// So few regions need no structure.
     FewRegions,
+    /// It is slow for so many regions: for where no other fits or parts them.
+    ManyRegions,
+    /// Its vectors are not for so many regions.
+    ManyVectors,
+    /// Of 1,024 of the regions it would keep so many in one bucket: it takes long to build.
+    LongBuckets {
+        /// Regions.
+        longest: usize,
+    },
+    /// The kind chosen before was kept.
+    Kept,
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chosen => f.write_str("chosen"),
-            Self::TooLarge { needed, allowed } => {
-                write!(f, "refused: it needs {needed} bytes or more, the budget leaves {allowed}")
-            }
+            Self::Slower => f.write_str("not taken: slower, or no faster than one before it"),
+            Self::Refused { cap, needed, allowed } => write!(f, "refused: {}", cap.says(*needed, *allowed)),
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
+            Self::ManyRegions => {
+                write!(f, "not tried: for more than {SHORT} regions only where no other fits or parts them")
+            }
+            Self::ManyVectors => write!(f, "not tried: it is for {VECTORS} regions and fewer"),
+            Self::LongBuckets { longest } => {
+                write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
+            }
+            Self::Kept => f.write_str("not tried: the kind chosen before was kept"),
         }
     }
 }
 
-/// What each kind of [`Kind::ALL`] came to.
-pub(super) type Outcomes = [Outcome; 3];
+/// A candidate, and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// What it is.
+    pub kind: Kind,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Nanoseconds a packet, where it was timed: in batches of 256 keys drawn from the rules, the median of nine
+    /// rounds.
+    pub nanos: Option<f64>,
+}
+
+/// Shows what is behind the name.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.nanos {
+            Some(nanos) => write!(f, "{}; measured {nanos:.1} ns a packet of keys drawn from the rules", self.outcome),
+            None => self.outcome.fmt(f),
+        }
+    }
+}
+
+/// What was chosen among what.
+#[derive(Clone, Debug)]
+pub(super) struct Choice {
+    /// In the order of [`Kind::ALL`].
+    pub(super) candidates: [Candidate; 4],
+    /// The regions there were when the kind was last chosen by time; `None` where it was not.
+    timed_with: Option<usize>,
+}
+
+impl Choice {
+    /// The kind to keep for so many regions, if they have not become twice or half as many since it was chosen.
+    fn kept(&self, regions: usize) -> Option<(Kind, usize)> {
+        let then = self.timed_with.filter(|&then| then <= 2 * regions && regions <= 2 * then)?;
+        let chosen = self.candidates.iter().find(|candidate| candidate.outcome == Outcome::Chosen)?;
+        Some((chosen.kind, then))
+    }
+}
 
 /// The base of an engine.
 #[derive(Debug)]
 pub(super) enum Chosen {
     Linear(Linear),
     BitSelect(BitSelect),
+    BitVector(BitVector),
     TupleMerge(Box<TupleMerge>),
 }
 
@@ -102,7 +214,14 @@ macro_rules! each {
                 let $scratch = &mut ();
                 $do
             }
-            Chosen::TupleMerge($base) => $do,
+            Chosen::BitVector($base) => {
+                let $scratch = &mut $scratch.vectors;
+                $do
+            }
+            Chosen::TupleMerge($base) => {
+                let $scratch = &mut $scratch.tuples;
+                $do
+            }
         }
     };
 }
@@ -112,23 +231,27 @@ impl Chosen {
         match self {
             Self::Linear(_) => Kind::Linear,
             Self::BitSelect(_) => Kind::BitSelect,
+            Self::BitVector(_) => Kind::BitVector,
             Self::TupleMerge(_) => Kind::TupleMerge,
         }
     }
 
-    /// Improves every key over the rules that are not marked.
+    /// Improves every key over all rules.
     #[inline]
-    pub(super) fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        each!(self, base, scratch => match dead.rules() {
-            0 => base.improve(scratch, keys, best),
-            _ => base.improve_alive(scratch, keys, dead, best),
-        });
+    pub(super) fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
+        each!(self, base, scratch => base.improve(scratch, keys, best));
+    }
+
+    /// Improves every key over the rules that are not marked.
+    pub(super) fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        each!(self, base, scratch => base.improve_alive(scratch, keys, dead, best));
     }
 
     pub(super) fn stats(&self) -> Stats {
         let mut stats = match self {
             Self::Linear(base) => Engine::stats(base),
             Self::BitSelect(base) => Engine::stats(base),
+            Self::BitVector(base) => Engine::stats(base),
             Self::TupleMerge(base) => Engine::stats(&**base),
         };
         if let Self::TupleMerge(base) = self {
@@ -141,6 +264,7 @@ impl Chosen {
         match self {
             Self::Linear(base) => base.places(),
             Self::BitSelect(base) => base.places(),
+            Self::BitVector(base) => base.places(),
             Self::TupleMerge(base) => base.places(),
         }
     }
@@ -149,44 +273,149 @@ impl Chosen {
         match self {
             Self::Linear(base) => base.places_of(rule),
             Self::BitSelect(base) => base.places_of(rule),
+            Self::BitVector(base) => base.places_of(rule),
             Self::TupleMerge(base) => base.places_of(rule),
         }
     }
 }
 
-/// Builds the base of a rule set within so many bytes.
+/// Builds the base of a rule set within so many bytes; `before` is what was chosen for the rules it comes from.
 ///
 /// # Errors
 /// When none fits, or the one that is forced does not: what the last one said.
-pub(super) fn choose(set: &Lowered, config: &Config, run_bytes: usize) -> Result<(Chosen, Outcomes), BuildError> {
-    let few = set.regions().len() <= FEW;
-    let mut outcomes = [Outcome::NotNeeded; 3];
-    let mut refusal = None;
-    for (kind, outcome) in Kind::ALL.into_iter().zip(&mut outcomes) {
-        match config.kind {
-            Some(forced) if forced != kind => *outcome = Outcome::NotAsked,
-            None if few && kind != Kind::Linear => *outcome = Outcome::FewRegions,
-            _ => {}
+pub(super) fn choose(
+    set: &Lowered,
+    config: &Config,
+    run_bytes: usize,
+    before: Option<&Choice>,
+) -> Result<(Chosen, Choice), BuildError> {
+    let regions = set.regions().len();
+    let trial = config.trial.unwrap_or(TRIAL);
+    let is_timed = config.kind.is_none() && regions > FEW && trial > 0;
+    let mut trials = Trials::new(set, config, run_bytes);
+    if is_timed
+        && let Some((kind, then)) = before.and_then(|before| before.kept(regions))
+        && let Some(base) = trials.build(kind, 0)?
+    {
+        return Ok(trials.end(base, Outcome::Kept, Some(then)));
+    }
+    if is_timed {
+        let mut built: Vec<Chosen> = Vec::new();
+        for kind in Kind::ALL {
+            if trials.of(kind).outcome != Outcome::NotNeeded {
+                continue;
+            }
+            let is_parted = built.iter().any(|base| base.stats().worst_tests * 4 <= regions);
+            if kind == Kind::Linear && regions > SHORT && is_parted {
+                trials.of(kind).outcome = Outcome::ManyRegions;
+                continue;
+            }
+            if kind == Kind::TupleMerge
+                && !built.is_empty()
+                && let Some(longest) = trial::long_buckets(set, config)?
+            {
+                trials.of(kind).outcome = Outcome::LongBuckets { longest };
+                continue;
+            }
+            // Those that are to be timed are there side by side.
+            let beside = |base: &Chosen| base.stats().total_bytes() + trial::bytes(set);
+            let taken = built.iter().map(beside).sum();
+            built.extend(trials.build(kind, taken)?);
+        }
+        let nanos = if built.len() > 1 { trial::time(set, &built.iter().collect::<Vec<_>>(), trial) } else { None };
+        let mut at = 0;
+        if let Some(nanos) = &nanos {
+            built.iter().zip(nanos).for_each(|(base, &nanos)| trials.of(base.kind()).nanos = Some(nanos));
+            let least = nanos.iter().copied().fold(f64::INFINITY, f64::min);
+            at = nanos.iter().position(|&nanos| nanos <= (least * (1.0 + TIE.0)).max(least + TIE.1)).unwrap_or(0);
+        }
+        let left = if nanos.is_some() { Outcome::Slower } else { Outcome::NotNeeded };
+        if at < built.len() {
+            let base = built.swap_remove(at);
+            return Ok(trials.end(base, left, nanos.map(|_| regions)));
         }
     }
-    for (at, kind) in Kind::ALL.into_iter().enumerate() {
-        if outcomes[at] != Outcome::NotNeeded {
-            continue;
-        }
-        match build(kind, set, config, run_bytes) {
-            Ok(base) => {
-                outcomes[at] = Outcome::Chosen;
-                return Ok((base, outcomes));
-            }
-            Err(error) => {
-                let Some((needed, allowed)) = error.bytes_needed() else { return Err(error) };
-                outcomes[at] = Outcome::TooLarge { needed, allowed };
-                refusal = Some(error);
-            }
+    for kind in Kind::ALL {
+        if trials.of(kind).outcome == Outcome::NotNeeded
+            && let Some(base) = trials.build(kind, 0)?
+        {
+            return Ok(trials.end(base, Outcome::NotNeeded, None));
         }
     }
     // Every list of kinds to try has at least one.
-    Err(refusal.unwrap_or_else(|| BuildError::bytes(0, run_bytes)))
+    Err(trials.refusal.unwrap_or_else(|| BuildError::bytes(0, run_bytes)))
+}
+
+/// The attempts of one choice.
+struct Trials<'a> {
+    set: &'a Lowered,
+    config: &'a Config,
+    run_bytes: usize,
+    candidates: [Candidate; 4],
+    /// Why the last one was refused that was.
+    refusal: Option<BuildError>,
+}
+
+impl<'a> Trials<'a> {
+    fn new(set: &'a Lowered, config: &'a Config, run_bytes: usize) -> Self {
+        let few = set.regions().len() <= FEW;
+        let candidates = Kind::ALL.map(|kind| {
+            let outcome = match config.kind {
+                Some(forced) if forced != kind => Outcome::NotAsked,
+                None if few && kind != Kind::Linear => Outcome::FewRegions,
+                None if kind == Kind::BitVector && set.regions().len() > VECTORS => Outcome::ManyVectors,
+                _ => Outcome::NotNeeded,
+            };
+            Candidate { kind, outcome, nanos: None }
+        });
+        Self { set, config, run_bytes, candidates, refusal: None }
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut Candidate {
+        // `ALL` has every kind.
+        let at = Kind::ALL.iter().position(|&of| of == kind).unwrap_or(0);
+        &mut self.candidates[at]
+    }
+
+    /// Builds one beside others of so many bytes, if no cap is in the way.
+    fn build(&mut self, kind: Kind, beside: usize) -> Result<Option<Chosen>, BuildError> {
+        let limits = &self.config.limits;
+        let within = |cap, needed, allowed| if needed > allowed { Err((cap, needed, allowed)) } else { Ok(()) };
+        let attempt = || {
+            within(Cap::BuildBytes, limits::build_bytes(kind, self.set).saturating_add(beside), limits.build_bytes)?;
+            let base = match build(kind, self.set, self.config, self.run_bytes) {
+                Ok(base) => base,
+                Err(error) => {
+                    return match error.bytes_needed() {
+                        Some((needed, allowed)) => Err((Cap::RunBytes, needed, allowed)),
+                        None => Ok(Err(error)),
+                    };
+                }
+            };
+            let stats = base.stats();
+            within(Cap::WorstLines, stats.worst_lines, limits.worst_lines)?;
+            within(Cap::WorstTests, stats.worst_tests, limits.worst_tests)?;
+            Ok(Ok(base))
+        };
+        match attempt() {
+            Ok(base) => base.map(Some),
+            Err((cap, needed, allowed)) => {
+                self.of(kind).outcome = Outcome::Refused { cap, needed, allowed };
+                self.refusal = Some(match cap {
+                    Cap::RunBytes => BuildError::bytes(needed, allowed),
+                    cap => BuildError::limit(cap.says(needed, allowed)),
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Takes a base; the others that would have fitted were left for this reason.
+    fn end(mut self, base: Chosen, left: Outcome, timed_with: Option<usize>) -> (Chosen, Choice) {
+        self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
+        self.of(base.kind()).outcome = Outcome::Chosen;
+        (base, Choice { candidates: self.candidates, timed_with })
+    }
 }
 
 fn build(kind: Kind, set: &Lowered, config: &Config, run_bytes: usize) -> Result<Chosen, BuildError> {
@@ -196,6 +425,10 @@ fn build(kind: Kind, set: &Lowered, config: &Config, run_bytes: usize) -> Result
         Kind::BitSelect => {
             let config = bit_select::Config { budget, simd, ..Default::default() };
             Chosen::BitSelect(BitSelect::build(set, &config)?)
+        }
+        Kind::BitVector => {
+            let config = bit_vector::Config { budget, simd, ..Default::default() };
+            Chosen::BitVector(BitVector::build(set, &config)?)
         }
         Kind::TupleMerge => {
             let budget = Budget { run_bytes: run_bytes.saturating_sub(size_of::<TupleMerge>()) };

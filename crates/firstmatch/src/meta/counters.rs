@@ -57,6 +57,11 @@ pub(super) struct Counters {
 }
 
 impl Counters {
+    /// With room for so many slots.
+    pub(super) fn for_slots(slots: usize) -> Self {
+        Self { baselines: vec![Count::default(); slots], ..Self::default() }
+    }
+
     fn books(&self) -> MutexGuard<'_, Vec<Arc<Book>>> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use super::choose::{Kind, Outcome};
+use super::choose::{Candidate, Kind};
 use super::twin::{ARC, Twin};
 use super::{Engine, State};
 use crate::engine::{Engine as _, Stats};
 
 /// What serves a rule set and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
     /// Live rules with a region in this schema.
     pub rules: usize,
     /// The base's kind.
     pub kind: Kind,
     /// Every kind in the order of trial, and what became of it.
-    pub candidates: [(Kind, Outcome); 3],
+    pub candidates: [Candidate; 4],
     /// Of the base alone.
     pub base: Stats,
     /// Rules of the base that have been removed since it was built.
@@ -33,8 +33,8 @@ pub struct Explanation {
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "rules       {} in {} regions", self.base.rules, self.base.regions)?;
-        for (kind, outcome) in &self.candidates {
-            writeln!(f, "{:10}  {outcome}", kind.name())?;
+        for candidate in &self.candidates {
+            writeln!(f, "{:10}  {candidate}", candidate.kind)?;
         }
         writeln!(f, "memory      {} bytes, {} of them the base", self.bytes, self.base.total_bytes())?;
         let (lines, tests) = (self.base.worst_lines, self.base.worst_tests);
@@ -53,11 +53,10 @@ impl Engine {
     pub fn explain(&self) -> Explanation {
         let state = self.twin.now().1;
         let part = &state.parts[self.part];
-        let outcomes = part.built.outcomes;
         Explanation {
             rules: part.rules(),
             kind: part.built.base.kind(),
-            candidates: std::array::from_fn(|at| (Kind::ALL[at], outcomes[at])),
+            candidates: part.built.choice.candidates,
             base: part.built.base.stats(),
             dead: part.dead.rules(),
             overlay: part.overlay.rules(),
@@ -72,12 +71,14 @@ impl Engine {
         let copies = self.twin.copies();
         let part = &copies[0].parts[self.part];
         let (base, overlay) = (part.built.base.stats(), part.overlay.stats());
+        // A key whose answer is dead is looked up again.
+        let times = 1 + usize::from(part.dead.rules() > 0);
         let mut stats = Stats {
             rules: part.rules(),
             regions: base.regions - part.dead_regions + overlay.regions,
             tables: base.tables + overlay.tables,
-            worst_tests: base.worst_tests + overlay.worst_tests,
-            worst_lines: base.worst_lines + overlay.worst_lines,
+            worst_tests: times * base.worst_tests + overlay.worst_tests,
+            worst_lines: times * base.worst_lines + overlay.worst_lines,
             longest_bucket: base.longest_bucket.max(overlay.longest_bucket),
             untabled: base.untabled + overlay.untabled,
             keeps_shadowed: true,
@@ -89,6 +90,7 @@ impl Engine {
         };
         stats.bytes.push(("marks", of_each(|part| part.dead.bytes())));
         stats.bytes.push(("overlay", of_each(|part| part.overlay.bytes())));
+        stats.bytes.push(("filter", of_each(super::state::Part::filter_bytes)));
         let mut frame = ARC + size_of_val(&*part.built) + of_each(size_of_val);
         // The two may have different bases until the next commit.
         if !std::sync::Arc::ptr_eq(&part.built, &copies[1].parts[self.part].built) {

@@ -21,37 +21,49 @@
 //! // Now and then the base is built anew, by any thread.
 //! if writer.rebuild_is_due() {
 //!     let rebuilt = writer.begin_rebuild().run()?;
-//!     writer.install(rebuilt)?;
+//!     let _old = writer.install(rebuilt)?; // to be dropped on that thread too
 //! }
 //! # assert!(writer.rules().get(id).is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! # Idea
-//! The *base* is an engine that stays as it was built: the first of [`Kind::ALL`] that the budget has room for, or
-//! `linear` where there are only a few regions; [`Engine::explain`] says what was refused and why. What is inserted
-//! goes to the *overlay*, a TupleMerge of bounded size; what is removed from the base is marked there, and lookups pass
-//! over marked rules, so what they hid comes to light. A lookup asks the base, then whether the overlay has something
-//! better. When the overlay is half full, or too many rules of the base are dead, a *rebuild* is due: a new base of the
-//! rules there are, built from a [`RebuildJob`] on whatever thread the owner gives it, while changes go on. Counts say
-//! when, never a clock.
+//! The *base* is an engine that stays as it was built. Those of [`Kind::ALL`] that budget and limits have room for are
+//! built and timed side by side, on keys drawn from the rules, and the fastest is taken, or the first by order of those
+//! within 5 % or a nanosecond of it; `linear` where there are only a few regions. [`Engine::explain`] says what was timed
+//! and what was refused and why. A rebuild keeps the kind until the regions have become twice or half as many as they
+//! were when it was chosen. A kind can be [asked for](Config::kind), and [`Config::trial`] turns the clock off.
 //!
-//! Marks, overlay and the base's handle exist twice, the base itself once. Readers take one copy; a commit changes the
-//! other, has readers take it, and owes the first the same. A batch has one copy from start to end, so one generation.
+//! What is inserted goes to the *overlay*, a TupleMerge of bounded size; what is removed from the base is marked there. A
+//! lookup asks the base as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid
+//! comes to light. Then the overlay is asked for those keys that it can have something for: a *filter* knows, a bit for
+//! each value of the bits that the base's own trees select, set where a region of the overlay lies. Both are few, so that
+//! changes cost lookups little. The very rule that was removed comes back by taking its mark off.
+//!
+//! When the overlay holds a few per cent of the rules, or too many rules of the base are dead, a *rebuild* is due: a new
+//! base of the rules there are, built from a [`RebuildJob`] on whatever thread the owner gives it, while changes go on.
+//! Counts say when, never a clock. The job starts from the old rules and a log of what has changed, both shared and not
+//! copied; before it ends it does to the new base and a new overlay what was changed meanwhile, so that installing
+//! them has only the last few changes left to do, and what they replace is handed back to be dropped elsewhere. So an
+//! overlay is as large as updates come in during one or two rebuilds; at its cap they are refused until one is installed.
+//!
+//! Marks, filter, overlay and the base's handle exist twice, the base itself once. Readers take one copy; a commit changes
+//! the other, has readers take it, and owes the first the same. A batch has one copy from start to end, so one generation.
 //!
 //! # Layout in memory
-//! That of the base; one bit a place of the base (a rule, of `linear` a region, of TupleMerge a slot) and an overlay, each
-//! twice. The writer keeps the rules: as they were written, and the regions that the base was built from. Who drops
-//! the writer keeps rules that stay, at the price of the base.
+//! That of the base; one bit a place of the base (a rule, of `linear` a region, of TupleMerge a slot), one a slot, a filter
+//! and an overlay, each twice. The writer keeps the rules: as they were written, the regions that the base was built from,
+//! and the log. Who drops the writer keeps rules that stay, at the price of the base.
 //!
 //! # Cost
 //! A batch takes a lock that no other thread wants but for moments and reads one number: some ten nanoseconds. Where
-//! nothing has changed since the base was built, nothing else is added; lookups over marks are compiled apart.
+//! nothing has changed since the base was built, nothing else is added. Where something has, a lookup visits at most
+//! twice what the base visits, and what the overlay at its cap does; [`Engine::stats`](crate::Classifier::stats) has both.
 //!
 //! A commit does each change twice, once for each copy: an insertion or removal of TupleMerge each, a mark a binary search
-//! by priority. It waits for the batches in progress that still have the older copy; [`Transaction::try_commit`] says so
-//! instead. It never rebuilds: where an overlay is full it is refused until a rebuild is installed. To begin a rebuild
-//! costs O(overlay + rules / 64), to install it as much; the work is in between.
+//! by priority. What memory that takes is used again, beside the rule itself. It waits for the batches in progress that
+//! still have the older copy; [`Transaction::try_commit`] says so instead. It never rebuilds. To begin a rebuild costs
+//! O(changes / 256), to install it as much as the changes since the job has looked last.
 //!
 //! # Paper
 //! None. Two copies that change places are Ramalhete and Correia's left-right ("Left-Right: A Concurrency Control
@@ -62,27 +74,34 @@
 //!   the writer takes it back where it is idle: readers share no word that any of them writes, and need not say that
 //!   they stop.
 
+mod aside;
 mod change;
+mod changes;
 mod choose;
 mod counters;
 mod explain;
+mod filter;
+mod limits;
 mod rebuild;
 mod state;
 #[cfg(test)]
 mod tests;
+mod trial;
 mod twin;
 mod writer;
 
 use std::sync::Arc;
 
+use aside::Aside;
 use choose::Scratch;
 use state::State;
 use twin::{Seat, Twin};
 
-pub use choose::{Kind, Outcome};
+pub use choose::{Candidate, Kind, Outcome, UnknownKind};
 pub use counters::{Count, Ledger};
 pub use explain::Explanation;
-pub use rebuild::{RebuildJob, Rebuilt};
+pub use limits::{Cap, Limits};
+pub use rebuild::{RebuildJob, Rebuilt, Retired};
 pub use writer::{Exclusive, Transaction, Writer, open};
 
 use crate::budget::Budget;
@@ -96,20 +115,44 @@ use crate::simd::Level;
 /// How to open [`meta`](self).
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What bases, marks and overlays of all schemas may take together, both copies counted. What only the writer keeps
+    /// What bases, marks, filters and overlays of all schemas may take together, both copies counted. What only the writer keeps
     /// is not in it.
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
+    /// What a base may take while it is built and in the worst case.
+    pub limits: Limits,
     /// The kind of base; `None` chooses.
     pub kind: Option<Kind>,
-    /// How many rules an overlay may hold; a rebuild is due when it is half full. `None`: 2 % of the base's rules, at least
-    /// 1,024.
+    /// How many region tests timing the candidates may take; `None`: 2²⁸, a fraction of a second. With 0 nothing is timed
+    /// and the first kind by order is taken, so that the same rules always have the same base.
+    pub trial: Option<usize>,
+    /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many as
+    /// half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,
+    /// So many rules in an overlay make a rebuild due. `None`: 2 % of the base's rules, at least 512, but half of what it
+    /// may hold where that is less.
+    pub due: Option<usize>,
     /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
     pub dead: Option<usize>,
     /// The seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
+}
+
+impl Config {
+    /// How many rules the overlay of so large a base may hold.
+    fn most_in_overlay(&self, base: usize) -> usize {
+        self.overlay.unwrap_or((base / 2).max(1024))
+    }
+
+    fn overlay_due(&self, base: usize) -> usize {
+        let half = self.most_in_overlay(base).div_ceil(2).max(1);
+        self.due.unwrap_or((base / 50).max(512).min(half))
+    }
+
+    fn dead_due(&self, base: usize) -> usize {
+        self.dead.unwrap_or((base / 4).max(1024)).max(1)
+    }
 }
 
 /// The rules of one schema, for those who look up. Clones share everything.
@@ -135,6 +178,13 @@ impl Engine {
         self.twin.now().1.generation
     }
 
+    /// How many rules the overlay holds, and how many it may.
+    pub fn overlay(&self) -> (usize, usize) {
+        let state = self.twin.now().1;
+        let part = &state.parts[self.part];
+        (part.overlay.rules(), part.most)
+    }
+
     /// How many rebuilds were installed.
     pub fn epoch(&self) -> u64 {
         self.twin.now().1.epoch
@@ -145,7 +195,10 @@ impl Engine {
 #[derive(Debug)]
 pub struct Reader {
     seat: Arc<Seat<State>>,
+    /// Which schema's rules it is for.
+    part: usize,
     scratch: Scratch,
+    aside: Aside,
 }
 
 impl engine::Engine for Engine {
@@ -156,12 +209,14 @@ impl engine::Engine for Engine {
     }
 
     fn new_scratch(&self) -> Reader {
-        let scratch = engine::Engine::new_scratch(&self.twin.now().1.parts[self.part].overlay);
-        Reader { seat: self.twin.seat(), scratch }
+        let now = self.twin.now();
+        let part = &now.1.parts[self.part];
+        let scratch = Scratch::new(&part.overlay, Some(&part.built.base));
+        Reader { seat: self.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
     }
 
     fn fits(&self, reader: &Reader) -> bool {
-        self.twin.has(&reader.seat)
+        self.twin.has(&reader.seat) && reader.part == self.part
     }
 
     /// Of everything that readers share, both copies; what only the writer keeps is not in it.
@@ -170,7 +225,7 @@ impl engine::Engine for Engine {
     }
 
     fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        let Reader { seat, scratch } = reader;
-        self.twin.read(seat, |state| state.parts[self.part].improve(scratch, keys, best));
+        let Reader { seat, scratch, aside, .. } = reader;
+        self.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
     }
 }

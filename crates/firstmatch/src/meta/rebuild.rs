@@ -1,152 +1,165 @@
-//! Rebuilds: begun by the writer, run wherever the caller likes, installed by the writer with what changed meanwhile.
+//! Rebuilds: begun by the writer, run wherever the caller likes, installed by the writer.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Config;
-use super::change::{build, marks_bytes};
-use super::state::{Built, Part};
-use crate::alive::{Alive, Dead};
-use crate::engine::{Match, Updatable};
-use crate::error::{BuildError, UpdateError};
+use super::change::{marks_bytes, new_part};
+use super::changes::{Changes, changed};
+use super::state::{Built, Part, State};
+use crate::error::BuildError;
 use crate::rule::{Lowered, Regions};
 
 /// New bases to be built from the rules of one generation. It holds all it needs, so any thread may run it.
 #[derive(Debug)]
 #[must_use = "nothing is rebuilt until it is run and installed"]
 pub struct RebuildJob {
-    pub(super) token: Arc<()>,
+    pub(super) feed: Arc<Feed>,
     pub(super) config: Config,
     pub(super) sources: Vec<Source>,
-    /// Bytes that all but the bases and their marks take.
+    /// Bytes that all but the bases, their marks and filters take.
     pub(super) reserved: usize,
 }
 
-/// New bases, to be installed by the writer that began the rebuild.
+/// New bases with their marks and overlays, to be installed by the writer that began the rebuild.
 #[derive(Debug)]
 #[must_use = "nothing changes until it is installed"]
 pub struct Rebuilt {
-    pub(super) token: Arc<()>,
-    pub(super) bases: Vec<Option<(Built, Lowered)>>,
+    pub(super) feed: Arc<Feed>,
+    pub(super) parts: Vec<Option<Renewed>>,
+    /// How many pieces of what has changed since they have.
+    pub(super) caught_up: usize,
+    /// What they were made from.
+    pub(super) sources: Vec<Source>,
+}
+
+/// What a rebuild has replaced. To drop it gives back the memory of old bases and overlays: a matter of milliseconds, on
+/// whatever thread.
+#[derive(Debug, Default)]
+pub struct Retired {
+    pub(super) epoch: u64,
+    pub(super) _parts: Vec<Renewed>,
+    pub(super) _sources: Vec<Source>,
+    pub(super) _states: Vec<State>,
+}
+
+impl Retired {
+    /// How many rebuilds there have been.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+/// A part for both copies, and the rules of its base.
+#[derive(Debug)]
+pub(super) struct Renewed {
+    pub(super) copies: [Part; 2],
+    pub(super) store: Arc<Lowered>,
 }
 
 /// The rules of one schema when the rebuild was begun.
 #[derive(Debug)]
 pub(super) struct Source {
-    old: Arc<Built>,
-    dead: Dead,
-    store: Arc<Lowered>,
-    overlay: Lowered,
+    pub(super) old: Arc<Built>,
+    pub(super) store: Arc<Lowered>,
+    pub(super) changes: Vec<Arc<Changes>>,
+    /// Bytes of what each copy has of its own, where nothing has changed.
+    pub(super) unchanged: Option<usize>,
 }
 
-impl Source {
-    pub(super) fn new(part: &Part, store: Arc<Lowered>) -> Self {
-        Self { old: Arc::clone(&part.built), dead: part.dead.clone(), store, overlay: part.overlay.lowered() }
+/// What has changed since the rebuild was begun, in pieces, until it has taken them.
+#[derive(Debug, Default)]
+pub(super) struct Feed(Mutex<Vec<Arc<Changes>>>);
+
+impl Feed {
+    pub(super) fn put(&self, pieces: &[Arc<Changes>]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(pieces);
     }
 
-    fn is_unchanged(&self) -> bool {
-        self.dead.rules() == 0 && self.overlay.rules().is_empty()
-    }
-
-    fn rules(&self) -> Lowered {
-        let is_alive = |rule| (&self.dead).is_alive(self.old.base.places_of(rule).start);
-        self.store.merged(|rule| self.dead.rules() == 0 || is_alive(rule), &self.overlay)
+    fn take(&self) -> Vec<Arc<Changes>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl RebuildJob {
-    /// Builds the new bases: all of the work, and nothing of it touches the writer or the readers.
+    /// Builds the new bases and does to them what changes meanwhile: all of the work, and nothing of it touches the writer
+    /// or the readers.
     ///
     /// # Errors
     /// When no base fits the budget any more. The rules stay as they are, and the job is gone.
     pub fn run(self) -> Result<Rebuilt, BuildError> {
-        let mut reserved = self.reserved;
-        let unchanged = self.sources.iter().filter(|source| source.is_unchanged());
-        reserved += unchanged.map(|source| source.old.bytes + 2 * source.dead.bytes()).sum::<usize>();
-        let mut bases = Vec::with_capacity(self.sources.len());
-        for source in &self.sources {
-            if source.is_unchanged() {
-                bases.push(None);
+        let Self { feed, config, sources, mut reserved } = self;
+        let unchanged = |source: &Source| source.unchanged.map(|own| source.old.bytes + 2 * own);
+        reserved += sources.iter().filter_map(unchanged).sum::<usize>();
+        let mut parts = Vec::with_capacity(sources.len());
+        for (number, source) in sources.iter().enumerate() {
+            if source.unchanged.is_some() {
+                parts.push(None);
                 continue;
             }
-            let rules = source.rules();
-            reserved += 2 * marks_bytes(&rules);
-            let built = build(&rules, &self.config, reserved)?;
-            reserved += built.bytes;
-            bases.push(Some((built, rules)));
+            let store = changed(&source.store, &source.changes, number);
+            reserved += 2 * marks_bytes(&store);
+            let part = new_part(&store, &config, &mut reserved, Some(&source.old.choice))?;
+            parts.push(Some((part, store)));
         }
-        Ok(Rebuilt { token: self.token, bases })
+        let mut caught_up = 0;
+        loop {
+            let pieces = feed.take();
+            if pieces.is_empty() {
+                break;
+            }
+            caught_up += pieces.len();
+            for (number, part) in parts.iter_mut().enumerate() {
+                if let Some((part, store)) = part {
+                    pieces.iter().try_for_each(|piece| catch_up(&mut [part], store, piece, number))?;
+                }
+            }
+        }
+        let renew = |(part, store): (Part, Lowered)| Renewed { copies: [part.clone(), part], store: Arc::new(store) };
+        let parts = parts.into_iter().map(|part| part.map(renew)).collect();
+        Ok(Rebuilt { feed, parts, caught_up, sources })
     }
 }
 
-/// A rebuild that has been begun, and what has been removed since.
+/// Does to copies of a part what has changed since its base was built.
+pub(super) fn catch_up(
+    copies: &mut [&mut Part],
+    store: &Lowered,
+    changes: &Changes,
+    number: usize,
+) -> Result<(), BuildError> {
+    let mut regions = Regions::new(store.schema().lanes().len());
+    for at in 0..changes.len() {
+        let (rule, inserted) = changes.get(at, number, &mut regions);
+        for part in &mut *copies {
+            part.change(rule, inserted, store).map_err(|error| error.into_build_error(rule.rule))?;
+        }
+    }
+    Ok(())
+}
+
+/// A rebuild that has been begun.
 #[derive(Debug)]
 pub(super) struct Running {
     /// Of the job, as long as there is one or what it has made.
-    token: Weak<()>,
-    parts: Vec<Since>,
-}
-
-#[derive(Debug)]
-struct Since {
-    /// The overlay's rules that the new base has, in order of priority, but for those removed since.
-    taken: Vec<Match>,
-    /// The rules of the new base that have been removed since.
-    removed: Vec<Match>,
+    feed: Weak<Feed>,
+    /// How many pieces of the log it was begun with.
+    pub(super) pieces: usize,
 }
 
 impl Running {
-    pub(super) fn new(token: &Arc<()>, sources: &[Source]) -> Self {
-        let since = |source: &Source| {
-            let taken = source.overlay.by_rule().map(|(rule, _)| rule).collect();
-            Since { taken, removed: Vec::new() }
-        };
-        Self { token: Arc::downgrade(token), parts: sources.iter().map(since).collect() }
+    pub(super) fn new(feed: &Arc<Feed>, pieces: usize) -> Self {
+        Self { feed: Arc::downgrade(feed), pieces }
+    }
+
+    pub(super) fn feed(&self) -> Option<Arc<Feed>> {
+        self.feed.upgrade()
     }
 
     pub(super) fn is_alive(&self) -> bool {
-        self.token.strong_count() > 0
+        self.feed.strong_count() > 0
     }
 
     pub(super) fn is_of(&self, rebuilt: &Rebuilt) -> bool {
-        std::ptr::eq(self.token.as_ptr(), Arc::as_ptr(&rebuilt.token))
-    }
-
-    /// A rule has gone from a base or its overlay.
-    pub(super) fn removed(&mut self, part: usize, rule: Match, from_base: bool) {
-        let since = &mut self.parts[part];
-        // What went into the overlay later may have the same name: only the first of that name is in the new base.
-        let taken = since.taken.binary_search_by_key(&rule.priority, |of| of.priority);
-        let taken = taken.ok().filter(|&at| !from_base && since.taken[at] == rule).map(|at| since.taken.remove(at));
-        if from_base || taken.is_some() {
-            since.removed.push(rule);
-        }
-    }
-
-    /// A new part, changed as the old one was since.
-    pub(super) fn changed_since(
-        &self,
-        at: usize,
-        old: &Part,
-        mut new: Part,
-        store: &Lowered,
-    ) -> Result<Part, UpdateError> {
-        let since = &self.parts[at];
-        for &rule in &since.removed {
-            let places = new.built.base.places_of(rule);
-            debug_assert!(!places.is_empty(), "{rule:?} was removed since");
-            let _step = new.mark(rule, places, store);
-        }
-        let overlay = old.overlay.lowered();
-        let mut regions = Regions::new(overlay.schema().lanes().len());
-        for (rule, range) in overlay.by_rule() {
-            if since.taken.binary_search_by_key(&rule.priority, |of| of.priority).is_ok_and(|i| since.taken[i] == rule)
-            {
-                continue;
-            }
-            regions.clear();
-            range.for_each(|index| regions.push(overlay.regions().get(index)));
-            new.overlay.insert(rule, &regions)?;
-        }
-        Ok(new)
+        std::ptr::eq(self.feed.as_ptr(), Arc::as_ptr(&rebuilt.feed))
     }
 }

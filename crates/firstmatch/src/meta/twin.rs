@@ -7,8 +7,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
-use std::thread;
 use std::time::Duration;
+use std::{hint, thread};
 
 /// Two copies, and which of them readers take.
 #[derive(Debug)]
@@ -33,6 +33,13 @@ pub(super) struct Seat<T> {
 /// A batch is in progress on the copy that would be changed.
 #[derive(Debug)]
 pub(super) struct Busy;
+
+/// Batches take microseconds: so often the writer looks again at once, so as not to lose its core to another thread for
+/// milliseconds. A batch that takes longer is itself held up, and must not cost a core.
+const SPINS: u32 = 1024;
+const YIELDS: u32 = SPINS + 100;
+/// Between two looks at the readers' seats.
+const LOOK: u32 = 32;
 
 static TWINS: AtomicU64 = AtomicU64::new(0);
 
@@ -90,8 +97,7 @@ impl<T: Clone> Twin<T> {
         }
     }
 
-    /// Changes the copy that no reader takes and, unless that fails, has readers take it from then on. `change` is given
-    /// the other one too, which it may look at. One caller at a time.
+    /// Changes the copy that no reader takes and, unless that fails, has readers take it from then on. One caller at a time.
     ///
     /// # Errors
     /// [`Busy`] where a batch in progress has the copy and `wait` is false. Those of the change: it has to have left the
@@ -99,25 +105,30 @@ impl<T: Clone> Twin<T> {
     pub(super) fn flip<R, E>(
         &self,
         wait: bool,
-        change: impl FnOnce(&mut T, &T) -> Result<R, E>,
+        change: impl FnOnce(&mut T) -> Result<R, E>,
     ) -> Result<Result<R, E>, Busy> {
-        let (flips, active) = self.now();
+        let flips = self.flips.load(Ordering::Acquire);
         let mut idle = self.copies[(flips & 1 ^ 1) as usize].write().unwrap_or_else(PoisonError::into_inner);
         let mut rounds = 0u32;
         while Arc::get_mut(&mut idle).is_none() {
-            self.take_back(&idle);
-            if Arc::get_mut(&mut idle).is_some() {
-                break;
+            if rounds.is_multiple_of(LOOK) {
+                self.take_back(&idle);
+                if Arc::get_mut(&mut idle).is_some() {
+                    break;
+                }
             }
             if !wait {
                 return Err(Busy);
             }
             rounds += 1;
-            // A batch takes microseconds; one that is held up for longer must not cost a core.
-            if rounds < 100 { thread::yield_now() } else { thread::sleep(Duration::from_micros(50)) }
+            match rounds {
+                ..SPINS => hint::spin_loop(),
+                SPINS..YIELDS => thread::yield_now(),
+                _ => thread::sleep(Duration::from_micros(50)),
+            }
         }
         let Some(copy) = Arc::get_mut(&mut idle) else { return Err(Busy) };
-        let result = change(copy, &active);
+        let result = change(copy);
         // First, so that nobody finds the copy of now locked, wherever the writer is stopped.
         drop(idle);
         if result.is_ok() {
@@ -171,7 +182,7 @@ mod tests {
     use super::*;
 
     fn set(twin: &Twin<u32>, wait: bool, to: u32) -> bool {
-        twin.flip(wait, |value, _| {
+        twin.flip(wait, |value| {
             *value = to;
             Ok::<_, ()>(())
         })
@@ -186,7 +197,7 @@ mod tests {
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
-                twin.flip(true, |value, _| {
+                twin.flip(true, |value| {
                     *value = 2;
                     inside.send(()).map_err(drop)?;
                     stopped.recv().map_err(drop)
@@ -252,9 +263,9 @@ mod tests {
     #[test]
     fn a_change_that_fails_is_not_seen() {
         let twin = Twin::new(1);
-        let failed = twin.flip(true, |value, &active| {
+        let failed = twin.flip(true, |value| {
             *value = 7;
-            *value = active;
+            *value = *twin.now().1;
             Err::<(), _>("no")
         });
         assert_eq!(failed.map_err(|Busy| ()), Ok(Err("no")));
@@ -268,7 +279,7 @@ mod tests {
         let seat = twin.seat();
         let panics = |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
         assert!(panics(&|| twin.read(&seat, |_| panic!("a reader"))));
-        assert!(panics(&|| drop(twin.flip(true, |_, _| -> Result<(), ()> { panic!("the writer") }))));
+        assert!(panics(&|| drop(twin.flip(true, |_| -> Result<(), ()> { panic!("the writer") }))));
         for to in 2..6 {
             assert!(set(&twin, false, to));
             assert_eq!(twin.read(&seat, |&value| value), to);

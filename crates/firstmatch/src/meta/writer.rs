@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::change::Changer;
 use super::counters::{Count, Counters, Ledger};
-use super::state::Request;
-use super::{Config, Engine, Reader, RebuildJob, Rebuilt};
+use super::{Config, Engine, Reader, RebuildJob, Rebuilt, Retired};
 use crate::engine::{self, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -18,12 +17,12 @@ use crate::schema::Schema;
 /// # Errors
 /// When a rule has too many regions, no base fits the budget, or this machine lacks the forced instruction set.
 pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), BuildError> {
-    let sets = rules.schemas().iter().map(|schema| lower(&rules, schema, &Caps::default()));
-    let changer = Changer::new(sets.collect::<Result<_, _>>()?, config)?;
+    let changer = Changer::new(lower_all(&rules)?, config)?;
     let each =
         |(part, schema): (usize, &Schema)| Engine { twin: Arc::clone(&changer.twin), part, schema: schema.clone() };
     let engines = rules.schemas().iter().enumerate().map(each).collect();
-    Ok((engines, Writer { rules, changer, counters: Counters::default() }))
+    let counters = Counters::for_slots(rules.slots());
+    Ok((engines, Writer { rules, changer, counters, undo: Vec::new() }))
 }
 
 /// Changes the rules that engines look up.
@@ -32,6 +31,8 @@ pub struct Writer {
     rules: RuleSet,
     changer: Changer,
     counters: Counters,
+    /// Of the transaction that is open.
+    undo: Vec<Undo>,
 }
 
 impl Writer {
@@ -42,7 +43,7 @@ impl Writer {
 
     /// Begins a transaction. Readers see nothing of it before it is committed, and nothing is left of it where it is not.
     pub fn begin(&mut self) -> Transaction<'_> {
-        Transaction { writer: self, requests: Vec::new(), undo: Vec::new() }
+        Transaction { writer: self }
     }
 
     /// What a worker counts packets with, one a thread. Counts survive rebuilds.
@@ -67,22 +68,39 @@ impl Writer {
         self.changer.begin_rebuild()
     }
 
-    /// Puts the new bases in place, with what has changed since the rebuild was begun; how many there have been.
+    /// Puts the new bases in place, with what has changed since the rebuild was run. It may wait for batches in progress.
+    /// What they replace is handed back: whoever drops it gives back its memory.
     ///
     /// # Errors
     /// When another rebuild was begun since, or with what has changed the budget has no room: the new bases are gone
     /// then, and everything else is as it was.
-    pub fn install(&mut self, rebuilt: Rebuilt) -> Result<u64, UpdateError> {
+    pub fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         self.changer.install(rebuilt)
     }
+
+    /// Gives all rules the priorities of lines 1, 2, 3 and so on in the order they have, where there is no room between
+    /// two any more: a transaction of its own, that rebuilds all bases here and now. Ids and counts stay; a rebuild that
+    /// was begun before is forgotten.
+    ///
+    /// # Errors
+    /// When no base fits the budget any more; nothing is changed.
+    pub fn renumber(&mut self) -> Result<Retired, UpdateError> {
+        let mut rules = self.rules.clone();
+        rules.renumber();
+        let retired = lower_all(&rules).and_then(|sets| self.changer.replace(sets)).map_err(UpdateError::lowering)?;
+        self.rules = rules;
+        Ok(retired)
+    }
+}
+
+fn lower_all(rules: &RuleSet) -> Result<Vec<Lowered>, BuildError> {
+    rules.schemas().iter().map(|schema| lower(rules, schema, &Caps::default())).collect()
 }
 
 /// Changes that are committed together. What is not committed is undone when it is dropped.
 #[derive(Debug)]
 pub struct Transaction<'w> {
     writer: &'w mut Writer,
-    requests: Vec<Request>,
-    undo: Vec<Undo>,
 }
 
 #[derive(Debug)]
@@ -103,17 +121,18 @@ impl Transaction<'_> {
     /// When its priority is taken, a condition does not fit the schema or it has too many regions; the transaction is then
     /// as it was.
     pub fn insert(&mut self, spec: RuleSpec) -> Result<RuleId, UpdateError> {
-        let rules = &mut self.writer.rules;
-        let id = rules.insert(spec.clone())?;
-        self.undo.push(Undo::Insert(id));
-        match lowered_for_each(rules, &spec, id) {
-            Ok(request) => self.requests.push(request),
-            Err(error) => {
-                self.undo_last();
-                return Err(UpdateError::lowering(error));
-            }
+        let Writer { rules, changer, undo, .. } = &mut *self.writer;
+        let rule = Match { priority: spec.priority, rule: rules.insert(spec)? };
+        undo.push(Undo::Insert(rule.rule));
+        let lowered = changer.next.insert(rule, |part, regions| match rules.get(rule.rule) {
+            Some(spec) => lower_rule(&rules.schemas()[part], spec, &Caps::default(), regions).map(drop),
+            None => Ok(()),
+        });
+        if let Err(error) = lowered {
+            self.undo_last();
+            return Err(UpdateError::lowering(error.with_rule(rule.rule)));
         }
-        Ok(id)
+        Ok(rule.rule)
     }
 
     /// Takes a rule out.
@@ -122,8 +141,8 @@ impl Transaction<'_> {
     /// When the id is stale; the transaction is then as it was.
     pub fn remove(&mut self, id: RuleId) -> Result<(), UpdateError> {
         let rule = self.writer.rules.remove(id)?;
-        self.requests.push(Request::Remove(Match { rule: id, priority: rule.priority }));
-        self.undo.push(Undo::Remove(rule));
+        self.writer.changer.next.remove(Match { rule: id, priority: rule.priority });
+        self.writer.undo.push(Undo::Remove(rule));
         Ok(())
     }
 
@@ -134,7 +153,7 @@ impl Transaction<'_> {
     pub fn replace(&mut self, id: RuleId, spec: RuleSpec) -> Result<RuleId, UpdateError> {
         self.remove(id)?;
         self.insert(spec).inspect_err(|_| {
-            self.requests.pop();
+            self.writer.changer.next.undo_remove();
             self.undo_last();
         })
     }
@@ -159,20 +178,18 @@ impl Transaction<'_> {
     }
 
     fn finish(&mut self, wait: bool) -> Result<u64, UpdateError> {
-        let generation = self.writer.changer.commit(&self.requests, wait)?;
-        for request in self.requests.drain(..) {
-            if let Request::Insert(found, _) = request {
-                self.writer.counters.start(found.rule);
-            }
-        }
-        self.undo.clear();
+        let Writer { changer, counters, undo, .. } = &mut *self.writer;
+        let generation = changer.commit(wait)?;
+        changer.last().rules().filter(|(_, insert)| *insert).for_each(|(rule, _)| counters.start(rule.rule));
+        undo.clear();
         Ok(generation)
     }
 
     fn undo_last(&mut self) -> bool {
-        match self.undo.pop() {
-            Some(Undo::Insert(id)) => self.writer.rules.undo_insert(id),
-            Some(Undo::Remove(rule)) => self.writer.rules.undo_remove(rule),
+        let Writer { rules, undo, .. } = &mut *self.writer;
+        match undo.pop() {
+            Some(Undo::Insert(id)) => rules.undo_insert(id),
+            Some(Undo::Remove(rule)) => rules.undo_remove(rule),
             None => return false,
         }
         true
@@ -182,17 +199,8 @@ impl Transaction<'_> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         while self.undo_last() {}
+        self.writer.changer.next.clear();
     }
-}
-
-fn lowered_for_each(rules: &RuleSet, spec: &RuleSpec, id: RuleId) -> Result<Request, BuildError> {
-    let each = |schema: &Schema| {
-        let mut regions = Regions::new(schema.lanes().len());
-        lower_rule(schema, spec, &Caps::default(), &mut regions).map_err(|error| error.with_rule(id))?;
-        Ok(Arc::new(regions))
-    };
-    let regions = rules.schemas().iter().map(each).collect::<Result<_, BuildError>>()?;
-    Ok(Request::Insert(Match { rule: id, priority: spec.priority }, regions))
 }
 
 /// One schema's rules for an owner who both looks up and changes them, rule by rule. He pays for rebuilds himself, when
@@ -234,17 +242,17 @@ impl Exclusive {
         &self.engine
     }
 
-    fn commit(&mut self, request: Request) -> Result<(), UpdateError> {
-        match self.changer.commit(std::slice::from_ref(&request), true) {
-            Err(error) if error.needs_rebuild() => {
-                self.rebuild()?;
+    /// Commits what is next.
+    fn commit(&mut self) -> Result<(), UpdateError> {
+        let done = match self.changer.commit(true) {
+            Err(error) if error.needs_rebuild() => self.rebuild().and_then(|()| {
                 self.is_cramped = false;
-                self.changer.commit(std::slice::from_ref(&request), true)?;
-            }
-            done => {
-                done?;
-            }
-        }
+                self.changer.commit(true)
+            }),
+            done => done,
+        };
+        self.changer.next.clear();
+        done?;
         if self.changer.rebuild_is_due() && !self.is_cramped {
             // Without room for a new base the old one serves on, until the overlay is full.
             let rebuilt = self.rebuild();
@@ -256,7 +264,7 @@ impl Exclusive {
     fn rebuild(&mut self) -> Result<(), UpdateError> {
         let rebuilt = self.changer.begin_rebuild().run().map_err(UpdateError::lowering);
         let installed = rebuilt.and_then(|rebuilt| self.changer.install(rebuilt));
-        self.changer.running = None;
+        self.changer.forget_rebuild();
         installed.map(drop)
     }
 }
@@ -297,7 +305,11 @@ impl Updatable for Exclusive {
         if self.live.get(slot).copied().flatten().is_some() {
             return Err(UpdateError::present(rule.rule));
         }
-        self.commit(Request::Insert(rule, [Arc::new(regions.clone())].into()))?;
+        self.changer.next.insert(rule, |_, to| {
+            regions.iter().for_each(|region| to.push(region));
+            Ok::<_, UpdateError>(())
+        })?;
+        self.commit()?;
         if self.live.len() <= slot {
             self.live.resize(slot + 1, None);
         }
@@ -308,7 +320,8 @@ impl Updatable for Exclusive {
     fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
         let live = self.live.get(rule.slot()).copied().flatten().filter(|live| live.rule == rule);
         let live = live.ok_or_else(|| UpdateError::stale(rule))?;
-        self.commit(Request::Remove(live))?;
+        self.changer.next.remove(live);
+        self.commit()?;
         self.live[rule.slot()] = None;
         Ok(())
     }

@@ -94,17 +94,6 @@ impl Rest {
         self.blocks.get(at / BLOCK).and_then(|block| block.rules[at % BLOCK])
     }
 
-    /// Hands out a region.
-    pub(crate) fn with_region(&self, at: u32, hand_out: impl FnOnce(Region<'_>)) {
-        let (block, i) = (&self.blocks[at as usize / BLOCK], at as usize % BLOCK);
-        let words = |of: &[u32]| -> [Vec<u32>; 2] {
-            [0, BLOCK].map(|side| (0..self.lanes).map(|lane| of[lane * 2 * BLOCK + side + i]).collect())
-        };
-        let ([lo, hi], [value, mask]) = (words(&block.bounds), words(&block.masks));
-        let ternary = mask.iter().any(|&mask| mask != 0).then_some((&value[..], &mask[..]));
-        hand_out(Region { lo: &lo, hi: &hi, ternary });
-    }
-
     /// Takes a region out. The last one takes its place: its rule, and where it stood.
     pub(crate) fn take(&mut self, at: u32) -> Option<(Match, u32)> {
         self.len -= 1;

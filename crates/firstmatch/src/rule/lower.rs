@@ -74,22 +74,6 @@ impl Lowered {
         self.rules.push(rule);
     }
 
-    /// The rules of two sets that have regions, and of the first only those to keep.
-    pub(crate) fn merged(&self, keep: impl Fn(Match) -> bool, other: &Self) -> Self {
-        let mut out = Self::empty(&self.schema);
-        let mut ours = self.by_rule().filter(|(rule, _)| keep(*rule)).map(|of| (self, of)).peekable();
-        let mut theirs = other.by_rule().map(|of| (other, of)).peekable();
-        loop {
-            let next = match (ours.peek(), theirs.peek()) {
-                (Some((_, (a, _))), Some((_, (b, _)))) if b.priority < a.priority => theirs.next(),
-                (Some(_), _) => ours.next(),
-                (None, _) => theirs.next(),
-            };
-            let Some((set, (rule, range))) = next else { return out };
-            range.for_each(|index| out.push(rule, set.regions.get(index)));
-        }
-    }
-
     /// The regions of a rule as a range of indices; empty where it has none.
     pub(crate) fn of_rule(&self, rule: Match) -> std::ops::Range<usize> {
         let start = self.rules.partition_point(|of| of.priority < rule.priority);

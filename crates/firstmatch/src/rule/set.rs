@@ -177,6 +177,21 @@ impl RuleSet {
         self.slots[slot] = Slot::Live(rule);
     }
 
+    /// Gives the rules the priorities of lines 1, 2, 3 and so on, in the order they have: there is room between any two
+    /// again. Ids stay. A set of more rules than there are lines keeps its priorities.
+    pub fn renumber(&mut self) {
+        if u32::try_from(self.order.len()).is_err() {
+            return;
+        }
+        let slots = std::mem::take(&mut self.order).into_values();
+        self.order = (1u32..).map(Priority::of_line).zip(slots).collect();
+        for (&priority, &slot) in &self.order {
+            if let Slot::Live(rule) = &mut self.slots[slot as usize] {
+                rule.spec.priority = priority;
+            }
+        }
+    }
+
     /// Gives back memory that insertions in a row leave unused, as a rule file's do.
     pub fn shrink_to_fit(&mut self) {
         self.slots.shrink_to_fit();
@@ -266,6 +281,18 @@ mod tests {
         set.shrink_to_fit();
         assert!(before.iter().eq(set.iter()) && before.iter().all(|rule| set.get(rule.id) == Some(rule)));
         assert!(before.iter().all(|rule| set.at(rule.priority) == Some(rule)));
+    }
+
+    #[test]
+    fn renumbered_rules_keep_their_order_and_ids() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let ids = [9, 7, 8].map(|priority| set.insert(spec(priority)).expect("insert"));
+        assert_eq!(Priority::between(Priority(7), Priority(8)), None);
+        set.renumber();
+        let order: Vec<_> = set.iter().map(|rule| (rule.id, rule.priority)).collect();
+        let line = Priority::of_line;
+        assert_eq!(order, [(ids[1], line(1)), (ids[2], line(2)), (ids[0], line(3))]);
+        assert!(set.iter().all(|rule| set.at(rule.priority) == Some(rule)));
     }
 
     #[test]

@@ -167,7 +167,7 @@ impl Candidates {
 
     /// Adds a region of a table.
     pub(super) fn add(&mut self, table: usize, region: &Region<'_>) {
-        let (plane, bit) = (table / PLANE, 1 << (table % PLANE));
+        let plane = table / PLANE;
         if plane >= self.planes() {
             let grow = |list: &mut Vec<u64>, len: usize| {
                 list.reserve_exact(len - list.len());
@@ -176,20 +176,33 @@ impl Candidates {
             grow(&mut self.words, (plane + 1) * self.rows);
             grow(&mut self.everywhere, (plane + 1) * self.levels.len());
         }
+        self.write(table, region, true);
+    }
+
+    /// Takes a region out of a table of which nothing else was taken out, and with it what it has in common with others:
+    /// they have to be added again.
+    pub(super) fn remove(&mut self, table: usize, region: &Region<'_>) {
+        self.write(table, region, false);
+    }
+
+    fn write(&mut self, table: usize, region: &Region<'_>, is_in: bool) {
+        let (plane, bit) = (table / PLANE, 1 << (table % PLANE));
+        let set = |word: &mut u64| *word = if is_in { *word | bit } else { *word & !bit };
         let words = &mut self.words[plane * self.rows..][..self.rows];
         let everywhere = &mut self.everywhere[plane * self.levels.len()..];
         for (i, (level, everywhere)) in self.levels.iter().zip(everywhere).enumerate() {
             let probes = &self.probes[i / 8];
             let [lo, hi] = [region.lo, region.hi].map(|bound| bound[level.lane as usize] >> level.shift);
-            if *everywhere & bit != 0 {
+            let is_narrow = hi - lo < SPAN;
+            if *everywhere & bit != 0 && (is_in || is_narrow) {
                 continue;
             }
-            if hi - lo < SPAN {
-                (lo..=hi).for_each(|value| words[probes.place(i % 8, value) as usize] |= bit);
+            if is_narrow {
+                (lo..=hi).for_each(|value| set(&mut words[probes.place(i % 8, value) as usize]));
             } else {
                 let start = probes.start[i % 8] as usize;
-                words[start..start + (1 << Self::level_bits(*level, self.bits))].iter_mut().for_each(|w| *w |= bit);
-                *everywhere |= bit;
+                words[start..start + (1 << Self::level_bits(*level, self.bits))].iter_mut().for_each(set);
+                set(everywhere);
             }
         }
     }

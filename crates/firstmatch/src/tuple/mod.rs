@@ -16,7 +16,7 @@
 //! group is a run of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in order of
 //! priority. So a probe that finds nothing touches one line, and a hit one more for each region tested. Entries and
 //! the places of rules grow by chunks that never move. Free runs of entries are cut where a shorter one is asked for, and
-//! joined where they lie side by side.
+//! joined where they lie side by side; a group of more than 16 has a chunk to itself, given back when it goes.
 //!
 //! # Cost
 //! Memory is linear: a region is one entry, 12 bytes to find it by its rule, its share of a table 37 to 56 % full, and
@@ -48,14 +48,21 @@
 //! - A rule whose first compatible table is at the limit goes to a later one with room, if there is one, before that
 //!   table is split (`Config::spill`). Rule sets full of ranges and negations, whose tuples say little, would otherwise
 //!   split off one table after another under the same tuple: 135 tables against 47 for the IPv6 half of the example
-//!   rules. `c` is then 8 by default, not 40: the ClassBench sets take as long with either.
+//!   rules. `c` is then 8 by default, not 40: the ClassBench sets take as long with any from 3 to 40 (geometric means of
+//!   21.8 to 23.8 ns over twelve of 1,000 rules and 30.0 to 32.4 over eight of 10,000, all in one run, in no order of `c`;
+//!   tried once, by no definition of the benchmarks), but with less than 8 some of 1,000 rules need more than 64 tables.
 //! - With `Config::spill`, the first 24 tuples get tables as they are, and a rule the table of its very tuple if there
 //!   is one: the rows answer for 64 tables at a time, so that these cost nothing and what they hold is told apart better.
 //!   Merging begins behind them. In batches of 32, beside Tuple Space Search in one run, that is 7 and 5 % faster in the
-//!   geometric means over twelve ClassBench sets of 1,000 and 10,000 rules. Rules that come in random order still make
-//!   fewer and more general tables than in order of priority: after a million updates a lookup in fw1_10k, acl1_10k and
-//!   ipc1_10k took 43, 72 and 118 ns, in a fresh build of the same rules 34, 55 and 65 (AMD Zen 5, batches of 256). Both
-//!   were tried once, by no definition of the benchmarks.
+//!   geometric means over twelve ClassBench sets of 1,000 and 10,000 rules. Of several other tables that have room a rule
+//!   goes to the one of most bits, not to the first. Where there is such a table, 28 tuples get tables as they are: rules
+//!   that come in random order find a general table early, which would take them all.
+//!   Lookups after 400,000 random updates took 1.28 and 1.26 times as long as in a fresh build of the same rules without
+//!   that, and 1.08 and 1.20 with it (geometric means over the same sets, all in one run, batches of 256;
+//!   tried once, by no definition of the benchmarks). What is left is in the order of the rules: with 40 such tables a key
+//!   of fw1_10k, ipc1_10k and acl3_10k made 3.1, 6.1 and 8.5 probes and 2.7, 3.0 and 5.4 tests of regions after random
+//!   updates, and 2.4, 3.5 and 6.0 probes and 1.0, 2.9 and 3.3 tests in a fresh build, since tables are fewer, more
+//!   general, and have their best priorities closer together.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
 //! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal, and drops a table
 //!   that became empty. The authors' code loses every later table there.
@@ -302,23 +309,6 @@ impl TupleMerge {
         self.rules
     }
 
-    /// Everything that is in, as it was lowered.
-    pub(crate) fn lowered(&self) -> Lowered {
-        let groups = self.in_order().flat_map(Table::groups).flat_map(|(_, group)| self.pool.group(group));
-        let mut entries: Vec<(Match, Source)> =
-            groups.filter_map(|entry| Some((self.pool.found(entry)?, Source::Pool(entry)))).collect();
-        entries.extend((0..self.rest.len() as u32).filter_map(|at| Some((self.rest.rule(at)?, Source::Rest(at)))));
-        entries.sort_unstable_by_key(|&(rule, _)| rule.priority);
-        let mut out = Lowered::empty(&self.schema);
-        for (rule, source) in entries {
-            match source {
-                Source::Pool(entry) => out.push(rule, self.pool.region(entry)),
-                Source::Rest(at) => self.rest.with_region(at, |region| out.push(rule, region)),
-            }
-        }
-        out
-    }
-
     fn in_order(&self) -> impl Iterator<Item = &Table> {
         self.order.iter().filter_map(|&t| self.tables[t as usize].as_ref())
     }
@@ -336,12 +326,6 @@ impl TupleMerge {
             + self.bounds.capacity() * size_of::<Bounds>()
             + self.places.bytes()
     }
-}
-
-/// Where a region is.
-enum Source {
-    Pool(u32),
-    Rest(u32),
 }
 
 impl Clone for TupleMerge {

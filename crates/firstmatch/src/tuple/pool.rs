@@ -4,8 +4,9 @@
 //! cache lines: one line for the IPv4 5-tuple, two for IPv6. A group is a run of entries in order of priority; the tail
 //! of its last entry says so. Runs come in sizes 1, 2, 3, 4, 6, 8, 12, 16, … up to [`LONGEST`]. The memory grows by
 //! chunks that never move; a free run's first word is the next free run of its size. Where none of a size is free, a
-//! larger one is cut, and now and then free runs that lie side by side are joined. The ternary part of a region, where
-//! it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
+//! larger one is cut, and now and then free runs that lie side by side are joined. A group of more than [`SHARED`] has a
+//! chunk to itself, as long as its run: long runs are seldom free where short ones lie among them. The ternary part of a
+//! region, where it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
 
 use crate::engine::Match;
 use crate::parts::{match_of, match_words, priority_of, vec_growth, with_room};
@@ -19,8 +20,8 @@ const NONE: u32 = u32::MAX;
 
 /// An entry's number is its chunk's and, in so many low bits, its place there.
 const PLACE_BITS: u32 = 10;
-/// Entries in the smallest chunk.
-const LEAST_CHUNK: usize = 16;
+/// Entries in the smallest chunk, and in the longest run that shares one with others.
+const SHARED: usize = 16;
 /// Entries in the largest chunk, and in the longest group.
 pub(super) const LONGEST: usize = 1 << PLACE_BITS;
 /// Sizes of runs.
@@ -33,6 +34,8 @@ pub(super) struct Pool {
     chunks: Vec<Box<[Line]>>,
     /// Lines of all chunks.
     lines: usize,
+    /// Chunks of no entries.
+    vacant: usize,
     /// The entries of the last chunk that were never used.
     fresh: std::ops::Range<u32>,
     /// The first free run of each class.
@@ -57,6 +60,7 @@ impl Pool {
             lines_per_entry: Self::lines_for(lanes),
             chunks: vec![],
             lines: 0,
+            vacant: 0,
             fresh: 0..0,
             free: [NONE; CLASSES],
             released: 0,
@@ -83,13 +87,13 @@ impl Pool {
             // a chunk less than the next run may be left over.
             entries += 8 * moving + self.chunk_size(now + entries + 8 * moving);
         }
-        let chunks = vec_growth(self.chunks.len(), self.chunks.capacity(), entries.div_ceil(LEAST_CHUNK));
+        let chunks = vec_growth(self.chunks.len(), self.chunks.capacity(), entries.div_ceil(SHARED));
         entries * self.lines_per_entry * size_of::<Line>() + chunks * size_of::<Box<[Line]>>()
     }
 
-    /// Entries in the next chunk, when there are so many: an eighth of them, so that little is ever unused.
+    /// Entries in the next chunk, when there are so many: a sixteenth of them, so that little is ever unused.
     fn chunk_size(&self, entries: usize) -> usize {
-        (entries / 8).next_power_of_two().clamp(LEAST_CHUNK, LONGEST)
+        (entries / 16).next_power_of_two().clamp(SHARED, LONGEST)
     }
 
     #[inline(always)]
@@ -194,7 +198,15 @@ impl Pool {
         let priority = priority_of(entry, self.lanes);
         let at = self.group(first).position(|e| priority < self.priority(e)).unwrap_or(len) as u32;
         let (old, new) = (class_of(len), class_of(len + 1));
-        let start = if old == new { first } else { self.allocate(new) };
+        let start = match len {
+            _ if old == new => first,
+            ..SHARED => self.allocate(new),
+            SHARED => self.new_chunk(size_of_run(new)),
+            _ => {
+                self.resize_chunk(first, size_of_run(new));
+                first
+            }
+        };
         if start != first {
             self.copy(first, start, at);
         }
@@ -220,19 +232,22 @@ impl Pool {
             return (out, None);
         }
         let (old, new) = (class_of(len), class_of(len - 1));
-        let smaller = if old == new { None } else { self.pop_free(new) };
+        let smaller = if old == new || len - 1 > SHARED { None } else { self.pop_free(new) };
         let start = smaller.unwrap_or(first);
         if start != first {
             self.copy(first, start, at);
         }
         self.copy(entry + 1, start + at, len as u32 - at - 1);
         self.mark_last(start + len as u32 - 2, true);
-        if start != first {
-            self.release(first, old);
-        } else if old != new {
+        let (kept, whole) = (size_of_run(new), size_of_run(old));
+        match start == first {
+            true if old == new => {}
+            // Of 16 entries it is a chunk like others.
+            true if len > SHARED => self.resize_chunk(first, kept),
             // No run of the smaller size is free, and a removal must not take memory: give the end of this one back.
-            let (kept, whole) = (size_of_run(new) as u32, size_of_run(old) as u32);
-            self.release_all(first + kept..first + whole);
+            true => self.release_all(first + kept as u32..first + whole as u32),
+            false if len > SHARED => self.resize_chunk(first, 0),
+            false => self.release(first, old),
         }
         (out, Some(start))
     }
@@ -276,15 +291,37 @@ impl Pool {
                 return start;
             }
             self.release_all(self.fresh.clone());
-            let entries = self.chunk_size(entries).max(size);
-            let start = (self.chunks.len() as u32) << PLACE_BITS;
-            self.chunks.push(vec![Line::default(); entries * self.lines_per_entry].into());
-            self.lines += entries * self.lines_per_entry;
+            let entries = self.chunk_size(entries);
+            let start = self.new_chunk(entries);
             self.fresh = start..start + entries as u32;
         }
         let start = self.fresh.start;
         self.fresh.start += size as u32;
         start
+    }
+
+    /// Where a new chunk of so many entries starts.
+    fn new_chunk(&mut self, entries: usize) -> u32 {
+        let vacant = if self.vacant > 0 { self.chunks.iter().position(|chunk| chunk.is_empty()) } else { None };
+        self.vacant -= usize::from(vacant.is_some());
+        let chunk = vacant.unwrap_or_else(|| {
+            self.chunks.push(Box::default());
+            self.chunks.len() - 1
+        });
+        let start = (chunk as u32) << PLACE_BITS;
+        self.resize_chunk(start, entries);
+        start
+    }
+
+    /// Gives a chunk room for so many entries; for none, its number is free.
+    fn resize_chunk(&mut self, start: u32, entries: usize) {
+        let (chunk, lines) = (&mut self.chunks[(start >> PLACE_BITS) as usize], entries * self.lines_per_entry);
+        self.lines = self.lines - chunk.len() + lines;
+        self.vacant += usize::from(entries == 0);
+        let mut resized = std::mem::take(chunk).into_vec();
+        resized.reserve_exact(lines.saturating_sub(resized.len()));
+        resized.resize(lines, Line::default());
+        *chunk = resized.into_boxed_slice();
     }
 
     /// Joins the free runs that lie side by side.

@@ -1,8 +1,9 @@
 //! One table: a hash table from keys under the tuple to groups of entries.
 //!
 //! Eight slots a bucket, a bucket a cache line: eight tags (the hash), eight groups. A key that finds its bucket full
-//! goes to the next one and leaves a mark, so that only a walk through a marked bucket goes on. Marks stay when slots
-//! become free, until the table is laid out anew.
+//! goes to the next one and leaves a mark, so that only a walk through a marked bucket goes on. Where a slot becomes
+//! free, a group that had gone past it moves in: a bucket is marked just as long as some group behind it belongs to it
+//! or to one before.
 
 use super::pool::Pool;
 use crate::rule::Priority;
@@ -47,8 +48,6 @@ pub(super) struct Table {
     tuple: Box<[u32]>,
     buckets: Box<[Bucket]>,
     groups: usize,
-    /// Buckets marked since the table was laid out.
-    marks: usize,
     /// Entries removed since the candidates were last told of all that are here.
     gone: usize,
     entries: usize,
@@ -81,7 +80,6 @@ impl Table {
             tuple: tuple.into(),
             buckets: vec![Bucket::default()].into(),
             groups: 0,
-            marks: 0,
             gone: 0,
             entries: 0,
             best: Priority(u64::MAX),
@@ -153,25 +151,21 @@ impl Table {
         })
     }
 
-    /// Puts a new group in; `hash_of` gives the hash of a group that is in.
-    pub(super) fn add_group(&mut self, hash: u32, group: u32, hash_of: impl Fn(u32, &[u32]) -> u32) {
-        let now = self.buckets.len();
-        let crowded = !has_room(self.groups + 1, now);
-        if crowded || self.marks > now / 4 + 1 {
-            let buckets = if crowded { more(now) } else { now };
-            let old = std::mem::replace(&mut self.buckets, vec![Bucket::default(); buckets].into());
-            for bucket in old {
+    /// Puts a new group in.
+    pub(super) fn add_group(&mut self, hash: u32, group: u32) {
+        if !has_room(self.groups + 1, self.buckets.len()) {
+            let buckets = vec![Bucket::default(); more(self.buckets.len())].into();
+            for bucket in std::mem::replace(&mut self.buckets, buckets) {
                 for slot in (0..SLOTS).filter(|&slot| bucket.tags[slot] != EMPTY) {
-                    self.put(hash_of(bucket.group(slot), &self.tuple), bucket.group(slot));
+                    self.put(bucket.tags[slot], bucket.group(slot));
                 }
             }
-            // What is marked now is so of necessity; those to come are counted.
-            self.marks = 0;
         }
         self.put(hash, group);
         self.groups += 1;
     }
 
+    /// A tag serves for its hash.
     fn put(&mut self, hash: u32, group: u32) {
         let (mut b, tag) = place(hash, self.buckets.len());
         loop {
@@ -181,9 +175,45 @@ impl Table {
                 bucket.set(s, group);
                 return;
             }
-            self.marks += usize::from(!bucket.goes_on());
             bucket.groups[0] |= MARK;
-            b = if b + 1 == self.buckets.len() { 0 } else { b + 1 };
+            b = self.behind(b);
+        }
+    }
+
+    fn behind(&self, b: usize) -> usize {
+        if b + 1 == self.buckets.len() { 0 } else { b + 1 }
+    }
+
+    /// How many buckets one is behind another.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if from <= to { to - from } else { to + self.buckets.len() - from }
+    }
+
+    /// The first group behind a bucket that belongs to it or to one before.
+    fn displaced(&self, b: usize) -> Option<Slot> {
+        let mut at = b;
+        while self.buckets[at].goes_on() {
+            at = self.behind(at);
+            if at == b {
+                break;
+            }
+            let far = self.distance(b, at);
+            let is_displaced = |&tag: &u32| tag != EMPTY && self.distance(place(tag, self.buckets.len()).0, at) >= far;
+            if let Some(slot) = self.buckets[at].tags.iter().position(is_displaced) {
+                return Some((at, slot));
+            }
+        }
+        None
+    }
+
+    /// Panics unless every group is found, and every bucket marked just where it is to be.
+    #[cfg(test)]
+    pub(super) fn check(&self) {
+        for ((b, s), group) in self.groups() {
+            assert!(self.find(self.buckets[b].tags[s]).any(|found| found == ((b, s), group)), "a group is found");
+        }
+        for b in 0..self.buckets.len() {
+            assert_eq!(self.buckets[b].goes_on(), self.displaced(b).is_some(), "bucket {b}");
         }
     }
 
@@ -207,9 +237,22 @@ impl Table {
     }
 
     /// Takes a group out.
-    pub(super) fn drop_group(&mut self, (b, s): Slot) {
-        self.buckets[b].tags[s] = EMPTY;
+    pub(super) fn drop_group(&mut self, (mut b, mut s): Slot) {
+        let home = place(self.buckets[b].tags[s], self.buckets.len()).0;
         self.groups -= 1;
+        while let Some((from, slot)) = self.displaced(b) {
+            let (tag, group) = (self.buckets[from].tags[slot], self.group_at((from, slot)));
+            self.buckets[b].tags[s] = tag;
+            self.set_group((b, s), group);
+            (b, s) = (from, slot);
+        }
+        self.buckets[b].tags[s] = EMPTY;
+        for far in (0..=self.distance(home, b)).rev() {
+            let at = (home + far) % self.buckets.len();
+            if self.buckets[at].goes_on() && self.displaced(at).is_none() {
+                self.buckets[at].groups[0] &= !MARK;
+            }
+        }
     }
 
     /// Counts an entry in; whether it is now the best.
@@ -229,6 +272,11 @@ impl Table {
         self.gone += 1;
         self.loose += usize::from(priority == self.best || self.loose > 0);
         self.loose * 2 > self.entries
+    }
+
+    /// Entries removed since the candidates were last told.
+    pub(super) fn gone(&self) -> usize {
+        self.gone
     }
 
     /// Whether as many entries are gone as are here, so that it is time to tell the candidates anew. That takes as many

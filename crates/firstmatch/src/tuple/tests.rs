@@ -124,6 +124,7 @@ fn check(engine: &TupleMerge) {
         assert_eq!(engine.bounds[number].best, table.best().0);
         assert!(engine.bounds[..number].iter().all(|bounds| bounds.after <= table.best().0), "later tables count");
         let before = entries;
+        table.check();
         for ((bucket, _), group) in table.groups() {
             assert!(bucket < table.buckets().len());
             let tuples: Vec<Vec<u32>> = engine.pool.group(group).map(|e| nominal(engine, e)).collect();

@@ -16,6 +16,12 @@ use crate::simd::Hasher;
 /// Bits of a table that no longer hold are taken out when so few rows a removal are to be written.
 const REFRESH: usize = 64;
 
+/// The list of tables grows by so many: doubled, its unused half would be some bytes a rule.
+const MORE_TABLES: usize = 8;
+
+/// A table of so few entries tells its candidates anew after a removal.
+const FEW: usize = 4;
+
 /// Fewer insertions than these never make the tables be numbered anew.
 const LEAST_INSERTIONS: usize = 256;
 
@@ -23,6 +29,9 @@ const LEAST_INSERTIONS: usize = 256;
 /// them cost nothing until then, and each holds less that a key has to be compared with. Of 24, 40 and 56 the first is as
 /// fast as the second and takes the least memory.
 const OWN_TABLES: usize = 24;
+/// So many, where another table would take the entry: rules that come in any order find a general table early, and it
+/// would take them all. With 32, some sets of 1,000 rules need more than 64 tables.
+const OWN_AMONG_OTHERS: usize = 28;
 
 /// Where an entry belongs.
 enum Home {
@@ -73,7 +82,7 @@ impl TupleMerge {
         }
         let largest = self.in_order().map(Table::growth).max().unwrap_or(0);
         let list = |capacity: usize| capacity.max(4) * 4;
-        let lists = self.tables.capacity().max(4) * size_of::<Option<Table>>()
+        let lists = MORE_TABLES * size_of::<Option<Table>>()
             + list(self.order.capacity())
             + list(self.fingerprints.capacity())
             + vec_growth(self.bounds.len(), self.bounds.capacity(), PLANE) * size_of::<Bounds>();
@@ -152,8 +161,12 @@ impl TupleMerge {
         let table = Table::new(tuple);
         let fingerprint = self.hasher.hash(tuple, tuple);
         self.table_bytes += table.bytes();
-        let free = self.tables.iter().position(Option::is_none);
+        let free =
+            if self.order.len() < self.tables.len() { self.tables.iter().position(Option::is_none) } else { None };
         let number = free.unwrap_or_else(|| {
+            if self.tables.len() == self.tables.capacity() {
+                self.tables.reserve_exact(MORE_TABLES);
+            }
             self.tables.push(None);
             self.fingerprints.push(0);
             if self.bounds.len() < self.tables.len() {
@@ -184,7 +197,7 @@ impl TupleMerge {
             None => {
                 let start = pool.add(None, entry);
                 *table_bytes -= table.bytes();
-                table.add_group(hash, start, |group, tuple| hash_of(hasher, pool, group, tuple));
+                table.add_group(hash, start);
                 *table_bytes += table.bytes();
             }
         }
@@ -217,10 +230,21 @@ impl TupleMerge {
 
     /// Sees to it that the bounds say what they are to say.
     fn settle_bounds(&mut self) {
-        let best = |t: usize| self.tables.get(t).and_then(|t| Some(t.as_ref()?.best().0)).unwrap_or(u64::MAX);
         let mut after = u64::MAX;
         for (t, bounds) in self.bounds.iter_mut().enumerate().rev() {
-            *bounds = Bounds { best: best(t), after };
+            *bounds = Bounds { best: best_of(&self.tables, t), after };
+            after = after.min(bounds.best);
+        }
+    }
+
+    /// The same after the best priority of one table has changed.
+    fn settle_bound(&mut self, t: usize) {
+        self.bounds[t].best = best_of(&self.tables, t);
+        let mut after = self.bounds[t].best.min(self.bounds[t].after);
+        for bounds in self.bounds[..t].iter_mut().rev() {
+            if std::mem::replace(&mut bounds.after, after) == after {
+                break;
+            }
             after = after.min(bounds.best);
         }
     }
@@ -237,19 +261,16 @@ impl TupleMerge {
 
     /// Moves a table to its place in the order after its best priority has changed.
     fn sort_in(&mut self, t: u32) {
-        let best = |t: u32| self.tables[t as usize].as_ref().map(Table::best);
         let Some(at) = self.order.iter().position(|&other| other == t) else { return };
-        let to = self.order.iter().filter(|&&other| other != t && best(other) < best(t)).count();
-        if at < to {
-            self.order[at..=to].rotate_left(1);
-        } else {
-            self.order[to..=at].rotate_right(1);
-        }
-        self.settle_bounds();
+        self.order.remove(at);
+        let best = best_of(&self.tables, t as usize);
+        let to = self.order.partition_point(|&other| best_of(&self.tables, other as usize) < best);
+        self.order.insert(to, t);
+        self.settle_bound(t as usize);
     }
 
-    /// Where an entry of this tuple belongs: the first compatible table, or, where that is crowded, a later one that has
-    /// room for its key. With `spill` the table of its very tuple comes before all.
+    /// Where an entry of this tuple belongs: the first compatible table, or a new one. With `spill` the table of its very
+    /// tuple, a new one of that tuple, or the compatible table of most bits that has room for its key come before.
     fn home(&self, lo: &[u32], nominal: &[u32]) -> Home {
         let exact = || {
             let fingerprint = self.hasher.hash(nominal, nominal);
@@ -264,30 +285,35 @@ impl TupleMerge {
             let group = find_group(table, &self.hasher, &self.pool, lo).1.map(|(_, group)| group);
             group.filter(|&group| self.pool.group(group).nth(self.limit - 1).is_some())
         };
+        let compatible = || {
+            let tables = self.order.iter().filter_map(|&t| Some((t, self.tables[t as usize].as_ref()?)));
+            tables.filter(|(_, table)| is_within(table.tuple(), nominal))
+        };
         if self.spill {
-            match exact() {
-                Some(t) if self.tables[t as usize].as_ref().is_some_and(|table| crowded_group(table).is_none()) => {
-                    return Home::Room(t);
-                }
-                None if self.order.len() < OWN_TABLES && self.has_room_for_tables() => return Home::Own,
+            let exact = exact().and_then(|t| Some((t, self.tables[t as usize].as_ref()?)));
+            match exact {
+                Some((t, table)) if crowded_group(table).is_none() => return Home::Room(t),
+                None if self.has_room_for_tables() && self.may_own(compatible().next().is_some()) => return Home::Own,
                 _ => {}
             }
-        }
-        let mut crowded = Home::Relaxed;
-        for &t in &self.order {
-            let Some(table) = self.tables[t as usize].as_ref().filter(|t| is_within(t.tuple(), nominal)) else {
-                continue;
-            };
-            match crowded_group(table) {
-                None => return Home::Room(t),
-                Some(group) if matches!(crowded, Home::Relaxed) => crowded = Home::Crowded(t, group),
-                Some(_) => {}
+            let mut most = None;
+            for (t, table) in compatible() {
+                let bits: u32 = table.tuple().iter().map(|mask| mask.count_ones()).sum();
+                if most.is_none_or(|(most, _)| bits > most) && crowded_group(table).is_none() {
+                    most = Some((bits, t));
+                }
             }
-            if !self.spill {
-                break;
+            if let Some((_, t)) = most {
+                return Home::Room(t);
             }
         }
-        crowded
+        let Some((t, table)) = compatible().next() else { return Home::Relaxed };
+        crowded_group(table).map_or(Home::Room(t), |group| Home::Crowded(t, group))
+    }
+
+    /// Whether an entry, which other tables may take, may have a table of its very tuple.
+    fn may_own(&self, among_others: bool) -> bool {
+        self.order.len() < if among_others { OWN_AMONG_OTHERS } else { OWN_TABLES }
     }
 
     /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
@@ -388,20 +414,30 @@ impl TupleMerge {
             table.tighten(&self.pool);
             self.sort_in(t);
         }
-        let least = self.candidates.rows() / REFRESH;
-        if self.tables[t as usize].as_ref().is_some_and(|table| table.len() > 0 && table.is_stale(least)) {
-            self.candidates.clear(t as usize);
-            self.tell_candidates(t as usize);
-        }
+        self.tell_of_removal(t as usize, &taken);
         taken
+    }
+
+    /// Sees to it that few bits of a table's candidates no longer hold.
+    fn tell_of_removal(&mut self, t: usize, taken: &Entry) {
+        let Some(table) = &self.tables[t] else { return };
+        if table.gone() == 1 && table.len() <= FEW {
+            self.candidates.remove(t, &self.pool.region_of(taken));
+            self.tell_candidates(t);
+        } else if table.len() > 0 && table.is_stale(self.candidates.rows() / REFRESH) {
+            self.candidates.clear(t);
+            self.tell_candidates(t);
+        }
     }
 
     fn drop_if_empty(&mut self, t: u32) {
         if let Some(table) = self.tables[t as usize].take_if(|table| table.len() == 0) {
             self.table_bytes -= table.bytes();
             self.order.retain(|&other| other != t);
-            self.candidates.clear(t as usize);
-            self.settle_bounds();
+            if table.gone() > 0 {
+                self.candidates.clear(t as usize);
+            }
+            self.settle_bound(t as usize);
         }
     }
 
@@ -455,6 +491,11 @@ impl TupleMerge {
             Some((slot, group.find(|&e| self.pool.found(e).is_some_and(|found| found.rule == rule))?))
         })
     }
+}
+
+/// The best priority of a table, of one that was dropped the worst.
+fn best_of(tables: &[Option<Table>], t: usize) -> u64 {
+    tables.get(t).and_then(|table| Some(table.as_ref()?.best().0)).unwrap_or(u64::MAX)
 }
 
 fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {

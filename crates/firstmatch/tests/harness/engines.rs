@@ -138,13 +138,16 @@ pub(crate) fn engines() -> Vec<Subject> {
             Start::Rules(lowered) => Exclusive::build(lowered, &config(budget)),
         }));
     }
-    all.push(Subject::updatable("meta".into(), |start, budget| {
-        let config = meta::Config { budget, seed: Some(9), ..Default::default() };
-        match start {
-            Start::Empty(schema) => Exclusive::new(schema, &config),
-            Start::Rules(lowered) => Exclusive::build(lowered, &config),
-        }
-    }));
+    // What is timed is another each time.
+    for (name, trial) in [("meta", Some(0)), ("meta, timed: random", None)] {
+        all.push(Subject::updatable(name.into(), move |start, budget| {
+            let config = meta::Config { budget, trial, seed: Some(9), ..Default::default() };
+            match start {
+                Start::Empty(schema) => Exclusive::new(schema, &config),
+                Start::Rules(lowered) => Exclusive::build(lowered, &config),
+            }
+        }));
+    }
     for level in Level::available() {
         // So small that they evict all the time, in sets of every kind; one that steps aside again and again.
         let cache = move |entries, ways, least_hits| flow::Config {

@@ -4,7 +4,9 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use firstmatch::meta::{self, Config, Engine, Kind, Outcome, RebuildJob, Rebuilt, Writer};
+use firstmatch::meta::{
+    self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Outcome, RebuildJob, Rebuilt, Writer,
+};
 use firstmatch::rule::{Caps, FieldValues, Lowered, Priority, RuleId, RuleSet, RuleSpec, lower};
 use firstmatch::{Budget, Classifier, Match, Schema, format};
 
@@ -200,11 +202,157 @@ fn only_the_last_rebuild_is_installed() {
     let new = writer.begin_rebuild();
     remove(&mut writer, 8);
     assert!(writer.install(old).is_err());
-    assert_eq!(writer.install(new.run().expect("no budget")), Ok(1));
+    assert_eq!(writer.install(new.run().expect("no budget")).map(|old| old.epoch()), Ok(1));
     let explained = engines[0].explain();
     assert_eq!((explained.dead, explained.epoch, explained.generation), (1, 1, 9));
     let case = Case::new(writer.rules(), &schema, corners::of_set(writer.rules(), &schema, &mut Rng::new(4), 200));
     case.check_thoroughly(&engines[0]).expect("right");
+}
+
+/// Changes at random that have all been told to a rebuild: before it runs, while it does, and before it is installed. With
+/// many rules in the overlay, so that most keys need not ask it; readers look up all the while.
+#[test]
+fn a_rebuild_has_what_changed_meanwhile() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let mut rng = Rng::new(seed);
+        let rules = rule_set(&schema, &mut rng, 300);
+        let packets = corners::of_set(&rules, &schema, &mut rng, 200);
+        let config = Config { overlay: Some(5_000), due: Some(5_000), dead: Some(5_000), ..small_meta() };
+        let (engines, mut writer) = meta::open(rules, &config).expect("no budget");
+        let mut drawn = Rules::new(&schema, &mut rng, 300);
+        let mut change = |writer: &mut Writer, count: usize| {
+            for _ in 0..count {
+                let id = writer.rules().iter().nth(rng.below(writer.rules().len())).expect("some are live").id;
+                let spec = RuleSpec { priority: Priority(rng.next() >> 8), ..drawn.rule(&mut rng) };
+                let mut transaction = writer.begin();
+                if rng.percent(50) || transaction.rules().len() < 100 {
+                    transaction.insert(spec).expect("it fits");
+                } else {
+                    transaction.remove(id).expect("it is live");
+                }
+                transaction.commit().expect("there is room");
+            }
+        };
+        let (done, batches) = (AtomicBool::new(false), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let case = Case::new(&RuleSet::new(schema.clone()), &schema, packets.clone());
+                let (mut scratch, mut answers) = (engines[0].scratch(), vec![None; packets.len()]);
+                // Few keys at a time: the writer waits for a batch.
+                while !done.load(Ordering::Relaxed) {
+                    engines[0].classify_batch(&mut scratch, case.keys.keys().slice(0, 16), &mut answers[..16]);
+                    batches.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+            let check = |writer: &Writer, when: &str| {
+                let answers = Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]);
+                answers.unwrap_or_else(|error| panic!("{name}, {when}: {error}"));
+            };
+            for round in 1..=2 {
+                change(&mut writer, 100);
+                check(&writer, "before");
+                let job = writer.begin_rebuild();
+                change(&mut writer, 400);
+                let rebuilt = thread::scope(|scope| {
+                    let running = scope.spawn(|| job.run());
+                    change(&mut writer, 200);
+                    running.join().expect("no panic").expect("no budget")
+                });
+                change(&mut writer, 100);
+                check(&writer, "before it is installed");
+                assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(round));
+                check(&writer, "installed");
+                assert!(engines[0].overlay().0 <= 700, "what the base has has left the overlay");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert!(batches.load(Ordering::Relaxed) > 0);
+    }
+}
+
+/// A storm of changes and no rebuild: the overlay fills to its cap and no further, what a lookup may cost is bounded by
+/// that, what is refused changes nothing, and removals are never refused.
+#[test]
+fn a_storm_is_held_back() {
+    const CAP: usize = 64;
+    let schema = Schema::ipv4();
+    let mut rng = Rng::new(5);
+    let rules = rule_set(&schema, &mut rng, 400);
+    let packets = corners::of_set(&rules, &schema, &mut rng, 300);
+    let mut drawn = Rules::new(&schema, &mut rng, 400);
+    let config = Config { kind: Some(Kind::BitSelect), overlay: Some(CAP), ..small_meta() };
+    let (engines, mut writer) = meta::open(rules, &config).expect("no budget");
+    let check = |writer: &Writer| {
+        Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]).expect("right");
+    };
+    let base = engines[0].stats();
+    let (mut refused, mut removed) = (0, 0);
+    for step in 0..1500 {
+        let before = (writer.rules().len(), engines[0].generation());
+        let spec = RuleSpec { priority: Priority(rng.next() >> 8), ..drawn.rule(&mut rng) };
+        let first = writer.rules().iter().next().map(|rule| rule.id);
+        let mut transaction = writer.begin();
+        if step % 8 == 0 {
+            transaction.remove(first.expect("some are live")).expect("it is live");
+            transaction.commit().expect("a removal has room");
+            removed += 1;
+        } else {
+            transaction.insert(spec).expect("it fits");
+            if let Err(error) = transaction.commit() {
+                assert!(error.needs_rebuild() && engines[0].overlay() == (CAP, CAP));
+                assert_eq!((writer.rules().len(), engines[0].generation()), before);
+                refused += 1;
+            }
+        }
+        let stats = engines[0].stats();
+        let regions = engines[0].overlay().0 * 4096;
+        assert!(engines[0].overlay().0 <= CAP && stats.worst_tests <= 2 * base.worst_tests + regions);
+    }
+    assert!(refused > 500 && removed > 100, "{refused} refused");
+    check(&writer);
+    assert!(writer.rebuild_is_due());
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    assert_eq!(engines[0].overlay().0, 0);
+    check(&writer);
+}
+
+/// Where there is no room between two priorities the rules are given new ones; ids, answers and later changes are as ever.
+#[test]
+fn rules_are_renumbered() {
+    let schema = Schema::ipv4();
+    let mut rng = Rng::new(6);
+    let rules = rule_set(&schema, &mut rng, 60);
+    let packets = corners::of_set(&rules, &schema, &mut rng, 300);
+    let (engines, mut writer) = meta::open(rules, &small_meta()).expect("no budget");
+    let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
+    let insert = |writer: &mut Writer, priority: Priority| {
+        let spec = writer.rules().get(ids[9]).expect("it is live").spec.clone();
+        let mut transaction = writer.begin();
+        transaction.insert(RuleSpec { priority, ..spec }).expect("it fits");
+        transaction.commit().expect("there is room")
+    };
+    let priority = |writer: &Writer, at: usize| writer.rules().iter().nth(at).expect("it is there").priority;
+    let (first, second) = (priority(&writer, 0), priority(&writer, 1));
+    insert(&mut writer, Priority(first.0 + 1));
+    assert_eq!(Priority::between(first, priority(&writer, 1)), None, "of {first:?} and {second:?}");
+    let _job = writer.begin_rebuild();
+    assert_eq!(writer.renumber().map(|old| old.epoch()), Ok(1));
+    assert!(ids.iter().all(|&id| writer.rules().get(id).is_some()));
+    let between = Priority::between(priority(&writer, 0), priority(&writer, 1)).expect("there is room");
+    let check = |writer: &Writer| {
+        Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]).expect("right");
+    };
+    check(&writer);
+    assert_eq!(engines[0].overlay().0, 0);
+    assert_eq!(insert(&mut writer, between), 3, "it was a transaction of its own");
+    let mut transaction = writer.begin();
+    transaction.remove(ids[3]).expect("it is live");
+    transaction.commit().expect("a removal has room");
+    check(&writer);
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    check(&writer);
 }
 
 /// One transaction changes both families, and both engines are right after each.
@@ -254,6 +402,115 @@ fn lowered(rules: usize) -> Lowered {
     lower(&rule_set(&schema, &mut Rng::new(rules as u64), rules), &schema, &Caps::default()).expect("within the caps")
 }
 
+fn by_order() -> Config {
+    Config { trial: Some(0), ..Config::default() }
+}
+
+fn outcomes(explained: &Explanation) -> [Outcome; 4] {
+    explained.candidates.map(|candidate| candidate.outcome)
+}
+
+/// The cap that refused a candidate; it says what was needed and what is allowed.
+fn refused_by(candidate: &Candidate) -> Option<Cap> {
+    let Outcome::Refused { cap, needed, allowed } = candidate.outcome else { return None };
+    let said = candidate.to_string();
+    assert!(needed > allowed && said.contains(&needed.to_string()) && said.contains(&allowed.to_string()), "{said}");
+    Some(cap)
+}
+
+/// Candidates are timed unless that is turned off; the one taken is the fastest, or hardly slower and earlier.
+#[test]
+fn the_fastest_is_chosen() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        for rules in [9, 40, 400] {
+            let set = rule_set(&schema, &mut Rng::new(seed), rules);
+            let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+            let explained = Engine::build(&lowered, &Config::default()).expect("no budget").explain();
+            let timed: Vec<&Candidate> = explained.candidates.iter().filter(|of| of.nanos.is_some()).collect();
+            if lowered.regions().len() <= 8 {
+                assert!(timed.is_empty() && explained.kind == Kind::Linear, "{name}: {explained}");
+                continue;
+            }
+            let is_out =
+                |outcome| matches!(outcome, Outcome::ManyRegions | Outcome::ManyVectors | Outcome::Refused { .. });
+            let out = explained.candidates.iter().filter(|of| is_out(of.outcome)).count();
+            assert!(timed.len() >= 2 && timed.len() + out == Kind::ALL.len(), "{name}: {explained}");
+            let nanos = |of: &Candidate| of.nanos.expect("it is one of those timed");
+            let least = timed.iter().map(|of| nanos(of)).fold(f64::INFINITY, f64::min);
+            let is_good = |of: &Candidate| nanos(of) <= (1.05 * least).max(least + 1.0);
+            let first = timed.iter().find(|of| is_good(of)).expect("the fastest is");
+            assert_eq!((first.kind, first.outcome), (explained.kind, Outcome::Chosen), "{name}: {explained}");
+            let others = timed.iter().filter(|of| of.kind != first.kind);
+            others.for_each(|of| assert_eq!(of.outcome, Outcome::Slower, "{name}: {explained}"));
+            // A trial that affords no batch is none.
+            let poor = Engine::build(&lowered, &Config { trial: Some(1), ..Config::default() }).expect("ok").explain();
+            assert!(poor.kind == Kind::BitSelect && poor.candidates.iter().all(|of| of.nanos.is_none()), "{poor}");
+        }
+    }
+}
+
+/// A rebuild keeps the kind while the rules are about as many, and chooses anew when they are not.
+#[test]
+fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
+    let schema = Schema::ipv4();
+    let (engines, mut writer) = meta::open(rule_set(&schema, &mut Rng::new(5), 300), &Config::default()).expect("ok");
+    let first = engines[0].explain();
+    assert!(first.candidates.iter().filter(|of| of.nanos.is_some()).count() >= 2, "{first}");
+    let mut rules = Rules::new(&schema, &mut Rng::new(6), 900);
+    let (mut kept, mut anew) = (0, 0);
+    for round in 0..12u64 {
+        let mut transaction = writer.begin();
+        let mut rng = Rng::new(100 + round);
+        for at in 0..60 {
+            let priority = Priority((1 << 60) + round * 1000 + at);
+            transaction.insert(RuleSpec { priority, ..rules.rule(&mut rng) }).expect("it fits");
+        }
+        transaction.commit().expect("the overlay has room");
+        let before = engines[0].explain().kind;
+        let rebuilt = writer.begin_rebuild().run().expect("no budget");
+        writer.install(rebuilt).expect("the last");
+        let explained = engines[0].explain();
+        if outcomes(&explained).contains(&Outcome::Kept) {
+            assert_eq!(explained.kind, before, "{explained}");
+            kept += 1;
+        } else {
+            assert!(explained.candidates.iter().any(|of| of.nanos.is_some()), "{explained}");
+            anew += 1;
+        }
+    }
+    assert!(kept >= 4 && anew >= 1, "{kept} kept, {anew} chosen anew");
+}
+
+/// Every cap refuses by name and number, whoever keeps it is taken, and the error says so where nobody does.
+#[test]
+fn limits_are_kept() {
+    let free = Engine::build(&lowered(300), &by_order()).expect("no limit").explain();
+    for trial in [Some(0), None] {
+        let with = |limits| Engine::build(&lowered(300), &Config { limits, trial, ..Config::default() });
+        for (cap, limits) in [
+            (Cap::WorstLines, Limits { worst_lines: free.base.worst_lines - 1, ..Limits::default() }),
+            (Cap::WorstTests, Limits { worst_tests: free.base.worst_tests - 1, ..Limits::default() }),
+            (Cap::BuildBytes, Limits { build_bytes: free.base.total_bytes(), ..Limits::default() }),
+        ] {
+            match with(limits) {
+                Ok(engine) => {
+                    let explained = engine.explain();
+                    assert!(refused_by(&explained.candidates[0]) == Some(cap), "{explained}");
+                    assert!(explained.base.worst_lines <= limits.worst_lines, "{explained}");
+                    assert!(explained.base.worst_tests <= limits.worst_tests, "{explained}");
+                }
+                Err(error) => assert!(error.budget_exceeded() && error.to_string().contains("the limit is"), "{error}"),
+            }
+        }
+        let nothing = with(Limits { worst_tests: 0, ..Limits::default() }).expect_err("every packet is tested");
+        let said = nothing.to_string();
+        assert!(
+            said.starts_with("a packet can be tested against ") && said.ends_with(" regions, the limit is 0"),
+            "{said}"
+        );
+    }
+}
+
 /// What is chosen, by name, and why not the others.
 #[test]
 fn the_choice_is_explained() {
@@ -263,25 +520,28 @@ fn the_choice_is_explained() {
     let two = lower(&two.rules, &two.rules.schemas()[0], &Caps::default()).expect("within the caps");
     let few = Engine::build(&two, &Config::default()).expect("it fits").explain();
     assert_eq!(
-        (few.kind, few.candidates[0].1, few.candidates[1].1),
-        (Kind::Linear, Outcome::FewRegions, Outcome::FewRegions)
+        (few.kind, outcomes(&few)),
+        (Kind::Linear, [Outcome::FewRegions, Outcome::FewRegions, Outcome::FewRegions, Outcome::Chosen])
     );
-    let many = chosen(300, &Config::default());
+    let many = chosen(300, &by_order());
     assert_eq!(many.kind, Kind::BitSelect);
-    assert_eq!(many.candidates.map(|(_, outcome)| outcome), [Outcome::Chosen, Outcome::NotNeeded, Outcome::NotNeeded]);
-    // A byte less than it takes: what comes next is tried, and the last always fits where the budget is not absurd.
-    let config = Config { budget: Budget { run_bytes: many.bytes - many.base.total_bytes() / 2 }, ..Config::default() };
-    let tight = chosen(300, &config);
-    assert_eq!(tight.kind, Kind::Linear, "{tight}");
-    for (kind, outcome) in &tight.candidates[..2] {
-        assert!(matches!(outcome, Outcome::TooLarge { needed, allowed } if needed > allowed), "{kind:?}: {outcome}");
+    assert_eq!(outcomes(&many), [Outcome::Chosen, Outcome::NotNeeded, Outcome::NotNeeded, Outcome::NotNeeded]);
+    // Less than it takes: what comes next is tried, and the last always fits where the budget is not absurd.
+    for trial in [Some(0), None] {
+        let budget = Budget { run_bytes: many.bytes - many.base.total_bytes() / 2 };
+        let tight = chosen(300, &Config { budget, trial, ..Config::default() });
+        assert_eq!(tight.kind, Kind::Linear, "{tight}");
+        for candidate in &tight.candidates[..3] {
+            assert!(refused_by(candidate) == Some(Cap::RunBytes), "{candidate}");
+        }
+        assert!(tight.bytes <= budget.run_bytes);
     }
-    assert!(tight.bytes <= config.budget.run_bytes);
     for kind in Kind::ALL {
         let forced = chosen(300, &Config { kind: Some(kind), ..Config::default() });
-        assert_eq!(forced.kind, kind);
-        assert!(forced.candidates.iter().all(|&(of, outcome)| (of == kind) == (outcome == Outcome::Chosen)));
+        assert_eq!((forced.kind, kind.name().parse(), kind.to_string()), (kind, Ok(kind), kind.name().to_owned()));
+        assert!(forced.candidates.iter().all(|of| (of.kind == kind) == (of.outcome == Outcome::Chosen)));
     }
+    assert!("quick".parse::<Kind>().expect_err("no kind").to_string().contains("expected one of bit_select,"));
     let nothing = Engine::build(&lowered(300), &Config { budget: Budget { run_bytes: 10_000 }, ..Config::default() });
     assert!(nothing.expect_err("too little").budget_exceeded());
 }

@@ -6,6 +6,7 @@ use anyhow::{Context, bail, ensure};
 use serde::Deserialize;
 
 use super::{Figures, Measure, Traffic};
+use crate::reproduce::verdict::joined;
 use crate::reproduce::{Measured, Outcome, mean};
 use crate::table::table;
 
@@ -44,6 +45,8 @@ enum Of {
     Won,
     /// Whether the first is better than the second on every profile and size.
     Everywhere,
+    /// Whether the mean of each is better than that of the next.
+    Ordered,
     /// The least, the mean and the most of the profiles.
     Range,
     /// The size from which the mean of the first is better than that of every other.
@@ -54,6 +57,9 @@ enum Of {
     Lead,
     /// Millions a second where the first engine is slowest.
     Slowest,
+    /// The power of the size with which the mean of each engine grows: the slope of the line through the logarithms
+    /// with the least squares.
+    Exponents,
     /// Of each kind of engines the number of the one that is the best on the mean. Engines of a kind have names that
     /// are equal up to a number at their end.
     Best,
@@ -69,9 +75,16 @@ impl Figures<'_> {
             Measure::Lookup => "us a packet",
             Measure::Update => "us an update",
             Measure::Memory => "MiB",
+            Measure::Build => "ms to build",
+            Measure::Tables => "tables",
+            Measure::Lines => "lines in a table",
         };
         for (engine, profiles) in self.run.engines.iter().zip(&self.means) {
-            let traffic = if self.traffic == Traffic::Default { ", default rule" } else { "" };
+            let traffic = match self.traffic {
+                Traffic::Synthetic => "",
+                Traffic::Default => ", default rule",
+                Traffic::New => ", default rule, new headers",
+            };
             let mut head = vec![format!("{}, {unit}{traffic}", engine.name())];
             head.extend(self.run.sizes.iter().map(usize::to_string));
             let mut table = table(head);
@@ -109,7 +122,7 @@ impl Figures<'_> {
             (0..self.run.sizes.len()).filter(|&s| about.rules.is_none_or(|rules| rules == self.run.sizes[s])).collect();
         ensure!(!sizes.is_empty() && !profiles.is_empty(), "it is about no profile, or about none of the sizes");
         let enough = match about.of {
-            Of::Means | Of::Range | Of::Slowest => 1,
+            Of::Means | Of::Range | Of::Slowest | Of::Exponents => 1,
             _ => 2,
         };
         ensure!(engines.len() >= enough, "expected {enough} engines at least");
@@ -150,6 +163,10 @@ impl Figures<'_> {
                     if lost.is_empty() { "everywhere".to_owned() } else { format!("not on {}", lost.join(", ")) };
                 return Ok(Measured::Wins { holds: lost.is_empty(), what });
             }
+            Of::Ordered => {
+                let means: Vec<f64> = (0..engines.len()).map(mean_of).collect();
+                return Ok(Measured::Wins { holds: means.is_sorted_by(|a, b| a < b), what: joined(&means) });
+            }
             Of::Range => {
                 let figures = || cells().map(|(p, s)| figure(0, p, s));
                 vec![figures().fold(f64::INFINITY, f64::min), mean(figures()), figures().fold(0.0, f64::max)]
@@ -158,6 +175,15 @@ impl Figures<'_> {
             Of::Until => vec![size(sizes.iter().take_while(|&&s| first_wins(s)).last())],
             Of::Lead => vec![mean(sizes.iter().map(|&s| best_of_others(s) / over(s, &|p, s| figure(0, p, s))))],
             Of::Slowest => vec![1.0 / cells().map(|(p, s)| figure(0, p, s)).fold(0.0, f64::max)],
+            Of::Exponents => {
+                ensure!(sizes.len() > 1, "expected two sizes at least");
+                let slope = |e: usize| {
+                    let sizes =
+                        sizes.iter().map(|&s| ((self.run.sizes[s] as f64).ln(), over(s, &|p, s| figure(e, p, s)).ln()));
+                    slope(&sizes.collect::<Vec<_>>())
+                };
+                (0..engines.len()).map(slope).collect()
+            }
             Of::Best => {
                 let best = |group: &[usize]| group.iter().copied().min_by(|&a, &b| mean_of(a).total_cmp(&mean_of(b)));
                 groups.iter().filter_map(|group| best(group)).map(|e| numbers[e]).collect()
@@ -185,4 +211,25 @@ impl Figures<'_> {
 fn kind_and_number(name: &str) -> (&str, f64) {
     let parts = name.rsplit_once(' ').and_then(|(kind, number)| Some((kind, number.parse().ok()?)));
     parts.unwrap_or((name, f64::NAN))
+}
+
+/// Of the line through points with the least squares.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
+    let over = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>();
+    over / points.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_slope_is_that_of_the_line_of_least_squares() {
+        assert!((slope(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]) - 2.0).abs() < 1e-12);
+        // By hand: deviations -1, 0, 1 and -1, 2, -1.
+        assert!(slope(&[(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]).abs() < 1e-12);
+        let cubes = [1.0f64, 2.0, 8.0].map(|size| (size.ln(), (7.0 * size.powi(3)).ln()));
+        assert!((slope(&cubes) - 3.0).abs() < 1e-12);
+    }
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use firstmatch::rule::{Action, Conditions, Priority, Regions, RuleSpec};
 use firstmatch::{Classifier, KeyBuf, Match, RuleSet, Schema};
+use firstmatch_generate::trace;
 use firstmatch_generate::trace::Coverage;
-use firstmatch_generate::{Profile, rules, trace};
 use indicatif::ProgressBar;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -17,6 +17,8 @@ use rand_pcg::Pcg64;
 use serde::Deserialize;
 
 use super::Outcome;
+use super::lists::Lists;
+use crate::clock::timed;
 use crate::definition::{Engine, Updates};
 use crate::engines::Recipe;
 use crate::measure::Pace;
@@ -43,6 +45,9 @@ pub(super) struct Contest {
     transform: Option<Transform>,
     #[serde(default = "synthetic")]
     traffics: Vec<Traffic>,
+    /// How many headers there are for each rule, of which synthetic packets are drawn; as many as packets if it is not
+    /// said.
+    headers_a_rule: Option<usize>,
     /// Keys a call.
     #[serde(default = "one")]
     batch: usize,
@@ -60,6 +65,12 @@ enum Measure {
     Update,
     /// MiB at run time.
     Memory,
+    /// Milliseconds to build, or to insert all rules.
+    Build,
+    /// Tables or partitions.
+    Tables,
+    /// The most cache lines a lookup touches in a table or partition, the mean over these, as the engine says.
+    Lines,
 }
 
 /// Which packets are looked up.
@@ -68,8 +79,10 @@ enum Measure {
 enum Traffic {
     /// Headers of the rules, uniform.
     Synthetic,
-    /// Random headers, of which a last rule that matches all takes nearly every one.
+    /// Random headers, of which a last rule that matches all takes nearly every one. They come again in each round.
     Default,
+    /// The same, but no header was seen before.
+    New,
 }
 
 fn synthetic() -> Vec<Traffic> {
@@ -104,11 +117,11 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write) -> a
     let mut all: Vec<Figures<'_>> = figures.collect();
     let bar = ProgressBar::new((run.profiles.len() * run.sizes.len()) as u64 * run.lists);
     for (p, name) in run.profiles.iter().enumerate() {
-        let profile = super::profile(name, seeds)?;
+        let lists = Lists::of(name, seeds)?;
         for (s, &size) in run.sizes.iter().enumerate() {
             for seed in 1..=run.lists {
                 for figures in &mut all {
-                    let list = List::new(run, figures.traffic, &profile, size, seed);
+                    let list = List::new(run, figures.traffic, &lists, size, seed);
                     let measured = list.and_then(|list| list.measure(figures.measure));
                     let measured = measured.with_context(|| format!("{name}, {size} rules"))?;
                     for (e, figure) in measured.into_iter().enumerate() {
@@ -135,49 +148,56 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write) -> a
 /// A rule set with its packets.
 struct List<'a> {
     run: &'a Contest,
+    traffic: Traffic,
     set: RuleSet,
     work: Workload,
     seed: u64,
 }
 
 impl<'a> List<'a> {
-    fn new(run: &'a Contest, traffic: Traffic, profile: &Profile, size: usize, seed: u64) -> anyhow::Result<Self> {
-        let (profile, smoothing) = (profile.clone(), run.smoothing);
-        let config = rules::Config { rules: size, seed, profile, smoothing, fewer: true, ..rules::Config::default() };
-        let mut set = rules::generate(&config)?;
+    fn new(run: &'a Contest, traffic: Traffic, lists: &Lists, size: usize, seed: u64) -> anyhow::Result<Self> {
+        let mut set = lists.list(size, run.smoothing, seed)?;
         if let Some(transform) = run.transform {
             set = transform.apply(&set)?;
         }
         let mut trace = trace::Config { headers: PACKETS, seed, coverage: Coverage::Drawn, ..trace::Config::default() };
-        if traffic == Traffic::Default {
+        if traffic != Traffic::Synthetic {
             with_default_rule(&mut set)?;
             trace.headers = 1;
+        } else if let Some(each) = run.headers_a_rule {
+            trace.headers = each.saturating_mul(set.len()).clamp(1, PACKETS);
         }
         let mut work = workload::drawn(&set, &trace)?;
-        if traffic == Traffic::Default {
+        if traffic != Traffic::Synthetic {
             work.keys = random_keys(work.schema(), seed);
+        } else if trace.headers < PACKETS {
+            work.keys = drawn_again(&work.keys, work.schema(), seed);
         }
-        Ok(Self { run, set, work, seed })
+        Ok(Self { run, traffic, set, work, seed })
     }
 
     /// The figure of each engine.
     fn measure(&self, measure: Measure) -> anyhow::Result<Vec<f64>> {
         let recipes = self.run.engines.iter().map(Engine::recipe).collect::<anyhow::Result<Vec<_>>>()?;
         let engines = || recipes.iter().zip(&self.run.engines);
-        match measure {
-            Measure::Update => engines().map(|(recipe, engine)| self.update(recipe, engine)).collect(),
-            Measure::Memory => {
-                let kept = |(recipe, engine)| {
-                    let (built, memory) = counted(|| self.build(recipe, engine));
-                    built.map(|_engine| memory.kept as f64 / f64::from(1 << 20))
-                };
-                engines().map(kept).collect()
-            }
-            Measure::Lookup => {
-                let built = engines().map(|(recipe, engine)| self.build(recipe, engine));
-                self.lookups(&built.collect::<anyhow::Result<Vec<_>>>()?)
-            }
+        if measure == Measure::Lookup {
+            let built = engines().map(|(recipe, engine)| self.build(recipe, engine));
+            return self.lookups(&built.collect::<anyhow::Result<Vec<_>>>()?);
         }
+        let of = |(recipe, engine)| {
+            if measure == Measure::Update {
+                return self.update(recipe, engine);
+            }
+            let ((built, taken), memory) = counted(|| timed(|| self.build(recipe, engine)));
+            let stats = built?.stats();
+            Ok(match measure {
+                Measure::Memory => memory.kept as f64 / f64::from(1 << 20),
+                Measure::Build => taken.cpu.as_secs_f64() * 1e3,
+                Measure::Tables => stats.tables as f64,
+                _ => stats.worst_lines as f64 / stats.tables.max(1) as f64,
+            })
+        };
+        engines().map(of).collect()
     }
 
     /// What is chosen for a whole set is built from it; everything else takes its rules one by one, in random order.
@@ -198,19 +218,23 @@ impl<'a> List<'a> {
         Ok(built)
     }
 
-    /// Lookups in interleaved rounds. All engines must answer as the first does.
+    /// Lookups in interleaved rounds; caches stay as the round before left them, but where every header is new. All
+    /// engines must answer as the first does.
     fn lookups(&self, engines: &[Box<dyn Classifier>]) -> anyhow::Result<Vec<f64>> {
         let keys = &self.work.keys;
         let mut micros = vec![Vec::new(); engines.len()];
         let mut right: Option<Vec<Option<Match>>> = None;
+        let mut lanes: Vec<Rows<'_>> = engines.iter().map(|engine| Rows::new(&**engine, keys.keys())).collect();
         for round in 0..=ROUNDS {
             for turn in 0..engines.len() {
                 let which = (turn + round) % engines.len();
-                let mut lane = Rows::new(&*engines[which], keys.keys());
+                let lane = &mut lanes[which];
+                if self.traffic == Traffic::New {
+                    *lane = Rows::new(&*engines[which], keys.keys());
+                }
                 let taken = lane.batched(keys.len(), self.run.batch);
-                let same = right.as_ref().is_none_or(|right| *right == lane.answers);
-                ensure!(same, "{} gives other answers", self.run.engines[which].name());
-                right.get_or_insert(lane.answers);
+                let right = right.get_or_insert_with(|| lane.answers.clone());
+                ensure!(*right == lane.answers, "{} gives other answers", self.run.engines[which].name());
                 // The first round is to warm up.
                 if round > 0 {
                     micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
@@ -237,6 +261,16 @@ fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
     let conditions = Conditions::default();
     set.insert(RuleSpec { priority, action: Action::Permit, conditions, family: None, line: None })?;
     Ok(())
+}
+
+/// Packets drawn from keys, each as likely.
+fn drawn_again(keys: &KeyBuf, schema: &Schema, seed: u64) -> KeyBuf {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut drawn = KeyBuf::new(schema);
+    for _ in 0..PACKETS {
+        drawn.push().copy_from_slice(keys.keys().row(random.random_range(0..keys.len())));
+    }
+    drawn
 }
 
 /// Keys of values that are present.

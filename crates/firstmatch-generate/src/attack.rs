@@ -1,0 +1,167 @@
+//! Rule sets made to make classifiers explode: in time, in memory, or while they are built.
+//!
+//! Rules stand in order of how much they match, the narrowest first, so that each can be hit and a lookup cannot stop
+//! early at a wide one. No two are the same.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+
+use firstmatch::rule::Test;
+use firstmatch::schema::Family;
+use firstmatch::{RuleSet, Schema};
+
+use crate::error::Error;
+use crate::openflow::spec;
+use crate::random::{Purpose, Random};
+use crate::rules::MAX_RULES;
+
+/// What is attacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Attack {
+    /// One packet lies in all rules: prefixes of its addresses of every length, ranges around its ports. Whatever parts
+    /// rules copies them.
+    Overlapping,
+    /// Half of the rules fix the source alone, half the destination: each of the one overlaps each of the other, and a
+    /// structure that parts by both fields holds their product.
+    Cross,
+    /// Any addresses, and a range in both ports: no bit of an address helps, and few of a port.
+    Ranges,
+    /// Every pair of prefix lengths in turn, with a protocol: as many tuples as there can be, 1,089 in IPv4 and 16,641 in
+    /// IPv6.
+    Tuples,
+    /// Prefixes of every length and a range in both ports: everything at a time.
+    Mixed,
+}
+
+impl Attack {
+    /// Every one.
+    pub const ALL: [Self; 5] = [Self::Overlapping, Self::Cross, Self::Ranges, Self::Tuples, Self::Mixed];
+
+    /// The name: `overlapping`, `cross`, `ranges`, `tuples`, `mixed`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Overlapping => "overlapping",
+            Self::Cross => "cross",
+            Self::Ranges => "ranges",
+            Self::Tuples => "tuples",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+impl fmt::Display for Attack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Attack {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let found = Self::ALL.into_iter().find(|attack| attack.name() == text);
+        let names = || Self::ALL.map(Self::name).join(", ");
+        found.ok_or_else(|| Error::config(format!("there is no attack `{text}`; expected one of {}", names())))
+    }
+}
+
+/// How often a rule is drawn anew that is there already.
+const TRIES: u64 = 1000;
+
+/// Generates so many distinct rules over the 5-tuple of a family.
+///
+/// # Errors
+/// When the number of rules is not 1 to [`MAX_RULES`], or there are not so many distinct ones.
+pub fn generate(attack: Attack, family: Family, rules: usize, seed: u64) -> Result<RuleSet, Error> {
+    if !(1..=MAX_RULES).contains(&rules) {
+        return Err(Error::config(format!("rules is {rules}, not a number from 1 to {MAX_RULES}")));
+    }
+    let mut random = Random::new(seed, Purpose::Fields);
+    let bits = family.address_bits();
+    let centre = Centre { bits, addresses: [0; 2].map(|_| address(bits, &mut random)), ports: [4040, 443] };
+    let mut seen: HashSet<[Option<Test>; 5]> = HashSet::with_capacity(rules);
+    let mut drafts = Vec::with_capacity(rules);
+    for number in 0..rules {
+        let drawn = (0..TRIES).find_map(|_| {
+            let tests = draw(attack, number, &centre, &mut random);
+            seen.insert(tests).then_some(tests)
+        });
+        let Some(tests) = drawn else { return Err(Error::exhausted(attack.name(), number, rules, TRIES)) };
+        drafts.push(tests);
+    }
+    drafts.sort_by_key(|tests| {
+        tests.iter().zip([bits, bits, 16, 16, 8]).map(|(test, bits)| width(test, bits)).sum::<u32>()
+    });
+    let mut set = RuleSet::new(Schema::five_tuple(family, &[]));
+    for (line, tests) in (1..).zip(drafts) {
+        set.insert(spec(line, tests.into())).map_err(|error| Error::unsupported(format!("rule {line}: {error}")))?;
+    }
+    Ok(set)
+}
+
+/// The packet that overlapping rules share.
+struct Centre {
+    bits: u32,
+    addresses: [u128; 2],
+    ports: [u32; 2],
+}
+
+/// Source, destination, source port, destination port, protocol.
+fn draw(attack: Attack, number: usize, centre: &Centre, random: &mut Random) -> [Option<Test>; 5] {
+    let bits = centre.bits;
+    match attack {
+        Attack::Overlapping => {
+            let [src, dst] = centre.addresses.map(|of| prefix(of, random.between(0, bits), bits));
+            let [sport, dport] = centre.ports.map(|port| range(random.between(0, port), random.between(port, 0xFFFF)));
+            [src, dst, sport, dport, None]
+        }
+        Attack::Cross => {
+            let one = prefix(address(bits, random), random.between(bits / 2, bits), bits);
+            if number.is_multiple_of(2) { [one, None, None, None, None] } else { [None, one, None, None, None] }
+        }
+        Attack::Ranges => [None, None, any_range(random), any_range(random), None],
+        Attack::Tuples => {
+            let lengths = bits as usize + 1;
+            let [src, dst] = [number % lengths, number / lengths % lengths]
+                .map(|len| prefix(address(bits, random), len as u32, bits));
+            [src, dst, None, None, Some(Test::Value(u128::from(random.below(256))))]
+        }
+        Attack::Mixed => {
+            let [src, dst] = [(); 2].map(|()| prefix(address(bits, random), random.between(0, bits), bits));
+            [src, dst, any_range(random), any_range(random), None]
+        }
+    }
+}
+
+fn address(bits: u32, random: &mut Random) -> u128 {
+    (u128::from(random.bits()) << 64 | u128::from(random.bits())) >> (128 - bits)
+}
+
+fn prefix(address: u128, len: u32, bits: u32) -> Option<Test> {
+    let value = address & (u128::MAX.checked_shl(bits - len).unwrap_or(0));
+    (len > 0).then_some(Test::Prefix { value, len })
+}
+
+fn any_range(random: &mut Random) -> Option<Test> {
+    let (one, other) = (random.between(0, 0xFFFF), random.between(0, 0xFFFF));
+    range(one.min(other), one.max(other))
+}
+
+fn range(lo: u32, hi: u32) -> Option<Test> {
+    match (lo, hi) {
+        (0, 0xFFFF) => None,
+        _ if lo == hi => Some(Test::Value(lo.into())),
+        _ => Some(Test::Range { lo: lo.into(), hi: hi.into() }),
+    }
+}
+
+/// How many bits of a field a test leaves open, about.
+fn width(test: &Option<Test>, bits: u32) -> u32 {
+    match *test {
+        None => bits,
+        Some(Test::Prefix { len, .. }) => bits - len,
+        Some(Test::Range { lo, hi }) => (hi - lo).max(1).ilog2(),
+        Some(_) => 0,
+    }
+}

@@ -1,0 +1,174 @@
+//! Rule sets made to make classifiers explode: that they are what they say, and that nothing explodes.
+
+use std::collections::HashSet;
+
+use firstmatch::bit_select::{self, BitSelect};
+use firstmatch::linear::{self, Linear};
+use firstmatch::meta::{self, Kind, Limits, Outcome};
+use firstmatch::rule::{Caps, Lowered, Region, lower};
+use firstmatch::schema::Family;
+use firstmatch::tuple::{self, TupleMerge};
+use firstmatch::{Budget, Classifier, RuleSet};
+use firstmatch_generate::attack::{Attack, generate};
+use firstmatch_generate::profile::PROFILES;
+use firstmatch_generate::{keys, rules};
+
+#[path = "../../firstmatch/tests/harness/counter.rs"]
+mod counter;
+
+use counter::counted;
+
+fn lowered(set: &RuleSet) -> Lowered {
+    lower(set, &set.schemas()[0], &Caps::default()).expect("within the caps")
+}
+
+fn sets(rules: usize) -> impl Iterator<Item = (String, Lowered)> {
+    Attack::ALL.into_iter().flat_map(move |attack| {
+        [Family::Ipv4, Family::Ipv6].map(|family| {
+            let set = generate(attack, family, rules, 1).expect("so many there are");
+            (format!("{attack} {}", family.name()), lowered(&set))
+        })
+    })
+}
+
+/// Sets by profiles, of which nothing is to be feared.
+fn ordinary(rules: usize) -> impl Iterator<Item = (String, Lowered)> {
+    PROFILES.into_iter().map(move |name| {
+        let profile = name.parse().expect("a profile");
+        let set = rules::generate(&rules::Config { rules, profile, ..Default::default() }).expect("so many there are");
+        (name.to_owned(), lowered(&set))
+    })
+}
+
+#[test]
+fn attacks_are_what_they_say() {
+    for family in [Family::Ipv4, Family::Ipv6] {
+        let of = |attack| generate(attack, family, 2000, 7).expect("so many there are");
+        let regions_of = |attack| lowered(&of(attack));
+        assert!(Attack::ALL.iter().all(|&attack| of(attack).len() == 2000 && attack.name().parse() == Ok(attack)));
+
+        let overlapping = regions_of(Attack::Overlapping);
+        let regions = overlapping.regions();
+        for lane in 0..regions.lanes() {
+            let lo = regions.iter().map(|region| region.lo[lane]).max();
+            assert!(lo <= regions.iter().map(|region| region.hi[lane]).min(), "lane {lane}: no packet is in all");
+        }
+
+        let lengths = |region: Region<'_>| -> Vec<u32> {
+            // Source and destination, four lanes each in IPv6.
+            let lanes = family.address_bits() as usize / 32;
+            let open = |lane: usize| (region.lo[lane] ^ region.hi[lane]).count_ones();
+            [0, lanes].iter().map(|&first| (first..first + lanes).map(open).sum()).collect()
+        };
+        let tuples = regions_of(Attack::Tuples);
+        let pairs: HashSet<Vec<u32>> = tuples.regions().iter().map(lengths).collect();
+        assert_eq!(pairs.len(), if family == Family::Ipv4 { 33 * 33 } else { 2000 });
+
+        let open = vec![family.address_bits(); 2];
+        assert!(regions_of(Attack::Ranges).regions().iter().all(|region| lengths(region) == open));
+        let cross = regions_of(Attack::Cross);
+        let halves = [0, 1].map(|at| cross.regions().iter().filter(|&region| lengths(region)[at] == open[at]).count());
+        assert_eq!(halves, [1000, 1000]);
+    }
+    assert!(generate(Attack::Cross, Family::Ipv4, 0, 1).is_err_and(|error| error.is_config()));
+    assert!("all".parse::<Attack>().is_err_and(|error| error.to_string().contains("expected one of overlapping, ")));
+}
+
+/// No attack takes much more memory than ordinary rules of as many lanes do, at run time or while it is built.
+#[test]
+fn memory_does_not_explode() {
+    let each = |set: &Lowered| {
+        let regions = set.regions().len() as f64;
+        let bits = counted(|| BitSelect::build(set, &bit_select::Config::default()).expect("no budget")).1;
+        let tuples = counted(|| TupleMerge::build(set, &tuple::Config::default()).expect("no budget")).1;
+        let tss = counted(|| TupleMerge::build(set, &tuple::Config::tss()).expect("no budget")).1;
+        [bits.live, bits.peak, tuples.live, tuples.peak, tss.live, tss.peak].map(|bytes| bytes as f64 / regions)
+    };
+    for rules in [1000, 5000] {
+        let usual = ordinary(rules).map(|(_, set)| each(&set)).reduce(|a, b| std::array::from_fn(|i| a[i].max(b[i])));
+        let usual = usual.expect("there are profiles");
+        for (name, set) in sets(rules) {
+            // IPv6 has 11 lanes where IPv4 has 5.
+            let share = set.schema().lanes().len() as f64 / 5.0;
+            for (is, usual) in each(&set).into_iter().zip(usual) {
+                assert!(is < 2.5 * usual * share, "{rules} rules, {name}: {is} bytes a region, otherwise {usual}");
+            }
+        }
+    }
+}
+
+/// Whatever the set, budget and limits: a base that keeps them and answers rightly, or an error that says what was in the
+/// way. Nothing takes more while it is built than was allowed.
+#[test]
+fn budgets_and_limits_are_kept() {
+    for (name, set) in sets(1500).chain(ordinary(1500)) {
+        let drawn =
+            keys::generate(&set, &keys::Config { keys: 500, points: keys::Points::Edges, ..Default::default() });
+        let drawn = drawn.expect("keys");
+        let answers = |engine: &dyn Classifier| {
+            let mut out = vec![None; drawn.len()];
+            engine.classify_batch(&mut engine.scratch(), drawn.keys(), &mut out);
+            out
+        };
+        let right = answers(&Linear::build(&set, &linear::Config::default()).expect("no budget"));
+        let (mut built, mut refused) = (0, 0);
+        for kind in Kind::ALL.map(Some).into_iter().chain([None]) {
+            for share in [0.25, 0.5, 1.0, 1.5, 3.0, f64::INFINITY] {
+                let of = |usual: f64| (usual * share * set.regions().len() as f64) as usize;
+                let free = Limits::default();
+                for (budget, limits) in [
+                    (Budget { run_bytes: of(120.0) }, free),
+                    (Budget::default(), Limits { build_bytes: of(500.0), ..free }),
+                    (Budget::default(), Limits { worst_lines: of(0.05), ..free }),
+                    (Budget::default(), Limits { worst_tests: of(0.05), ..free }),
+                ] {
+                    let config = meta::Config { kind, budget, limits, seed: Some(3), ..Default::default() };
+                    let (engine, count) = counted(|| meta::Engine::build(&set, &config));
+                    let engine = match engine {
+                        Ok(engine) => engine,
+                        Err(error) => {
+                            let said = error.to_string();
+                            assert!(error.budget_exceeded(), "{name}: {said}");
+                            assert!(
+                                said.contains("the limit is") || said.contains("the budget allows"),
+                                "{name}: {said}"
+                            );
+                            refused += 1;
+                            continue;
+                        }
+                    };
+                    built += 1;
+                    let explained = engine.explain();
+                    let around = explained.bytes - explained.base.total_bytes();
+                    assert!(explained.bytes <= budget.run_bytes, "{name}: {explained}");
+                    assert!(explained.base.worst_lines <= limits.worst_lines, "{name}: {explained}");
+                    assert!(explained.base.worst_tests <= limits.worst_tests, "{name}: {explained}");
+                    let peak = (count.peak as usize).saturating_sub(around);
+                    assert!(peak <= limits.build_bytes, "{name}: {peak} of {}\n{explained}", limits.build_bytes);
+                    for candidate in explained.candidates {
+                        if let Outcome::Refused { needed, allowed, .. } = candidate.outcome {
+                            assert!(needed > allowed, "{name}: {candidate}");
+                            refused += 1;
+                        }
+                    }
+                    assert!(answers(&engine) == right, "{name}: {explained}");
+                }
+            }
+        }
+        assert!(built > 30 && refused > 15, "{name}: {built} built, {refused} refused");
+    }
+}
+
+/// TupleMerge takes long to build from ranges alone: where there is another, `meta` finds that out from a few.
+#[test]
+fn what_takes_long_to_build_is_not_tried() {
+    for (name, set) in sets(3000).chain(ordinary(3000)) {
+        let explained = meta::Engine::build(&set, &meta::Config::default()).expect("no budget").explain();
+        let [bits, tuples, linear] = explained.candidates;
+        let is_long = matches!(tuples.outcome, Outcome::LongBuckets { .. });
+        assert_eq!(is_long, name.starts_with("ranges"), "{name}: {explained}");
+        // Where nothing parts the rules, walking them all may be the fastest.
+        let is_parted = bits.nanos.is_some() && linear.outcome == Outcome::ManyRegions;
+        assert_eq!(!is_parted, ["overlapping", "ranges"].iter().any(|of| name.starts_with(of)), "{name}: {explained}");
+    }
+}

@@ -1,0 +1,92 @@
+//! Ways to part rules that are only counted.
+
+use std::collections::HashSet;
+
+use anyhow::ensure;
+use firstmatch::rule::{Lowered, Region};
+use serde::Deserialize;
+
+use super::sax_pac::SaxPac;
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Counted {
+    /// SAX-PAC on all fields.
+    SaxPac,
+    /// SAX-PAC on two.
+    #[serde(rename = "sax_pac_2")]
+    SaxPac2,
+    /// Tuple space search over the two addresses alone, as the simulator of Daly et al. has it: a table for each two
+    /// prefix lengths.
+    TssAddresses,
+    /// Tuple space search of VPP 17.10: a table for each mask. A single port is under the mask, a range is not. A rule
+    /// that names a protocol has a second mask, without ports and with a bit that says so, for packets that are no first
+    /// fragments.
+    VppTss,
+}
+
+/// What a table of VPP's search is for: the lengths of the addresses, whether the protocol is under its mask, and the
+/// ports, or that they are not there.
+type Mask = (u32, u32, bool, Option<(bool, bool)>);
+
+impl Counted {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::SaxPac => "sax_pac",
+            Self::SaxPac2 => "sax_pac_2",
+            Self::TssAddresses => "tss_addresses",
+            Self::VppTss => "vpp_tss",
+        }
+    }
+
+    /// The number of partitions of rules of one region each, over the IPv4 5-tuple.
+    pub(super) fn partitions(self, rules: &Lowered) -> anyhow::Result<usize> {
+        ensure!(rules.schema().lanes().len() == 5, "expected rules over the IPv4 5-tuple");
+        ensure!(rules.by_rule().all(|(_, regions)| regions.len() == 1), "expected rules of one region");
+        let all = || rules.regions().iter();
+        Ok(match self {
+            Self::SaxPac => SaxPac::AllFields.partitions(rules),
+            Self::SaxPac2 => SaxPac::TwoFields.partitions(rules),
+            Self::TssAddresses => all().map(|region| addresses(&region)).collect::<HashSet<_>>().len(),
+            Self::VppTss => all().flat_map(|region| masks(&region)).collect::<HashSet<_>>().len(),
+        })
+    }
+}
+
+/// The lengths of the longest prefixes that hold the addresses.
+fn addresses(region: &Region<'_>) -> (u32, u32) {
+    let length = |lane: usize| (region.lo[lane] ^ region.hi[lane]).leading_zeros();
+    (length(0), length(1))
+}
+
+fn masks(region: &Region<'_>) -> impl Iterator<Item = Mask> + use<> {
+    let (src, dst) = addresses(region);
+    let single = |lane: usize| region.lo[lane] == region.hi[lane];
+    let protocol = single(4);
+    let ports = if protocol { (single(2), single(3)) } else { (false, false) };
+    let fragments = protocol.then_some((src, dst, true, None));
+    [(src, dst, protocol, Some(ports))].into_iter().chain(fragments)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstmatch::format::{self, Options};
+    use firstmatch::rule::{Caps, lower};
+
+    #[test]
+    fn masks_are_those_of_the_addresses_the_protocol_and_single_ports() {
+        let rules = "family ipv4\n\
+            permit src 10.0.0.0/8 dst 10.1.0.0/16 tcp dport 80\n\
+            permit src 11.0.0.0/8 dst 10.2.0.0/16 udp dport 53\n\
+            permit src 12.0.0.0/8 dst 10.3.0.0/16 tcp dport 1-1023\n\
+            permit src 13.0.0.0/8 dst 10.4.0.0/16\n\
+            permit src 14.0.0.0/9 dst 10.5.0.0/16\n";
+        let rules = format::parse(rules, &Options::default()).expect("good rules").rules;
+        let rules = lower(&rules, &rules.schemas()[0], &Caps::default()).expect("within the caps");
+        let count = |counted: Counted| counted.partitions(&rules).expect("5-tuples");
+        assert_eq!(count(Counted::TssAddresses), 2);
+        // With port, without, of fragments, without protocol by two lengths.
+        assert_eq!(count(Counted::VppTss), 5);
+    }
+}

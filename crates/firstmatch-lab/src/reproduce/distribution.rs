@@ -1,0 +1,152 @@
+//! How the times of single packets are spread.
+
+use std::io::Write;
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::ensure;
+use firstmatch_generate::trace::{self, Coverage};
+use serde::Deserialize;
+
+use super::lists::Lists;
+use super::{Measured, Outcome};
+use crate::definition::Engine;
+use crate::measure::lane::{Rows, Run, percentile};
+use crate::table::table;
+use crate::workload;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Distribution {
+    profile: String,
+    sizes: Vec<usize>,
+    /// By how many bits prefix lengths are smoothed.
+    #[serde(default)]
+    smoothing: u8,
+    engines: Vec<Engine>,
+    pub(super) claims: Vec<About>,
+}
+
+/// What a claim is about: the range of the times of one engine, from the first to the last hundredth, over all sizes.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct About {
+    pub(super) id: String,
+    engine: String,
+    /// That the median of this one is less at every size.
+    below: Option<String>,
+}
+
+const PACKETS: usize = 100_000;
+/// Each engine in turn; the first is to warm up.
+const ROUNDS: usize = 5;
+const SHARES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
+
+/// Nanoseconds of single packets of an engine at a size, sorted.
+type Times = Vec<f64>;
+
+pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+    ensure!(!run.sizes.is_empty() && !run.engines.is_empty(), "there is no rule set, or no engine");
+    let lists = Lists::of(&run.profile, seeds)?;
+    let shares = SHARES.iter().map(|share| format!("{} %", share * 100.0));
+    let mut shown = table(["ns a packet".to_owned(), "rules".to_owned()].into_iter().chain(shares).collect());
+    let row = |name: &str, size: String, times: &Times| {
+        let shares = SHARES.iter().map(|&share| format!("{:.0}", percentile(times, share)));
+        [name.to_owned(), size].into_iter().chain(shares).collect::<Vec<_>>()
+    };
+    shown.add_row(row("(the clock alone)", String::new(), &clock()));
+    let mut all: Vec<Vec<Times>> = vec![Vec::new(); run.engines.len()];
+    for &size in &run.sizes {
+        for (e, times) in of_list(run, &lists, size)?.into_iter().enumerate() {
+            all[e].push(times);
+        }
+    }
+    for (engine, sizes) in run.engines.iter().zip(&all) {
+        for (size, times) in run.sizes.iter().zip(sizes) {
+            shown.add_row(row(engine.name(), size.to_string(), times));
+        }
+    }
+    writeln!(out, "{shown}")?;
+    run.claims.iter().map(|about| about.outcome(run, &all)).collect()
+}
+
+/// What two readings of the clock without anything between them are apart, which is in every time.
+fn clock() -> Times {
+    let mut nanos: Times = (0..PACKETS).map(|_| Instant::now().elapsed().as_nanos() as f64).collect();
+    nanos.sort_unstable_by(f64::total_cmp);
+    nanos
+}
+
+/// The times of each engine over uniform headers of the rules, one packet a call.
+fn of_list(run: &Distribution, lists: &Lists, size: usize) -> anyhow::Result<Vec<Times>> {
+    let set = lists.list(size, run.smoothing, 1)?;
+    let trace = trace::Config { headers: PACKETS, seed: 1, coverage: Coverage::Drawn, ..trace::Config::default() };
+    let work = workload::drawn(&set, &trace)?;
+    let build = |engine: &Engine| anyhow::Ok((engine.recipe()?.build)(&work.lowered)?);
+    let engines = run.engines.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut lanes: Vec<Rows<'_>> = engines.iter().map(|engine| Rows::new(&**engine, work.keys.keys())).collect();
+    let mut all = vec![Times::new(); lanes.len()];
+    for round in 0..=ROUNDS {
+        for turn in 0..lanes.len() {
+            let which = (turn + round) % lanes.len();
+            let times = lanes[which].latencies(work.keys.len(), 1);
+            if round > 0 {
+                all[which].extend(times);
+            }
+        }
+    }
+    for (lane, engine) in lanes.iter().zip(&run.engines) {
+        ensure!(lane.answers == lanes[0].answers, "{} gives other answers", engine.name());
+    }
+    all.iter_mut().for_each(|times| times.sort_unstable_by(f64::total_cmp));
+    Ok(all)
+}
+
+impl About {
+    fn outcome(&self, run: &Distribution, all: &[Vec<Times>]) -> anyhow::Result<Outcome> {
+        let of = |name: &String| {
+            let place = run.engines.iter().position(|engine| engine.name() == name);
+            ensure!(place.is_some(), "claim `{}`: there is no engine `{name}` in this entry", self.id);
+            Ok(&all[place.unwrap_or_default()])
+        };
+        let sizes = of(&self.engine)?;
+        let micros = |share: f64| sizes.iter().map(move |times| percentile(times, share) / 1e3);
+        let range = [micros(0.01).fold(f64::INFINITY, f64::min), micros(0.99).fold(0.0, f64::max)];
+        let measured = match &self.below {
+            None => Measured::Numbers(range.to_vec()),
+            Some(below) => {
+                let median = |times: &Times| percentile(times, 0.5);
+                let holds = of(below)?.iter().zip(sizes).all(|(less, more)| median(less) < median(more));
+                Measured::Wins { holds, what: super::verdict::joined(&range) }
+            }
+        };
+        Ok(Outcome { claim: self.id.clone(), measured })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_are_about_hundredths_and_medians() {
+        let run: Distribution = toml::from_str(
+            "profile = 'acl1'\nsizes = [1, 2]\nclaims = []\nengines = [{ engine = 'tuplemerge' }, { engine = 'linear' }]",
+        )
+        .expect("a distribution");
+        let times = |median: f64| -> Times { (0..200).map(|i| median + f64::from(i - 99)).collect() };
+        let outcome = |below: Option<&str>, all: &[Vec<Times>]| {
+            let about = About { id: "i".into(), engine: "linear".into(), below: below.map(Into::into) };
+            about.outcome(&run, all).map(|outcome| outcome.measured)
+        };
+        let all = [vec![times(1000.0), times(2000.0)], vec![times(1500.0), times(2500.0)]];
+        assert_eq!(outcome(None, &all).expect("a range"), Measured::Numbers(vec![1.402, 2.598]));
+        let holds = |all: &[Vec<Times>]| match outcome(Some("tuplemerge"), all).expect("a comparison") {
+            Measured::Wins { holds, .. } => holds,
+            other => panic!("{other:?}"),
+        };
+        assert!(holds(&all));
+        assert!(!holds(&[all[0].clone(), vec![times(1500.0), times(1999.0)]]), "not at every size");
+        assert!(outcome(Some("nobody"), &all).is_err());
+    }
+}

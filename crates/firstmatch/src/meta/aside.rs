@@ -1,0 +1,58 @@
+//! Some keys of a batch, taken aside to be looked up on their own.
+
+use super::filter::{CHUNK, Lists};
+use crate::engine::Match;
+use crate::key::{KeyBuf, Keys};
+use crate::schema::Schema;
+
+/// Memory for the keys of a chunk.
+#[derive(Debug)]
+pub(super) struct Aside {
+    /// What was to be beaten before the base was asked.
+    pub(super) before: [Option<Match>; CHUNK],
+    pub(super) lists: Lists,
+    pub(super) few: Few,
+}
+
+/// Memory for those that are taken aside.
+#[derive(Debug)]
+pub(super) struct Few {
+    rows: KeyBuf,
+    best: [Option<Match>; CHUNK],
+}
+
+impl Aside {
+    pub(super) fn new(schema: &Schema) -> Self {
+        let mut rows = KeyBuf::new(schema);
+        rows.reserve(CHUNK);
+        Self { before: [None; CHUNK], lists: Lists::new(), few: Few { rows, best: [None; CHUNK] } }
+    }
+}
+
+impl Few {
+    /// Improves the listed keys of a chunk, all of them at a time: with the others where they are most.
+    pub(super) fn improve(
+        &mut self,
+        list: &[u8],
+        keys: Keys<'_>,
+        best: &mut [Option<Match>],
+        improve: impl FnOnce(Keys<'_>, &mut [Option<Match>]),
+    ) {
+        if list.is_empty() {
+            return;
+        }
+        if list.len() * 4 > best.len() * 3 {
+            return improve(keys, best);
+        }
+        self.rows.clear();
+        for (aside, &i) in self.best.iter_mut().zip(list) {
+            self.rows.push().copy_from_slice(keys.row(usize::from(i)));
+            *aside = best[usize::from(i)];
+        }
+        let aside = &mut self.best[..list.len()];
+        improve(self.rows.keys(), aside);
+        for (aside, &i) in aside.iter().zip(list) {
+            best[usize::from(i)] = *aside;
+        }
+    }
+}

@@ -1,0 +1,353 @@
+//! Changes in their order, with the regions of what is inserted: those of a transaction, and all since the bases were
+//! built.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::twin::ARC;
+use crate::engine::Match;
+use crate::rule::{Lowered, Regions};
+
+/// Insertions and removals, in order.
+#[derive(Debug)]
+pub(super) struct Changes {
+    /// Each rule, with the number of its insertion, or none where it is removed.
+    changes: Vec<(Match, Option<u32>)>,
+    /// For each insertion and part where its regions are.
+    places: Vec<[u32; 2]>,
+    /// By part. Those of an insertion that failed stand between the others and are nobody's.
+    regions: Box<[Regions]>,
+}
+
+impl Changes {
+    /// None, of rules with regions over so many lanes in each part.
+    pub(super) fn new(lanes: impl Iterator<Item = usize>) -> Self {
+        Self { changes: Vec::new(), places: Vec::new(), regions: lanes.map(Regions::new).collect() }
+    }
+
+    fn alike(&self) -> Self {
+        Self::new(self.regions.iter().map(Regions::lanes))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Forgets all and keeps the memory.
+    pub(super) fn clear(&mut self) {
+        self.changes.clear();
+        self.places.clear();
+        self.regions.iter_mut().for_each(Regions::clear);
+    }
+
+    /// Adds an insertion. `lower` appends the regions of a part.
+    pub(super) fn insert<E>(
+        &mut self,
+        rule: Match,
+        mut lower: impl FnMut(usize, &mut Regions) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let number = self.places.len();
+        for (part, regions) in self.regions.iter_mut().enumerate() {
+            let start = regions.len();
+            if let Err(error) = lower(part, regions) {
+                self.places.truncate(number);
+                return Err(error);
+            }
+            // Fewer than 2^24 regions are ever lowered at a time: the indices fit.
+            self.places.push([start as u32, regions.len() as u32]);
+        }
+        self.changes.push((rule, Some((number / self.regions.len()) as u32)));
+        Ok(())
+    }
+
+    pub(super) fn remove(&mut self, rule: Match) {
+        self.changes.push((rule, None));
+    }
+
+    /// Forgets the last change, a removal.
+    pub(super) fn undo_remove(&mut self) {
+        let undone = self.changes.pop();
+        debug_assert!(undone.is_some_and(|(_, insertion)| insertion.is_none()));
+    }
+
+    /// The rules, and whether they are inserted.
+    pub(super) fn rules(&self) -> impl Iterator<Item = (Match, bool)> {
+        self.changes.iter().map(|&(rule, insertion)| (rule, insertion.is_some()))
+    }
+
+    /// Whether a change inserts a rule, and one that has regions in a part.
+    pub(super) fn is_put(&self, at: usize, part: usize) -> bool {
+        self.place(at, part).is_some_and(|place| !place.is_empty())
+    }
+
+    fn place(&self, at: usize, part: usize) -> Option<Range<usize>> {
+        let number = self.changes[at].1? as usize;
+        let [start, end] = self.places[number * self.regions.len() + part];
+        Some(start as usize..end as usize)
+    }
+
+    /// The rule of a change, and the regions it has in a part if it is inserted, copied to `to`.
+    pub(super) fn get<'r>(&self, at: usize, part: usize, to: &'r mut Regions) -> (Match, Option<&'r Regions>) {
+        let regions = self.place(at, part).map(|place| {
+            to.clear();
+            place.for_each(|index| to.push(self.regions[part].get(index)));
+            &*to
+        });
+        (self.changes[at].0, regions)
+    }
+
+    fn append(&mut self, other: &Self, at: usize) {
+        let rule = other.changes[at].0;
+        if other.changes[at].1.is_none() {
+            return self.remove(rule);
+        }
+        let copied: Result<(), std::convert::Infallible> = self.insert(rule, |part, regions| {
+            let place = other.place(at, part).unwrap_or(0..0);
+            place.for_each(|index| regions.push(other.regions[part].get(index)));
+            Ok(())
+        });
+        copied.unwrap_or_else(|never| match never {});
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        self.changes.capacity() * size_of::<(Match, Option<u32>)>()
+            + self.places.capacity() * size_of::<[u32; 2]>()
+            + size_of_val(&self.regions[..])
+            + self.regions.iter().map(Regions::bytes).sum::<usize>()
+    }
+}
+
+/// Changes of a piece: what is handed over is whole pieces.
+const PIECE: usize = 256;
+/// Fewer changes than these are not worth to be made fewer.
+const LEAST: usize = 512;
+
+/// All changes since the bases were built, in pieces of which all but the last are whole and shared with a rebuild.
+#[derive(Debug)]
+pub(super) struct Log {
+    whole: Vec<Arc<Changes>>,
+    last: Changes,
+    /// Changes in all.
+    len: usize,
+}
+
+impl Log {
+    pub(super) fn new(lanes: impl Iterator<Item = usize>) -> Self {
+        Self { whole: Vec::new(), last: Changes::new(lanes), len: 0 }
+    }
+
+    /// Adds changes; how many pieces have become whole.
+    pub(super) fn append(&mut self, changes: &Changes) -> usize {
+        let before = self.whole.len();
+        for at in 0..changes.len() {
+            self.last.append(changes, at);
+            if self.last.len() == PIECE {
+                self.close();
+            }
+        }
+        self.len += changes.len();
+        self.whole.len() - before
+    }
+
+    fn close(&mut self) {
+        let next = self.last.alike();
+        self.whole.push(Arc::new(std::mem::replace(&mut self.last, next)));
+    }
+
+    /// All there is, in whole pieces.
+    pub(super) fn pieces(&mut self) -> Vec<Arc<Changes>> {
+        if self.last.len() > 0 {
+            self.close();
+        }
+        self.whole.clone()
+    }
+
+    /// The pieces from one on, the last of them not whole.
+    pub(super) fn since(&self, piece: usize) -> impl Iterator<Item = &Changes> {
+        self.whole.iter().skip(piece).map(|piece| &**piece).chain([&self.last])
+    }
+
+    /// The last whole pieces.
+    pub(super) fn last_whole(&self, pieces: usize) -> &[Arc<Changes>] {
+        &self.whole[self.whole.len() - pieces..]
+    }
+
+    /// Forgets so many pieces.
+    pub(super) fn forget(&mut self, pieces: usize) {
+        self.len -= self.whole.drain(..pieces).map(|piece| piece.len()).sum::<usize>();
+    }
+
+    /// Whether most of the changes undo others, where so many rules have changed in all.
+    pub(super) fn is_long(&self, changed: usize) -> bool {
+        self.len > LEAST.max(2 * changed)
+    }
+
+    /// Leaves what the changes come to.
+    pub(super) fn shorten(&mut self) {
+        let pieces = self.pieces();
+        let mut short = Self::new(self.last.regions.iter().map(Regions::lanes));
+        let mut put = |(piece, at): (usize, usize)| {
+            short.last.append(&pieces[piece], at);
+            short.len += 1;
+            if short.last.len() == PIECE {
+                short.close();
+            }
+        };
+        for net in net(&pieces) {
+            net.removed.into_iter().chain(net.inserted).for_each(&mut put);
+        }
+        *self = short;
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        let piece = |piece: &Arc<Changes>| ARC + size_of::<Changes>() + piece.bytes();
+        self.whole.capacity() * size_of::<Arc<Changes>>()
+            + self.whole.iter().map(piece).sum::<usize>()
+            + self.last.bytes()
+    }
+}
+
+/// What changes of one priority come to, each by its piece and place there.
+struct Net {
+    /// A rule from before them.
+    removed: Option<(usize, usize)>,
+    inserted: Option<(usize, usize)>,
+}
+
+/// What changes come to, in order of priority.
+fn net(pieces: &[Arc<Changes>]) -> Vec<Net> {
+    let places = pieces.iter().enumerate().flat_map(|(piece, changes)| (0..changes.len()).map(move |at| (piece, at)));
+    let change = |&(piece, at): &(usize, usize)| pieces[piece].changes[at];
+    let mut all: Vec<(usize, usize)> = places.collect();
+    all.sort_unstable_by_key(|place| (change(place).0.priority, *place));
+    // Rules of one priority come and go one after the other.
+    let of_one = |of: &[(usize, usize)]| {
+        let mut net = Net { removed: None, inserted: None };
+        for place in of {
+            match (change(place).1, net.inserted) {
+                (Some(_), _) => net.inserted = Some(*place),
+                (None, Some(_)) => net.inserted = None,
+                (None, None) => net.removed = Some(*place),
+            }
+        }
+        net
+    };
+    all.chunk_by(|a, b| change(a).0.priority == change(b).0.priority).map(of_one).collect()
+}
+
+/// The rules of a part after changes to those it had.
+pub(super) fn changed(store: &Lowered, pieces: &[Arc<Changes>], part: usize) -> Lowered {
+    let mut out = Lowered::empty(store.schema());
+    let mut old = store.by_rule().peekable();
+    let keep = |out: &mut Lowered, (rule, range): (Match, Range<usize>)| {
+        range.for_each(|index| out.push(rule, store.regions().get(index)));
+    };
+    for net in net(pieces) {
+        let rule_of = |(piece, at): (usize, usize)| pieces[piece].changes[at].0;
+        let Some(priority) = net.removed.or(net.inserted).map(|place| rule_of(place).priority) else { continue };
+        while let Some(of) = old.next_if(|(rule, _)| rule.priority < priority) {
+            keep(&mut out, of);
+        }
+        if let Some(place) = net.removed {
+            old.next_if(|(rule, _)| *rule == rule_of(place));
+        }
+        if let Some((piece, at)) = net.inserted
+            && let Some(place) = pieces[piece].place(at, part)
+        {
+            place.for_each(|index| out.push(rule_of((piece, at)), pieces[piece].regions[part].get(index)));
+        }
+    }
+    old.for_each(|of| keep(&mut out, of));
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::rule::{Priority, Region, RuleId};
+    use crate::schema::Schema;
+
+    /// Rules come and go at a few priorities, in two parts of which some have no region: what the changes come to is what
+    /// a map has, from whole pieces and after they were made fewer.
+    #[test]
+    fn changes_come_to_what_is_left() {
+        let schema = Schema::ipv4();
+        let lanes = schema.lanes().len();
+        let mut state = 7u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (state >> 33) % below
+        };
+        let mut stores = [Lowered::empty(&schema), Lowered::empty(&schema)];
+        let mut live = BTreeMap::new();
+        let (lo, hi) = (vec![0; lanes], |value: u32| vec![value; lanes]);
+        for slot in 0..40u32 {
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot) * 2) };
+            stores.iter_mut().for_each(|of| of.push(rule, Region { lo: &lo, hi: &hi(slot), ternary: None }));
+            live.insert(rule.priority, (rule, slot, [1, 1]));
+        }
+        let mut log = Log::new([lanes, lanes].into_iter());
+        let mut next = Changes::new([lanes, lanes].into_iter());
+        for step in 0..5000u32 {
+            next.clear();
+            let priority = Priority(random(80));
+            match live.remove(&priority) {
+                Some((rule, ..)) => next.remove(rule),
+                None => {
+                    let rule = Match { rule: RuleId::new(100 + step, 0), priority };
+                    let counts = [random(3) as usize, random(2) as usize];
+                    let inserted: Result<(), ()> = next.insert(rule, |part, regions| {
+                        let region = hi(step);
+                        (0..counts[part]).for_each(|_| regions.push(Region { lo: &lo, hi: &region, ternary: None }));
+                        Ok(())
+                    });
+                    inserted.expect("it does not fail");
+                    live.insert(priority, (rule, step, counts));
+                }
+            }
+            log.append(&next);
+            if step % 700 == 600 {
+                log.shorten();
+                assert!(log.len <= 120, "{} changes of 80 priorities", log.len);
+            }
+            if step % 97 == 0 {
+                let pieces = log.pieces();
+                for (part, store) in stores.iter().enumerate() {
+                    let is = changed(store, &pieces, part);
+                    let want = live.values().flat_map(|&(rule, value, counts)| vec![(rule, value); counts[part]]);
+                    let is = is.rules().iter().zip(is.regions().iter()).map(|(rule, region)| (*rule, region.hi[0]));
+                    assert!(is.eq(want), "part {part}, step {step}");
+                }
+            }
+        }
+    }
+
+    /// An insertion that fails leaves nothing that is anybody's.
+    #[test]
+    fn a_failed_insertion_is_not_there() {
+        let mut changes = Changes::new([1, 1].into_iter());
+        let rule = |slot| Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+        let region =
+            |value: &[u32; 1], regions: &mut Regions| regions.push(Region { lo: value, hi: value, ternary: None });
+        let failed = changes.insert(rule(1), |part, regions| {
+            region(&[1], regions);
+            if part == 0 { Ok(()) } else { Err("no") }
+        });
+        assert_eq!((failed, changes.len()), (Err("no"), 0));
+        let inserted: Result<(), ()> = changes.insert(rule(2), |part, regions| {
+            region(&[2 + part as u32], regions);
+            Ok(())
+        });
+        assert_eq!((inserted, changes.len()), (Ok(()), 1));
+        for part in 0..2 {
+            let mut regions = Regions::new(1);
+            let (found, regions) = changes.get(0, part, &mut regions);
+            let values: Vec<u32> = regions.expect("an insertion").iter().map(|region| region.lo[0]).collect();
+            assert_eq!((found, values), (rule(2), vec![2 + part as u32]));
+        }
+    }
+}
