@@ -88,8 +88,8 @@ const GAIN: f64 = 0.01;
 pub(super) fn choose(cubes: &Cubes, list: &[u32], limits: Limits) -> Bits {
     let mut lists = Lists::new(cubes, list, limits);
     let mut bits = Bits::default();
-    let mut cost = lists.cost(lists.entries.len(), lists.length(lists.entries.len()), 0.0);
-    while bits.count() < limits.bits && !lists.are_short() {
+    let mut cost = lists.cost(lists.regions, lists.length(lists.regions as u32), 0.0);
+    while bits.count() < limits.bits && !lists.entries.is_empty() {
         match lists.best(&bits) {
             Some(best) if best.cost < cost * (1.0 - GAIN) => {
                 cost = best.cost;
@@ -120,6 +120,8 @@ struct Lists<'a> {
     /// List after list; where each ends.
     entries: Vec<Entry>,
     ends: Vec<usize>,
+    /// Those of lists that fit one block, together: no bit makes their search shorter.
+    short: Vec<Entry>,
     /// Regions that have gone to another tree.
     gone: f64,
 }
@@ -131,15 +133,40 @@ struct Best {
 }
 
 /// What each bit of a lane would make of all lists.
-#[derive(Clone, Copy)]
 struct Tally {
     /// Entries, and their sum weighted by the length of their list.
     copies: [u32; 32],
-    lengths: [f64; 32],
+    lengths: [f32; 32],
     /// Entries that go to another tree.
     gone: [u32; 32],
     /// The bits that part some list.
     parting: u32,
+}
+
+/// Counts how often each of 64 bits is set: the counters of every eighth bit share a word, a byte each.
+#[derive(Default)]
+struct Counts([u64; 8]);
+
+impl Counts {
+    /// So many words leave no byte that flows over.
+    const MOST: usize = u8::MAX as usize;
+
+    #[inline(always)]
+    fn add(&mut self, word: u64) {
+        for (bit, bytes) in self.0.iter_mut().enumerate() {
+            *bytes += word >> bit & 0x0101_0101_0101_0101;
+        }
+    }
+
+    /// Adds what was counted of the 32 bits from the lowest or the highest half.
+    #[inline(always)]
+    fn add_to(&self, counts: &mut [u32; 32], half: usize) {
+        for (byte, counts) in counts.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            for (count, bytes) in counts.iter_mut().zip(&self.0) {
+                *count += (bytes >> (half * 32 + byte * 8)) as u32 & 0xFF;
+            }
+        }
+    }
 }
 
 impl<'a> Lists<'a> {
@@ -147,7 +174,7 @@ impl<'a> Lists<'a> {
         let step = list.len().div_ceil(SAMPLE).max(1);
         let entries: Vec<Entry> = list.iter().step_by(step).map(|&region| Entry { region, open: 0 }).collect();
         let (regions, ends) = (entries.len(), vec![entries.len()]);
-        Self { cubes, limits, step, regions, entries, ends, gone: 0.0 }
+        Self { cubes, limits, step, regions, entries, ends, short: Vec::new(), gone: 0.0 }
     }
 
     fn each(&self) -> impl Iterator<Item = &[Entry]> {
@@ -155,21 +182,18 @@ impl<'a> Lists<'a> {
         self.ends.iter().map(move |&end| &self.entries[std::mem::replace(&mut start, end)..end])
     }
 
-    /// Whether every list fits one block.
-    fn are_short(&self) -> bool {
-        self.each().all(|list| list.len() * self.step <= BLOCK)
-    }
-
     /// A list of so many entries as often as it is searched; a block is tested whole.
-    fn length(&self, entries: usize) -> f64 {
-        (entries * (entries * self.step).max(BLOCK)) as f64
+    #[inline(always)]
+    fn length(&self, entries: u32) -> f32 {
+        let entries = entries as f32;
+        entries * (entries * self.step as f32).max(BLOCK as f32)
     }
 
     /// What lookups cost: the mean length of a search, and more for more copies.
-    fn cost(&self, copies: usize, lengths: f64, gone: f64) -> f64 {
+    fn cost(&self, copies: usize, lengths: f32, gone: f64) -> f64 {
         let elsewhere = (gone * self.step as f64 * ELSEWHERE).max(2.0 * BLOCK as f64);
         let all = copies as f64 + gone;
-        (lengths + gone * elsewhere) / all.max(1.0) * all.powf(COPIES)
+        (f64::from(lengths) + gone * elsewhere) / all.max(1.0) * all.powf(COPIES)
     }
 
     /// The bit after which lookups cost least.
@@ -197,53 +221,86 @@ impl<'a> Lists<'a> {
     fn tally(&self, lane: usize) -> Tally {
         let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: 0 };
         for list in self.each() {
-            // Entries that fix a bit to 1, to 0, and those at the limit that leave it open.
-            let (mut ones, mut zeros, mut gone) = ([0u32; 32], [0u32; 32], [0u32; 32]);
-            for entry in list {
-                let (value, fixed) = self.cubes.of(entry.region)[lane];
-                for bit in 0..32 {
-                    ones[bit] += value >> bit & 1;
-                    zeros[bit] += (!value & fixed) >> bit & 1;
-                }
-                if self.limits.open == Some(entry.open) {
-                    gone.iter_mut().enumerate().for_each(|(bit, gone)| *gone += !fixed >> bit & 1);
-                }
-            }
+            let sides = self.sides(list, lane);
             for bit in 0..32 {
-                let both = list.len() as u32 - ones[bit] - zeros[bit] - gone[bit];
-                let (one, zero) = ((ones[bit] + both) as usize, (zeros[bit] + both) as usize);
+                let (one, zero) = (sides.ones[bit], sides.zeros[bit]);
                 tally.lengths[bit] += self.length(one) + self.length(zero);
-                tally.copies[bit] += (one + zero) as u32;
-                tally.gone[bit] += gone[bit];
-                tally.parting |= u32::from(ones[bit] > 0 && zeros[bit] > 0) << bit;
+                tally.copies[bit] += one + zero;
+                tally.gone[bit] += sides.gone[bit];
+                let all = list.len() as u32 - sides.gone[bit];
+                tally.parting |= u32::from(one < all && zero < all) << bit;
             }
         }
+        let sides = self.sides(&self.short, lane);
+        for bit in 0..32 {
+            let both = sides.ones[bit] + sides.zeros[bit];
+            tally.lengths[bit] += both as f32 * BLOCK as f32;
+            tally.copies[bit] += both;
+            tally.gone[bit] += sides.gone[bit];
+        }
         tally
+    }
+
+    /// What each bit of a lane would make of a list.
+    #[inline(always)]
+    fn sides(&self, list: &[Entry], lane: usize) -> Sides {
+        let mut sides = Sides { ones: [0; 32], zeros: [0; 32], gone: [0; 32] };
+        for part in list.chunks(Counts::MOST) {
+            let (mut counts, mut gone) = (Counts::default(), Counts::default());
+            for entry in part {
+                let (value, fixed) = self.cubes.of(entry.region)[lane];
+                if self.limits.open == Some(entry.open) {
+                    gone.add(u64::from(!fixed));
+                    counts.add(u64::from(value & fixed) | u64::from(!value & fixed) << 32);
+                } else {
+                    counts.add(u64::from(value | !fixed) | u64::from(!value | !fixed) << 32);
+                }
+            }
+            counts.add_to(&mut sides.ones, 0);
+            counts.add_to(&mut sides.zeros, 1);
+            gone.add_to(&mut sides.gone, 0);
+        }
+        sides
     }
 
     /// Splits every list by a bit.
     fn split(&mut self, lane: usize, bit: u32) {
         let (mut entries, mut ends) = (Vec::with_capacity(self.entries.len() * 2), Vec::new());
+        let mut short = Vec::with_capacity(self.short.len() * 2);
         let mut gone = 0.0;
+        let mut put = |entry: &Entry, side: u32, to: &mut Vec<Entry>| {
+            let (value, fixed) = self.cubes.of(entry.region)[lane];
+            let is_open = fixed >> bit & 1 == 0;
+            if is_open && self.limits.open == Some(entry.open) {
+                // Counted on both sides of every list it stands in.
+                gone += 0.5f64.powi(entry.open as i32 + 1);
+            } else if is_open || value >> bit & 1 == side {
+                to.push(Entry { region: entry.region, open: entry.open + u32::from(is_open) });
+            }
+        };
+        for side in 0..2 {
+            self.short.iter().for_each(|entry| put(entry, side, &mut short));
+        }
         for list in self.each() {
             for side in 0..2 {
                 let start = entries.len();
-                for &Entry { region, open } in list {
-                    let (value, fixed) = self.cubes.of(region)[lane];
-                    let is_open = fixed >> bit & 1 == 0;
-                    if is_open && self.limits.open == Some(open) {
-                        // Counted on both sides of every list it stands in.
-                        gone += 0.5f64.powi(open as i32 + 1);
-                    } else if is_open || value >> bit & 1 == side {
-                        entries.push(Entry { region, open: open + u32::from(is_open) });
-                    }
-                }
-                if entries.len() > start {
+                list.iter().for_each(|entry| put(entry, side, &mut entries));
+                if (entries.len() - start) * self.step <= BLOCK {
+                    short.extend(entries.drain(start..));
+                } else {
                     ends.push(entries.len());
                 }
             }
         }
-        (self.entries, self.ends) = (entries, ends);
+        (self.entries, self.ends, self.short) = (entries, ends, short);
         self.gone += gone;
     }
+}
+
+/// What each bit of a lane would make of a list: entries where it is 1, those where it is 0, and those that go to
+/// another tree.
+struct Sides {
+    ones: [u32; 32],
+    zeros: [u32; 32],
+    gone: [u32; 32],
 }
