@@ -3,15 +3,18 @@
 use super::block::BLOCK;
 use crate::engine::fixed_bits;
 use crate::rule::Regions;
+use crate::simd::{Isa, Kernel, Level, dispatch};
 
 /// Every region as a value and the bits of it that are fixed, lane by lane. The cube may hold more than the region.
 pub(super) struct Cubes {
+    /// The instruction set to count with.
+    level: Level,
     lanes: usize,
     words: Vec<(u32, u32)>,
 }
 
 impl Cubes {
-    pub(super) fn new(regions: &Regions) -> Self {
+    pub(super) fn new(regions: &Regions, level: Level) -> Self {
         let lanes = regions.lanes();
         let mut words = Vec::with_capacity(regions.len() * lanes);
         for region in regions.iter() {
@@ -20,7 +23,7 @@ impl Cubes {
                 (region.lo[lane] & fixed, fixed)
             }));
         }
-        Self { lanes, words }
+        Self { level, lanes, words }
     }
 
     /// The value and the fixed bits of each lane of a region.
@@ -30,7 +33,7 @@ impl Cubes {
 }
 
 /// Bits of at most two lanes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     /// The lanes, and the bits of each that are selected.
     pub(super) lanes: Vec<(usize, u32)>,
@@ -132,39 +135,40 @@ struct Best {
     cost: f64,
 }
 
-/// What each bit of a lane would make of all lists.
+/// What each bit of a lane would make of all lists, at the place [`Counts`] has for it.
 struct Tally {
     /// Entries, and their sum weighted by the length of their list.
     copies: [u32; 32],
     lengths: [f32; 32],
     /// Entries that go to another tree.
     gone: [u32; 32],
-    /// The bits that part some list.
-    parting: u32,
+    /// Whether it parts some list.
+    parting: [bool; 32],
 }
 
-/// Counts how often each of 64 bits is set: the counters of every eighth bit share a word, a byte each.
-#[derive(Default)]
-struct Counts([u64; 8]);
+/// Counts how often each of 32 bits is set: the counters of every eighth bit share a word, a byte each.
+#[derive(Clone, Copy, Default)]
+struct Counts([u32; 8]);
 
 impl Counts {
     /// So many words leave no byte that flows over.
     const MOST: usize = u8::MAX as usize;
 
-    #[inline(always)]
-    fn add(&mut self, word: u64) {
-        for (bit, bytes) in self.0.iter_mut().enumerate() {
-            *bytes += word >> bit & 0x0101_0101_0101_0101;
-        }
+    /// The bit whose counter is at a place.
+    fn bit(place: usize) -> u32 {
+        (place as u32 & 3) << 3 | place as u32 >> 2
     }
 
-    /// Adds what was counted of the 32 bits from the lowest or the highest half.
     #[inline(always)]
-    fn add_to(&self, counts: &mut [u32; 32], half: usize) {
-        for (byte, counts) in counts.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            for (count, bytes) in counts.iter_mut().zip(&self.0) {
-                *count += (bytes >> (half * 32 + byte * 8)) as u32 & 0xFF;
-            }
+    fn add(&mut self, word: u32) {
+        let bits: [u32; 8] = std::array::from_fn(|bit| word >> bit & 0x0101_0101);
+        self.0 = std::array::from_fn(|bit| self.0[bit] + bits[bit]);
+    }
+
+    #[inline(always)]
+    fn add_to(self, counts: &mut [u32; 32]) {
+        for (at, count) in counts.iter_mut().enumerate() {
+            *count += self.0[at / 4] >> (at % 4 * 8) & 0xFF;
         }
     }
 }
@@ -177,6 +181,7 @@ impl<'a> Lists<'a> {
         Self { cubes, limits, step, regions, entries, ends, short: Vec::new(), gone: 0.0 }
     }
 
+    #[inline(always)]
     fn each(&self) -> impl Iterator<Item = &[Entry]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| &self.entries[std::mem::replace(&mut start, end)..end])
@@ -203,8 +208,11 @@ impl<'a> Lists<'a> {
         let share = self.limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
         for lane in (0..self.cubes.lanes).filter(|&lane| bits.addable(lane) != 0) {
             let tally = self.tally(lane);
-            for bit in (0..32).filter(|bit| tally.parting & bits.addable(lane) & 1 << bit != 0) {
-                let at = bit as usize;
+            for at in (0..32).filter(|&at| tally.parting[at]) {
+                let bit = Counts::bit(at);
+                if bits.addable(lane) >> bit & 1 == 0 {
+                    continue;
+                }
                 if f64::from(tally.copies[at]) > self.limits.growth * self.regions as f64 {
                     continue;
                 }
@@ -219,46 +227,32 @@ impl<'a> Lists<'a> {
     }
 
     fn tally(&self, lane: usize) -> Tally {
-        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: 0 };
-        for list in self.each() {
-            let sides = self.sides(list, lane);
-            for bit in 0..32 {
-                let (one, zero) = (sides.ones[bit], sides.zeros[bit]);
-                tally.lengths[bit] += self.length(one) + self.length(zero);
-                tally.copies[bit] += one + zero;
-                tally.gone[bit] += sides.gone[bit];
-                let all = list.len() as u32 - sides.gone[bit];
-                tally.parting |= u32::from(one < all && zero < all) << bit;
-            }
-        }
-        let sides = self.sides(&self.short, lane);
-        for bit in 0..32 {
-            let both = sides.ones[bit] + sides.zeros[bit];
-            tally.lengths[bit] += both as f32 * BLOCK as f32;
-            tally.copies[bit] += both;
-            tally.gone[bit] += sides.gone[bit];
-        }
+        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: [false; 32] };
+        dispatch(self.cubes.level, Count { lists: self, lane, tally: &mut tally });
         tally
     }
 
     /// What each bit of a lane would make of a list.
     #[inline(always)]
-    fn sides(&self, list: &[Entry], lane: usize) -> Sides {
+    fn sides<const LIMITED: bool>(&self, list: &[Entry], lane: usize) -> Sides {
+        let most = self.limits.open.unwrap_or(u32::MAX);
         let mut sides = Sides { ones: [0; 32], zeros: [0; 32], gone: [0; 32] };
         for part in list.chunks(Counts::MOST) {
-            let (mut counts, mut gone) = (Counts::default(), Counts::default());
+            let [mut ones, mut zeros, mut gone] = [Counts::default(); 3];
             for entry in part {
                 let (value, fixed) = self.cubes.of(entry.region)[lane];
-                if self.limits.open == Some(entry.open) {
-                    gone.add(u64::from(!fixed));
-                    counts.add(u64::from(value & fixed) | u64::from(!value & fixed) << 32);
-                } else {
-                    counts.add(u64::from(value | !fixed) | u64::from(!value | !fixed) << 32);
+                let stays = if entry.open == most { 0 } else { !fixed };
+                ones.add(value | stays);
+                zeros.add(!value & fixed | stays);
+                if LIMITED {
+                    gone.add(!fixed & !stays);
                 }
             }
-            counts.add_to(&mut sides.ones, 0);
-            counts.add_to(&mut sides.zeros, 1);
-            gone.add_to(&mut sides.gone, 0);
+            ones.add_to(&mut sides.ones);
+            zeros.add_to(&mut sides.zeros);
+            if LIMITED {
+                gone.add_to(&mut sides.gone);
+            }
         }
         sides
     }
@@ -294,6 +288,44 @@ impl<'a> Lists<'a> {
         }
         (self.entries, self.ends, self.short) = (entries, ends, short);
         self.gone += gone;
+    }
+}
+
+/// Counts what each bit of a lane would make of all lists.
+struct Count<'a> {
+    lists: &'a Lists<'a>,
+    lane: usize,
+    tally: &'a mut Tally,
+}
+
+impl Kernel for Count<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, _isa: I) {
+        if self.lists.limits.open.is_some() { self.count::<true>() } else { self.count::<false>() }
+    }
+}
+
+impl Count<'_> {
+    #[inline(always)]
+    fn count<const LIMITED: bool>(self) {
+        let Self { lists, lane, tally } = self;
+        for list in lists.each() {
+            let Sides { ones, zeros, gone } = lists.sides::<LIMITED>(list, lane);
+            let all = list.len() as u32;
+            for at in 0..32 {
+                tally.lengths[at] += lists.length(ones[at]) + lists.length(zeros[at]);
+                tally.copies[at] += ones[at] + zeros[at];
+                tally.gone[at] += gone[at];
+                tally.parting[at] |= ones[at].max(zeros[at]) + gone[at] < all;
+            }
+        }
+        let Sides { ones, zeros, gone } = lists.sides::<LIMITED>(&lists.short, lane);
+        for at in 0..32 {
+            let both = ones[at] + zeros[at];
+            tally.lengths[at] += both as f32 * BLOCK as f32;
+            tally.copies[at] += both;
+            tally.gone[at] += gone[at];
+        }
     }
 }
 
