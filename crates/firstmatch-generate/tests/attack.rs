@@ -164,7 +164,7 @@ fn budgets_and_limits_are_kept() {
 fn what_takes_long_to_build_is_not_tried() {
     for (name, set) in sets(3000).chain(ordinary(3000)) {
         let explained = meta::Engine::build(&set, &meta::Config::default()).expect("no budget").explain();
-        let [bits, tuples, linear] = explained.candidates;
+        let [bits, _, tuples, linear] = explained.candidates;
         let is_long = matches!(tuples.outcome, Outcome::LongBuckets { .. });
         assert_eq!(is_long, name.starts_with("ranges"), "{name}: {explained}");
         // Where nothing parts the rules, walking them all may be the fastest.

@@ -105,16 +105,16 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         growth: Option<f64>,
     }
     let Names { trees, levels, fan_out, open, growth } = table.try_into()?;
-    let default = bit_select::Config::default();
-    let config = bit_select::Config {
-        budget,
-        simd,
+    let default = bit_select::Shape::default();
+    let is_forced = trees.is_some() || levels.is_some() || fan_out.is_some() || open.is_some() || growth.is_some();
+    let shape = is_forced.then_some(bit_select::Shape {
         trees: trees.unwrap_or(default.trees),
         levels: levels.unwrap_or(default.levels),
         fan_out: fan_out.unwrap_or(default.fan_out),
         open: open.unwrap_or(default.open),
         growth: growth.unwrap_or(default.growth),
-    };
+    });
+    let config = bit_select::Config { budget, simd, shape };
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))),
         empty: None,

@@ -3,15 +3,18 @@
 use super::block::BLOCK;
 use crate::engine::fixed_bits;
 use crate::rule::Regions;
+use crate::simd::{Isa, Kernel, Level, dispatch};
 
 /// Every region as a value and the bits of it that are fixed, lane by lane. The cube may hold more than the region.
 pub(super) struct Cubes {
+    /// The instruction set to count with.
+    level: Level,
     lanes: usize,
     words: Vec<(u32, u32)>,
 }
 
 impl Cubes {
-    pub(super) fn new(regions: &Regions) -> Self {
+    pub(super) fn new(regions: &Regions, level: Level) -> Self {
         let lanes = regions.lanes();
         let mut words = Vec::with_capacity(regions.len() * lanes);
         for region in regions.iter() {
@@ -20,7 +23,7 @@ impl Cubes {
                 (region.lo[lane] & fixed, fixed)
             }));
         }
-        Self { lanes, words }
+        Self { level, lanes, words }
     }
 
     /// The value and the fixed bits of each lane of a region.
@@ -30,7 +33,7 @@ impl Cubes {
 }
 
 /// Bits of at most two lanes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     /// The lanes, and the bits of each that are selected.
     pub(super) lanes: Vec<(usize, u32)>,
@@ -88,8 +91,8 @@ const GAIN: f64 = 0.01;
 pub(super) fn choose(cubes: &Cubes, list: &[u32], limits: Limits) -> Bits {
     let mut lists = Lists::new(cubes, list, limits);
     let mut bits = Bits::default();
-    let mut cost = lists.cost(lists.entries.len(), lists.length(lists.entries.len()), 0.0);
-    while bits.count() < limits.bits && !lists.are_short() {
+    let mut cost = lists.cost(lists.regions, lists.length(lists.regions as u32), 0.0);
+    while bits.count() < limits.bits && !lists.entries.is_empty() {
         match lists.best(&bits) {
             Some(best) if best.cost < cost * (1.0 - GAIN) => {
                 cost = best.cost;
@@ -120,6 +123,8 @@ struct Lists<'a> {
     /// List after list; where each ends.
     entries: Vec<Entry>,
     ends: Vec<usize>,
+    /// Those of lists that fit one block, together: no bit makes their search shorter.
+    short: Vec<Entry>,
     /// Regions that have gone to another tree.
     gone: f64,
 }
@@ -130,16 +135,42 @@ struct Best {
     cost: f64,
 }
 
-/// What each bit of a lane would make of all lists.
-#[derive(Clone, Copy)]
+/// What each bit of a lane would make of all lists, at the place [`Counts`] has for it.
 struct Tally {
     /// Entries, and their sum weighted by the length of their list.
     copies: [u32; 32],
-    lengths: [f64; 32],
+    lengths: [f32; 32],
     /// Entries that go to another tree.
     gone: [u32; 32],
-    /// The bits that part some list.
-    parting: u32,
+    /// Whether it parts some list.
+    parting: [bool; 32],
+}
+
+/// Counts how often each of 32 bits is set: the counters of every eighth bit share a word, a byte each.
+#[derive(Clone, Copy, Default)]
+struct Counts([u32; 8]);
+
+impl Counts {
+    /// So many words leave no byte that flows over.
+    const MOST: usize = u8::MAX as usize;
+
+    /// The bit whose counter is at a place.
+    fn bit(place: usize) -> u32 {
+        (place as u32 & 3) << 3 | place as u32 >> 2
+    }
+
+    #[inline(always)]
+    fn add(&mut self, word: u32) {
+        let bits: [u32; 8] = std::array::from_fn(|bit| word >> bit & 0x0101_0101);
+        self.0 = std::array::from_fn(|bit| self.0[bit] + bits[bit]);
+    }
+
+    #[inline(always)]
+    fn add_to(self, counts: &mut [u32; 32]) {
+        for (at, count) in counts.iter_mut().enumerate() {
+            *count += self.0[at / 4] >> (at % 4 * 8) & 0xFF;
+        }
+    }
 }
 
 impl<'a> Lists<'a> {
@@ -147,29 +178,27 @@ impl<'a> Lists<'a> {
         let step = list.len().div_ceil(SAMPLE).max(1);
         let entries: Vec<Entry> = list.iter().step_by(step).map(|&region| Entry { region, open: 0 }).collect();
         let (regions, ends) = (entries.len(), vec![entries.len()]);
-        Self { cubes, limits, step, regions, entries, ends, gone: 0.0 }
+        Self { cubes, limits, step, regions, entries, ends, short: Vec::new(), gone: 0.0 }
     }
 
+    #[inline(always)]
     fn each(&self) -> impl Iterator<Item = &[Entry]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| &self.entries[std::mem::replace(&mut start, end)..end])
     }
 
-    /// Whether every list fits one block.
-    fn are_short(&self) -> bool {
-        self.each().all(|list| list.len() * self.step <= BLOCK)
-    }
-
     /// A list of so many entries as often as it is searched; a block is tested whole.
-    fn length(&self, entries: usize) -> f64 {
-        (entries * (entries * self.step).max(BLOCK)) as f64
+    #[inline(always)]
+    fn length(&self, entries: u32) -> f32 {
+        let entries = entries as f32;
+        entries * (entries * self.step as f32).max(BLOCK as f32)
     }
 
     /// What lookups cost: the mean length of a search, and more for more copies.
-    fn cost(&self, copies: usize, lengths: f64, gone: f64) -> f64 {
+    fn cost(&self, copies: usize, lengths: f32, gone: f64) -> f64 {
         let elsewhere = (gone * self.step as f64 * ELSEWHERE).max(2.0 * BLOCK as f64);
         let all = copies as f64 + gone;
-        (lengths + gone * elsewhere) / all.max(1.0) * all.powf(COPIES)
+        (f64::from(lengths) + gone * elsewhere) / all.max(1.0) * all.powf(COPIES)
     }
 
     /// The bit after which lookups cost least.
@@ -179,8 +208,11 @@ impl<'a> Lists<'a> {
         let share = self.limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
         for lane in (0..self.cubes.lanes).filter(|&lane| bits.addable(lane) != 0) {
             let tally = self.tally(lane);
-            for bit in (0..32).filter(|bit| tally.parting & bits.addable(lane) & 1 << bit != 0) {
-                let at = bit as usize;
+            for at in (0..32).filter(|&at| tally.parting[at]) {
+                let bit = Counts::bit(at);
+                if bits.addable(lane) >> bit & 1 == 0 {
+                    continue;
+                }
                 if f64::from(tally.copies[at]) > self.limits.growth * self.regions as f64 {
                     continue;
                 }
@@ -195,55 +227,112 @@ impl<'a> Lists<'a> {
     }
 
     fn tally(&self, lane: usize) -> Tally {
-        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: 0 };
-        for list in self.each() {
-            // Entries that fix a bit to 1, to 0, and those at the limit that leave it open.
-            let (mut ones, mut zeros, mut gone) = ([0u32; 32], [0u32; 32], [0u32; 32]);
-            for entry in list {
+        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: [false; 32] };
+        dispatch(self.cubes.level, Count { lists: self, lane, tally: &mut tally });
+        tally
+    }
+
+    /// What each bit of a lane would make of a list.
+    #[inline(always)]
+    fn sides<const LIMITED: bool>(&self, list: &[Entry], lane: usize) -> Sides {
+        let most = self.limits.open.unwrap_or(u32::MAX);
+        let mut sides = Sides { ones: [0; 32], zeros: [0; 32], gone: [0; 32] };
+        for part in list.chunks(Counts::MOST) {
+            let [mut ones, mut zeros, mut gone] = [Counts::default(); 3];
+            for entry in part {
                 let (value, fixed) = self.cubes.of(entry.region)[lane];
-                for bit in 0..32 {
-                    ones[bit] += value >> bit & 1;
-                    zeros[bit] += (!value & fixed) >> bit & 1;
-                }
-                if self.limits.open == Some(entry.open) {
-                    gone.iter_mut().enumerate().for_each(|(bit, gone)| *gone += !fixed >> bit & 1);
+                let stays = if entry.open == most { 0 } else { !fixed };
+                ones.add(value | stays);
+                zeros.add(!value & fixed | stays);
+                if LIMITED {
+                    gone.add(!fixed & !stays);
                 }
             }
-            for bit in 0..32 {
-                let both = list.len() as u32 - ones[bit] - zeros[bit] - gone[bit];
-                let (one, zero) = ((ones[bit] + both) as usize, (zeros[bit] + both) as usize);
-                tally.lengths[bit] += self.length(one) + self.length(zero);
-                tally.copies[bit] += (one + zero) as u32;
-                tally.gone[bit] += gone[bit];
-                tally.parting |= u32::from(ones[bit] > 0 && zeros[bit] > 0) << bit;
+            ones.add_to(&mut sides.ones);
+            zeros.add_to(&mut sides.zeros);
+            if LIMITED {
+                gone.add_to(&mut sides.gone);
             }
         }
-        tally
+        sides
     }
 
     /// Splits every list by a bit.
     fn split(&mut self, lane: usize, bit: u32) {
         let (mut entries, mut ends) = (Vec::with_capacity(self.entries.len() * 2), Vec::new());
+        let mut short = Vec::with_capacity(self.short.len() * 2);
         let mut gone = 0.0;
+        let mut put = |entry: &Entry, side: u32, to: &mut Vec<Entry>| {
+            let (value, fixed) = self.cubes.of(entry.region)[lane];
+            let is_open = fixed >> bit & 1 == 0;
+            if is_open && self.limits.open == Some(entry.open) {
+                // Counted on both sides of every list it stands in.
+                gone += 0.5f64.powi(entry.open as i32 + 1);
+            } else if is_open || value >> bit & 1 == side {
+                to.push(Entry { region: entry.region, open: entry.open + u32::from(is_open) });
+            }
+        };
+        for side in 0..2 {
+            self.short.iter().for_each(|entry| put(entry, side, &mut short));
+        }
         for list in self.each() {
             for side in 0..2 {
                 let start = entries.len();
-                for &Entry { region, open } in list {
-                    let (value, fixed) = self.cubes.of(region)[lane];
-                    let is_open = fixed >> bit & 1 == 0;
-                    if is_open && self.limits.open == Some(open) {
-                        // Counted on both sides of every list it stands in.
-                        gone += 0.5f64.powi(open as i32 + 1);
-                    } else if is_open || value >> bit & 1 == side {
-                        entries.push(Entry { region, open: open + u32::from(is_open) });
-                    }
-                }
-                if entries.len() > start {
+                list.iter().for_each(|entry| put(entry, side, &mut entries));
+                if (entries.len() - start) * self.step <= BLOCK {
+                    short.extend(entries.drain(start..));
+                } else {
                     ends.push(entries.len());
                 }
             }
         }
-        (self.entries, self.ends) = (entries, ends);
+        (self.entries, self.ends, self.short) = (entries, ends, short);
         self.gone += gone;
     }
+}
+
+/// Counts what each bit of a lane would make of all lists.
+struct Count<'a> {
+    lists: &'a Lists<'a>,
+    lane: usize,
+    tally: &'a mut Tally,
+}
+
+impl Kernel for Count<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, _isa: I) {
+        if self.lists.limits.open.is_some() { self.count::<true>() } else { self.count::<false>() }
+    }
+}
+
+impl Count<'_> {
+    #[inline(always)]
+    fn count<const LIMITED: bool>(self) {
+        let Self { lists, lane, tally } = self;
+        for list in lists.each() {
+            let Sides { ones, zeros, gone } = lists.sides::<LIMITED>(list, lane);
+            let all = list.len() as u32;
+            for at in 0..32 {
+                tally.lengths[at] += lists.length(ones[at]) + lists.length(zeros[at]);
+                tally.copies[at] += ones[at] + zeros[at];
+                tally.gone[at] += gone[at];
+                tally.parting[at] |= ones[at].max(zeros[at]) + gone[at] < all;
+            }
+        }
+        let Sides { ones, zeros, gone } = lists.sides::<LIMITED>(&lists.short, lane);
+        for at in 0..32 {
+            let both = ones[at] + zeros[at];
+            tally.lengths[at] += both as f32 * BLOCK as f32;
+            tally.copies[at] += both;
+            tally.gone[at] += gone[at];
+        }
+    }
+}
+
+/// What each bit of a lane would make of a list: entries where it is 1, those where it is 0, and those that go to
+/// another tree.
+struct Sides {
+    ones: [u32; 32],
+    zeros: [u32; 32],
+    gone: [u32; 32],
 }

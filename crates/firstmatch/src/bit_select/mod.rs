@@ -8,6 +8,10 @@
 //! specific in, and no table says how. On the ClassBench sets
 //! most walks are one step and one leaf a tree.
 //!
+//! How many bits a region may leave open is chosen tree by tree. A few values are tried for each, keys drawn inside the
+//! regions walk through what is there so far, and the two plans whose lookups cost least are gone on with. So a build
+//! knows what it builds for from the rules alone, and the same rules build the same trees.
+//!
 //! A leaf may hold more regions than lead to it, because each is compared whole: neighbouring short lists share a
 //! block of eight. That keeps blocks nearly full however fine the tables are.
 //!
@@ -28,8 +32,10 @@
 //! blocks, what a handle stands for is asked for as soon as it is known.
 //!
 //! A lookup visits at most the trees times (levels + the blocks of the longest leaf): `stats()` has both. A build looks
-//! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. Copies are bounded for
-//! each node and for the whole, so no rule set makes it explode: what cannot be parted becomes long leaves.
+//! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. What it tries comes to
+//! about five times the trees it keeps. Copies are bounded for each node and for each tree, and trees that take over
+//! five times the memory of all regions once are not kept, so no rule set makes it explode: what cannot be parted
+//! becomes long leaves.
 //!
 //! # Paper
 //! None. Cutting trees go back to Gupta and McKeown's HiCuts (Hot Interconnects 1999); Daly and Torng's ByteCuts
@@ -41,15 +47,16 @@
 mod bits;
 mod block;
 mod build;
+mod cost;
 mod lookup;
 mod pack;
+mod plan;
 mod roots;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::ops::Range;
-
-use block::Shape;
 
 use crate::alive::{All, Base, Dead};
 use crate::budget::Budget;
@@ -61,12 +68,19 @@ use crate::schema::Schema;
 use crate::simd::{Level, Line, dispatch};
 
 /// How to build [`BitSelect`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// What it may take.
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
+    /// How its trees are; `None` chooses for each what promises the fastest lookups.
+    pub shape: Option<Shape>,
+}
+
+/// How trees are built.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
     /// The most trees that regions are shared out to; at least one.
     pub trees: usize,
     /// The most levels of a tree above its leaves; at least one.
@@ -80,9 +94,9 @@ pub struct Config {
     pub growth: f64,
 }
 
-impl Default for Config {
+impl Default for Shape {
     fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, trees: 4, levels: 3, fan_out: 4, open: 2, growth: 4.0 }
+        Self { trees: 4, levels: 3, fan_out: 4, open: 2, growth: 4.0 }
     }
 }
 
@@ -91,7 +105,7 @@ impl Default for Config {
 pub struct BitSelect {
     schema: Schema,
     level: Level,
-    shape: Shape,
+    shape: block::Shape,
     trees: Box<[Tree]>,
     nodes: Box<[Node]>,
     table: Box<[Entry]>,

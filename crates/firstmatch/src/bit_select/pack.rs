@@ -34,10 +34,15 @@ impl Block {
 }
 
 /// Gives every leaf its block: short ones share one where they fit together, a long one has several of its own.
-pub(super) fn pack(leaves: &[Box<[u32]>], shape: &Shape, regions: &Regions, ranks: &[u32]) -> Packed {
+pub(super) fn pack<'a>(
+    leaves: impl Iterator<Item = &'a Box<[u32]>>,
+    shape: &Shape,
+    regions: &Regions,
+    ranks: &[u32],
+) -> Packed {
     let mut blocks: Vec<Block> = Vec::new();
     let mut in_mind: Vec<usize> = Vec::with_capacity(IN_MIND);
-    let places = leaves.iter().map(|list| place(list, &mut blocks, &mut in_mind) as u32).collect();
+    let places = leaves.map(|list| place(list, &mut blocks, &mut in_mind) as u32).collect();
     let mut lines = vec![Line::default(); blocks.len() * shape.lines()];
     for (block, lines) in blocks.iter_mut().zip(lines.chunks_exact_mut(shape.lines())) {
         block.regions.sort_unstable();

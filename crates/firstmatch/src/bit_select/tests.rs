@@ -76,7 +76,7 @@ fn nothing_explodes() {
         let stats = Engine::stats(&engine);
         let shares = engine.blocks.len() as f64 / engine.shape.lines() as f64 / (3000.0 / 8.0);
         // Those of the roots and those below, and blocks that are not full.
-        assert!(shares <= 3.0 * 2.0 * Config::default().growth, "{shares} times the regions, {stats:?}");
+        assert!(shares <= 3.0 * 2.0 * Shape::default().growth, "{shares} times the regions, {stats:?}");
         assert!(stats.worst_tests <= 4 * 3000, "{stats:?}");
     }
 }

@@ -1,0 +1,186 @@
+//! What lookups will cost: walks of keys drawn inside the regions, counted.
+
+use std::rc::Rc;
+
+use super::Entry;
+use super::block::BLOCK;
+use super::tree::{Draft, To, Way};
+use crate::rule::Regions;
+use crate::simd::Line;
+
+/// What a lookup takes, a root, a node below one and a block, in instructions counted for IPv4 5-tuples.
+const LOOKUP: f64 = 25.0;
+const ROOT: f64 = 25.0;
+const NODE: f64 = 60.0;
+const TEST: f64 = 62.0;
+/// A block that goes on, and one more round of a batch: mostly branches that were not foreseen.
+const LONG: f64 = 100.0;
+const ROUND: f64 = 200.0;
+/// What all is slower by where it is far larger than a cache, and the bytes of a first- and half of a second-level one.
+const CACHES: [(f64, f64); 2] = [(100.0, (48 << 10) as f64), (200.0, (512 << 10) as f64)];
+/// The most bytes, as a multiple of the blocks that hold every region once.
+const MOST: f64 = 5.0;
+/// Keys of a batch.
+const BATCH: usize = 32;
+/// Further trees are looked at in groups of so many.
+const GROUP: usize = 4;
+/// How many keys are drawn.
+const KEYS: usize = 512;
+
+/// A tree whose root the keys have passed.
+pub(super) struct Tree {
+    pub(super) draft: Draft,
+    ways: Vec<Option<Way>>,
+    /// About how many it takes.
+    bytes: f64,
+}
+
+/// Keys to walk with.
+pub(super) struct Sample {
+    /// Bytes of a block.
+    block: usize,
+    /// The most bytes of trees that are worth it.
+    pub(super) most_bytes: f64,
+    lanes: usize,
+    keys: Vec<u32>,
+}
+
+impl Sample {
+    /// Draws keys inside regions: corners and points anywhere. Trees may take `room` bytes, of blocks of so many lines.
+    pub(super) fn new(regions: &Regions, lines: usize, room: usize) -> Self {
+        let (lanes, count) = (regions.lanes().max(1), regions.len().min(KEYS));
+        let mut state = 0x9E37_79B9_7F4A_7C15u64;
+        let mut random = move || {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (state >> 32) as u32
+        };
+        let mut keys = Vec::with_capacity(count * lanes);
+        for index in 0..count {
+            let region = regions.get(((u64::from(random()) * regions.len() as u64) >> 32) as usize);
+            let start = keys.len();
+            let is_corner = index % 2 == 0;
+            for lane in 0..regions.lanes() {
+                let (lo, hi) = (region.lo[lane], region.hi[lane]);
+                let any = lo + ((u64::from(random()) * (u64::from(hi - lo) + 1)) >> 32) as u32;
+                let value = if is_corner { [lo, hi][random() as usize >> 31] } else { any };
+                keys.push(region.ternary.map_or(value, |(of, mask)| of[lane] | value & !mask[lane]));
+            }
+            if !region.contains(&keys[start..]) {
+                keys.truncate(start);
+            }
+        }
+        let block = lines * size_of::<Line>();
+        // A table has some entries however few regions there are.
+        let least = (regions.len().div_ceil(BLOCK) * block + (1 << 10)) as f64;
+        Self { block, most_bytes: (MOST * least).min(room as f64), lanes, keys }
+    }
+
+    /// A tree, and where its root leads each key.
+    pub(super) fn tree(&self, draft: Draft) -> Tree {
+        let root = |key| draft.nodes.last().and_then(|root| draft.step(root, key));
+        let ways = self.keys.chunks_exact(self.lanes).map(root).collect();
+        let bytes = draft.table.len() * size_of::<Entry>() + blocks(&draft) * self.block;
+        Tree { draft, ways, bytes: bytes as f64 }
+    }
+
+    /// The mean cost of a lookup, in instructions.
+    pub(super) fn cost(&self, trees: &[Rc<Tree>], regions: &Regions) -> f64 {
+        let keys = self.keys.len() / self.lanes;
+        let mut counts = Counts::default();
+        for from in (0..keys).step_by(BATCH) {
+            let batch = from..keys.min(from + BATCH);
+            let mut best = [u32::MAX; BATCH];
+            for trees in trees.chunks(GROUP) {
+                let first = |at: usize| trees.iter().filter_map(|tree| tree.ways[at]).map(|way| way.best).min();
+                let first: Vec<Option<u32>> = batch.clone().map(first).collect();
+                for pass in 0..=trees.len() {
+                    counts.pass();
+                    let trees = if pass == 0 { trees } else { &trees[pass - 1..pass] };
+                    for at in batch.clone() {
+                        let (best, first) = (&mut best[at - from], first[at - from]);
+                        for tree in trees {
+                            if let Some(way) = tree.ways[at]
+                                && (first == Some(way.best)) == (pass == 0)
+                            {
+                                let key = &self.keys[at * self.lanes..][..self.lanes];
+                                follow(&tree.draft, way, key, regions, best, &mut counts);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        counts.pass();
+        let Counts { nodes, blocks, long, rounds, .. } = counts;
+        let each = [(NODE, nodes), (TEST, blocks), (LONG, long), (ROUND, rounds)];
+        let walks: f64 = each.map(|(cost, count)| cost * count as f64).iter().sum();
+        let bytes = bytes(trees);
+        let far: f64 = CACHES.map(|(cost, near)| cost * (1.0 - near / bytes).max(0.0)).iter().sum();
+        LOOKUP + ROOT * trees.len() as f64 + walks / keys.max(1) as f64 + far
+    }
+}
+
+/// About how many bytes trees take.
+pub(super) fn bytes(trees: &[Rc<Tree>]) -> f64 {
+    trees.iter().map(|tree| tree.bytes).sum()
+}
+
+/// About how many blocks the leaves of a tree are packed into.
+fn blocks(draft: &Draft) -> usize {
+    let of = |len: usize| if len > BLOCK { len.next_multiple_of(BLOCK) } else { len };
+    draft.leaves.iter().map(|list| of(list.len())).sum::<usize>() / BLOCK
+}
+
+/// What walks have met.
+#[derive(Default)]
+struct Counts {
+    nodes: usize,
+    blocks: usize,
+    /// Blocks that go on.
+    long: usize,
+    rounds: usize,
+    /// The most nodes and blocks of a key in this pass.
+    deepest: [usize; 2],
+}
+
+impl Counts {
+    /// Another pass of a batch.
+    fn pass(&mut self) {
+        self.rounds += self.deepest.iter().sum::<usize>();
+        self.deepest = [0; 2];
+    }
+}
+
+/// Takes a key to its leaf and through it, as long as that may lead to a better region.
+fn follow(draft: &Draft, mut way: Way, key: &[u32], regions: &Regions, best: &mut u32, counts: &mut Counts) {
+    let (mut nodes, mut blocks) = (0, 0);
+    while way.best < *best {
+        match way.to {
+            To::Node(node) => {
+                nodes += 1;
+                match draft.step(&draft.nodes[node], key) {
+                    Some(next) => way = next,
+                    None => break,
+                }
+            }
+            To::Leaf(leaf) => {
+                let list = &draft.leaves[leaf];
+                for (index, block) in list.chunks(BLOCK).enumerate() {
+                    if block[0] >= *best {
+                        break;
+                    }
+                    blocks += 1;
+                    counts.long += usize::from((index + 1) * BLOCK < list.len());
+                    if let Some(&hit) = block.iter().find(|&&region| regions.get(region as usize).contains(key)) {
+                        *best = hit.min(*best);
+                        break;
+                    }
+                }
+                break;
+            }
+        }
+    }
+    counts.nodes += nodes;
+    counts.blocks += blocks;
+    counts.deepest = [counts.deepest[0].max(nodes), counts.deepest[1].max(blocks)];
+}

@@ -1,0 +1,216 @@
+//! One tree: a list of regions to a root, nodes and leaves.
+
+use std::collections::HashMap;
+
+use super::bits::{self, Bits, Cubes, Limits};
+use super::block::BLOCK;
+use super::{Node, Shape};
+use crate::simd::gather;
+
+/// So many regions make no tree: they are one leaf.
+pub(super) const FEW: usize = 2 * BLOCK;
+/// The most bits of a node.
+const MOST_BITS: u32 = 16;
+
+/// A tree whose leaves are not packed yet.
+#[derive(Default)]
+pub(super) struct Draft {
+    /// Those that a node leads to stand before it, the root last.
+    pub(super) nodes: Vec<Node>,
+    pub(super) table: Vec<Option<Way>>,
+    /// Lists of regions in order of rank.
+    pub(super) leaves: Vec<Box<[u32]>>,
+}
+
+/// Where an entry of a table leads, and the best region there.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    pub(super) to: To,
+    pub(super) best: u32,
+}
+
+/// By number.
+#[derive(Clone, Copy)]
+pub(super) enum To {
+    Node(usize),
+    Leaf(usize),
+}
+
+impl Draft {
+    /// A tree with such a root.
+    pub(super) fn new(cubes: &Cubes, shape: &Shape, root: &Root) -> Self {
+        let Root { bits, here: list, .. } = root;
+        let copies = (list.len() as f64 * shape.growth) as usize;
+        let mut builder = Builder { shape, cubes, copies, draft: Self::default(), known: HashMap::new() };
+        let lists = builder.lists(list, bits);
+        builder.node(bits, &lists, shape.levels.max(1) - 1);
+        builder.draft
+    }
+
+    /// The most blocks of a leaf.
+    pub(super) fn longest(&self) -> usize {
+        self.leaves.iter().map(|list| list.len().div_ceil(BLOCK)).max().unwrap_or(0)
+    }
+
+    /// The most nodes of a walk.
+    pub(super) fn levels(&self) -> usize {
+        let mut levels = vec![0; self.nodes.len()];
+        for (index, node) in self.nodes.iter().enumerate() {
+            let ways = self.table[node.base as usize..][..1 << node.mask.count_ones()].iter().flatten();
+            let of = |way: &Way| if let To::Node(node) = way.to { levels[node] } else { 0 };
+            levels[index] = 1 + ways.map(of).max().unwrap_or(0);
+        }
+        levels.last().copied().unwrap_or(0)
+    }
+
+    /// Where a node leads a key.
+    pub(super) fn step(&self, node: &Node, key: &[u32]) -> Option<Way> {
+        let [high, low] = node.lanes.map(|lane| u64::from(key[usize::from(lane)]));
+        self.table[node.base as usize + gather(high << 32 | low, node.mask) as usize]
+    }
+}
+
+/// What a tree of a list begins with.
+#[derive(PartialEq, Eq)]
+pub(super) struct Root {
+    pub(super) bits: Bits,
+    /// The regions that the tree holds, and the rest: those that leave more of the bits open.
+    pub(super) here: Vec<u32>,
+    pub(super) rest: Vec<u32>,
+}
+
+impl Root {
+    pub(super) fn new(cubes: &Cubes, shape: &Shape, list: &[u32], open: Option<u32>) -> Self {
+        let limits = Limits { bits: most_bits(shape, list.len()), open, growth: shape.growth };
+        let bits = bits::choose(cubes, list, limits);
+        let fits = |region: &u32| open.is_none_or(|open| bits.open(cubes.of(*region)) <= open);
+        let (here, rest): (Vec<u32>, Vec<u32>) = list.iter().copied().partition(fits);
+        Self { bits: if here.len() <= FEW { Bits::default() } else { bits }, here, rest }
+    }
+}
+
+fn most_bits(shape: &Shape, regions: usize) -> u32 {
+    (regions * shape.fan_out).max(2).ilog2().min(MOST_BITS)
+}
+
+struct Builder<'a> {
+    shape: &'a Shape,
+    cubes: &'a Cubes,
+    /// How many more copies nodes below the root may make.
+    copies: usize,
+    draft: Draft,
+    /// What lists have become.
+    known: HashMap<Box<[u32]>, To>,
+}
+
+impl Builder<'_> {
+    /// What a list becomes below a root, with so many levels left.
+    fn subtree(&mut self, list: &[u32], levels: usize) -> To {
+        if let Some(&to) = self.known.get(list) {
+            return to;
+        }
+        let to = match self.parted(list, levels) {
+            Some(node) => To::Node(node),
+            None => {
+                self.draft.leaves.push(list.into());
+                To::Leaf(self.draft.leaves.len() - 1)
+            }
+        };
+        self.known.insert(list.into(), to);
+        to
+    }
+
+    /// A node, if the list needs one and there is one that pays.
+    fn parted(&mut self, list: &[u32], levels: usize) -> Option<usize> {
+        if list.len() <= BLOCK || levels == 0 {
+            return None;
+        }
+        let limits = Limits { bits: most_bits(self.shape, list.len()), open: None, growth: self.shape.growth };
+        let bits = bits::choose(self.cubes, list, limits);
+        if bits.count() == 0 {
+            return None;
+        }
+        let lists = self.lists(list, &bits);
+        self.copies = self.copies.checked_sub(lists.regions.len().saturating_sub(list.len()))?;
+        Some(self.node(&bits, &lists, levels - 1))
+    }
+
+    fn node(&mut self, bits: &Bits, lists: &Lists, levels: usize) -> usize {
+        let base = self.draft.table.len();
+        let entries = lists.starts.len() - 1;
+        self.draft.table.resize(base + entries, None);
+        let mut last: Option<(&[u32], Way)> = None;
+        for entry in 0..entries {
+            let list = lists.of(entry);
+            let Some(&best) = list.first() else { continue };
+            let way = match last {
+                Some((earlier, way)) if earlier == list => way,
+                _ => Way { to: self.subtree(list, levels), best },
+            };
+            last = Some((list, way));
+            self.draft.table[base + entry] = Some(way);
+        }
+        let (mask, lanes) = select(bits);
+        self.draft.nodes.push(Node { mask, lanes, base: base as u32 });
+        self.draft.nodes.len() - 1
+    }
+
+    /// The list of every entry of a node.
+    fn lists(&self, list: &[u32], bits: &Bits) -> Lists {
+        let (mask, lanes) = select(bits);
+        let places: Vec<(usize, usize)> = list
+            .iter()
+            .map(|&region| {
+                let [a, b] = lanes.map(|lane| self.cubes.of(region)[usize::from(lane)]);
+                let value = gather(u64::from(a.0) << 32 | u64::from(b.0), mask);
+                let open = gather(u64::from(!a.1) << 32 | u64::from(!b.1), mask);
+                (value as usize, open as usize)
+            })
+            .collect();
+        let mut starts = vec![0usize; (1 << bits.count()) + 1];
+        places.iter().for_each(|&place| each(place, |entry| starts[entry + 1] += 1));
+        for entry in 1..starts.len() {
+            starts[entry] += starts[entry - 1];
+        }
+        let mut next = starts.clone();
+        let mut regions = vec![0; starts[starts.len() - 1]];
+        for (&region, &place) in list.iter().zip(&places) {
+            each(place, |entry| {
+                regions[next[entry]] = region;
+                next[entry] += 1;
+            });
+        }
+        Lists { starts, regions }
+    }
+}
+
+/// Every entry that a value of the selected bits stands in, with those that are open.
+fn each((value, open): (usize, usize), mut put: impl FnMut(usize)) {
+    let mut some = 0usize;
+    loop {
+        put(value | some);
+        some = some.wrapping_sub(open) & open;
+        if some == 0 {
+            return;
+        }
+    }
+}
+
+/// The lists of a node's entries, one behind the other.
+struct Lists {
+    starts: Vec<usize>,
+    regions: Vec<u32>,
+}
+
+impl Lists {
+    fn of(&self, entry: usize) -> &[u32] {
+        &self.regions[self.starts[entry]..self.starts[entry + 1]]
+    }
+}
+
+/// Bits as a node has them: a mask over two words, and their lanes.
+fn select(bits: &Bits) -> (u64, [u16; 2]) {
+    let first = bits.lanes.first().copied().unwrap_or((0, 0));
+    let second = bits.lanes.get(1).copied().unwrap_or((first.0, 0));
+    (u64::from(first.1) << 32 | u64::from(second.1), [first.0 as u16, second.0 as u16])
+}
