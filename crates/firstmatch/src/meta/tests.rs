@@ -5,7 +5,7 @@ use super::*;
 use crate::engine::Classifier;
 use crate::format;
 use crate::key::KeyBuf;
-use crate::rule::{FieldValues, RuleSet};
+use crate::rule::{Caps, FieldValues, RuleSet, lower};
 
 fn rules(text: &str) -> RuleSet {
     format::parse(text, &format::Options::default()).expect("it parses").rules
@@ -76,4 +76,26 @@ fn counts_survive_rebuilds() {
     assert_eq!(writer.count(ids[0]), None);
     assert_eq!(writer.count(next), Some(Count { packets: 1, bytes: 60 }));
     assert_eq!(writer.count(ids[1]), Some(Count { packets: 3, bytes: 180 }));
+}
+
+/// Keys that candidates are timed on lie in rules, each as often, however many regions it has; half of them at corners.
+#[test]
+fn keys_of_a_trial_lie_in_every_rule_alike() {
+    let many: Vec<String> = (0..20).map(|port| (5 * port).to_string()).collect();
+    let set = rules(&format!("family ipv4\ndeny dport {{ {} }}\npermit dst 192.0.2.0/24\n", many.join(", ")));
+    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let (regions, count) = (lowered.regions(), 4_000);
+    assert_eq!(regions.len(), 21);
+    let keys = trial::drawn(&lowered, count);
+    let is_in = |row: usize, places: std::ops::Range<usize>| {
+        places.into_iter().any(|at| regions.get(at).contains(keys.keys().row(row)))
+    };
+    let of = |is: &dyn Fn(usize) -> bool| (0..count).filter(|&row| is(row)).count() as f64 / count as f64;
+    assert_eq!(of(&|row| is_in(row, 0..21)), 1.0);
+    // Half of the keys are of the other rule, and one in four of those has from this one what its own leaves open.
+    let (first, second) = (of(&|row| is_in(row, 0..20)), of(&|row| is_in(row, 20..21)));
+    assert!((0.6..0.65).contains(&first) && (0.6..0.65).contains(&second), "{first} {second}");
+    let dst = lowered.schema().lanes_of(1).start;
+    let inside = of(&|row| is_in(row, 20..21) && !matches!(keys.keys().row(row)[dst] & 0xFF, 0 | 0xFF));
+    assert!((0.47..0.53).contains(&(inside / second)), "{inside} of {second}");
 }

@@ -102,7 +102,7 @@ fn pass(base: &Chosen, scratch: &mut Scratch, keys: &KeyBuf, batches: Range<usiz
 }
 
 /// Keys in regions: every rule as likely as another.
-fn drawn(set: &Lowered, count: usize) -> KeyBuf {
+pub(super) fn drawn(set: &Lowered, count: usize) -> KeyBuf {
     let mut firsts = Vec::with_capacity(set.regions().len());
     // Fewer than 2^24 regions are ever lowered.
     firsts.extend(set.by_rule().map(|(_, regions)| regions.start as u32));

@@ -48,6 +48,16 @@ struct Level {
     small: bool,
 }
 
+/// The first and the last of the leading bits that a region has at a level.
+fn values(region: &Region<'_>, level: Level) -> [u32; 2] {
+    [region.lo, region.hi].map(|bound| bound[level.lane as usize] >> level.shift)
+}
+
+/// Whether these are so many that the table's bit is set in every row.
+fn is_wide([lo, hi]: [u32; 2]) -> bool {
+    hi - lo >= SPAN
+}
+
 /// The prefix lengths of a field that have rows; 0 for all its bits.
 fn lengths(width: u32, kind: Kind) -> &'static [u32] {
     match width {
@@ -176,33 +186,41 @@ impl Candidates {
             grow(&mut self.words, (plane + 1) * self.rows);
             grow(&mut self.everywhere, (plane + 1) * self.levels.len());
         }
-        self.write(table, region, true);
+        let bit = 1 << (table % PLANE);
+        self.write(table, region, |word| *word |= bit, |_| true);
     }
 
-    /// Takes a region out of a table of which nothing else was taken out, and with it what it has in common with others:
-    /// they have to be added again.
-    pub(super) fn remove(&mut self, table: usize, region: &Region<'_>) {
-        self.write(table, region, false);
+    /// Takes a region out of a table of which nothing else was taken out, and with it what it has in common with `others`
+    /// that are still there: they have to be added again.
+    pub(super) fn remove<'a>(
+        &mut self,
+        table: usize,
+        region: &Region<'_>,
+        others: impl Iterator<Item = Region<'a>> + Clone,
+    ) {
+        let bit = 1 << (table % PLANE);
+        let stays = |level| others.clone().any(|other| is_wide(values(&other, level)));
+        self.write(table, region, |word| *word &= !bit, stays);
     }
 
-    fn write(&mut self, table: usize, region: &Region<'_>, is_in: bool) {
+    /// Writes the words of a region, except on levels where every row has the table's bit and, if the region is one of
+    /// those for which they do, that `stays`.
+    fn write(&mut self, table: usize, region: &Region<'_>, set: impl Fn(&mut u64), stays: impl Fn(Level) -> bool) {
         let (plane, bit) = (table / PLANE, 1 << (table % PLANE));
-        let set = |word: &mut u64| *word = if is_in { *word | bit } else { *word & !bit };
         let words = &mut self.words[plane * self.rows..][..self.rows];
         let everywhere = &mut self.everywhere[plane * self.levels.len()..];
-        for (i, (level, everywhere)) in self.levels.iter().zip(everywhere).enumerate() {
+        for (i, (&level, everywhere)) in self.levels.iter().zip(everywhere).enumerate() {
             let probes = &self.probes[i / 8];
-            let [lo, hi] = [region.lo, region.hi].map(|bound| bound[level.lane as usize] >> level.shift);
-            let is_narrow = hi - lo < SPAN;
-            if *everywhere & bit != 0 && (is_in || is_narrow) {
+            let [lo, hi] = values(region, level);
+            if *everywhere & bit != 0 && (!is_wide([lo, hi]) || stays(level)) {
                 continue;
             }
-            if is_narrow {
-                (lo..=hi).for_each(|value| set(&mut words[probes.place(i % 8, value) as usize]));
-            } else {
+            if is_wide([lo, hi]) {
                 let start = probes.start[i % 8] as usize;
-                words[start..start + (1 << Self::level_bits(*level, self.bits))].iter_mut().for_each(set);
+                words[start..start + (1 << Self::level_bits(level, self.bits))].iter_mut().for_each(&set);
                 set(everywhere);
+            } else {
+                (lo..=hi).for_each(|value| set(&mut words[probes.place(i % 8, value) as usize]));
             }
         }
     }

@@ -147,7 +147,7 @@ impl Pool {
     }
 
     /// The entries of a group.
-    pub(super) fn group(&self, first: u32) -> impl Iterator<Item = u32> {
+    pub(super) fn group(&self, first: u32) -> impl Iterator<Item = u32> + Clone {
         let mut next = Some(first);
         std::iter::from_fn(move || {
             let entry = next?;

@@ -132,7 +132,7 @@ impl Table {
     }
 
     /// The groups and where they stand.
-    pub(super) fn groups(&self) -> impl Iterator<Item = (Slot, u32)> {
+    pub(super) fn groups(&self) -> impl Iterator<Item = (Slot, u32)> + Clone {
         self.buckets.iter().enumerate().flat_map(|(b, bucket)| {
             let used = (0..SLOTS).filter(|&s| bucket.tags[s] != EMPTY);
             used.map(move |s| ((b, s), bucket.group(s)))

@@ -261,12 +261,22 @@ impl TupleMerge {
 
     /// Moves a table to its place in the order after its best priority has changed.
     fn sort_in(&mut self, t: u32) {
-        let Some(at) = self.order.iter().position(|&other| other == t) else { return };
-        self.order.remove(at);
-        let best = best_of(&self.tables, t as usize);
-        let to = self.order.partition_point(|&other| best_of(&self.tables, other as usize) < best);
+        self.take_from_order(t);
+        let to = self.first_of(best_of(&self.tables, t as usize));
         self.order.insert(to, t);
         self.settle_bound(t as usize);
+    }
+
+    fn take_from_order(&mut self, t: u32) {
+        let from = self.first_of(self.bounds[t as usize].best);
+        if let Some(at) = self.order[from..].iter().position(|&other| other == t) {
+            self.order.remove(from + at);
+        }
+    }
+
+    /// Where the tables of this best priority stand in the order, by the bounds.
+    fn first_of(&self, best: u64) -> usize {
+        self.order.partition_point(|&t| self.bounds[t as usize].best < best)
     }
 
     /// Where an entry of this tuple belongs: the first compatible table, or a new one. With `spill` the table of its very
@@ -422,7 +432,9 @@ impl TupleMerge {
     fn tell_of_removal(&mut self, t: usize, taken: &Entry) {
         let Some(table) = &self.tables[t] else { return };
         if table.gone() == 1 && table.len() <= FEW {
-            self.candidates.remove(t, &self.pool.region_of(taken));
+            let others = table.groups().flat_map(|(_, group)| self.pool.group(group));
+            let others = others.map(|entry| self.pool.region(entry));
+            self.candidates.remove(t, &self.pool.region_of(taken), others);
             self.tell_candidates(t);
         } else if table.len() > 0 && table.is_stale(self.candidates.rows() / REFRESH) {
             self.candidates.clear(t);
@@ -433,7 +445,7 @@ impl TupleMerge {
     fn drop_if_empty(&mut self, t: u32) {
         if let Some(table) = self.tables[t as usize].take_if(|table| table.len() == 0) {
             self.table_bytes -= table.bytes();
-            self.order.retain(|&other| other != t);
+            self.take_from_order(t);
             if table.gone() > 0 {
                 self.candidates.clear(t as usize);
             }
