@@ -427,7 +427,9 @@ fn build(kind: Kind, set: &Lowered, config: &Config, run_bytes: usize) -> Result
             Chosen::BitSelect(BitSelect::build(set, &config)?)
         }
         Kind::BitVector => {
-            let config = bit_vector::Config { budget, simd, ..Default::default() };
+            // Who asks for it by name gets it for as many rules as its vectors can be told apart.
+            let vectors = if config.kind.is_some() { usize::MAX } else { bit_vector::Config::default().vectors };
+            let config = bit_vector::Config { budget, simd, vectors };
             Chosen::BitVector(BitVector::build(set, &config)?)
         }
         Kind::TupleMerge => {
