@@ -5,8 +5,7 @@
 //! table: rules share their leading bits, so cuts from the top waste levels. Bits are chosen one by one, each time the
 //! one that leaves the shortest lists for the copies it makes. A region that leaves many of a root's bits open would
 //! be copied often: it goes to another tree, whose root selects other bits. So the regions part by what they are
-//! specific in, and no table says how. On the ClassBench sets
-//! most walks are one step and one leaf a tree.
+//! specific in, and no table says how. On the ClassBench sets most walks are one step and one leaf a tree.
 //!
 //! How many bits a region may leave open is chosen tree by tree. A few values are tried for each, keys drawn inside the
 //! regions walk through what is there so far, and the two plans whose lookups cost least are gone on with. So a build
@@ -17,7 +16,8 @@
 //!
 //! # Layout in memory
 //! - *Nodes*: the mask over two lanes, the lanes, where the table starts: 16 bytes. *Tables*: 4 bytes an entry, which is
-//!   a node or a leaf's first block. Equal lists of one tree share what they lead to.
+//!   a node or a leaf's first block, and before that the best rank behind it, without the bits that find no room. Equal
+//!   lists of one tree share what they lead to.
 //! - *Blocks*: eight ranks, then the lanes column by column, as narrow as their values allow: 8, 16 or 32 bits for each
 //!   bound; value and mask of 32 bits for lanes that are ternary. The value for absent of an optional lane of 8 or 16
 //!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A block of an
@@ -25,11 +25,11 @@
 //! - *Matches*: rule and priority by rank, 16 bytes a rule.
 //!
 //! # Cost
-//! 64 keys go through a tree in lock step: all through the root, then those that are not at a leaf yet, level by level.
-//! Then the blocks whose best rank could still win are tested, and the next block of a longer list only where the one
-//! before had no hit. What a walk and a test come to is listed without a branch; whether a block goes on, and whether
-//! the key lacks a field, are branches. Above half a mebibyte of
-//! blocks, what a handle stands for is asked for as soon as it is known.
+//! 64 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
+//! level by level, and is tested against its block, and against the next one of a longer list only where the one before
+//! had no hit; then tree by tree those whose entries may still hold a better rank. What goes on is listed without a
+//! branch; whether a block goes on, and whether the key lacks a field, are branches. Three keys and fewer are gone
+//! through one by one. Above half a mebibyte of blocks, what an entry leads to is asked for as soon as it is known.
 //!
 //! A lookup visits at most the trees times (levels + the blocks of the longest leaf): `stats()` has both. A build looks
 //! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. What it tries comes to
