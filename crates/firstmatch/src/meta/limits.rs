@@ -56,7 +56,7 @@ pub(super) fn build_bytes(kind: Kind, set: &Lowered) -> usize {
     let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
     match kind {
         Kind::Linear => regions.next_multiple_of(8) * (8 * lanes + 24) + 1024,
-        Kind::BitSelect => regions * (64 * lanes + 128) + (4 << 10),
+        Kind::BitSelect => 3 * regions * (64 * lanes + 128) + (256 << 10),
         Kind::BitVector => {
             // Each lane's classes, their vectors twice or four times while they grow, and joins.
             let vector = regions.next_multiple_of(1024) / 8;
