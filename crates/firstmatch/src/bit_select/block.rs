@@ -20,7 +20,7 @@ const HEAD: usize = 12;
 ///
 /// An optional lane of 8 or 16 bits has one value more than these bits hold: the one for absent. It is stored without,
 /// where every region either lets everything through or requires the field: that is then a bit of the region.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Shape {
     bytes: Box<[usize]>,
     halves: Box<[[usize; 2]]>,

@@ -1,7 +1,8 @@
-//! Building: the leaves of the planned trees are packed, their nodes joined.
+//! Building: the leaves of the planned trees are packed, their nodes joined. Where the fastest do not fit the budget,
+//! others that should are tried.
 
 use super::bits::Cubes;
-use super::tree::{To, Way};
+use super::tree::{Draft, To, Way};
 use super::{BitSelect, Config, EMPTY, Node, Parting, Tree, block, pack, plan};
 use crate::error::BuildError;
 use crate::rule::Lowered;
@@ -9,14 +10,28 @@ use crate::simd::Level;
 
 /// Bytes of blocks that need not be asked for early: half of a second-level cache of 1 MiB.
 const NEAR: usize = 512 << 10;
+
 pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitSelect, BuildError> {
     let regions = set.regions();
     let shape = block::Shape::new(set.schema(), regions);
     let cubes = Cubes::new(regions, level);
-    let drafts = match &config.shape {
-        Some(shape) => plan::forced(regions, &cubes, shape),
-        None => plan::chosen(regions, &cubes, shape.lines(), config.budget.run_bytes),
+    let run_bytes = config.budget.run_bytes;
+    let within = |drafts: Vec<Draft>| {
+        let built = join(set, shape.clone(), level, &drafts);
+        let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
+        if needed > run_bytes { Err(BuildError::bytes(needed, run_bytes)) } else { Ok(built) }
     };
+    match &config.shape {
+        Some(shape) => within(plan::forced(regions, &cubes, shape)),
+        None => {
+            let chosen = |room| plan::chosen(regions, &cubes, shape.lines(), room);
+            within(chosen(usize::MAX)).or_else(|_| within(chosen(run_bytes)))
+        }
+    }
+}
+
+fn join(set: &Lowered, shape: block::Shape, level: Level, drafts: &[Draft]) -> BitSelect {
+    let regions = set.regions();
     let (mut matches, mut ranks) = (Vec::new(), Vec::with_capacity(regions.len()));
     for (rule, range) in set.by_rule() {
         ranks.extend(range.map(|_| matches.len() as u32));
@@ -28,7 +43,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitS
     let parting = Parting::new(blocks.max(drafts.iter().map(|draft| draft.nodes.len()).sum()), matches.len());
     let (mut trees, mut nodes, mut table) = (Vec::new(), Vec::new(), Vec::new());
     let mut leaves = 0;
-    for draft in &drafts {
+    for draft in drafts {
         let (first_node, first_entry) = (nodes.len(), table.len());
         let entry = |Way { to, best }: Way| match to {
             To::Node(node) => parting.entry(ranks[best as usize], (first_node + node) as u32, false),
@@ -40,7 +55,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitS
         trees.push(Tree { root, levels: draft.levels(), longest: draft.longest() });
         leaves += draft.leaves.len();
     }
-    let built = BitSelect {
+    BitSelect {
         schema: set.schema().clone(),
         level,
         shape,
@@ -52,10 +67,5 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitS
         blocks: packed.blocks.into(),
         matches: matches.into(),
         regions: regions.len(),
-    };
-    let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
-    if needed > config.budget.run_bytes {
-        return Err(BuildError::bytes(needed, config.budget.run_bytes));
     }
-    Ok(built)
 }
