@@ -13,8 +13,8 @@ pub(crate) trait Base: Engine {
     /// How many places there are.
     fn places(&self) -> usize;
 
-    /// The places of a rule; none where it is not here.
-    fn places_of(&self, rule: Match) -> Range<usize>;
+    /// The places of a rule that it was built with, before which so many rules and regions come.
+    fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
 
     /// As [`Engine::improve`], over the rules that are not marked.
     fn improve_alive(&self, scratch: &mut Self::Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);

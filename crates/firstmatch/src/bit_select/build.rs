@@ -2,7 +2,8 @@
 //! others that should are tried.
 
 use super::bits::Cubes;
-use super::tree::{Draft, To, Way};
+use super::plan::Planned;
+use super::tree::{To, Way};
 use super::{BitSelect, Config, EMPTY, Node, Parting, Tree, block, pack, plan};
 use crate::error::BuildError;
 use crate::rule::Lowered;
@@ -11,27 +12,38 @@ use crate::simd::Level;
 /// Bytes of blocks that need not be asked for early: half of a second-level cache of 1 MiB.
 const NEAR: usize = 512 << 10;
 
-pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitSelect, BuildError> {
+/// Builds it, with the roots of another if they still serve.
+pub(super) fn build(
+    set: &Lowered,
+    config: &Config,
+    level: Level,
+    like: Option<&BitSelect>,
+) -> Result<BitSelect, BuildError> {
     let regions = set.regions();
     let shape = block::Shape::new(set.schema(), regions);
     let cubes = Cubes::new(regions, level);
     let run_bytes = config.budget.run_bytes;
-    let within = |drafts: Vec<Draft>| {
-        let built = join(set, shape.clone(), level, &drafts);
+    let within = |planned: Planned| {
+        let built = join(set, shape.clone(), level, &planned);
         let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
         if needed > run_bytes { Err(BuildError::bytes(needed, run_bytes)) } else { Ok(built) }
     };
     match &config.shape {
         Some(shape) => within(plan::forced(regions, &cubes, shape)),
         None => {
-            let chosen = |room| plan::chosen(regions, &cubes, shape.lines(), room);
+            let lines = shape.lines();
+            let alike = like.and_then(|like| plan::like(regions, &cubes, lines, run_bytes, like));
+            if let Some(Ok(built)) = alike.map(within) {
+                return Ok(built);
+            }
+            let chosen = |room| plan::chosen(regions, &cubes, lines, room);
             within(chosen(usize::MAX)).or_else(|_| within(chosen(run_bytes)))
         }
     }
 }
 
-fn join(set: &Lowered, shape: block::Shape, level: Level, drafts: &[Draft]) -> BitSelect {
-    let regions = set.regions();
+fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> BitSelect {
+    let (regions, drafts) = (set.regions(), &planned.drafts);
     let (mut matches, mut ranks) = (Vec::new(), Vec::with_capacity(regions.len()));
     for (rule, range) in set.by_rule() {
         ranks.extend(range.map(|_| matches.len() as u32));
@@ -52,7 +64,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, drafts: &[Draft]) -> B
         table.extend(draft.table.iter().map(|way| way.map_or(EMPTY, entry)));
         nodes.extend(draft.nodes.iter().map(|&node| Node { base: node.base + first_entry as u32, ..node }));
         let Some(&root) = nodes.last() else { continue };
-        trees.push(Tree { root, levels: draft.levels(), longest: draft.longest() });
+        trees.push(Tree { root, levels: draft.levels(), longest: draft.longest(), open: draft.open });
         leaves += draft.leaves.len();
     }
     BitSelect {
@@ -67,5 +79,6 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, drafts: &[Draft]) -> B
         blocks: packed.blocks.into(),
         matches: matches.into(),
         regions: regions.len(),
+        planned: planned.cost,
     }
 }

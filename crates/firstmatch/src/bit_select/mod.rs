@@ -63,7 +63,7 @@ use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::rule::Lowered;
+use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Level, Line, dispatch};
 
@@ -115,6 +115,8 @@ pub struct BitSelect {
     /// By rank.
     matches: Box<[Match]>,
     regions: usize,
+    /// What lookups cost when its roots were chosen, as counted.
+    planned: f64,
     /// Whether its blocks are more than a cache that answers at once holds.
     is_large: bool,
 }
@@ -127,6 +129,8 @@ struct Tree {
     levels: usize,
     /// The most blocks of one leaf.
     longest: usize,
+    /// How many bits of the root its regions may leave open.
+    open: Option<u32>,
 }
 
 /// Selects bits of two lanes as the index into its part of the table, whose entries are nodes or leaves.
@@ -176,7 +180,17 @@ impl BitSelect {
     /// When it would exceed the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
-        build::build(set, config, level)
+        build::build(set, config, level, None)
+    }
+
+    /// Builds another for rules that mostly are the same, with the same roots as long as lookups cost hardly more than when
+    /// these were chosen: a fraction of the work.
+    ///
+    /// # Errors
+    /// As for [`BitSelect::build`].
+    pub(crate) fn renewed(&self, set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        build::build(set, config, level, Some(self))
     }
 
     /// Where an entry leads.
@@ -241,9 +255,8 @@ impl Base for BitSelect {
         self.matches.len()
     }
 
-    fn places_of(&self, rule: Match) -> Range<usize> {
-        let rank = self.matches.partition_point(|of| of.priority < rule.priority);
-        rank..rank + usize::from(self.matches.get(rank) == Some(&rule))
+    fn places_of(&self, _rule: RuleId, rank: usize, _regions: Range<usize>) -> Range<usize> {
+        rank..rank + 1
     }
 
     fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {

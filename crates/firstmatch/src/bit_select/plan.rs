@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::Shape;
 use super::bits::Cubes;
 use super::cost::{self, Sample, Tree};
 use super::tree::{Draft, FEW, Root};
+use super::{BitSelect, Shape};
 use crate::rule::Regions;
 
 /// What every tree of a plan may be: few levels, since a batch waits for its slowest key in each, and wide roots.
@@ -17,14 +17,22 @@ const LAST: Shape = Shape { growth: 4.0, ..SHAPE };
 /// It is tried where the most open of the others leaves at most these shares.
 const LEFT_OF_LIST: f64 = 0.5;
 const LEFT_OF_ALL: f64 = 0.25;
+/// How much more lookups may cost before other roots are looked for.
+const WORSE: f64 = 1.1;
 /// How many plans are gone on with.
 const BEAM: usize = 2;
 /// What the regions that have no tree yet will cost if they are all there are, in instructions, and the next root.
 const LATER: f64 = 160.0;
 const NEXT: f64 = 25.0;
 
+/// Trees, and what their lookups cost as far as that was counted.
+pub(super) struct Planned {
+    pub(super) drafts: Vec<Draft>,
+    pub(super) cost: f64,
+}
+
 /// Trees of a shape.
-pub(super) fn forced(regions: &Regions, cubes: &Cubes, shape: &Shape) -> Vec<Draft> {
+pub(super) fn forced(regions: &Regions, cubes: &Cubes, shape: &Shape) -> Planned {
     let mut left = all(regions);
     let mut drafts = Vec::new();
     while !left.is_empty() {
@@ -33,7 +41,18 @@ pub(super) fn forced(regions: &Regions, cubes: &Cubes, shape: &Shape) -> Vec<Dra
         drafts.push(Draft::new(cubes, shape, &root));
         left = root.rest;
     }
-    drafts
+    Planned { drafts, cost: f64::INFINITY }
+}
+
+/// The trees that have the roots of others, if their lookups cost hardly more than those did when they were chosen.
+pub(super) fn like(regions: &Regions, cubes: &Cubes, lines: usize, room: usize, of: &BitSelect) -> Option<Planned> {
+    let sample = Sample::new(regions, lines, room);
+    let mut plan = Plan { left: all(regions), ..Plan::default() };
+    for tree in &of.trees {
+        let root = Root::like(cubes, tree, &plan.left);
+        plan = plan.with(&root, if tree.open.is_some() { &SHAPE } else { &LAST }, regions, cubes, &sample)?;
+    }
+    (plan.left.is_empty() && plan.cost <= of.planned * WORSE).then(|| plan.end(of.planned))
 }
 
 fn all(regions: &Regions) -> Vec<u32> {
@@ -49,7 +68,7 @@ struct Plan {
 }
 
 /// The trees that promise the fastest lookups: tree by tree, going on with the plans that cost least so far.
-pub(super) fn chosen(regions: &Regions, cubes: &Cubes, lines: usize, room: usize) -> Vec<Draft> {
+pub(super) fn chosen(regions: &Regions, cubes: &Cubes, lines: usize, room: usize) -> Planned {
     let sample = Sample::new(regions, lines, room);
     let mut best: Option<Plan> = None;
     let mut plans = vec![Plan { left: all(regions), ..Plan::default() }];
@@ -62,11 +81,17 @@ pub(super) fn chosen(regions: &Regions, cubes: &Cubes, lines: usize, room: usize
         partial.truncate(BEAM);
         plans = partial;
     }
-    let trees = best.map(|best| best.trees.into_iter().filter_map(Rc::into_inner).map(|tree| tree.draft).collect());
-    trees.unwrap_or_else(|| forced(regions, cubes, &Shape::default()))
+    let planned = best.map(|best| (best.cost, best)).map(|(cost, best)| best.end(cost));
+    planned.unwrap_or_else(|| forced(regions, cubes, &Shape::default()))
 }
 
 impl Plan {
+    /// Its trees, which no other plan has any more.
+    fn end(self, cost: f64) -> Planned {
+        let drafts = self.trees.into_iter().filter_map(Rc::into_inner).map(|tree| tree.draft).collect();
+        Planned { drafts, cost }
+    }
+
     /// The plans with one tree more.
     fn next(&self, regions: &Regions, cubes: &Cubes, sample: &Sample) -> Vec<Self> {
         let list = &self.left;

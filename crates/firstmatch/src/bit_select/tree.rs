@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::bits::{self, Bits, Cubes, Limits};
 use super::block::BLOCK;
-use super::{Node, Shape};
+use super::{Node, Shape, Tree};
 use crate::simd::gather;
 
 /// So many regions make no tree: they are one leaf.
@@ -20,6 +20,8 @@ pub(super) struct Draft {
     pub(super) table: Vec<Option<Way>>,
     /// Lists of regions in order of rank.
     pub(super) leaves: Vec<Box<[u32]>>,
+    /// How many bits of the root a region of it may leave open.
+    pub(super) open: Option<u32>,
 }
 
 /// Where an entry of a table leads, and the best region there.
@@ -41,7 +43,8 @@ impl Draft {
     pub(super) fn new(cubes: &Cubes, shape: &Shape, root: &Root) -> Self {
         let Root { bits, here: list, .. } = root;
         let copies = (list.len() as f64 * shape.growth) as usize;
-        let mut builder = Builder { shape, cubes, copies, draft: Self::default(), known: HashMap::new() };
+        let draft = Self { open: root.open, ..Self::default() };
+        let mut builder = Builder { shape, cubes, copies, draft, known: HashMap::new() };
         let lists = builder.lists(list, bits);
         builder.node(bits, &lists, shape.levels.max(1) - 1);
         builder.draft
@@ -77,15 +80,26 @@ pub(super) struct Root {
     /// The regions that the tree holds, and the rest: those that leave more of the bits open.
     pub(super) here: Vec<u32>,
     pub(super) rest: Vec<u32>,
+    open: Option<u32>,
 }
 
 impl Root {
     pub(super) fn new(cubes: &Cubes, shape: &Shape, list: &[u32], open: Option<u32>) -> Self {
         let limits = Limits { bits: most_bits(shape, list.len()), open, growth: shape.growth };
-        let bits = bits::choose(cubes, list, limits);
+        Self::of(cubes, bits::choose(cubes, list, limits), list, open)
+    }
+
+    /// The root of another tree.
+    pub(super) fn like(cubes: &Cubes, tree: &Tree, list: &[u32]) -> Self {
+        let masks = [(tree.root.mask >> 32) as u32, tree.root.mask as u32];
+        let lanes = tree.root.lanes.map(usize::from).into_iter().zip(masks).filter(|&(_, mask)| mask != 0);
+        Self::of(cubes, Bits { lanes: lanes.collect() }, list, tree.open)
+    }
+
+    fn of(cubes: &Cubes, bits: Bits, list: &[u32], open: Option<u32>) -> Self {
         let fits = |region: &u32| open.is_none_or(|open| bits.open(cubes.of(*region)) <= open);
         let (here, rest): (Vec<u32>, Vec<u32>) = list.iter().copied().partition(fits);
-        Self { bits: if here.len() <= FEW { Bits::default() } else { bits }, here, rest }
+        Self { bits: if here.len() <= FEW { Bits::default() } else { bits }, here, rest, open }
     }
 }
 

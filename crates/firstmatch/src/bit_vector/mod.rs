@@ -50,7 +50,7 @@ use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::rule::Lowered;
+use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Level, Line, Tree, dispatch};
 
@@ -186,9 +186,8 @@ impl Base for BitVector {
         self.matches.len()
     }
 
-    fn places_of(&self, rule: Match) -> Range<usize> {
-        let start = self.matches.partition_point(|of| of.priority < rule.priority);
-        start..start + self.matches[start..].iter().take_while(|&&of| of == rule).count()
+    fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
+        regions
     }
 
     fn improve_alive(&self, scratch: &mut lookup::Slots, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {

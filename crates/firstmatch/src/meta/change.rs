@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::Config;
 use super::changes::{Changes, Log};
-use super::choose::{self, Choice};
+use super::choose;
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
 use super::state::{Built, Part, State, Step, Steps, slots};
+use super::store::Store;
 use super::twin::{ARC, Busy, Twin};
 use crate::alive::Dead;
 use crate::error::{BuildError, UpdateError};
@@ -21,7 +22,7 @@ pub(super) struct Changer {
     pub(super) twin: Arc<Twin<State>>,
     pub(super) config: Config,
     /// For each schema the rules of its base.
-    stores: Box<[Arc<Lowered>]>,
+    stores: Box<[Arc<Store>]>,
     /// What the next commit is to do.
     pub(super) next: Changes,
     owed: Owed,
@@ -98,7 +99,7 @@ impl Changer {
             sizes: state.parts.iter().map(Sizes::of).collect(),
             running: None,
             twin: Arc::new(Twin::new(state)),
-            stores: sets.into_iter().map(Arc::new).collect(),
+            stores: stores(sets),
         })
     }
 
@@ -178,7 +179,7 @@ impl Changer {
     pub(super) fn begin_rebuild(&mut self) -> RebuildJob {
         let state = self.twin.now().1;
         let pieces = self.log.pieces();
-        let source = |(part, store): (&Part, &Arc<Lowered>)| {
+        let source = |(part, store): (&Part, &Arc<Store>)| {
             let is_unchanged = part.dead.rules() == 0 && part.overlay.rules() == 0;
             Source {
                 old: Arc::clone(&part.built),
@@ -262,7 +263,7 @@ impl Changer {
             self.owed.clear();
         }
         self.generation += 1;
-        self.stores = sets.into_iter().map(Arc::new).collect();
+        self.stores = stores(sets);
         self.running = None;
         Ok(Retired { epoch, _states: states, ..Retired::default() })
     }
@@ -270,7 +271,7 @@ impl Changer {
     /// Bytes on the heap beside the twin's: the rules that rebuilds start from, what has changed since, and memory for
     /// changes.
     pub(super) fn bytes(&self) -> usize {
-        let store = |store: &Arc<Lowered>| ARC + size_of::<Lowered>() + store.bytes();
+        let store = |store: &Arc<Store>| ARC + size_of::<Store>() + store.bytes();
         size_of_val(&self.stores[..])
             + self.stores.iter().map(store).sum::<usize>()
             + self.next.bytes()
@@ -280,6 +281,10 @@ impl Changer {
             + self.regions.iter().map(Regions::bytes).sum::<usize>()
             + size_of_val(&self.sizes[..])
     }
+}
+
+fn stores(sets: Vec<Lowered>) -> Box<[Arc<Store>]> {
+    sets.into_iter().map(|set| Arc::new(Store::new(set))).collect()
 }
 
 /// Bytes of the twin but for what is in its copies.
@@ -324,12 +329,12 @@ fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError>
 }
 
 /// Builds a base where so many bytes are taken by all else, its marks and overlay included, and what belongs to it. What
-/// it takes is added; `before` is what was chosen for the base it replaces.
+/// it takes is added; `before` is the base it replaces.
 pub(super) fn new_part(
     set: &Lowered,
     config: &Config,
     reserved: &mut usize,
-    before: Option<&Choice>,
+    before: Option<&Built>,
 ) -> Result<Part, BuildError> {
     let (needed, most) = (*reserved + ARC + size_of::<Built>(), config.budget.run_bytes);
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;

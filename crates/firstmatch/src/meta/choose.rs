@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::limits::{self, Cap};
+use super::state::Built;
 use super::{Config, trial};
 use crate::alive::{Base, Dead};
 use crate::bit_select::{self, BitSelect};
@@ -15,7 +16,7 @@ use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::linear::{self, Linear};
-use crate::rule::Lowered;
+use crate::rule::{Lowered, RuleId};
 use crate::tuple::{self, TupleMerge};
 
 /// What a lookup of any base, or of an overlay, may write to.
@@ -269,17 +270,17 @@ impl Chosen {
         }
     }
 
-    pub(super) fn places_of(&self, rule: Match) -> Range<usize> {
+    pub(super) fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize> {
         match self {
-            Self::Linear(base) => base.places_of(rule),
-            Self::BitSelect(base) => base.places_of(rule),
-            Self::BitVector(base) => base.places_of(rule),
-            Self::TupleMerge(base) => base.places_of(rule),
+            Self::Linear(base) => base.places_of(rule, rank, regions),
+            Self::BitSelect(base) => base.places_of(rule, rank, regions),
+            Self::BitVector(base) => base.places_of(rule, rank, regions),
+            Self::TupleMerge(base) => base.places_of(rule, rank, regions),
         }
     }
 }
 
-/// Builds the base of a rule set within so many bytes; `before` is what was chosen for the rules it comes from.
+/// Builds the base of a rule set within so many bytes; `before` is the base of the rules it comes from.
 ///
 /// # Errors
 /// When none fits, or the one that is forced does not: what the last one said.
@@ -287,19 +288,21 @@ pub(super) fn choose(
     set: &Lowered,
     config: &Config,
     run_bytes: usize,
-    before: Option<&Choice>,
+    before: Option<&Built>,
 ) -> Result<(Chosen, Choice), BuildError> {
     let regions = set.regions().len();
     let trial = config.trial.unwrap_or(TRIAL);
     let is_timed = config.kind.is_none() && regions > FEW && trial > 0;
     let mut trials = Trials::new(set, config, run_bytes);
+    trials.like = before.map(|before| &before.base);
     if is_timed
-        && let Some((kind, then)) = before.and_then(|before| before.kept(regions))
+        && let Some((kind, then)) = before.and_then(|before| before.choice.kept(regions))
         && let Some(base) = trials.build(kind, 0)?
     {
         return Ok(trials.end(base, Outcome::Kept, Some(then)));
     }
     if is_timed {
+        trials.like = None;
         let mut built: Vec<Chosen> = Vec::new();
         for kind in Kind::ALL {
             if trials.of(kind).outcome != Outcome::NotNeeded {
@@ -351,6 +354,8 @@ struct Trials<'a> {
     set: &'a Lowered,
     config: &'a Config,
     run_bytes: usize,
+    /// A base that another may be like.
+    like: Option<&'a Chosen>,
     candidates: [Candidate; 4],
     /// Why the last one was refused that was.
     refusal: Option<BuildError>,
@@ -368,7 +373,7 @@ impl<'a> Trials<'a> {
             };
             Candidate { kind, outcome, nanos: None }
         });
-        Self { set, config, run_bytes, candidates, refusal: None }
+        Self { set, config, run_bytes, like: None, candidates, refusal: None }
     }
 
     fn of(&mut self, kind: Kind) -> &mut Candidate {
@@ -383,7 +388,7 @@ impl<'a> Trials<'a> {
         let within = |cap, needed, allowed| if needed > allowed { Err((cap, needed, allowed)) } else { Ok(()) };
         let attempt = || {
             within(Cap::BuildBytes, limits::build_bytes(kind, self.set).saturating_add(beside), limits.build_bytes)?;
-            let base = match build(kind, self.set, self.config, self.run_bytes) {
+            let base = match build(kind, self.set, self.config, self.run_bytes, self.like) {
                 Ok(base) => base,
                 Err(error) => {
                     return match error.bytes_needed() {
@@ -418,13 +423,22 @@ impl<'a> Trials<'a> {
     }
 }
 
-fn build(kind: Kind, set: &Lowered, config: &Config, run_bytes: usize) -> Result<Chosen, BuildError> {
+fn build(
+    kind: Kind,
+    set: &Lowered,
+    config: &Config,
+    run_bytes: usize,
+    like: Option<&Chosen>,
+) -> Result<Chosen, BuildError> {
     let (budget, simd) = (Budget { run_bytes }, config.simd);
     Ok(match kind {
         Kind::Linear => Chosen::Linear(Linear::build(set, &linear::Config { budget, simd })?),
         Kind::BitSelect => {
             let config = bit_select::Config { budget, simd, ..Default::default() };
-            Chosen::BitSelect(BitSelect::build(set, &config)?)
+            Chosen::BitSelect(match like {
+                Some(Chosen::BitSelect(like)) => like.renewed(set, &config)?,
+                _ => BitSelect::build(set, &config)?,
+            })
         }
         Kind::BitVector => {
             // Who asks for it by name gets it for as many rules as its vectors can be told apart.

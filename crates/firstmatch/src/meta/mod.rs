@@ -84,6 +84,7 @@ mod filter;
 mod limits;
 mod rebuild;
 mod state;
+mod store;
 #[cfg(test)]
 mod tests;
 mod trial;

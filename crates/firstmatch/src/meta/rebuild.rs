@@ -6,8 +6,9 @@ use super::Config;
 use super::change::{marks_bytes, new_part};
 use super::changes::{Changes, changed};
 use super::state::{Built, Part, State};
+use super::store::Store;
 use crate::error::BuildError;
-use crate::rule::{Lowered, Regions};
+use crate::rule::Regions;
 
 /// New bases to be built from the rules of one generation. It holds all it needs, so any thread may run it.
 #[derive(Debug)]
@@ -53,14 +54,14 @@ impl Retired {
 #[derive(Debug)]
 pub(super) struct Renewed {
     pub(super) copies: [Part; 2],
-    pub(super) store: Arc<Lowered>,
+    pub(super) store: Arc<Store>,
 }
 
 /// The rules of one schema when the rebuild was begun.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) old: Arc<Built>,
-    pub(super) store: Arc<Lowered>,
+    pub(super) store: Arc<Store>,
     pub(super) changes: Vec<Arc<Changes>>,
     /// Bytes of what each copy has of its own, where nothing has changed.
     pub(super) unchanged: Option<usize>,
@@ -96,10 +97,10 @@ impl RebuildJob {
                 parts.push(None);
                 continue;
             }
-            let store = changed(&source.store, &source.changes, number);
+            let store = changed(&source.store.set, &source.changes, number);
             reserved += 2 * marks_bytes(&store);
-            let part = new_part(&store, &config, &mut reserved, Some(&source.old.choice))?;
-            parts.push(Some((part, store)));
+            let part = new_part(&store, &config, &mut reserved, Some(&source.old))?;
+            parts.push(Some((part, Store::new(store))));
         }
         let mut caught_up = 0;
         loop {
@@ -114,7 +115,7 @@ impl RebuildJob {
                 }
             }
         }
-        let renew = |(part, store): (Part, Lowered)| Renewed { copies: [part.clone(), part], store: Arc::new(store) };
+        let renew = |(part, store): (Part, Store)| Renewed { copies: [part.clone(), part], store: Arc::new(store) };
         let parts = parts.into_iter().map(|part| part.map(renew)).collect();
         Ok(Rebuilt { feed, parts, caught_up, sources })
     }
@@ -123,11 +124,11 @@ impl RebuildJob {
 /// Does to copies of a part what has changed since its base was built.
 pub(super) fn catch_up(
     copies: &mut [&mut Part],
-    store: &Lowered,
+    store: &Store,
     changes: &Changes,
     number: usize,
 ) -> Result<(), BuildError> {
-    let mut regions = Regions::new(store.schema().lanes().len());
+    let mut regions = Regions::new(store.set.schema().lanes().len());
     for at in 0..changes.len() {
         let (rule, inserted) = changes.get(at, number, &mut regions);
         for part in &mut *copies {

@@ -7,8 +7,9 @@ use super::aside::Aside;
 use super::changes::Changes;
 use super::choose::{Choice, Chosen, Scratch};
 use super::filter::{CHUNK, Filter};
+use super::store::Store;
 use super::twin::ARC;
-use crate::alive::{Alive, Dead};
+use crate::alive::Dead;
 use crate::engine::{Engine, Match, Updatable};
 use crate::error::UpdateError;
 use crate::key::Keys;
@@ -22,7 +23,6 @@ pub(super) struct Built {
     pub(super) base: Chosen,
     pub(super) choice: Choice,
     pub(super) rules: usize,
-    regions: usize,
     /// One more than the largest slot of its rules.
     slots: usize,
     /// On the heap, this struct included.
@@ -33,7 +33,7 @@ impl Built {
     pub(super) fn new(base: Chosen, choice: Choice, set: &Lowered) -> Self {
         let stats = base.stats();
         let bytes = ARC + size_of::<Self>() + stats.total_bytes();
-        Self { base, choice, rules: stats.rules, regions: stats.regions, slots: slots(set), bytes }
+        Self { base, choice, rules: stats.rules, slots: slots(set), bytes }
     }
 }
 
@@ -87,12 +87,6 @@ impl Part {
         }
     }
 
-    /// Where the base has a rule, and whether it is alive there.
-    fn places(&self, rule: Match) -> Option<(Range<usize>, bool)> {
-        let places = self.built.base.places_of(rule);
-        (!places.is_empty()).then(|| (places.clone(), (&self.dead).is_alive(places.start)))
-    }
-
     pub(super) fn rules(&self) -> usize {
         self.built.rules - self.dead.rules() + self.overlay.rules()
     }
@@ -103,26 +97,26 @@ impl Part {
         &mut self,
         rule: Match,
         inserted: Option<&Regions>,
-        store: &Lowered,
+        store: &Store,
     ) -> Result<Option<Step>, UpdateError> {
-        let regions_of = |part: &Self| match part.built.rules == part.built.regions {
-            true => 1,
-            false => store.of_rule(rule).len(),
-        };
+        let base = &self.built.base;
         let step = match inserted {
             Some(regions) if regions.is_empty() => return Ok(None),
-            Some(regions) => match self.dead.is_marked(rule.rule).then(|| self.places(rule)).flatten() {
+            Some(regions) => match self.dead.is_marked(rule.rule).then(|| store.find(rule)).flatten() {
                 // The very rule that was removed comes back.
-                Some((places, false)) if is_same(store, rule, regions) => {
-                    Step::Unmark { rule, places, regions: regions.len() }
+                Some((rank, range)) if store.has(range.clone(), regions) => {
+                    Step::Unmark { rule, places: base.places_of(rule.rule, rank, range), regions: regions.len() }
                 }
                 _ => {
                     self.put(rule, regions)?;
                     return Ok(Some(Step::Put));
                 }
             },
-            None => match self.places(rule) {
-                Some((places, true)) => Step::Mark { rule, places, regions: regions_of(self) },
+            None => match store.find(rule) {
+                Some((rank, range)) if !self.dead.is_marked(rule.rule) => {
+                    let regions = range.len();
+                    Step::Mark { rule, places: base.places_of(rule.rule, rank, range), regions }
+                }
                 _ if self.overlay.remove(rule.rule).is_ok() => return Ok(Some(Step::Take(rule))),
                 _ => return Ok(None),
             },
@@ -167,12 +161,6 @@ impl Part {
     }
 }
 
-/// Whether the rule has these regions in a store.
-fn is_same(store: &Lowered, rule: Match, regions: &Regions) -> bool {
-    let places = store.of_rule(rule);
-    places.len() == regions.len() && places.zip(regions.iter()).all(|(at, region)| store.regions().get(at) == region)
-}
-
 /// What was done to a part.
 #[derive(Debug)]
 pub(super) enum Step {
@@ -205,7 +193,7 @@ impl State {
     pub(super) fn change(
         &mut self,
         changes: &Changes,
-        stores: &[Arc<Lowered>],
+        stores: &[Arc<Store>],
         steps: &mut Steps,
         regions: &mut [Regions],
     ) -> Result<(), UpdateError> {

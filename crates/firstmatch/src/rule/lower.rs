@@ -74,12 +74,6 @@ impl Lowered {
         self.rules.push(rule);
     }
 
-    /// The regions of a rule as a range of indices; empty where it has none.
-    pub(crate) fn of_rule(&self, rule: Match) -> std::ops::Range<usize> {
-        let start = self.rules.partition_point(|of| of.priority < rule.priority);
-        start..start + self.rules[start..].iter().take_while(|&&of| of == rule).count()
-    }
-
     /// Bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.regions.bytes() + (self.rules.capacity() + self.nowhere.capacity()) * size_of::<Match>()

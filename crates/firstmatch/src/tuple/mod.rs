@@ -416,9 +416,8 @@ impl Base for TupleMerge {
         self.places.slots()
     }
 
-    fn places_of(&self, rule: Match) -> Range<usize> {
-        let slot = rule.rule.slot();
-        slot..slot + usize::from(self.priority_of(rule.rule) == Some(rule.priority))
+    fn places_of(&self, rule: RuleId, _rank: usize, _regions: Range<usize>) -> Range<usize> {
+        rule.slot()..rule.slot() + 1
     }
 
     fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {

@@ -486,16 +486,6 @@ impl TupleMerge {
         }
     }
 
-    /// The priority of a rule that has regions here.
-    pub(super) fn priority_of(&self, rule: RuleId) -> Option<Priority> {
-        let place = self.places.get(rule.slot());
-        match place.part {
-            VACANT | NOWHERE => None,
-            REST => self.rest.rule(place.at).filter(|found| found.rule == rule).map(|found| found.priority),
-            _ => self.locate(place, rule).map(|(_, entry)| self.pool.priority(entry)),
-        }
-    }
-
     fn locate(&self, place: Place, rule: RuleId) -> Option<(Slot, u32)> {
         let table = self.tables.get(place.part as usize)?.as_ref()?;
         table.find(place.at).find_map(|(slot, group)| {

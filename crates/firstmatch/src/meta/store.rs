@@ -1,0 +1,52 @@
+//! The rules that a base was built from, for the writer and for rebuilds.
+
+use std::ops::Range;
+
+use super::state::slots;
+use crate::engine::Match;
+use crate::rule::{Lowered, Regions};
+
+/// Rules in order, and where each of them is.
+#[derive(Debug)]
+pub(super) struct Store {
+    pub(super) set: Lowered,
+    /// By slot.
+    found: Box<[Found]>,
+}
+
+/// How many rules and how many regions come before a rule's.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    rank: u32,
+    start: u32,
+}
+
+impl Store {
+    pub(super) fn new(set: Lowered) -> Self {
+        let mut found = vec![Found { rank: u32::MAX, start: u32::MAX }; slots(&set)];
+        for (rank, (rule, regions)) in set.by_rule().enumerate() {
+            // Fewer than 2^24 regions are lowered.
+            found[rule.rule.slot()] = Found { rank: rank as u32, start: regions.start as u32 };
+        }
+        Self { set, found: found.into() }
+    }
+
+    /// The rank of a rule and where its regions are; `None` where it is not here.
+    pub(super) fn find(&self, rule: Match) -> Option<(usize, Range<usize>)> {
+        let Found { rank, start } = *self.found.get(rule.rule.slot())?;
+        let (rank, start) = (rank as usize, start as usize);
+        let count = self.set.rules().get(start..)?.iter().take_while(|&&of| of == rule).count();
+        (count > 0).then_some((rank, start..start + count))
+    }
+
+    /// Whether these are regions that a rule of it has.
+    pub(super) fn has(&self, range: Range<usize>, regions: &Regions) -> bool {
+        range.len() == regions.len()
+            && range.zip(regions.iter()).all(|(at, region)| self.set.regions().get(at) == region)
+    }
+
+    /// Bytes on the heap.
+    pub(super) fn bytes(&self) -> usize {
+        self.set.bytes() + size_of_val(&self.found[..])
+    }
+}
