@@ -1,9 +1,11 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
+use super::Node;
 use crate::alive::Alive;
+use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
 use crate::schema::Schema;
-use crate::simd::{Isa, LINE_WORDS, Line, words_mut};
+use crate::simd::{Isa, LINE_WORDS, gather};
 
 /// Regions in a block.
 pub(super) const BLOCK: usize = 8;
@@ -72,54 +74,150 @@ impl Shape {
     }
 
     /// Writes regions, in order of rank, as one block; `more` is the block that continues them.
-    pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<u32>, block: &mut [Line]) {
-        let words = words_mut(block);
+    pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<usize>, words: &mut [u32]) {
         words.fill(0);
         words[..=BLOCK].fill(NONE);
-        words[MORE] = more.map_or(0, |block| block + 1);
-        let Some(last) = regions.len().checked_sub(1) else { return };
-        for i in 0..BLOCK {
-            // The last region stands in all places that are left: it can never win over itself.
-            let (rank, region) = &regions[i.min(last)];
-            words[i] = *rank;
-            let all = |lane: usize| region.lo[lane] == 0 && region.hi[lane] >> self.bits_of(lane) != 0;
-            for (bit, &(lane, _)) in self.optional.iter().enumerate() {
-                words[REQUIRED + i / 4] |= u32::from(!all(lane)) << (i % 4 * 8 + bit);
-            }
-            let optional = |lane: usize| self.optional.iter().any(|&(of, _)| of == lane);
-            let bounds = |lane: usize, max: u32| {
-                let hi = if optional(lane) && all(lane) { max } else { region.hi[lane] };
-                (region.lo[lane], hi)
-            };
-            for (column, &lane) in self.bytes.iter().enumerate() {
-                let (lo, hi) = bounds(lane, 0xFF);
-                let start = HEAD + 4 * column;
-                words[start + i / 4] |= lo << (i % 4 * 8);
-                words[start + 2 + i / 4] |= hi << (i % 4 * 8);
-            }
-            let mut start = self.wide_start;
-            for &lane in &self.wide {
-                (words[start + i], words[start + 8 + i]) = (region.lo[lane], region.hi[lane]);
-                start += 16;
-            }
-            for pair in &self.halves {
-                for (side, &lane) in pair.iter().enumerate() {
-                    let (lo, hi) = bounds(lane, 0xFFFF);
-                    words[start + i] |= lo << (side * 16);
-                    words[start + 8 + i] |= hi << (side * 16);
-                }
-                start += 16;
-            }
-            for &lane in &self.ternary {
-                let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
-                (words[start + i], words[start + 8 + i]) = (value, mask);
-                start += 16;
-            }
+        self.go_on(words, more);
+        regions.iter().enumerate().for_each(|(at, (rank, region))| self.set(words, at, *rank, region));
+    }
+
+    /// Writes a region. What stands behind the last one is never asked for: its rank is that of none.
+    fn set(&self, words: &mut [u32], at: usize, rank: u32, region: &Region<'_>) {
+        words[at] = rank;
+        let (quarter, shift) = (at / 4, at % 4 * 8);
+        let mut put_byte = |word: usize, byte: u32| {
+            let word = &mut words[word + quarter];
+            *word = *word & !(0xFF << shift) | byte << shift;
+        };
+        let all = |lane: usize, bits: u32| region.lo[lane] == 0 && region.hi[lane] >> bits != 0;
+        let required = self.optional.iter().enumerate();
+        put_byte(REQUIRED, required.fold(0, |byte, (bit, &(lane, bits))| byte | u32::from(!all(lane, bits)) << bit));
+        // What lets everything through, the value for absent among it, lets through all that the bits hold.
+        let bounds = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
+        for (column, &lane) in self.bytes.iter().enumerate() {
+            let (lo, hi) = bounds(lane, 0xFF);
+            put_byte(HEAD + 4 * column, lo);
+            put_byte(HEAD + 4 * column + 2, hi);
+        }
+        let mut start = self.wide_start + at;
+        let mut put = |a: u32, b: u32| {
+            (words[start], words[start + BLOCK]) = (a, b);
+            start += 2 * BLOCK;
+        };
+        self.wide.iter().for_each(|&lane| put(region.lo[lane], region.hi[lane]));
+        for &[a, b] in &self.halves {
+            let (a, b) = (bounds(a, 0xFFFF), bounds(b, 0xFFFF));
+            put(a.0 | b.0 << 16, a.1 | b.1 << 16);
+        }
+        for &lane in &self.ternary {
+            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+            put(value, mask);
         }
     }
 
-    fn bits_of(&self, lane: usize) -> u32 {
-        self.optional.iter().find(|&&(of, _)| of == lane).map_or(31, |&(_, bits)| bits)
+    /// Whether blocks have columns for all that a region asks for.
+    pub(super) fn holds(&self, region: &Region<'_>) -> bool {
+        let is_held = |&(lane, bits): &(usize, u32)| region.hi[lane] >> bits == 0 || region.lo[lane] == 0;
+        let is_masked = |(lane, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&lane);
+        self.optional.iter().all(is_held)
+            && region.ternary.is_none_or(|(_, mask)| mask.iter().enumerate().all(is_masked))
+    }
+
+    /// The first words of the columns of eight words, and of those of eight bytes.
+    fn columns(&self) -> (impl Iterator<Item = usize>, impl Iterator<Item = usize>) {
+        let words = std::iter::once(0).chain((self.wide_start..self.lines * LINE_WORDS).step_by(BLOCK));
+        let bytes = (0..2 * self.bytes.len()).map(|column| HEAD + 2 * column);
+        (words, bytes.chain([REQUIRED]))
+    }
+
+    /// Copies a region to another place of the same or of another block, by where these start.
+    fn copy(&self, words: &mut [u32], (from, i): (usize, usize), (to, at): (usize, usize)) {
+        let (columns, bytes) = self.columns();
+        columns.for_each(|start| words[to + start + at] = words[from + start + i]);
+        for start in bytes {
+            let byte = words[from + start + i / 4] >> (i % 4 * 8) & 0xFF;
+            let (word, shift) = (&mut words[to + start + at / 4], at % 4 * 8);
+            *word = *word & !(0xFF << shift) | byte << shift;
+        }
+    }
+
+    /// How many regions a block has.
+    #[inline]
+    pub(super) fn len(&self, block: &[u32]) -> usize {
+        block[..BLOCK].iter().position(|&rank| rank == NONE).unwrap_or(BLOCK)
+    }
+
+    /// Makes room for a rank in a block that is not full, by where it starts: the place.
+    fn make_room(&self, words: &mut [u32], block: usize, rank: u32) -> usize {
+        let len = self.len(&words[block..]);
+        let at = (0..len).find(|&at| rank < words[block + at]).unwrap_or(len);
+        (at..len).rev().for_each(|moved| self.copy(words, (block, moved), (block, moved + 1)));
+        at
+    }
+
+    /// Adds a region to a block that is not full, in order of rank.
+    pub(super) fn add(&self, block: &mut [u32], rank: u32, region: &Region<'_>) {
+        let at = self.make_room(block, 0, rank);
+        self.set(block, at, rank, region);
+    }
+
+    /// Adds a region of one block to another that is not full, by where they start.
+    pub(super) fn add_copy(&self, words: &mut [u32], (from, i): (usize, usize), to: usize) {
+        let at = self.make_room(words, to, words[from + i]);
+        self.copy(words, (from, i), (to, at));
+    }
+
+    /// Takes the regions of a rank out of a block.
+    pub(super) fn take(&self, block: &mut [u32], rank: u32) {
+        let len = self.len(block);
+        let mut left = 0;
+        for at in 0..len {
+            if block[at] != rank {
+                if left < at {
+                    self.copy(block, (0, at), (0, left));
+                }
+                left += 1;
+            }
+        }
+        block[left..BLOCK].fill(NONE);
+    }
+
+    /// Continues a block with another.
+    pub(super) fn go_on(&self, block: &mut [u32], next: Option<usize>) {
+        // Blocks are counted with 31 bits.
+        block[MORE] = next.map_or(0, |next| next as u32 + 1);
+    }
+
+    /// What a node selects of a region of a block: the value, and the bits that are open.
+    pub(super) fn selected(&self, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
+        let [a, b] = node.lanes.map(|lane| self.bits(block, i, usize::from(lane)));
+        (gather(a.0 << 32 | b.0, node.mask), gather(a.1 << 32 | b.1, node.mask))
+    }
+
+    /// The fixed bits of a lane of a region of a block, and those that are open.
+    fn bits(&self, block: &[u32], i: usize, lane: usize) -> (u64, u64) {
+        let byte = |start: usize| block[start + i / 4] >> (i % 4 * 8) & 0xFF;
+        let column = |at: usize| self.wide_start + 16 * at + i;
+        let pairs = self.halves.iter().enumerate().flat_map(|(at, pair)| [(at, 0, pair[0]), (at, 16, pair[1])]);
+        let (mut lo, mut hi) = if let Some(at) = self.bytes.iter().position(|&of| of == lane) {
+            (byte(HEAD + 4 * at), byte(HEAD + 4 * at + 2))
+        } else if let Some(at) = self.wide.iter().position(|&of| of == lane) {
+            (block[column(at)], block[column(at) + BLOCK])
+        } else if let Some((at, shift, _)) = pairs.into_iter().find(|&(.., of)| of == lane) {
+            let at = column(self.wide.len() + at);
+            (block[at] >> shift & 0xFFFF, block[at + BLOCK] >> shift & 0xFFFF)
+        } else {
+            (0, u32::MAX)
+        };
+        if let Some((bit, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == lane)
+            && byte(REQUIRED) >> bit & 1 == 0
+        {
+            (lo, hi) = (0, 1 << bits);
+        }
+        let ternary = self.ternary.iter().position(|&of| of == lane);
+        let mask = ternary.map_or(0, |at| block[column(self.wide.len() + self.halves.len() + at) + BLOCK]);
+        let fixed = containing_prefix(lo, hi) | mask;
+        (u64::from(lo & fixed), u64::from(!fixed))
     }
 
     /// Which of the regions of a block hold a key, as bits from the lowest.

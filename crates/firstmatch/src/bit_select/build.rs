@@ -1,10 +1,14 @@
 //! Building: the leaves of the planned trees are packed, their nodes joined. Where the fastest do not fit the budget,
 //! others that should are tried.
 
+use std::sync::Arc;
+
+use super::added::Added;
 use super::bits::Cubes;
 use super::plan::Planned;
 use super::tree::{To, Way};
-use super::{BitSelect, Config, EMPTY, Node, Parting, Tree, block, pack, plan};
+use super::{BitSelect, Config, EMPTY, Node, Parting, Roots, Tree, block, change, pack, plan};
+use crate::engine::Match;
 use crate::error::BuildError;
 use crate::rule::Lowered;
 use crate::simd::Level;
@@ -17,7 +21,7 @@ pub(super) fn build(
     set: &Lowered,
     config: &Config,
     level: Level,
-    like: Option<&BitSelect>,
+    like: Option<&Roots>,
 ) -> Result<BitSelect, BuildError> {
     let regions = set.regions();
     let shape = block::Shape::new(set.schema(), regions);
@@ -44,15 +48,17 @@ pub(super) fn build(
 
 fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> BitSelect {
     let (regions, drafts) = (set.regions(), &planned.drafts);
-    let (mut matches, mut ranks) = (Vec::new(), Vec::with_capacity(regions.len()));
-    for (rule, range) in set.by_rule() {
-        ranks.extend(range.map(|_| matches.len() as u32));
-        matches.push(rule);
+    let matches: Arc<[Match]> = set.by_rule().map(|(rule, _)| rule).collect();
+    let parting = Parting::new(0, matches.len());
+    let mut ranks = Vec::with_capacity(regions.len());
+    for (index, (_, range)) in set.by_rule().enumerate() {
+        ranks.extend(range.map(|_| parting.rank(index as u32 + 1)));
     }
     let leaves = drafts.iter().flat_map(|draft| &draft.leaves);
     let packed = pack::pack(leaves, &shape, regions, &ranks);
     let blocks = packed.blocks.len() / shape.lines();
-    let parting = Parting::new(blocks.max(drafts.iter().map(|draft| draft.nodes.len()).sum()), matches.len());
+    let room = change::room(blocks);
+    let parting = Parting::new(room.max(drafts.iter().map(|draft| draft.nodes.len()).sum()), matches.len());
     let (mut trees, mut nodes, mut table) = (Vec::new(), Vec::new(), Vec::new());
     let mut leaves = 0;
     for draft in drafts {
@@ -76,9 +82,15 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         table: table.into(),
         parting,
         is_large: size_of_val(&packed.blocks[..]) > NEAR,
-        blocks: packed.blocks.into(),
-        matches: matches.into(),
+        blocks: packed.blocks,
+        room,
+        matches,
         regions: regions.len(),
+        gone: Box::default(),
+        gone_rules: 0,
+        gone_regions: 0,
+        added: Added::new(regions.lanes()),
+        open: None,
         planned: planned.cost,
     }
 }

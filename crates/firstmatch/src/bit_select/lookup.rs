@@ -73,7 +73,7 @@ impl<A: Alive> Lookup<'_, A> {
 
 #[inline(always)]
 fn improve(best: &mut Option<Match>, engine: &BitSelect, rank: u32) {
-    if let Some(&found) = engine.matches.get(rank as usize)
+    if let Some(found) = engine.rule_of(rank)
         && Match::wins(found.priority, best)
     {
         *best = Some(found);

@@ -44,21 +44,25 @@
 //! # Deviations
 //! None.
 
+mod added;
 mod bits;
 mod block;
 mod build;
+mod change;
 mod cost;
 mod lookup;
 mod pack;
 mod plan;
-mod roots;
 #[cfg(test)]
 mod tests;
 mod tree;
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use crate::alive::{All, Base, Dead};
+use added::Added;
+
+use crate::alive::{Alive, All, Base, Dead};
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
@@ -100,8 +104,11 @@ impl Default for Shape {
     }
 }
 
+/// What is allocated beside the value of an `Arc`: two counts.
+const ARC: usize = 2 * size_of::<usize>();
+
 /// A classifier of trees that select bits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BitSelect {
     schema: Schema,
     level: Level,
@@ -111,14 +118,30 @@ pub struct BitSelect {
     table: Box<[Entry]>,
     /// How an entry is parted.
     parting: Parting,
-    blocks: Box<[Line]>,
-    /// By rank.
-    matches: Box<[Match]>,
+    blocks: Vec<Line>,
+    /// The rules that it was built with, in order.
+    matches: Arc<[Match]>,
     regions: usize,
+    /// How many blocks it may come to have.
+    room: usize,
+    /// Which of the rules that it was built with have been taken out, how many, and how many regions they had.
+    gone: Box<[u64]>,
+    gone_rules: usize,
+    gone_regions: usize,
+    added: Added,
+    /// A block with room for lists that are made; none where those before may not all lead to it any more.
+    open: Option<u32>,
     /// What lookups cost when its roots were chosen, as counted.
     planned: f64,
     /// Whether its blocks are more than a cache that answers at once holds.
     is_large: bool,
+}
+
+/// What trees begin with, and what lookups cost when they were chosen, as counted.
+#[derive(Clone, Debug)]
+pub(crate) struct Roots {
+    trees: Box<[Tree]>,
+    planned: f64,
 }
 
 /// One tree.
@@ -150,26 +173,63 @@ const LEAF: Entry = 1;
 /// The entry that leads nowhere.
 const EMPTY: Entry = Entry::MAX;
 
-/// How an entry is parted.
+/// How ranks are made and an entry is parted. Between the ranks of neighbours others find room.
 #[derive(Clone, Copy, Debug)]
 struct Parting {
     /// Bits of an index.
     index: u32,
-    /// Low bits of a rank that find no room.
+    /// Low bits of a rank that find no room in an entry.
     dropped: u32,
+    /// Low bits of a rank that are 0 for the rules that a set was built with.
+    between: u32,
+    /// No rank is as high.
+    end: u32,
 }
 
+/// The most bits for what comes between two rules.
+const BETWEEN: u32 = 10;
+
 impl Parting {
-    /// For indices and ranks below these; no rank's bits are all ones, which are those of [`EMPTY`].
-    fn new(indices: usize, ranks: usize) -> Self {
+    /// For indices below these and so many rules; no rank's bits are all ones, which are those of [`EMPTY`].
+    fn new(indices: usize, rules: usize) -> Self {
+        // Fewer than 2^24 regions are lowered: some bits are left, and ranks are below 2^31.
+        let between = BETWEEN.min((rules as u32 + 2).leading_zeros().saturating_sub(1));
+        let end = (rules as u32 + 1) << between;
         let index = usize::BITS - indices.leading_zeros();
         let room = Entry::BITS.saturating_sub(1 + index);
-        let dropped = (0..usize::BITS).find(|&dropped| ranks >> dropped < (1 << room) - 1).unwrap_or(0);
-        Self { index, dropped }
+        let dropped = (0..u32::BITS).find(|&dropped| u64::from(end) >> dropped < (1 << room) - 1).unwrap_or(0);
+        Self { index, dropped, between, end }
+    }
+
+    /// The rank of the last of so many rules; 0 for none.
+    fn rank(self, rules: u32) -> u32 {
+        rules << self.between
+    }
+
+    /// How many of the rules that were there first come before a rank that is between them.
+    #[inline(always)]
+    fn before(self, rank: u32) -> u32 {
+        rank >> self.between
+    }
+
+    /// The place of the rule of a rank among those that were there first, if it is one of them.
+    #[inline(always)]
+    fn place(self, rank: u32) -> Option<usize> {
+        let is_first = rank & ((1 << self.between) - 1) == 0;
+        is_first.then(|| (self.before(rank) as usize).wrapping_sub(1))
     }
 
     fn entry(self, rank: u32, index: u32, is_leaf: bool) -> Entry {
         (rank >> self.dropped) << (self.index + 1) | index << 1 | if is_leaf { LEAF } else { 0 }
+    }
+}
+
+impl Roots {
+    /// The bits that each tree's root selects: masks over two lanes, the first in the upper half, and the lanes. Each region
+    /// fixes all but a few of those of some tree, unless nothing parts it from the others.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = (u64, [usize; 2])> {
+        let roots = self.trees.iter().map(|tree| tree.root);
+        roots.map(|node| (node.mask, node.lanes.map(usize::from)))
     }
 }
 
@@ -183,14 +243,19 @@ impl BitSelect {
         build::build(set, config, level, None)
     }
 
-    /// Builds another for rules that mostly are the same, with the same roots as long as lookups cost hardly more than when
-    /// these were chosen: a fraction of the work.
+    /// Builds it with the roots of another, for rules that mostly are the same, as long as lookups cost hardly more than
+    /// when these were chosen: a fraction of the work.
     ///
     /// # Errors
     /// As for [`BitSelect::build`].
-    pub(crate) fn renewed(&self, set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+    pub(crate) fn build_like(set: &Lowered, config: &Config, roots: &Roots) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
-        build::build(set, config, level, Some(self))
+        build::build(set, config, level, Some(roots))
+    }
+
+    /// The roots of its trees.
+    pub(crate) fn roots(&self) -> Roots {
+        Roots { trees: self.trees.clone(), planned: self.planned }
     }
 
     /// Where an entry leads.
@@ -202,9 +267,25 @@ impl BitSelect {
     /// What an entry must be below to lead to a better rank.
     #[inline(always)]
     fn limit(&self, rank: u32) -> Entry {
-        let Parting { index, dropped } = self.parting;
-        // No rank is as high as there are rules, and what is then added does not overflow.
-        ((rank.min(self.matches.len() as u32) + ((1 << dropped) - 1)) >> dropped) << (index + 1)
+        let Parting { index, dropped, end, .. } = self.parting;
+        // What is added does not overflow.
+        ((rank.min(end) + ((1 << dropped) - 1)) >> dropped) << (index + 1)
+    }
+
+    /// The rule of a rank.
+    #[inline(always)]
+    fn rule_of(&self, rank: u32) -> Option<Match> {
+        if rank == block::NONE {
+            return None;
+        }
+        match self.parting.place(rank) {
+            Some(place) => self.matches.get(place).copied(),
+            None => self.added.of(rank, self.parting),
+        }
+    }
+
+    pub(crate) fn rules(&self) -> usize {
+        self.matches.len() - self.gone_rules + self.added.rules()
     }
 
     /// Bytes on the heap by part.
@@ -212,8 +293,9 @@ impl BitSelect {
         vec![
             ("nodes", size_of_val(&self.nodes[..])),
             ("tables", size_of_val(&self.table[..])),
-            ("blocks", size_of_val(&self.blocks[..])),
-            ("matches", size_of_val(&self.matches[..])),
+            ("blocks", self.blocks.capacity() * size_of::<Line>()),
+            ("matches", ARC + size_of_val(&self.matches[..])),
+            ("changes", self.added.bytes() + size_of_val(&self.gone[..])),
             ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
         ]
     }
@@ -232,8 +314,8 @@ impl Engine for BitSelect {
         let tests: usize = self.trees.iter().map(|tree| tree.longest).sum();
         let steps: usize = self.trees.iter().map(|tree| tree.levels).sum();
         Stats {
-            rules: self.matches.len(),
-            regions: self.regions,
+            rules: self.rules(),
+            regions: self.regions - self.gone_regions + self.added.regions(),
             bytes: self.bytes(),
             tables: self.trees.len(),
             worst_tests: tests * block::BLOCK,
@@ -249,7 +331,28 @@ impl Engine for BitSelect {
     }
 }
 
-/// The place of a rule is its rank.
+/// Marks of the rules that were there first, by rank; the others are taken out.
+#[derive(Clone, Copy)]
+struct Marks<'a> {
+    dead: &'a Dead,
+    parting: Parting,
+}
+
+impl Alive for Marks<'_> {
+    const ALL: bool = false;
+
+    #[inline(always)]
+    fn is_alive(self, rank: usize) -> bool {
+        self.parting.place(rank as u32).is_none_or(|place| self.dead.is_alive(place))
+    }
+
+    #[inline(always)]
+    fn of_eight(self, block: usize) -> u32 {
+        (0..8).fold(0, |eight, at| eight | u32::from(self.is_alive(8 * block + at)) << at)
+    }
+}
+
+/// The place of a rule is how many come before it.
 impl Base for BitSelect {
     fn places(&self) -> usize {
         self.matches.len()
@@ -260,6 +363,7 @@ impl Base for BitSelect {
     }
 
     fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, lookup::Lookup { engine: self, alive: dead, keys, best });
+        let alive = Marks { dead, parting: self.parting };
+        dispatch(self.level, lookup::Lookup { engine: self, alive, keys, best });
     }
 }

@@ -2,7 +2,7 @@
 
 use super::block::{BLOCK, Shape};
 use crate::rule::Regions;
-use crate::simd::Line;
+use crate::simd::{LINE_WORDS, Line, words_mut};
 
 /// How many blocks with room are kept in mind: neighbours in a table have rules in common.
 const IN_MIND: usize = 8;
@@ -18,7 +18,7 @@ pub(super) struct Packed {
 #[derive(Default)]
 struct Block {
     regions: Vec<u32>,
-    more: Option<u32>,
+    more: Option<usize>,
 }
 
 impl Block {
@@ -44,10 +44,11 @@ pub(super) fn pack<'a>(
     let mut in_mind: Vec<usize> = Vec::with_capacity(IN_MIND);
     let places = leaves.map(|list| place(list, &mut blocks, &mut in_mind) as u32).collect();
     let mut lines = vec![Line::default(); blocks.len() * shape.lines()];
-    for (block, lines) in blocks.iter_mut().zip(lines.chunks_exact_mut(shape.lines())) {
+    let each = words_mut(&mut lines).chunks_exact_mut(shape.lines() * LINE_WORDS);
+    for (block, words) in blocks.iter_mut().zip(each) {
         block.regions.sort_unstable();
         let of: Vec<_> = block.regions.iter().map(|&at| (ranks[at as usize], regions.get(at as usize))).collect();
-        shape.write(&of, block.more, lines);
+        shape.write(&of, block.more, words);
     }
     Packed { places, blocks: lines }
 }
@@ -56,7 +57,7 @@ fn place(list: &[u32], blocks: &mut Vec<Block>, in_mind: &mut Vec<usize>) -> usi
     let first = blocks.len();
     if list.len() > BLOCK {
         for part in list.chunks(BLOCK) {
-            let more = Some(blocks.len() as u32 + 1);
+            let more = Some(blocks.len() + 1);
             blocks.push(Block { regions: part.to_vec(), more });
         }
         if let Some(last) = blocks.last_mut() {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::bits::Cubes;
 use super::cost::{self, Sample, Tree};
 use super::tree::{Draft, FEW, Root};
-use super::{BitSelect, Shape};
+use super::{Roots, Shape};
 use crate::rule::Regions;
 
 /// What every tree of a plan may be: few levels, since a batch waits for its slowest key in each, and wide roots.
@@ -45,7 +45,7 @@ pub(super) fn forced(regions: &Regions, cubes: &Cubes, shape: &Shape) -> Planned
 }
 
 /// The trees that have the roots of others, if their lookups cost hardly more than those did when they were chosen.
-pub(super) fn like(regions: &Regions, cubes: &Cubes, lines: usize, room: usize, of: &BitSelect) -> Option<Planned> {
+pub(super) fn like(regions: &Regions, cubes: &Cubes, lines: usize, room: usize, of: &Roots) -> Option<Planned> {
     let sample = Sample::new(regions, lines, room);
     let mut plan = Plan { left: all(regions), ..Plan::default() };
     for tree in &of.trees {

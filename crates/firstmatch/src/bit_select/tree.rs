@@ -99,7 +99,9 @@ impl Root {
     fn of(cubes: &Cubes, bits: Bits, list: &[u32], open: Option<u32>) -> Self {
         let fits = |region: &u32| open.is_none_or(|open| bits.open(cubes.of(*region)) <= open);
         let (here, rest): (Vec<u32>, Vec<u32>) = list.iter().copied().partition(fits);
-        Self { bits: if here.len() <= FEW { Bits::default() } else { bits }, here, rest, open }
+        // The bits say where a region belongs, unless all that are left do.
+        let bits = if here.len() <= FEW && open.is_none() { Bits::default() } else { bits };
+        Self { bits, here, rest, open }
     }
 }
 
@@ -199,7 +201,7 @@ impl Builder<'_> {
 }
 
 /// Every entry that a value of the selected bits stands in, with those that are open.
-fn each((value, open): (usize, usize), mut put: impl FnMut(usize)) {
+pub(super) fn each((value, open): (usize, usize), mut put: impl FnMut(usize)) {
     let mut some = 0usize;
     loop {
         put(value | some);

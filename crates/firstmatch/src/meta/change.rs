@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Config;
 use super::changes::{Changes, Log};
-use super::choose;
+use super::choose::{self, Before};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
 use super::state::{Built, Part, State, Step, Steps, slots};
 use super::store::Store;
@@ -52,22 +52,30 @@ struct Sizes {
     overlay: usize,
     most: usize,
     dead: usize,
+    /// Rules that have come to the base or gone from it.
+    in_place: usize,
 }
 
 impl Sizes {
     fn of(part: &Part) -> Self {
-        Self { base: part.built.rules, overlay: part.overlay.rules(), most: part.most, dead: part.dead.rules() }
+        Self {
+            base: part.built.rules,
+            overlay: part.overlay.rules(),
+            most: part.most,
+            dead: part.dead.rules(),
+            in_place: part.in_place(),
+        }
     }
 }
 
 impl Owed {
     /// Gives it to the copy. Should whatever is done next panic, the copy is made anew, so one that was not made whole
     /// says so until it is.
-    fn settle(&mut self, twin: &Twin<State>, state: &mut State, regions: &mut [Regions]) {
+    fn settle(&mut self, twin: &Twin<State>, state: &mut State, stores: &[Arc<Store>], regions: &mut [Regions]) {
         if mem::replace(&mut self.copy, true) {
             *state = State::clone(&twin.now().1);
         } else {
-            state.apply(&self.changes, &self.steps, regions);
+            state.apply(&self.changes, &self.steps, stores, regions);
         }
         self.steps.clear();
     }
@@ -106,7 +114,9 @@ impl Changer {
     /// Whether an overlay has so many rules or a base so many dead ones that it is time, and no rebuild is running.
     pub(super) fn rebuild_is_due(&self) -> bool {
         let is_due = |sizes: &Sizes| {
-            sizes.overlay >= self.config.overlay_due(sizes.base) || sizes.dead >= self.config.dead_due(sizes.base)
+            sizes.overlay >= self.config.overlay_due(sizes.base)
+                || sizes.dead >= self.config.dead_due(sizes.base)
+                || sizes.in_place >= self.config.in_place_due(sizes.base)
         };
         self.sizes.iter().any(is_due) && !self.running.as_ref().is_some_and(Running::is_alive)
     }
@@ -125,7 +135,7 @@ impl Changer {
         let Self { twin, config, stores, next, owed, regions, generation, sizes, .. } = self;
         let now = *generation + 1;
         let done = twin.flip(wait, |state| {
-            owed.settle(twin, state, regions);
+            owed.settle(twin, state, stores, regions);
             let changed = state.change(next, stores, &mut owed.steps, regions);
             // Removals take no memory, and are never refused.
             let has_room = || if inserts { check_room(twin, config, state.parts.iter()) } else { Ok(()) };
@@ -158,7 +168,10 @@ impl Changer {
         let feed = self.running.as_ref().and_then(Running::feed);
         match feed {
             Some(feed) if whole > 0 => feed.put(self.log.last_whole(whole)),
-            None if self.log.is_long(self.sizes.iter().map(|sizes| sizes.overlay + sizes.dead).sum()) => {
+            None if self
+                .log
+                .is_long(self.sizes.iter().map(|sizes| sizes.overlay + sizes.dead + sizes.in_place).sum()) =>
+            {
                 self.log.shorten();
             }
             _ => {}
@@ -180,12 +193,12 @@ impl Changer {
         let state = self.twin.now().1;
         let pieces = self.log.pieces();
         let source = |(part, store): (&Part, &Arc<Store>)| {
-            let is_unchanged = part.dead.rules() == 0 && part.overlay.rules() == 0;
+            let is_unchanged = part.is_unchanged();
             Source {
-                old: Arc::clone(&part.built),
+                before: Before::of(&part.base, &part.built.choice),
                 store: Arc::clone(store),
                 changes: if is_unchanged { Vec::new() } else { pieces.clone() },
-                unchanged: is_unchanged.then(|| part.dead.bytes() + part.filter_bytes()),
+                unchanged: is_unchanged.then(|| part.built.bytes + 2 * (part.dead.bytes() + part.filter_bytes())),
             }
         };
         let sources = state.parts.iter().zip(&self.stores).map(source).collect();
@@ -222,7 +235,7 @@ impl Changer {
         for copy in 0..2 {
             let done = twin.flip(true, |state| {
                 if copy == 0 {
-                    owed.settle(twin, state, regions);
+                    owed.settle(twin, state, stores, regions);
                 }
                 for (part, new) in state.parts.iter_mut().zip(&mut parts) {
                     new.iter_mut().for_each(|new| mem::swap(part, &mut new.copies[copy]));
@@ -307,7 +320,7 @@ fn check_room<'a>(
     if allowed == usize::MAX {
         return Ok(());
     }
-    let each = |part: &Part| part.built.bytes + 2 * (size_of::<Part>() + part.bytes());
+    let each = |part: &Part| part.base_bytes() + 2 * (size_of::<Part>() + part.bytes());
     let needed = fixed_bytes(twin) + parts.map(each).sum::<usize>();
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
@@ -329,21 +342,23 @@ fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError>
 }
 
 /// Builds a base where so many bytes are taken by all else, its marks and overlay included, and what belongs to it. What
-/// it takes is added; `before` is the base it replaces.
+/// it takes is added; `before` is that of the base it replaces.
 pub(super) fn new_part(
     set: &Lowered,
     config: &Config,
     reserved: &mut usize,
-    before: Option<&Built>,
+    before: Option<&Before>,
 ) -> Result<Part, BuildError> {
     let (needed, most) = (*reserved + ARC + size_of::<Built>(), config.budget.run_bytes);
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };
     let (base, choice) = choose::choose(set, config, allowed, before)?;
-    let built = Built::new(base, choice, set);
-    *reserved += built.bytes;
+    let bytes = ARC + size_of::<Built>() + Built::bytes_of(&base);
+    *reserved += bytes;
+    let left = if config.in_place == Some(0) { 0 } else { most.saturating_sub(*reserved) / 2 };
+    let built = Built::new(&base, choice, set, left);
     let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.rules));
-    let part = Part::new(built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
+    let part = Part::new(base, built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
     *reserved += 2 * part.filter_bytes();
     Ok(part)
 }

@@ -6,10 +6,9 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use super::limits::{self, Cap};
-use super::state::Built;
 use super::{Config, trial};
 use crate::alive::{Base, Dead};
-use crate::bit_select::{self, BitSelect};
+use crate::bit_select::{self, BitSelect, Roots};
 use crate::bit_vector::{self, BitVector};
 use crate::budget::Budget;
 use crate::engine::{Engine, Match, Stats};
@@ -195,6 +194,20 @@ impl Choice {
     }
 }
 
+/// What a base tells the one that replaces it.
+#[derive(Clone, Debug)]
+pub(super) struct Before {
+    choice: Choice,
+    roots: Option<Roots>,
+}
+
+impl Before {
+    pub(super) fn of(base: &Chosen, choice: &Choice) -> Self {
+        let roots = if let Chosen::BitSelect(base) = base { Some(base.roots()) } else { None };
+        Self { choice: choice.clone(), roots }
+    }
+}
+
 /// The base of an engine.
 #[derive(Debug)]
 pub(super) enum Chosen {
@@ -261,6 +274,11 @@ impl Chosen {
         stats
     }
 
+    /// Whether a rule that it was built from has not been taken out.
+    pub(super) fn has_first(&self, rank: usize) -> bool {
+        if let Self::BitSelect(base) = self { base.has_first(rank) } else { true }
+    }
+
     pub(super) fn places(&self) -> usize {
         match self {
             Self::Linear(base) => base.places(),
@@ -280,7 +298,7 @@ impl Chosen {
     }
 }
 
-/// Builds the base of a rule set within so many bytes; `before` is the base of the rules it comes from.
+/// Builds the base of a rule set within so many bytes; `before` is that of the rules it comes from.
 ///
 /// # Errors
 /// When none fits, or the one that is forced does not: what the last one said.
@@ -288,13 +306,13 @@ pub(super) fn choose(
     set: &Lowered,
     config: &Config,
     run_bytes: usize,
-    before: Option<&Built>,
+    before: Option<&Before>,
 ) -> Result<(Chosen, Choice), BuildError> {
     let regions = set.regions().len();
     let trial = config.trial.unwrap_or(TRIAL);
     let is_timed = config.kind.is_none() && regions > FEW && trial > 0;
     let mut trials = Trials::new(set, config, run_bytes);
-    trials.like = before.map(|before| &before.base);
+    trials.like = before.and_then(|before| before.roots.as_ref());
     if is_timed
         && let Some((kind, then)) = before.and_then(|before| before.choice.kept(regions))
         && let Some(base) = trials.build(kind, 0)?
@@ -354,8 +372,8 @@ struct Trials<'a> {
     set: &'a Lowered,
     config: &'a Config,
     run_bytes: usize,
-    /// A base that another may be like.
-    like: Option<&'a Chosen>,
+    /// Of a base that another may be like.
+    like: Option<&'a Roots>,
     candidates: [Candidate; 4],
     /// Why the last one was refused that was.
     refusal: Option<BuildError>,
@@ -428,7 +446,7 @@ fn build(
     set: &Lowered,
     config: &Config,
     run_bytes: usize,
-    like: Option<&Chosen>,
+    like: Option<&Roots>,
 ) -> Result<Chosen, BuildError> {
     let (budget, simd) = (Budget { run_bytes }, config.simd);
     Ok(match kind {
@@ -436,8 +454,8 @@ fn build(
         Kind::BitSelect => {
             let config = bit_select::Config { budget, simd, ..Default::default() };
             Chosen::BitSelect(match like {
-                Some(Chosen::BitSelect(like)) => like.renewed(set, &config)?,
-                _ => BitSelect::build(set, &config)?,
+                Some(roots) => BitSelect::build_like(set, &config, roots)?,
+                None => BitSelect::build(set, &config)?,
             })
         }
         Kind::BitVector => {

@@ -1,8 +1,10 @@
 //! What an engine says of itself.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::choose::{Candidate, Kind};
+use super::state::Part;
 use super::twin::{ARC, Twin};
 use super::{Engine, State};
 use crate::engine::{Engine as _, Stats};
@@ -55,9 +57,9 @@ impl Engine {
         let part = &state.parts[self.part];
         Explanation {
             rules: part.rules(),
-            kind: part.built.base.kind(),
+            kind: part.base.kind(),
             candidates: part.built.choice.candidates,
-            base: part.built.base.stats(),
+            base: part.base.stats(),
             dead: part.dead.rules(),
             overlay: part.overlay.rules(),
             generation: state.generation,
@@ -70,7 +72,7 @@ impl Engine {
     pub(super) fn shared_stats(&self) -> Stats {
         let copies = self.twin.copies();
         let part = &copies[0].parts[self.part];
-        let (base, overlay) = (part.built.base.stats(), part.overlay.stats());
+        let (base, overlay) = (part.base.stats(), part.overlay.stats());
         // A key whose answer is dead is looked up again.
         let times = 1 + usize::from(part.dead.rules() > 0);
         let mut stats = Stats {
@@ -84,17 +86,23 @@ impl Engine {
             keeps_shadowed: true,
             bytes: base.bytes,
         };
-        let of_each = |bytes: fn(&super::state::Part) -> usize| -> usize {
+        let of_each = |bytes: fn(&Part) -> usize| -> usize {
             let parts = copies.iter().map(|copy| &copy.parts[self.part]);
             parts.map(bytes).sum()
         };
         stats.bytes.push(("marks", of_each(|part| part.dead.bytes())));
         stats.bytes.push(("overlay", of_each(|part| part.overlay.bytes())));
-        stats.bytes.push(("filter", of_each(super::state::Part::filter_bytes)));
-        let mut frame = ARC + size_of_val(&*part.built) + of_each(size_of_val);
-        // The two may have different bases until the next commit.
-        if !std::sync::Arc::ptr_eq(&part.built, &copies[1].parts[self.part].built) {
-            stats.bytes.push(("old base", copies[1].parts[self.part].built.bytes));
+        stats.bytes.push(("filter", of_each(Part::filter_bytes)));
+        let frame_of = |part: &Part| ARC + size_of_val(&*part.built) + ARC + size_of_val(&*part.base);
+        let mut frame = frame_of(part) + of_each(size_of_val);
+        // The two have different bases where these change in place, and after a rebuild until the next commit.
+        let other = &copies[1].parts[self.part];
+        if !Arc::ptr_eq(&part.base, &other.base) {
+            stats.bytes.push(("second base", other.base.stats().total_bytes()));
+            frame += ARC + size_of_val(&*other.base);
+        }
+        if !Arc::ptr_eq(&part.built, &other.built) {
+            frame += ARC + size_of_val(&*other.built);
         }
         if self.part == 0 {
             frame += ARC + size_of::<Twin<State>>() + self.twin.bytes();

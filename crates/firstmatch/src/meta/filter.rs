@@ -47,7 +47,7 @@ impl Filter {
         let mut words = 0;
         let mut maps: Vec<Map> = Vec::new();
         if let Chosen::BitSelect(base) = base {
-            for (mask, lanes) in base.roots() {
+            for (mask, lanes) in base.roots().selected() {
                 maps.push(Map { mask, lanes, start: words });
                 words += (1usize << mask.count_ones()).div_ceil(64);
             }

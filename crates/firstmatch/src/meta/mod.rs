@@ -136,6 +136,9 @@ pub struct Config {
     pub due: Option<usize>,
     /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
     pub dead: Option<usize>,
+    /// So many rules that have come to a base in place or gone from it make a rebuild due; with 0 bases stay as they were
+    /// built. `None`: half of its rules, at least 1,024.
+    pub in_place: Option<usize>,
     /// The seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
 }
@@ -149,6 +152,10 @@ impl Config {
     fn overlay_due(&self, base: usize) -> usize {
         let half = self.most_in_overlay(base).div_ceil(2).max(1);
         self.due.unwrap_or((base / 50).max(512).min(half))
+    }
+
+    fn in_place_due(&self, base: usize) -> usize {
+        self.in_place.unwrap_or((base / 2).max(1024)).max(1)
     }
 
     fn dead_due(&self, base: usize) -> usize {
@@ -212,7 +219,7 @@ impl engine::Engine for Engine {
     fn new_scratch(&self) -> Reader {
         let now = self.twin.now();
         let part = &now.1.parts[self.part];
-        let scratch = Scratch::new(&part.overlay, Some(&part.built.base));
+        let scratch = Scratch::new(&part.overlay, Some(&part.base));
         Reader { seat: self.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
     }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use super::Config;
 use super::change::{marks_bytes, new_part};
 use super::changes::{Changes, changed};
-use super::state::{Built, Part, State};
+use super::choose::Before;
+use super::state::{Part, State};
 use super::store::Store;
 use crate::error::BuildError;
 use crate::rule::Regions;
@@ -60,10 +61,10 @@ pub(super) struct Renewed {
 /// The rules of one schema when the rebuild was begun.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) old: Arc<Built>,
+    pub(super) before: Before,
     pub(super) store: Arc<Store>,
     pub(super) changes: Vec<Arc<Changes>>,
-    /// Bytes of what each copy has of its own, where nothing has changed.
+    /// Bytes of the part, overlays not counted, where nothing has changed.
     pub(super) unchanged: Option<usize>,
 }
 
@@ -89,8 +90,7 @@ impl RebuildJob {
     /// When no base fits the budget any more. The rules stay as they are, and the job is gone.
     pub fn run(self) -> Result<Rebuilt, BuildError> {
         let Self { feed, config, sources, mut reserved } = self;
-        let unchanged = |source: &Source| source.unchanged.map(|own| source.old.bytes + 2 * own);
-        reserved += sources.iter().filter_map(unchanged).sum::<usize>();
+        reserved += sources.iter().filter_map(|source| source.unchanged).sum::<usize>();
         let mut parts = Vec::with_capacity(sources.len());
         for (number, source) in sources.iter().enumerate() {
             if source.unchanged.is_some() {
@@ -99,7 +99,7 @@ impl RebuildJob {
             }
             let store = changed(&source.store.set, &source.changes, number);
             reserved += 2 * marks_bytes(&store);
-            let part = new_part(&store, &config, &mut reserved, Some(&source.old))?;
+            let part = new_part(&store, &config, &mut reserved, Some(&source.before))?;
             parts.push(Some((part, Store::new(store))));
         }
         let mut caught_up = 0;

@@ -10,6 +10,7 @@ use super::filter::{CHUNK, Filter};
 use super::store::Store;
 use super::twin::ARC;
 use crate::alive::Dead;
+use crate::bit_select::BitSelect;
 use crate::engine::{Engine, Match, Updatable};
 use crate::error::UpdateError;
 use crate::key::Keys;
@@ -17,23 +18,36 @@ use crate::rule::{Lowered, Regions};
 use crate::simd::Level;
 use crate::tuple::TupleMerge;
 
-/// A base, built, and what is known of it.
+/// What is known of a base as it was built.
 #[derive(Debug)]
 pub(super) struct Built {
-    pub(super) base: Chosen,
     pub(super) choice: Choice,
     pub(super) rules: usize,
     /// One more than the largest slot of its rules.
     slots: usize,
-    /// On the heap, this struct included.
+    /// On the heap, this struct and the base included.
     pub(super) bytes: usize,
+    /// Those of the base.
+    base_bytes: usize,
+    /// Whether there is room for two of them, with all that may come.
+    changes_in_place: bool,
 }
 
 impl Built {
-    pub(super) fn new(base: Chosen, choice: Choice, set: &Lowered) -> Self {
-        let stats = base.stats();
-        let bytes = ARC + size_of::<Self>() + stats.total_bytes();
-        Self { base, choice, rules: stats.rules, slots: slots(set), bytes }
+    /// A base that changes in place, and a second one, must find room for what they may become in so many bytes.
+    pub(super) fn new(base: &Chosen, choice: Choice, set: &Lowered, allowed: usize) -> Self {
+        let base_bytes = Self::bytes_of(base);
+        let changes_in_place = match base {
+            Chosen::BitSelect(base) => 2 * (ARC + size_of::<Chosen>() + base.most_bytes()) - base_bytes <= allowed,
+            _ => false,
+        };
+        let bytes = ARC + size_of::<Self>() + base_bytes;
+        Self { choice, rules: base.stats().rules, slots: slots(set), bytes, base_bytes, changes_in_place }
+    }
+
+    /// Bytes on the heap of a base that is shared.
+    pub(super) fn bytes_of(base: &Chosen) -> usize {
+        ARC + size_of::<Chosen>() + base.stats().total_bytes()
     }
 }
 
@@ -47,7 +61,9 @@ pub(super) fn slots(set: &Lowered) -> usize {
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) built: Arc<Built>,
-    /// The rules of the base that have been removed, and how many regions they have.
+    /// Shared by both copies as long as nothing in it has changed.
+    pub(super) base: Arc<Chosen>,
+    /// The rules of the base that are marked as removed, and how many regions they have.
     pub(super) dead: Dead,
     pub(super) dead_regions: usize,
     /// The rules that have been inserted since the base was built.
@@ -59,15 +75,22 @@ pub(super) struct Part {
 
 impl Part {
     /// With nothing changed. The filter and its copy may take so many bytes.
-    pub(super) fn new(built: Built, overlay: TupleMerge, most: usize, level: Level, allowed: usize) -> Self {
-        let dead = Dead::none(built.base.places(), built.slots);
-        let filter = Filter::of(&built.base, level, allowed / 2);
-        Self { built: Arc::new(built), dead, dead_regions: 0, overlay, most, filter }
+    pub(super) fn new(
+        base: Chosen,
+        built: Built,
+        overlay: TupleMerge,
+        most: usize,
+        level: Level,
+        allowed: usize,
+    ) -> Self {
+        let dead = Dead::none(base.places(), built.slots);
+        let filter = Filter::of(&base, level, allowed / 2);
+        Self { built: Arc::new(built), base: Arc::new(base), dead, dead_regions: 0, overlay, most, filter }
     }
 
     #[inline]
     pub(super) fn improve(&self, scratch: &mut Scratch, aside: &mut Aside, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        let base = &self.built.base;
+        let base = &self.base;
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
             return base.improve(scratch, keys, best);
         }
@@ -88,72 +111,138 @@ impl Part {
     }
 
     pub(super) fn rules(&self) -> usize {
-        self.built.rules - self.dead.rules() + self.overlay.rules()
+        let base = if let Chosen::BitSelect(base) = &*self.base { base.rules() } else { self.built.rules };
+        base - self.dead.rules() + self.overlay.rules()
+    }
+
+    /// How many rules have come to the base and gone from it.
+    pub(super) fn in_place(&self) -> usize {
+        if let Chosen::BitSelect(base) = &*self.base { base.changes() } else { 0 }
+    }
+
+    /// Whether all rules are those that the base was built from.
+    pub(super) fn is_unchanged(&self) -> bool {
+        self.dead.rules() == 0 && self.overlay.rules() == 0 && self.in_place() == 0
+    }
+
+    /// The base, for changes in place, if it can be had.
+    fn own(&mut self) -> Option<&mut BitSelect> {
+        if !self.built.changes_in_place {
+            return None;
+        }
+        if Arc::get_mut(&mut self.base).is_none()
+            && let Chosen::BitSelect(base) = &*self.base
+        {
+            self.base = Arc::new(Chosen::BitSelect(base.clone()));
+        }
+        if let Some(Chosen::BitSelect(base)) = Arc::get_mut(&mut self.base) { Some(base) } else { None }
     }
 
     /// Inserts a rule with these regions, or removes it where there are none; what that comes to, if anything: a rule may
-    /// have no region for this schema. `store` has the rules of the base.
+    /// have no region for this schema. `store` has the rules that the base was built from.
     pub(super) fn change(
         &mut self,
         rule: Match,
         inserted: Option<&Regions>,
         store: &Store,
     ) -> Result<Option<Step>, UpdateError> {
-        let base = &self.built.base;
-        let step = match inserted {
-            Some(regions) if regions.is_empty() => return Ok(None),
-            Some(regions) => match self.dead.is_marked(rule.rule).then(|| store.find(rule)).flatten() {
-                // The very rule that was removed comes back.
-                Some((rank, range)) if store.has(range.clone(), regions) => {
-                    Step::Unmark { rule, places: base.places_of(rule.rule, rank, range), regions: regions.len() }
-                }
-                _ => {
-                    self.put(rule, regions)?;
-                    return Ok(Some(Step::Put));
-                }
-            },
-            None => match store.find(rule) {
-                Some((rank, range)) if !self.dead.is_marked(rule.rule) => {
-                    let regions = range.len();
-                    Step::Mark { rule, places: base.places_of(rule.rule, rank, range), regions }
-                }
-                _ if self.overlay.remove(rule.rule).is_ok() => return Ok(Some(Step::Take(rule))),
-                _ => return Ok(None),
-            },
-        };
-        self.apply(&step, None);
-        Ok(Some(step))
+        match inserted {
+            Some(regions) if regions.is_empty() => Ok(None),
+            Some(regions) => self.insert(rule, regions, store).map(Some),
+            None => Ok(self.remove(rule, store)),
+        }
     }
 
-    fn put(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+    fn insert(&mut self, rule: Match, regions: &Regions, store: &Store) -> Result<Step, UpdateError> {
+        let before = self.built.changes_in_place.then(|| store.before(rule.priority));
+        if before.is_none()
+            && self.dead.is_marked(rule.rule)
+            && let Some((rank, range)) = store.find(rule)
+            && store.has(range.clone(), regions)
+        {
+            // The very rule that was removed comes back.
+            let places = self.base.places_of(rule.rule, rank, range);
+            let step = Step::Unmark { rule, places, regions: regions.len() };
+            self.apply(&step, None, store);
+            return Ok(step);
+        }
+        self.put(rule, regions, before)?;
+        Ok(Step::Put { before })
+    }
+
+    fn remove(&mut self, rule: Match, store: &Store) -> Option<Step> {
+        if let Some((rank, range)) = store.find(rule)
+            && !self.dead.is_marked(rule.rule)
+            && self.base.has_first(rank)
+        {
+            let out = Step::OutOfFirst { rank, range: range.clone() };
+            if self.apply(&out, None, store) {
+                return Some(out);
+            }
+            let regions = range.len();
+            let mark = Step::Mark { rule, places: self.base.places_of(rule.rule, rank, range), regions };
+            self.apply(&mark, None, store);
+            return Some(mark);
+        }
+        if self.in_place() > 0 {
+            let out = Step::OutOf { rule, before: store.before(rule.priority) };
+            if self.apply(&out, None, store) {
+                return Some(out);
+            }
+        }
+        let take = Step::Take(rule);
+        self.apply(&take, None, store).then_some(take)
+    }
+
+    /// Into the base, if it can take a rule that so many of its first come before, else into the overlay. Both copies are
+    /// alike, so what is tried in vain in one is tried in the other, too.
+    fn put(&mut self, rule: Match, regions: &Regions, before: Option<usize>) -> Result<(), UpdateError> {
+        if let (Some(before), Some(base)) = (before, self.own())
+            && base.insert(rule, before, regions)
+        {
+            return Ok(());
+        }
         self.overlay.insert(rule, regions)?;
         self.filter.add(rule, regions);
         Ok(())
     }
 
-    /// Does again what was done to the other copy, with the rule to be put and its regions.
-    pub(super) fn apply(&mut self, step: &Step, put: Option<(Match, &Regions)>) {
-        let done = match (step, put) {
-            (Step::Put, Some((rule, regions))) => self.put(rule, regions),
-            (Step::Put, None) => Ok(()),
-            (Step::Take(rule), _) => self.overlay.remove(rule.rule),
+    /// Does a step, with the rule that is inserted and its regions, if it can be done. What was done to one copy can be
+    /// done to the other.
+    pub(super) fn apply(&mut self, step: &Step, inserted: Option<(Match, &Regions)>, store: &Store) -> bool {
+        match (step, inserted) {
+            (Step::Put { before }, Some((rule, regions))) => self.put(rule, regions, *before).is_ok(),
+            (Step::Put { .. }, None) => false,
+            (Step::Take(rule), _) => self.overlay.remove(rule.rule).is_ok(),
+            (Step::OutOf { rule, before }, _) => self.own().is_some_and(|base| base.remove_added(*rule, *before)),
+            (Step::OutOfFirst { rank, range }, _) => {
+                let regions = range.clone().map(|at| store.set.regions().get(at));
+                self.own().is_some_and(|base| base.remove_first(*rank, regions))
+            }
             (Step::Mark { rule, places, regions }, _) => {
                 self.dead.mark(rule.rule, places.clone());
                 self.dead_regions += regions;
-                Ok(())
+                true
             }
             (Step::Unmark { rule, places, regions }, _) => {
                 self.dead.unmark(rule.rule, places.clone());
                 self.dead_regions -= regions;
-                Ok(())
+                true
             }
-        };
-        debug_assert!(done.is_ok(), "{step:?}: {done:?}");
+        }
     }
 
     /// Bytes on the heap that each copy has of its own.
     pub(super) fn bytes(&self) -> usize {
         self.dead.bytes() + self.overlay.bytes() + self.filter.bytes()
+    }
+
+    /// Bytes of the base and what is known of it, both copies together.
+    pub(super) fn base_bytes(&self) -> usize {
+        match self.in_place() {
+            0 => self.built.bytes,
+            _ => self.built.bytes - self.built.base_bytes + 2 * Built::bytes_of(&self.base),
+        }
     }
 
     pub(super) fn filter_bytes(&self) -> usize {
@@ -164,11 +253,15 @@ impl Part {
 /// What was done to a part.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Into the overlay.
-    Put,
+    /// Into the base, where so many of the rules that it was built from come before, or into the overlay.
+    Put { before: Option<usize> },
     /// Out of the overlay.
     Take(Match),
-    /// In the base.
+    /// Out of the base, a rule that came to it.
+    OutOf { rule: Match, before: usize },
+    /// Out of the base, a rule that it was built from.
+    OutOfFirst { rank: usize, range: Range<usize> },
+    /// As removed, in the base.
     Mark { rule: Match, places: Range<usize>, regions: usize },
     /// The same undone.
     Unmark { rule: Match, places: Range<usize>, regions: usize },
@@ -209,17 +302,18 @@ impl State {
     }
 
     /// Does again what was done to the other copy.
-    pub(super) fn apply(&mut self, changes: &Changes, steps: &Steps, regions: &mut [Regions]) {
+    pub(super) fn apply(&mut self, changes: &Changes, steps: &Steps, stores: &[Arc<Store>], regions: &mut [Regions]) {
         for (at, part, step) in steps {
             let part = *part as usize;
             let put = match step {
-                Step::Put => {
+                Step::Put { .. } => {
                     let (rule, regions) = changes.get(*at as usize, part, &mut regions[part]);
                     regions.map(|regions| (rule, regions))
                 }
                 _ => None,
             };
-            self.parts[part].apply(step, put);
+            let done = self.parts[part].apply(step, put, &stores[part]);
+            debug_assert!(done, "{step:?}");
         }
     }
 }

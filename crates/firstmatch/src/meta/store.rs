@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::state::slots;
 use crate::engine::Match;
-use crate::rule::{Lowered, Regions};
+use crate::rule::{Lowered, Priority, Regions};
 
 /// Rules in order, and where each of them is.
 #[derive(Debug)]
@@ -12,7 +12,13 @@ pub(super) struct Store {
     pub(super) set: Lowered,
     /// By slot.
     found: Box<[Found]>,
+    /// The priorities in order, and every so many of them.
+    order: Box<[Priority]>,
+    every: Box<[Priority]>,
 }
+
+/// Of so many priorities one is looked at first: all of these stay in a cache.
+const EVERY: usize = 16;
 
 /// How many rules and how many regions come before a rule's.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +34,9 @@ impl Store {
             // Fewer than 2^24 regions are lowered.
             found[rule.rule.slot()] = Found { rank: rank as u32, start: regions.start as u32 };
         }
-        Self { set, found: found.into() }
+        let order: Box<[Priority]> = set.by_rule().map(|(rule, _)| rule.priority).collect();
+        let every = order.iter().step_by(EVERY).copied().collect();
+        Self { set, found: found.into(), order, every }
     }
 
     /// The rank of a rule and where its regions are; `None` where it is not here.
@@ -39,6 +47,13 @@ impl Store {
         (count > 0).then_some((rank, start..start + count))
     }
 
+    /// How many rules come before a priority.
+    pub(super) fn before(&self, priority: Priority) -> usize {
+        let near = self.every.partition_point(|&of| of < priority).saturating_sub(1);
+        let rules = &self.order[near * EVERY..];
+        near * EVERY + rules[..rules.len().min(EVERY)].partition_point(|&of| of < priority)
+    }
+
     /// Whether these are regions that a rule of it has.
     pub(super) fn has(&self, range: Range<usize>, regions: &Regions) -> bool {
         range.len() == regions.len()
@@ -47,6 +62,6 @@ impl Store {
 
     /// Bytes on the heap.
     pub(super) fn bytes(&self) -> usize {
-        self.set.bytes() + size_of_val(&self.found[..])
+        self.set.bytes() + size_of_val(&self.found[..]) + size_of_val(&self.order[..]) + size_of_val(&self.every[..])
     }
 }

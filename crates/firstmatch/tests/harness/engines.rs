@@ -130,9 +130,9 @@ pub(crate) fn engines() -> Vec<Subject> {
             }));
         }
     }
-    for kind in Kind::ALL {
-        let config = move |budget| meta::Config { budget, kind: Some(kind), ..small_meta() };
-        let name = format!("meta over {}, overlay<=4", kind.name());
+    for (kind, in_place) in small_bases() {
+        let config = move |budget| meta::Config { budget, kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+        let name = format!("meta over {}, overlay<=4, in place<={in_place}", kind.name());
         all.push(Subject::updatable(name, move |start, budget| match start {
             Start::Empty(schema) => Exclusive::new(schema, &config(budget)),
             Start::Rules(lowered) => Exclusive::build(lowered, &config(budget)),
@@ -186,7 +186,12 @@ pub(crate) fn engines() -> Vec<Subject> {
 
 /// So small that every test crosses many rebuilds and, with them, flips.
 pub(crate) fn small_meta() -> meta::Config {
-    meta::Config { overlay: Some(4), dead: Some(8), seed: Some(8), ..Default::default() }
+    meta::Config { overlay: Some(4), dead: Some(8), in_place: Some(12), seed: Some(8), ..Default::default() }
+}
+
+/// Every kind of base that stays as it is built, and that which changes in place until a rebuild is due.
+pub(crate) fn small_bases() -> impl Iterator<Item = (Kind, usize)> {
+    Kind::ALL.into_iter().map(|kind| (kind, 0)).chain([(Kind::BitSelect, 12)])
 }
 
 /// Those that take updates.

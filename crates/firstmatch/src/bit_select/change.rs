@@ -1,0 +1,352 @@
+//! Changes in place, of a copy that nobody reads.
+//!
+//! A region that comes goes to the leaves it reaches, at most a few: into their block where that has room, else they get
+//! a block of their own with what is theirs in it. An entry's promise is lowered. One that leaves is taken out of the
+//! blocks it is found in; promises stay, at the price of a look in vain. So blocks that nothing leads to any more stay
+//! where they are, and in them what was taken out elsewhere: no entry that a region reaches may lead to such a block
+//! again, hence lists are put together only in the block that is open for that.
+
+use super::block::{BLOCK, Shape, more};
+use super::tree::each;
+use super::{BitSelect, EMPTY, LEAF, Node, Tree};
+use crate::engine::{Match, fixed_bits};
+use crate::rule::{Region, Regions};
+use crate::simd::{LINE_WORDS, Line, gather, words, words_mut};
+
+/// The most entries that a region may reach.
+const MOST_REACHED: usize = 32;
+/// The most blocks that one list may have.
+const MOST_BLOCKS: usize = 4;
+/// Blocks that there is always room for.
+const LEAST_ROOM: usize = 64;
+
+/// How many blocks so many may come to be.
+pub(super) fn room(blocks: usize) -> usize {
+    2 * blocks + LEAST_ROOM
+}
+
+/// The entries that a region reaches.
+struct Reached {
+    entries: [Way; MOST_REACHED],
+    count: usize,
+}
+
+/// An entry.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Its place in the table.
+    at: u32,
+    /// Which of its node's it is.
+    index: u32,
+    node: Node,
+}
+
+/// Where an entry leads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Nowhere,
+    Node(usize),
+    Block(usize),
+}
+
+impl Reached {
+    fn new() -> Self {
+        let none = Way { at: 0, index: 0, node: Node { mask: 0, lanes: [0; 2], base: 0 } };
+        Self { entries: [none; MOST_REACHED], count: 0 }
+    }
+
+    fn ways(&self) -> &[Way] {
+        &self.entries[..self.count]
+    }
+}
+
+impl BitSelect {
+    /// Adds a rule that so many of those it was built with come before; whether it could. If not nothing is changed.
+    pub(crate) fn insert(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
+        let Some(rank) = self.added.free_rank(before as u32, rule.priority, self.parting) else { return false };
+        for (index, region) in regions.iter().enumerate() {
+            if !self.put(rank, &region) {
+                regions.iter().take(index).for_each(|region| self.take(rank, &region));
+                return false;
+            }
+        }
+        self.added.insert(rank, rule, regions, self.parting);
+        true
+    }
+
+    /// Takes out a rule that was added, which so many of those it was built with come before; whether it was there.
+    pub(crate) fn remove_added(&mut self, rule: Match, before: usize) -> bool {
+        let Some(rank) = self.added.rank_of(rule.rule, before as u32) else { return false };
+        let mut regions = Regions::new(self.schema.lanes().len());
+        self.added.remove(rank, self.parting, |region| regions.push(*region));
+        regions.iter().for_each(|region| self.take(rank, &region));
+        true
+    }
+
+    /// Takes out a rule that it was built with, and its regions; whether it could. If not nothing is changed.
+    pub(crate) fn remove_first<'r>(&mut self, place: usize, regions: impl Iterator<Item = Region<'r>> + Clone) -> bool {
+        if !regions.clone().all(|region| self.reach(&region).is_some()) {
+            return false;
+        }
+        let rank = self.parting.rank(place as u32 + 1);
+        for region in regions {
+            self.take(rank, &region);
+            self.gone_regions += 1;
+        }
+        self.gone_rules += 1;
+        if self.gone.is_empty() {
+            self.gone = vec![0; self.matches.len().div_ceil(64)].into();
+        }
+        self.gone[place / 64] |= 1 << (place % 64);
+        true
+    }
+
+    /// Whether a rule that it was built with has not been taken out.
+    pub(crate) fn has_first(&self, place: usize) -> bool {
+        self.gone.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
+    }
+
+    /// How many rules have come, and how many of the first have gone.
+    pub(crate) fn changes(&self) -> usize {
+        self.added.rules() + self.gone_rules
+    }
+
+    /// The most bytes that it and all that may come take.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let blocks = self.blocks.len() / self.shape.lines();
+        let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
+        let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
+        // A vector that grows may take twice what it needs.
+        now + 2 * more
+    }
+
+    /// The tree that a region belongs to, and the entries that it reaches there, if they are few.
+    fn reach(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
+        let is_home = |tree: &Tree| tree.open.is_none_or(|most| bits_of(&tree.root, region).1.count_ones() <= most);
+        let tree = self.trees.iter().position(is_home)?;
+        let mut reached = Reached::new();
+        self.reach_from(self.trees[tree].root, region, &mut reached).then_some((tree, reached))
+    }
+
+    fn reach_from(&self, node: Node, region: &Region<'_>, reached: &mut Reached) -> bool {
+        let (value, open) = bits_of(&node, region);
+        let start = reached.count;
+        if start + (1 << open.count_ones().min(31)) > MOST_REACHED {
+            return false;
+        }
+        each((value as usize, open as usize), |index| {
+            reached.entries[reached.count] = Way { at: node.base + index as u32, index: index as u32, node };
+            reached.count += 1;
+        });
+        for way in start..reached.count {
+            if let To::Node(below) = self.to(&reached.entries[way])
+                && let below = self.nodes[below]
+                && !reached.ways().iter().any(|of| of.node.base == below.base)
+                && !self.reach_from(below, region, reached)
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn to(&self, way: &Way) -> To {
+        match self.table[way.at as usize] {
+            EMPTY => To::Nowhere,
+            entry if entry & LEAF == 0 => To::Node(self.index(entry)),
+            entry => To::Block(self.index(entry)),
+        }
+    }
+
+    /// Puts a region into every leaf it reaches; whether it could. If not nothing is changed.
+    fn put(&mut self, rank: u32, region: &Region<'_>) -> bool {
+        if !self.shape.holds(region) {
+            return false;
+        }
+        let Some((tree, reached)) = self.reach(region) else { return false };
+        let is_new = |at: usize, to: To| !reached.ways()[..at].iter().any(|way| self.to(way) == to);
+        let mut needed = 0;
+        for (at, way) in reached.ways().iter().enumerate() {
+            let to = self.to(way);
+            if matches!(to, To::Node(_)) || !is_new(at, to) {
+                continue;
+            }
+            let len = self.len(to);
+            if len >= MOST_BLOCKS * BLOCK {
+                return false;
+            }
+            needed += len / BLOCK + 1;
+        }
+        if self.blocks.len() / self.shape.lines() + needed > self.room {
+            return false;
+        }
+        // Entries whose list has the region lead to where they will lead to.
+        let mut done: [bool; MOST_REACHED] = [false; MOST_REACHED];
+        for at in 0..reached.count {
+            if done[at] {
+                continue;
+            }
+            let to = self.to(&reached.entries[at]);
+            let mut here = Reached::new();
+            for other in at..reached.count {
+                if !done[other] && self.to(&reached.entries[other]) == to {
+                    here.entries[here.count] = reached.entries[other];
+                    here.count += 1;
+                    done[other] = true;
+                }
+            }
+            let promise = match to {
+                To::Node(node) => self.parting.entry(rank, node as u32, false),
+                _ => {
+                    let (block, blocks) = self.with(to, here.ways(), rank, region);
+                    self.trees[tree].longest = self.trees[tree].longest.max(blocks);
+                    self.parting.entry(rank, block as u32, true)
+                }
+            };
+            // The better of both promises, and where to.
+            let low = 1 << (self.parting.index + 1);
+            for way in here.ways() {
+                let old = &mut self.table[way.at as usize];
+                *old = (*old & !(low - 1)).min(promise & !(low - 1)) | promise & (low - 1);
+            }
+        }
+        true
+    }
+
+    /// The list of some entries with one more region: its first block, and how many it has.
+    fn with(&mut self, to: To, here: &[Way], rank: u32, region: &Region<'_>) -> (usize, usize) {
+        if let To::Block(block) = to {
+            let words = self.block(block);
+            if self.shape.len(words) < BLOCK && self.more(block).is_none() {
+                self.add(block, rank, region);
+                return (block, 1);
+            }
+            // Those who lead to it are others from now on.
+            self.open.take_if(|open| *open as usize == block);
+        }
+        let mut theirs = [(0, 0); MOST_BLOCKS * BLOCK];
+        let mut count = 0;
+        let mut next = if let To::Block(block) = to { Some(block) } else { None };
+        while let Some(block) = next {
+            for i in 0..self.shape.len(self.block(block)) {
+                let is_theirs = |way: &Way| {
+                    let (value, open) = self.shape.selected(self.block(block), i, &way.node);
+                    (value ^ u64::from(way.index)) & !open == 0
+                };
+                if here.iter().any(is_theirs) {
+                    theirs[count] = (block, i);
+                    count += 1;
+                }
+            }
+            next = self.more(block);
+        }
+        let with = count + 1;
+        let first = match self.open {
+            Some(open) if self.shape.len(self.block(open as usize)) + with <= BLOCK => open as usize,
+            _ => {
+                let first = self.blocks.len() / self.shape.lines();
+                (0..with.div_ceil(BLOCK)).for_each(|_| self.grow());
+                if with <= BLOCK {
+                    self.open = Some(first as u32);
+                }
+                first
+            }
+        };
+        let before = theirs[..count].partition_point(|&(block, i)| self.block(block)[i] < rank);
+        let block_of = |place: usize| first + place / BLOCK;
+        for (place, &(from, i)) in theirs[..count].iter().enumerate() {
+            let to = block_of(place + usize::from(place >= before));
+            let start = |block: usize| block * self.shape.lines() * LINE_WORDS;
+            self.shape.add_copy(words_mut(&mut self.blocks), (start(from), i), start(to));
+        }
+        self.add(block_of(before), rank, region);
+        let blocks = with.div_ceil(BLOCK);
+        for next in first + 1..first + blocks {
+            self.go_on(next - 1, Some(next));
+        }
+        (first, blocks)
+    }
+
+    /// Takes a rule's regions out of every leaf that one of them reaches.
+    fn take(&mut self, rank: u32, region: &Region<'_>) {
+        let Some((_, reached)) = self.reach(region) else { return };
+        let mut last = To::Nowhere;
+        for way in reached.ways() {
+            let to = self.to(way);
+            if let To::Block(first) = to
+                && to != last
+            {
+                self.take_from(first, rank);
+            }
+            last = to;
+        }
+    }
+
+    fn take_from(&mut self, first: usize, rank: u32) {
+        let (mut before, mut next) = (None, Some(first));
+        while let Some(block) = next {
+            let Self { blocks, shape, .. } = self;
+            shape.take(block_mut(blocks, shape, block), rank);
+            next = self.more(block);
+            match before {
+                // A block without regions ends a list, so only the last may be one.
+                Some(before) if self.shape.len(self.block(block)) == 0 => self.go_on(before, next),
+                _ => before = Some(block),
+            }
+        }
+        if self.shape.len(self.block(first)) == 0
+            && let Some(next) = self.more(first)
+        {
+            let words = self.shape.lines() * LINE_WORDS;
+            words_mut(&mut self.blocks).copy_within(next * words..(next + 1) * words, first * words);
+        }
+    }
+
+    fn block(&self, block: usize) -> &[u32] {
+        let len = self.shape.lines() * LINE_WORDS;
+        &words(&self.blocks)[block * len..][..len]
+    }
+
+    fn more(&self, block: usize) -> Option<usize> {
+        more(self.block(block))
+    }
+
+    fn go_on(&mut self, block: usize, next: Option<usize>) {
+        self.shape.go_on(block_mut(&mut self.blocks, &self.shape, block), next);
+    }
+
+    /// Another block without regions.
+    fn grow(&mut self) {
+        let block = self.blocks.len() / self.shape.lines();
+        self.blocks.resize(self.blocks.len() + self.shape.lines(), Line::default());
+        self.shape.write(&[], None, block_mut(&mut self.blocks, &self.shape, block));
+    }
+
+    fn add(&mut self, block: usize, rank: u32, region: &Region<'_>) {
+        self.shape.add(block_mut(&mut self.blocks, &self.shape, block), rank, region);
+    }
+
+    /// How many regions a list has.
+    fn len(&self, to: To) -> usize {
+        let (mut len, mut next) = (0, if let To::Block(block) = to { Some(block) } else { None });
+        while let Some(block) = next {
+            len += self.shape.len(self.block(block));
+            next = self.more(block);
+        }
+        len
+    }
+}
+
+fn block_mut<'b>(blocks: &'b mut [Line], shape: &Shape, block: usize) -> &'b mut [u32] {
+    let len = shape.lines() * LINE_WORDS;
+    &mut words_mut(blocks)[block * len..][..len]
+}
+
+/// The selected bits of a region: their value, and which are open.
+fn bits_of(node: &Node, region: &Region<'_>) -> (u64, u64) {
+    let [a, b] = node.lanes.map(|lane| {
+        let fixed = fixed_bits(region, usize::from(lane));
+        (u64::from(region.lo[usize::from(lane)] & fixed), u64::from(!fixed))
+    });
+    (gather(a.0 << 32 | b.0, node.mask), gather(a.1 << 32 | b.1, node.mask))
+}
