@@ -13,7 +13,7 @@ use crate::engine::{Match, fixed_bits};
 use crate::rule::{Region, Regions};
 use crate::simd::{LINE_WORDS, Line, gather, words, words_mut};
 
-/// The most entries that a region may reach.
+/// The most entries that a region may reach: as many as a word has bits.
 const MOST_REACHED: usize = 32;
 /// The most blocks that one list may have.
 const MOST_BLOCKS: usize = 4;
@@ -111,6 +111,11 @@ impl BitSelect {
         self.added.rules() + self.gone_rules
     }
 
+    /// The most cache lines and regions of a lookup, whatever comes.
+    pub(crate) fn most_work(&self) -> (usize, usize) {
+        self.worst(MOST_BLOCKS)
+    }
+
     /// The most bytes that it and all that may come take.
     pub(crate) fn most_bytes(&self) -> usize {
         let blocks = self.blocks.len() / self.shape.lines();
@@ -181,18 +186,18 @@ impl BitSelect {
             return false;
         }
         // Entries whose list has the region lead to where they will lead to.
-        let mut done: [bool; MOST_REACHED] = [false; MOST_REACHED];
-        for at in 0..reached.count {
-            if done[at] {
+        let mut done = 0u32;
+        for (at, way) in reached.ways().iter().enumerate() {
+            if done >> at & 1 == 1 {
                 continue;
             }
-            let to = self.to(&reached.entries[at]);
+            let to = self.to(way);
             let mut here = Reached::new();
-            for other in at..reached.count {
-                if !done[other] && self.to(&reached.entries[other]) == to {
-                    here.entries[here.count] = reached.entries[other];
+            for (other, way) in reached.ways().iter().enumerate().skip(at) {
+                if done >> other & 1 == 0 && self.to(way) == to {
+                    here.entries[here.count] = *way;
                     here.count += 1;
-                    done[other] = true;
+                    done |= 1 << other;
                 }
             }
             let promise = match to {

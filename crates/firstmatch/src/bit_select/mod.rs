@@ -22,7 +22,14 @@
 //!   bound; value and mask of 32 bits for lanes that are ternary. The value for absent of an optional lane of 8 or 16
 //!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A block of an
 //!   IPv4 5-tuple is four cache lines. Blocks are sorted by rank; a longer list goes on in further blocks.
-//! - *Matches*: rule and priority by rank, 16 bytes a rule.
+//! - *Matches*: rule and priority by rank, 16 bytes a rule. Ranks are up to 1,024 apart.
+//!
+//! # Changes
+//! A copy that nobody reads takes rules in and out in place: [`meta`](crate::meta) has two. A rule that comes gets a rank
+//! between its neighbours' and goes to the leaves that it reaches: to the block there if that has room, else these entries
+//! get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves. Neither moves
+//! anything else. Refused, and left to others, are rules that reach more than 32 entries, lists that would be longer than
+//! four blocks, a 33rd rule between the same two, and more than twice as many blocks as were built.
 //!
 //! # Cost
 //! 64 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
@@ -288,13 +295,25 @@ impl BitSelect {
         self.matches.len() - self.gone_rules + self.added.rules()
     }
 
+    /// The most cache lines and regions of a lookup, were every tree's longest list at least so many blocks.
+    fn worst(&self, blocks: usize) -> (usize, usize) {
+        let tests: usize = self.trees.iter().map(|tree| tree.longest.max(blocks)).sum();
+        let steps: usize = self.trees.iter().map(|tree| tree.levels).sum();
+        (tests * self.shape.lines() + 2 * steps + 1, tests * block::BLOCK)
+    }
+
+    /// Bytes that it shares with what it is a copy of.
+    pub(crate) fn shared_bytes(&self) -> usize {
+        ARC + size_of_val(&self.matches[..])
+    }
+
     /// Bytes on the heap by part.
     fn bytes(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("nodes", size_of_val(&self.nodes[..])),
             ("tables", size_of_val(&self.table[..])),
             ("blocks", self.blocks.capacity() * size_of::<Line>()),
-            ("matches", ARC + size_of_val(&self.matches[..])),
+            ("matches", self.shared_bytes()),
             ("changes", self.added.bytes() + size_of_val(&self.gone[..])),
             ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
         ]
@@ -311,15 +330,14 @@ impl Engine for BitSelect {
     fn new_scratch(&self) {}
 
     fn stats(&self) -> Stats {
-        let tests: usize = self.trees.iter().map(|tree| tree.longest).sum();
-        let steps: usize = self.trees.iter().map(|tree| tree.levels).sum();
+        let (worst_lines, worst_tests) = self.worst(0);
         Stats {
             rules: self.rules(),
             regions: self.regions - self.gone_regions + self.added.regions(),
             bytes: self.bytes(),
             tables: self.trees.len(),
-            worst_tests: tests * block::BLOCK,
-            worst_lines: tests * self.shape.lines() + 2 * steps + 1,
+            worst_tests,
+            worst_lines,
             untabled: 0,
             longest_bucket: self.trees.iter().map(|tree| tree.longest * block::BLOCK).max().unwrap_or(0),
             keeps_shadowed: true,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Config;
 use super::changes::{Changes, Log};
-use super::choose::{self, Before};
+use super::choose::{self, Before, Chosen};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
 use super::state::{Built, Part, State, Step, Steps, slots};
 use super::store::Store;
@@ -349,14 +349,15 @@ pub(super) fn new_part(
     reserved: &mut usize,
     before: Option<&Before>,
 ) -> Result<Part, BuildError> {
-    let (needed, most) = (*reserved + ARC + size_of::<Built>(), config.budget.run_bytes);
+    let needed = *reserved + ARC + size_of::<Built>() + ARC + size_of::<Chosen>();
+    let most = config.budget.run_bytes;
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };
     let (base, choice) = choose::choose(set, config, allowed, before)?;
     let bytes = ARC + size_of::<Built>() + Built::bytes_of(&base);
     *reserved += bytes;
     let left = if config.in_place == Some(0) { 0 } else { most.saturating_sub(*reserved) / 2 };
-    let built = Built::new(&base, choice, set, left);
+    let built = Built::new(&base, choice, set, left, &config.limits);
     let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.rules));
     let part = Part::new(base, built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
     *reserved += 2 * part.filter_bytes();

@@ -210,6 +210,7 @@ impl Before {
 
 /// The base of an engine.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there are two, on the heap")]
 pub(super) enum Chosen {
     Linear(Linear),
     BitSelect(BitSelect),
@@ -277,6 +278,11 @@ impl Chosen {
     /// Whether a rule that it was built from has not been taken out.
     pub(super) fn has_first(&self, rank: usize) -> bool {
         if let Self::BitSelect(base) = self { base.has_first(rank) } else { true }
+    }
+
+    /// Bytes that it shares with what it is a copy of.
+    pub(super) fn shared_bytes(&self) -> usize {
+        if let Self::BitSelect(base) = self { base.shared_bytes() } else { 0 }
     }
 
     pub(super) fn places(&self) -> usize {

@@ -98,7 +98,7 @@ impl Engine {
         // The two have different bases where these change in place, and after a rebuild until the next commit.
         let other = &copies[1].parts[self.part];
         if !Arc::ptr_eq(&part.base, &other.base) {
-            stats.bytes.push(("second base", other.base.stats().total_bytes()));
+            stats.bytes.push(("second base", other.base.stats().total_bytes() - other.base.shared_bytes()));
             frame += ARC + size_of_val(&*other.base);
         }
         if !Arc::ptr_eq(&part.built, &other.built) {

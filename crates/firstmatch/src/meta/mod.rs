@@ -28,42 +28,48 @@
 //! ```
 //!
 //! # Idea
-//! The *base* is an engine that stays as it was built. Those of [`Kind::ALL`] that budget and limits have room for are
+//! The *base* is the engine that most answers come from. Those of [`Kind::ALL`] that budget and limits have room for are
 //! built and timed side by side, on keys drawn from the rules, and the fastest is taken, or the first by order of those
 //! within 5 % or a nanosecond of it; `linear` where there are only a few regions. [`Engine::explain`] says what was timed
 //! and what was refused and why. A rebuild keeps the kind until the regions have become twice or half as many as they
 //! were when it was chosen. A kind can be [asked for](Config::kind), and [`Config::trial`] turns the clock off.
 //!
-//! What is inserted goes to the *overlay*, a TupleMerge of bounded size; what is removed from the base is marked there. A
-//! lookup asks the base as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid
-//! comes to light. Then the overlay is asked for those keys that it can have something for: a *filter* knows, a bit for
-//! each value of the bits that the base's own trees select, set where a region of the overlay lies. Both are few, so that
-//! changes cost lookups little. The very rule that was removed comes back by taking its mark off.
+//! `bit_select` takes changes *in place*, in the copy that nobody reads. What it cannot take, and what comes to another
+//! base, goes to the *overlay*, a TupleMerge of bounded size; what cannot be taken out is marked. A lookup asks the base
+//! as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid comes to light. Then the
+//! overlay is asked for those keys that it can have something for: a *filter* knows, a bit for each value of the bits that
+//! the base's own trees select, set where a region of the overlay lies. Both are few, so that changes cost lookups little.
+//! To a base that stays as it was built the very rule that was removed comes back by taking its mark off.
 //!
-//! When the overlay holds a few per cent of the rules, or too many rules of the base are dead, a *rebuild* is due: a new
-//! base of the rules there are, built from a [`RebuildJob`] on whatever thread the owner gives it, while changes go on.
-//! Counts say when, never a clock. The job starts from the old rules and a log of what has changed, both shared and not
-//! copied; before it ends it does to the new base and a new overlay what was changed meanwhile, so that installing
-//! them has only the last few changes left to do, and what they replace is handed back to be dropped elsewhere. So an
-//! overlay is as large as updates come in during one or two rebuilds; at its cap they are refused until one is installed.
+//! When the overlay holds a few per cent of the rules, too many rules of the base are dead or half as many as it has
+//! have come to it or gone from it, a *rebuild* is due: a new base of the rules there are, built from a
+//! [`RebuildJob`] on whatever thread the owner gives it, while changes go on. Counts say when, never a clock. The job
+//! starts from the old rules and a log of what has changed, both shared and not copied; before it ends it does to the
+//! new base and a new overlay what was changed meanwhile, so that installing them has only the last few changes left
+//! to do, and what they replace is handed back to be dropped elsewhere. So an overlay is as large as updates come in
+//! during one or two rebuilds; at its cap they are refused until one is installed.
 //!
-//! Marks, filter, overlay and the base's handle exist twice, the base itself once. Readers take one copy; a commit changes
-//! the other, has readers take it, and owes the first the same. A batch has one copy from start to end, so one generation.
+//! Marks, filter, overlay and the base's handle exist twice, the base itself once until something in it changes.
+//! Readers take one copy; a commit changes the other, has readers take it, and owes the first the same. A batch has
+//! one copy from start to end, so one generation.
 //!
 //! # Layout in memory
-//! That of the base; one bit a place of the base (a rule, of `linear` a region, of TupleMerge a slot), one a slot, a filter
-//! and an overlay, each twice. The writer keeps the rules: as they were written, the regions that the base was built from,
-//! and the log. Who drops the writer keeps rules that stay, at the price of the base.
+//! That of the base, twice once it has changed in place, where the budget has room for that; one bit a place of the
+//! base (a rule, of `linear` a region, of TupleMerge a slot), one a slot, a filter and an overlay, each twice. The
+//! writer keeps the rules: as they were written, the regions that the base was built from, and the log. Who drops the
+//! writer keeps rules that stay, at the price of the base.
 //!
 //! # Cost
 //! A batch takes a lock that no other thread wants but for moments and reads one number: some ten nanoseconds. Where
 //! nothing has changed since the base was built, nothing else is added. Where something has, a lookup visits at most
-//! twice what the base visits, and what the overlay at its cap does; [`Engine::stats`](crate::Classifier::stats) has both.
+//! twice what the base visits, and what the overlay at its cap does; [`Engine::stats`](crate::Classifier::stats) has
+//! both.
 //!
-//! A commit does each change twice, once for each copy: an insertion or removal of TupleMerge each, a mark a binary search
-//! by priority. What memory that takes is used again, beside the rule itself. It waits for the batches in progress that
-//! still have the older copy; [`Transaction::try_commit`] says so instead. It never rebuilds. To begin a rebuild costs
-//! O(changes / 256), to install it as much as the changes since the job has looked last.
+//! A commit does each change twice, once for each copy: a few blocks of `bit_select` each, or an insertion or removal
+//! of TupleMerge, or a mark. The first after a rebuild copies a base that changes in place. What memory that takes is
+//! used again, beside the rule itself. It waits for the batches in progress that still have the older copy;
+//! [`Transaction::try_commit`] says so instead. It never rebuilds. To begin a rebuild costs O(changes / 256), to
+//! install it as much as the changes since the job has looked last.
 //!
 //! # Paper
 //! None. Two copies that change places are Ramalhete and Correia's left-right ("Left-Right: A Concurrency Control

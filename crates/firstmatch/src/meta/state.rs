@@ -7,6 +7,7 @@ use super::aside::Aside;
 use super::changes::Changes;
 use super::choose::{Choice, Chosen, Scratch};
 use super::filter::{CHUNK, Filter};
+use super::limits::Limits;
 use super::store::Store;
 use super::twin::ARC;
 use crate::alive::Dead;
@@ -34,11 +35,16 @@ pub(super) struct Built {
 }
 
 impl Built {
-    /// A base that changes in place, and a second one, must find room for what they may become in so many bytes.
-    pub(super) fn new(base: &Chosen, choice: Choice, set: &Lowered, allowed: usize) -> Self {
+    /// A base changes in place if it and a second one find room for what they may become in so many bytes, and lookups
+    /// keep the limits whatever comes.
+    pub(super) fn new(base: &Chosen, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
         let base_bytes = Self::bytes_of(base);
         let changes_in_place = match base {
-            Chosen::BitSelect(base) => 2 * (ARC + size_of::<Chosen>() + base.most_bytes()) - base_bytes <= allowed,
+            Chosen::BitSelect(base) => {
+                let (lines, tests) = base.most_work();
+                let more = 2 * (ARC + size_of::<Chosen>() + base.most_bytes()) - base_bytes;
+                more <= allowed && lines <= limits.worst_lines && tests <= limits.worst_tests
+            }
             _ => false,
         };
         let bytes = ARC + size_of::<Self>() + base_bytes;
@@ -241,7 +247,7 @@ impl Part {
     pub(super) fn base_bytes(&self) -> usize {
         match self.in_place() {
             0 => self.built.bytes,
-            _ => self.built.bytes - self.built.base_bytes + 2 * Built::bytes_of(&self.base),
+            _ => self.built.bytes - self.built.base_bytes + 2 * Built::bytes_of(&self.base) - self.base.shared_bytes(),
         }
     }
 

@@ -218,9 +218,8 @@ fn only_the_last_rebuild_is_installed() {
 /// many rules in the overlay, so that most keys need not ask it; readers look up all the while.
 #[test]
 fn a_rebuild_has_what_changed_meanwhile() {
-    let each =
-        schemas().into_iter().flat_map(|(name, schema)| [0, 5_000].map(|in_place| (name, schema.clone(), in_place)));
-    for (seed, (name, schema, in_place)) in (0..).zip(each) {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let in_place = if seed % 2 == 0 { 0 } else { 5_000 };
         let mut rng = Rng::new(seed);
         let rules = rule_set(&schema, &mut rng, 300);
         let packets = corners::of_set(&rules, &schema, &mut rng, 200);
