@@ -134,6 +134,12 @@ impl<'a> Keys<'a> {
         self.words.len() / self.stride
     }
 
+    /// Whether there are so many; a division less than [`Keys::len`].
+    #[inline]
+    pub(crate) fn has(&self, rows: usize) -> bool {
+        rows.checked_mul(self.stride) == Some(self.words.len())
+    }
+
     /// Whether there is none.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
-use super::Node;
+use super::{Node, Tree};
 use crate::alive::Alive;
 use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
@@ -12,11 +12,11 @@ pub(super) const BLOCK: usize = 8;
 /// The rank of no rule.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// Words of a block: the ranks and behind them that of no rule, where the rest of a long list goes on (its block and one
-/// more, or 0), and from where the `required` bytes stand. Then come the columns.
-const MORE: usize = 9;
-const REQUIRED: usize = 10;
-const HEAD: usize = 12;
+/// Words of a block before the columns of bytes: the ranks and behind them that of no rule. Behind these columns stand
+/// the `required` bytes and where the rest of a long list goes on (its block and one more, or 0), in so many words.
+const HEAD: usize = BLOCK + 1;
+const REQUIRED: usize = 2;
+const TAIL: usize = REQUIRED + 1;
 
 /// Which columns blocks have.
 ///
@@ -30,9 +30,12 @@ pub(super) struct Shape {
     ternary: Box<[usize]>,
     /// The lanes that have a bit, and where their value for absent has its own.
     optional: Box<[(usize, u32)]>,
-    /// Where the wide columns start, in words.
+    /// Where the bytes for required fields and the wide columns start, in words.
+    required: usize,
     wide_start: usize,
     lines: usize,
+    /// Whether these are the columns of [`Plain`].
+    is_plain: bool,
 }
 
 impl Shape {
@@ -54,15 +57,25 @@ impl Shape {
         }
         let pairs = halves.chunks(2).map(|pair| [pair[0], pair[pair.len() - 1]]).collect::<Box<[_]>>();
         let ternary = regions.ternary_lanes().into_boxed_slice();
-        let wide_start = (HEAD + 4 * bytes.len()).next_multiple_of(LINE_WORDS);
+        let required = HEAD + 4 * bytes.len();
+        let wide_start = (required + TAIL).next_multiple_of(LINE_WORDS);
         let lines = wide_start / LINE_WORDS + wide.len() + pairs.len() + ternary.len();
         let (bytes, wide, optional) = (bytes.into(), wide.into(), optional.into());
-        Self { bytes, halves: pairs, wide, ternary, optional, wide_start, lines }
+        let mut shape =
+            Self { bytes, halves: pairs, wide, ternary, optional, required, wide_start, lines, is_plain: false };
+        shape.is_plain = Plain::is(&shape, schema.stride());
+        shape
     }
 
     /// Cache lines of a block.
     pub(super) fn lines(&self) -> usize {
         self.lines
+    }
+
+    /// Whether there is a faster test for blocks like these.
+    #[inline(always)]
+    pub(super) fn plain(&self) -> Option<Plain> {
+        self.is_plain.then_some(Plain(()))
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -91,7 +104,7 @@ impl Shape {
         };
         let all = |lane: usize, bits: u32| region.lo[lane] == 0 && region.hi[lane] >> bits != 0;
         let required = self.optional.iter().enumerate();
-        put_byte(REQUIRED, required.fold(0, |byte, (bit, &(lane, bits))| byte | u32::from(!all(lane, bits)) << bit));
+        put_byte(self.required, required.fold(0, |byte, (bit, &(lane, bits))| byte | u32::from(!all(lane, bits)) << bit));
         // What lets everything through, the value for absent among it, lets through all that the bits hold.
         let bounds = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
         for (column, &lane) in self.bytes.iter().enumerate() {
@@ -127,7 +140,7 @@ impl Shape {
     fn columns(&self) -> (impl Iterator<Item = usize>, impl Iterator<Item = usize>) {
         let words = std::iter::once(0).chain((self.wide_start..self.lines * LINE_WORDS).step_by(BLOCK));
         let bytes = (0..2 * self.bytes.len()).map(|column| HEAD + 2 * column);
-        (words, bytes.chain([REQUIRED]))
+        (words, bytes.chain([self.required]))
     }
 
     /// Copies a region to another place of the same or of another block, by where these start.
@@ -182,10 +195,15 @@ impl Shape {
         block[left..BLOCK].fill(NONE);
     }
 
+    /// The block that continues one.
+    pub(super) fn more(&self, block: &[u32]) -> Option<usize> {
+        (block[self.required + REQUIRED] as usize).checked_sub(1)
+    }
+
     /// Continues a block with another.
     pub(super) fn go_on(&self, block: &mut [u32], next: Option<usize>) {
         // Blocks are counted with 31 bits.
-        block[MORE] = next.map_or(0, |next| next as u32 + 1);
+        block[self.required + REQUIRED] = next.map_or(0, |next| next as u32 + 1);
     }
 
     /// What a node selects of a region of a block: the value, and the bits that are open.
@@ -210,7 +228,7 @@ impl Shape {
             (0, u32::MAX)
         };
         if let Some((bit, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == lane)
-            && byte(REQUIRED) >> bit & 1 == 0
+            && byte(self.required) >> bit & 1 == 0
         {
             (lo, hi) = (0, 1 << bits);
         }
@@ -225,8 +243,10 @@ impl Shape {
     pub(super) fn hits<I: Isa>(&self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         let mut hits = 0xFF;
         let (head, columns) = block.split_at(self.wide_start);
-        for (bounds, &lane) in head[HEAD..].as_chunks::<4>().0.iter().zip(&self.bytes) {
-            hits &= isa.within8_bytes(bounds, key[lane] as u8);
+        for (column, &lane) in self.bytes.iter().enumerate() {
+            if let Some(bounds) = head[HEAD + 4 * column..].first_chunk() {
+                hits &= isa.within8_bytes(bounds, key[lane] as u8);
+            }
         }
         let columns = columns.as_chunks::<16>().0;
         let (wide, columns) = columns.split_at(self.wide.len());
@@ -235,7 +255,7 @@ impl Shape {
         }
         let (halves, ternary) = columns.split_at(self.halves.len());
         for (bounds, pair) in halves.iter().zip(&self.halves) {
-            hits &= isa.within8_halves(bounds, key[pair[0]] as u16, key[pair[1]] as u16);
+            hits &= isa.within8_halves(bounds, &pair.map(|lane| key[lane]));
         }
         for (masks, &lane) in ternary.iter().zip(&self.ternary) {
             hits &= isa.masked8(masks, key[lane]);
@@ -245,28 +265,70 @@ impl Shape {
             absent |= (key[lane] >> bits & 1) << bit;
         }
         if absent != 0 {
-            hits &= present(head[REQUIRED], head[REQUIRED + 1], absent);
+            hits &= present(head[self.required], head[self.required + 1], absent);
         }
         hits
     }
 }
 
-/// Tests whole blocks. What is constant for the commonest schema is asked here, so that little is checked for it.
+/// Keys and blocks as they lie in memory. What is constant for the commonest schema is asked here, so that little is
+/// checked for it.
 pub(super) trait Columns: Copy {
-    /// A key of those of so many words each.
+    /// What a root selects by, and what it selects from.
+    type Selector: Copy;
+    type Words<'k>: Copy;
+
+    /// Keys of so many words each.
+    fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]>;
+
+    /// One of them.
     fn key(self, keys: &[u32], words: usize, index: usize) -> &[u32];
 
     /// A lane as an index into a key.
     fn lane(self, lane: u16) -> usize;
 
+    /// How the root of a tree selects.
+    fn selector(self, tree: &Tree) -> Self::Selector;
+
+    /// A key as roots select from it.
+    fn words(self, key: &[u32]) -> Self::Words<'_>;
+
+    /// The bits that are selected.
+    fn select<I: Isa>(self, isa: I, selector: Self::Selector, key: Self::Words<'_>) -> usize;
+
     /// A block.
-    fn block(self, blocks: &[u32], index: usize) -> &[u32];
+    fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]>;
+
+    /// Where the block that continues this one is found, and one more; or 0.
+    fn next(self, block: &[u32]) -> u32;
 
     /// Which of the regions of a block hold a key, as bits from the lowest.
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
+
+    /// The block that continues this one.
+    #[inline(always)]
+    fn more(self, block: &[u32]) -> Option<usize> {
+        (self.next(block) as usize).checked_sub(1)
+    }
+
+    /// The same, if this one has given no rank.
+    #[inline(always)]
+    fn goes_on(self, block: &[u32], rank: u32) -> Option<usize> {
+        // No rank, and only that, is so high that the sum overflows.
+        let (sum, goes_on) = self.next(block).overflowing_add(rank);
+        goes_on.then_some(sum as usize)
+    }
 }
 
-impl Columns for &Shape {
+impl<'s> Columns for &'s Shape {
+    type Selector = (u64, [u16; 2]);
+    type Words<'k> = &'k [u32];
+
+    #[inline(always)]
+    fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]> {
+        keys.chunks_exact(words)
+    }
+
     #[inline(always)]
     fn key(self, keys: &[u32], words: usize, index: usize) -> &[u32] {
         &keys[index * words..][..words]
@@ -278,9 +340,30 @@ impl Columns for &Shape {
     }
 
     #[inline(always)]
-    fn block(self, blocks: &[u32], index: usize) -> &[u32] {
+    fn selector(self, tree: &Tree) -> Self::Selector {
+        (tree.root.mask, tree.root.lanes)
+    }
+
+    #[inline(always)]
+    fn words(self, key: &[u32]) -> &[u32] {
+        key
+    }
+
+    #[inline(always)]
+    fn select<I: Isa>(self, isa: I, (mask, lanes): Self::Selector, key: &[u32]) -> usize {
+        let [high, low] = lanes.map(|lane| u64::from(key[usize::from(lane)]));
+        isa.gather(high << 32 | low, mask) as usize
+    }
+
+    #[inline(always)]
+    fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]> {
         let words = self.lines * LINE_WORDS;
-        &blocks[index * words..][..words]
+        blocks.get(index * words..(index + 1) * words)
+    }
+
+    #[inline(always)]
+    fn next(self, block: &[u32]) -> u32 {
+        block[self.required + REQUIRED]
     }
 
     #[inline(always)]
@@ -299,19 +382,39 @@ impl Plain {
     const PORTS: [usize; 2] = [2, 3];
     const PROTOCOL: usize = 4;
     const BLOCK: usize = 4 * LINE_WORDS;
+    /// Which of two words of 64 bits a lane stands in, and where.
+    const PLACES: [(usize, u32); 5] = [(0, 0), (0, 32), (1, 0), (1, 32), (1, 49)];
 
-    pub(super) fn of(shape: &Shape, key_words: usize) -> Option<Self> {
-        let is_plain = key_words == Self::KEY
+    /// A node's mask over these words.
+    pub(super) fn masks(node: &Node) -> [u64; 2] {
+        let mut masks = [0; 2];
+        for (bits, lane) in [node.mask >> 32, node.mask & u64::from(u32::MAX)].into_iter().zip(node.lanes) {
+            if let Some(&(word, shift)) = Self::PLACES.get(usize::from(lane)) {
+                masks[word] |= bits << shift;
+            }
+        }
+        masks
+    }
+
+    fn is(shape: &Shape, key_words: usize) -> bool {
+        key_words == Self::KEY
             && *shape.bytes == [Self::PROTOCOL]
             && *shape.halves == [Self::PORTS]
             && *shape.wide == Self::ADDRESSES
             && shape.ternary.is_empty()
-            && *shape.optional == Self::PORTS.map(|lane| (lane, 16));
-        is_plain.then_some(Self(()))
+            && *shape.optional == Self::PORTS.map(|lane| (lane, 16))
     }
 }
 
 impl Columns for Plain {
+    type Selector = ([u64; 2], u32);
+    type Words<'k> = [u64; 2];
+
+    #[inline(always)]
+    fn rows(self, keys: &[u32], _words: usize) -> impl Iterator<Item = &[u32]> {
+        keys.as_chunks::<{ Self::KEY }>().0.iter().map(|key| &key[..])
+    }
+
     #[inline(always)]
     fn key(self, keys: &[u32], _words: usize, index: usize) -> &[u32] {
         &keys.as_chunks::<{ Self::KEY }>().0[index]
@@ -323,25 +426,51 @@ impl Columns for Plain {
     }
 
     #[inline(always)]
-    fn block(self, blocks: &[u32], index: usize) -> &[u32] {
-        &blocks.as_chunks::<{ Self::BLOCK }>().0[index]
+    fn selector(self, tree: &Tree) -> Self::Selector {
+        (tree.masks, tree.masks[0].count_ones())
+    }
+
+    #[inline(always)]
+    fn words(self, key: &[u32]) -> [u64; 2] {
+        let mut words = [0; 2];
+        for (&(word, shift), &lane) in Self::PLACES.iter().zip(key) {
+            words[word] |= u64::from(lane) << shift;
+        }
+        words
+    }
+
+    #[inline(always)]
+    fn select<I: Isa>(self, isa: I, (masks, shift): Self::Selector, words: [u64; 2]) -> usize {
+        (isa.gather(words[0], masks[0]) | isa.gather(words[1], masks[1]) << shift) as usize
+    }
+
+    #[inline(always)]
+    fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]> {
+        blocks.as_chunks::<{ Self::BLOCK }>().0.get(index).map(|block| &block[..])
+    }
+
+    #[inline(always)]
+    fn next(self, block: &[u32]) -> u32 {
+        block[HEAD + 4 + REQUIRED]
     }
 
     #[inline(always)]
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         let [head, a, b, halves] = block.as_chunks::<16>().0 else { return 0 };
-        let (Some(key), Some(bytes)) = (key.first_chunk::<{ Self::KEY }>(), head[HEAD..].first_chunk::<4>()) else {
+        let (Some(key), Some(bytes)) = (key.first_chunk::<{ Self::KEY }>(), head[HEAD..].first_chunk()) else {
             return 0;
         };
-        let (addresses, ports) = (Self::ADDRESSES.map(|lane| key[lane]), Self::PORTS.map(|lane| key[lane]));
+        let [_, _, ports @ .., _, _, _, _] = key;
+        let addresses = Self::ADDRESSES.map(|lane| key[lane]);
         let hits = isa.within8(a, addresses[0])
             & isa.within8(b, addresses[1])
-            & isa.within8_halves(halves, ports[0] as u16, ports[1] as u16)
+            & isa.within8_halves(halves, ports)
             & isa.within8_bytes(bytes, key[Self::PROTOCOL] as u8);
         if (ports[0] | ports[1]) >> 16 == 0 {
             return hits;
         }
-        hits & present(head[REQUIRED], head[REQUIRED + 1], ports[0] >> 16 & 1 | (ports[1] >> 16 & 1) << 1)
+        let [low, high] = [0, 1].map(|word| head[HEAD + 4 + word]);
+        hits & present(low, high, ports[0] >> 16 & 1 | (ports[1] >> 16 & 1) << 1)
     }
 }
 
@@ -369,10 +498,4 @@ pub(super) fn rank_of<A: Alive>(block: &[u32], mut hits: u32, alive: A) -> u32 {
         }
         hits &= hits - 1;
     }
-}
-
-/// The block that continues this one.
-#[inline(always)]
-pub(super) fn more(block: &[u32]) -> Option<usize> {
-    (block[MORE] as usize).checked_sub(1)
 }

@@ -70,7 +70,8 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         table.extend(draft.table.iter().map(|way| way.map_or(EMPTY, entry)));
         nodes.extend(draft.nodes.iter().map(|&node| Node { base: node.base + first_entry as u32, ..node }));
         let Some(&root) = nodes.last() else { continue };
-        trees.push(Tree { root, levels: draft.levels(), longest: draft.longest(), open: draft.open });
+        let masks = block::Plain::masks(&root);
+        trees.push(Tree { root, masks, levels: draft.levels(), longest: draft.longest(), open: draft.open });
         leaves += draft.leaves.len();
     }
     BitSelect {

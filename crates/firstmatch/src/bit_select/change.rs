@@ -6,7 +6,7 @@
 //! where they are, and in them what was taken out elsewhere: no entry that a region reaches may lead to such a block
 //! again, hence lists are put together only in the block that is open for that.
 
-use super::block::{BLOCK, Shape, more};
+use super::block::{BLOCK, Shape};
 use super::tree::each;
 use super::{BitSelect, EMPTY, LEAF, Node, Tree};
 use crate::engine::{Match, fixed_bits};
@@ -158,8 +158,8 @@ impl BitSelect {
     fn to(&self, way: &Way) -> To {
         match self.table[way.at as usize] {
             EMPTY => To::Nowhere,
-            entry if entry & LEAF == 0 => To::Node(self.index(entry)),
-            entry => To::Block(self.index(entry)),
+            entry if entry & LEAF == 0 => To::Node(self.limits().index(entry)),
+            entry => To::Block(self.limits().index(entry)),
         }
     }
 
@@ -313,7 +313,7 @@ impl BitSelect {
     }
 
     fn more(&self, block: usize) -> Option<usize> {
-        more(self.block(block))
+        self.shape.more(self.block(block))
     }
 
     fn go_on(&mut self, block: usize, next: Option<usize>) {

@@ -1,11 +1,11 @@
 //! Lookups: chunks of keys taken through all trees in lock step.
 
-use super::block::{self, Columns, NONE, Plain};
+use super::block::{self, Columns, NONE};
 use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::simd::{Isa, Kernel, words};
+use crate::simd::{Isa, Kernel, LINE_WORDS, words};
 
 /// Keys in flight.
 const CHUNK: usize = 64;
@@ -27,7 +27,7 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.engine.shape;
-        match Plain::of(shape, self.keys.stride()) {
+        match shape.plain() {
             Some(plain) => self.each(isa, plain),
             None => self.each(isa, shape),
         }
@@ -44,23 +44,17 @@ impl<A: Alive> Lookup<'_, A> {
             }
             return;
         }
-        for (index, best) in best.chunks_mut(CHUNK).enumerate() {
-            let from = index * CHUNK;
-            let mut chunk = Chunk {
-                engine,
-                words: keys.slice(from, from + best.len()).words(),
-                stride: keys.stride(),
-                count: best.len().min(CHUNK),
-                ranks: [NONE; CHUNK],
-                leaves: List { keys: [0; CHUNK + EIGHT], count: 0 },
-                nodes: List { keys: [0; CHUNK + EIGHT], count: 0 },
-            };
-            for trees in engine.trees.chunks(TOGETHER) {
+        let stride = keys.stride();
+        for (best, words) in best.chunks_mut(CHUNK).zip(keys.words().chunks(CHUNK * stride)) {
+            let mut chunk =
+                Chunk { engine, columns, words, stride, ranks: [NONE; CHUNK], leaves: List::NONE, nodes: List::NONE };
+            for (group, trees) in engine.trees.chunks(TOGETHER).enumerate() {
+                let is_first = group == 0;
                 match trees {
-                    [a] => chunk.search(isa, columns, alive, [a]),
-                    [a, b] => chunk.search(isa, columns, alive, [a, b]),
-                    [a, b, c] => chunk.search(isa, columns, alive, [a, b, c]),
-                    [a, b, c, d, ..] => chunk.search(isa, columns, alive, [a, b, c, d]),
+                    [a] => chunk.search(isa, alive, [a], is_first),
+                    [a, b] => chunk.search(isa, alive, [a, b], is_first),
+                    [a, b, c] => chunk.search(isa, alive, [a, b, c], is_first),
+                    [a, b, c, d, ..] => chunk.search(isa, alive, [a, b, c, d], is_first),
                     [] => {}
                 }
             }
@@ -83,13 +77,17 @@ fn improve(best: &mut Option<Match>, engine: &BitSelect, rank: u32) {
 /// The best rank for one key, whose trees are gone through in the order of what their roots promise.
 #[inline(always)]
 fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, alive: A, key: &[u32]) -> u32 {
+    let limits = engine.limits();
+    let blocks = words(&engine.blocks);
     let mut rank = NONE;
     for trees in engine.trees.chunks(TOGETHER) {
         let mut entries = [EMPTY; TOGETHER];
+        let words = columns.words(key);
         for (tree, entry) in trees.iter().zip(&mut entries) {
-            *entry = step(isa, columns, &tree.root, &engine.table, key);
+            let index = tree.root.base as usize + columns.select(isa, columns.selector(tree), words);
+            *entry = engine.table.get(index).copied().unwrap_or(EMPTY);
         }
-        let mut limit = engine.limit(rank);
+        let mut limit = limits.of(rank);
         loop {
             let [a, b, c, d] = entries;
             let mut at = a.min(b).min(c.min(d));
@@ -100,51 +98,54 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, al
             while at & LEAF == 0 {
                 at = engine
                     .nodes
-                    .get(engine.index(at))
+                    .get(limits.index(at))
                     .map_or(EMPTY, |node| step(isa, columns, node, &engine.table, key));
             }
             if at < limit {
-                let mut next = Some(engine.index(at));
-                while let Some(block) = next.map(|at| columns.block(words(&engine.blocks), at))
+                let mut next = Some(limits.index(at));
+                while let Some(block) = next.and_then(|at| columns.block(blocks, at))
                     && block::first_rank(block) < rank
                 {
                     rank = rank.min(block::rank_of(block, columns.hits(isa, block, key), alive));
-                    next = block::more(block);
+                    next = columns.more(block);
                 }
-                limit = engine.limit(rank);
+                limit = limits.of(rank);
             }
         }
     }
     rank
 }
 
-/// Places in a chunk.
+/// Entries of a chunk, each tree's behind those of the one before, and room for eight more.
 struct List {
-    keys: [u8; CHUNK + EIGHT],
+    items: [u8; TOGETHER * CHUNK + EIGHT],
     count: usize,
 }
 
 impl List {
-    /// Lists a key if it is to be, without a branch.
+    const NONE: Self = Self { items: [0; TOGETHER * CHUNK + EIGHT], count: 0 };
+
+    /// Lists an entry if it is to be, without a branch.
     #[inline(always)]
-    fn add(&mut self, key: usize, listed: bool) {
-        self.keys[self.count & (CHUNK - 1)] = key as u8;
+    fn add(&mut self, item: u8, listed: bool) {
+        self.items[self.count & (TOGETHER * CHUNK - 1)] = item;
         self.count += usize::from(listed);
     }
 
-    /// Lists those of eight keys that `which` has bits for.
+    /// Lists those of eight entries that `which` has bits for.
     #[inline(always)]
     fn add_eight(&mut self, from: usize, which: u32) {
         let places = PLACES[which as usize & 0xFF].wrapping_add(from as u64 * 0x0101_0101_0101_0101);
-        if let Some(keys) = self.keys[self.count & (2 * CHUNK - 1)..].first_chunk_mut() {
-            *keys = places.to_le_bytes();
+        // Eight more are listed only where not all are.
+        if let Some(items) = self.items[self.count & (TOGETHER * CHUNK - 1)..].first_chunk_mut() {
+            *items = places.to_le_bytes();
         }
         self.count += which.count_ones() as usize;
     }
 
     #[inline(always)]
-    fn get(&self, at: usize) -> usize {
-        usize::from(self.keys[at & (CHUNK - 1)]) & (CHUNK - 1)
+    fn get(&self, at: usize) -> u8 {
+        self.items[at & (TOGETHER * CHUNK - 1)]
     }
 }
 
@@ -167,140 +168,234 @@ const PLACES: [u64; 256] = {
 };
 
 /// Keys on their way through trees.
-struct Chunk<'a> {
+struct Chunk<'a, C> {
     engine: &'a BitSelect,
+    columns: C,
     words: &'a [u32],
     stride: usize,
-    count: usize,
     /// The best rank found for each.
     ranks: [u32; CHUNK],
     leaves: List,
     nodes: List,
 }
 
-impl<'a> Chunk<'a> {
-    /// Takes every key through the roots of all trees: first to the one that promises the best rank, then to those that
-    /// may hold a better one than was found there.
+impl<'a, C: Columns> Chunk<'a, C> {
+    /// Takes every key through the roots of all trees: of the first ones to that which promises the best rank, then to
+    /// those that may hold a better one than was found so far.
     #[inline(always)]
-    fn search<I: Isa, const TREES: usize>(
-        &mut self,
-        isa: I,
-        columns: impl Columns,
-        alive: impl Alive,
-        trees: [&Tree; TREES],
-    ) {
-        let engine = self.engine;
+    fn search<I: Isa, const TREES: usize>(&mut self, isa: I, alive: impl Alive, trees: [&Tree; TREES], is_first: bool) {
+        let (engine, columns) = (self.engine, self.columns);
         let (mut entries, mut first) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK]);
-        let roots = trees.map(|tree| (tree.root, &engine.table[tree.root.base as usize..]));
-        for i in 0..self.count {
-            let i = i & (CHUNK - 1);
-            let key = self.key(columns, i);
-            let mut least = EMPTY;
-            for ((root, table), entries) in roots.iter().zip(&mut entries) {
-                entries[i] = table.get(root.index(isa, columns, key)).copied().unwrap_or(EMPTY);
-                least = least.min(entries[i]);
+        let roots = trees.map(|tree| {
+            let root = &tree.root;
+            (columns.selector(tree), &engine.table[root.base as usize..][..1 << root.mask.count_ones()])
+        });
+        for (i, key) in self.rows().enumerate().take(CHUNK) {
+            let (mut least, key) = (EMPTY, columns.words(key));
+            for (&(selector, table), entries) in roots.iter().zip(&mut entries) {
+                let entry = table[columns.select(isa, selector, key)];
+                entries[i] = entry;
+                least = least.min(entry);
             }
             first[i] = least;
         }
-        if engine.is_large {
-            first[..self.count].iter().for_each(|&entry| self.prefetch(isa, entry));
+        if is_first {
+            self.first(isa, alive, &first);
+            if TREES == 1 {
+                return;
+            }
+        } else {
+            first = [EMPTY; CHUNK];
         }
-        let mut at = first;
-        self.list(isa, &at, &[EMPTY; CHUNK]);
-        self.follow(isa, columns, alive, &mut at);
-        if TREES > 1 {
-            for entries in &mut entries {
-                self.list(isa, entries, &first);
-                self.follow(isa, columns, alive, entries);
+        let second = self.second(isa, alive, &entries, &first);
+        if TREES > 2 || !is_first {
+            self.rest(isa, alive, &mut entries, &second);
+        }
+    }
+
+    /// Takes every key to its leaf and tests its first block.
+    #[inline(always)]
+    fn first<I: Isa>(&mut self, isa: I, alive: impl Alive, first: &[Entry; CHUNK]) {
+        let (engine, columns) = (self.engine, self.columns);
+        let limits = engine.limits();
+        let mut at = *first;
+        for (index, entries) in first.as_chunks::<EIGHT>().0.iter().enumerate() {
+            self.nodes.add_eight(index * EIGHT, isa.odd8(entries) ^ 0xFF);
+        }
+        if engine.is_large {
+            first.iter().take(self.count()).for_each(|&entry| self.prefetch(isa, entry));
+        }
+        self.walk(isa, &mut at);
+        self.leaves.count = 0;
+        let blocks = words(&engine.blocks);
+        for (i, key) in self.rows().enumerate().take(CHUNK) {
+            let Some(block) = columns.block(blocks, limits.index(at[i])) else { continue };
+            let rank = block::rank_of(block, columns.hits(isa, block, key), alive);
+            self.ranks[i] = rank;
+            if let Some(more) = columns.goes_on(block, rank) {
+                at[i] = limits.leaf(more);
+                self.leaves.add(i as u8, true);
             }
         }
+        self.test(isa, alive, &mut at);
     }
 
-    /// Lists the keys whose entries may lead to a better rank and are not those that have been followed.
+    /// Takes every key to the leaf that the second of its trees promises, which may hold a better rank. Returns where that
+    /// tree's root led.
     #[inline(always)]
-    fn list<I: Isa>(&mut self, isa: I, entries: &[Entry; CHUNK], followed: &[Entry; CHUNK]) {
-        (self.leaves.count, self.nodes.count) = (0, 0);
-        let groups = entries.as_chunks::<EIGHT>().0.iter().zip(followed.as_chunks().0).zip(self.ranks.as_chunks().0);
-        for (index, ((entries, followed), ranks)) in groups.enumerate().take(self.count.div_ceil(EIGHT)) {
-            let limits: &[Entry; EIGHT] = &ranks.map(|rank| self.engine.limit(rank));
-            let (goes_on, odd) = isa.below8(entries, limits, followed);
-            self.leaves.add_eight(index * EIGHT, goes_on & odd);
-            self.nodes.add_eight(index * EIGHT, goes_on & !odd);
+    fn second<I: Isa, const TREES: usize>(
+        &mut self,
+        isa: I,
+        alive: impl Alive,
+        entries: &[[Entry; CHUNK]; TREES],
+        first: &[Entry; CHUNK],
+    ) -> [Entry; CHUNK] {
+        let limits = self.engine.limits();
+        let mut second = [EMPTY; CHUNK];
+        let mut nodes = 0;
+        for group in 0..self.groups() {
+            let [ranks, first] = [&self.ranks, first].map(|all| &all.as_chunks::<EIGHT>().0[group]);
+            let mut least = [EMPTY; EIGHT];
+            for entries in entries {
+                let entries = &entries.as_chunks::<EIGHT>().0[group];
+                least = std::array::from_fn(|i| least[i].min(if entries[i] == first[i] { EMPTY } else { entries[i] }));
+            }
+            second.as_chunks_mut().0[group] = least;
+            let (goes_on, odd) = isa.below8(&least, &ranks.map(|rank| limits.of(rank)));
+            self.leaves.add_eight(group * EIGHT, goes_on);
+            nodes |= goes_on & !odd;
         }
+        let mut at = second;
+        self.follow(isa, alive, &mut at, nodes != 0);
+        second
     }
 
-    /// Takes the listed keys to their leaves, level by level, and tests these.
+    /// Takes every key to the leaves of all other trees that may hold a better rank.
     #[inline(always)]
-    fn follow<I: Isa>(&mut self, isa: I, columns: impl Columns, alive: impl Alive, at: &mut [Entry; CHUNK]) {
+    fn rest<I: Isa, const TREES: usize>(
+        &mut self,
+        isa: I,
+        alive: impl Alive,
+        entries: &mut [[Entry; CHUNK]; TREES],
+        second: &[Entry; CHUNK],
+    ) {
+        let limits = self.engine.limits();
+        let mut nodes = 0;
+        for group in 0..self.groups() {
+            let [ranks, second] = [&self.ranks, second].map(|all| &all.as_chunks::<EIGHT>().0[group]);
+            let most = ranks.map(|rank| limits.of(rank));
+            for (tree, entries) in entries.iter().enumerate() {
+                let entries = &entries.as_chunks::<EIGHT>().0[group];
+                let left = std::array::from_fn(|i| if entries[i] <= second[i] { EMPTY } else { entries[i] });
+                let (goes_on, odd) = isa.below8(&left, &most);
+                self.leaves.add_eight(tree * CHUNK + group * EIGHT, goes_on);
+                nodes |= goes_on & !odd;
+            }
+        }
+        self.follow(isa, alive, entries.as_flattened_mut(), nodes != 0);
+    }
+
+    /// Takes what is listed to leaves, where nodes are among them, and tests these.
+    #[inline(always)]
+    fn follow<I: Isa>(&mut self, isa: I, alive: impl Alive, at: &mut [Entry], nodes: bool) {
+        if nodes {
+            let listed = std::mem::take(&mut self.leaves.count);
+            for index in 0..listed {
+                let item = self.leaves.get(index);
+                let is_leaf = at.get(usize::from(item)).is_some_and(|entry| entry & LEAF != 0);
+                self.leaves.add(item, is_leaf);
+                self.nodes.add(item, !is_leaf);
+            }
+            self.walk(isa, at);
+        }
+        self.test(isa, alive, at);
+    }
+
+    /// Takes the entries that are listed for it through nodes, and lists those that come to leaves.
+    #[inline(always)]
+    fn walk<I: Isa>(&mut self, isa: I, at: &mut [Entry]) {
         let engine = self.engine;
+        let limits = engine.limits();
         while self.nodes.count > 0 {
             let listed = std::mem::take(&mut self.nodes.count);
             for index in 0..listed {
-                let i = self.nodes.get(index);
-                let Some(node) = engine.nodes.get(engine.index(at[i])) else { continue };
-                let entry = step(isa, columns, node, &engine.table, self.key(columns, i));
-                at[i] = entry;
+                let item = self.nodes.get(index);
+                let i = usize::from(item) & (CHUNK - 1);
+                let Some(at) = at.get_mut(usize::from(item)) else { continue };
+                let Some(node) = engine.nodes.get(limits.index(*at)) else { continue };
+                let entry = step(isa, self.columns, node, &engine.table, self.key(i));
+                *at = entry;
                 self.prefetch(isa, entry);
-                let (goes_on, is_leaf) = (entry < engine.limit(self.ranks[i]), entry & LEAF != 0);
-                self.leaves.add(i, goes_on & is_leaf);
-                self.nodes.add(i, goes_on & !is_leaf);
+                let (goes_on, is_leaf) = (entry < limits.of(self.ranks[i]), entry & LEAF != 0);
+                self.leaves.add(item, goes_on & is_leaf);
+                self.nodes.add(item, goes_on & !is_leaf);
             }
         }
-        self.test(isa, columns, alive, at);
     }
 
     /// Tests the first block of every listed leaf, then the next one of those that have more that may be better.
     #[inline(always)]
-    fn test<I: Isa>(&mut self, isa: I, columns: impl Columns, alive: impl Alive, at: &mut [Entry; CHUNK]) {
-        let engine = self.engine;
+    fn test<I: Isa>(&mut self, isa: I, alive: impl Alive, at: &mut [Entry]) {
+        let (engine, columns) = (self.engine, self.columns);
+        let limits = engine.limits();
         let blocks = words(&engine.blocks);
         while self.leaves.count > 0 {
             let listed = std::mem::take(&mut self.leaves.count);
             for index in 0..listed {
-                let i = self.leaves.get(index);
-                let block = columns.block(blocks, engine.index(at[i]));
-                let hits = columns.hits(isa, block, self.key(columns, i));
-                let rank = block::rank_of(block, hits, alive);
+                let item = self.leaves.get(index);
+                let i = usize::from(item) & (CHUNK - 1);
+                let Some(at) = at.get_mut(usize::from(item)) else { continue };
+                let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
+                let rank = block::rank_of(block, columns.hits(isa, block, self.key(i)), alive);
                 self.ranks[i] = self.ranks[i].min(rank);
-                if let Some(more) = block::more(block) {
-                    at[i] = (more as Entry) << 1 | LEAF;
-                    let better = block::first_rank(columns.block(blocks, more)) < self.ranks[i];
-                    self.leaves.add(i, rank == NONE && better);
+                if let Some(more) = columns.goes_on(block, rank) {
+                    *at = limits.leaf(more);
+                    let next = columns.block(blocks, more);
+                    self.leaves.add(item, next.is_some_and(|next| block::first_rank(next) < self.ranks[i]));
                 }
             }
         }
     }
 
-    /// Asks for what an entry leads to, where that is not near anyway.
+    /// Asks for the block that an entry leads to, where that is not near anyway. What a node's entry would lead to if it
+    /// were a leaf's is asked for in vain: that costs less than a branch.
     #[inline(always)]
     fn prefetch<I: Isa>(&self, isa: I, entry: Entry) {
         let engine = self.engine;
-        if !engine.is_large {
-            return;
-        }
-        let index = engine.index(entry);
-        if entry & LEAF == 0 {
-            if let Some(node) = engine.nodes.get(index) {
-                isa.prefetch(node);
-            }
-            return;
-        }
-        let lines = engine.shape.lines();
-        for line in engine.blocks.iter().skip(index * lines).take(lines) {
-            isa.prefetch(line);
+        if engine.is_large
+            && let Some(block) = self.columns.block(words(&engine.blocks), engine.limits().index(entry))
+        {
+            block.as_chunks::<LINE_WORDS>().0.iter().for_each(|line| isa.prefetch(line));
         }
     }
 
     #[inline(always)]
-    fn key(&self, columns: impl Columns, i: usize) -> &'a [u32] {
-        columns.key(self.words, self.stride, i)
+    fn rows(&self) -> impl Iterator<Item = &'a [u32]> + use<'a, C> {
+        self.columns.rows(self.words, self.stride)
+    }
+
+    /// Keys.
+    #[inline(always)]
+    fn count(&self) -> usize {
+        self.words.len() / self.stride
+    }
+
+    /// Groups of eight keys.
+    #[inline(always)]
+    fn groups(&self) -> usize {
+        self.count().div_ceil(EIGHT).min(CHUNK / EIGHT)
+    }
+
+    #[inline(always)]
+    fn key(&self, i: usize) -> &'a [u32] {
+        self.columns.key(self.words, self.stride, i)
     }
 }
 
 impl Node {
     /// The bits that it selects of a key.
     #[inline(always)]
-    fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
+    pub(super) fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
         let [high, low] = self.lanes.map(|lane| u64::from(key[columns.lane(lane)]));
         isa.gather(high << 32 | low, self.mask) as usize
     }

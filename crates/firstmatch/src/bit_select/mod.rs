@@ -155,6 +155,8 @@ pub(crate) struct Roots {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: Node,
+    /// What the root selects of the words of a key that is [`block::Plain`].
+    masks: [u64; 2],
     /// The most nodes of a walk.
     levels: usize,
     /// The most blocks of one leaf.
@@ -240,6 +242,36 @@ impl Roots {
     }
 }
 
+/// What a walk needs of the parting.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    ranks: u32,
+    rounding: u32,
+    dropped: u32,
+    index: u32,
+}
+
+impl Limits {
+    /// What an entry must be below to lead to a better rank.
+    #[inline(always)]
+    fn of(self, rank: u32) -> Entry {
+        // What is added does not overflow.
+        ((rank.min(self.ranks) + self.rounding) >> self.dropped) << (self.index + 1)
+    }
+
+    /// Where an entry leads.
+    #[inline(always)]
+    fn index(self, entry: Entry) -> usize {
+        ((entry >> 1) & ((1 << self.index) - 1)) as usize
+    }
+
+    /// The entry that leads to a block, whatever its rank.
+    #[inline(always)]
+    fn leaf(self, block: usize) -> Entry {
+        (block as Entry) << 1 | LEAF
+    }
+}
+
 impl BitSelect {
     /// Builds it.
     ///
@@ -265,18 +297,11 @@ impl BitSelect {
         Roots { trees: self.trees.clone(), planned: self.planned }
     }
 
-    /// Where an entry leads.
+    /// What a walk compares entries with.
     #[inline(always)]
-    fn index(&self, entry: Entry) -> usize {
-        ((entry >> 1) & ((1 << self.parting.index) - 1)) as usize
-    }
-
-    /// What an entry must be below to lead to a better rank.
-    #[inline(always)]
-    fn limit(&self, rank: u32) -> Entry {
+    fn limits(&self) -> Limits {
         let Parting { index, dropped, end, .. } = self.parting;
-        // What is added does not overflow.
-        ((rank.min(end) + ((1 << dropped) - 1)) >> dropped) << (index + 1)
+        Limits { ranks: end, rounding: (1 << dropped) - 1, dropped, index }
     }
 
     /// The rule of a rank.

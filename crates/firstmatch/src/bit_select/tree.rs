@@ -224,9 +224,10 @@ impl Lists {
     }
 }
 
-/// Bits as a node has them: a mask over two words, and their lanes.
+/// Bits as a node has them: a mask over two words, and their lanes, of which the second stands before the first.
 fn select(bits: &Bits) -> (u64, [u16; 2]) {
     let first = bits.lanes.first().copied().unwrap_or((0, 0));
     let second = bits.lanes.get(1).copied().unwrap_or((first.0, 0));
-    (u64::from(first.1) << 32 | u64::from(second.1), [first.0 as u16, second.0 as u16])
+    let (high, low) = if first.0 < second.0 { (second, first) } else { (first, second) };
+    (u64::from(high.1) << 32 | u64::from(low.1), [high.0 as u16, low.0 as u16])
 }

@@ -12,21 +12,24 @@ pub(super) struct Avx2(());
 
 impl Avx2 {
     /// Seen once, the machine has it for good: a single key is looked up in less time than five features are asked for.
-    #[inline]
+    #[inline(always)]
     pub(super) fn detect() -> Option<Self> {
-        static SEEN: AtomicBool = AtomicBool::new(false);
-        if SEEN.load(Ordering::Relaxed) {
-            return Some(Self(()));
-        }
+        (SEEN.load(Ordering::Relaxed) || Self::look()).then_some(Self(()))
+    }
+
+    #[cold]
+    fn look() -> bool {
         let all = is_x86_feature_detected!("avx2")
             && is_x86_feature_detected!("bmi1")
             && is_x86_feature_detected!("bmi2")
             && is_x86_feature_detected!("lzcnt")
             && is_x86_feature_detected!("popcnt");
         SEEN.store(all, Ordering::Relaxed);
-        all.then_some(Self(()))
+        all
     }
 }
+
+static SEEN: AtomicBool = AtomicBool::new(false);
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
 fn compiled_for_avx2<K: Kernel>(token: Avx2, kernel: K) {
@@ -258,36 +261,39 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
+    fn within8_halves(self, bounds: &[u32; 16], pair: &[u32; 2]) -> u32 {
         let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
-        let pair = u32::from(a) | u32::from(b) << 16;
         // SAFETY: needs AVX2, see `load8`.
         bits8(unsafe {
-            let k = _mm256_set1_epi32(pair as i32);
+            let words = _mm256_set1_epi64x(pair.as_ptr().cast::<i64>().read_unaligned());
+            let k = _mm256_packus_epi32(words, words);
             _mm256_cmpeq_epi32(_mm256_min_epu16(_mm256_max_epu16(k, load8(lo)), load8(hi)), k)
         })
     }
 
     #[inline(always)]
-    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
-        let lo = load4(bounds);
+    fn within8_bytes(self, bounds: &[u32; 6], byte: u8) -> u32 {
+        let (Some(lo), Some(hi)) = (bounds.first_chunk(), bounds.last_chunk()) else { return 0 };
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
-            let (hi, k) = (_mm_srli_si128::<8>(lo), _mm_set1_epi8(byte as i8));
-            let inside = _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(k, lo), hi), k);
+            let k = _mm_set1_epi8(byte as i8);
+            let inside = _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(k, load4(lo)), load4(hi)), k);
             _mm_movemask_epi8(inside) as u32 & 0xFF
         }
     }
 
     #[inline(always)]
-    fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32) {
-        let (words, limits) = (load8(words), load8(limits));
+    fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32) {
+        let k = load8(words);
         // SAFETY: needs AVX2, see `load8`.
-        unsafe {
-            let at_least = _mm256_cmpeq_epi32(_mm256_max_epu32(words, limits), words);
-            let neither = _mm256_or_si256(at_least, _mm256_cmpeq_epi32(words, load8(others)));
-            (bits8(neither) ^ 0xFF, bits8(_mm256_slli_epi32::<31>(words)))
-        }
+        let at_least = unsafe { _mm256_cmpeq_epi32(_mm256_max_epu32(k, load8(limits)), k) };
+        (bits8(at_least) ^ 0xFF, self.odd8(words))
+    }
+
+    #[inline(always)]
+    fn odd8(self, words: &[u32; 8]) -> u32 {
+        // SAFETY: needs AVX2, see `load8`.
+        bits8(unsafe { _mm256_slli_epi32::<31>(load8(words)) })
     }
 
     #[inline(always)]

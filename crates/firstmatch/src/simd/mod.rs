@@ -108,16 +108,20 @@ pub(crate) trait Isa: Copy {
     /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
 
-    /// Which of eight pairs of intervals of 16 bits hold `a` and `b`: eight pairs of `lo`, then of `hi`, nowhere below
-    /// `lo`; a pair is a word, the first in its lower half.
-    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32;
+    /// Which of eight pairs of intervals of 16 bits hold a pair of words of at most 31 bits, each taken for the highest
+    /// of 16 bits where it is higher: eight pairs of `lo`, then of `hi`, nowhere below `lo`; a pair is a word, the first
+    /// in its lower half.
+    fn within8_halves(self, bounds: &[u32; 16], pair: &[u32; 2]) -> u32;
 
     /// Which of eight intervals of bytes hold a byte: eight `lo`, then eight `hi`, nowhere below `lo`; four to a word,
-    /// the first lowest.
-    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32;
+    /// the first lowest. Two words more are there and stand for nothing.
+    fn within8_bytes(self, bounds: &[u32; 6], byte: u8) -> u32;
 
-    /// Which of eight words are below a limit each and are not another, and which are odd, as bits from the lowest.
-    fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32);
+    /// Which of eight words are below a limit each, and which are odd, as bits from the lowest.
+    fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32);
+
+    /// Which of eight words are odd, as bits from the lowest.
+    fn odd8(self, words: &[u32; 8]) -> u32;
 
     /// The values that a tree of this depth has for some words, which are looked for side by side.
     ///
@@ -247,19 +251,20 @@ mod tests {
                     let halves: [u16; 32] = std::array::from_fn(|_| next() as u16);
                     let half = |i: usize| if i < 16 { halves[i] } else { halves[i].max(halves[i - 16]) };
                     let bounds = std::array::from_fn(|i| u32::from(half(2 * i)) | u32::from(half(2 * i + 1)) << 16);
-                    let (a, b) = (next() as u16, next() as u16);
-                    assert_eq!(isa.within8_halves(&bounds, a, b), plain.within8_halves(&bounds, a, b));
+                    let (a, b) = (next() & 0x1FFFF, next() >> 12);
+                    assert_eq!(isa.within8_halves(&bounds, &[a, b]), plain.within8_halves(&bounds, &[a, b]));
                     let byte = |i: usize| {
                         let byte = |i: usize| halves[i] as u8;
                         if i < 8 { byte(i) } else { byte(i).max(byte(i - 8)) }
                     };
-                    let bounds = std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|j| byte(4 * i + j))));
+                    let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|j| byte(4 * i + j)));
+                    let bounds = std::array::from_fn(|i| if i < 4 { word(i) } else { next() });
                     assert_eq!(isa.within8_bytes(&bounds, a as u8), plain.within8_bytes(&bounds, a as u8));
                     let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
                     assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
-                    let [eight, limits, others]: [[u32; 8]; 3] =
-                        std::array::from_fn(|_| std::array::from_fn(|_| next()));
-                    assert_eq!(isa.below8(&eight, &limits, &others), plain.below8(&eight, &limits, &others));
+                    let [eight, limits]: [[u32; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
+                    assert_eq!(isa.odd8(&eight), plain.odd8(&eight));
+                    assert_eq!(isa.below8(&eight, &limits), plain.below8(&eight, &limits));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
                 }

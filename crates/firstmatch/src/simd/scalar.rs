@@ -61,7 +61,8 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn within8_halves(self, bounds: &[u32; 16], a: u16, b: u16) -> u32 {
+    fn within8_halves(self, bounds: &[u32; 16], words: &[u32; 2]) -> u32 {
+        let [a, b] = words.map(|word| word.min(u32::from(u16::MAX)) as u16);
         let pair = |i: usize| (bounds[i] as u16, (bounds[i] >> 16) as u16);
         bits(|i| {
             let (lo, hi) = (pair(i), pair(i + 8));
@@ -70,14 +71,19 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
+    fn within8_bytes(self, bounds: &[u32; 6], byte: u8) -> u32 {
         let at = |i: usize| (bounds[i / 4] >> (i % 4 * 8)) as u8;
         bits(|i| at(i) <= byte && byte <= at(i + 8))
     }
 
     #[inline(always)]
-    fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32) {
-        (bits(|i| words[i] < limits[i] && words[i] != others[i]), bits(|i| words[i] & 1 == 1))
+    fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32) {
+        (bits(|i| words[i] < limits[i]), self.odd8(words))
+    }
+
+    #[inline(always)]
+    fn odd8(self, words: &[u32; 8]) -> u32 {
+        bits(|i| words[i] & 1 == 1)
     }
 
     #[inline(always)]
