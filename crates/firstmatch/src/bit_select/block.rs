@@ -278,6 +278,9 @@ pub(super) trait Columns: Copy {
     type Selector: Copy;
     type Words<'k>: Copy;
 
+    /// Words of a key.
+    fn stride(self, words: usize) -> usize;
+
     /// Keys of so many words each.
     fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]>;
 
@@ -320,9 +323,14 @@ pub(super) trait Columns: Copy {
     }
 }
 
-impl<'s> Columns for &'s Shape {
+impl Columns for &Shape {
     type Selector = (u64, [u16; 2]);
     type Words<'k> = &'k [u32];
+
+    #[inline(always)]
+    fn stride(self, words: usize) -> usize {
+        words
+    }
 
     #[inline(always)]
     fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]> {
@@ -409,6 +417,11 @@ impl Plain {
 impl Columns for Plain {
     type Selector = ([u64; 2], u32);
     type Words<'k> = [u64; 2];
+
+    #[inline(always)]
+    fn stride(self, _words: usize) -> usize {
+        Self::KEY
+    }
 
     #[inline(always)]
     fn rows(self, keys: &[u32], _words: usize) -> impl Iterator<Item = &[u32]> {

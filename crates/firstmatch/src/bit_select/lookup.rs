@@ -8,7 +8,7 @@ use crate::key::Keys;
 use crate::simd::{Isa, Kernel, LINE_WORDS, words};
 
 /// Keys in flight.
-const CHUNK: usize = 64;
+const CHUNK: usize = 32;
 /// Trees whose roots are passed together.
 const TOGETHER: usize = 4;
 /// So few keys are gone through one by one.
@@ -44,7 +44,7 @@ impl<A: Alive> Lookup<'_, A> {
             }
             return;
         }
-        let stride = keys.stride();
+        let stride = columns.stride(keys.stride());
         for (best, words) in best.chunks_mut(CHUNK).zip(keys.words().chunks(CHUNK * stride)) {
             let mut chunk =
                 Chunk { engine, columns, words, stride, ranks: [NONE; CHUNK], leaves: List::NONE, nodes: List::NONE };
@@ -186,10 +186,11 @@ impl<'a, C: Columns> Chunk<'a, C> {
     fn search<I: Isa, const TREES: usize>(&mut self, isa: I, alive: impl Alive, trees: [&Tree; TREES], is_first: bool) {
         let (engine, columns) = (self.engine, self.columns);
         let (mut entries, mut first) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK]);
-        let roots = trees.map(|tree| {
-            let root = &tree.root;
-            (columns.selector(tree), &engine.table[root.base as usize..][..1 << root.mask.count_ones()])
-        });
+        let mut roots = [(columns.selector(trees[0]), &engine.table[..0]); TREES];
+        for (to, tree) in roots.iter_mut().zip(trees) {
+            let table = &engine.table[tree.root.base as usize..][..1 << tree.root.mask.count_ones()];
+            *to = (columns.selector(tree), table);
+        }
         for (i, key) in self.rows().enumerate().take(CHUNK) {
             let (mut least, key) = (EMPTY, columns.words(key));
             for (&(selector, table), entries) in roots.iter().zip(&mut entries) {
@@ -219,14 +220,13 @@ impl<'a, C: Columns> Chunk<'a, C> {
         let (engine, columns) = (self.engine, self.columns);
         let limits = engine.limits();
         let mut at = *first;
-        for (index, entries) in first.as_chunks::<EIGHT>().0.iter().enumerate() {
+        for (index, entries) in first.as_chunks::<EIGHT>().0.iter().enumerate().take(self.groups()) {
             self.nodes.add_eight(index * EIGHT, isa.odd8(entries) ^ 0xFF);
         }
         if engine.is_large {
             first.iter().take(self.count()).for_each(|&entry| self.prefetch(isa, entry));
         }
-        self.walk(isa, &mut at);
-        self.leaves.count = 0;
+        self.walk(isa, &mut at, false);
         let blocks = words(&engine.blocks);
         for (i, key) in self.rows().enumerate().take(CHUNK) {
             let Some(block) = columns.block(blocks, limits.index(at[i])) else { continue };
@@ -306,14 +306,15 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 self.leaves.add(item, is_leaf);
                 self.nodes.add(item, !is_leaf);
             }
-            self.walk(isa, at);
+            self.walk(isa, at, true);
         }
         self.test(isa, alive, at);
     }
 
-    /// Takes the entries that are listed for it through nodes, and lists those that come to leaves.
+    /// Takes the entries that are listed for it through nodes, and lists those that come to leaves where that is asked
+    /// for: then only those that may lead to better ranks go on.
     #[inline(always)]
-    fn walk<I: Isa>(&mut self, isa: I, at: &mut [Entry]) {
+    fn walk<I: Isa>(&mut self, isa: I, at: &mut [Entry], lists: bool) {
         let engine = self.engine;
         let limits = engine.limits();
         while self.nodes.count > 0 {
@@ -326,8 +327,11 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 let entry = step(isa, self.columns, node, &engine.table, self.key(i));
                 *at = entry;
                 self.prefetch(isa, entry);
-                let (goes_on, is_leaf) = (entry < limits.of(self.ranks[i]), entry & LEAF != 0);
-                self.leaves.add(item, goes_on & is_leaf);
+                let goes_on = !lists || entry < limits.of(self.ranks[i]);
+                let is_leaf = entry & LEAF != 0;
+                if lists {
+                    self.leaves.add(item, goes_on & is_leaf);
+                }
                 self.nodes.add(item, goes_on & !is_leaf);
             }
         }
