@@ -9,15 +9,15 @@ use crate::rule::Regions;
 use crate::simd::Line;
 
 /// What a lookup takes, a root, a node below one and a block, in instructions counted for IPv4 5-tuples.
-const LOOKUP: f64 = 25.0;
-const ROOT: f64 = 25.0;
-const NODE: f64 = 60.0;
-const TEST: f64 = 62.0;
-/// A block that goes on, and one more round of a batch: mostly branches that were not foreseen.
+const LOOKUP: f64 = 34.0;
+const ROOT: f64 = 14.0;
+const NODE: f64 = 75.0;
+const TEST: f64 = 48.0;
+/// A block after which a list goes on, and one more round of a batch: mostly branches that were not foreseen.
 const LONG: f64 = 100.0;
 const ROUND: f64 = 200.0;
 /// What all is slower by where it is far larger than a cache, and the bytes of a first- and half of a second-level one.
-const CACHES: [(f64, f64); 2] = [(100.0, (48 << 10) as f64), (200.0, (512 << 10) as f64)];
+const CACHES: [(f64, f64); 2] = [(25.0, (48 << 10) as f64), (130.0, (512 << 10) as f64)];
 /// The most bytes, as a multiple of the blocks that hold every region once.
 const MOST: f64 = 5.0;
 /// Keys of a batch.
@@ -91,20 +91,16 @@ impl Sample {
             let batch = from..keys.min(from + BATCH);
             let mut best = [u32::MAX; BATCH];
             for trees in trees.chunks(GROUP) {
-                let first = |at: usize| trees.iter().filter_map(|tree| tree.ways[at]).map(|way| way.best).min();
-                let first: Vec<Option<u32>> = batch.clone().map(first).collect();
-                for pass in 0..=trees.len() {
+                let mut ways: Vec<Vec<_>> = batch.clone().map(|at| ways(trees, at)).collect();
+                // The best of a key's trees, the next one, and then all others that may be better.
+                for pass in 0..3 {
                     counts.pass();
-                    let trees = if pass == 0 { trees } else { &trees[pass - 1..pass] };
-                    for at in batch.clone() {
-                        let (best, first) = (&mut best[at - from], first[at - from]);
-                        for tree in trees {
-                            if let Some(way) = tree.ways[at]
-                                && (first == Some(way.best)) == (pass == 0)
-                            {
-                                let key = &self.keys[at * self.lanes..][..self.lanes];
-                                follow(&tree.draft, way, key, regions, best, &mut counts);
-                            }
+                    for (at, (ways, best)) in batch.clone().zip(ways.iter_mut().zip(&mut best)) {
+                        let limit = *best;
+                        let now = if pass < 2 { ways.len().min(1) } else { ways.len() };
+                        for (tree, way) in ways.drain(..now).filter(|(_, way)| way.best < limit) {
+                            let key = &self.keys[at * self.lanes..][..self.lanes];
+                            follow(&tree.draft, way, key, regions, best, &mut counts);
                         }
                     }
                 }
@@ -118,6 +114,13 @@ impl Sample {
         let far: f64 = CACHES.map(|(cost, near)| cost * (1.0 - near / bytes).max(0.0)).iter().sum();
         LOOKUP + ROOT * trees.len() as f64 + walks / keys.max(1) as f64 + far
     }
+}
+
+/// Where the roots of trees lead a key, the best first.
+fn ways(trees: &[Rc<Tree>], at: usize) -> Vec<(&Tree, Way)> {
+    let mut ways: Vec<_> = trees.iter().filter_map(|tree| Some((&**tree, tree.ways[at]?))).collect();
+    ways.sort_by_key(|(_, way)| way.best);
+    ways
 }
 
 /// About how many bytes trees take.
@@ -136,7 +139,7 @@ fn blocks(draft: &Draft) -> usize {
 struct Counts {
     nodes: usize,
     blocks: usize,
-    /// Blocks that go on.
+    /// Blocks after which a list goes on.
     long: usize,
     rounds: usize,
     /// The most nodes and blocks of a key in this pass.
@@ -170,11 +173,11 @@ fn follow(draft: &Draft, mut way: Way, key: &[u32], regions: &Regions, best: &mu
                         break;
                     }
                     blocks += 1;
-                    counts.long += usize::from((index + 1) * BLOCK < list.len());
                     if let Some(&hit) = block.iter().find(|&&region| regions.get(region as usize).contains(key)) {
                         *best = hit.min(*best);
                         break;
                     }
+                    counts.long += usize::from((index + 1) * BLOCK < list.len());
                 }
                 break;
             }

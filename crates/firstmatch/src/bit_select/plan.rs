@@ -22,8 +22,8 @@ const WORSE: f64 = 1.1;
 /// How many plans are gone on with.
 const BEAM: usize = 2;
 /// What the regions that have no tree yet will cost if they are all there are, in instructions, and the next root.
-const LATER: f64 = 160.0;
-const NEXT: f64 = 25.0;
+const LATER: f64 = 120.0;
+const NEXT: f64 = 14.0;
 
 /// Trees, and what their lookups cost as far as that was counted.
 pub(super) struct Planned {
