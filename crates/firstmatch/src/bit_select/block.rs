@@ -308,13 +308,7 @@ pub(super) trait Columns: Copy {
     /// Which of the regions of a block hold a key, as bits from the lowest.
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
 
-    /// The block that continues this one.
-    #[inline(always)]
-    fn more(self, block: &[u32]) -> Option<usize> {
-        (self.next(block) as usize).checked_sub(1)
-    }
-
-    /// The same, if this one has given no rank.
+    /// The block that continues this one, if it has given no rank.
     #[inline(always)]
     fn goes_on(self, block: &[u32], rank: u32) -> Option<usize> {
         // No rank, and only that, is so high that the sum overflows.
@@ -446,6 +440,7 @@ impl Columns for Plain {
     #[inline(always)]
     fn words(self, key: &[u32]) -> [u64; 2] {
         let mut words = [0; 2];
+        let Some(key) = key.first_chunk::<{ Self::KEY }>() else { return words };
         for (&(word, shift), &lane) in Self::PLACES.iter().zip(key) {
             words[word] |= u64::from(lane) << shift;
         }

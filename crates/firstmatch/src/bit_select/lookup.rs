@@ -5,7 +5,7 @@ use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::simd::{Isa, Kernel, LINE_WORDS, words};
+use crate::simd::{Isa, Kernel, LINE_WORDS, dispatch, words};
 
 /// Keys in flight.
 const CHUNK: usize = 32;
@@ -16,34 +16,70 @@ const ALONE: usize = 3;
 /// Keys that are listed at once.
 const EIGHT: usize = 8;
 
-pub(super) struct Lookup<'a, A> {
-    pub(super) engine: &'a BitSelect,
-    pub(super) alive: A,
-    pub(super) keys: Keys<'a>,
-    pub(super) best: &'a mut [Option<Match>],
+/// For each key a better match than the one given, or none.
+#[inline]
+pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    let lookup = Lookup { engine, alive, keys, best };
+    if lookup.best.len() <= ALONE { dispatch(engine.level, Few(lookup)) } else { dispatch(engine.level, Many(lookup)) }
 }
 
-impl<A: Alive> Kernel for Lookup<'_, A> {
+struct Lookup<'a, A> {
+    engine: &'a BitSelect,
+    alive: A,
+    keys: Keys<'a>,
+    best: &'a mut [Option<Match>],
+}
+
+/// A few keys. Compiled apart, so that little is made ready for them.
+struct Few<'a, A>(Lookup<'a, A>);
+
+/// Any number of keys.
+struct Many<'a, A>(Lookup<'a, A>);
+
+impl<A: Alive> Kernel for Few<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let shape = &self.engine.shape;
+        let shape = &self.0.engine.shape;
         match shape.plain() {
-            Some(plain) => self.each(isa, plain),
-            None => self.each(isa, shape),
+            Some(plain) => self.0.few(isa, plain),
+            None => self.0.few(isa, shape),
+        }
+    }
+}
+
+impl<A: Alive> Kernel for Many<'_, A> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let shape = &self.0.engine.shape;
+        match shape.plain() {
+            Some(plain) => self.0.many(isa, plain),
+            None => self.0.many(isa, shape),
         }
     }
 }
 
 impl<A: Alive> Lookup<'_, A> {
     #[inline(always)]
-    fn each<I: Isa>(self, isa: I, columns: impl Columns) {
+    fn few<I: Isa>(self, isa: I, columns: impl Columns) {
         let Self { engine, alive, keys, best } = self;
-        if best.len() <= ALONE {
-            for (i, best) in best.iter_mut().enumerate() {
-                improve(best, engine, alone(isa, engine, columns, alive, keys.row(i)));
+        for (best, key) in best.iter_mut().zip(columns.rows(keys.words(), columns.stride(keys.stride()))) {
+            let mut rank = NONE;
+            for trees in engine.trees.chunks(TOGETHER) {
+                rank = match trees {
+                    [a] => alone(isa, engine, columns, alive, key, [a], rank),
+                    [a, b] => alone(isa, engine, columns, alive, key, [a, b], rank),
+                    [a, b, c] => alone(isa, engine, columns, alive, key, [a, b, c], rank),
+                    [a, b, c, d, ..] => alone(isa, engine, columns, alive, key, [a, b, c, d], rank),
+                    [] => rank,
+                }
             }
-            return;
+            improve(best, engine, rank);
         }
+    }
+
+    #[inline(always)]
+    fn many<I: Isa>(self, isa: I, columns: impl Columns) {
+        let Self { engine, alive, keys, best } = self;
         let stride = columns.stride(keys.stride());
         for (best, words) in best.chunks_mut(CHUNK).zip(keys.words().chunks(CHUNK * stride)) {
             let mut chunk =
@@ -74,46 +110,43 @@ fn improve(best: &mut Option<Match>, engine: &BitSelect, rank: u32) {
     }
 }
 
-/// The best rank for one key, whose trees are gone through in the order of what their roots promise.
+/// The best rank for one key after some more trees, which are gone through in the order of what their roots promise.
 #[inline(always)]
-fn alone<I: Isa, A: Alive>(isa: I, engine: &BitSelect, columns: impl Columns, alive: A, key: &[u32]) -> u32 {
+fn alone<I: Isa, const TREES: usize>(
+    isa: I,
+    engine: &BitSelect,
+    columns: impl Columns,
+    alive: impl Alive,
+    key: &[u32],
+    trees: [&Tree; TREES],
+    mut rank: u32,
+) -> u32 {
     let limits = engine.limits();
     let blocks = words(&engine.blocks);
-    let mut rank = NONE;
-    for trees in engine.trees.chunks(TOGETHER) {
-        let mut entries = [EMPTY; TOGETHER];
-        let words = columns.words(key);
-        for (tree, entry) in trees.iter().zip(&mut entries) {
-            let index = tree.root.base as usize + columns.select(isa, columns.selector(tree), words);
-            *entry = engine.table.get(index).copied().unwrap_or(EMPTY);
+    let mut entries = [EMPTY; TREES];
+    for (tree, entry) in trees.iter().zip(&mut entries) {
+        let index = tree.root.base as usize + columns.select(isa, columns.selector(tree), columns.words(key));
+        *entry = engine.table[index];
+    }
+    loop {
+        let mut at = entries.iter().fold(EMPTY, |least, &entry| least.min(entry));
+        if at >= limits.of(rank) {
+            return rank;
         }
-        let mut limit = limits.of(rank);
-        loop {
-            let [a, b, c, d] = entries;
-            let mut at = a.min(b).min(c.min(d));
-            if at >= limit {
-                break;
-            }
-            entries = entries.map(|entry| if entry == at { EMPTY } else { entry });
-            while at & LEAF == 0 {
-                at = engine
-                    .nodes
-                    .get(limits.index(at))
-                    .map_or(EMPTY, |node| step(isa, columns, node, &engine.table, key));
-            }
-            if at < limit {
-                let mut next = Some(limits.index(at));
-                while let Some(block) = next.and_then(|at| columns.block(blocks, at))
-                    && block::first_rank(block) < rank
-                {
-                    rank = rank.min(block::rank_of(block, columns.hits(isa, block, key), alive));
-                    next = columns.more(block);
-                }
-                limit = limits.of(rank);
-            }
+        for entry in &mut entries {
+            *entry = if *entry == at { EMPTY } else { *entry };
+        }
+        while at & LEAF == 0 {
+            let node = engine.nodes.get(limits.index(at));
+            at = node.map_or(EMPTY, |node| step(isa, columns, node, &engine.table, key));
+        }
+        let mut next = Some(limits.index(at)).filter(|_| at < limits.of(rank));
+        while let Some(block) = next.and_then(|at| columns.block(blocks, at)) {
+            let found = block::rank_of(block, columns.hits(isa, block, key), alive);
+            rank = rank.min(found);
+            next = columns.goes_on(block, found);
         }
     }
-    rank
 }
 
 /// Entries of a chunk, each tree's behind those of the one before, and room for eight more.

@@ -76,7 +76,7 @@ use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
-use crate::simd::{Level, Line, dispatch};
+use crate::simd::{Level, Line};
 
 /// How to build [`BitSelect`].
 #[derive(Clone, Debug, Default)]
@@ -370,7 +370,7 @@ impl Engine for BitSelect {
     }
 
     fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, lookup::Lookup { engine: self, alive: All, keys, best });
+        lookup::lookup(self, All, keys, best);
     }
 }
 
@@ -407,6 +407,6 @@ impl Base for BitSelect {
 
     fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
         let alive = Marks { dead, parting: self.parting };
-        dispatch(self.level, lookup::Lookup { engine: self, alive, keys, best });
+        lookup::lookup(self, alive, keys, best);
     }
 }
