@@ -169,7 +169,6 @@ impl List {
     #[inline(always)]
     fn add_eight(&mut self, from: usize, which: u32) {
         let places = PLACES[which as usize & 0xFF].wrapping_add(from as u64 * 0x0101_0101_0101_0101);
-        // Eight more are listed only where not all are.
         if let Some(items) = self.items[self.count & (TOGETHER * CHUNK - 1)..].first_chunk_mut() {
             *items = places.to_le_bytes();
         }

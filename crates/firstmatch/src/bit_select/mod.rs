@@ -32,11 +32,13 @@
 //! four blocks, a 33rd rule between the same two, and more than twice as many blocks as were built.
 //!
 //! # Cost
-//! 64 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
-//! level by level, and is tested against its block, and against the next one of a longer list only where the one before
-//! had no hit; then tree by tree those whose entries may still hold a better rank. What goes on is listed without a
-//! branch; whether a block goes on, and whether the key lacks a field, are branches. Three keys and fewer are gone
-//! through one by one. Above half a mebibyte of blocks, what an entry leads to is asked for as soon as it is known.
+//! 32 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
+//! level by level, and is tested against its block; then that of the next best one, where it may still hold a better
+//! rank; then all others that may. The next block of a longer list is tested only where the one before had no hit, after
+//! the other keys. What goes on is listed without a branch; whether a list goes on, and whether the key lacks a field,
+//! are branches. Each such pass waits for the last key of the one before, so there are no more than these three for four
+//! trees. Three keys and fewer are gone through one by one. Above half a mebibyte of blocks, what an
+//! entry leads to is asked for as soon as it is known.
 //!
 //! A lookup visits at most the trees times (levels + the blocks of the longest leaf): `stats()` has both. A build looks
 //! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. What it tries comes to

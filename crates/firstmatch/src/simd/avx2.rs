@@ -29,6 +29,7 @@ impl Avx2 {
     }
 }
 
+/// Whether the machine has been seen to have it all.
 static SEEN: AtomicBool = AtomicBool::new(false);
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -263,7 +264,7 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn within8_halves(self, bounds: &[u32; 16], pair: &[u32; 2]) -> u32 {
         let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
-        // SAFETY: needs AVX2, see `load8`.
+        // SAFETY: needs AVX2, see `load8`; the pair is read as the eight bytes that it is.
         bits8(unsafe {
             let words = _mm256_set1_epi64x(pair.as_ptr().cast::<i64>().read_unaligned());
             let k = _mm256_packus_epi32(words, words);
