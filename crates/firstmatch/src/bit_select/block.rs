@@ -104,7 +104,10 @@ impl Shape {
         };
         let all = |lane: usize, bits: u32| region.lo[lane] == 0 && region.hi[lane] >> bits != 0;
         let required = self.optional.iter().enumerate();
-        put_byte(self.required, required.fold(0, |byte, (bit, &(lane, bits))| byte | u32::from(!all(lane, bits)) << bit));
+        put_byte(
+            self.required,
+            required.fold(0, |byte, (bit, &(lane, bits))| byte | u32::from(!all(lane, bits)) << bit),
+        );
         // What lets everything through, the value for absent among it, lets through all that the bits hold.
         let bounds = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
         for (column, &lane) in self.bytes.iter().enumerate() {
