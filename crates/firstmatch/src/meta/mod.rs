@@ -232,6 +232,11 @@ impl engine::Engine for Engine {
         self.shared_stats()
     }
 
+    /// Another one after every commit and rebuild; one load of a number that only the writer writes.
+    fn version(&self) -> u64 {
+        self.twin.flips()
+    }
+
     fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {
         let Reader { seat, scratch, aside, .. } = reader;
         self.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));

@@ -291,6 +291,10 @@ impl engine::Engine for Exclusive {
         stats
     }
 
+    fn version(&self) -> u64 {
+        self.engine.version()
+    }
+
     fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {
         self.engine.improve(reader, keys, best);
     }
