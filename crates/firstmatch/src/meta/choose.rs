@@ -183,6 +183,8 @@ impl fmt::Display for Candidate {
 pub(super) struct Choice {
     /// In the order of [`Kind::ALL`].
     pub(super) candidates: [Candidate; 4],
+    /// The kind that was forced.
+    pub(super) asked: Option<Kind>,
     /// The regions there were when the kind was last chosen by time; `None` where it was not.
     timed_with: Option<usize>,
 }
@@ -308,10 +310,11 @@ impl Chosen {
     }
 }
 
-/// Builds the base of a rule set within so many bytes; `before` is that of the rules it comes from.
+/// Builds the base of a rule set within so many bytes; `before` is that of the rules it comes from. Where there is one,
+/// rules that have outgrown the kind that is forced get the first by order that fits.
 ///
 /// # Errors
-/// When none fits, or the one that is forced does not: what the last one said.
+/// When none fits, or for the first rules the one that is forced does not: what the last one said.
 pub(super) fn choose(
     set: &Lowered,
     config: &Config,
@@ -366,10 +369,12 @@ pub(super) fn choose(
             return Ok(trials.end(base, left, nanos.map(|_| regions)));
         }
     }
-    for kind in Kind::ALL {
-        if trials.of(kind).outcome == Outcome::NotNeeded
-            && let Some(base) = trials.build(kind, 0)?
-        {
+    if let Some(base) = trials.first_by_order()? {
+        return Ok(trials.end(base, Outcome::NotNeeded, None));
+    }
+    if config.kind.is_some() && before.is_some() {
+        trials.ask_for_any();
+        if let Some(base) = trials.first_by_order()? {
             return Ok(trials.end(base, Outcome::NotNeeded, None));
         }
     }
@@ -402,6 +407,26 @@ impl<'a> Trials<'a> {
             Candidate { kind, outcome, nanos: None, visits: None }
         });
         Self { set, config, run_bytes, like: None, candidates, refusal: None }
+    }
+
+    /// Those that were not asked for may be tried.
+    fn ask_for_any(&mut self) {
+        let many = self.set.regions().len() > VECTORS;
+        for of in self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotAsked) {
+            of.outcome = if many && of.kind == Kind::BitVector { Outcome::ManyVectors } else { Outcome::NotNeeded };
+        }
+    }
+
+    /// The first that may be tried and that no cap is in the way of.
+    fn first_by_order(&mut self) -> Result<Option<Chosen>, BuildError> {
+        for kind in Kind::ALL {
+            if self.of(kind).outcome == Outcome::NotNeeded
+                && let Some(base) = self.build(kind, 0)?
+            {
+                return Ok(Some(base));
+            }
+        }
+        Ok(None)
     }
 
     fn of(&mut self, kind: Kind) -> &mut Candidate {
@@ -451,7 +476,7 @@ impl<'a> Trials<'a> {
     fn end(mut self, base: Chosen, left: Outcome, timed_with: Option<usize>) -> (Chosen, Choice) {
         self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
         self.of(base.kind()).outcome = Outcome::Chosen;
-        (base, Choice { candidates: self.candidates, timed_with })
+        (base, Choice { candidates: self.candidates, asked: self.config.kind, timed_with })
     }
 }
 

@@ -123,10 +123,13 @@ pub struct Config {
     pub simd: Option<Level>,
     /// What a base may take while it is built and in the worst case.
     pub limits: Limits,
-    /// The kind of base; `None` chooses.
+    /// The kind of base; `None` chooses. Where the first rules are too many for it under budget and limits, that is an
+    /// error; where rules that have changed since are, a rebuild takes the first by order that fits, and goes back as soon
+    /// as it can.
     pub kind: Option<Kind>,
-    /// How many region tests timing the candidates may take; `None`: 2²⁸, a fraction of a second. With 0 nothing is timed
-    /// and the first kind by order is taken, so that the same rules always have the same base.
+    /// How many visits of regions timing the candidates may take in the worst case, all together; `None`: 2²⁵, one to five
+    /// milliseconds, or some ten where nothing parts the rules. With 0 nothing is timed and the first kind by order is
+    /// taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
     /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many as
     /// half of the base's rules, at least 1,024.
@@ -177,7 +180,7 @@ impl Engine {
     /// # Errors
     /// When no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let twin = Arc::new(Twin::new(change::first(std::slice::from_ref(set), config)?));
+        let twin = Arc::new(Twin::new(change::first(std::slice::from_ref(set), config, &[])?));
         Ok(Self { twin, part: 0, schema: set.schema().clone() })
     }
 
