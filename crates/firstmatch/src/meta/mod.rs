@@ -47,6 +47,9 @@
 //! them has only the last few changes left to do, and what they replace is handed back to be dropped elsewhere. So an
 //! overlay is as large as updates come in during one or two rebuilds; at its cap they are refused until one is installed.
 //!
+//! Who keeps answers, as a [flow cache](crate::cache::flow) does, sees by [`Engine::version`](engine::Engine::version) that
+//! there was a commit.
+//!
 //! Marks, filter, overlay and the base's handle exist twice, the base itself once. Readers take one copy; a commit changes
 //! the other, has readers take it, and owes the first the same. A batch has one copy from start to end, so one generation.
 //!
