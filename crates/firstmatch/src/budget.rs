@@ -4,8 +4,9 @@ use std::cell::Cell;
 
 use crate::error::BuildError;
 
-/// What a built engine may take. A build that would need more fails with a [`BuildError`](crate::BuildError) whose
-/// [`budget_exceeded`](crate::BuildError::budget_exceeded) is true, before it has taken it.
+/// What a built engine may take. A build that would need more fails with a [`BuildError`] whose
+/// [`budget_exceeded`](BuildError::budget_exceeded) is true. What it takes while it builds is another matter, and that of
+/// [`meta::Limits`](crate::meta::Limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes the engine may hold once built.
