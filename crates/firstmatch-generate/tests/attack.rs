@@ -121,6 +121,7 @@ fn budgets_and_limits_are_kept() {
                     (Budget::default(), Limits { build_bytes: of(500.0), ..free }),
                     (Budget::default(), Limits { worst_lines: of(0.05), ..free }),
                     (Budget::default(), Limits { worst_tests: of(0.05), ..free }),
+                    (Budget::default(), Limits { build_visits: of(100.0), ..free }),
                 ] {
                     let config = meta::Config { kind, budget, limits, seed: Some(3), ..Default::default() };
                     let (engine, count) = counted(|| meta::Engine::build(&set, &config));
@@ -157,6 +158,51 @@ fn budgets_and_limits_are_kept() {
         }
         assert!(built > 30 && refused > 15, "{name}: {built} built, {refused} refused");
     }
+}
+
+/// No build takes more bytes than the bound that it is held against, or more visits than a few times what ordinary rules
+/// take; and the bound is not far above what some set takes. Where visits are capped, a build stops soon.
+#[test]
+fn builds_do_not_explode() {
+    let mut nearest = Kind::ALL.map(|_| 0.0);
+    for rules in [300, 2000, 6000] {
+        for (name, set) in sets(rules).chain(ordinary(rules)) {
+            for (kind, nearest) in Kind::ALL.into_iter().zip(&mut nearest) {
+                if rules > 2000 && (kind == Kind::BitVector || kind == Kind::TupleMerge && name.starts_with("ranges")) {
+                    continue;
+                }
+                let with = |limits| {
+                    let config = meta::Config { kind: Some(kind), limits, seed: Some(3), ..Default::default() };
+                    meta::Engine::build(&set, &config)
+                };
+                let free = Limits::default();
+                let said = with(Limits { build_bytes: 1, ..free }).expect_err("too little").to_string();
+                let bound: usize = said.split(' ').find_map(|word| word.parse().ok()).expect("the bytes");
+                let (engine, count) = counted(|| with(free).expect("no cap"));
+                let explained = engine.explain();
+                let around = explained.bytes - explained.base.total_bytes();
+                let share = (count.peak as usize - around) as f64 / bound as f64;
+                assert!(share <= 1.0, "{rules} rules, {name}: {share} of the bound of {kind}, {bound} bytes");
+                *nearest = share.max(*nearest);
+
+                let visits = explained.candidates.iter().find_map(|of| of.visits).expect("it was built");
+                let regions = set.regions().len();
+                let usual = match kind {
+                    Kind::Linear => 1,
+                    Kind::TupleMerge => 600,
+                    Kind::BitSelect => 2000,
+                    Kind::BitVector => 1000,
+                };
+                assert!(visits <= usual * regions, "{rules} rules, {name}: {visits} visits by {kind}");
+                let error = with(Limits { build_visits: visits / 4, ..free }).expect_err("four times as many");
+                let made: usize = error.to_string().split(' ').find_map(|word| word.parse().ok()).expect("the visits");
+                let more = made - visits / 4;
+                let said = format!("{rules} rules, {name}: {more} more than {} by {kind}: {error}", visits / 4);
+                assert!(error.budget_exceeded() && more <= 20 * regions + 4096, "{said}");
+            }
+        }
+    }
+    assert!(nearest.iter().all(|&share| share > 0.4), "{nearest:?} of {:?}", Kind::ALL);
 }
 
 /// TupleMerge takes long to build from ranges alone: where there is another, `meta` finds that out from a few.

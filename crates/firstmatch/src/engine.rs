@@ -75,6 +75,13 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// What it is made of.
     fn stats(&self) -> Stats;
 
+    /// A number that becomes another, and never one that it was, when what is answered changes. Who keeps answers reads it
+    /// before each batch and forgets those from before another number. An engine that changes only through `&mut` may leave
+    /// it at 0.
+    fn version(&self) -> u64 {
+        0
+    }
+
     /// For each key: `best[i]` is on entry the match to beat (or `None`), on return a better one, or unchanged.
     ///
     /// As many keys as places in `best`, over as many lanes as the schema has: [`Classifier`] has checked that.
@@ -108,6 +115,9 @@ pub trait Classifier: Debug + Send + Sync {
 
     /// What it is made of.
     fn stats(&self) -> Stats;
+
+    /// That of [`Engine::version`].
+    fn version(&self) -> u64;
 
     /// For each key: `best[i]` is on entry the match to beat (or `None`), on return a better one, or unchanged. This
     /// is how partitions, caches and overlays compose.
@@ -149,6 +159,10 @@ impl<E: Engine> Classifier for E {
         Engine::stats(self)
     }
 
+    fn version(&self) -> u64 {
+        Engine::version(self)
+    }
+
     fn improve_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
         assert!(keys.has(best.len()), "one place for a match a key");
         assert_eq!(keys.lanes(), Engine::schema(self).lanes().len(), "keys have the lanes of the engine's schema");
@@ -181,6 +195,10 @@ macro_rules! boxed_classifier {
 
             fn stats(&self) -> Stats {
                 (**self).stats()
+            }
+
+            fn version(&self) -> u64 {
+                (**self).version()
             }
 
             fn improve_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {

@@ -89,6 +89,7 @@ pub struct BuildError {
 enum BuildErrorKind {
     Regions(String),
     Bytes { needed: usize, allowed: usize },
+    Visits { made: usize, allowed: usize },
     Limit(String),
     Simd(&'static str),
     Refused(String),
@@ -127,6 +128,11 @@ impl BuildError {
         Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None }
     }
 
+    /// So many visits of regions were made when the build stopped.
+    pub(crate) fn visits(made: usize, allowed: usize) -> Self {
+        Self { kind: BuildErrorKind::Visits { made, allowed }, rule: None, line: None }
+    }
+
     /// A cap other than the budget's bytes.
     pub(crate) fn limit(what: String) -> Self {
         Self { kind: BuildErrorKind::Limit(what), rule: None, line: None }
@@ -147,13 +153,22 @@ impl BuildError {
 
     /// Whether a cap was the reason, of the [`Budget`](crate::Budget) or of [`meta::Limits`](crate::meta::Limits).
     pub fn budget_exceeded(&self) -> bool {
-        matches!(self.kind, BuildErrorKind::Bytes { .. } | BuildErrorKind::Limit(_))
+        use BuildErrorKind::{Bytes, Limit, Visits};
+        matches!(self.kind, Bytes { .. } | Visits { .. } | Limit(_))
     }
 
     /// The bytes needed, as far as that was found out, and those allowed, where a budget was the reason.
     pub(crate) fn bytes_needed(&self) -> Option<(usize, usize)> {
         match self.kind {
             BuildErrorKind::Bytes { needed, allowed } => Some((needed, allowed)),
+            _ => None,
+        }
+    }
+
+    /// The visits made and those allowed, where these were the reason.
+    pub(crate) fn visits_made(&self) -> Option<(usize, usize)> {
+        match self.kind {
+            BuildErrorKind::Visits { made, allowed } => Some((made, allowed)),
             _ => None,
         }
     }
@@ -179,6 +194,9 @@ impl fmt::Display for BuildError {
         match &self.kind {
             BuildErrorKind::Regions(what) | BuildErrorKind::Limit(what) | BuildErrorKind::Refused(what) => {
                 f.write_str(what)
+            }
+            BuildErrorKind::Visits { made, allowed } => {
+                write!(f, "building the engine takes {made} region visits or more; the limit is {allowed}")
             }
             BuildErrorKind::Bytes { needed, allowed } => {
                 write!(f, "the engine needs {needed} bytes; the budget allows {allowed}")

@@ -22,7 +22,7 @@
 use std::ops::Range;
 
 use crate::alive::{Alive, All, Base, Dead};
-use crate::budget::Budget;
+use crate::budget::{Budget, Visits};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -62,6 +62,13 @@ impl Linear {
     /// # Errors
     /// When it would exceed the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// The same within so many visits of regions: one each.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        visits.add(set.regions().len());
+        visits.check()?;
         let level = Level::choose(config.simd)?;
         let (regions, schema) = (set.regions(), set.schema());
         let ternary = regions.ternary_lanes().into_boxed_slice();

@@ -1,20 +1,24 @@
 //! Which bits a node selects.
 
 use super::block::BLOCK;
+use crate::budget::Visits;
 use crate::engine::fixed_bits;
 use crate::rule::Regions;
 use crate::simd::{Isa, Kernel, Level, dispatch};
 
 /// Every region as a value and the bits of it that are fixed, lane by lane. The cube may hold more than the region.
-pub(super) struct Cubes {
+pub(super) struct Cubes<'a> {
     /// The instruction set to count with.
     level: Level,
+    /// How often regions have been looked at: once for each lane each time a bit is chosen, and whenever one is put into
+    /// a list or compared with a key.
+    pub(super) visits: &'a Visits,
     lanes: usize,
     words: Vec<(u32, u32)>,
 }
 
-impl Cubes {
-    pub(super) fn new(regions: &Regions, level: Level) -> Self {
+impl<'a> Cubes<'a> {
+    pub(super) fn new(regions: &Regions, level: Level, visits: &'a Visits) -> Self {
         let lanes = regions.lanes();
         let mut words = Vec::with_capacity(regions.len() * lanes);
         for region in regions.iter() {
@@ -23,7 +27,7 @@ impl Cubes {
                 (region.lo[lane] & fixed, fixed)
             }));
         }
-        Self { level, lanes, words }
+        Self { level, visits, lanes, words }
     }
 
     /// The value and the fixed bits of each lane of a region.
@@ -88,11 +92,11 @@ const ELSEWHERE: f64 = 1.0 / 16.0;
 const GAIN: f64 = 0.01;
 
 /// Chooses bits one by one: each time the one after which the search is shortest for the copies it makes.
-pub(super) fn choose(cubes: &Cubes, list: &[u32], limits: Limits) -> Bits {
+pub(super) fn choose(cubes: &Cubes<'_>, list: &[u32], limits: Limits) -> Bits {
     let mut lists = Lists::new(cubes, list, limits);
     let mut bits = Bits::default();
     let mut cost = lists.cost(lists.regions, lists.length(lists.regions as u32), 0.0);
-    while bits.count() < limits.bits && !lists.entries.is_empty() {
+    while bits.count() < limits.bits && !lists.entries.is_empty() && !cubes.visits.are_too_many() {
         match lists.best(&bits) {
             Some(best) if best.cost < cost * (1.0 - GAIN) => {
                 cost = best.cost;
@@ -114,7 +118,7 @@ struct Entry {
 
 /// The lists that the bits chosen so far make of one.
 struct Lists<'a> {
-    cubes: &'a Cubes,
+    cubes: &'a Cubes<'a>,
     limits: Limits,
     /// Of every so many regions one is looked at.
     step: usize,
@@ -174,7 +178,7 @@ impl Counts {
 }
 
 impl<'a> Lists<'a> {
-    fn new(cubes: &'a Cubes, list: &[u32], limits: Limits) -> Self {
+    fn new(cubes: &'a Cubes<'_>, list: &[u32], limits: Limits) -> Self {
         let step = list.len().div_ceil(SAMPLE).max(1);
         let entries: Vec<Entry> = list.iter().step_by(step).map(|&region| Entry { region, open: 0 }).collect();
         let (regions, ends) = (entries.len(), vec![entries.len()]);
@@ -227,6 +231,7 @@ impl<'a> Lists<'a> {
     }
 
     fn tally(&self, lane: usize) -> Tally {
+        self.cubes.visits.add(self.entries.len() + self.short.len());
         let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: [false; 32] };
         dispatch(self.cubes.level, Count { lists: self, lane, tally: &mut tally });
         tally
@@ -259,6 +264,7 @@ impl<'a> Lists<'a> {
 
     /// Splits every list by a bit.
     fn split(&mut self, lane: usize, bit: u32) {
+        self.cubes.visits.add(self.entries.len() + self.short.len());
         let (mut entries, mut ends) = (Vec::with_capacity(self.entries.len() * 2), Vec::new());
         let mut short = Vec::with_capacity(self.short.len() * 2);
         let mut gone = 0.0;

@@ -8,6 +8,7 @@ use super::bits::Cubes;
 use super::plan::Planned;
 use super::tree::{To, Way};
 use super::{BitSelect, Config, EMPTY, Node, Parting, Roots, Tree, block, change, pack, plan};
+use crate::budget::Visits;
 use crate::engine::Match;
 use crate::error::BuildError;
 use crate::rule::Lowered;
@@ -21,13 +22,15 @@ pub(super) fn build(
     set: &Lowered,
     config: &Config,
     level: Level,
+    visits: &Visits,
     like: Option<&Roots>,
 ) -> Result<BitSelect, BuildError> {
     let regions = set.regions();
     let shape = block::Shape::new(set.schema(), regions);
-    let cubes = Cubes::new(regions, level);
+    let cubes = Cubes::new(regions, level, visits);
     let run_bytes = config.budget.run_bytes;
     let within = |planned: Planned| {
+        visits.check()?;
         let built = join(set, shape.clone(), level, &planned);
         let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
         if needed > run_bytes { Err(BuildError::bytes(needed, run_bytes)) } else { Ok(built) }
@@ -41,7 +44,10 @@ pub(super) fn build(
                 return Ok(built);
             }
             let chosen = |room| plan::chosen(regions, &cubes, lines, room);
-            within(chosen(usize::MAX)).or_else(|_| within(chosen(run_bytes)))
+            within(chosen(usize::MAX)).or_else(|error| match error.bytes_needed() {
+                Some(_) => within(chosen(run_bytes)),
+                None => Err(error),
+            })
         }
     }
 }
@@ -64,8 +70,8 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
     for draft in drafts {
         let (first_node, first_entry) = (nodes.len(), table.len());
         let entry = |Way { to, best }: Way| match to {
-            To::Node(node) => parting.entry(ranks[best as usize], (first_node + node) as u32, false),
-            To::Leaf(leaf) => parting.entry(ranks[best as usize], packed.places[leaves + leaf], true),
+            To::Node(node) => parting.entry(ranks[best as usize], first_node as u32 + node, false),
+            To::Leaf(leaf) => parting.entry(ranks[best as usize], packed.places[leaves + leaf as usize], true),
         };
         table.extend(draft.table.iter().map(|way| way.map_or(EMPTY, entry)));
         nodes.extend(draft.nodes.iter().map(|&node| Node { base: node.base + first_entry as u32, ..node }));

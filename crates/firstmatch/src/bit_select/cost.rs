@@ -5,6 +5,7 @@ use std::rc::Rc;
 use super::Entry;
 use super::block::BLOCK;
 use super::tree::{Draft, To, Way};
+use crate::budget::Visits;
 use crate::rule::Regions;
 use crate::simd::Line;
 
@@ -84,11 +85,12 @@ impl Sample {
     }
 
     /// The mean cost of a lookup, in instructions.
-    pub(super) fn cost(&self, trees: &[Rc<Tree>], regions: &Regions) -> f64 {
+    pub(super) fn cost(&self, trees: &[Rc<Tree>], regions: &Regions, visits: &Visits) -> f64 {
         let keys = self.keys.len() / self.lanes;
         let mut counts = Counts::default();
         for from in (0..keys).step_by(BATCH) {
             let batch = from..keys.min(from + BATCH);
+            let before = counts.blocks;
             let mut best = [u32::MAX; BATCH];
             for trees in trees.chunks(GROUP) {
                 let mut ways: Vec<Vec<_>> = batch.clone().map(|at| ways(trees, at)).collect();
@@ -104,6 +106,10 @@ impl Sample {
                         }
                     }
                 }
+            }
+            visits.add((counts.blocks - before) * BLOCK);
+            if visits.are_too_many() {
+                break;
             }
         }
         counts.pass();
@@ -161,13 +167,13 @@ fn follow(draft: &Draft, mut way: Way, key: &[u32], regions: &Regions, best: &mu
         match way.to {
             To::Node(node) => {
                 nodes += 1;
-                match draft.step(&draft.nodes[node], key) {
+                match draft.step(&draft.nodes[node as usize], key) {
                     Some(next) => way = next,
                     None => break,
                 }
             }
             To::Leaf(leaf) => {
-                let list = &draft.leaves[leaf];
+                let list = &draft.leaves[leaf as usize];
                 for (index, block) in list.chunks(BLOCK).enumerate() {
                     if block[0] >= *best {
                         break;

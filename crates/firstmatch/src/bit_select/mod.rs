@@ -72,7 +72,7 @@ use std::sync::Arc;
 use added::Added;
 
 use crate::alive::{Alive, All, Base, Dead};
-use crate::budget::Budget;
+use crate::budget::{Budget, Visits};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -280,18 +280,19 @@ impl BitSelect {
     /// # Errors
     /// When it would exceed the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let level = Level::choose(config.simd)?;
-        build::build(set, config, level, None)
+        Self::build_within(set, config, &Visits::default(), None)
     }
 
-    /// Builds it with the roots of another, for rules that mostly are the same, as long as lookups cost hardly more than
-    /// when these were chosen: a fraction of the work.
-    ///
-    /// # Errors
-    /// As for [`BitSelect::build`].
-    pub(crate) fn build_like(set: &Lowered, config: &Config, roots: &Roots) -> Result<Self, BuildError> {
+    /// The same within so many visits of regions. For rules that mostly are those of another, its roots are taken as long
+    /// as lookups cost hardly more than when they were chosen: a fraction of the work.
+    pub(crate) fn build_within(
+        set: &Lowered,
+        config: &Config,
+        visits: &Visits,
+        like: Option<&Roots>,
+    ) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
-        build::build(set, config, level, Some(roots))
+        build::build(set, config, level, visits, like)
     }
 
     /// The roots of its trees.

@@ -32,7 +32,7 @@ pub(super) struct Planned {
 }
 
 /// Trees of a shape.
-pub(super) fn forced(regions: &Regions, cubes: &Cubes, shape: &Shape) -> Planned {
+pub(super) fn forced(regions: &Regions, cubes: &Cubes<'_>, shape: &Shape) -> Planned {
     let mut left = all(regions);
     let mut drafts = Vec::new();
     while !left.is_empty() {
@@ -45,7 +45,7 @@ pub(super) fn forced(regions: &Regions, cubes: &Cubes, shape: &Shape) -> Planned
 }
 
 /// The trees that have the roots of others, if their lookups cost hardly more than those did when they were chosen.
-pub(super) fn like(regions: &Regions, cubes: &Cubes, lines: usize, room: usize, of: &Roots) -> Option<Planned> {
+pub(super) fn like(regions: &Regions, cubes: &Cubes<'_>, lines: usize, room: usize, of: &Roots) -> Option<Planned> {
     let sample = Sample::new(regions, lines, room);
     let mut plan = Plan { left: all(regions), ..Plan::default() };
     for tree in &of.trees {
@@ -67,8 +67,9 @@ struct Plan {
     cost: f64,
 }
 
-/// The trees that promise the fastest lookups: tree by tree, going on with the plans that cost least so far.
-pub(super) fn chosen(regions: &Regions, cubes: &Cubes, lines: usize, room: usize) -> Planned {
+/// The trees that promise the fastest lookups: tree by tree, going on with the plans that cost least so far. None where
+/// that takes too many visits.
+pub(super) fn chosen(regions: &Regions, cubes: &Cubes<'_>, lines: usize, room: usize) -> Planned {
     let sample = Sample::new(regions, lines, room);
     let mut best: Option<Plan> = None;
     let mut plans = vec![Plan { left: all(regions), ..Plan::default() }];
@@ -80,6 +81,9 @@ pub(super) fn chosen(regions: &Regions, cubes: &Cubes, lines: usize, room: usize
         partial.sort_by(|a, b| a.cost.total_cmp(&b.cost));
         partial.truncate(BEAM);
         plans = partial;
+    }
+    if cubes.visits.are_too_many() {
+        return Planned { drafts: Vec::new(), cost: f64::INFINITY };
     }
     let planned = best.map(|best| (best.cost, best)).map(|(cost, best)| best.end(cost));
     planned.unwrap_or_else(|| forced(regions, cubes, &Shape::default()))
@@ -93,7 +97,7 @@ impl Plan {
     }
 
     /// The plans with one tree more.
-    fn next(&self, regions: &Regions, cubes: &Cubes, sample: &Sample) -> Vec<Self> {
+    fn next(&self, regions: &Regions, cubes: &Cubes<'_>, sample: &Sample) -> Vec<Self> {
         let list = &self.left;
         let mut roots: Vec<(Root, Shape)> = Vec::new();
         if list.len() > FEW && self.trees.len() + 1 < SHAPE.trees {
@@ -108,7 +112,10 @@ impl Plan {
     }
 
     /// The plan with one more tree, if there is room for it.
-    fn with(&self, root: &Root, shape: &Shape, regions: &Regions, cubes: &Cubes, sample: &Sample) -> Option<Self> {
+    fn with(&self, root: &Root, shape: &Shape, regions: &Regions, cubes: &Cubes<'_>, sample: &Sample) -> Option<Self> {
+        if cubes.visits.are_too_many() {
+            return None;
+        }
         let mut trees = self.trees.clone();
         trees.push(Rc::new(sample.tree(Draft::new(cubes, shape, root))));
         if cost::bytes(&trees) > sample.most_bytes {
@@ -116,6 +123,6 @@ impl Plan {
         }
         let later = if root.rest.is_empty() { 0.0 } else { NEXT };
         let later = later + LATER * root.rest.len() as f64 / regions.len() as f64;
-        Some(Self { cost: sample.cost(&trees, regions) + later, trees, left: root.rest.clone() })
+        Some(Self { cost: sample.cost(&trees, regions, cubes.visits) + later, trees, left: root.rest.clone() })
     }
 }

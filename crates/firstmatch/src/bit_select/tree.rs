@@ -34,13 +34,13 @@ pub(super) struct Way {
 /// By number.
 #[derive(Clone, Copy)]
 pub(super) enum To {
-    Node(usize),
-    Leaf(usize),
+    Node(u32),
+    Leaf(u32),
 }
 
 impl Draft {
     /// A tree with such a root.
-    pub(super) fn new(cubes: &Cubes, shape: &Shape, root: &Root) -> Self {
+    pub(super) fn new(cubes: &Cubes<'_>, shape: &Shape, root: &Root) -> Self {
         let Root { bits, here: list, .. } = root;
         let copies = (list.len() as f64 * shape.growth) as usize;
         let draft = Self { open: root.open, ..Self::default() };
@@ -60,7 +60,7 @@ impl Draft {
         let mut levels = vec![0; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             let ways = self.table[node.base as usize..][..1 << node.mask.count_ones()].iter().flatten();
-            let of = |way: &Way| if let To::Node(node) = way.to { levels[node] } else { 0 };
+            let of = |way: &Way| if let To::Node(node) = way.to { levels[node as usize] } else { 0 };
             levels[index] = 1 + ways.map(of).max().unwrap_or(0);
         }
         levels.last().copied().unwrap_or(0)
@@ -84,19 +84,19 @@ pub(super) struct Root {
 }
 
 impl Root {
-    pub(super) fn new(cubes: &Cubes, shape: &Shape, list: &[u32], open: Option<u32>) -> Self {
+    pub(super) fn new(cubes: &Cubes<'_>, shape: &Shape, list: &[u32], open: Option<u32>) -> Self {
         let limits = Limits { bits: most_bits(shape, list.len()), open, growth: shape.growth };
         Self::of(cubes, bits::choose(cubes, list, limits), list, open)
     }
 
     /// The root of another tree.
-    pub(super) fn like(cubes: &Cubes, tree: &Tree, list: &[u32]) -> Self {
+    pub(super) fn like(cubes: &Cubes<'_>, tree: &Tree, list: &[u32]) -> Self {
         let masks = [(tree.root.mask >> 32) as u32, tree.root.mask as u32];
         let lanes = tree.root.lanes.map(usize::from).into_iter().zip(masks).filter(|&(_, mask)| mask != 0);
         Self::of(cubes, Bits { lanes: lanes.collect() }, list, tree.open)
     }
 
-    fn of(cubes: &Cubes, bits: Bits, list: &[u32], open: Option<u32>) -> Self {
+    fn of(cubes: &Cubes<'_>, bits: Bits, list: &[u32], open: Option<u32>) -> Self {
         let fits = |region: &u32| open.is_none_or(|open| bits.open(cubes.of(*region)) <= open);
         let (here, rest): (Vec<u32>, Vec<u32>) = list.iter().copied().partition(fits);
         // The bits say where a region belongs, unless all that are left do.
@@ -111,7 +111,7 @@ fn most_bits(shape: &Shape, regions: usize) -> u32 {
 
 struct Builder<'a> {
     shape: &'a Shape,
-    cubes: &'a Cubes,
+    cubes: &'a Cubes<'a>,
     /// How many more copies nodes below the root may make.
     copies: usize,
     draft: Draft,
@@ -126,10 +126,10 @@ impl Builder<'_> {
             return to;
         }
         let to = match self.parted(list, levels) {
-            Some(node) => To::Node(node),
+            Some(node) => To::Node(node as u32),
             None => {
                 self.draft.leaves.push(list.into());
-                To::Leaf(self.draft.leaves.len() - 1)
+                To::Leaf(self.draft.leaves.len() as u32 - 1)
             }
         };
         self.known.insert(list.into(), to);
@@ -138,7 +138,7 @@ impl Builder<'_> {
 
     /// A node, if the list needs one and there is one that pays.
     fn parted(&mut self, list: &[u32], levels: usize) -> Option<usize> {
-        if list.len() <= BLOCK || levels == 0 {
+        if list.len() <= BLOCK || levels == 0 || self.cubes.visits.are_too_many() {
             return None;
         }
         let limits = Limits { bits: most_bits(self.shape, list.len()), open: None, growth: self.shape.growth };
@@ -188,6 +188,7 @@ impl Builder<'_> {
         for entry in 1..starts.len() {
             starts[entry] += starts[entry - 1];
         }
+        self.cubes.visits.add(list.len() + starts[starts.len() - 1]);
         let mut next = starts.clone();
         let mut regions = vec![0; starts[starts.len() - 1]];
         for (&region, &place) in list.iter().zip(&places) {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::classes::{Classes, Room, Set};
 use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join, PAGE};
+use crate::budget::Visits;
 use crate::error::BuildError;
 use crate::rule::{Lowered, Regions};
 use crate::schema::Schema;
@@ -18,12 +19,13 @@ const PAIRS: usize = 12 << 10;
 /// The most bytes of vectors of a join.
 const JOINED: usize = 64 << 10;
 
-pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitVector, BuildError> {
+pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
     let regions = set.regions();
     let groups = regions.len().div_ceil(GROUP);
-    let room = Room { allowed: config.vectors.min(config.budget.run_bytes) };
+    let room = Room { allowed: config.vectors.min(config.budget.run_bytes), visits };
     let mut slots = dimensions(set.schema(), regions, groups, &room)?;
     join(&mut slots, &room);
+    visits.check()?;
     let (mut read, mut words) = (Vec::new(), Vec::new());
     for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
         let first = words.len() / GROUP_WORDS;
@@ -101,7 +103,7 @@ enum From {
     Join([usize; 2]),
 }
 
-fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room) -> Result<Vec<Slot>, BuildError> {
+fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>) -> Result<Vec<Slot>, BuildError> {
     let mut slots = Vec::new();
     for (lane, of) in schema.lanes().iter().enumerate() {
         let (starts, numbers, classes) = intervals(regions, (lane, of.max), groups, room)?;
@@ -157,7 +159,7 @@ fn intervals(
     regions: &Regions,
     (lane, most): (usize, u32),
     groups: usize,
-    room: &Room,
+    room: &Room<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
     // Where regions start and where they have ended. One that ends with the lane never has.
     let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * regions.len());
@@ -166,6 +168,7 @@ fn intervals(
         events.extend((region.hi[lane] < most).then(|| (region.hi[lane] + 1, at)));
     }
     events.sort_unstable();
+    room.visits.add(events.len());
     let (mut starts, mut numbers, mut classes) = (Vec::new(), Vec::new(), Classes::default());
     let mut here = Set::none(groups);
     let (first, _) = events.split_at(events.partition_point(|&(value, _)| value == 0));
@@ -193,7 +196,7 @@ fn masked(
     lane: usize,
     shift: u32,
     groups: usize,
-    room: &Room,
+    room: &Room<'_>,
 ) -> Result<(Vec<u32>, Classes), BuildError> {
     let asked: Vec<(u32, u32)> = regions
         .iter()
@@ -204,6 +207,7 @@ fn masked(
     let mut classes = Classes::default();
     let numbers = (0..=0xFF).map(|byte| {
         let mut here = Set::none(groups);
+        room.visits.add(asked.len());
         let hold = asked.iter().enumerate().filter(|(_, (value, mask))| byte & mask == *value);
         hold.for_each(|(region, _)| here.toggle(region));
         classes.of(&here.0, room)
@@ -213,8 +217,8 @@ fn masked(
 }
 
 /// Joins the two slots of fewest classes, again and again while it pays.
-fn join(slots: &mut Vec<Slot>, room: &Room) {
-    let allowed = Room { allowed: JOINED.min(room.allowed) };
+fn join(slots: &mut Vec<Slot>, room: &Room<'_>) {
+    let allowed = Room { allowed: JOINED.min(room.allowed), ..*room };
     loop {
         let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
         let mut left: Vec<(usize, usize)> = slots.iter().enumerate().filter_map(of).collect();
@@ -231,7 +235,7 @@ fn join(slots: &mut Vec<Slot>, room: &Room) {
 }
 
 /// The class of every pair of classes; `None` where their vectors find no room.
-fn pairs(first: &Classes, second: &Classes, room: &Room) -> Option<(Vec<u32>, Classes)> {
+fn pairs(first: &Classes, second: &Classes, room: &Room<'_>) -> Option<(Vec<u32>, Classes)> {
     let (mut numbers, mut classes) = (Vec::with_capacity(first.len() * second.len()), Classes::default());
     for a in 0..first.len() {
         for b in 0..second.len() {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::GROUP_WORDS;
+use crate::budget::Visits;
 use crate::error::BuildError;
 
 /// A set of regions that changes.
@@ -27,9 +28,11 @@ pub(super) struct Classes {
     vectors: Vec<u32>,
 }
 
-/// Bytes that vectors may still take.
-pub(super) struct Room {
+/// Bytes that vectors may still take, and visits of regions so far: one for each region that enters or leaves a set, and
+/// one for each word of a vector.
+pub(super) struct Room<'a> {
     pub(super) allowed: usize,
+    pub(super) visits: &'a Visits,
 }
 
 impl Classes {
@@ -47,7 +50,9 @@ impl Classes {
     }
 
     /// The class of a vector; a new one takes room.
-    pub(super) fn of(&mut self, vector: &[u32], room: &Room) -> Result<u32, BuildError> {
+    pub(super) fn of(&mut self, vector: &[u32], room: &Room<'_>) -> Result<u32, BuildError> {
+        room.visits.add(vector.len());
+        room.visits.check()?;
         if let Some(&number) = self.numbers.get(vector) {
             return Ok(number);
         }

@@ -46,7 +46,7 @@ mod tests;
 use std::ops::Range;
 
 use crate::alive::{All, Base, Dead};
-use crate::budget::Budget;
+use crate::budget::{Budget, Visits};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -123,8 +123,18 @@ impl BitVector {
     /// # Errors
     /// When it would exceed the budget or [`Config::vectors`], or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// The same within so many visits of regions.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
-        build::build(set, config, level)
+        build::build(set, config, level, visits)
+    }
+
+    /// The words of vectors that a lookup reads.
+    pub(crate) fn words(&self) -> usize {
+        self.read.len() * self.groups * GROUP_WORDS
     }
 
     /// Bytes on the heap by part.

@@ -6,7 +6,11 @@
 //! hit is exact, which a cache of rules would not be: a rule that matched one packet may be the wrong one for the next
 //! (section III-D2).
 //!
-//! Entries belong to a generation. Every change of the rules begins a new one, and an entry of another is a miss.
+//! Entries belong to a generation. Every change of the rules begins a new one, and an entry of another is a miss: changes
+//! made through the cache, and those that the classifier itself tells by its [`version`](crate::Engine::version), which is
+//! read once a batch. So in front of a [`meta::Engine`](crate::meta::Engine) nobody need say anything: every batch that
+//! starts after a commit has returned answers by it. A batch during which a commit comes may have answers from before and
+//! after it, key by key.
 //!
 //! Traffic whose keys do not come again gains nothing and pays for every miss. So the cache counts its hits over a
 //! window of lookups; where they are too few it steps aside, sends whole batches straight on, and tries again after a
@@ -24,7 +28,9 @@
 //! next: hash, compare tags, compare keys. Misses are put side by side and go to the classifier in batches of up to
 //! 128, each with its match to beat; so a miss costs the classifier's own lookup, two or three cache lines, one
 //! comparison and the copy of a key, whatever the packets are. Of a full set a key is replaced that was not used of late.
-//! A new generation costs nothing, but after 2^32 of them the cache is emptied.
+//! A new generation costs nothing by itself, but every key misses once afterwards, whatever the change was; after 2^32 of
+//! them the cache is emptied. So it is of use where rules stay for many times as many packets as it holds keys, and where
+//! they do not, it steps aside.
 //!
 //! What comes again is fast in any engine, since its memory is in the first caches by then. In front of
 //! [`tuple`](mod@crate::tuple) a hit takes less than half of a lookup; [`bit_select`](crate::bit_select) is so near to it
@@ -39,6 +45,9 @@
 //! - The paper stores "the most frequently seen flows" and does not say how they are found; here those stay that come
 //!   again before their set is full of newer ones.
 //! - The paper's cache is always asked; it found itself slower with it on some traffic (Table V).
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -161,7 +170,8 @@ impl<C: Classifier + 'static> FlowCache<C> {
     }
 
     /// Begins a new generation: batches that start when this has returned use nothing that was cached before. For
-    /// owners who change the rules behind the cache's back: change first, then begin.
+    /// owners who change the rules of a classifier behind the cache's back that does not say so by its
+    /// [version](crate::Engine::version): change first, then begin.
     pub fn begin_generation(&self) {
         self.generation.store(fresh_generation(), Ordering::Release);
     }
@@ -205,6 +215,11 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
         scratch.config == self.config && scratch.lanes == self.inner.schema().lanes().len()
     }
 
+    fn version(&self) -> u64 {
+        // Neither ever goes back.
+        self.generation().wrapping_add(self.inner.version())
+    }
+
     /// Those of the classifier, with the worst case of a miss. What the cache itself takes is in each thread's scratch.
     fn stats(&self) -> Stats {
         let stats = self.inner.stats();
@@ -217,7 +232,8 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
         if scratch.trial.passes_by(keys.len()) {
             return self.inner.improve_batch(&mut scratch.inner, keys, best);
         }
-        scratch.begin(self.generation());
+        // Read before the lookups: what they answer is at least as new.
+        scratch.begin((self.generation(), self.inner.version()));
         let before = scratch.trial.hits;
         dispatch(self.level, Lookup { inner: &self.inner, flows: scratch, keys, best });
         scratch.trial.judge(&self.config, keys.len(), before);
@@ -252,8 +268,8 @@ pub struct Flows {
     sets: Box<[Set]>,
     /// Entry by entry, `ways` of each set.
     entries: Box<[Line]>,
-    /// The generation that `era` stands for.
-    generation: u64,
+    /// What `era` stands for: the cache's generation and the classifier's version.
+    generation: (u64, u64),
     /// The generation in 32 bits, which count those of this scratch; never 0.
     era: u32,
     trial: Trial,
@@ -304,7 +320,7 @@ impl Flows {
             ways: (1 << ways) - 1,
             sets: vec![Set { tags: [u32::MAX; WAYS], recent: 0 }; sets].into_boxed_slice(),
             entries,
-            generation: 0,
+            generation: (0, 0),
             era: 0,
             trial: Trial::new(config),
             waiting: Waiting {
@@ -319,7 +335,7 @@ impl Flows {
 
     /// Goes over to a generation.
     #[inline]
-    fn begin(&mut self, generation: u64) {
+    fn begin(&mut self, generation: (u64, u64)) {
         if self.generation == generation {
             return;
         }

@@ -95,7 +95,7 @@ impl Changer {
     /// Builds the first base of every schema.
     pub(super) fn new(mut sets: Vec<Lowered>, config: &Config) -> Result<Self, BuildError> {
         sets.iter_mut().for_each(Lowered::forget_nowhere);
-        let state = first(&sets, config)?;
+        let state = first(&sets, config, &[])?;
         let lanes = || sets.iter().map(|set| set.schema().lanes().len());
         Ok(Self {
             config: config.clone(),
@@ -260,9 +260,11 @@ impl Changer {
     /// When no base fits the budget; nothing is changed then.
     pub(super) fn replace(&mut self, mut sets: Vec<Lowered>) -> Result<Retired, BuildError> {
         sets.iter_mut().for_each(Lowered::forget_nowhere);
-        let mut new = first(&sets, &self.config)?;
+        let now = self.twin.now().1;
+        let mut new = first(&sets, &self.config, &now.parts)?;
         let lanes = sets.iter().map(|set| set.schema().lanes().len());
-        (new.generation, new.epoch) = (self.generation + 1, self.twin.now().1.epoch + 1);
+        (new.generation, new.epoch) = (self.generation + 1, now.epoch + 1);
+        drop(now);
         let epoch = new.epoch;
         self.sizes = new.parts.iter().map(Sizes::of).collect();
         self.log = Log::new(lanes);
@@ -325,14 +327,18 @@ fn check_room<'a>(
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
 
-/// The first generation.
-pub(super) fn first(sets: &[Lowered], config: &Config) -> Result<State, BuildError> {
+/// The first generation, in place of what was before.
+pub(super) fn first(sets: &[Lowered], config: &Config, before: &[Part]) -> Result<State, BuildError> {
     let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
     let mut reserved = size_of::<Twin<State>>() + ARC + 2 * (ARC + size_of::<State>());
     for (set, overlay) in sets.iter().zip(&overlays) {
         reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
     }
-    let parts = sets.iter().map(|set| new_part(set, config, &mut reserved, None)).collect::<Result<_, _>>()?;
+    let parts = sets.iter().enumerate().map(|(number, set)| {
+        let before = before.get(number).map(|part| Before::of(&part.base, &part.built.choice));
+        new_part(set, config, &mut reserved, before.as_ref())
+    });
+    let parts = parts.collect::<Result<_, _>>()?;
     Ok(State { generation: 0, epoch: 0, parts })
 }
 

@@ -10,7 +10,7 @@ use super::{Config, trial};
 use crate::alive::{Base, Dead};
 use crate::bit_select::{self, BitSelect, Roots};
 use crate::bit_vector::{self, BitVector};
-use crate::budget::Budget;
+use crate::budget::{Budget, Visits};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -41,8 +41,8 @@ const SHORT: usize = 64;
 const VECTORS: usize = 2048;
 /// Of candidates that take so little more than the fastest the first by order is taken: as a part, and in nanoseconds.
 const TIE: (f64, f64) = (0.05, 1.0);
-/// The region tests that timing may take where nothing is said.
-const TRIAL: usize = 1 << 28;
+/// The region visits that timing may take where nothing is said.
+const TRIAL: usize = 1 << 25;
 
 /// An engine that can be a base. As text, its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,6 +164,8 @@ pub struct Candidate {
     /// Nanoseconds a packet, where it was timed: in batches of 256 keys drawn from the rules, the median of nine
     /// rounds.
     pub nanos: Option<f64>,
+    /// [Visits of regions](super::Limits::build_visits) that its build has made, where there was one.
+    pub visits: Option<usize>,
 }
 
 /// Shows what is behind the name.
@@ -181,6 +183,8 @@ impl fmt::Display for Candidate {
 pub(super) struct Choice {
     /// In the order of [`Kind::ALL`].
     pub(super) candidates: [Candidate; 4],
+    /// The kind that was forced.
+    pub(super) asked: Option<Kind>,
     /// The regions there were when the kind was last chosen by time; `None` where it was not.
     timed_with: Option<usize>,
 }
@@ -285,6 +289,14 @@ impl Chosen {
         if let Self::BitSelect(base) = self { base.shared_bytes() } else { 0 }
     }
 
+    /// The most visits of regions by a lookup; a word of a vector is one.
+    pub(super) fn visits(&self) -> usize {
+        match self {
+            Self::BitVector(base) => base.words(),
+            _ => self.stats().worst_tests.max(1),
+        }
+    }
+
     pub(super) fn places(&self) -> usize {
         match self {
             Self::Linear(base) => base.places(),
@@ -304,10 +316,11 @@ impl Chosen {
     }
 }
 
-/// Builds the base of a rule set within so many bytes; `before` is that of the rules it comes from.
+/// Builds the base of a rule set within so many bytes; `before` is that of the rules it comes from. Where there is one,
+/// rules that have outgrown the kind that is forced get the first by order that fits.
 ///
 /// # Errors
-/// When none fits, or the one that is forced does not: what the last one said.
+/// When none fits, or for the first rules the one that is forced does not: what the last one said.
 pub(super) fn choose(
     set: &Lowered,
     config: &Config,
@@ -362,10 +375,12 @@ pub(super) fn choose(
             return Ok(trials.end(base, left, nanos.map(|_| regions)));
         }
     }
-    for kind in Kind::ALL {
-        if trials.of(kind).outcome == Outcome::NotNeeded
-            && let Some(base) = trials.build(kind, 0)?
-        {
+    if let Some(base) = trials.first_by_order()? {
+        return Ok(trials.end(base, Outcome::NotNeeded, None));
+    }
+    if config.kind.is_some() && before.is_some() {
+        trials.ask_for_any();
+        if let Some(base) = trials.first_by_order()? {
             return Ok(trials.end(base, Outcome::NotNeeded, None));
         }
     }
@@ -395,9 +410,29 @@ impl<'a> Trials<'a> {
                 None if kind == Kind::BitVector && set.regions().len() > VECTORS => Outcome::ManyVectors,
                 _ => Outcome::NotNeeded,
             };
-            Candidate { kind, outcome, nanos: None }
+            Candidate { kind, outcome, nanos: None, visits: None }
         });
         Self { set, config, run_bytes, like: None, candidates, refusal: None }
+    }
+
+    /// Those that were not asked for may be tried.
+    fn ask_for_any(&mut self) {
+        let many = self.set.regions().len() > VECTORS;
+        for of in self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotAsked) {
+            of.outcome = if many && of.kind == Kind::BitVector { Outcome::ManyVectors } else { Outcome::NotNeeded };
+        }
+    }
+
+    /// The first that may be tried and that no cap is in the way of.
+    fn first_by_order(&mut self) -> Result<Option<Chosen>, BuildError> {
+        for kind in Kind::ALL {
+            if self.of(kind).outcome == Outcome::NotNeeded
+                && let Some(base) = self.build(kind, 0)?
+            {
+                return Ok(Some(base));
+            }
+        }
+        Ok(None)
     }
 
     fn of(&mut self, kind: Kind) -> &mut Candidate {
@@ -409,15 +444,17 @@ impl<'a> Trials<'a> {
     /// Builds one beside others of so many bytes, if no cap is in the way.
     fn build(&mut self, kind: Kind, beside: usize) -> Result<Option<Chosen>, BuildError> {
         let limits = &self.config.limits;
+        let visits = Visits::new(limits.build_visits);
         let within = |cap, needed, allowed| if needed > allowed { Err((cap, needed, allowed)) } else { Ok(()) };
         let attempt = || {
             within(Cap::BuildBytes, limits::build_bytes(kind, self.set).saturating_add(beside), limits.build_bytes)?;
-            let base = match build(kind, self.set, self.config, self.run_bytes, self.like) {
+            let base = match build(kind, self.set, self.config, self.run_bytes, &visits, self.like) {
                 Ok(base) => base,
                 Err(error) => {
-                    return match error.bytes_needed() {
-                        Some((needed, allowed)) => Err((Cap::RunBytes, needed, allowed)),
-                        None => Ok(Err(error)),
+                    return match (error.bytes_needed(), error.visits_made()) {
+                        (Some((needed, allowed)), _) => Err((Cap::RunBytes, needed, allowed)),
+                        (_, Some((made, allowed))) => Err((Cap::BuildVisits, made, allowed)),
+                        _ => Ok(Err(error)),
                     };
                 }
             };
@@ -426,7 +463,9 @@ impl<'a> Trials<'a> {
             within(Cap::WorstTests, stats.worst_tests, limits.worst_tests)?;
             Ok(Ok(base))
         };
-        match attempt() {
+        let attempt = attempt();
+        self.of(kind).visits = (visits.made() > 0).then_some(visits.made());
+        match attempt {
             Ok(base) => base.map(Some),
             Err((cap, needed, allowed)) => {
                 self.of(kind).outcome = Outcome::Refused { cap, needed, allowed };
@@ -443,7 +482,7 @@ impl<'a> Trials<'a> {
     fn end(mut self, base: Chosen, left: Outcome, timed_with: Option<usize>) -> (Chosen, Choice) {
         self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
         self.of(base.kind()).outcome = Outcome::Chosen;
-        (base, Choice { candidates: self.candidates, timed_with })
+        (base, Choice { candidates: self.candidates, asked: self.config.kind, timed_with })
     }
 }
 
@@ -452,28 +491,26 @@ fn build(
     set: &Lowered,
     config: &Config,
     run_bytes: usize,
+    visits: &Visits,
     like: Option<&Roots>,
 ) -> Result<Chosen, BuildError> {
     let (budget, simd) = (Budget { run_bytes }, config.simd);
     Ok(match kind {
-        Kind::Linear => Chosen::Linear(Linear::build(set, &linear::Config { budget, simd })?),
+        Kind::Linear => Chosen::Linear(Linear::build_within(set, &linear::Config { budget, simd }, visits)?),
         Kind::BitSelect => {
             let config = bit_select::Config { budget, simd, ..Default::default() };
-            Chosen::BitSelect(match like {
-                Some(roots) => BitSelect::build_like(set, &config, roots)?,
-                None => BitSelect::build(set, &config)?,
-            })
+            Chosen::BitSelect(BitSelect::build_within(set, &config, visits, like)?)
         }
         Kind::BitVector => {
             // Who asks for it by name gets it for as many rules as its vectors can be told apart.
-            let vectors = if config.kind.is_some() { usize::MAX } else { bit_vector::Config::default().vectors };
+            let vectors = if config.kind == Some(kind) { usize::MAX } else { bit_vector::Config::default().vectors };
             let config = bit_vector::Config { budget, simd, vectors };
-            Chosen::BitVector(BitVector::build(set, &config)?)
+            Chosen::BitVector(BitVector::build_within(set, &config, visits)?)
         }
         Kind::TupleMerge => {
             let budget = Budget { run_bytes: run_bytes.saturating_sub(size_of::<TupleMerge>()) };
             let config = tuple::Config { budget, simd, seed: config.seed, ..Default::default() };
-            Chosen::TupleMerge(Box::new(TupleMerge::build(set, &config)?))
+            Chosen::TupleMerge(Box::new(TupleMerge::build_within(set, &config, visits)?))
         }
     })
 }

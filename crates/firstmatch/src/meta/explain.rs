@@ -16,6 +16,8 @@ pub struct Explanation {
     pub rules: usize,
     /// The base's kind.
     pub kind: Kind,
+    /// The kind that was [asked for](super::Config::kind), if one was.
+    pub asked: Option<Kind>,
     /// Every kind in the order of trial, and what became of it.
     pub candidates: [Candidate; 4],
     /// Of the base alone.
@@ -36,7 +38,8 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "rules       {} in {} regions", self.base.rules, self.base.regions)?;
         for candidate in &self.candidates {
-            writeln!(f, "{:10}  {candidate}", candidate.kind)?;
+            let asked = if self.asked == Some(candidate.kind) { "asked for; " } else { "" };
+            writeln!(f, "{:10}  {asked}{candidate}", candidate.kind)?;
         }
         writeln!(f, "memory      {} bytes, {} of them the base", self.bytes, self.base.total_bytes())?;
         let (lines, tests) = (self.base.worst_lines, self.base.worst_tests);
@@ -58,6 +61,7 @@ impl Engine {
         Explanation {
             rules: part.rules(),
             kind: part.base.kind(),
+            asked: part.built.choice.asked,
             candidates: part.built.choice.candidates,
             base: part.base.stats(),
             dead: part.dead.rules(),

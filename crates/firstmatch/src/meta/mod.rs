@@ -49,6 +49,9 @@
 //! to do, and what they replace is handed back to be dropped elsewhere. So an overlay is as large as updates come in
 //! during one or two rebuilds; at its cap they are refused until one is installed.
 //!
+//! Who keeps answers, as a [flow cache](crate::cache::flow) does, sees by [`Engine::version`](engine::Engine::version) that
+//! there was a commit.
+//!
 //! Marks, filter, overlay and the base's handle exist twice, the base itself once until something in it changes.
 //! Readers take one copy; a commit changes the other, has readers take it, and owes the first the same. A batch has
 //! one copy from start to end, so one generation.
@@ -129,10 +132,13 @@ pub struct Config {
     pub simd: Option<Level>,
     /// What a base may take while it is built and in the worst case.
     pub limits: Limits,
-    /// The kind of base; `None` chooses.
+    /// The kind of base; `None` chooses. Where the first rules are too many for it under budget and limits, that is an
+    /// error; where rules that have changed since are, a rebuild takes the first by order that fits, and goes back as soon
+    /// as it can.
     pub kind: Option<Kind>,
-    /// How many region tests timing the candidates may take; `None`: 2²⁸, a fraction of a second. With 0 nothing is timed
-    /// and the first kind by order is taken, so that the same rules always have the same base.
+    /// How many visits of regions timing the candidates may take in the worst case, all together; `None`: 2²⁵, one to five
+    /// milliseconds, or some ten where nothing parts the rules. With 0 nothing is timed and the first kind by order is
+    /// taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
     /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many as
     /// half of the base's rules, at least 1,024.
@@ -183,7 +189,7 @@ impl Engine {
     /// # Errors
     /// When no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let twin = Arc::new(Twin::new(change::first(std::slice::from_ref(set), config)?));
+        let twin = Arc::new(Twin::new(change::first(std::slice::from_ref(set), config, &[])?));
         Ok(Self { twin, part: 0, schema: set.schema().clone() })
     }
 
@@ -236,6 +242,11 @@ impl engine::Engine for Engine {
     /// Of everything that readers share, both copies; what only the writer keeps is not in it.
     fn stats(&self) -> Stats {
         self.shared_stats()
+    }
+
+    /// Another one after every commit and rebuild; one load of a number that only the writer writes.
+    fn version(&self) -> u64 {
+        self.twin.flips()
     }
 
     fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {

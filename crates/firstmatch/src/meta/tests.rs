@@ -5,7 +5,7 @@ use super::*;
 use crate::engine::Classifier;
 use crate::format;
 use crate::key::KeyBuf;
-use crate::rule::{Caps, FieldValues, RuleSet, lower};
+use crate::rule::{Caps, FieldValues, Priority, Region, RuleId, RuleSet, lower};
 
 fn rules(text: &str) -> RuleSet {
     format::parse(text, &format::Options::default()).expect("it parses").rules
@@ -76,6 +76,25 @@ fn counts_survive_rebuilds() {
     assert_eq!(writer.count(ids[0]), None);
     assert_eq!(writer.count(next), Some(Count { packets: 1, bytes: 60 }));
     assert_eq!(writer.count(ids[1]), Some(Count { packets: 3, bytes: 180 }));
+}
+
+/// What is said of the bounds of builds is so.
+#[test]
+fn bounds_are_as_they_say() {
+    let of = |kind: Kind, regions: u32| {
+        let mut set = Lowered::empty(&Schema::ipv4());
+        for at in 0..regions {
+            let rule = Match { rule: RuleId::new(at, 0), priority: Priority::of_line(at + 1) };
+            set.push(rule, Region { lo: &[0; 5], hi: &[0; 5], ternary: None });
+        }
+        limits::build_bytes(kind, &set)
+    };
+    let each = |kind: Kind, regions: u32| (of(kind, 2 * regions) - of(kind, regions)) as f64 / f64::from(regions);
+    assert_eq!(each(Kind::BitSelect, 1024), 2360.0);
+    assert_eq!(each(Kind::TupleMerge, 1024), 448.0);
+    assert_eq!(each(Kind::Linear, 1024), 64.0);
+    let vectors = [1000, 2000].map(|regions| (of(Kind::BitVector, regions) - (512 << 10)) / regions as usize);
+    assert_eq!(vectors, [8324, 16004]);
 }
 
 /// Keys that candidates are timed on lie in rules, each as often, however many regions it has; half of them at corners.

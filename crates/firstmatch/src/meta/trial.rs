@@ -16,8 +16,9 @@ use crate::tuple::{self, TupleMerge};
 const ROUNDS: usize = 9;
 /// Keys of a batch.
 const BATCH: usize = 256;
-/// Keys of a turn, at most.
+/// Keys of a turn, at most, and at least where a candidate is to be timed at all.
 const TURN: usize = 8 * BATCH;
+const LEAST: usize = BATCH / 8;
 /// Keys in all: as many as there are regions, within these. Few rules have few packets that differ, and of many a turn
 /// must not find in the caches what the turn before has left there.
 const KEYS: RangeInclusive<usize> = 4 * BATCH..=32 * BATCH;
@@ -55,32 +56,33 @@ pub(super) fn long_buckets(set: &Lowered, config: &Config) -> Result<Option<usiz
     Ok((longest > CROWDED).then_some(longest))
 }
 
-/// Nanoseconds a packet of each candidate: the medians over nine rounds. `None` where, in the worst case, even a batch a
-/// round would take more than `tests` region tests in all.
+/// Nanoseconds a packet of each candidate: the medians over nine rounds. In the worst case they make `visits` visits of
+/// regions together, and none more than its share: one that can be made to visit many looks up fewer keys. `None` where
+/// one has not even a share for a few.
 ///
-/// Half as many batches before those that are timed bring a candidate back into the caches. Measured, after a single one
+/// Half as many keys before those that are timed bring a candidate back into the caches. Measured, after a single one
 /// `bit_select` with 10,000 rules takes 1.2 to 1.5 times as long.
-pub(super) fn time(set: &Lowered, candidates: &[&Chosen], tests: usize) -> Option<Vec<f64>> {
-    let worst: usize = candidates.iter().map(|base| base.stats().worst_tests.max(1)).sum();
-    let affordable = tests / (ROUNDS * worst.max(1)) / BATCH;
-    let timed = (keys(set).min(TURN) / BATCH).min(affordable * 2 / 3);
-    let before = timed.div_ceil(2);
-    if timed == 0 {
-        return None;
-    }
+pub(super) fn time(set: &Lowered, candidates: &[&Chosen], visits: usize) -> Option<Vec<f64>> {
+    let share = visits / (ROUNDS * candidates.len().max(1));
+    let timed = |base: &&Chosen| match (share / base.visits() * 2 / 3).min(keys(set)).min(TURN) {
+        ..LEAST => None,
+        few @ ..BATCH => Some(few),
+        many => Some(many / BATCH * BATCH),
+    };
+    let timed = candidates.iter().map(timed).collect::<Option<Vec<usize>>>()?;
     // Any TupleMerge's serves every base.
     let overlay = TupleMerge::new(set.schema(), &tuple::Config::default()).ok()?;
     let mut scratch = Scratch::new(&overlay, None);
     let keys = drawn(set, keys(set));
     let mut taken = vec![Vec::with_capacity(ROUNDS); candidates.len()];
     for round in 0..ROUNDS {
-        let first = round * (before + timed);
+        let first = round * (TURN + TURN / 2);
         for turn in 0..candidates.len() {
             let at = (turn + round) % candidates.len();
-            pass(candidates[at], &mut scratch, &keys, first..first + before);
-            let start = Instant::now();
-            pass(candidates[at], &mut scratch, &keys, first + before..first + before + timed);
-            taken[at].push(start.elapsed().as_secs_f64() * 1e9 / (timed * BATCH) as f64);
+            pass(candidates[at], &mut scratch, &keys, first..first + timed[at] / 2);
+            let (first, start) = (first + TURN / 2, Instant::now());
+            pass(candidates[at], &mut scratch, &keys, first..first + timed[at]);
+            taken[at].push(start.elapsed().as_secs_f64() * 1e9 / timed[at] as f64);
         }
     }
     let median = |mut of: Vec<f64>| {
@@ -90,13 +92,14 @@ pub(super) fn time(set: &Lowered, candidates: &[&Chosen], tests: usize) -> Optio
     Some(taken.into_iter().map(median).collect())
 }
 
-fn pass(base: &Chosen, scratch: &mut Scratch, keys: &KeyBuf, batches: Range<usize>) {
+fn pass(base: &Chosen, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usize>) {
     let mut best = [None::<Match>; BATCH];
-    for batch in batches {
+    for batch in lookups.clone().step_by(BATCH) {
+        let best = &mut best[..BATCH.min(lookups.end - batch)];
         // No two begin alike, so that no branch predictor learns them.
         let start = below((batch as u64).wrapping_mul(GOLDEN), keys.len() - BATCH + 1);
         best.fill(None);
-        base.improve(scratch, keys.keys().slice(start, start + BATCH), &mut best);
+        base.improve(scratch, keys.keys().slice(start, start + best.len()), best);
         std::hint::black_box(&best);
     }
 }

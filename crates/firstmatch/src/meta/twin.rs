@@ -80,10 +80,22 @@ impl<T: Clone> Twin<T> {
         }
     }
 
+    /// How often the copies changed places.
+    pub(super) fn flips(&self) -> u64 {
+        self.flips.load(Ordering::Acquire)
+    }
+
     /// The copy of now, and the number of flips.
     pub(super) fn now(&self) -> (u64, Arc<T>) {
+        self.now_after(|| ())
+    }
+
+    /// The same, with something done between the look at the flips and at the copy.
+    #[inline(always)]
+    fn now_after(&self, mut between: impl FnMut()) -> (u64, Arc<T>) {
         loop {
             let flips = self.flips.load(Ordering::Acquire);
+            between();
             // Taken only if the writer has flipped since and works on this copy: then the other one is free.
             let copy = match self.copies[(flips & 1) as usize].try_read() {
                 Ok(copy) => Arc::clone(&copy),
@@ -206,10 +218,10 @@ mod tests {
             is_inside.recv().expect("the writer comes there");
             let reader = || {
                 let seat = twin.seat();
-                (0..100_000).filter(|_| twin.read(&seat, |&value| value == 1)).count()
+                (0..500_000).filter(|_| twin.read(&seat, |&value| value == 1)).count()
             };
             let readers = [scope.spawn(reader), scope.spawn(reader)];
-            assert_eq!(readers.map(|reader| reader.join().expect("no panic")), [100_000; 2]);
+            assert_eq!(readers.map(|reader| reader.join().expect("no panic")), [500_000; 2]);
             go.send(()).expect("the writer waits");
         });
         assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
@@ -258,6 +270,53 @@ mod tests {
         drop(seats);
         let _last = twin.seat();
         assert_eq!(lock(&twin.seats).len(), 1);
+    }
+
+    /// Whatever happens between a reader's look at the flips and at the copy, it has the copy of now and its number: after
+    /// a flip, after two, and while the writer changes the very copy that it was going to take.
+    #[test]
+    fn a_flip_between_two_looks_is_noticed() {
+        for flips in 0..5 {
+            let twin = Twin::new(0);
+            let mut looks = 0;
+            let (at, copy) = twin.now_after(|| {
+                looks += 1;
+                (1..=flips).filter(|_| looks == 1).for_each(|to| assert!(set(&twin, false, to)));
+            });
+            assert_eq!((at, *copy, looks), (u64::from(flips), flips, 1 + u64::from(flips > 0)));
+            drop(copy);
+            // Flips at every look but the last.
+            let mut left = 3;
+            let (at, copy) = twin.now_after(|| {
+                left -= 1;
+                assert!(left == 0 || set(&twin, false, 10 + left));
+            });
+            assert_eq!((at, *copy), (u64::from(flips) + 2, 11));
+        }
+        let twin = &Twin::new(0);
+        let (go, stopped) = mpsc::channel::<()>();
+        let (inside, is_inside) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let (mut looks, mut stopped) = (0, Some(stopped));
+            let (at, copy) = twin.now_after(|| {
+                looks += 1;
+                if let Some(stopped) = stopped.take() {
+                    assert!(set(twin, false, 1));
+                    let inside = inside.clone();
+                    scope.spawn(move || {
+                        twin.flip(true, |value| {
+                            *value = 2;
+                            inside.send(()).map_err(drop)?;
+                            stopped.recv().map_err(drop)
+                        })
+                    });
+                    is_inside.recv().expect("the writer comes there");
+                }
+            });
+            assert_eq!((at, *copy, looks), (1, 1, 2));
+            go.send(()).expect("the writer waits");
+        });
+        assert_eq!(twin.now(), (2, Arc::new(2)));
     }
 
     #[test]

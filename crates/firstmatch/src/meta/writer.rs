@@ -56,8 +56,8 @@ impl Writer {
         self.rules.get(rule).map(|rule| self.counters.count(rule.id))
     }
 
-    /// Whether it is time to rebuild: an overlay is half full or a base has too many dead rules, and no rebuild has been
-    /// begun that is not installed yet.
+    /// Whether it is time to rebuild: an overlay has as many rules as [`Config::due`] says or a base as many dead ones as
+    /// [`Config::dead`], and no rebuild has been begun that is not installed yet.
     pub fn rebuild_is_due(&self) -> bool {
         self.changer.rebuild_is_due()
     }
@@ -289,6 +289,10 @@ impl engine::Engine for Exclusive {
         let live = self.live.capacity() * size_of::<Option<Match>>();
         stats.bytes.push(("rules for rebuilds", self.changer.bytes() + live));
         stats
+    }
+
+    fn version(&self) -> u64 {
+        self.engine.version()
     }
 
     fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {

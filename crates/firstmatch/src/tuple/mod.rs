@@ -110,7 +110,7 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::alive::{All, Base, Dead};
-use crate::budget::Budget;
+use crate::budget::{Budget, Visits};
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -216,6 +216,9 @@ pub struct TupleMerge {
     regions: usize,
     /// Insertions since the tables were numbered.
     inserted: usize,
+    /// How often changes have looked at a region: at one to be inserted once for each table, at others whenever their
+    /// group or table is gone through.
+    visits: usize,
     /// The bytes of `tables[..]` beyond themselves.
     table_bytes: usize,
 }
@@ -250,6 +253,7 @@ impl TupleMerge {
             rules: 0,
             regions: 0,
             inserted: 0,
+            visits: 0,
             table_bytes: 0,
         };
         let needed = engine.bytes();
@@ -261,6 +265,11 @@ impl TupleMerge {
     /// # Errors
     /// When this machine lacks the forced instruction set or the budget has no room.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// The same within so many visits of regions, which the offline algorithm does not count.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().lanes().len());
         if engine.bytes() + engine.candidates.growth(set.regions().len(), 1) <= engine.budget {
@@ -275,6 +284,8 @@ impl TupleMerge {
                 regions.push(set.regions().get(index));
             }
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+            visits.add(std::mem::take(&mut engine.visits));
+            visits.check()?;
         }
         regions.clear();
         for &rule in set.nowhere() {

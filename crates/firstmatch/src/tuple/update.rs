@@ -117,6 +117,7 @@ impl TupleMerge {
 
     fn insert_region(&mut self, rule: Match, region: &Region<'_>) {
         self.inserted += 1;
+        self.visits += 1 + self.order.len();
         // Tables whose numbers are out of order are probed too early: as many steps as there were insertions mend that.
         let stale = self.inserted > self.regions + LEAST_INSERTIONS && !self.order.is_sorted();
         if stale || self.candidates.is_crowded(self.regions + 1) {
@@ -140,8 +141,9 @@ impl TupleMerge {
     pub(super) fn insert_into(&mut self, target: Option<u32>, rule: Match, region: &Region<'_>, lo: &[u32]) {
         let table = target.and_then(|t| Some((t, self.tables[t as usize].as_ref()?)));
         let group = table.and_then(|(_, table)| find_group(table, &self.hasher, &self.pool, lo).1);
-        let is_longest = group.is_some_and(|(_, group)| self.pool.group_len(group) >= LONGEST);
-        let (hash, t) = match target.filter(|_| !is_longest) {
+        let len = group.map_or(0, |(_, group)| self.pool.group_len(group));
+        self.visits += len;
+        let (hash, t) = match target.filter(|_| len < LONGEST) {
             Some(t) => {
                 let entry = self.pool.make(rule, region);
                 (self.put(t, &entry, rule.priority), t)
@@ -251,8 +253,9 @@ impl TupleMerge {
 
     /// Adds every region of a table to its candidates.
     fn tell_candidates(&mut self, t: usize) {
-        let Self { tables, pool, candidates, .. } = self;
+        let Self { tables, pool, candidates, visits, .. } = self;
         let Some(table) = &mut tables[t] else { return };
+        *visits += table.len();
         for entry in table.groups().flat_map(|(_, group)| pool.group(group)) {
             candidates.add(t, &pool.region(entry));
         }
@@ -329,7 +332,9 @@ impl TupleMerge {
     /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
     fn split(&mut self, t: u32, group: u32, lo: &[u32], nominal: &[u32]) -> u32 {
         let Some(table) = self.tables[t as usize].as_ref().filter(|_| self.has_room_for_tables()) else { return t };
-        let Some(tuple) = self.split_tuple(table.tuple(), group, lo, nominal) else { return t };
+        let tuple = self.split_tuple(table.tuple(), group, lo, nominal);
+        self.visits += self.pool.group_len(group);
+        let Some(tuple) = tuple else { return t };
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
         if !is_within(&tuple, nominal) {
@@ -381,6 +386,7 @@ impl TupleMerge {
     /// Moves every entry of one table that fits the tuple of another there.
     fn move_compatible(&mut self, from: u32, to: u32, tuple: &[u32]) {
         let Some(table) = &self.tables[from as usize] else { return };
+        self.visits += table.len();
         let mut nominal = vec![0; self.shape.stride()];
         let mut fits = |entry: u32| {
             self.shape.nominal(&self.pool.region(entry), &mut nominal);
@@ -401,10 +407,11 @@ impl TupleMerge {
             };
             let Some(table) = &self.tables[from as usize] else { return };
             let place = table.find(hash).find_map(|(slot, group)| {
-                let mut group = self.pool.group(group);
-                Some((slot, group.find(|&e| self.pool.found(e) == Some(found) && fits(e))?))
+                let mut group = (1..).zip(self.pool.group(group));
+                Some((slot, group.find(|&(_, e)| self.pool.found(e) == Some(found) && fits(e))?))
             });
-            let Some((slot, entry)) = place else { continue };
+            let Some((slot, (passed, entry))) = place else { continue };
+            self.visits += passed;
             let entry = self.take_entry(from, slot, entry);
             let moved = self.put(to, &entry, found.priority);
             self.places.moved(found.rule.slot(), (hash, from), (moved, to));
@@ -421,6 +428,7 @@ impl TupleMerge {
             None => table.drop_group(slot),
         }
         if table.count_out(priority) && table.len() > 0 {
+            self.visits += table.len();
             table.tighten(&self.pool);
             self.sort_in(t);
         }

@@ -4,13 +4,15 @@
 use std::collections::HashSet;
 
 use firstmatch::cache::flow::{Config, Counts, FlowCache};
-use firstmatch::rule::{Caps, Lowered, Priority, Region, Regions, RuleId, lower};
+use firstmatch::meta;
+use firstmatch::rule::{Caps, Lowered, Priority, Region, Regions, RuleId, RuleSpec, lower};
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{Classifier, KeyBuf, Match, Schema, Updatable};
 
 use crate::case::Case;
 use crate::corners;
-use crate::generate::{rule_set, schemas};
+use crate::engines::small_meta;
+use crate::generate::{Rules, rule_set, schemas};
 use crate::rng::Rng;
 
 fn config() -> Config {
@@ -123,6 +125,58 @@ fn changes_begin_a_generation() {
         engine.begin_generation();
         case.check_with(&engine, &mut scratch).expect("the right answers");
         assert_eq!(counts(&scratch).hits, between.hits, "{name}");
+    }
+}
+
+/// Nobody tells the caches, one behind the other, of what a writer commits and rebuilds: the next batch is right, and what
+/// comes again until the next commit is cached.
+#[test]
+fn commits_are_noticed() {
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let mut rng = Rng::new(seed);
+        let set = rule_set(&schema, &mut rng, 60);
+        let mut rules = Rules::new(&schema, &mut rng, 60);
+        let mut seen = HashSet::new();
+        let mut packets = corners::of_set(&set, &schema, &mut rng, 200);
+        packets.retain(|packet| seen.insert(packet.values.clone()));
+        let (engines, mut writer) = meta::open(set, &small_meta()).expect("no budget");
+        let engine: Box<dyn Classifier> = Box::new(engines[0].clone());
+        let inner = FlowCache::new(engine, &config()).expect("no level is forced");
+        let cache = FlowCache::new(inner, &config()).expect("no level is forced");
+        let mut scratch = cache.scratch();
+        let (mut changed, mut last) = (0, Vec::new());
+        for step in 0..60 {
+            let spec = RuleSpec { priority: Priority(rng.next() >> 8), ..rules.rule(&mut rng) };
+            let first = writer.rules().iter().next().expect("some are live").id;
+            let mut transaction = writer.begin();
+            match step % 3 {
+                0 => transaction.insert(spec).map(drop).expect("it fits"),
+                _ => transaction.remove(first).expect("it is live"),
+            }
+            let committed = transaction.commit().map_err(|error| assert!(error.needs_rebuild(), "{error}"));
+            if step % 7 == 0 || committed.is_err() {
+                let rebuilt = writer.begin_rebuild().run().expect("no budget");
+                writer.install(rebuilt).expect("the last");
+            }
+            if step % 20 == 19 {
+                writer.renumber().expect("no budget");
+            }
+            let case = Case::new(writer.rules(), &schema, packets.clone());
+            let check = |scratch: &mut _| {
+                let answers = case.check_with(&cache, scratch);
+                answers.unwrap_or_else(|error| panic!("{name}, step {step}: {error}"));
+            };
+            let before = counts(&scratch).hits;
+            check(&mut scratch);
+            assert_eq!(counts(&scratch).hits, before, "{name}, step {step}");
+            check(&mut scratch);
+            assert_eq!(counts(&scratch).hits - before, packets.len() as u64, "{name}, step {step}");
+            changed += usize::from(std::mem::replace(&mut last, case.want.clone()) != case.want);
+            if writer.rules().len() < 20 {
+                break;
+            }
+        }
+        assert!(changed > 20, "{name}: {changed} commits changed answers");
     }
 }
 

@@ -16,6 +16,7 @@ mod corpus;
 mod counter;
 mod differential;
 mod engines;
+mod fallback;
 mod generate;
 mod lowering;
 mod memory;

@@ -423,7 +423,7 @@ fn outcomes(explained: &Explanation) -> [Outcome; 4] {
 }
 
 /// The cap that refused a candidate; it says what was needed and what is allowed.
-fn refused_by(candidate: &Candidate) -> Option<Cap> {
+pub(crate) fn refused_by(candidate: &Candidate) -> Option<Cap> {
     let Outcome::Refused { cap, needed, allowed } = candidate.outcome else { return None };
     let said = candidate.to_string();
     assert!(needed > allowed && said.contains(&needed.to_string()) && said.contains(&allowed.to_string()), "{said}");
@@ -497,12 +497,14 @@ fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
 #[test]
 fn limits_are_kept() {
     let free = Engine::build(&lowered(300), &by_order()).expect("no limit").explain();
+    let visits = free.candidates[0].visits.expect("it was built");
     for trial in [Some(0), None] {
         let with = |limits| Engine::build(&lowered(300), &Config { limits, trial, ..Config::default() });
         for (cap, limits) in [
             (Cap::WorstLines, Limits { worst_lines: free.base.worst_lines - 1, ..Limits::default() }),
             (Cap::WorstTests, Limits { worst_tests: free.base.worst_tests - 1, ..Limits::default() }),
             (Cap::BuildBytes, Limits { build_bytes: free.base.total_bytes(), ..Limits::default() }),
+            (Cap::BuildVisits, Limits { build_visits: visits - 1, ..Limits::default() }),
         ] {
             match with(limits) {
                 Ok(engine) => {
@@ -514,6 +516,8 @@ fn limits_are_kept() {
                 Err(error) => assert!(error.budget_exceeded() && error.to_string().contains("the limit is"), "{error}"),
             }
         }
+        let enough = with(Limits { build_visits: visits, ..Limits::default() }).expect("it fits").explain();
+        assert_eq!((enough.candidates[0].visits, refused_by(&enough.candidates[0])), (Some(visits), None), "{enough}");
         let nothing = with(Limits { worst_tests: 0, ..Limits::default() }).expect_err("every packet is tested");
         let said = nothing.to_string();
         assert!(
