@@ -52,7 +52,7 @@ use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
-use crate::simd::{Level, Line, Tree, dispatch};
+use crate::simd::{Level, Line, Pages, Table, Tree, dispatch};
 
 /// How to build [`BitVector`].
 #[derive(Clone, Debug)]
@@ -96,21 +96,18 @@ enum Dimension {
     /// By the interval it is in.
     Search { lane: usize, tree: Tree },
     /// By its value, or a part of it.
-    Direct { lane: usize, shift: u32, mask: u32, values: Box<[u16]> },
-    /// By its value, in pages of [`PAGE`] values, the equal ones of which are one.
-    Paged { lane: usize, pages: Box<[u16]>, values: Box<[u16]> },
+    Direct { lane: usize, values: Table },
+    /// By its value.
+    Paged { lane: usize, pages: Pages },
 }
 
-/// The class of a pair of classes.
+/// The class of some classes.
 #[derive(Debug)]
 struct Join {
     /// The slots they are in, whose values add up to a place.
-    slots: [usize; 2],
-    values: Box<[u16]>,
+    slots: Box<[usize]>,
+    values: Table,
 }
-
-/// Values of a page.
-const PAGE: usize = 256;
 
 /// Bits of a group, and its words and lines.
 const GROUP: usize = 1024;
@@ -131,10 +128,10 @@ impl BitVector {
     fn bytes(&self) -> Vec<(&'static str, usize)> {
         let of = |dimension: &Dimension| match dimension {
             Dimension::Search { tree, .. } => tree.bytes(),
-            Dimension::Direct { values, .. } => size_of_val(&values[..]),
-            Dimension::Paged { pages, values, .. } => size_of_val(&pages[..]) + size_of_val(&values[..]),
+            Dimension::Direct { values, .. } => values.bytes(),
+            Dimension::Paged { pages, .. } => pages.bytes(),
         };
-        let joins: usize = self.joins.iter().map(|join| size_of_val(&join.values[..])).sum();
+        let joins: usize = self.joins.iter().map(|join| size_of_val(&join.slots[..]) + join.values.bytes()).sum();
         vec![
             ("searches", size_of_val(&self.dimensions[..]) + self.dimensions.iter().map(of).sum::<usize>()),
             ("joins", size_of_val(&self.joins[..]) + joins),
