@@ -14,7 +14,7 @@ const PAGED: u32 = 1 << 17;
 /// The most pairs of classes that are joined: a table of half a first-level cache.
 const PAIRS: usize = 12 << 10;
 /// The most bytes of vectors of a join.
-const JOINED: usize = 64 << 10;
+const JOINED: usize = 256 << 10;
 
 pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitVector, BuildError> {
     let regions = set.regions();
@@ -49,9 +49,9 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitV
             From::Values { lane, mask } => {
                 dimensions.push(Dimension::Direct { lane, values: Table::new(mask, values) });
             }
-            From::Join(slots) => {
+            From::Join { slots, third } => {
                 let values = Table::new(mask_for(values.len() as u32 - 1), values);
-                joins.push(Join { slots: slots.into(), values });
+                joins.push(Join { slots, third, values });
             }
         }
     }
@@ -88,8 +88,8 @@ enum From {
     Intervals { lane: usize, starts: Vec<u32>, most: u32 },
     /// What some bits of a lane say.
     Values { lane: usize, mask: u32 },
-    /// The slots, whose values add up to a place.
-    Join(Vec<usize>),
+    /// Slots whose values add up to a place.
+    Join { slots: [usize; 2], third: Option<usize> },
 }
 
 fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room) -> Result<Vec<Slot>, BuildError> {
@@ -203,32 +203,36 @@ fn masked(
     Ok((numbers, classes))
 }
 
-/// Joins the slots of fewest classes, again and again while it pays.
+/// Joins the two or three slots of fewest classes, again and again while it pays.
 fn join(slots: &mut Vec<Slot>, room: &Room) {
     let allowed = Room { allowed: JOINED.min(room.allowed) };
     loop {
         let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
         let mut left: Vec<(usize, usize)> = slots.iter().enumerate().filter_map(of).collect();
         left.sort_unstable();
-        let Some((&(_, first), others)) = left.split_first() else { return };
-        let (mut joined, mut values): (_, Vec<u32>) = (vec![first], (0..slots[first].classes.len() as u32).collect());
-        let mut classes = None;
-        for &(count, other) in others {
-            if values.len() * count > PAIRS {
-                break;
-            }
-            let so_far = classes.as_ref().unwrap_or(&slots[first].classes);
-            let Some((numbers, both)) = pairs(so_far, &slots[other].classes, &allowed) else { break };
-            values = values.iter().flat_map(|&value| &numbers[value as usize * count..][..count]).copied().collect();
-            for &slot in &joined {
-                slots[slot].values.iter_mut().for_each(|value| *value *= count as u32);
-            }
-            joined.push(other);
-            classes = Some(both);
+        let &[(a, first), (b, second), ref others @ ..] = &left[..] else { return };
+        if a * b > PAIRS {
+            return;
         }
-        let Some(classes) = classes else { return };
-        joined.iter().for_each(|&slot| slots[slot].is_read = false);
-        slots.push(Slot { from: From::Join(joined), values, classes, is_read: true });
+        let Some((mut values, mut classes)) = pairs(&slots[first].classes, &slots[second].classes, &allowed) else {
+            return;
+        };
+        let mut joined = vec![(first, b as u32), (second, 1)];
+        if let Some(&(c, third)) = others.first()
+            && a * b * c <= PAIRS
+            && let Some((numbers, all)) = pairs(&classes, &slots[third].classes, &allowed)
+        {
+            values = values.iter().flat_map(|&pair| &numbers[pair as usize * c..][..c]).copied().collect();
+            joined.iter_mut().for_each(|(_, factor)| *factor *= c as u32);
+            joined.push((third, 1));
+            classes = all;
+        }
+        for &(slot, factor) in &joined {
+            slots[slot].values.iter_mut().for_each(|value| *value *= factor);
+            slots[slot].is_read = false;
+        }
+        let third = joined.get(2).map(|&(slot, _)| slot);
+        slots.push(Slot { from: From::Join { slots: [first, second], third }, values, classes, is_read: true });
     }
 }
 

@@ -4,7 +4,7 @@ use super::{BitVector, Dimension, GROUP, GROUP_LINES, GROUP_WORDS, Join};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::simd::{Isa, Kernel, MOST_LEVELS, words};
+use crate::simd::{Isa, Kernel, MOST_LEVELS, Table, Tree, words};
 
 /// Keys in flight.
 const CHUNK: usize = 64;
@@ -39,14 +39,14 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
         if slots.0.len() < count {
             slots.0.resize(count, [0; CHUNK]);
         }
-        let (slots, matches) = (&mut slots.0[..count], &engine.matches[..]);
+        let slots = &mut slots.0[..count];
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let from = index * CHUNK;
             let keys = keys.slice(from, from + best.len());
             // Rows of eight words, as those of IPv4 are: nothing is then multiplied or checked.
             match keys.stride() {
                 8 => search::<I, 8>(isa, engine, keys, slots),
-                _ => search::<I, 0>(isa, engine, keys, slots),
+                _ => search::<I, 1>(isa, engine, keys, slots),
             }
             join(isa, engine, slots, best.len());
             let mut ranks = [NONE; CHUNK];
@@ -60,99 +60,99 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
                     _ => intersect::<I, A, 0>(isa, engine, group, alive, slots, ranks),
                 }
             }
-            for (best, &rank) in best.iter_mut().zip(&*ranks) {
-                if let Some(&found) = matches.get(rank as usize)
-                    && Match::wins(found.priority, best)
-                {
-                    *best = Some(found);
-                }
-            }
+            improve(best, &engine.matches, ranks);
         }
     }
 }
 
-/// The values of the dimensions. `STRIDE` is that of the keys, or 0 for any.
+/// Apart: it needs no instruction set, and among all the rest it would find no registers.
+#[inline(never)]
+fn improve(best: &mut [Option<Match>], matches: &[Match], ranks: &[u32]) {
+    for (best, &rank) in best.iter_mut().zip(ranks) {
+        if let Some(&found) = matches.get(rank as usize)
+            && Match::wins(found.priority, best)
+        {
+            *best = Some(found);
+        }
+    }
+}
+
+/// The values of the dimensions. `STRIDE` is that of the keys, or 1 for any.
 #[inline(always)]
 fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u16; CHUNK]]) {
     for (dimension, slot) in engine.dimensions.iter().zip(slots) {
         match dimension {
             Dimension::Search { lane, tree } => match tree.depth() {
-                0 => each::<STRIDE>(
-                    keys,
-                    *lane,
-                    slot,
-                    #[inline(always)]
-                    |word| isa.find::<0>(tree, word),
-                ),
-                1 => each::<STRIDE>(
-                    keys,
-                    *lane,
-                    slot,
-                    #[inline(always)]
-                    |word| isa.find::<1>(tree, word),
-                ),
-                2 => each::<STRIDE>(
-                    keys,
-                    *lane,
-                    slot,
-                    #[inline(always)]
-                    |word| isa.find::<2>(tree, word),
-                ),
-                3 => each::<STRIDE>(
-                    keys,
-                    *lane,
-                    slot,
-                    #[inline(always)]
-                    |word| isa.find::<3>(tree, word),
-                ),
-                4 => each::<STRIDE>(
-                    keys,
-                    *lane,
-                    slot,
-                    #[inline(always)]
-                    |word| isa.find::<4>(tree, word),
-                ),
-                _ => each::<STRIDE>(
-                    keys,
-                    *lane,
-                    slot,
-                    #[inline(always)]
-                    |word| isa.find::<MOST_LEVELS>(tree, word),
-                ),
+                0 => descend::<I, STRIDE, 0>(isa, tree, keys, *lane, slot),
+                1 => descend::<I, STRIDE, 1>(isa, tree, keys, *lane, slot),
+                2 => descend::<I, STRIDE, 2>(isa, tree, keys, *lane, slot),
+                3 => descend::<I, STRIDE, 3>(isa, tree, keys, *lane, slot),
+                4 => descend::<I, STRIDE, 4>(isa, tree, keys, *lane, slot),
+                _ => descend::<I, STRIDE, MOST_LEVELS>(isa, tree, keys, *lane, slot),
             },
-            Dimension::Paged { lane, pages } => each::<STRIDE>(
-                keys,
-                *lane,
-                slot,
-                #[inline(always)]
-                |word| pages.get(isa, word),
-            ),
-            Dimension::Direct { lane, values } => each::<STRIDE>(
-                keys,
-                *lane,
-                slot,
-                #[inline(always)]
-                |word| values.get(isa, word),
-            ),
+            Dimension::Paged { lane, pages } => {
+                let pages = pages.view();
+                each::<STRIDE>(
+                    keys,
+                    *lane,
+                    slot,
+                    #[inline(always)]
+                    move |word| pages.get(isa, word),
+                );
+            }
+            Dimension::Direct { lane, values } => {
+                let values = values.view();
+                each::<STRIDE>(
+                    keys,
+                    *lane,
+                    slot,
+                    #[inline(always)]
+                    move |word| values.get(isa, word),
+                );
+            }
         }
     }
+}
+
+#[inline(always)]
+fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
+    isa: I,
+    tree: &Tree,
+    keys: Keys<'_>,
+    lane: usize,
+    slot: &mut [u16; CHUNK],
+) {
+    let tree = tree.view::<DEPTH>();
+    each::<STRIDE>(
+        keys,
+        lane,
+        slot,
+        #[inline(always)]
+        move |word| isa.find(tree, word),
+    );
 }
 
 /// The values of all keys, which `value` gives for what they have in a lane.
 #[inline(always)]
 fn each<const STRIDE: usize>(keys: Keys<'_>, lane: usize, slot: &mut [u16; CHUNK], value: impl Fn(u32) -> u16) {
-    let (stride, lane) = if STRIDE == 0 { (keys.stride(), lane) } else { (STRIDE, lane % STRIDE) };
-    let (slots, rest) = slot[..keys.len().min(CHUNK)].as_chunks_mut::<EIGHT>();
-    let (rows, last) = keys.words().split_at(slots.len() * EIGHT * stride);
-    for (slots, rows) in slots.iter_mut().zip(rows.chunks_exact(EIGHT * stride)) {
-        // Written at once: what a write might change would be read again behind each.
-        let mut found = [0; EIGHT];
-        for (found, row) in found.iter_mut().zip(rows.chunks_exact(stride)) {
-            *found = value(row[lane]);
+    let mut column = [0; CHUNK];
+    let (words, lane) = if STRIDE == 1 {
+        let rows = keys.words().chunks_exact(keys.stride());
+        let count = rows.len().min(CHUNK);
+        column.iter_mut().zip(rows).for_each(|(word, row)| *word = row[lane]);
+        (&column[..count], 0)
+    } else {
+        (keys.words(), lane % STRIDE)
+    };
+    let rows = words.as_chunks::<STRIDE>().0;
+    let (eights, rest) = rows.as_chunks::<EIGHT>();
+    let (slots, last) = slot.as_chunks_mut::<EIGHT>().0.split_at_mut(eights.len().min(CHUNK / EIGHT));
+    for (slots, rows) in slots.iter_mut().zip(eights) {
+        for (slot, row) in slots.iter_mut().zip(rows) {
+            *slot = value(row[lane]);
         }
-        *slots = found;
     }
-    for (slot, row) in rest.iter_mut().zip(last.chunks_exact(stride)) {
+    for (slot, row) in last.as_flattened_mut().iter_mut().zip(rest) {
         *slot = value(row[lane]);
     }
 }
@@ -160,20 +160,32 @@ fn each<const STRIDE: usize>(keys: Keys<'_>, lane: usize, slot: &mut [u16; CHUNK
 /// The values of the joins.
 #[inline(always)]
 fn join<I: Isa>(isa: I, engine: &BitVector, slots: &mut [[u16; CHUNK]], keys: usize) {
-    let eights = keys.div_ceil(EIGHT);
-    for (index, Join { slots: joined, values }) in engine.joins.iter().enumerate() {
+    for (index, Join { slots: [a, b], third, values }) in engine.joins.iter().enumerate() {
         let (known, new) = slots.split_at_mut(engine.dimensions.len() + index);
-        for (at, new) in new[0].as_chunks_mut::<EIGHT>().0.iter_mut().enumerate().take(eights) {
-            let mut places = [0u16; EIGHT];
-            for &slot in joined {
-                for (place, &part) in places.iter_mut().zip(&known[slot].as_chunks::<EIGHT>().0[at]) {
-                    *place = place.wrapping_add(part);
-                }
+        match third {
+            None => add(isa, [&known[*a], &known[*b]], values, &mut new[0], keys),
+            Some(c) => add(isa, [&known[*a], &known[*b], &known[*c]], values, &mut new[0], keys),
+        }
+    }
+}
+
+/// Values by the sums of others.
+#[inline(always)]
+fn add<I: Isa, const PARTS: usize>(
+    isa: I,
+    parts: [&[u16; CHUNK]; PARTS],
+    values: &Table,
+    sums: &mut [u16; CHUNK],
+    keys: usize,
+) {
+    let values = values.view();
+    for (at, sums) in sums.as_chunks_mut::<EIGHT>().0.iter_mut().enumerate().take(keys.div_ceil(EIGHT)) {
+        for (i, found) in sums.iter_mut().enumerate() {
+            let mut sum = 0;
+            for part in parts {
+                sum += u32::from(part.as_chunks::<EIGHT>().0[at][i]);
             }
-            for place in &mut places {
-                *place = values.get(isa, u32::from(*place));
-            }
-            *new = places;
+            *found = values.get(isa, sum);
         }
     }
 }
@@ -204,9 +216,14 @@ fn intersect<I: Isa, A: Alive, const READ: usize>(
             for (places, slot) in places.iter_mut().zip(read) {
                 *places = &slot.as_chunks::<EIGHT>().0[at];
             }
-            let first = isa.first_common8(lines, places, living);
-            for (found, first) in ranks.iter_mut().zip(first) {
-                *found = rank(first).min(*found);
+            if engine.groups == 1 {
+                // Where nothing is found, this is no region's rank either.
+                isa.first_common8(lines, places, living, ranks);
+            } else {
+                let mut first = [0; EIGHT];
+                isa.first_common8(lines, places, living, &mut first);
+                let old = *ranks;
+                *ranks = std::array::from_fn(|i| rank(first[i]).min(old[i]));
             }
             done += EIGHT;
         }

@@ -101,11 +101,12 @@ enum Dimension {
     Paged { lane: usize, pages: Pages },
 }
 
-/// The class of some classes.
+/// The class of two or three classes.
 #[derive(Debug)]
 struct Join {
     /// The slots they are in, whose values add up to a place.
-    slots: Box<[usize]>,
+    slots: [usize; 2],
+    third: Option<usize>,
     values: Table,
 }
 
@@ -131,7 +132,7 @@ impl BitVector {
             Dimension::Direct { values, .. } => values.bytes(),
             Dimension::Paged { pages, .. } => pages.bytes(),
         };
-        let joins: usize = self.joins.iter().map(|join| size_of_val(&join.slots[..]) + join.values.bytes()).sum();
+        let joins: usize = self.joins.iter().map(|join| join.values.bytes()).sum();
         vec![
             ("searches", size_of_val(&self.dimensions[..]) + self.dimensions.iter().map(of).sum::<usize>()),
             ("joins", size_of_val(&self.joins[..]) + joins),

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tree::Node;
-use super::{Hasher, Isa, Kernel, Line, Probes, Tree};
+use super::{Hasher, Isa, Kernel, Line, Probes, TreeView};
 
 /// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
 #[derive(Clone, Copy)]
@@ -310,8 +310,8 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn find<const DEPTH: usize>(self, tree: &Tree, word: u32) -> u16 {
-        let mut place = tree.root::<DEPTH, _>(self, word);
+    fn find<const DEPTH: usize>(self, tree: TreeView<'_, DEPTH>, word: u32) -> u16 {
+        let mut place = tree.root(self, word);
         // SAFETY: needs AVX, see `load8`.
         let word = unsafe { _mm256_set1_epi32(word as i32) };
         for _ in 0..DEPTH {
@@ -346,38 +346,31 @@ impl Isa for Avx2 {
         lines: &[Line],
         places: [&[u16; 8]; ROWS],
         among: Option<&[u32; 32]>,
-    ) -> [u32; 8] {
-        const BYTES: i32 = 128usize.ilog2() as i32;
+        found: &mut [u32; 8],
+    ) {
         // Behind the last row there is a line more.
         let last = (lines.len().checked_sub(1).map_or(0, |lines| lines / 2)).checked_sub(1).expect("a row");
-        let mut offsets = [[0u32; 8]; ROWS];
-        // SAFETY: unaligned loads of 16 bytes and stores of 32 behind references; needs AVX2, see `load8`.
+        // SAFETY: unaligned loads of the 16 bytes behind references; needs AVX2, see `load8`.
         let beyond = unsafe {
-            let mut most = _mm_setzero_si128();
-            for (offsets, places) in offsets.iter_mut().zip(places) {
-                let places = _mm_loadu_si128(places.as_ptr().cast());
-                most = _mm_max_epu16(most, places);
-                let bytes = _mm256_slli_epi32::<BYTES>(_mm256_cvtepu16_epi32(places));
-                _mm256_storeu_si256(offsets.as_mut_ptr().cast(), bytes);
-            }
             let last = _mm_set1_epi16(last.min(usize::from(u16::MAX)) as u16 as i16);
-            _mm_movemask_epi8(_mm_cmpeq_epi16(_mm_max_epu16(most, last), last)) != 0xFFFF
+            let mut most = last;
+            for places in places {
+                most = _mm_max_epu16(most, _mm_loadu_si128(places.as_ptr().cast()));
+            }
+            _mm_movemask_epi8(_mm_cmpeq_epi16(most, last)) != 0xFFFF
         };
         assert!(!beyond, "each place is that of a row");
-        let mut found = [0; 8];
         for (i, found) in found.iter_mut().enumerate() {
             // SAFETY: needs AVX2, see `load8`.
             let mut common = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
             let mut rows = [lines.as_ptr().cast::<[u32; 32]>(); ROWS];
-            for (row, offsets) in rows.iter_mut().zip(&offsets) {
-                // SAFETY: the offsets are those of rows.
-                *row = unsafe { row.byte_add(offsets[i] as usize) };
-            }
-            for row in rows {
-                // SAFETY: as above.
-                for (common, part) in common.iter_mut().zip(parts(unsafe { &*row })) {
-                    // SAFETY: needs AVX2, see `load8`.
-                    *common = unsafe { _mm256_and_si256(*common, part) };
+            for (row, places) in rows.iter_mut().zip(places) {
+                // SAFETY: each place is that of a row.
+                unsafe {
+                    *row = row.add(usize::from(places[i]));
+                    for (common, part) in common.iter_mut().zip(parts(&**row)) {
+                        *common = _mm256_and_si256(*common, part);
+                    }
                 }
             }
             let first = first_word(common);
@@ -388,7 +381,6 @@ impl Isa for Avx2 {
             }
             *found = 32 * first as u32 + word.trailing_zeros();
         }
-        found
     }
 
     #[inline(always)]

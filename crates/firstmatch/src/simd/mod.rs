@@ -19,7 +19,7 @@ mod tree;
 pub(crate) use hash::{Hasher, secrets};
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
 pub(crate) use scalar::gather;
-pub(crate) use tree::{MOST_LEVELS, Pages, Table, Tree};
+pub(crate) use tree::{MOST_LEVELS, Pages, Table, Tree, TreeView};
 
 use crate::error::BuildError;
 
@@ -119,11 +119,8 @@ pub(crate) trait Isa: Copy {
     /// Which of eight words are below a limit each and are not another, and which are odd, as bits from the lowest.
     fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32);
 
-    /// The value that a tree of this depth has for a word.
-    ///
-    /// # Panics
-    /// When the tree has another depth.
-    fn find<const DEPTH: usize>(self, tree: &Tree, word: u32) -> u16;
+    /// The value that a tree has for a word.
+    fn find<const DEPTH: usize>(self, tree: TreeView<'_, DEPTH>, word: u32) -> u16;
 
     /// The first bit that all of some rows have, from the lowest of the first word on; 1,024 or more where there is none.
     fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;
@@ -138,7 +135,8 @@ pub(crate) trait Isa: Copy {
         lines: &[Line],
         places: [&[u16; 8]; ROWS],
         among: Option<&[u32; 32]>,
-    ) -> [u32; 8];
+        found: &mut [u32; 8],
+    );
 
     /// Asks for the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
@@ -304,12 +302,10 @@ mod tests {
                         .collect();
                     let places: [[u16; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next() as u16 % 3));
                     for among in [None, Some(&rows[2])] {
-                        let first = |bits: [u32; 8]| bits.map(|bit| bit.min(1024));
-                        let [a, b] = &places;
-                        assert_eq!(
-                            first(isa.first_common8(&lines, [a, b], among)),
-                            first(plain.first_common8(&lines, [a, b], among))
-                        );
+                        let (mut found, mut want) = ([0; 8], [0; 8]);
+                        isa.first_common8(&lines, places.each_ref(), among, &mut found);
+                        plain.first_common8(&lines, places.each_ref(), among, &mut want);
+                        assert_eq!(found.map(|bit| bit.min(1024)), want.map(|bit| bit.min(1024)));
                     }
                     for count in 1..=3 {
                         let rows = || rows[..count].iter();

@@ -1,6 +1,6 @@
 //! The operations without vector instructions.
 
-use super::{Hasher, Isa, Kernel, Line, Probes, Tree};
+use super::{Hasher, Isa, Kernel, Line, Probes, TreeView};
 
 #[derive(Clone, Copy)]
 pub(super) struct Scalar;
@@ -80,8 +80,8 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn find<const DEPTH: usize>(self, tree: &Tree, word: u32) -> u16 {
-        (0..DEPTH).fold(tree.root::<DEPTH, _>(self, word), |place, _| {
+    fn find<const DEPTH: usize>(self, tree: TreeView<'_, DEPTH>, word: u32) -> u16 {
+        (0..DEPTH).fold(tree.root(self, word), |place, _| {
             // SAFETY: it is a place from the root on, and this not behind the last level.
             let node = unsafe { tree.node(place) };
             node.next[node.bounds.iter().filter(|&&bound| (word as i32) > bound).count()]
@@ -101,9 +101,12 @@ impl Isa for Scalar {
         lines: &[Line],
         places: [&[u16; 8]; ROWS],
         among: Option<&[u32; 32]>,
-    ) -> [u32; 8] {
+        found: &mut [u32; 8],
+    ) {
         let rows = super::words(lines).as_chunks::<32>().0;
-        std::array::from_fn(|i| self.first_common(places.iter().map(|of| &rows[usize::from(of[i])]).chain(among)))
+        for (i, found) in found.iter_mut().enumerate() {
+            *found = self.first_common(places.iter().map(|of| &rows[usize::from(of[i])]).chain(among));
+        }
     }
 
     #[inline(always)]

@@ -24,9 +24,24 @@ impl Table {
         size_of_val(&self.values[..])
     }
 
+    /// What lookups read, apart from where it is kept: nothing that they write can change it.
     #[inline(always)]
-    pub(crate) fn get<I: Isa>(&self, isa: I, word: u32) -> u16 {
-        let place = isa.gather(u64::from(word), u64::from(self.mask)) as usize;
+    pub(crate) fn view(&self) -> TableView<'_> {
+        TableView { mask: u64::from(self.mask), values: &self.values }
+    }
+}
+
+/// A [`Table`] to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct TableView<'a> {
+    mask: u64,
+    values: &'a [u16],
+}
+
+impl TableView<'_> {
+    #[inline(always)]
+    pub(crate) fn get<I: Isa>(self, isa: I, word: u32) -> u16 {
+        let place = isa.gather(u64::from(word), self.mask) as usize;
         // SAFETY: as many bits are gathered as the mask has, and there is a value for all that they can say.
         unsafe { *self.values.get_unchecked(place) }
     }
@@ -66,8 +81,23 @@ impl Pages {
         self.starts.bytes() + size_of_val(&self.values[..])
     }
 
+    /// As [`Table::view`].
     #[inline(always)]
-    pub(crate) fn get<I: Isa>(&self, isa: I, word: u32) -> u16 {
+    pub(crate) fn view(&self) -> PagesView<'_> {
+        PagesView { starts: self.starts.view(), values: &self.values }
+    }
+}
+
+/// [`Pages`] to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct PagesView<'a> {
+    starts: TableView<'a>,
+    values: &'a [u16],
+}
+
+impl PagesView<'_> {
+    #[inline(always)]
+    pub(crate) fn get<I: Isa>(self, isa: I, word: u32) -> u16 {
         let place = usize::from(self.starts.get(isa, word)) + word as usize % PAGE;
         // SAFETY: from each start on there are the values of a page; where a start is missing, it is 0, and there is one.
         unsafe { *self.values.get_unchecked(place) }
@@ -147,20 +177,35 @@ impl Tree {
         self.index.bytes() + size_of_val(&self.nodes[..])
     }
 
-    /// Where a search for a word begins. After `DEPTH` nodes it has a value.
+    /// As [`Table::view`].
     ///
     /// # Panics
     /// When the tree has another depth.
     #[inline(always)]
-    pub(super) fn root<const DEPTH: usize, I: Isa>(&self, isa: I, word: u32) -> u16 {
+    pub(crate) fn view<const DEPTH: usize>(&self) -> TreeView<'_, DEPTH> {
         assert!(self.depth == DEPTH, "a search is as deep as its tree");
+        TreeView { index: self.index.view(), nodes: &self.nodes }
+    }
+}
+
+/// A [`Tree`] of a depth, to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct TreeView<'a, const DEPTH: usize> {
+    index: TableView<'a>,
+    nodes: &'a [Node],
+}
+
+impl<const DEPTH: usize> TreeView<'_, DEPTH> {
+    /// Where a search for a word begins. After `DEPTH` nodes it has a value.
+    #[inline(always)]
+    pub(super) fn root<I: Isa>(&self, isa: I, word: u32) -> u16 {
         self.index.get(isa, word)
     }
 
     /// The node at a place.
     ///
     /// # Safety
-    /// The place is from [`Tree::root`] or from a node before the last level.
+    /// The place is from [`TreeView::root`] or from a node before the last level.
     #[inline(always)]
     pub(super) unsafe fn node(&self, place: u16) -> &Node {
         // SAFETY: each of these places is that of a node.
@@ -209,11 +254,11 @@ mod tests {
 
     fn found<I: Isa>(isa: I, tree: &Tree, word: u32) -> u16 {
         match tree.depth() {
-            0 => isa.find::<0>(tree, word),
-            1 => isa.find::<1>(tree, word),
-            2 => isa.find::<2>(tree, word),
-            3 => isa.find::<3>(tree, word),
-            _ => isa.find::<4>(tree, word),
+            0 => isa.find(tree.view::<0>(), word),
+            1 => isa.find(tree.view::<1>(), word),
+            2 => isa.find(tree.view::<2>(), word),
+            3 => isa.find(tree.view::<3>(), word),
+            _ => isa.find(tree.view::<4>(), word),
         }
     }
 
@@ -281,10 +326,10 @@ mod tests {
             fn run<I: Isa>(self, isa: I) {
                 let values: Vec<u16> = (0..=1 << 16).map(|word| if word < 300 { word as u16 } else { 7 }).collect();
                 let pages = Pages::new(&values).expect("few pages");
-                assert!(values.iter().enumerate().all(|(word, &value)| pages.get(isa, word as u32) == value));
+                assert!(values.iter().enumerate().all(|(word, &value)| pages.view().get(isa, word as u32) == value));
                 // Those up to 300, those of seven only, and the last one, which is not full; 257 starts.
                 assert_eq!((pages.values.len(), pages.bytes()), (4 * PAGE, 2 * (512 + 4 * PAGE)));
-                assert!([1 << 17, u32::MAX].iter().all(|&word| pages.get(isa, word) < 300));
+                assert!([1 << 17, u32::MAX].iter().all(|&word| pages.view().get(isa, word) < 300));
             }
         }
         Level::available().for_each(|level| dispatch(level, Paged));
