@@ -92,7 +92,7 @@ fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_
             },
             Dimension::Paged { lane, pages } => {
                 let pages = pages.view();
-                each::<STRIDE>(
+                each_word::<STRIDE>(
                     keys,
                     *lane,
                     slot,
@@ -102,7 +102,7 @@ fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_
             }
             Dimension::Direct { lane, values } => {
                 let values = values.view();
-                each::<STRIDE>(
+                each_word::<STRIDE>(
                     keys,
                     *lane,
                     slot,
@@ -128,13 +128,45 @@ fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
         lane,
         slot,
         #[inline(always)]
-        move |word| isa.find(tree, word),
+        move |words| isa.find::<DEPTH, EIGHT>(tree, words),
+        #[inline(always)]
+        move |word| isa.find(tree, [word])[0],
     );
 }
 
 /// The values of all keys, which `value` gives for what they have in a lane.
 #[inline(always)]
-fn each<const STRIDE: usize>(keys: Keys<'_>, lane: usize, slot: &mut [u16; CHUNK], value: impl Fn(u32) -> u16) {
+fn each_word<const STRIDE: usize>(
+    keys: Keys<'_>,
+    lane: usize,
+    slot: &mut [u16; CHUNK],
+    value: impl Fn(u32) -> u16 + Copy,
+) {
+    each::<STRIDE>(
+        keys,
+        lane,
+        slot,
+        #[inline(always)]
+        move |words| {
+            let mut values = [0; EIGHT];
+            for (found, word) in values.iter_mut().zip(words) {
+                *found = value(word);
+            }
+            values
+        },
+        value,
+    );
+}
+
+/// The same, for eight keys side by side and the last ones singly.
+#[inline(always)]
+fn each<const STRIDE: usize>(
+    keys: Keys<'_>,
+    lane: usize,
+    slot: &mut [u16; CHUNK],
+    abreast: impl Fn([u32; EIGHT]) -> [u16; EIGHT],
+    single: impl Fn(u32) -> u16,
+) {
     let mut column = [0; CHUNK];
     let (words, lane) = if STRIDE == 1 {
         let rows = keys.words().chunks_exact(keys.stride());
@@ -148,12 +180,14 @@ fn each<const STRIDE: usize>(keys: Keys<'_>, lane: usize, slot: &mut [u16; CHUNK
     let (eights, rest) = rows.as_chunks::<EIGHT>();
     let (slots, last) = slot.as_chunks_mut::<EIGHT>().0.split_at_mut(eights.len().min(CHUNK / EIGHT));
     for (slots, rows) in slots.iter_mut().zip(eights) {
-        for (slot, row) in slots.iter_mut().zip(rows) {
-            *slot = value(row[lane]);
+        let mut words = [0; EIGHT];
+        for (word, row) in words.iter_mut().zip(rows) {
+            *word = row[lane];
         }
+        *slots = abreast(words);
     }
     for (slot, row) in last.as_flattened_mut().iter_mut().zip(rest) {
-        *slot = value(row[lane]);
+        *slot = single(row[lane]);
     }
 }
 

@@ -310,18 +310,28 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn find<const DEPTH: usize>(self, tree: TreeView<'_, DEPTH>, word: u32) -> u16 {
-        let mut place = tree.root(self, word);
-        // SAFETY: needs AVX, see `load8`.
-        let word = unsafe { _mm256_set1_epi32(word as i32) };
-        for _ in 0..DEPTH {
-            // SAFETY: it is a place from the root on, and this not behind the last level.
-            let Node { bounds, next } = unsafe { tree.node(place) };
-            // SAFETY: a load of the 32 bytes behind the reference; needs AVX2, see `load8`.
-            let above = bits8(unsafe { _mm256_cmpgt_epi32(word, _mm256_load_si256(bounds.as_ptr().cast())) });
-            place = next[above.count_ones() as usize & (next.len() - 1)];
+    fn find<const DEPTH: usize, const WORDS: usize>(
+        self,
+        tree: TreeView<'_, DEPTH>,
+        words: [u32; WORDS],
+    ) -> [u16; WORDS] {
+        let mut places = [0; WORDS];
+        let mut wide = [zero(); WORDS];
+        for ((place, wide), word) in places.iter_mut().zip(&mut wide).zip(words) {
+            *place = tree.root(self, word);
+            // SAFETY: needs AVX, see `load8`.
+            *wide = unsafe { _mm256_set1_epi32(word as i32) };
         }
-        place
+        for _ in 0..DEPTH {
+            for (place, &wide) in places.iter_mut().zip(&wide) {
+                // SAFETY: it is a place from the root on, and this not behind the last level.
+                let Node { bounds, next } = unsafe { tree.node(*place) };
+                // SAFETY: a load of the 32 bytes behind the reference; needs AVX2, see `load8`.
+                let above = bits8(unsafe { _mm256_cmpgt_epi32(wide, _mm256_load_si256(bounds.as_ptr().cast())) });
+                *place = next[above.count_ones() as usize & (next.len() - 1)];
+            }
+        }
+        places
     }
 
     #[inline(always)]

@@ -119,8 +119,12 @@ pub(crate) trait Isa: Copy {
     /// Which of eight words are below a limit each and are not another, and which are odd, as bits from the lowest.
     fn below8(self, words: &[u32; 8], limits: &[u32; 8], others: &[u32; 8]) -> (u32, u32);
 
-    /// The value that a tree has for a word.
-    fn find<const DEPTH: usize>(self, tree: TreeView<'_, DEPTH>, word: u32) -> u16;
+    /// The values that a tree has for some words, level by level, so that a search waits while others go on.
+    fn find<const DEPTH: usize, const WORDS: usize>(
+        self,
+        tree: TreeView<'_, DEPTH>,
+        words: [u32; WORDS],
+    ) -> [u16; WORDS];
 
     /// The first bit that all of some rows have, from the lowest of the first word on; 1,024 or more where there is none.
     fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;

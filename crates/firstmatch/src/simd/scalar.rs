@@ -80,11 +80,17 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn find<const DEPTH: usize>(self, tree: TreeView<'_, DEPTH>, word: u32) -> u16 {
-        (0..DEPTH).fold(tree.root(self, word), |place, _| {
-            // SAFETY: it is a place from the root on, and this not behind the last level.
-            let node = unsafe { tree.node(place) };
-            node.next[node.bounds.iter().filter(|&&bound| (word as i32) > bound).count()]
+    fn find<const DEPTH: usize, const WORDS: usize>(
+        self,
+        tree: TreeView<'_, DEPTH>,
+        words: [u32; WORDS],
+    ) -> [u16; WORDS] {
+        words.map(|word| {
+            (0..DEPTH).fold(tree.root(self, word), |place, _| {
+                // SAFETY: it is a place from the root on, and this not behind the last level.
+                let node = unsafe { tree.node(place) };
+                node.next[node.bounds.iter().filter(|&&bound| (word as i32) > bound).count()]
+            })
         })
     }
 

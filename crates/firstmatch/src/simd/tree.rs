@@ -254,11 +254,11 @@ mod tests {
 
     fn found<I: Isa>(isa: I, tree: &Tree, word: u32) -> u16 {
         match tree.depth() {
-            0 => isa.find(tree.view::<0>(), word),
-            1 => isa.find(tree.view::<1>(), word),
-            2 => isa.find(tree.view::<2>(), word),
-            3 => isa.find(tree.view::<3>(), word),
-            _ => isa.find(tree.view::<4>(), word),
+            0 => isa.find(tree.view::<0>(), [word])[0],
+            1 => isa.find(tree.view::<1>(), [word])[0],
+            2 => isa.find(tree.view::<2>(), [word])[0],
+            3 => isa.find(tree.view::<3>(), [word])[0],
+            _ => isa.find(tree.view::<4>(), [word])[0],
         }
     }
 
