@@ -40,7 +40,8 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
             slots.0.resize(count, [0; CHUNK]);
         }
         let slots = &mut slots.0[..count];
-        for (index, best) in best.chunks_mut(CHUNK).enumerate() {
+        let (eights, rest) = best.split_at_mut(best.len() / EIGHT * EIGHT);
+        for (index, best) in eights.chunks_mut(CHUNK).enumerate() {
             let from = index * CHUNK;
             let keys = keys.slice(from, from + best.len());
             // Rows of eight words, as those of IPv4 are: nothing is then multiplied or checked.
@@ -57,12 +58,56 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
                     2 => intersect::<I, A, 2>(isa, engine, group, alive, slots, ranks),
                     3 => intersect::<I, A, 3>(isa, engine, group, alive, slots, ranks),
                     4 => intersect::<I, A, 4>(isa, engine, group, alive, slots, ranks),
-                    _ => intersect::<I, A, 0>(isa, engine, group, alive, slots, ranks),
+                    _ => intersect_any(isa, engine, group, alive, slots, ranks),
                 }
             }
             improve(best, &engine.matches, ranks);
         }
+        for (index, best) in rest.iter_mut().enumerate() {
+            let rank = alone(isa, engine, alive, keys.row(eights.len() + index), slots);
+            improve(std::slice::from_mut(best), &engine.matches, &[rank]);
+        }
     }
+}
+
+/// The rank for one key: fewer than eight are gone through one by one.
+#[inline(always)]
+fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], slots: &mut [[u16; CHUNK]]) -> u32 {
+    for (dimension, slot) in engine.dimensions.iter().zip(&mut *slots) {
+        slot[0] = match dimension {
+            Dimension::Search { lane, tree } => {
+                let word = [key[*lane]];
+                let [value] = match tree.depth() {
+                    0 => isa.find(tree.view::<0>(), word),
+                    1 => isa.find(tree.view::<1>(), word),
+                    2 => isa.find(tree.view::<2>(), word),
+                    3 => isa.find(tree.view::<3>(), word),
+                    4 => isa.find(tree.view::<4>(), word),
+                    _ => isa.find(tree.view::<MOST_LEVELS>(), word),
+                };
+                value
+            }
+            Dimension::Paged { lane, pages } => pages.view().get(isa, key[*lane]),
+            Dimension::Direct { lane, values } => values.view().get(isa, key[*lane]),
+        };
+    }
+    for (index, Join { slots: [a, b], third, values }) in engine.joins.iter().enumerate() {
+        let third = third.map_or(0, |slot| slots[slot][0]);
+        let sum = u32::from(slots[*a][0]) + u32::from(slots[*b][0]) + u32::from(third);
+        slots[engine.dimensions.len() + index][0] = values.view().get(isa, sum);
+    }
+    let vectors = words(&engine.vectors).as_chunks::<GROUP_WORDS>().0;
+    for group in 0..engine.groups {
+        let read = engine.read.iter().map(|&slot| &vectors[usize::from(slots[slot][0]) + group]);
+        let mut first = isa.first_common(read.clone());
+        if !A::ALL && first < GROUP as u32 && !alive.is_alive(group * GROUP + first as usize) {
+            first = isa.first_common(read.chain([&living(alive, group)]));
+        }
+        if first < GROUP as u32 {
+            return (group * GROUP) as u32 + first;
+        }
+    }
+    NONE
 }
 
 /// Apart: it needs no instruction set, and among all the rest it would find no registers.
@@ -129,8 +174,6 @@ fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
         slot,
         #[inline(always)]
         move |words| isa.find::<DEPTH, EIGHT>(tree, words),
-        #[inline(always)]
-        move |word| isa.find(tree, [word])[0],
     );
 }
 
@@ -154,18 +197,16 @@ fn each_word<const STRIDE: usize>(
             }
             values
         },
-        value,
     );
 }
 
-/// The same, for eight keys side by side and the last ones singly.
+/// The same, for eight keys side by side.
 #[inline(always)]
 fn each<const STRIDE: usize>(
     keys: Keys<'_>,
     lane: usize,
     slot: &mut [u16; CHUNK],
-    abreast: impl Fn([u32; EIGHT]) -> [u16; EIGHT],
-    single: impl Fn(u32) -> u16,
+    values: impl Fn([u32; EIGHT]) -> [u16; EIGHT],
 ) {
     let mut column = [0; CHUNK];
     let (words, lane) = if STRIDE == 1 {
@@ -176,18 +217,13 @@ fn each<const STRIDE: usize>(
     } else {
         (keys.words(), lane % STRIDE)
     };
-    let rows = words.as_chunks::<STRIDE>().0;
-    let (eights, rest) = rows.as_chunks::<EIGHT>();
-    let (slots, last) = slot.as_chunks_mut::<EIGHT>().0.split_at_mut(eights.len().min(CHUNK / EIGHT));
-    for (slots, rows) in slots.iter_mut().zip(eights) {
+    let rows = words.as_chunks::<STRIDE>().0.as_chunks::<EIGHT>().0;
+    for (slots, rows) in slot.as_chunks_mut::<EIGHT>().0.iter_mut().zip(rows) {
         let mut words = [0; EIGHT];
         for (word, row) in words.iter_mut().zip(rows) {
             *word = row[lane];
         }
-        *slots = abreast(words);
-    }
-    for (slot, row) in last.as_flattened_mut().iter_mut().zip(rest) {
-        *slot = single(row[lane]);
+        *slots = values(words);
     }
 }
 
@@ -225,7 +261,7 @@ fn add<I: Isa, const PARTS: usize>(
 }
 
 /// The first region of a group that all vectors of a key have, where it is a better rank. `READ` is how many vectors are
-/// read, or 0 for any number.
+/// read.
 #[inline(always)]
 fn intersect<I: Isa, A: Alive, const READ: usize>(
     isa: I,
@@ -237,37 +273,50 @@ fn intersect<I: Isa, A: Alive, const READ: usize>(
 ) {
     let living = living(alive, group);
     let living = (!A::ALL).then_some(&living);
-    let rank = |first: u32| if first < GROUP as u32 { first + (group * GROUP) as u32 } else { NONE };
-    let mut done = 0;
-    if READ > 0 {
-        let lines = &engine.vectors[group * GROUP_LINES..];
-        let mut read = [&slots[0]; READ];
-        for (read, &slot) in read.iter_mut().zip(&engine.read) {
-            *read = &slots[slot];
+    let lines = &engine.vectors[group * GROUP_LINES..];
+    let mut read = [&slots[0]; READ];
+    for (read, &slot) in read.iter_mut().zip(&engine.read) {
+        *read = &slots[slot];
+    }
+    for (at, ranks) in ranks.as_chunks_mut::<EIGHT>().0.iter_mut().enumerate().take(CHUNK / EIGHT) {
+        let mut places = [&[0; EIGHT]; READ];
+        for (places, slot) in places.iter_mut().zip(read) {
+            *places = &slot.as_chunks::<EIGHT>().0[at];
         }
-        for (at, ranks) in ranks.as_chunks_mut::<EIGHT>().0.iter_mut().enumerate().take(CHUNK / EIGHT) {
-            let mut places = [&[0; EIGHT]; READ];
-            for (places, slot) in places.iter_mut().zip(read) {
-                *places = &slot.as_chunks::<EIGHT>().0[at];
-            }
-            if engine.groups == 1 {
-                // Where nothing is found, this is no region's rank either.
-                isa.first_common8(lines, places, living, ranks);
-            } else {
-                let mut first = [0; EIGHT];
-                isa.first_common8(lines, places, living, &mut first);
-                let old = *ranks;
-                *ranks = std::array::from_fn(|i| rank(first[i]).min(old[i]));
-            }
-            done += EIGHT;
+        if engine.groups == 1 {
+            // Where nothing is found, this is no region's rank either.
+            isa.first_common8(lines, places, living, ranks);
+        } else {
+            let (mut first, old) = ([0; EIGHT], *ranks);
+            isa.first_common8(lines, places, living, &mut first);
+            *ranks = std::array::from_fn(|i| rank(group, first[i]).min(old[i]));
         }
     }
+}
+
+/// The same for any number of vectors.
+#[inline(always)]
+fn intersect_any<I: Isa, A: Alive>(
+    isa: I,
+    engine: &BitVector,
+    group: usize,
+    alive: A,
+    slots: &[[u16; CHUNK]],
+    ranks: &mut [u32],
+) {
+    let living = living(alive, group);
+    let living = (!A::ALL).then_some(&living);
     let vectors = words(&engine.vectors).as_chunks::<GROUP_WORDS>().0;
-    while done < ranks.len() {
-        let read = engine.read.iter().map(|&slot| &vectors[usize::from(slots[slot][done % CHUNK]) + group]);
-        ranks[done] = rank(isa.first_common(read.chain(living))).min(ranks[done]);
-        done += 1;
+    for (i, found) in ranks.iter_mut().enumerate().take(CHUNK) {
+        let read = engine.read.iter().map(|&slot| &vectors[usize::from(slots[slot][i]) + group]);
+        *found = rank(group, isa.first_common(read.chain(living))).min(*found);
     }
+}
+
+/// The rank of the first common bit of a group.
+#[inline(always)]
+fn rank(group: usize, first: u32) -> u32 {
+    if first < GROUP as u32 { first + (group * GROUP) as u32 } else { NONE }
 }
 
 /// The regions of a group that count.
