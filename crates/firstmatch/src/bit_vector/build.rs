@@ -21,7 +21,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level) -> Result<BitV
     let groups = regions.len().div_ceil(GROUP);
     let room = Room { allowed: config.vectors.min(config.budget.run_bytes) };
     let mut slots = dimensions(set.schema(), regions, groups, &room)?;
-    join(&mut slots, &room);
+    join(&mut slots, &Room { allowed: JOINED.min(config.vectors) });
     let (mut read, mut words) = (Vec::new(), Vec::new());
     for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
         let first = words.len() / GROUP_WORDS;
@@ -205,7 +205,6 @@ fn masked(
 
 /// Joins the two or three slots of fewest classes, again and again while it pays.
 fn join(slots: &mut Vec<Slot>, room: &Room) {
-    let allowed = Room { allowed: JOINED.min(room.allowed) };
     loop {
         let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
         let mut left: Vec<(usize, usize)> = slots.iter().enumerate().filter_map(of).collect();
@@ -214,13 +213,13 @@ fn join(slots: &mut Vec<Slot>, room: &Room) {
         if a * b > PAIRS {
             return;
         }
-        let Some((mut values, mut classes)) = pairs(&slots[first].classes, &slots[second].classes, &allowed) else {
+        let Some((mut values, mut classes)) = pairs(&slots[first].classes, &slots[second].classes, room) else {
             return;
         };
         let mut joined = vec![(first, b as u32), (second, 1)];
         if let Some(&(c, third)) = others.first()
             && a * b * c <= PAIRS
-            && let Some((numbers, all)) = pairs(&classes, &slots[third].classes, &allowed)
+            && let Some((numbers, all)) = pairs(&classes, &slots[third].classes, room)
         {
             values = values.iter().flat_map(|&pair| &numbers[pair as usize * c..][..c]).copied().collect();
             joined.iter_mut().for_each(|(_, factor)| *factor *= c as u32);
