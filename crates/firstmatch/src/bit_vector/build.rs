@@ -11,7 +11,7 @@ use crate::simd::{LINE_WORDS, Level, Line, Pages, Table, Tree, words_mut};
 const DIRECT: u32 = 1 << 10;
 /// Lanes of less values have pages of such.
 const PAGED: u32 = 1 << 17;
-/// The most pairs of classes that are joined: a table of half a first-level cache.
+/// The most pairs or triples of classes that are joined: a table of half a first-level cache.
 const PAIRS: usize = 12 << 10;
 /// The most bytes of vectors of a join.
 const JOINED: usize = 256 << 10;
