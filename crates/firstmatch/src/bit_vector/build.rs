@@ -1,30 +1,28 @@
 //! Building: lanes to dimensions, small dimensions joined.
 
-use std::collections::HashMap;
-
 use super::classes::{Classes, Room, Set};
-use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join, PAGE};
+use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join};
 use crate::budget::Visits;
 use crate::error::BuildError;
 use crate::rule::{Lowered, Regions};
 use crate::schema::Schema;
-use crate::simd::{LINE_WORDS, Level, Line, Tree, words_mut};
+use crate::simd::{LINE_WORDS, Level, Line, Pages, Table, Tree, words_mut};
 
 /// Lanes of less values have a class a value.
 const DIRECT: u32 = 1 << 10;
 /// Lanes of less values have pages of such.
 const PAGED: u32 = 1 << 17;
-/// The most pairs of classes that are joined: a table of half a first-level cache.
+/// The most pairs or triples of classes that are joined: a table of half a first-level cache.
 const PAIRS: usize = 12 << 10;
 /// The most bytes of vectors of a join.
-const JOINED: usize = 64 << 10;
+const JOINED: usize = 256 << 10;
 
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
     let regions = set.regions();
     let groups = regions.len().div_ceil(GROUP);
     let room = Room { allowed: config.vectors.min(config.budget.run_bytes), visits };
     let mut slots = dimensions(set.schema(), regions, groups, &room)?;
-    join(&mut slots, &room);
+    join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits });
     visits.check()?;
     let (mut read, mut words) = (Vec::new(), Vec::new());
     for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
@@ -38,21 +36,25 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     if needed > allowed {
         return Err(BuildError::bytes(needed, allowed));
     }
-    let mut vectors = vec![Line::default(); words.len() / LINE_WORDS];
-    words_mut(&mut vectors).copy_from_slice(&words);
+    // A line stands behind the last vector.
+    let mut vectors = vec![Line::default(); words.len() / LINE_WORDS + 1];
+    words_mut(&mut vectors)[..words.len()].copy_from_slice(&words);
     let (mut dimensions, mut joins) = (Vec::new(), Vec::new());
     for Slot { from, values, .. } in slots {
+        let values = narrow(&values);
         match from {
-            From::Intervals { lane, starts } => {
+            From::Intervals { lane, starts, most } => {
                 // Vectors of so many intervals would have found no room.
-                let tree = Tree::new(&starts, &values).ok_or_else(|| BuildError::bytes(usize::MAX, room.allowed))?;
-                dimensions.push(Dimension::Search { lane, tree });
+                let found = search(lane, &starts, most, &values);
+                dimensions.push(found.ok_or_else(|| BuildError::bytes(usize::MAX, room.allowed))?);
             }
-            From::Pages { lane, starts, most } => dimensions.push(paged(lane, &starts, most, &values)),
-            From::Values { lane, shift, mask } => {
-                dimensions.push(Dimension::Direct { lane, shift, mask, values: narrow(&values) });
+            From::Values { lane, mask } => {
+                dimensions.push(Dimension::Direct { lane, values: Table::new(mask, values) });
             }
-            From::Join(slots) => joins.push(Join { slots, values: narrow(&values) }),
+            From::Join { slots, third } => {
+                let values = Table::new(mask_for(values.len() as u32 - 1), values);
+                joins.push(Join { slots, third, values });
+            }
         }
     }
     let built = BitVector {
@@ -84,23 +86,12 @@ struct Slot {
 }
 
 enum From {
-    /// Where they start, but for the first.
-    Intervals {
-        lane: usize,
-        starts: Vec<u32>,
-    },
-    /// The same, with the most value of the lane.
-    Pages {
-        lane: usize,
-        starts: Vec<u32>,
-        most: u32,
-    },
-    Values {
-        lane: usize,
-        shift: u32,
-        mask: u32,
-    },
-    Join([usize; 2]),
+    /// Where they start, but for the first; the most value of the lane.
+    Intervals { lane: usize, starts: Vec<u32>, most: u32 },
+    /// What some bits of a lane say.
+    Values { lane: usize, mask: u32 },
+    /// Slots whose values add up to a place.
+    Join { slots: [usize; 2], third: Option<usize> },
 }
 
 fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>) -> Result<Vec<Slot>, BuildError> {
@@ -109,18 +100,16 @@ fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>
         let (starts, numbers, classes) = intervals(regions, (lane, of.max), groups, room)?;
         let (from, values) = if of.max < DIRECT {
             let class_of = |value: u32| numbers[starts.partition_point(|&start| start <= value)];
-            (From::Values { lane, shift: 0, mask: u32::MAX }, (0..=of.max).map(class_of).collect())
-        } else if of.max < PAGED {
-            (From::Pages { lane, starts, most: of.max }, numbers)
+            (From::Values { lane, mask: mask_for(of.max) }, (0..=of.max).map(class_of).collect())
         } else {
-            (From::Intervals { lane, starts }, numbers)
+            (From::Intervals { lane, starts, most: of.max }, numbers)
         };
         slots.push(Slot { from, values, classes, is_read: true });
     }
     for lane in regions.ternary_lanes() {
         for shift in [0, 8, 16, 24] {
             let (values, classes) = masked(regions, lane, shift, groups, room)?;
-            slots.push(Slot { from: From::Values { lane, shift, mask: 0xFF }, values, classes, is_read: true });
+            slots.push(Slot { from: From::Values { lane, mask: 0xFF << shift }, values, classes, is_read: true });
         }
     }
     // A lane that all regions leave open says nothing; but there is always one.
@@ -134,24 +123,26 @@ fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>
 }
 
 /// Classes, places of vectors and parts of a join's place are all below 2<sup>16</sup>.
-fn narrow(values: &[u32]) -> Box<[u16]> {
+fn narrow(values: &[u32]) -> Vec<u16> {
     values.iter().map(|&value| value as u16).collect()
 }
 
-/// A lane in pages, of which equal ones are one.
-fn paged(lane: usize, starts: &[u32], most: u32, values: &[u32]) -> Dimension {
-    let (mut pages, mut known, mut all) = (Vec::new(), HashMap::new(), Vec::new());
-    for first in (0..=most).step_by(PAGE) {
-        let value_of = |value: u32| values[starts.partition_point(|&start| start <= value)];
-        let page: Vec<u32> = (first..first + PAGE as u32).map(value_of).collect();
-        let next = known.len() as u16;
-        let page = *known.entry(page).or_insert_with_key(|page| {
-            all.extend_from_slice(page);
-            next
-        });
-        pages.push(page);
+/// The bits of all values up to the most one.
+fn mask_for(most: u32) -> u32 {
+    u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0)
+}
+
+/// A lane by intervals. None where its places find no room.
+fn search(lane: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dimension> {
+    if most < PAGED {
+        let ends = starts.iter().copied().chain([most + 1]);
+        let bounds = [0].into_iter().chain(starts.iter().copied()).zip(ends);
+        let each = bounds.zip(values).flat_map(|((from, to), &value)| std::iter::repeat_n(value, (to - from) as usize));
+        if let Some(pages) = Pages::new(&each.collect::<Vec<_>>()) {
+            return Some(Dimension::Paged { lane, pages });
+        }
     }
-    Dimension::Paged { lane, pages: pages.into(), values: narrow(&all) }
+    Some(Dimension::Search { lane, tree: Tree::new(starts, values, most)? })
 }
 
 /// Where the elementary intervals of a lane start, but for the first; the class of each; the classes.
@@ -216,21 +207,35 @@ fn masked(
     Ok((numbers, classes))
 }
 
-/// Joins the two slots of fewest classes, again and again while it pays.
+/// Joins the two or three slots of fewest classes, again and again while it pays.
 fn join(slots: &mut Vec<Slot>, room: &Room<'_>) {
-    let allowed = Room { allowed: JOINED.min(room.allowed), ..*room };
     loop {
         let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
         let mut left: Vec<(usize, usize)> = slots.iter().enumerate().filter_map(of).collect();
         left.sort_unstable();
-        let &[(a, first), (b, second), ..] = &left[..] else { return };
+        let &[(a, first), (b, second), ref others @ ..] = &left[..] else { return };
         if a * b > PAIRS {
             return;
         }
-        let Some((values, classes)) = pairs(&slots[first].classes, &slots[second].classes, &allowed) else { return };
-        slots[first].values.iter_mut().for_each(|value| *value *= b as u32);
-        (slots[first].is_read, slots[second].is_read) = (false, false);
-        slots.push(Slot { from: From::Join([first, second]), values, classes, is_read: true });
+        let Some((mut values, mut classes)) = pairs(&slots[first].classes, &slots[second].classes, room) else {
+            return;
+        };
+        let mut joined = vec![(first, b as u32), (second, 1)];
+        if let Some(&(c, third)) = others.first()
+            && a * b * c <= PAIRS
+            && let Some((numbers, all)) = pairs(&classes, &slots[third].classes, room)
+        {
+            values = values.iter().flat_map(|&pair| &numbers[pair as usize * c..][..c]).copied().collect();
+            joined.iter_mut().for_each(|(_, factor)| *factor *= c as u32);
+            joined.push((third, 1));
+            classes = all;
+        }
+        for &(slot, factor) in &joined {
+            slots[slot].values.iter_mut().for_each(|value| *value *= factor);
+            slots[slot].is_read = false;
+        }
+        let third = joined.get(2).map(|&(slot, _)| slot);
+        slots.push(Slot { from: From::Join { slots: [first, second], third }, values, classes, is_read: true });
     }
 }
 

@@ -7,22 +7,26 @@
 //! its first match is the first bit that the vectors of all its classes have. What the rules look like does not matter:
 //! neither how they overlap nor how often a lane is left open.
 //!
-//! Lanes of few classes are joined: a table over pairs of classes says the class of both, so that one vector is read in
-//! place of two. A lane that no region asks about is left out.
+//! Lanes of few classes are joined: a table over pairs or triples of classes says the class of all, so that one vector is
+//! read in place of two or three. A lane that no region asks about is left out.
 //!
 //! # Layout in memory
-//! - *Search trees*: of nodes of eight bounds, nine ways each, level after level without pointers; then a value an
-//!   interval. A lane of less than 2<sup>10</sup> values has a value for each instead, and so have the four bytes of a
-//!   ternary lane, since a mask asks about each byte by itself; one of less than 2<sup>17</sup> has pages of such, of
-//!   which equal ones are one.
-//! - *Joins*: a value a pair of classes. A value, of 16 bits, is the place of a vector or a part of a place in a join.
+//! - *Search trees*: the leading bits of a word, at most twelve, choose a node; a node is a cache line of eight bounds,
+//!   and for each of the nine ways between them the next node or, on the last level, a value. All ways are as long, equal
+//!   nodes are one, and so many bits are taken as make the tree shallowest. A lane of less than 2<sup>10</sup> values has a
+//!   value for each instead, and so have the four bytes of a ternary lane, since a mask asks about each byte by itself; one
+//!   of less than 2<sup>17</sup> has pages of such, of which equal ones are one.
+//! - *Joins*: a value for each pair or triple of classes. A value, of 16 bits, is the place of a vector or a part of a
+//!   place in a join.
 //! - *Vectors*: groups of 1,024 bits, two cache lines each.
 //! - *Matches*: rule and priority by region, 16 bytes each.
 //!
 //! # Cost
-//! 64 keys go through a lane together, so that their searches overlap: five instructions a level, levels being
-//! the logarithm to base nine of the intervals. Pages and joins are a load or two. Then every key reads the vectors whole, two lines each
-//! for every 1,024 regions, without leaving early. There is no branch that depends on a key.
+//! 64 keys go through a lane together, eight side by side, so that their searches overlap: five instructions a level of
+//! nodes, of which lanes of ClassBench sets with a thousand rules have one to three. Pages and joins are a load or two.
+//! Then every key reads the vectors whole, two lines each for every 1,024 regions, without leaving early. There is no
+//! branch that depends on a key but whether it has a match. What is left of a batch when eights are taken from it is gone
+//! through key by key.
 //!
 //! Vectors take classes × regions bits: they grow with the square of the rules, so that this is an engine for one or two
 //! thousand regions. A build stops where they outgrow [`Config::vectors`].
@@ -52,7 +56,7 @@ use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
-use crate::simd::{Level, Line, Tree, dispatch};
+use crate::simd::{Level, Line, Pages, Table, Tree, dispatch};
 
 /// How to build [`BitVector`].
 #[derive(Clone, Debug)]
@@ -96,21 +100,19 @@ enum Dimension {
     /// By the interval it is in.
     Search { lane: usize, tree: Tree },
     /// By its value, or a part of it.
-    Direct { lane: usize, shift: u32, mask: u32, values: Box<[u16]> },
-    /// By its value, in pages of [`PAGE`] values, the equal ones of which are one.
-    Paged { lane: usize, pages: Box<[u16]>, values: Box<[u16]> },
+    Direct { lane: usize, values: Table },
+    /// By its value.
+    Paged { lane: usize, pages: Pages },
 }
 
-/// The class of a pair of classes.
+/// The class of two or three classes.
 #[derive(Debug)]
 struct Join {
     /// The slots they are in, whose values add up to a place.
     slots: [usize; 2],
-    values: Box<[u16]>,
+    third: Option<usize>,
+    values: Table,
 }
-
-/// Values of a page.
-const PAGE: usize = 256;
 
 /// Bits of a group, and its words and lines.
 const GROUP: usize = 1024;
@@ -141,10 +143,10 @@ impl BitVector {
     fn bytes(&self) -> Vec<(&'static str, usize)> {
         let of = |dimension: &Dimension| match dimension {
             Dimension::Search { tree, .. } => tree.bytes(),
-            Dimension::Direct { values, .. } => size_of_val(&values[..]),
-            Dimension::Paged { pages, values, .. } => size_of_val(&pages[..]) + size_of_val(&values[..]),
+            Dimension::Direct { values, .. } => values.bytes(),
+            Dimension::Paged { pages, .. } => pages.bytes(),
         };
-        let joins: usize = self.joins.iter().map(|join| size_of_val(&join.values[..])).sum();
+        let joins: usize = self.joins.iter().map(|join| join.values.bytes()).sum();
         vec![
             ("searches", size_of_val(&self.dimensions[..]) + self.dimensions.iter().map(of).sum::<usize>()),
             ("joins", size_of_val(&self.joins[..]) + joins),

@@ -3,8 +3,8 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::tree::{NODE, SIGN, WAYS, first_of};
-use super::{Hasher, Isa, Kernel, Probes, Tree};
+use super::tree::Node;
+use super::{Hasher, Isa, Kernel, Line, Probes, TreeView};
 
 /// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
 #[derive(Clone, Copy)]
@@ -71,6 +71,25 @@ fn between4(lo: __m128i, k: __m128i, hi: __m128i) -> u32 {
     unsafe {
         let inside = _mm_cmpeq_epi32(_mm_min_epu32(_mm_max_epu32(k, lo), hi), k);
         _mm_movemask_ps(_mm_castsi128_ps(inside)) as u32
+    }
+}
+
+#[inline(always)]
+fn parts(row: &[u32; 32]) -> [__m256i; 4] {
+    let [a, b, c, d] = row.as_chunks::<8>().0 else { return [zero(); 4] };
+    [load8(a), load8(b), load8(c), load8(d)]
+}
+
+/// The first of 32 words that is not 0; 32 where all are.
+#[inline(always)]
+fn first_word([a, b, c, d]: [__m256i; 4]) -> usize {
+    // SAFETY: needs AVX2, see `load8`. Words that are not 0 saturate to such ones. Narrowing leaves those of the lower
+    // halves before those of the upper ones.
+    unsafe {
+        let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+        let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+        let none = _mm256_cmpeq_epi8(_mm256_permutevar8x32_epi32(bytes, order), zero());
+        (!u64::from(_mm256_movemask_epi8(none) as u32)).trailing_zeros() as usize
     }
 }
 
@@ -298,25 +317,28 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS] {
-        let (nodes, values) = tree.parts::<DEPTH>();
-        let nodes = nodes.as_ptr().cast::<[u32; NODE]>();
-        // SAFETY: needs AVX, see `load8`.
-        let words = words.map(|word| unsafe { _mm256_set1_epi32((word ^ SIGN) as i32) });
-        // Four times the place on a level, which is how many bytes of a comparison are set.
+    fn find<const DEPTH: usize, const WORDS: usize>(
+        self,
+        tree: TreeView<'_, DEPTH>,
+        words: [u32; WORDS],
+    ) -> [u16; WORDS] {
         let mut places = [0; WORDS];
-        for level in 0..DEPTH {
-            for (place, word) in places.iter_mut().zip(words) {
-                // SAFETY: a tree of this depth has all nodes of the level, `WAYS` for each of the level before; a place
-                // there is `WAYS` times one of the level before and at most `NODE` more.
-                let node = load8(unsafe { &*nodes.add(first_of(level) + *place / 4) });
-                // SAFETY: needs AVX2, see `load8`.
-                let below = unsafe { _mm256_movemask_epi8(_mm256_cmpgt_epi32(word, node)) } as u32;
-                *place = *place * WAYS + below.count_ones() as usize;
+        let mut wide = [zero(); WORDS];
+        for ((place, wide), word) in places.iter_mut().zip(&mut wide).zip(words) {
+            *place = tree.root(self, word);
+            // SAFETY: needs AVX, see `load8`.
+            *wide = unsafe { _mm256_set1_epi32(word as i32) };
+        }
+        for _ in 0..DEPTH {
+            for (place, &wide) in places.iter_mut().zip(&wide) {
+                // SAFETY: it is a place from the root on, and this not behind the last level.
+                let Node { bounds, next } = unsafe { tree.node(*place) };
+                // SAFETY: a load of the 32 bytes behind the reference; needs AVX2, see `load8`.
+                let above = bits8(unsafe { _mm256_cmpgt_epi32(wide, _mm256_load_si256(bounds.as_ptr().cast())) });
+                *place = next[above.count_ones() as usize & (next.len() - 1)];
             }
         }
-        // SAFETY: it has a value for each place behind its last level, by the same reasoning.
-        places.map(|place| unsafe { *values.get_unchecked(place / 4) })
+        places
     }
 
     #[inline(always)]
@@ -324,23 +346,58 @@ impl Isa for Avx2 {
         // SAFETY: needs AVX2, see `load8`.
         let mut common = unsafe { [_mm256_set1_epi32(-1); 4] };
         for row in rows.clone() {
-            for (common, words) in common.iter_mut().zip(row.as_chunks::<8>().0) {
+            for (common, part) in common.iter_mut().zip(parts(row)) {
                 // SAFETY: as above.
-                *common = unsafe { _mm256_and_si256(*common, load8(words)) };
+                *common = unsafe { _mm256_and_si256(*common, part) };
             }
         }
-        let [a, b, c, d] = common;
-        // SAFETY: as above. Narrowing leaves the words of the lower halves before those of the upper ones.
-        let none = unsafe {
-            let is_zero = |v| _mm256_cmpeq_epi32(v, zero());
-            let (low, high) = (_mm256_packs_epi32(is_zero(a), is_zero(b)), _mm256_packs_epi32(is_zero(c), is_zero(d)));
-            let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-            _mm256_movemask_epi8(_mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order)) as u32
-        };
-        let first = (!none).trailing_zeros();
+        let first = first_word(common);
         // From the rows again: a word that has just been stored as a part of eight takes longer to come back.
-        let word = rows.fold(u32::MAX, |word, row| word & row[first as usize & 31]);
-        32 * first + word.trailing_zeros()
+        let word = rows.fold(u32::MAX, |word, row| word & row[first & 31]);
+        32 * first as u32 + word.trailing_zeros()
+    }
+
+    #[inline(always)]
+    fn first_common8<const ROWS: usize>(
+        self,
+        lines: &[Line],
+        places: [&[u16; 8]; ROWS],
+        among: Option<&[u32; 32]>,
+        found: &mut [u32; 8],
+    ) {
+        // Behind the last row there is a line more.
+        let last = (lines.len().checked_sub(1).map_or(0, |lines| lines / 2)).checked_sub(1).expect("a row");
+        // SAFETY: unaligned loads of the 16 bytes behind references; needs AVX2, see `load8`.
+        let beyond = unsafe {
+            let last = _mm_set1_epi16(last.min(usize::from(u16::MAX)) as u16 as i16);
+            let mut most = last;
+            for places in places {
+                most = _mm_max_epu16(most, _mm_loadu_si128(places.as_ptr().cast()));
+            }
+            _mm_movemask_epi8(_mm_cmpeq_epi16(most, last)) != 0xFFFF
+        };
+        assert!(!beyond, "each place is that of a row");
+        for (i, found) in found.iter_mut().enumerate() {
+            // SAFETY: needs AVX2, see `load8`.
+            let mut common = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
+            let mut rows = [lines.as_ptr().cast::<[u32; 32]>(); ROWS];
+            for (row, places) in rows.iter_mut().zip(places) {
+                // SAFETY: each place is that of a row.
+                unsafe {
+                    *row = row.add(usize::from(places[i]));
+                    for (common, part) in common.iter_mut().zip(parts(&**row)) {
+                        *common = _mm256_and_si256(*common, part);
+                    }
+                }
+            }
+            let first = first_word(common);
+            let mut word = among.map_or(u32::MAX, |among| among[first & 31]);
+            for row in rows {
+                // SAFETY: `first` is at most 32, and behind each row there is a line: the next one's or that behind all.
+                word &= unsafe { *row.cast::<u32>().add(first) };
+            }
+            *found = 32 * first as u32 + word.trailing_zeros();
+        }
     }
 
     #[inline(always)]

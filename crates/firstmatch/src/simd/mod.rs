@@ -19,7 +19,7 @@ mod tree;
 pub(crate) use hash::{Hasher, secrets};
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
 pub(crate) use scalar::gather;
-pub(crate) use tree::{MOST_LEVELS, Tree};
+pub(crate) use tree::{MOST_LEVELS, Pages, Table, Tree, TreeView};
 
 use crate::error::BuildError;
 
@@ -123,14 +123,28 @@ pub(crate) trait Isa: Copy {
     /// Which of eight words are odd, as bits from the lowest.
     fn odd8(self, words: &[u32; 8]) -> u32;
 
-    /// The values that a tree of this depth has for some words, which are looked for side by side.
-    ///
-    /// # Panics
-    /// When the tree has another depth.
-    fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS];
+    /// The values that a tree has for some words, level by level, so that a search waits while others go on.
+    fn find<const DEPTH: usize, const WORDS: usize>(
+        self,
+        tree: TreeView<'_, DEPTH>,
+        words: [u32; WORDS],
+    ) -> [u16; WORDS];
 
     /// The first bit that all of some rows have, from the lowest of the first word on; 1,024 or more where there is none.
     fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;
+
+    /// For each of eight, the first bit that the rows at some places have, as [`Isa::first_common`] says; `among` is one
+    /// more row, the same for all. A row is two lines, and a line more stands behind the last.
+    ///
+    /// # Panics
+    /// When there is no row at a place.
+    fn first_common8<const ROWS: usize>(
+        self,
+        lines: &[Line],
+        places: [&[u16; 8]; ROWS],
+        among: Option<&[u32; 32]>,
+        found: &mut [u32; 8],
+    );
 
     /// Asks for the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
@@ -287,6 +301,21 @@ mod tests {
                     let mut rows: [[u32; 32]; 3] = std::array::from_fn(|_| std::array::from_fn(|_| next() & next()));
                     let last = next() as usize % 33;
                     rows[0].iter_mut().enumerate().filter(|(at, _)| *at != last).for_each(|(_, word)| *word &= 1 << 31);
+                    let lines: Vec<Line> = rows
+                        .as_flattened()
+                        .as_chunks()
+                        .0
+                        .iter()
+                        .map(|&line| Line(line))
+                        .chain([Line::default()])
+                        .collect();
+                    let places: [[u16; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next() as u16 % 3));
+                    for among in [None, Some(&rows[2])] {
+                        let (mut found, mut want) = ([0; 8], [0; 8]);
+                        isa.first_common8(&lines, places.each_ref(), among, &mut found);
+                        plain.first_common8(&lines, places.each_ref(), among, &mut want);
+                        assert_eq!(found.map(|bit| bit.min(1024)), want.map(|bit| bit.min(1024)));
+                    }
                     for count in 1..=3 {
                         let rows = || rows[..count].iter();
                         assert_eq!(isa.first_common(rows()).min(1024), plain.first_common(rows()).min(1024));

@@ -1,7 +1,6 @@
 //! The operations without vector instructions.
 
-use super::tree::{NODE, SIGN, WAYS, first_of};
-use super::{Hasher, Isa, Kernel, Probes, Tree};
+use super::{Hasher, Isa, Kernel, Line, Probes, TreeView};
 
 #[derive(Clone, Copy)]
 pub(super) struct Scalar;
@@ -87,16 +86,17 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn find<const DEPTH: usize, const WORDS: usize>(self, tree: &Tree, words: [u32; WORDS]) -> [u32; WORDS] {
-        let (lines, values) = tree.parts::<DEPTH>();
-        let nodes = super::words(lines).as_chunks::<NODE>().0;
+    fn find<const DEPTH: usize, const WORDS: usize>(
+        self,
+        tree: TreeView<'_, DEPTH>,
+        words: [u32; WORDS],
+    ) -> [u16; WORDS] {
         words.map(|word| {
-            let word = (word ^ SIGN) as i32;
-            let at = (0..DEPTH).fold(0, |at, level| {
-                let below = nodes[first_of(level) + at].iter().filter(|&&bound| (bound as i32) < word).count();
-                at * WAYS + below
-            });
-            values[at]
+            (0..DEPTH).fold(tree.root(self, word), |place, _| {
+                // SAFETY: it is a place from the root on, and this not behind the last level.
+                let node = unsafe { tree.node(place) };
+                node.next[node.bounds.iter().filter(|&&bound| (word as i32) > bound).count()]
+            })
         })
     }
 
@@ -105,6 +105,20 @@ impl Isa for Scalar {
         let word = |at: usize| rows.clone().fold(u32::MAX, |word, row| word & row[at]);
         let found = (0..32).map(|at| (at, word(at))).find(|&(_, word)| word != 0);
         found.map_or(u32::MAX, |(at, word)| 32 * at as u32 + word.trailing_zeros())
+    }
+
+    #[inline(always)]
+    fn first_common8<const ROWS: usize>(
+        self,
+        lines: &[Line],
+        places: [&[u16; 8]; ROWS],
+        among: Option<&[u32; 32]>,
+        found: &mut [u32; 8],
+    ) {
+        let rows = super::words(lines).as_chunks::<32>().0;
+        for (i, found) in found.iter_mut().enumerate() {
+            *found = self.first_common(places.iter().map(|of| &rows[usize::from(of[i])]).chain(among));
+        }
     }
 
     #[inline(always)]
@@ -119,6 +133,10 @@ fn bits(test: impl Fn(usize) -> bool) -> u32 {
 /// The bits of a word that a mask names, moved together at the low end.
 #[inline(always)]
 pub(crate) fn gather(word: u64, mut mask: u64) -> u64 {
+    let low = mask.trailing_zeros() % u64::BITS;
+    if (mask >> low) & (mask >> low).wrapping_add(1) == 0 {
+        return (word & mask) >> low;
+    }
     let (mut gathered, mut place) = (0, 0);
     while mask != 0 {
         gathered |= (word >> mask.trailing_zeros() & 1) << place;

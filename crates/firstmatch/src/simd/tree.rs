@@ -1,51 +1,172 @@
-//! A search tree of nine ways over intervals of words.
+//! Values by some bits of a word, and a search of nine ways over intervals of words.
 
-use super::{LINE_WORDS, Line, words_mut};
+use std::collections::HashMap;
+
+use super::Isa;
+
+/// A value for everything that some bits of a word can say.
+#[derive(Debug)]
+pub(crate) struct Table {
+    mask: u32,
+    /// As many as there are combinations of the mask's bits.
+    values: Box<[u16]>,
+}
+
+impl Table {
+    /// Of the bits of a mask; values that are not there are 0.
+    pub(crate) fn new(mask: u32, values: impl IntoIterator<Item = u16>) -> Self {
+        let mut values: Vec<u16> = values.into_iter().collect();
+        values.resize(1 << mask.count_ones(), 0);
+        Self { mask, values: values.into() }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.values[..])
+    }
+
+    /// What lookups read, apart from where it is kept: nothing that they write can change it.
+    #[inline(always)]
+    pub(crate) fn view(&self) -> TableView<'_> {
+        TableView { mask: u64::from(self.mask), values: &self.values }
+    }
+}
+
+/// A [`Table`] to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct TableView<'a> {
+    mask: u64,
+    values: &'a [u16],
+}
+
+impl TableView<'_> {
+    #[inline(always)]
+    pub(crate) fn get<I: Isa>(self, isa: I, word: u32) -> u16 {
+        let place = isa.gather(u64::from(word), self.mask) as usize;
+        // SAFETY: as many bits are gathered as the mask has, and there is a value for all that they can say.
+        unsafe { *self.values.get_unchecked(place) }
+    }
+}
+
+/// A value for each word up to some most one, in pages of which equal ones are one.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    /// By the upper bits of a word, where the values of its page start.
+    starts: Table,
+    values: Box<[u16]>,
+}
+
+/// Values of a page.
+const PAGE: usize = 256;
+
+impl Pages {
+    /// Of the values of all words up to the most one; `None` where there are more different pages than places of 16 bits
+    /// have room for.
+    pub(crate) fn new(values: &[u16]) -> Option<Self> {
+        let (mut starts, mut known, mut all) = (Vec::new(), HashMap::new(), Vec::new());
+        for page in values.chunks(PAGE) {
+            let next = u16::try_from(all.len()).ok()?;
+            let start = *known.entry(page).or_insert_with(|| {
+                all.extend_from_slice(page);
+                all.resize(usize::from(next) + PAGE, 0);
+                next
+            });
+            starts.push(start);
+        }
+        let pages = u32::try_from(starts.len()).ok()?.next_power_of_two();
+        let starts = Table::new((pages - 1) * PAGE as u32, starts);
+        (!all.is_empty()).then(|| Self { starts, values: all.into() })
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.starts.bytes() + size_of_val(&self.values[..])
+    }
+
+    /// As [`Table::view`].
+    #[inline(always)]
+    pub(crate) fn view(&self) -> PagesView<'_> {
+        PagesView { starts: self.starts.view(), values: &self.values }
+    }
+}
+
+/// [`Pages`] to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct PagesView<'a> {
+    starts: TableView<'a>,
+    values: &'a [u16],
+}
+
+impl PagesView<'_> {
+    #[inline(always)]
+    pub(crate) fn get<I: Isa>(self, isa: I, word: u32) -> u16 {
+        let place = usize::from(self.starts.get(isa, word)) + word as usize % PAGE;
+        // SAFETY: from each start on there are the values of a page; where a start is missing, it is 0, and there is one.
+        unsafe { *self.values.get_unchecked(place) }
+    }
+}
 
 /// Bounds of a node.
-pub(super) const NODE: usize = 8;
+const BOUNDS: usize = 8;
 /// Ways that lead on from it.
-pub(super) const WAYS: usize = NODE + 1;
-/// So that unsigned words compare as signed ones.
-pub(super) const SIGN: u32 = 1 << 31;
-/// Below no word.
-const PADDING: u32 = i32::MAX as u32;
+const WAYS: usize = BOUNDS + 1;
+/// At least every word.
+const PADDING: i32 = i32::MAX;
+/// A node's number, as places have it, is counted in so many bytes.
+const UNIT: usize = 8;
 
-/// What each interval of words stands for. The levels are complete, so that no search, whatever the bounds are, comes to
-/// a place that is not there: `WAYS` to the power of the level nodes on each, one behind the other, then so many values.
+/// A node, a cache line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(C, align(64))]
+pub(super) struct Node {
+    /// One less than where the words of each way but the first start. Words that come to one node compare as signed
+    /// numbers do.
+    pub(super) bounds: [i32; BOUNDS],
+    /// Where each way leads: on the last level a value, before that the place of a node. The rest is never reached.
+    pub(super) next: [u16; 2 * BOUNDS],
+}
+
+/// What each interval of words stands for: some leading bits of a word choose a node, from which so many levels of nodes
+/// lead to a value. All ways are as long, so that no search branches.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    nodes: Box<[Line]>,
-    /// By interval; intervals that are not there repeat the last one's.
-    values: Box<[u32]>,
+    /// Places of nodes; values where there is no level.
+    index: Table,
+    nodes: Box<[Node]>,
     depth: usize,
 }
 
-/// The most levels of a tree.
+/// The most levels of nodes.
 pub(crate) const MOST_LEVELS: usize = 5;
+/// The most bits that choose a node.
+const MOST_BITS: u32 = 12;
 
 impl Tree {
-    /// Of the words at which an interval starts, ascending and without the first one's 0, and the value of each
-    /// interval; `None` where these are too many for [`MOST_LEVELS`].
+    /// Of the words at which an interval starts, ascending and without the first one's 0, the value of each interval,
+    /// and the most word; `None` where these are too many for [`MOST_LEVELS`] or for places of 16 bits.
     ///
     /// # Panics
     /// When there is not one value more than starts.
-    pub(crate) fn new(starts: &[u32], values: &[u32]) -> Option<Self> {
+    pub(crate) fn new(starts: &[u32], values: &[u16], most: u32) -> Option<Self> {
         assert_eq!(starts.len() + 1, values.len(), "a value an interval");
-        let depth = (1..=MOST_LEVELS).find(|&depth| WAYS.pow(depth as u32) > starts.len())?;
-        let mut lines = vec![Line::default(); (first_of(depth) * NODE).div_ceil(LINE_WORDS)];
-        let mut nodes = words_mut(&mut lines).as_chunks_mut::<NODE>().0.iter_mut();
-        for level in 0..depth {
-            // A way of this level leads to so many intervals.
-            let way = WAYS.pow((depth - level - 1) as u32);
-            for (index, node) in nodes.by_ref().take(WAYS.pow(level as u32)).enumerate() {
-                let start = |i: usize| starts.get(index * way * WAYS + (i + 1) * way - 1);
-                *node = std::array::from_fn(|i| start(i).map_or(PADDING, |start| start.wrapping_sub(1) ^ SIGN));
-            }
-        }
-        let mut values = values.to_vec();
-        values.resize(WAYS.pow(depth as u32), values.last().copied().unwrap_or(0));
-        Some(Self { nodes: lines.into(), values: values.into(), depth })
+        let bits = (u32::BITS - most.leading_zeros()).max(1);
+        // The leading bit is always asked for: words with the same one compare as signed numbers do.
+        let depth_of = |width: u32| {
+            let same_bucket = |a: &u32, b: &u32| a >> (bits - width) == b >> (bits - width);
+            let is_inside = |start: &&u32| start.trailing_zeros() < bits - width;
+            let longest = starts.chunk_by(same_bucket).map(|starts| starts.iter().filter(is_inside).count()).max();
+            (0..=MOST_LEVELS).find(|&depth| WAYS.pow(depth as u32) > longest.unwrap_or(0))
+        };
+        let widths = (1..=MOST_BITS.min(bits)).filter_map(|width| Some((depth_of(width)?, width)));
+        let (depth, width) = widths.min()?;
+        let mut growing = Growing { starts, values, depth, nodes: Vec::new(), known: HashMap::new() };
+        let of_bucket = |bucket: u32| {
+            let first = bucket << (bits - width);
+            let last = first + ((1u64 << (bits - width)) - 1) as u32;
+            let interval = |word: u32| starts.partition_point(|&start| start <= word);
+            growing.grow(interval(first), interval(last), 0)
+        };
+        let index = (0..1 << width).map(of_bucket).collect::<Option<Vec<u16>>>()?;
+        let mask = ((1 << width) - 1) << (bits - width);
+        Some(Self { index: Table::new(mask, index), nodes: growing.nodes.into(), depth })
     }
 
     pub(crate) fn depth(&self) -> usize {
@@ -53,54 +174,118 @@ impl Tree {
     }
 
     pub(crate) fn bytes(&self) -> usize {
-        size_of_val(&self.nodes[..]) + size_of_val(&self.values[..])
+        self.index.bytes() + size_of_val(&self.nodes[..])
     }
 
-    /// Its nodes and values, which are those of a depth.
+    /// As [`Table::view`].
     ///
     /// # Panics
-    /// When it has another depth.
+    /// When the tree has another depth.
     #[inline(always)]
-    pub(super) fn parts<const DEPTH: usize>(&self) -> (&[Line], &[u32]) {
+    pub(crate) fn view<const DEPTH: usize>(&self) -> TreeView<'_, DEPTH> {
         assert!(self.depth == DEPTH, "a search is as deep as its tree");
-        (&self.nodes, &self.values)
+        TreeView { index: self.index.view(), nodes: &self.nodes }
     }
 }
 
-/// The first node of a level, counted from the first of all.
-#[inline(always)]
-pub(super) const fn first_of(level: usize) -> usize {
-    (WAYS.pow(level as u32) - 1) / NODE
+/// A [`Tree`] of a depth, to be read.
+#[derive(Clone, Copy)]
+pub(crate) struct TreeView<'a, const DEPTH: usize> {
+    index: TableView<'a>,
+    nodes: &'a [Node],
+}
+
+impl<const DEPTH: usize> TreeView<'_, DEPTH> {
+    /// Where a search for a word begins. After `DEPTH` nodes it has a value.
+    #[inline(always)]
+    pub(super) fn root<I: Isa>(&self, isa: I, word: u32) -> u16 {
+        self.index.get(isa, word)
+    }
+
+    /// The node at a place.
+    ///
+    /// # Safety
+    /// The place is from [`TreeView::root`] or from a node before the last level.
+    #[inline(always)]
+    pub(super) unsafe fn node(&self, place: u16) -> &Node {
+        // SAFETY: each of these places is that of a node.
+        unsafe { &*self.nodes.as_ptr().byte_add(usize::from(place) * UNIT) }
+    }
+}
+
+/// A tree in the making.
+struct Growing<'a> {
+    starts: &'a [u32],
+    values: &'a [u16],
+    depth: usize,
+    nodes: Vec<Node>,
+    /// The place of each node: equal ones are one.
+    known: HashMap<Node, u16>,
+}
+
+impl Growing<'_> {
+    /// The place of the node on a level that leads to these intervals, or the value of one behind the last level.
+    fn grow(&mut self, first: usize, last: usize, level: usize) -> Option<u16> {
+        let Some(below) = (self.depth - level).checked_sub(1) else { return Some(self.values[first]) };
+        let way = WAYS.pow(below as u32);
+        let bound = |i: usize| first + (i + 1) * way;
+        let bounds = std::array::from_fn(|i| match bound(i) {
+            interval if interval <= last => self.starts[interval - 1].wrapping_sub(1) as i32,
+            _ => PADDING,
+        });
+        let mut node = Node { bounds, next: [0; 2 * BOUNDS] };
+        for (first, next) in (first..=last).step_by(way).zip(&mut node.next) {
+            *next = self.grow(first, last.min(first + way - 1), level + 1)?;
+        }
+        if let Some(&place) = self.known.get(&node) {
+            return Some(place);
+        }
+        let place = u16::try_from(size_of_val(&self.nodes[..]) / UNIT).ok()?;
+        self.known.insert(node, place);
+        self.nodes.push(node);
+        Some(place)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{Isa, Kernel, Level, dispatch};
+    use crate::simd::{Kernel, Level, dispatch};
+
+    fn found<I: Isa>(isa: I, tree: &Tree, word: u32) -> u16 {
+        match tree.depth() {
+            0 => isa.find(tree.view::<0>(), [word])[0],
+            1 => isa.find(tree.view::<1>(), [word])[0],
+            2 => isa.find(tree.view::<2>(), [word])[0],
+            3 => isa.find(tree.view::<3>(), [word])[0],
+            _ => isa.find(tree.view::<4>(), [word])[0],
+        }
+    }
 
     /// Finds values around all starts, in trees of every depth up to four.
     struct Search;
 
     impl Kernel for Search {
         fn run<I: Isa>(self, isa: I) {
+            let mut depths = [0; 5];
             for count in [0usize, 1, 7, 8, 9, 79, 80, 81, 700, 728, 729, 2000] {
-                for step in [1, 3, u32::MAX / 2500] {
-                    let starts: Vec<u32> = (1..=count as u32).map(|i| i * step).collect();
-                    let values: Vec<u32> = (0..=count as u32).map(|i| i * 7 + 1).collect();
-                    let tree = Tree::new(&starts, &values).expect("few enough");
-                    let words = starts.iter().flat_map(|&s| [s - 1, s, s + 1]).chain([0, 1 << 31, u32::MAX]);
-                    for word in words {
-                        let want = values[starts.partition_point(|&start| start <= word)];
-                        let found = match tree.depth() {
-                            1 => isa.find::<1, 1>(&tree, [word])[0],
-                            2 => isa.find::<2, 1>(&tree, [word])[0],
-                            3 => isa.find::<3, 1>(&tree, [word])[0],
-                            _ => isa.find::<4, 1>(&tree, [word])[0],
-                        };
-                        assert_eq!(found, want, "{word} among {count} by {step}");
+                for (step, most) in [(1, 2000), (1, u32::MAX), (3, 6000), (u32::MAX / 2500, u32::MAX)] {
+                    // Around the middle the leading bit changes.
+                    for first in [1, (1u32 << 31) - 20 * step].into_iter().take(if most == u32::MAX { 2 } else { 1 }) {
+                        let starts: Vec<u32> =
+                            (0..count as u32).map_while(|i| first.checked_add(i.checked_mul(step)?)).collect();
+                        let values: Vec<u16> = (0..=starts.len() as u16).map(|i| i * 7 + 1).collect();
+                        let tree = Tree::new(&starts, &values, most).expect("few enough");
+                        depths[tree.depth()] += 1;
+                        let words = starts.iter().flat_map(|&s| [s - 1, s, s + 1]).chain([0, most / 2, most]);
+                        for word in words.filter(|&word| word <= most) {
+                            let want = values[starts.partition_point(|&start| start <= word)];
+                            assert_eq!(found(isa, &tree, word), want, "{word} among {count} by {step} from {first}");
+                        }
                     }
                 }
             }
+            assert!(depths.iter().all(|&trees| trees > 0), "{depths:?}");
         }
     }
 
@@ -110,10 +295,51 @@ mod tests {
     }
 
     #[test]
-    fn there_is_an_end_to_depth() {
-        let starts: Vec<u32> = (1..=WAYS.pow(MOST_LEVELS as u32) as u32).collect();
-        let values = vec![0; starts.len() + 1];
-        assert!(Tree::new(&starts, &values).is_none());
-        assert!(Tree::new(&starts[1..], &values[1..]).is_some_and(|tree| tree.depth() == MOST_LEVELS));
+    fn words_beyond_the_most_find_something() {
+        struct Beyond;
+        impl Kernel for Beyond {
+            fn run<I: Isa>(self, isa: I) {
+                let tree = Tree::new(&[5, 9], &[1, 2, 3], 11).expect("few enough");
+                assert!([12, 13, 16, 1 << 31, u32::MAX].iter().all(|&word| (1..=3).contains(&found(isa, &tree, word))));
+            }
+        }
+        Level::available().for_each(|level| dispatch(level, Beyond));
+    }
+
+    #[test]
+    fn places_are_of_16_bits() {
+        let build = |count: u32, step: u32| {
+            let starts: Vec<u32> = (1..=count).map(|i| i * step).collect();
+            let values: Vec<u16> = (0..=count).map(|i| i as u16).collect();
+            Tree::new(&starts, &values, u32::MAX).map(|tree| tree.depth())
+        };
+        // Full nodes, all behind one place of the index.
+        assert_eq!((build(9 * 6000, 3), build(9 * 7000, 3)), (Some(5), None));
+        // One node behind each, two or three nodes behind each.
+        assert_eq!((build(9 * 2000, u32::MAX / 18000), build(65_000, u32::MAX / 65_000)), (Some(1), None));
+    }
+
+    #[test]
+    fn equal_pages_are_one() {
+        struct Paged;
+        impl Kernel for Paged {
+            fn run<I: Isa>(self, isa: I) {
+                let values: Vec<u16> = (0..=1 << 16).map(|word| if word < 300 { word as u16 } else { 7 }).collect();
+                let pages = Pages::new(&values).expect("few pages");
+                assert!(values.iter().enumerate().all(|(word, &value)| pages.view().get(isa, word as u32) == value));
+                // Those up to 300, those of seven only, and the last one, which is not full; 257 starts.
+                assert_eq!((pages.values.len(), pages.bytes()), (4 * PAGE, 2 * (512 + 4 * PAGE)));
+                assert!([1 << 17, u32::MAX].iter().all(|&word| pages.view().get(isa, word) < 300));
+            }
+        }
+        Level::available().for_each(|level| dispatch(level, Paged));
+        let different: Vec<u16> = (0..1 << 17).map(|word| (word / PAGE) as u16).collect();
+        assert!(Pages::new(&different).is_none() && Pages::new(&different[..256 * PAGE]).is_some());
+    }
+
+    #[test]
+    fn equal_nodes_are_one() {
+        let tree = Tree::new(&[1 << 30, 1 << 31, (1 << 31) + 1], &[1, 2, 1, 2], u32::MAX).expect("few enough");
+        assert!(tree.nodes.len() <= 3, "{tree:?}");
     }
 }
