@@ -238,9 +238,15 @@ impl Rebuilds {
     fn look(&mut self, writer: &mut Writer) -> anyhow::Result<()> {
         let gone = || anyhow!("the thread that rebuilds is gone");
         if let Ok(rebuilt) = self.rebuilt.try_recv() {
-            let retired = writer.install(rebuilt?)?;
-            self.jobs.send(Work::Drop(Box::new(retired))).map_err(|_| gone())?;
-            self.count += 1;
+            match writer.install(rebuilt?) {
+                Ok(retired) => {
+                    self.jobs.send(Work::Drop(Box::new(retired))).map_err(|_| gone())?;
+                    self.count += 1;
+                }
+                // There is no room in the new overlay for what has changed: the next one begins from that.
+                Err(error) if error.needs_rebuild() => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         if writer.rebuild_is_due() {
             self.jobs.send(Work::Run(Box::new(writer.begin_rebuild()))).map_err(|_| gone())?;

@@ -60,8 +60,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
     for (index, (_, range)) in set.by_rule().enumerate() {
         ranks.extend(range.map(|_| parting.rank(index as u32 + 1)));
     }
-    let leaves = drafts.iter().flat_map(|draft| &draft.leaves);
-    let packed = pack::pack(leaves, &shape, regions, &ranks);
+    let packed = pack::pack(drafts.iter().map(|draft| &draft.leaves[..]), &shape, regions, &ranks);
     let blocks = packed.blocks.len() / shape.lines();
     let room = change::room(blocks);
     let parting = Parting::new(room.max(drafts.iter().map(|draft| draft.nodes.len()).sum()), matches.len());
@@ -77,7 +76,8 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         nodes.extend(draft.nodes.iter().map(|&node| Node { base: node.base + first_entry as u32, ..node }));
         let Some(&root) = nodes.last() else { continue };
         let masks = block::Plain::masks(&root);
-        trees.push(Tree { root, masks, levels: draft.levels(), longest: draft.longest(), open: draft.open });
+        let (levels, longest, open) = (draft.levels(), draft.longest(), draft.open);
+        trees.push(Tree { root, masks, levels, longest, open, filling: None });
         leaves += draft.leaves.len();
     }
     BitSelect {
@@ -97,7 +97,6 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         gone_rules: 0,
         gone_regions: 0,
         added: Added::new(regions.lanes()),
-        open: None,
         planned: planned.cost,
     }
 }

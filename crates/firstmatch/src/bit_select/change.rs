@@ -2,9 +2,11 @@
 //!
 //! A region that comes goes to the leaves it reaches, at most a few: into their block where that has room, else they get
 //! a block of their own with what is theirs in it. An entry's promise is lowered. One that leaves is taken out of the
-//! blocks it is found in; promises stay, at the price of a look in vain. So blocks that nothing leads to any more stay
-//! where they are, and in them what was taken out elsewhere: no entry that a region reaches may lead to such a block
-//! again, hence lists are put together only in the block that is open for that.
+//! blocks it is found in; promises stay, at the price of a look in vain.
+//!
+//! Blocks that are left keep what is in them, even what is taken out elsewhere later. It is never found: only entries that
+//! the region does not reach lead there. So no tree's entries lead to another tree's blocks, and lists share a block only
+//! as long as every entry that led to it does.
 
 use super::block::{BLOCK, Shape};
 use super::tree::each;
@@ -203,7 +205,7 @@ impl BitSelect {
             let promise = match to {
                 To::Node(node) => self.parting.entry(rank, node as u32, false),
                 _ => {
-                    let (block, blocks) = self.with(to, here.ways(), rank, region);
+                    let (block, blocks) = self.with(tree, to, here.ways(), rank, region);
                     self.trees[tree].longest = self.trees[tree].longest.max(blocks);
                     self.parting.entry(rank, block as u32, true)
                 }
@@ -219,7 +221,7 @@ impl BitSelect {
     }
 
     /// The list of some entries with one more region: its first block, and how many it has.
-    fn with(&mut self, to: To, here: &[Way], rank: u32, region: &Region<'_>) -> (usize, usize) {
+    fn with(&mut self, tree: usize, to: To, here: &[Way], rank: u32, region: &Region<'_>) -> (usize, usize) {
         if let To::Block(block) = to {
             let words = self.block(block);
             if self.shape.len(words) < BLOCK && self.more(block).is_none() {
@@ -227,7 +229,7 @@ impl BitSelect {
                 return (block, 1);
             }
             // Those who lead to it are others from now on.
-            self.open.take_if(|open| *open as usize == block);
+            self.trees[tree].filling.take_if(|filling| *filling as usize == block);
         }
         let mut theirs = [(0, 0); MOST_BLOCKS * BLOCK];
         let mut count = 0;
@@ -246,13 +248,13 @@ impl BitSelect {
             next = self.more(block);
         }
         let with = count + 1;
-        let first = match self.open {
-            Some(open) if self.shape.len(self.block(open as usize)) + with <= BLOCK => open as usize,
+        let first = match self.trees[tree].filling {
+            Some(block) if self.shape.len(self.block(block as usize)) + with <= BLOCK => block as usize,
             _ => {
                 let first = self.blocks.len() / self.shape.lines();
                 (0..with.div_ceil(BLOCK)).for_each(|_| self.grow());
                 if with <= BLOCK {
-                    self.open = Some(first as u32);
+                    self.trees[tree].filling = Some(first as u32);
                 }
                 first
             }

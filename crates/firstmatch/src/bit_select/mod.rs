@@ -138,8 +138,6 @@ pub struct BitSelect {
     gone_rules: usize,
     gone_regions: usize,
     added: Added,
-    /// A block with room for lists that are made; none where those before may not all lead to it any more.
-    open: Option<u32>,
     /// What lookups cost when its roots were chosen, as counted.
     planned: f64,
     /// Whether its blocks are more than a cache that answers at once holds.
@@ -165,6 +163,8 @@ struct Tree {
     longest: usize,
     /// How many bits of the root its regions may leave open.
     open: Option<u32>,
+    /// A block with room for lists to come; none where not all those in it lead to it any more.
+    filling: Option<u32>,
 }
 
 /// Selects bits of two lanes as the index into its part of the table, whose entries are nodes or leaves.

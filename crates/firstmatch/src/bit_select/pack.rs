@@ -33,16 +33,20 @@ impl Block {
     }
 }
 
-/// Gives every leaf its block: short ones share one where they fit together, a long one has several of its own.
+/// Gives every leaf its block: short ones of a tree share one where they fit together, a long one has several of its own.
+/// No trees share one: what one of them has no use for any more is not found through another.
 pub(super) fn pack<'a>(
-    leaves: impl Iterator<Item = &'a Box<[u32]>>,
+    trees: impl Iterator<Item = &'a [Box<[u32]>]>,
     shape: &Shape,
     regions: &Regions,
     ranks: &[u32],
 ) -> Packed {
     let mut blocks: Vec<Block> = Vec::new();
-    let mut in_mind: Vec<usize> = Vec::with_capacity(IN_MIND);
-    let places = leaves.map(|list| place(list, &mut blocks, &mut in_mind) as u32).collect();
+    let mut places = Vec::new();
+    for leaves in trees {
+        let mut in_mind: Vec<usize> = Vec::with_capacity(IN_MIND);
+        places.extend(leaves.iter().map(|list| place(list, &mut blocks, &mut in_mind) as u32));
+    }
     let mut lines = vec![Line::default(); blocks.len() * shape.lines()];
     let each = words_mut(&mut lines).chunks_exact_mut(shape.lines() * LINE_WORDS);
     for (block, words) in blocks.iter_mut().zip(each) {

@@ -87,3 +87,85 @@ fn the_same_rules_build_the_same_bytes() {
     let schema = Schema::ipv4();
     assert_eq!(format!("{:?}", build(&set(&schema, rules()))), format!("{:?}", build(&set(&schema, rules()))));
 }
+
+/// Rules come and go in place, many more than there were; keys from the corners of those that are there and those that
+/// were have the first that holds them, and what is refused changes nothing.
+#[test]
+fn rules_come_and_go_in_place() {
+    let mut state = 3u64;
+    let mut random = move |below: u64| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (state >> 33) % below
+    };
+    let mut tests = || -> Vec<(usize, Test)> {
+        let mut prefix = |field: usize, from: u64| {
+            let len = (from + random(33 - from)) as u32;
+            let value = u128::from(random(1 << 12) << 20 | random(4));
+            (field, Test::Prefix { value: value >> (32 - len) << (32 - len), len })
+        };
+        let (a, b) = (prefix(0, 0), prefix(1, 8));
+        let lo = u128::from(random(9) * 7);
+        vec![a, b, (3, Test::Range { lo, hi: lo + u128::from(random(3) * 5000) }), (4, Test::Value(6))]
+    };
+    let all = set(&Schema::ipv4(), (0..6000).map(|_| tests()));
+    // The first 2,000 of all priorities, shuffled, are there at the start.
+    let mut order: Vec<(Match, Range<usize>)> = all.by_rule().collect();
+    let mut random = move |below: usize| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (state >> 33) as usize % below
+    };
+    (1..order.len()).rev().for_each(|i| order.swap(i, random(i + 1)));
+    let mut there = order.split_off(4000);
+    let mut away = order;
+    there.sort_by_key(|(rule, _)| rule.priority);
+    let mut first = Lowered::empty(all.schema());
+    there.iter().for_each(|(rule, range)| range.clone().for_each(|at| first.push(*rule, all.regions().get(at))));
+    let mut engine = build(&first);
+    let built: Vec<Match> = first.by_rule().map(|(rule, _)| rule).collect();
+    let regions = |range: &Range<usize>| {
+        let mut regions = crate::rule::Regions::new(all.schema().lanes().len());
+        range.clone().for_each(|at| regions.push(all.regions().get(at)));
+        regions
+    };
+    let (mut refused, mut came, mut kept) = (0, 0, 0);
+    for step in 0..6000 {
+        if random(2) == 0 {
+            let (rule, range) = away.swap_remove(random(away.len()));
+            let before = built.partition_point(|of| of.priority < rule.priority);
+            let is_in = engine.insert(rule, before, &regions(&range));
+            (came, refused) = (came + usize::from(is_in), refused + usize::from(!is_in));
+            if is_in { &mut there } else { &mut away }.push((rule, range));
+        } else {
+            let (rule, range) = there.swap_remove(random(there.len()));
+            let place = built.partition_point(|of| of.priority < rule.priority);
+            let is_first = built.get(place) == Some(&rule) && engine.has_first(place);
+            let gone = match is_first {
+                true => engine.remove_first(place, range.clone().map(|at| all.regions().get(at))),
+                false => engine.remove_added(rule, place),
+            };
+            assert!(gone || is_first, "what came can go");
+            kept += usize::from(!gone);
+            if gone { &mut away } else { &mut there }.push((rule, range));
+        }
+        assert_eq!((engine.rules(), Engine::stats(&engine).regions), (there.len(), there.len()));
+        if step % 500 != 499 {
+            continue;
+        }
+        let mut keys = crate::key::KeyBuf::new(all.schema());
+        for list in [&there, &away] {
+            for _ in 0..1000 {
+                let region = all.regions().get(list[random(list.len())].1.start);
+                let key = keys.push();
+                (0..region.lo.len()).for_each(|lane| key[lane] = [region.lo[lane], region.hi[lane]][random(2)]);
+            }
+        }
+        let mut answers = vec![None; keys.len()];
+        Engine::improve(&engine, &mut (), keys.keys(), &mut answers);
+        for (at, answer) in answers.iter().enumerate() {
+            let holds = |range: &Range<usize>| all.regions().get(range.start).contains(keys.keys().row(at));
+            let right = there.iter().filter(|(_, range)| holds(range)).map(|(rule, _)| *rule);
+            assert_eq!(*answer, right.min_by_key(|rule| rule.priority), "step {step}");
+        }
+    }
+    assert!(came > 1000 && refused > 1000 && kept < 100, "{came} came, {refused} were refused, {kept} could not go");
+}

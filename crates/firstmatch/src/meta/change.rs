@@ -217,7 +217,8 @@ impl Changer {
     /// Puts new bases in place of the old ones, with the changes made since they were begun.
     ///
     /// # Errors
-    /// When they are not those begun last, or the budget has no room; they are gone then, nothing else is changed.
+    /// When they are not those begun last, or the budget or an overlay has no room; they are gone then, nothing else is
+    /// changed.
     pub(super) fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         let running = self.running.take_if(|running| running.is_of(&rebuilt)).ok_or_else(UpdateError::old_rebuild)?;
         let Rebuilt { mut parts, caught_up, sources, .. } = rebuilt;

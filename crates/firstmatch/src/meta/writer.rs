@@ -72,8 +72,8 @@ impl Writer {
     /// What they replace is handed back: whoever drops it gives back its memory.
     ///
     /// # Errors
-    /// When another rebuild was begun since, or with what has changed the budget has no room: the new bases are gone
-    /// then, and everything else is as it was.
+    /// When another rebuild was begun since, or the budget or an overlay has no room for what has changed meanwhile
+    /// ([`UpdateError::needs_rebuild`]): the new bases are gone then, and everything else is as it was.
     pub fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         self.changer.install(rebuilt)
     }

@@ -379,7 +379,8 @@ fn both_families_change_together() {
     let mut rng = Rng::new(1);
     let packets: Vec<Vec<FieldValues>> =
         rules.schemas().iter().map(|schema| corners::of_set(&rules, schema, &mut rng, 200)).collect();
-    let (engines, mut writer) = meta::open(rules, &Config { kind: Some(Kind::BitSelect), ..small_meta() }).expect("ok");
+    let (engines, mut writer) =
+        meta::open(rules, &Config { kind: Some(Kind::BitSelect), in_place: Some(6), ..small_meta() }).expect("ok");
     assert_eq!(engines.len(), 2);
     let check = |writer: &Writer| {
         for (engine, packets) in engines.iter().zip(&packets) {
