@@ -182,7 +182,8 @@ impl BitSelect {
             if len >= MOST_BLOCKS * BLOCK {
                 return false;
             }
-            needed += len / BLOCK + 1;
+            // One more than the list takes: others may come to share its block while it waits for its turn.
+            needed += len / BLOCK + 2;
         }
         if self.blocks.len() / self.shape.lines() + needed > self.room {
             return false;

@@ -21,7 +21,6 @@ pub struct Limits {
     /// machine and under every load. A build that makes more stops soon after. Every [`Candidate`](super::Candidate) that
     /// was built says how many it made. A region takes `linear` one; `tuplemerge` 6 to 170, or hundreds where rules are made
     /// to be in its way; `bit_select` 80 to 1,600, less in a rebuild; `bit_vector` 70 to 900, and more the more there are.
-    /// Measured, a visit is 10 to 20 ns of `bit_select`'s build, up to 80 of the others'.
     pub build_visits: usize,
 }
 

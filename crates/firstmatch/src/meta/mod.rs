@@ -136,8 +136,7 @@ pub struct Config {
     /// error; where rules that have changed since are, a rebuild takes the first by order that fits, and goes back as soon
     /// as it can.
     pub kind: Option<Kind>,
-    /// How many visits of regions timing the candidates may take in the worst case, all together; `None`: 2²⁵, one to five
-    /// milliseconds, or some ten where nothing parts the rules. With 0 nothing is timed and the first kind by order is
+    /// How many visits of regions timing the candidates may take in the worst case, all together; `None`: 2²⁵. With 0 nothing is timed and the first kind by order is
     /// taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
     /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many as
