@@ -84,6 +84,8 @@ pub mod policy;
 pub mod rule;
 pub mod schema;
 pub mod simd;
+#[cfg(test)]
+mod test_rules;
 pub mod tuple;
 
 pub use budget::Budget;

@@ -1,18 +1,7 @@
 use super::*;
-use crate::rule::{Action, Caps, Condition, Priority, RuleSet, RuleSpec, Test, lower};
+use crate::rule::Test;
 use crate::schema::{Field, Kind};
-
-fn set(schema: &Schema, rules: impl IntoIterator<Item = Vec<(usize, Test)>>) -> Lowered {
-    let mut set = RuleSet::new(schema.clone());
-    for (index, tests) in rules.into_iter().enumerate() {
-        let one = |(field, test)| Condition { field, negated: false, tests: vec![(None, test)] };
-        let conditions = tests.into_iter().map(one).collect();
-        let priority = Priority::of_line(index as u32 + 1);
-        let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line: None };
-        set.insert(spec).expect("a rule that fits");
-    }
-    lower(&set, schema, &Caps::default()).expect("within the caps")
-}
+use crate::test_rules::set;
 
 fn build(set: &Lowered) -> BitSelect {
     BitSelect::build(set, &Config::default()).expect("no budget")
@@ -168,4 +157,26 @@ fn rules_come_and_go_in_place() {
         }
     }
     assert!(came > 1000 && refused > 1000 && kept < 100, "{came} came, {refused} were refused, {kept} could not go");
+}
+
+/// The roots of one build serve another of mostly the same rules, for less work; where lookups would cost more others are
+/// found.
+#[test]
+fn roots_are_kept_while_they_serve() {
+    let net = |field: usize, from: u128| vec![(field, Test::Prefix { value: from << 16, len: 16 })];
+    let schema = Schema::ipv4();
+    let sources = set(&schema, (0..2000).map(|i| net(0, i * 29)));
+    let mostly = set(&schema, (50..1950).map(|i| net(0, i * 29)));
+    let destinations = set(&schema, (0..2000).map(|i| net(1, i * 29)));
+    let with = |set: &Lowered, like: Option<&Roots>| {
+        let visits = Visits::default();
+        let built = BitSelect::build_within(set, &Config::default(), &visits, like).expect("no cap");
+        let masks: Vec<_> = built.roots().selected().collect();
+        (masks, visits.made(), built.roots())
+    };
+    let (masks, _, roots) = with(&sources, None);
+    let (_, alone, _) = with(&mostly, None);
+    let (kept, less, _) = with(&mostly, Some(&roots));
+    assert!(kept == masks && less * 2 < alone, "{less} visits, {alone} without the roots");
+    assert_eq!(with(&destinations, Some(&roots)).0, with(&destinations, None).0);
 }

@@ -1,19 +1,8 @@
 use super::*;
 use crate::engine::Classifier;
 use crate::key::KeyBuf;
-use crate::rule::{Action, Caps, Condition, Priority, RuleSet, RuleSpec, Test, lower};
-
-fn set(schema: &Schema, rules: impl IntoIterator<Item = Vec<(usize, Test)>>) -> Lowered {
-    let mut set = RuleSet::new(schema.clone());
-    for (index, tests) in rules.into_iter().enumerate() {
-        let one = |(field, test)| Condition { field, negated: false, tests: vec![(None, test)] };
-        let conditions = tests.into_iter().map(one).collect();
-        let priority = Priority::of_line(index as u32 + 1);
-        let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line: None };
-        set.insert(spec).expect("a rule that fits");
-    }
-    lower(&set, schema, &Caps::default()).expect("within the caps")
-}
+use crate::rule::Test;
+use crate::test_rules::set;
 
 fn build(set: &Lowered) -> BitVector {
     BitVector::build(set, &Config::default()).expect("enough room")
