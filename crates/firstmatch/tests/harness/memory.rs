@@ -111,7 +111,9 @@ fn memory_does_not_creep() {
         let set = rule_set(&schema, &mut Rng::new(seed), 100);
         for subject in updatable_engines() {
             let bytes = in_and_out(&mut *subject.start(Start::Empty(&schema)), &set, seed);
-            assert!(bytes[59] <= bytes[4] * 2, "{}, {name}: {bytes:?}", subject.name);
+            // Over ten rounds: an engine with rebuilds swings between the sizes before and after one.
+            let [first, last] = [0..10, 20..30].map(|rounds| bytes[rounds].iter().sum::<usize>());
+            assert!(last <= first * 2, "{}, {name}: {bytes:?}", subject.name);
         }
         // All rules in one, two or three tables, and as many with one key as it takes: groups of every length.
         let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
@@ -120,12 +122,12 @@ fn memory_does_not_creep() {
             let mut engine = TupleMerge::build(&lowered, &config).expect("no budget");
             let built = engine.stats().total_bytes();
             let bytes = in_and_out(&mut engine, &set, seed);
-            assert!(bytes[59] <= built * 2, "{merge:?}, {most_tables} tables, {name}: {built}, then {bytes:?}");
+            assert!(bytes[29] <= built * 2, "{merge:?}, {most_tables} tables, {name}: {built}, then {bytes:?}");
         }
     }
 }
 
-/// Takes out what is in, then all rules in and out again for 60 rounds, in other orders each time: the bytes when all
+/// Takes out what is in, then all rules in and out again for 30 rounds, in other orders each time: the bytes when all
 /// are in.
 fn in_and_out(engine: &mut dyn Updatable, set: &RuleSet, seed: u64) -> Vec<usize> {
     let schema = engine.schema().clone();
@@ -135,7 +137,7 @@ fn in_and_out(engine: &mut dyn Updatable, set: &RuleSet, seed: u64) -> Vec<usize
     if engine.stats().rules > 0 {
         rules.iter().for_each(|(rule, _)| engine.remove(rule.rule).expect("it is there"));
     }
-    let rounds = (0..60).map(|_| {
+    let rounds = (0..30).map(|_| {
         rng.shuffle(&mut rules);
         rules.iter().for_each(|(rule, regions)| engine.insert(*rule, regions).expect("it fits"));
         let bytes = engine.stats().total_bytes();
