@@ -305,7 +305,7 @@ fn stores(sets: Vec<Lowered>) -> Box<[Arc<Store>]> {
 
 /// Bytes of the twin but for what is in its copies.
 fn fixed_bytes(twin: &Twin<State>) -> usize {
-    ARC + size_of::<Twin<State>>() + twin.bytes()
+    Twin::<State>::SHARED + twin.bytes()
 }
 
 fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {
@@ -331,7 +331,7 @@ fn check_room<'a>(
 /// The first generation, in place of what was before.
 pub(super) fn first(sets: &[Lowered], config: &Config, before: &[Part]) -> Result<State, BuildError> {
     let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
-    let mut reserved = size_of::<Twin<State>>() + ARC + 2 * (ARC + size_of::<State>());
+    let mut reserved = Twin::<State>::SHARED + 2 * (ARC + size_of::<State>());
     for (set, overlay) in sets.iter().zip(&overlays) {
         reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
     }

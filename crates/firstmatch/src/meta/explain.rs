@@ -109,7 +109,7 @@ impl Engine {
             frame += ARC + size_of_val(&*other.built);
         }
         if self.part == 0 {
-            frame += ARC + size_of::<Twin<State>>() + self.twin.bytes();
+            frame += Twin::<State>::SHARED + self.twin.bytes();
         }
         stats.bytes.push(("frame", frame));
         stats

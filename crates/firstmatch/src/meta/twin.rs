@@ -5,6 +5,7 @@
 //! readers write to is touched. The writer takes idle copies out of the seats of readers that are not reading, so
 //! nobody has to say that he stops. A lock is never waited for by a reader: what it finds taken, it goes around.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
 use std::time::Duration;
@@ -16,9 +17,9 @@ pub(super) struct Twin<T> {
     /// Tells twins apart.
     id: u64,
     /// Readers hold a lock on one only to take what is in it.
-    copies: [RwLock<Arc<T>>; 2],
+    copies: [Apart<RwLock<Arc<T>>>; 2],
     /// How often the copies changed places; the lowest bit is the copy that readers take.
-    flips: AtomicU64,
+    flips: Apart<AtomicU64>,
     seats: Mutex<Vec<Weak<Seat<T>>>>,
 }
 
@@ -27,7 +28,20 @@ pub(super) struct Twin<T> {
 pub(super) struct Seat<T> {
     twin: u64,
     /// The copy used last, and the number of flips then.
-    held: Mutex<Option<(u64, Arc<T>)>>,
+    held: Apart<Mutex<Option<(u64, Arc<T>)>>>,
+}
+
+/// On a cache line of its own, so that who looks at it does not wait for what others write beside it.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
 }
 
 /// A batch is in progress on the copy that would be changed.
@@ -44,14 +58,17 @@ const LOOK: u32 = 32;
 static TWINS: AtomicU64 = AtomicU64::new(0);
 
 impl<T: Clone> Twin<T> {
+    /// Bytes that it takes behind an `Arc`.
+    pub(super) const SHARED: usize = ARC.next_multiple_of(align_of::<Self>()) + size_of::<Self>();
+
     pub(super) fn new(of: T) -> Self {
-        let copies = [RwLock::new(Arc::new(of.clone())), RwLock::new(Arc::new(of))];
+        let copies = [of.clone(), of].map(|of| Apart(RwLock::new(Arc::new(of))));
         let id = TWINS.fetch_add(1, Ordering::Relaxed);
-        Self { id, copies, flips: AtomicU64::new(0), seats: Mutex::new(Vec::new()) }
+        Self { id, copies, flips: Apart(AtomicU64::new(0)), seats: Mutex::new(Vec::new()) }
     }
 
     pub(super) fn seat(&self) -> Arc<Seat<T>> {
-        let seat = Arc::new(Seat { twin: self.id, held: Mutex::new(None) });
+        let seat = Arc::new(Seat { twin: self.id, held: Apart(Mutex::new(None)) });
         let mut seats = lock(&self.seats);
         seats.retain(|seat| seat.strong_count() > 0);
         seats.push(Arc::downgrade(&seat));

@@ -1,6 +1,7 @@
 //! Rule sets: live rules in one order of priority, each in a slot of its own.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::{ConditionRef, Priority, Rule, RuleId, RuleSpec, Test};
 use crate::error::UpdateError;
@@ -97,9 +98,9 @@ impl RuleSet {
     /// When its priority is taken or a condition does not fit the schema; nothing is changed then.
     pub fn insert(&mut self, spec: RuleSpec) -> Result<RuleId, UpdateError> {
         self.check(&spec)?;
-        if self.order.contains_key(&spec.priority) {
+        let Entry::Vacant(place) = self.order.entry(spec.priority) else {
             return Err(UpdateError::priority_taken(spec.priority));
-        }
+        };
         let (slot, reuse) = match self.free.pop() {
             Some(slot) => match self.slots[slot as usize] {
                 Slot::Free(Some(reuse)) => (slot, reuse),
@@ -114,7 +115,7 @@ impl RuleSet {
             }
         };
         let id = RuleId::new(slot, reuse);
-        self.order.insert(spec.priority, slot);
+        place.insert(slot);
         self.slots[slot as usize] = Slot::Live(Rule { id, spec });
         Ok(id)
     }
