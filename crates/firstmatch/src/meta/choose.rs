@@ -45,8 +45,8 @@ const TIE: (f64, f64) = (0.05, 1.0);
 /// The region visits that timing may take where nothing is said.
 const TRIAL: usize = 1 << 25;
 /// Predicted to take so many times as long as the fastest, or so many nanoseconds longer, a candidate is timed. Two
-/// predictions that are each a quarter off, one up and one down, are 1.7 apart.
-const MARGIN: (f64, f64) = (2.0, 2.0);
+/// predictions that are each a fifth off, one up and one down, are 1.5 apart.
+const MARGIN: (f64, f64) = (1.5, 2.0);
 /// The instruction set that predictions were fitted with, and the margin with any other.
 const FITTED: Level = Level::Avx2;
 const UNKNOWN: f64 = 6.0;

@@ -30,7 +30,7 @@
 //! # Idea
 //! The *base* is the engine that most answers come from. Those of [`Kind::ALL`] that budget and limits have room for are
 //! built. Keys drawn from the rules go through each, what they meet is counted, and a model says what a lookup will take
-//! on a [`Machine`]. Those that are predicted to take less than twice what the fastest takes are timed side by side, and
+//! on a [`Machine`]. Those that are predicted to take up to half as long again as the fastest are timed side by side, and
 //! the fastest is taken, or the first by order of those within 5 % or a nanosecond of it; `linear` where there are only a
 //! few regions. [`Engine::explain`] says what was predicted and timed and what was refused and why. A rebuild keeps the
 //! kind until the regions have become twice or half as many as they were when it was chosen. A kind can be
@@ -152,7 +152,7 @@ pub struct Config {
     /// nothing is predicted or timed and the first kind by order is taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
     /// Candidates are timed that are predicted to take up to so many times as long as the one that is predicted to be the
-    /// fastest, or two nanoseconds more. `None`: 2, or 6 where
+    /// fastest, or two nanoseconds more. `None`: 1.5, or 6 where
     /// lookups are not compiled for the instruction set that predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules
     /// have the same base by the same machine description; with infinity all are timed that may be.
     pub margin: Option<f64>,
