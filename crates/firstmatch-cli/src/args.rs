@@ -211,6 +211,9 @@ pub(crate) struct EnginesArgs {
     /// Predict for the machine that this file describes instead of probing this one
     #[arg(long, value_name = "FILE", requires = "rules")]
     pub(crate) machine: Option<PathBuf>,
+    /// Time every candidate that may be, however slow it is predicted to be
+    #[arg(long, requires = "rules")]
+    pub(crate) all: bool,
     /// Probe this machine and print its description, for --machine
     #[arg(long, conflicts_with = "rules")]
     pub(crate) probe: bool,

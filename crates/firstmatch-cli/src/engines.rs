@@ -127,7 +127,8 @@ fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Resu
         Some(path) => source::read_text(path)?.parse().with_context(|| path.display().to_string())?,
         None => meta::Machine::probe(),
     };
-    let config = meta::Config { machine, ..Default::default() };
+    let margin = args.all.then_some(f64::INFINITY);
+    let config = meta::Config { machine, margin, ..Default::default() };
     let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
         let engine = match meta::Engine::build(rules, &config) {

@@ -182,9 +182,12 @@ pub struct Candidate {
 /// Shows what is behind the name.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.outcome.fmt(f)?;
-        if let Some(predicted) = self.predicted {
-            write!(f, "; predicted {:.1} ns", predicted.nanos)?;
+        match self.predicted {
+            Some(predicted) if self.outcome == Outcome::Predicted => {
+                write!(f, "not timed: predicted {:.1} ns", predicted.nanos)?;
+            }
+            Some(predicted) => write!(f, "{}; predicted {:.1} ns", self.outcome, predicted.nanos)?,
+            None => self.outcome.fmt(f)?,
         }
         if let Some(nanos) = self.nanos {
             write!(f, ", measured {nanos:.1} ns")?;

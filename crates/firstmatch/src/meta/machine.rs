@@ -36,7 +36,7 @@ impl Machine {
             let bytes = &bytes[..size];
             let near: u64 = bytes.iter().step_by(LINE).map(|&byte| u64::from(byte)).sum();
             black_box(near);
-            let at = |i: u64| (mix(i << 32 | i) >> 32) as usize * (size / LINE) >> 32;
+            let at = |i: u64| ((mix(i << 32 | i) >> 32) as usize * (size / LINE)) >> 32;
             least(STEPS, || (1..=STEPS).map(|i| u64::from(bytes[at(i) * LINE])).sum())
         });
         Self { step, lines }

@@ -501,7 +501,7 @@ fn predictions_say_what_is_timed() {
             let is_timed = of.nanos.is_some() || (near.len() == 1 && of.outcome == Outcome::Chosen);
             assert_eq!(is_timed, near.contains(&of.kind), "{explained}");
             assert!(is_timed || matches!(of.outcome, Outcome::Predicted | Outcome::ManyVectors), "{explained}");
-            assert!(predicted(of).is_none() || of.to_string().contains("; predicted "), "{of}");
+            assert!(predicted(of).is_none() || of.to_string().contains(" predicted "), "{of}");
         }
         assert!(explained.candidates.iter().any(|of| of.outcome == Outcome::Predicted), "{explained}");
         assert!(near.contains(&explained.kind), "{explained}");
