@@ -205,9 +205,18 @@ fn two_numbers(text: &str) -> Result<(f64, f64), String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnginesArgs {
-    /// The rules, as for classify: says what `meta` takes for them, what it refused and why, what was measured, the memory
-    /// and the worst case
+    /// The rules, as for classify: says what `meta` takes for them, what it refused and why, what was predicted and
+    /// measured, the memory and the worst case
     pub(crate) rules: Option<PathBuf>,
+    /// Predict for the machine that this file describes instead of probing this one
+    #[arg(long, value_name = "FILE", requires = "rules")]
+    pub(crate) machine: Option<PathBuf>,
+    /// Time every candidate that may be, however slow it is predicted to be
+    #[arg(long, requires = "rules")]
+    pub(crate) all: bool,
+    /// Probe this machine and print its description, for --machine
+    #[arg(long, conflicts_with = "rules")]
+    pub(crate) probe: bool,
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long, requires = "rules")]
     pub(crate) flags: bool,

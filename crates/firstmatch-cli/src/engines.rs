@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
+use anyhow::Context;
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::bit_vector::{self, BitVector};
 use firstmatch::cache::flow::{self, FlowCache};
@@ -12,6 +13,7 @@ use firstmatch::partition_sort::{self, PartitionSort};
 use firstmatch::rule::Lowered;
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{BuildError, Classifier};
+use firstmatch_net::source;
 
 use crate::args::EnginesArgs;
 use crate::{End, rules};
@@ -103,7 +105,8 @@ pub(crate) fn named(name: &str) -> Option<&'static Engine> {
 /// `firstmatch engines`
 pub(crate) fn run(args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     match &args.rules {
-        Some(path) => explain(path, args.flags, out),
+        Some(path) => explain(path, args, out),
+        None if args.probe => Ok(write!(out, "{}", meta::Machine::probe()).map(|()| End::Done)?),
         None => list(out).map(|()| End::Done),
     }
 }
@@ -117,12 +120,18 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 }
 
 /// What `meta` takes for each family of a rule file, and why.
-fn explain(path: &Path, flags: bool, out: &mut dyn Write) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(path, flags)? else { return Ok(End::BadInput) };
+fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
+    let Some(loaded) = rules::load(path, args.flags)? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
+    let machine = match &args.machine {
+        Some(path) => source::read_text(path)?.parse().with_context(|| path.display().to_string())?,
+        None => meta::Machine::probe(),
+    };
+    let margin = args.all.then_some(f64::INFINITY);
+    let config = meta::Config { machine, margin, ..Default::default() };
     let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
-        let engine = match meta::Engine::build(rules, &meta::Config::default()) {
+        let engine = match meta::Engine::build(rules, &config) {
             Ok(engine) => engine,
             Err(error) => {
                 loaded.build_error(&error);

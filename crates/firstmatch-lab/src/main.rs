@@ -1,6 +1,7 @@
 //! `firstmatch-lab`: every figure of this project's documents, re-made.
 #![deny(unsafe_code)]
 
+mod calibrate;
 mod clock;
 mod compare;
 mod definition;
@@ -64,6 +65,13 @@ Examples:
   firstmatch-lab reproduce tuplemerge/table1
   firstmatch-lab reproduce tuplemerge")]
     Reproduce(reproduce::ReproduceArgs),
+    /// Fit what `meta` predicts its candidates to take, on generated sets, and say how far it is off
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab calibrate
+  firstmatch-lab calibrate ~/classbench/*.rules.zst
+  firstmatch-lab calibrate --write crates/firstmatch/src/meta/weights.rs")]
+    Calibrate(calibrate::CalibrateArgs),
     /// Compare two records of a definition: whether their lookups agree within the noise that they state
     #[command(after_help = "\
 Examples:
@@ -108,6 +116,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure(args),
         Command::Generate(args) => generate::generate(args, &mut stdout().lock()),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
+        Command::Calibrate(args) => calibrate::calibrate(args, &mut stdout().lock()),
         Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
         Command::Report(args) => report(args),
         #[cfg(feature = "rte-acl")]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::engine::{Engine, Match};
 use crate::key::Keys;
 use crate::rule::RuleId;
+use crate::work::Work;
 
 /// An engine whose rules can be marked as removed: it keeps what they shadow, so that the next match comes to light.
 ///
@@ -15,6 +16,9 @@ pub(crate) trait Base: Engine {
 
     /// The places of a rule that it was built with, before which so many rules and regions come.
     fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
+
+    /// What lookups of these keys do.
+    fn work(&self, keys: Keys<'_>) -> Work;
 
     /// As [`Engine::improve`], over the rules that are not marked.
     fn improve_alive(&self, scratch: &mut Self::Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);

@@ -87,6 +87,7 @@ pub mod simd;
 #[cfg(test)]
 mod test_rules;
 pub mod tuple;
+mod work;
 
 pub use budget::Budget;
 pub use engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};

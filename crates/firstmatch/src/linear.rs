@@ -29,6 +29,7 @@ use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Isa, Kernel, Level, dispatch};
+use crate::work::Work;
 
 /// Regions in a block.
 const BLOCK: usize = 8;
@@ -144,6 +145,18 @@ impl Base for Linear {
         regions
     }
 
+    fn work(&self, keys: Keys<'_>) -> Work {
+        let mut counts = Counts::default();
+        // Where blocks are many, some keys say as much: so many tests take less than a millisecond.
+        let blocks = self.matches.len().div_ceil(BLOCK).max(1);
+        let keys = keys.slice(0, ((1 << 17) / blocks).clamp(16, keys.len().max(16)).min(keys.len()));
+        dispatch(self.level, Walk { engine: self, keys, counts: &mut counts });
+        let Counts { tiles, blocks, lanes } = counts;
+        let bytes = size_of_val(&self.blocks[..]);
+        // A batch goes through a tile while that is near.
+        Work::each(keys.len(), [tiles, blocks, lanes], keys.len() * bytes / (256 * 64), bytes)
+    }
+
     fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
         dispatch(self.level, Lookup { engine: self, alive: dead, keys, best });
     }
@@ -196,6 +209,47 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
             if !open {
                 return;
             }
+        }
+    }
+}
+
+/// What keys have met.
+#[derive(Default)]
+struct Counts {
+    tiles: usize,
+    blocks: usize,
+    /// Of these blocks.
+    lanes: usize,
+}
+
+/// Takes keys to their first match, and counts.
+struct Walk<'a> {
+    engine: &'a Linear,
+    keys: Keys<'a>,
+    counts: &'a mut Counts,
+}
+
+impl Kernel for Walk<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { engine, keys, counts } = self;
+        let lanes = engine.schema.lanes().len();
+        let words = engine.block_words();
+        let holds = |block: &[u32], key: &[u32]| {
+            let (bounds, masks) = block.split_at(2 * BLOCK * lanes);
+            let mut hits = isa.inside8(bounds, key, lanes);
+            for (lane, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
+                hits &= isa.masked8(masks, key[*lane]);
+            }
+            hits != 0
+        };
+        for key in 0..keys.len() {
+            let mut blocks = engine.blocks.chunks_exact(words);
+            let tested =
+                blocks.position(|block| holds(block, keys.row(key))).map_or(engine.blocks.len() / words, |at| at + 1);
+            counts.blocks += tested;
+            counts.lanes += tested * (words / (2 * BLOCK));
+            counts.tiles += (tested * words * size_of::<u32>()).div_ceil(TILE_BYTES);
         }
     }
 }

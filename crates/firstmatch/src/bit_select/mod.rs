@@ -65,6 +65,7 @@ mod plan;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod work;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,6 +80,7 @@ use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Level, Line};
+use crate::work::Work;
 
 /// How to build [`BitSelect`].
 #[derive(Clone, Debug, Default)]
@@ -406,6 +408,10 @@ impl Base for BitSelect {
 
     fn places_of(&self, _rule: RuleId, rank: usize, _regions: Range<usize>) -> Range<usize> {
         rank..rank + 1
+    }
+
+    fn work(&self, keys: Keys<'_>) -> Work {
+        work::of(self, keys)
     }
 
     fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {

@@ -57,6 +57,7 @@ use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Level, Line, Pages, Table, Tree, dispatch};
+use crate::work::Work;
 
 /// How to build [`BitVector`].
 #[derive(Clone, Debug)]
@@ -200,6 +201,28 @@ impl Base for BitVector {
 
     fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
         regions
+    }
+
+    /// Every key meets the same.
+    fn work(&self, _keys: Keys<'_>) -> Work {
+        let (mut searches, mut levels, mut values) = (0, 0, 0);
+        for dimension in &self.dimensions {
+            match dimension {
+                Dimension::Search { tree, .. } => (searches, levels) = (searches + 1, levels + tree.depth()),
+                Dimension::Direct { .. } => values += 1,
+                Dimension::Paged { .. } => values += 2,
+            }
+        }
+        let vectors = self.read.len() * self.groups;
+        let further = if self.groups > 1 { self.groups } else { 0 };
+        // Rows of eight words are read faster than others.
+        let others = if self.schema.stride() == 8 { 0 } else { self.dimensions.len() };
+        // Up to four vectors are read by a loop of their own.
+        let many = if self.read.len() > 4 { vectors } else { 0 };
+        let counts = [searches, levels, values, self.joins.len(), vectors, further, others, many];
+        let lines = searches + levels + values + self.joins.len() + vectors * GROUP_LINES;
+        let bytes = self.bytes().iter().filter(|(part, _)| *part != "matches").map(|(_, bytes)| bytes).sum();
+        Work::each(1, counts, lines, bytes)
     }
 
     fn improve_alive(&self, scratch: &mut lookup::Slots, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {

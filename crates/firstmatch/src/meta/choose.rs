@@ -1,11 +1,12 @@
-//! Which engine serves a rule set: those that fit are timed, or the first by order is taken; the last of them fits
-//! wherever one does.
+//! Which engine serves a rule set: of those that fit, what lookups take is predicted, and those near the best are timed;
+//! or the first by order is taken. The last of them fits wherever one does.
 
 use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
 use super::limits::{self, Cap};
+use super::model::{self, Prediction};
 use super::{Config, trial};
 use crate::alive::{Base, Dead};
 use crate::bit_select::{self, BitSelect, Roots};
@@ -16,7 +17,9 @@ use crate::error::BuildError;
 use crate::key::Keys;
 use crate::linear::{self, Linear};
 use crate::rule::{Lowered, RuleId};
+use crate::simd::Level;
 use crate::tuple::{self, TupleMerge};
+use crate::work::Work;
 
 /// What a lookup of any base, or of an overlay, may write to.
 #[derive(Debug)]
@@ -35,14 +38,20 @@ impl Scratch {
 /// So few regions need no structure: they are one block. Measured, a batch takes as long either way and one key a fifth
 /// less.
 const FEW: usize = 8;
-/// Up to so many regions `linear` is timed; with more only where the others can be made to test a quarter of them or more.
-const SHORT: usize = 64;
 /// Up to so many regions `bit_vector` is: with more, trees are faster and far smaller.
 const VECTORS: usize = 2048;
 /// Of candidates that take so little more than the fastest the first by order is taken: as a part, and in nanoseconds.
 const TIE: (f64, f64) = (0.05, 1.0);
 /// The region visits that timing may take where nothing is said.
 const TRIAL: usize = 1 << 25;
+/// Predicted to take so many times as long as the fastest, or so many nanoseconds longer, a candidate is timed. Two
+/// predictions that are each a fifth off, one up and one down, are 1.5 apart.
+const MARGIN: (f64, f64) = (1.5, 2.0);
+/// The instruction set that predictions were fitted with, and the margin with any other.
+const FITTED: Level = Level::Avx2;
+const UNKNOWN: f64 = 6.0;
+/// Keys that predictions are made from.
+const KEYS: usize = 1024;
 
 /// An engine that can be a base. As text, its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -105,6 +114,8 @@ pub enum Outcome {
     Chosen,
     /// It was timed, and another was faster, or hardly slower and comes first.
     Slower,
+    /// It was not timed: another is [predicted](Candidate::predicted) to be faster by [so much](super::Config::margin).
+    Predicted,
     /// A cap refused it.
     Refused {
         /// Which.
@@ -120,8 +131,6 @@ pub enum Outcome {
     NotNeeded,
     /// So few regions need no structure.
     FewRegions,
-    /// It is slow for so many regions: for where no other fits or parts them.
-    ManyRegions,
     /// Its vectors are not for so many regions.
     ManyVectors,
     /// Of 1,024 of the regions it would keep so many in one bucket: it takes long to build.
@@ -138,13 +147,11 @@ impl fmt::Display for Outcome {
         match self {
             Self::Chosen => f.write_str("chosen"),
             Self::Slower => f.write_str("not taken: slower, or no faster than one before it"),
+            Self::Predicted => f.write_str("not timed: predicted to be slower"),
             Self::Refused { cap, needed, allowed } => write!(f, "refused: {}", cap.says(*needed, *allowed)),
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
-            Self::ManyRegions => {
-                write!(f, "not tried: for more than {SHORT} regions only where no other fits or parts them")
-            }
             Self::ManyVectors => write!(f, "not tried: it is for {VECTORS} regions and fewer"),
             Self::LongBuckets { longest } => {
                 write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
@@ -161,9 +168,13 @@ pub struct Candidate {
     pub kind: Kind,
     /// What became of it.
     pub outcome: Outcome,
+    /// What lookups of keys drawn from the rules were predicted to take, where it was built to be compared.
+    pub predicted: Option<Prediction>,
     /// Nanoseconds a packet, where it was timed: in batches of 256 keys drawn from the rules, the median of nine
     /// rounds.
     pub nanos: Option<f64>,
+    /// Bytes that it takes, and the most cache lines and regions of a lookup, where it was built and kept the limits.
+    pub takes: Option<[usize; 3]>,
     /// [Visits of regions](super::Limits::build_visits) that its build has made, where there was one.
     pub visits: Option<usize>,
 }
@@ -171,10 +182,20 @@ pub struct Candidate {
 /// Shows what is behind the name.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.nanos {
-            Some(nanos) => write!(f, "{}; measured {nanos:.1} ns a packet of keys drawn from the rules", self.outcome),
-            None => self.outcome.fmt(f),
+        match self.predicted {
+            Some(predicted) if self.outcome == Outcome::Predicted => {
+                write!(f, "not timed: predicted {:.1} ns", predicted.nanos)?;
+            }
+            Some(predicted) => write!(f, "{}; predicted {:.1} ns", self.outcome, predicted.nanos)?,
+            None => self.outcome.fmt(f)?,
         }
+        if let Some(nanos) = self.nanos {
+            write!(f, ", measured {nanos:.1} ns")?;
+        }
+        if let Some([bytes, lines, tests]) = self.takes {
+            write!(f, "; {bytes} bytes, at worst {lines} lines and {tests} tests")?;
+        }
+        Ok(())
     }
 }
 
@@ -185,7 +206,7 @@ pub(super) struct Choice {
     pub(super) candidates: [Candidate; 4],
     /// The kind that was forced.
     pub(super) asked: Option<Kind>,
-    /// The regions there were when the kind was last chosen by time; `None` where it was not.
+    /// The regions there were when the kind was last chosen by time, measured or predicted; `None` where it was not.
     timed_with: Option<usize>,
 }
 
@@ -297,6 +318,16 @@ impl Chosen {
         }
     }
 
+    /// What lookups of these keys do.
+    pub(super) fn work(&self, keys: Keys<'_>) -> Work {
+        match self {
+            Self::Linear(base) => base.work(keys),
+            Self::BitSelect(base) => base.work(keys),
+            Self::BitVector(base) => base.work(keys),
+            Self::TupleMerge(base) => base.work(keys),
+        }
+    }
+
     pub(super) fn places(&self) -> usize {
         match self {
             Self::Linear(base) => base.places(),
@@ -340,39 +371,8 @@ pub(super) fn choose(
     }
     if is_timed {
         trials.like = None;
-        let mut built: Vec<Chosen> = Vec::new();
-        for kind in Kind::ALL {
-            if trials.of(kind).outcome != Outcome::NotNeeded {
-                continue;
-            }
-            let is_parted = built.iter().any(|base| base.stats().worst_tests * 4 <= regions);
-            if kind == Kind::Linear && regions > SHORT && is_parted {
-                trials.of(kind).outcome = Outcome::ManyRegions;
-                continue;
-            }
-            if kind == Kind::TupleMerge
-                && !built.is_empty()
-                && let Some(longest) = trial::long_buckets(set, config)?
-            {
-                trials.of(kind).outcome = Outcome::LongBuckets { longest };
-                continue;
-            }
-            // Those that are to be timed are there side by side.
-            let beside = |base: &Chosen| base.stats().total_bytes() + trial::bytes(set);
-            let taken = built.iter().map(beside).sum();
-            built.extend(trials.build(kind, taken)?);
-        }
-        let nanos = if built.len() > 1 { trial::time(set, &built.iter().collect::<Vec<_>>(), trial) } else { None };
-        let mut at = 0;
-        if let Some(nanos) = &nanos {
-            built.iter().zip(nanos).for_each(|(base, &nanos)| trials.of(base.kind()).nanos = Some(nanos));
-            let least = nanos.iter().copied().fold(f64::INFINITY, f64::min);
-            at = nanos.iter().position(|&nanos| nanos <= (least * (1.0 + TIE.0)).max(least + TIE.1)).unwrap_or(0);
-        }
-        let left = if nanos.is_some() { Outcome::Slower } else { Outcome::NotNeeded };
-        if at < built.len() {
-            let base = built.swap_remove(at);
-            return Ok(trials.end(base, left, nanos.map(|_| regions)));
+        if let Some(base) = trials.fastest(trial)? {
+            return Ok(trials.end(base, Outcome::Slower, Some(regions)));
         }
     }
     if let Some(base) = trials.first_by_order()? {
@@ -410,7 +410,7 @@ impl<'a> Trials<'a> {
                 None if kind == Kind::BitVector && set.regions().len() > VECTORS => Outcome::ManyVectors,
                 _ => Outcome::NotNeeded,
             };
-            Candidate { kind, outcome, nanos: None, visits: None }
+            Candidate { kind, outcome, predicted: None, nanos: None, takes: None, visits: None }
         });
         Self { set, config, run_bytes, like: None, candidates, refusal: None }
     }
@@ -433,6 +433,65 @@ impl<'a> Trials<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The fastest of those that may be tried and that no cap is in the way of: measured, where some are predicted to be
+    /// about as fast and timing them takes no more than so many visits of regions.
+    fn fastest(&mut self, visits: usize) -> Result<Option<Chosen>, BuildError> {
+        let keys = trial::drawn(self.set, KEYS);
+        let mut built: Vec<(Chosen, f64)> = Vec::new();
+        for kind in Kind::ALL {
+            if self.of(kind).outcome != Outcome::NotNeeded {
+                continue;
+            }
+            if kind == Kind::TupleMerge
+                && !built.is_empty()
+                && let Some(longest) = trial::long_buckets(self.set, self.config)?
+            {
+                self.of(kind).outcome = Outcome::LongBuckets { longest };
+                continue;
+            }
+            // Those that are to be timed are there side by side.
+            let bytes = |(base, _): &(Chosen, f64)| base.stats().total_bytes();
+            let beside = trial::bytes(self.set) + built.iter().map(bytes).sum::<usize>();
+            if let Some(base) = self.build(kind, beside)? {
+                let predicted = model::predict(&base, keys.keys(), &self.config.machine);
+                self.of(kind).predicted = Some(predicted);
+                built.push((base, predicted.nanos));
+                self.leave_slow(&mut built);
+            }
+        }
+        drop(keys);
+        let bases: Vec<&Chosen> = built.iter().map(|(base, _)| base).collect();
+        let nanos = if bases.len() > 1 { trial::time(self.set, &bases, visits) } else { None };
+        if let Some(nanos) = &nanos {
+            bases.iter().zip(nanos).for_each(|(base, &nanos)| self.of(base.kind()).nanos = Some(nanos));
+        } else {
+            bases.iter().for_each(|base| self.of(base.kind()).outcome = Outcome::Predicted);
+        }
+        // What was predicted tells all apart.
+        let (nanos, tie) = match nanos {
+            Some(nanos) => (nanos, TIE),
+            None => (built.iter().map(|&(_, nanos)| nanos).collect(), (0.0, 0.0)),
+        };
+        let least = nanos.iter().copied().fold(f64::INFINITY, f64::min);
+        let at = nanos.iter().position(|&nanos| nanos <= (least * (1.0 + tie.0)).max(least + tie.1));
+        Ok(at.map(|at| built.swap_remove(at).0))
+    }
+
+    /// Drops those of which another is predicted to be far faster.
+    fn leave_slow(&mut self, built: &mut Vec<(Chosen, f64)>) {
+        let fitted = Level::choose(self.config.simd).is_ok_and(|level| level == FITTED);
+        let margin = self.config.margin.unwrap_or(if fitted { MARGIN.0 } else { UNKNOWN });
+        let more = if margin > 1.0 { MARGIN.1 } else { 0.0 };
+        let least = built.iter().map(|&(_, nanos)| nanos).fold(f64::INFINITY, f64::min);
+        built.retain(|(base, nanos)| {
+            let is_near = *nanos <= (least * margin).max(least + more);
+            if !is_near {
+                self.of(base.kind()).outcome = Outcome::Predicted;
+            }
+            is_near
+        });
     }
 
     fn of(&mut self, kind: Kind) -> &mut Candidate {
@@ -466,7 +525,12 @@ impl<'a> Trials<'a> {
         let attempt = attempt();
         self.of(kind).visits = (visits.made() > 0).then_some(visits.made());
         match attempt {
-            Ok(base) => base.map(Some),
+            Ok(base) => {
+                let base = base?;
+                let stats = base.stats();
+                self.of(kind).takes = Some([stats.total_bytes(), stats.worst_lines, stats.worst_tests]);
+                Ok(Some(base))
+            }
             Err((cap, needed, allowed)) => {
                 self.of(kind).outcome = Outcome::Refused { cap, needed, allowed };
                 self.refusal = Some(match cap {

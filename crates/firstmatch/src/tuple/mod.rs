@@ -105,6 +105,7 @@ mod tests;
 #[expect(clippy::module_inception, reason = "the paper's word for what the module is about")]
 mod tuple;
 mod update;
+mod work;
 
 use std::fmt;
 use std::ops::Range;
@@ -118,6 +119,7 @@ use crate::parts::{Places, Rest, with_room};
 use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Hasher, Level, dispatch, secrets};
+use crate::work::Work;
 use candidates::Candidates;
 use lookup::{Bounds, Lookup, Scratch};
 use pool::Pool;
@@ -429,6 +431,10 @@ impl Base for TupleMerge {
 
     fn places_of(&self, rule: RuleId, _rank: usize, _regions: Range<usize>) -> Range<usize> {
         rule.slot()..rule.slot() + 1
+    }
+
+    fn work(&self, keys: Keys<'_>) -> Work {
+        work::of(self, keys)
     }
 
     fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use firstmatch::meta::{
-    self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Outcome, RebuildJob, Rebuilt, Writer,
+    self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Machine, Outcome, RebuildJob, Rebuilt, Writer,
 };
 use firstmatch::rule::{Caps, FieldValues, Lowered, Priority, RuleId, RuleSet, RuleSpec, lower};
+use firstmatch::simd::Level;
 use firstmatch::{Budget, Classifier, Match, Schema, format};
 
 use crate::case::Case;
@@ -432,21 +433,21 @@ pub(crate) fn refused_by(candidate: &Candidate) -> Option<Cap> {
     Some(cap)
 }
 
-/// Candidates are timed unless that is turned off; the one taken is the fastest, or hardly slower and earlier.
+/// All candidates are timed where the margin says so; the one taken is the fastest, or hardly slower and earlier.
 #[test]
 fn the_fastest_is_chosen() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         for rules in [9, 40, 400] {
             let set = rule_set(&schema, &mut Rng::new(seed), rules);
             let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
-            let explained = Engine::build(&lowered, &Config::default()).expect("no budget").explain();
+            let all = Config { margin: Some(f64::INFINITY), ..Config::default() };
+            let explained = Engine::build(&lowered, &all).expect("no budget").explain();
             let timed: Vec<&Candidate> = explained.candidates.iter().filter(|of| of.nanos.is_some()).collect();
             if lowered.regions().len() <= 8 {
                 assert!(timed.is_empty() && explained.kind == Kind::Linear, "{name}: {explained}");
                 continue;
             }
-            let is_out =
-                |outcome| matches!(outcome, Outcome::ManyRegions | Outcome::ManyVectors | Outcome::Refused { .. });
+            let is_out = |outcome| matches!(outcome, Outcome::ManyVectors | Outcome::Refused { .. });
             let out = explained.candidates.iter().filter(|of| is_out(of.outcome)).count();
             assert!(timed.len() >= 2 && timed.len() + out == Kind::ALL.len(), "{name}: {explained}");
             let nanos = |of: &Candidate| of.nanos.expect("it is one of those timed");
@@ -457,9 +458,53 @@ fn the_fastest_is_chosen() {
             let others = timed.iter().filter(|of| of.kind != first.kind);
             others.for_each(|of| assert_eq!(of.outcome, Outcome::Slower, "{name}: {explained}"));
             // A trial that affords no batch is none.
-            let poor = Engine::build(&lowered, &Config { trial: Some(1), ..Config::default() }).expect("ok").explain();
-            assert!(poor.kind == Kind::BitSelect && poor.candidates.iter().all(|of| of.nanos.is_none()), "{poor}");
+            let poor = Engine::build(&lowered, &Config { trial: Some(1), ..all }).expect("ok").explain();
+            let predicted = |of: &&Candidate| of.predicted.map(|predicted| predicted.nanos);
+            let built = poor.candidates.iter().filter_map(|of| Some((of, predicted(&of)?)));
+            let least = built.min_by(|a, b| a.1.total_cmp(&b.1)).expect("some are built").0;
+            assert!(poor.kind == least.kind && poor.candidates.iter().all(|of| of.nanos.is_none()), "{poor}");
         }
+    }
+}
+
+/// What is predicted says what is timed: the nearest to the best, and nothing where the prediction is to decide. One
+/// description of a machine is one choice.
+#[test]
+fn predictions_say_what_is_timed() {
+    let machine = Machine { step: 1.2, lines: [0.8, 0.8, 0.8, 1.0, 1.6, 3.5] };
+    let fixed = Config { machine, seed: Some(1), simd: Some(Level::Scalar), ..Config::default() };
+    let of_text = |text: String| {
+        let set = format::parse(&format!("family ipv4\n{text}"), &format::Options::default()).expect("rules").rules;
+        lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps")
+    };
+    let hosts = (0..2000u32).map(|at| format!("deny dst 10.0.{}.{}\n", at >> 8, at & 0xFF)).collect();
+    let ranges =
+        (0..300).map(|at| format!("deny sport {at}-{} dport {}-{}\n", 2 * at + 90, 300 - at, 999 - at)).collect();
+    let sets = [
+        (of_text(hosts), Some(Kind::BitSelect)),
+        (of_text(ranges), Some(Kind::BitVector)),
+        (lowered(20), None),
+        (lowered(5_000), None),
+    ];
+    for (set, expected) in sets {
+        let decided = || Engine::build(&set, &Config { margin: Some(1.0), ..fixed.clone() }).expect("ok").explain();
+        let explained = decided();
+        assert!(expected.is_none_or(|expected| explained.kind == expected), "{explained}");
+        assert_eq!((explained.kind, explained.candidates), (decided().kind, decided().candidates), "{explained}");
+        assert!(explained.candidates.iter().all(|of| of.nanos.is_none()), "{explained}");
+        let explained = Engine::build(&set, &Config { margin: Some(2.0), ..fixed.clone() }).expect("ok").explain();
+        let predicted = |of: &Candidate| of.predicted.map(|predicted| predicted.nanos);
+        let least = explained.candidates.iter().filter_map(predicted).fold(f64::INFINITY, f64::min);
+        let near = explained.candidates.iter().filter(|of| predicted(of).is_some_and(|nanos| nanos <= 2.0 * least));
+        let near: Vec<Kind> = near.map(|of| of.kind).collect();
+        for of in &explained.candidates {
+            let is_timed = of.nanos.is_some() || (near.len() == 1 && of.outcome == Outcome::Chosen);
+            assert_eq!(is_timed, near.contains(&of.kind), "{explained}");
+            assert!(is_timed || matches!(of.outcome, Outcome::Predicted | Outcome::ManyVectors), "{explained}");
+            assert!(predicted(of).is_none() || of.to_string().contains(" predicted "), "{of}");
+        }
+        assert!(explained.candidates.iter().any(|of| of.outcome == Outcome::Predicted), "{explained}");
+        assert!(near.contains(&explained.kind), "{explained}");
     }
 }
 
@@ -469,7 +514,7 @@ fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
     let schema = Schema::ipv4();
     let (engines, mut writer) = meta::open(rule_set(&schema, &mut Rng::new(5), 300), &Config::default()).expect("ok");
     let first = engines[0].explain();
-    assert!(first.candidates.iter().filter(|of| of.nanos.is_some()).count() >= 2, "{first}");
+    assert!(first.candidates.iter().filter(|of| of.predicted.is_some()).count() >= 2, "{first}");
     let mut rules = Rules::new(&schema, &mut Rng::new(6), 900);
     let (mut kept, mut anew) = (0, 0);
     for round in 0..12u64 {
@@ -488,7 +533,7 @@ fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
             assert_eq!(explained.kind, before, "{explained}");
             kept += 1;
         } else {
-            assert!(explained.candidates.iter().any(|of| of.nanos.is_some()), "{explained}");
+            assert!(explained.candidates.iter().filter(|of| of.predicted.is_some()).count() >= 2, "{explained}");
             anew += 1;
         }
     }

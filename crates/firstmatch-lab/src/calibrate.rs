@@ -1,0 +1,254 @@
+//! The weights of `meta`'s predictions, fitted to what candidates take on generated sets.
+//!
+//! Each set is built and timed by `meta` itself, with every candidate that may be, in several rounds over all sets. A
+//! round has the median of a candidate's turns, and the lower quartile of the rounds is what is fitted: what else runs
+//! on a machine, and on others that share its last cache, only adds to a time. A weight is never below 0. What is minimised is the sum of relative
+//! errors, so that a time that was disturbed pulls no harder than another.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Args;
+use firstmatch::meta::{Config, Engine, Kind, Machine, Prediction};
+use firstmatch::rule::{Caps, Lowered, lower};
+use firstmatch::schema::Family;
+use firstmatch::{RuleSet, format};
+use firstmatch_generate::attack::{self, Attack};
+use firstmatch_generate::openflow;
+use firstmatch_generate::rules::{self, Families};
+use firstmatch_net::source;
+use indicatif::ProgressBar;
+
+use crate::statistics::Summary;
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// How often each set is built and timed
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    rounds: usize,
+    /// Rule files to check the fit on, which it does not see, plain or compressed
+    #[arg(value_name = "RULES")]
+    check: Vec<PathBuf>,
+    /// The file of the core crate to write machine and weights to
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+    /// Write what was counted and measured to this file, as CSV
+    #[arg(long, value_name = "FILE")]
+    samples: Option<PathBuf>,
+}
+
+const PROFILES: [&str; 12] =
+    ["acl1", "acl2", "acl3", "acl4", "acl5", "fw1", "fw2", "fw3", "fw4", "fw5", "ipc1", "ipc2"];
+/// Numbers of rules, and the seed of each: none of a reference set.
+const SIZES: [(usize, u64); 8] =
+    [(50, 1100), (150, 1200), (300, 1300), (1000, 1400), (1700, 1500), (3000, 1600), (10_000, 1700), (30_000, 1800)];
+/// Those of other families and schemas.
+const OTHERS: [(usize, u64); 3] = [(300, 2100), (1000, 2200), (4000, 2300)];
+/// Times that weigh the fit anew, so that it comes to minimise errors, not their squares.
+const WEIGHED: usize = 60;
+const TERMS: usize = Prediction::TERMS;
+
+/// A rule set.
+struct Set {
+    name: String,
+    rules: Lowered,
+    seen: Vec<Sample>,
+}
+
+/// A candidate for a set.
+struct Sample {
+    kind: Kind,
+    terms: [f64; TERMS],
+    predicted: f64,
+    nanos: Vec<f64>,
+}
+
+impl Sample {
+    fn measured(&self) -> f64 {
+        Summary::of(&self.nanos).map_or(f64::NAN, |nanos| nanos.lower_quartile)
+    }
+}
+
+pub(crate) fn calibrate(args: &CalibrateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let machine = Machine::probe();
+    write!(out, "{machine}")?;
+    let mut fitted = generated()?;
+    let mut checked = args.check.iter().map(|path| read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+    let bar = ProgressBar::new((args.rounds * (fitted.len() + checked.len())) as u64);
+    for _ in 0..args.rounds {
+        for set in fitted.iter_mut().chain(&mut checked) {
+            time(set, &machine)?;
+            bar.inc(1);
+        }
+    }
+    bar.finish_and_clear();
+    let mut text = head(&machine);
+    for kind in Kind::ALL {
+        let of = |sets: &[Set]| -> Vec<([f64; TERMS], f64)> {
+            let all = sets.iter().flat_map(|set| &set.seen).filter(|sample| sample.kind == kind);
+            all.map(|sample| (sample.terms, sample.measured())).collect()
+        };
+        let (fit, check) = (of(&fitted), of(&checked));
+        let weights = weights(&fit);
+        errors(out, &format!("{kind}, fitted"), &fit, &weights)?;
+        errors(out, &format!("{kind}, not seen"), &check, &weights)?;
+        let old = fitted.iter().chain(&checked).flat_map(|set| &set.seen).filter(|sample| sample.kind == kind);
+        show(out, &format!("{kind}, as it is"), old.map(|sample| sample.predicted / sample.measured() - 1.0))?;
+        let name = kind.name().to_uppercase();
+        let weights: Vec<String> = weights.iter().map(|weight| format!("{weight:.3}")).collect();
+        text.push_str(&format!("\npub(super) const {name}: [f64; Prediction::TERMS] = [{}];\n", weights.join(", ")));
+    }
+    if let Some(path) = &args.samples {
+        samples(path, fitted.iter().chain(&checked))?;
+    }
+    match &args.write {
+        Some(path) => fs::write(path, text).with_context(|| path.display().to_string())?,
+        None => write!(out, "\n{text}")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn head(machine: &Machine) -> String {
+    let lines: Vec<String> = machine.lines.iter().map(|nanos| format!("{nanos:.3}")).collect();
+    format!(
+        "//! The machine that the model was fitted on, and for each engine the weights of a prediction's terms: written by\n\
+         //! `firstmatch-lab calibrate`.\n\n\
+         use super::{{Machine, Prediction}};\n\n\
+         pub(super) const MACHINE: Machine = Machine {{ step: {:.3}, lines: [{}] }};\n",
+        machine.step,
+        lines.join(", ")
+    )
+}
+
+fn generated() -> anyhow::Result<Vec<Set>> {
+    let mut sets = Vec::new();
+    let mut add = |name: String, rules: RuleSet| {
+        let rules = lower(&rules, &rules.schemas()[0], &Caps::default())?;
+        sets.push(Set { name, rules, seen: Vec::new() });
+        anyhow::Ok(())
+    };
+    for (sizes, families) in [(&SIZES[..], Families::Ipv4), (&OTHERS, Families::Ipv6)] {
+        for &(size, seed) in sizes {
+            for (index, name) in PROFILES.into_iter().enumerate() {
+                let (profile, seed) = (name.parse()?, seed + index as u64);
+                let config = rules::Config { rules: size, seed, profile, families, fewer: true, ..Default::default() };
+                add(format!("{name}_{families:?}_{size}"), rules::generate(&config)?)?;
+            }
+        }
+    }
+    for (size, seed) in OTHERS {
+        for attack in Attack::ALL {
+            add(format!("{}_{size}", attack.name()), attack::generate(attack, Family::Ipv4, size.min(1000), seed)?)?;
+        }
+        let config = openflow::Config { rules: 2 * size, seed, ..openflow::Config::default() };
+        add(format!("openflow_{size}"), openflow::generate(&config)?)?;
+    }
+    Ok(sets)
+}
+
+fn read(path: &Path) -> anyhow::Result<Set> {
+    let name = path.display().to_string();
+    let text = source::read_text(path)?;
+    let rules = format::parse(&text, &format::Options::default()).with_context(|| name.clone())?.rules;
+    let schema = rules.schemas().first().cloned().with_context(|| format!("{name}: no rules"))?;
+    let rules = lower(&rules, &schema, &Caps::default())?;
+    Ok(Set { name, rules, seen: Vec::new() })
+}
+
+/// Builds and times all candidates of a set once more.
+fn time(set: &mut Set, machine: &Machine) -> anyhow::Result<()> {
+    let all = Config {
+        machine: *machine,
+        margin: Some(f64::INFINITY),
+        trial: Some(usize::MAX),
+        seed: Some(1),
+        ..Config::default()
+    };
+    let explained = Engine::build(&set.rules, &all)?.explain();
+    for candidate in explained.candidates {
+        let (Some(predicted), Some(nanos)) = (candidate.predicted, candidate.nanos) else { continue };
+        match set.seen.iter_mut().find(|sample| sample.kind == candidate.kind) {
+            Some(sample) => sample.nanos.push(nanos),
+            None => set.seen.push(Sample {
+                kind: candidate.kind,
+                terms: predicted.terms,
+                predicted: predicted.nanos,
+                nanos: vec![nanos],
+            }),
+        }
+    }
+    Ok(())
+}
+
+/// The weights, none below 0, with the least sum of relative errors.
+fn weights(samples: &[([f64; TERMS], f64)]) -> [f64; TERMS] {
+    let mut weights = [0.0; TERMS];
+    let mut worth = vec![1.0; samples.len()];
+    for _ in 0..WEIGHED {
+        // Least squares, one weight after the other: those of all others stay as they are.
+        let mut products = [[0.0; TERMS + 1]; TERMS];
+        for ((terms, nanos), worth) in samples.iter().zip(&worth) {
+            for (row, a) in products.iter_mut().zip(terms) {
+                for (sum, b) in row.iter_mut().zip(terms.iter().chain([nanos])) {
+                    *sum += worth * (a / nanos) * (b / nanos);
+                }
+            }
+        }
+        for _ in 0..20_000 {
+            for at in 0..TERMS {
+                let own = products[at][at];
+                let all: f64 = products[at].iter().zip(&weights).map(|(product, weight)| product * weight).sum();
+                let best = weights[at] + (products[at][TERMS] - all) / own;
+                weights[at] = if own > 0.0 { best.max(0.0) } else { 0.0 };
+            }
+        }
+        for ((terms, nanos), worth) in samples.iter().zip(&mut worth) {
+            *worth = 1.0 / error(terms, *nanos, &weights).abs().max(0.01);
+        }
+    }
+    weights
+}
+
+/// How far a prediction is off, as a part of what was measured.
+fn error(terms: &[f64; TERMS], nanos: f64, weights: &[f64; TERMS]) -> f64 {
+    terms.iter().zip(weights).map(|(term, weight)| term * weight).sum::<f64>() / nanos - 1.0
+}
+
+fn errors(
+    out: &mut dyn Write,
+    name: &str,
+    samples: &[([f64; TERMS], f64)],
+    weights: &[f64; TERMS],
+) -> anyhow::Result<()> {
+    show(out, name, samples.iter().map(|(terms, nanos)| error(terms, *nanos, weights)))
+}
+
+fn show(out: &mut dyn Write, name: &str, errors: impl Iterator<Item = f64>) -> anyhow::Result<()> {
+    let mut errors: Vec<f64> = errors.map(|error| 100.0 * error.abs()).collect();
+    errors.sort_unstable_by(f64::total_cmp);
+    let at = |share: f64| errors.get((share * errors.len() as f64) as usize).or(errors.last());
+    if let [Some(median), Some(most), Some(worst)] = [at(0.5), at(0.9), at(1.0)] {
+        writeln!(
+            out,
+            "{name:24} {:4} sets: median {median:5.1} %, 90th {most:5.1} %, worst {worst:5.1} %",
+            errors.len()
+        )?;
+    }
+    Ok(())
+}
+
+fn samples<'a>(path: &Path, sets: impl Iterator<Item = &'a Set>) -> anyhow::Result<()> {
+    let mut file = csv::Writer::from_path(path).with_context(|| path.display().to_string())?;
+    for set in sets {
+        for sample in &set.seen {
+            let mut row = vec![set.name.clone(), sample.kind.to_string(), format!("{:.3}", sample.measured())];
+            row.extend(sample.terms.iter().map(|term| format!("{term:.4}")));
+            row.push(set.rules.regions().len().to_string());
+            file.write_record(&row)?;
+        }
+    }
+    Ok(file.flush()?)
+}
