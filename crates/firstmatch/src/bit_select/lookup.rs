@@ -19,14 +19,15 @@ const EIGHT: usize = 8;
 /// For each key a better match than the one given, or none.
 #[inline]
 pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: Keys<'_>, best: &mut [Option<Match>]) {
-    let lookup = Lookup { engine, alive, keys, best };
+    let lookup = Lookup { engine, alive, keys: &keys, best };
     if lookup.best.len() <= ALONE { dispatch(engine.level, Few(lookup)) } else { dispatch(engine.level, Many(lookup)) }
 }
 
 struct Lookup<'a, A> {
     engine: &'a BitSelect,
     alive: A,
-    keys: Keys<'a>,
+    /// Borrowed: a copy would be read in wider pieces than the caller has just written, and wait for that.
+    keys: &'a Keys<'a>,
     best: &'a mut [Option<Match>],
 }
 
