@@ -273,6 +273,30 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn choose8<T>(
+        self,
+        table: &[u32],
+        masks: [u64; 2],
+        rows: &[[T; 8]],
+        words: impl Fn(&T) -> [u64; 2],
+        entries: &mut [[u32; 8]],
+    ) {
+        let bits = masks.map(u64::count_ones);
+        let most = 1usize.checked_shl(bits[0] + bits[1]).expect("few bits");
+        assert!(most <= table.len(), "a table has an entry for all bits that are named");
+        // SAFETY: an index has no more bits than are named.
+        let entry = |index: u64| unsafe { *table.get_unchecked(index as usize) };
+        match masks {
+            [mask, 0] => each8(rows, entries, |row| entry(self.gather(words(row)[0], mask))),
+            [0, mask] => each8(rows, entries, |row| entry(self.gather(words(row)[1], mask))),
+            [low, high] => each8(rows, entries, |row| {
+                let words = words(row);
+                entry(self.gather(words[0], low) | self.gather(words[1], high) << (bits[0] & 63))
+            }),
+        }
+    }
+
+    #[inline(always)]
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
         let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
         // SAFETY: needs AVX, see `load8`.
@@ -403,6 +427,25 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn prefetch<T>(self, place: &T) {
         prefetch(place);
+    }
+
+    #[inline(always)]
+    fn prefetch_lines(self, lines: &[Line], first: usize, count: usize) {
+        for line in first..first + count {
+            // SAFETY: as below.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(lines.as_ptr().wrapping_add(line).cast()) };
+        }
+    }
+}
+
+/// What rows become, eight at a time. Eight are stored at once: they are read so, soon, and would have to wait for words
+/// stored one by one.
+#[inline(always)]
+fn each8<T>(rows: &[[T; 8]], entries: &mut [[u32; 8]], of: impl Fn(&T) -> u32) {
+    for (rows, entries) in rows.iter().zip(entries) {
+        let [a, b, c, d, e, f, g, h] = rows.each_ref().map(|row| of(row) as i32);
+        // SAFETY: an unaligned store of 32 bytes; needs AVX, see `load8`.
+        unsafe { _mm256_storeu_si256(entries.as_mut_ptr().cast(), _mm256_setr_epi32(a, b, c, d, e, f, g, h)) };
     }
 }
 
