@@ -445,6 +445,16 @@ impl Plain {
         masks
     }
 
+    /// These words of a key.
+    #[inline(always)]
+    fn pair(key: &[u32; Self::KEY]) -> [u64; 2] {
+        let mut words = [0; 2];
+        for (&(word, shift), &lane) in Self::PLACES.iter().zip(key) {
+            words[word] |= u64::from(lane) << shift;
+        }
+        words
+    }
+
     fn is(shape: &Shape, key_words: usize) -> bool {
         key_words == Self::KEY
             && *shape.bytes == [Self::PROTOCOL]
@@ -490,7 +500,7 @@ impl Columns for Plain {
         entries: &mut [Entry; CHUNK],
     ) {
         let (eights, rest) = chunk.as_chunks::<8>();
-        isa.choose8(table, tree.masks, eights, |key| self.words(key), entries.as_chunks_mut().0);
+        isa.choose8(table, tree.masks, eights, Self::pair, entries.as_chunks_mut().0);
         for (entry, key) in entries.iter_mut().skip(8 * eights.len()).zip(rest) {
             *entry = table[self.select(isa, self.selector(tree), self.words(key))];
         }
@@ -508,12 +518,7 @@ impl Columns for Plain {
 
     #[inline(always)]
     fn words(self, key: &[u32]) -> [u64; 2] {
-        let mut words = [0; 2];
-        let Some(key) = key.first_chunk::<{ Self::KEY }>() else { return words };
-        for (&(word, shift), &lane) in Self::PLACES.iter().zip(key) {
-            words[word] |= u64::from(lane) << shift;
-        }
-        words
+        key.first_chunk().map_or([0; 2], Self::pair)
     }
 
     #[inline(always)]

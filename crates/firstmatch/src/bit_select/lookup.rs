@@ -101,11 +101,15 @@ impl<A: Alive> Lookup<'_, A> {
                     [] => {}
                 }
             }
-            for (best, &rank) in best.iter_mut().zip(&chunk.ranks) {
-                improve(best, engine, rank);
-            }
+            improve_all(best, engine, &chunk.ranks);
         }
     }
+}
+
+/// Apart, so that what is the same for all stays in registers.
+#[inline(never)]
+fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
+    best.iter_mut().zip(ranks).for_each(|(best, &rank)| improve(best, engine, rank));
 }
 
 #[inline(always)]

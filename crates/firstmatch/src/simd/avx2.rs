@@ -284,15 +284,13 @@ impl Isa for Avx2 {
         let bits = masks.map(u64::count_ones);
         let most = 1usize.checked_shl(bits[0] + bits[1]).expect("few bits");
         assert!(most <= table.len(), "a table has an entry for all bits that are named");
-        // SAFETY: an index has no more bits than are named.
-        let entry = |index: u64| unsafe { *table.get_unchecked(index as usize) };
-        match masks {
-            [mask, 0] => each8(rows, entries, |row| entry(self.gather(words(row)[0], mask))),
-            [0, mask] => each8(rows, entries, |row| entry(self.gather(words(row)[1], mask))),
-            [low, high] => each8(rows, entries, |row| {
-                let words = words(row);
-                entry(self.gather(words[0], low) | self.gather(words[1], high) << (bits[0] & 63))
-            }),
+        // SAFETY: the table has an entry for all bits that are named.
+        unsafe {
+            match masks {
+                [_, 0] => self.choose_each8::<T, true, false>(table, masks, rows, words, entries),
+                [0, _] => self.choose_each8::<T, false, true>(table, masks, rows, words, entries),
+                _ => self.choose_each8::<T, true, true>(table, masks, rows, words, entries),
+            }
         }
     }
 
@@ -438,14 +436,47 @@ impl Isa for Avx2 {
     }
 }
 
-/// What rows become, eight at a time. Eight are stored at once: they are read so, soon, and would have to wait for words
-/// stored one by one.
-#[inline(always)]
-fn each8<T>(rows: &[[T; 8]], entries: &mut [[u32; 8]], of: impl Fn(&T) -> u32) {
-    for (rows, entries) in rows.iter().zip(entries) {
-        let [a, b, c, d, e, f, g, h] = rows.each_ref().map(|row| of(row) as i32);
-        // SAFETY: an unaligned store of 32 bytes; needs AVX, see `load8`.
-        unsafe { _mm256_storeu_si256(entries.as_mut_ptr().cast(), _mm256_setr_epi32(a, b, c, d, e, f, g, h)) };
+/// Parts of [`Isa::choose8`]. They are functions that are always inlined: a closure is not, where it is called eight times.
+impl Avx2 {
+    /// Eight entries are stored at once: they are read so, soon, and would have to wait for words stored one by one.
+    ///
+    /// # Safety
+    /// The table has an entry for all bits that the masks name; what is said to name none does not.
+    #[inline(always)]
+    unsafe fn choose_each8<T, const LOW: bool, const HIGH: bool>(
+        self,
+        table: &[u32],
+        masks: [u64; 2],
+        rows: &[[T; 8]],
+        words: impl Fn(&T) -> [u64; 2],
+        entries: &mut [[u32; 8]],
+    ) {
+        for ([a, b, c, d, e, f, g, h], entries) in rows.iter().zip(entries) {
+            // SAFETY: the caller's; an unaligned store of 32 bytes; needs AVX, see `load8`.
+            unsafe {
+                let eight = _mm256_setr_epi32(
+                    self.entry::<LOW, HIGH>(table, masks, words(a)),
+                    self.entry::<LOW, HIGH>(table, masks, words(b)),
+                    self.entry::<LOW, HIGH>(table, masks, words(c)),
+                    self.entry::<LOW, HIGH>(table, masks, words(d)),
+                    self.entry::<LOW, HIGH>(table, masks, words(e)),
+                    self.entry::<LOW, HIGH>(table, masks, words(f)),
+                    self.entry::<LOW, HIGH>(table, masks, words(g)),
+                    self.entry::<LOW, HIGH>(table, masks, words(h)),
+                );
+                _mm256_storeu_si256(entries.as_mut_ptr().cast(), eight);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    unsafe fn entry<const LOW: bool, const HIGH: bool>(self, table: &[u32], masks: [u64; 2], words: [u64; 2]) -> i32 {
+        let low = if LOW { self.gather(words[0], masks[0]) } else { 0 };
+        let high = if HIGH { self.gather(words[1], masks[1]) << (masks[0].count_ones() & 63) } else { 0 };
+        // SAFETY: the index has no more bits than the masks name.
+        unsafe { *table.get_unchecked((low | high) as usize) as i32 }
     }
 }
 
