@@ -263,12 +263,12 @@ impl<'a, C: Columns> Chunk<'a, C> {
         }
         self.walk(isa, &mut at, false);
         let blocks = words(&engine.blocks);
-        for i in 0..self.count.min(CHUNK) {
-            let Some(block) = columns.block(blocks, limits.index(at[i])) else { continue };
+        for (i, at) in at.iter_mut().enumerate().take(self.count) {
+            let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
             let rank = block::rank_of(block, columns.hits(isa, block, self.key(i)), alive);
             self.ranks[i] = rank;
             if let Some(more) = columns.goes_on(block, rank) {
-                at[i] = limits.leaf(more);
+                *at = limits.leaf(more);
                 self.leaves.add(i as u8, true);
             }
         }
