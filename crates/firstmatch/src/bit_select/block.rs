@@ -1,6 +1,7 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
-use super::{Node, Tree};
+use super::lookup::CHUNK;
+use super::{Entry, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
@@ -280,6 +281,8 @@ pub(super) trait Columns: Copy {
     /// What a root selects by, and what it selects from.
     type Selector: Copy;
     type Words<'k>: Copy;
+    /// Keys that are taken through trees together.
+    type Chunk<'k>: Copy;
 
     /// Words of a key.
     fn stride(self, words: usize) -> usize;
@@ -287,8 +290,21 @@ pub(super) trait Columns: Copy {
     /// Keys of so many words each.
     fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]>;
 
+    /// At most [`CHUNK`] keys of so many words each.
+    fn chunk<'k>(self, keys: &'k [u32], words: usize) -> Self::Chunk<'k>;
+
     /// One of them.
-    fn key(self, keys: &[u32], words: usize, index: usize) -> &[u32];
+    fn key<'k>(self, chunk: Self::Chunk<'k>, index: usize) -> &'k [u32];
+
+    /// What a root has for each of them.
+    fn entries<I: Isa>(
+        self,
+        isa: I,
+        chunk: Self::Chunk<'_>,
+        tree: &Tree,
+        table: &[Entry],
+        entries: &mut [Entry; CHUNK],
+    );
 
     /// A lane as an index into a key.
     fn lane(self, lane: u16) -> usize;
@@ -301,6 +317,9 @@ pub(super) trait Columns: Copy {
 
     /// The bits that are selected.
     fn select<I: Isa>(self, isa: I, selector: Self::Selector, key: Self::Words<'_>) -> usize;
+
+    /// Cache lines of a block.
+    fn lines(self) -> usize;
 
     /// A block.
     fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]>;
@@ -323,6 +342,7 @@ pub(super) trait Columns: Copy {
 impl Columns for &Shape {
     type Selector = (u64, [u16; 2]);
     type Words<'k> = &'k [u32];
+    type Chunk<'k> = (&'k [u32], usize);
 
     #[inline(always)]
     fn stride(self, words: usize) -> usize {
@@ -335,8 +355,27 @@ impl Columns for &Shape {
     }
 
     #[inline(always)]
-    fn key(self, keys: &[u32], words: usize, index: usize) -> &[u32] {
+    fn chunk<'k>(self, keys: &'k [u32], words: usize) -> Self::Chunk<'k> {
+        (keys, words)
+    }
+
+    #[inline(always)]
+    fn key<'k>(self, (keys, words): Self::Chunk<'k>, index: usize) -> &'k [u32] {
         &keys[index * words..][..words]
+    }
+
+    #[inline(always)]
+    fn entries<I: Isa>(
+        self,
+        isa: I,
+        chunk: Self::Chunk<'_>,
+        tree: &Tree,
+        table: &[Entry],
+        entries: &mut [Entry; CHUNK],
+    ) {
+        for (entry, key) in entries.iter_mut().zip(chunk.0.chunks_exact(chunk.1)) {
+            *entry = table[self.select(isa, self.selector(tree), key)];
+        }
     }
 
     #[inline(always)]
@@ -358,6 +397,11 @@ impl Columns for &Shape {
     fn select<I: Isa>(self, isa: I, (mask, lanes): Self::Selector, key: &[u32]) -> usize {
         let [high, low] = lanes.map(|lane| u64::from(key[usize::from(lane)]));
         isa.gather(high << 32 | low, mask) as usize
+    }
+
+    #[inline(always)]
+    fn lines(self) -> usize {
+        self.lines
     }
 
     #[inline(always)]
@@ -401,6 +445,16 @@ impl Plain {
         masks
     }
 
+    /// These words of a key.
+    #[inline(always)]
+    fn pair(key: &[u32; Self::KEY]) -> [u64; 2] {
+        let mut words = [0; 2];
+        for (&(word, shift), &lane) in Self::PLACES.iter().zip(key) {
+            words[word] |= u64::from(lane) << shift;
+        }
+        words
+    }
+
     fn is(shape: &Shape, key_words: usize) -> bool {
         key_words == Self::KEY
             && *shape.bytes == [Self::PROTOCOL]
@@ -414,6 +468,7 @@ impl Plain {
 impl Columns for Plain {
     type Selector = ([u64; 2], u32);
     type Words<'k> = [u64; 2];
+    type Chunk<'k> = &'k [[u32; Self::KEY]];
 
     #[inline(always)]
     fn stride(self, _words: usize) -> usize {
@@ -426,8 +481,29 @@ impl Columns for Plain {
     }
 
     #[inline(always)]
-    fn key(self, keys: &[u32], _words: usize, index: usize) -> &[u32] {
-        &keys.as_chunks::<{ Self::KEY }>().0[index]
+    fn chunk<'k>(self, keys: &'k [u32], _words: usize) -> Self::Chunk<'k> {
+        keys.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn key<'k>(self, chunk: Self::Chunk<'k>, index: usize) -> &'k [u32] {
+        &chunk[index]
+    }
+
+    #[inline(always)]
+    fn entries<I: Isa>(
+        self,
+        isa: I,
+        chunk: Self::Chunk<'_>,
+        tree: &Tree,
+        table: &[Entry],
+        entries: &mut [Entry; CHUNK],
+    ) {
+        let (eights, rest) = chunk.as_chunks::<8>();
+        isa.choose8(table, tree.masks, eights, Self::pair, entries.as_chunks_mut().0);
+        for (entry, key) in entries.iter_mut().skip(8 * eights.len()).zip(rest) {
+            *entry = table[self.select(isa, self.selector(tree), self.words(key))];
+        }
     }
 
     #[inline(always)]
@@ -442,17 +518,17 @@ impl Columns for Plain {
 
     #[inline(always)]
     fn words(self, key: &[u32]) -> [u64; 2] {
-        let mut words = [0; 2];
-        let Some(key) = key.first_chunk::<{ Self::KEY }>() else { return words };
-        for (&(word, shift), &lane) in Self::PLACES.iter().zip(key) {
-            words[word] |= u64::from(lane) << shift;
-        }
-        words
+        key.first_chunk().map_or([0; 2], Self::pair)
     }
 
     #[inline(always)]
     fn select<I: Isa>(self, isa: I, (masks, shift): Self::Selector, words: [u64; 2]) -> usize {
         (isa.gather(words[0], masks[0]) | isa.gather(words[1], masks[1]) << shift) as usize
+    }
+
+    #[inline(always)]
+    fn lines(self) -> usize {
+        Self::BLOCK / LINE_WORDS
     }
 
     #[inline(always)]

@@ -5,10 +5,10 @@ use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::simd::{Isa, Kernel, LINE_WORDS, dispatch, words};
+use crate::simd::{Isa, Kernel, dispatch, words};
 
 /// Keys in flight.
-const CHUNK: usize = 32;
+pub(super) const CHUNK: usize = 32;
 /// Trees whose roots are passed together.
 const TOGETHER: usize = 4;
 /// So few keys are gone through one by one.
@@ -19,24 +19,30 @@ const EIGHT: usize = 8;
 /// For each key a better match than the one given, or none.
 #[inline]
 pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: Keys<'_>, best: &mut [Option<Match>]) {
-    let lookup = Lookup { engine, alive, keys, best };
-    if lookup.best.len() <= ALONE { dispatch(engine.level, Few(lookup)) } else { dispatch(engine.level, Many(lookup)) }
+    let mut lookup = Lookup { engine, alive, keys: &keys, best };
+    if lookup.best.len() <= ALONE {
+        dispatch(engine.level, Few(&mut lookup));
+    } else {
+        dispatch(engine.level, Many(&mut lookup));
+    }
 }
 
+/// What is looked up. Kernels borrow it, as it does the keys: what is copied may be read in wider pieces than it has just
+/// been written in, and a load that takes from several stores waits until all before it is done.
 struct Lookup<'a, A> {
     engine: &'a BitSelect,
     alive: A,
-    keys: Keys<'a>,
+    keys: &'a Keys<'a>,
     best: &'a mut [Option<Match>],
 }
 
 /// A few keys. Compiled apart, so that little is made ready for them.
-struct Few<'a, A>(Lookup<'a, A>);
+struct Few<'l, 'a, A>(&'l mut Lookup<'a, A>);
 
 /// Any number of keys.
-struct Many<'a, A>(Lookup<'a, A>);
+struct Many<'l, 'a, A>(&'l mut Lookup<'a, A>);
 
-impl<A: Alive> Kernel for Few<'_, A> {
+impl<A: Alive> Kernel for Few<'_, '_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.0.engine.shape;
@@ -47,7 +53,7 @@ impl<A: Alive> Kernel for Few<'_, A> {
     }
 }
 
-impl<A: Alive> Kernel for Many<'_, A> {
+impl<A: Alive> Kernel for Many<'_, '_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.0.engine.shape;
@@ -60,8 +66,8 @@ impl<A: Alive> Kernel for Many<'_, A> {
 
 impl<A: Alive> Lookup<'_, A> {
     #[inline(always)]
-    fn few<I: Isa>(self, isa: I, columns: impl Columns) {
-        let Self { engine, alive, keys, best } = self;
+    fn few<I: Isa>(&mut self, isa: I, columns: impl Columns) {
+        let &mut Self { engine, alive, keys, ref mut best } = self;
         for (best, key) in best.iter_mut().zip(columns.rows(keys.words(), columns.stride(keys.stride()))) {
             let mut rank = NONE;
             for trees in engine.trees.chunks(TOGETHER) {
@@ -78,12 +84,13 @@ impl<A: Alive> Lookup<'_, A> {
     }
 
     #[inline(always)]
-    fn many<I: Isa>(self, isa: I, columns: impl Columns) {
-        let Self { engine, alive, keys, best } = self;
+    fn many<I: Isa>(&mut self, isa: I, columns: impl Columns) {
+        let &mut Self { engine, alive, keys, ref mut best } = self;
         let stride = columns.stride(keys.stride());
         for (best, words) in best.chunks_mut(CHUNK).zip(keys.words().chunks(CHUNK * stride)) {
-            let mut chunk =
-                Chunk { engine, columns, words, stride, ranks: [NONE; CHUNK], leaves: List::NONE, nodes: List::NONE };
+            let (count, keys) = (words.len() / stride, columns.chunk(words, stride));
+            let (ranks, leaves, nodes) = ([NONE; CHUNK], List::NONE, List::NONE);
+            let mut chunk = Chunk { engine, columns, keys, count, ranks, leaves, nodes };
             for (group, trees) in engine.trees.chunks(TOGETHER).enumerate() {
                 let is_first = group == 0;
                 match trees {
@@ -94,11 +101,15 @@ impl<A: Alive> Lookup<'_, A> {
                     [] => {}
                 }
             }
-            for (best, &rank) in best.iter_mut().zip(&chunk.ranks) {
-                improve(best, engine, rank);
-            }
+            improve_all(best, engine, &chunk.ranks);
         }
     }
+}
+
+/// Apart, so that what is the same for all stays in registers.
+#[inline(never)]
+fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
+    best.iter_mut().zip(ranks).for_each(|(best, &rank)| improve(best, engine, rank));
 }
 
 #[inline(always)]
@@ -200,11 +211,12 @@ const PLACES: [u64; 256] = {
 };
 
 /// Keys on their way through trees.
-struct Chunk<'a, C> {
+struct Chunk<'a, C: Columns> {
     engine: &'a BitSelect,
     columns: C,
-    words: &'a [u32],
-    stride: usize,
+    keys: C::Chunk<'a>,
+    /// How many.
+    count: usize,
     /// The best rank found for each.
     ranks: [u32; CHUNK],
     leaves: List,
@@ -218,19 +230,10 @@ impl<'a, C: Columns> Chunk<'a, C> {
     fn search<I: Isa, const TREES: usize>(&mut self, isa: I, alive: impl Alive, trees: [&Tree; TREES], is_first: bool) {
         let (engine, columns) = (self.engine, self.columns);
         let (mut entries, mut first) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK]);
-        let mut roots = [(columns.selector(trees[0]), &engine.table[..0]); TREES];
-        for (to, tree) in roots.iter_mut().zip(trees) {
+        for (entries, tree) in entries.iter_mut().zip(trees) {
             let table = &engine.table[tree.root.base as usize..][..1 << tree.root.mask.count_ones()];
-            *to = (columns.selector(tree), table);
-        }
-        for (i, key) in self.rows().enumerate().take(CHUNK) {
-            let (mut least, key) = (EMPTY, columns.words(key));
-            for (&(selector, table), entries) in roots.iter().zip(&mut entries) {
-                let entry = table[columns.select(isa, selector, key)];
-                entries[i] = entry;
-                least = least.min(entry);
-            }
-            first[i] = least;
+            columns.entries(isa, self.keys, tree, table, entries);
+            first = std::array::from_fn(|i| first[i].min(entries[i]));
         }
         if is_first {
             self.first(isa, alive, &first);
@@ -256,16 +259,16 @@ impl<'a, C: Columns> Chunk<'a, C> {
             self.nodes.add_eight(index * EIGHT, isa.odd8(entries) ^ 0xFF);
         }
         if engine.is_large {
-            first.iter().take(self.count()).for_each(|&entry| self.prefetch(isa, entry));
+            first.iter().take(self.count).for_each(|&entry| self.prefetch(isa, entry));
         }
         self.walk(isa, &mut at, false);
         let blocks = words(&engine.blocks);
-        for (i, key) in self.rows().enumerate().take(CHUNK) {
-            let Some(block) = columns.block(blocks, limits.index(at[i])) else { continue };
-            let rank = block::rank_of(block, columns.hits(isa, block, key), alive);
+        for (i, at) in at.iter_mut().enumerate().take(self.count) {
+            let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
+            let rank = block::rank_of(block, columns.hits(isa, block, self.key(i)), alive);
             self.ranks[i] = rank;
             if let Some(more) = columns.goes_on(block, rank) {
-                at[i] = limits.leaf(more);
+                *at = limits.leaf(more);
                 self.leaves.add(i as u8, true);
             }
         }
@@ -354,7 +357,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
             for index in 0..listed {
                 let item = self.nodes.get(index);
                 let i = usize::from(item) & (CHUNK - 1);
-                let Some(at) = at.get_mut(usize::from(item)) else { continue };
+                let Some(at) = place(at, item) else { continue };
                 let Some(node) = engine.nodes.get(limits.index(*at)) else { continue };
                 let entry = step(isa, self.columns, node, &engine.table, self.key(i));
                 *at = entry;
@@ -380,7 +383,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
             for index in 0..listed {
                 let item = self.leaves.get(index);
                 let i = usize::from(item) & (CHUNK - 1);
-                let Some(at) = at.get_mut(usize::from(item)) else { continue };
+                let Some(at) = place(at, item) else { continue };
                 let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
                 let rank = block::rank_of(block, columns.hits(isa, block, self.key(i)), alive);
                 self.ranks[i] = self.ranks[i].min(rank);
@@ -398,34 +401,30 @@ impl<'a, C: Columns> Chunk<'a, C> {
     #[inline(always)]
     fn prefetch<I: Isa>(&self, isa: I, entry: Entry) {
         let engine = self.engine;
-        if engine.is_large
-            && let Some(block) = self.columns.block(words(&engine.blocks), engine.limits().index(entry))
-        {
-            block.as_chunks::<LINE_WORDS>().0.iter().for_each(|line| isa.prefetch(line));
+        if engine.is_large {
+            let lines = self.columns.lines();
+            isa.prefetch_lines(&engine.blocks, engine.limits().index(entry) * lines, lines);
         }
-    }
-
-    #[inline(always)]
-    fn rows(&self) -> impl Iterator<Item = &'a [u32]> + use<'a, C> {
-        self.columns.rows(self.words, self.stride)
-    }
-
-    /// Keys.
-    #[inline(always)]
-    fn count(&self) -> usize {
-        self.words.len() / self.stride
     }
 
     /// Groups of eight keys.
     #[inline(always)]
     fn groups(&self) -> usize {
-        self.count().div_ceil(EIGHT).min(CHUNK / EIGHT)
+        self.count.div_ceil(EIGHT).min(CHUNK / EIGHT)
     }
 
     #[inline(always)]
     fn key(&self, i: usize) -> &'a [u32] {
-        self.columns.key(self.words, self.stride, i)
+        self.columns.key(self.keys, i)
     }
+}
+
+/// The entry that is listed, if there is one.
+#[inline(always)]
+fn place(at: &mut [Entry], item: u8) -> Option<&mut Entry> {
+    // Nothing is left to be checked where the length is a power of two that the compiler knows.
+    let mask = at.len().next_power_of_two() - 1;
+    at.get_mut(usize::from(item) & mask)
 }
 
 impl Node {

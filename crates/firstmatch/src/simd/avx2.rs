@@ -273,6 +273,28 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn choose8<T>(
+        self,
+        table: &[u32],
+        masks: [u64; 2],
+        rows: &[[T; 8]],
+        words: impl Fn(&T) -> [u64; 2],
+        entries: &mut [[u32; 8]],
+    ) {
+        let bits = masks.map(u64::count_ones);
+        let most = 1usize.checked_shl(bits[0] + bits[1]).expect("few bits");
+        assert!(most <= table.len(), "a table has an entry for all bits that are named");
+        // SAFETY: the table has an entry for all bits that are named.
+        unsafe {
+            match masks {
+                [_, 0] => self.choose_each8::<T, true, false>(table, masks, rows, words, entries),
+                [0, _] => self.choose_each8::<T, false, true>(table, masks, rows, words, entries),
+                _ => self.choose_each8::<T, true, true>(table, masks, rows, words, entries),
+            }
+        }
+    }
+
+    #[inline(always)]
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
         let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
         // SAFETY: needs AVX, see `load8`.
@@ -403,6 +425,58 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn prefetch<T>(self, place: &T) {
         prefetch(place);
+    }
+
+    #[inline(always)]
+    fn prefetch_lines(self, lines: &[Line], first: usize, count: usize) {
+        for line in first..first + count {
+            // SAFETY: as below.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(lines.as_ptr().wrapping_add(line).cast()) };
+        }
+    }
+}
+
+/// Parts of [`Isa::choose8`]. They are functions that are always inlined: a closure is not, where it is called eight times.
+impl Avx2 {
+    /// Eight entries are stored at once: they are read so, soon, and would have to wait for words stored one by one.
+    ///
+    /// # Safety
+    /// The table has an entry for all bits that the masks name; what is said to name none does not.
+    #[inline(always)]
+    unsafe fn choose_each8<T, const LOW: bool, const HIGH: bool>(
+        self,
+        table: &[u32],
+        masks: [u64; 2],
+        rows: &[[T; 8]],
+        words: impl Fn(&T) -> [u64; 2],
+        entries: &mut [[u32; 8]],
+    ) {
+        for ([a, b, c, d, e, f, g, h], entries) in rows.iter().zip(entries) {
+            // SAFETY: the caller's; an unaligned store of 32 bytes; needs AVX, see `load8`.
+            unsafe {
+                let eight = _mm256_setr_epi32(
+                    self.entry::<LOW, HIGH>(table, masks, words(a)),
+                    self.entry::<LOW, HIGH>(table, masks, words(b)),
+                    self.entry::<LOW, HIGH>(table, masks, words(c)),
+                    self.entry::<LOW, HIGH>(table, masks, words(d)),
+                    self.entry::<LOW, HIGH>(table, masks, words(e)),
+                    self.entry::<LOW, HIGH>(table, masks, words(f)),
+                    self.entry::<LOW, HIGH>(table, masks, words(g)),
+                    self.entry::<LOW, HIGH>(table, masks, words(h)),
+                );
+                _mm256_storeu_si256(entries.as_mut_ptr().cast(), eight);
+            }
+        }
+    }
+
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    unsafe fn entry<const LOW: bool, const HIGH: bool>(self, table: &[u32], masks: [u64; 2], words: [u64; 2]) -> i32 {
+        let low = if LOW { self.gather(words[0], masks[0]) } else { 0 };
+        let high = if HIGH { self.gather(words[1], masks[1]) << (masks[0].count_ones() & 63) } else { 0 };
+        // SAFETY: the index has no more bits than the masks name.
+        unsafe { *table.get_unchecked((low | high) as usize) as i32 }
     }
 }
 

@@ -105,6 +105,20 @@ pub(crate) trait Isa: Copy {
     /// The bits of a word that a mask names, moved together at the low end.
     fn gather(self, word: u64, mask: u64) -> u64;
 
+    /// For each of some rows the entry of a table at the bits that two masks name of the words that it stands for, those
+    /// of the second above those of the first.
+    ///
+    /// # Panics
+    /// When there are more bits than the table has entries for.
+    fn choose8<T>(
+        self,
+        table: &[u32],
+        masks: [u64; 2],
+        rows: &[[T; 8]],
+        words: impl Fn(&T) -> [u64; 2],
+        entries: &mut [[u32; 8]],
+    );
+
     /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
 
@@ -148,6 +162,9 @@ pub(crate) trait Isa: Copy {
 
     /// Asks for the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
+
+    /// Asks for so many lines from a place on. Nothing happens for those that are not there.
+    fn prefetch_lines(self, lines: &[Line], first: usize, count: usize);
 }
 
 /// Eight places in an array, each chosen by a word of a row: `start + ((row[lane] >> shift) * factor >> right)`, with
@@ -276,6 +293,17 @@ mod tests {
                     assert_eq!(isa.within8_bytes(&bounds, a as u8), plain.within8_bytes(&bounds, a as u8));
                     let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
                     assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
+                    let masks =
+                        [u64::from(next() & 0x21) << 40 | u64::from(next() & 0x8) << 9, u64::from(next() & 0x11)];
+                    let table: [u32; 64] = std::array::from_fn(|_| next());
+                    let pairs: [[u64; 2]; 8] =
+                        std::array::from_fn(|_| [word.rotate_left(next() & 63), u64::from(next()) << 9 ^ word]);
+                    let (mut entries, mut want) = ([[0; 8]], [[0; 8]]);
+                    for masks in [masks, [masks[0], 0], [0, masks[1]]] {
+                        isa.choose8(&table, masks, &[pairs], |pair| *pair, &mut entries);
+                        plain.choose8(&table, masks, &[pairs], |pair| *pair, &mut want);
+                        assert_eq!(entries, want);
+                    }
                     let [eight, limits]: [[u32; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
                     assert_eq!(isa.odd8(&eight), plain.odd8(&eight));
                     assert_eq!(isa.below8(&eight, &limits), plain.below8(&eight, &limits));

@@ -55,6 +55,21 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
+    fn choose8<T>(
+        self,
+        table: &[u32],
+        masks: [u64; 2],
+        rows: &[[T; 8]],
+        words: impl Fn(&T) -> [u64; 2],
+        entries: &mut [[u32; 8]],
+    ) {
+        for (entry, row) in entries.as_flattened_mut().iter_mut().zip(rows.as_flattened()) {
+            let [low, high] = [0, 1].map(|at| gather(words(row)[at], masks[at]));
+            *entry = table[(low | high << masks[0].count_ones()) as usize];
+        }
+    }
+
+    #[inline(always)]
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
         bits(|i| bounds[i] <= word && word <= bounds[i + 8])
     }
@@ -123,6 +138,9 @@ impl Isa for Scalar {
 
     #[inline(always)]
     fn prefetch<T>(self, _place: &T) {}
+
+    #[inline(always)]
+    fn prefetch_lines(self, _lines: &[Line], _first: usize, _count: usize) {}
 }
 
 #[inline(always)]
