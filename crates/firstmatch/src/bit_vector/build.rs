@@ -1,7 +1,7 @@
 //! Building: lanes to dimensions, small dimensions joined.
 
 use super::classes::{Classes, Room, Set};
-use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join};
+use super::{BitVector, Config, Dimension, FAR, GROUP, GROUP_WORDS, Join, NEAR};
 use crate::budget::Visits;
 use crate::error::BuildError;
 use crate::rule::{Lowered, Regions};
@@ -25,9 +25,12 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits });
     visits.check()?;
     let (mut read, mut words) = (Vec::new(), Vec::new());
+    let needed: usize = slots.iter().filter(|slot| slot.is_read).map(|slot| size_of_val(slot.classes.vectors())).sum();
+    let is_near = groups == 1 && needed <= NEAR << 16;
+    let unit = if is_near { FAR / NEAR } else { 1 };
     for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
         let first = words.len() / GROUP_WORDS;
-        slot.values.iter_mut().for_each(|value| *value = first as u32 + *value * groups as u32);
+        slot.values.iter_mut().for_each(|value| *value = ((first + *value as usize * groups) * unit) as u32);
         words.extend_from_slice(slot.classes.vectors());
         read.push(index);
     }
@@ -64,6 +67,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         joins: joins.into(),
         read: read.into(),
         vectors: vectors.into(),
+        is_near,
         groups,
         matches: set.rules().into(),
         rules: set.by_rule().count(),

@@ -1,15 +1,17 @@
 //! Lookups: chunks of keys taken through each dimension, then each through its vectors.
 
-use super::{BitVector, Dimension, GROUP, GROUP_LINES, GROUP_WORDS, Join};
+use super::{BitVector, Dimension, FAR, GROUP, GROUP_LINES, GROUP_WORDS, Join, NEAR};
 use crate::alive::Alive;
 use crate::engine::Match;
 use crate::key::Keys;
-use crate::simd::{Isa, Kernel, MOST_LEVELS, Table, Tree, words};
+use crate::simd::{Isa, Kernel, MOST_LEVELS, Tree, words};
 
 /// Keys in flight.
 const CHUNK: usize = 64;
 /// Keys side by side.
 const EIGHT: usize = 8;
+/// So many keys or more go side by side, padded to eight; fewer go one by one.
+const PADDED: usize = 4;
 /// The rank of no region.
 const NONE: u32 = u32::MAX;
 
@@ -40,50 +42,59 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
             slots.0.resize(count, [0; CHUNK]);
         }
         let slots = &mut slots.0[..count];
-        let (eights, rest) = best.split_at_mut(best.len() / EIGHT * EIGHT);
-        for (index, best) in eights.chunks_mut(CHUNK).enumerate() {
-            let from = index * CHUNK;
-            let keys = keys.slice(from, from + best.len());
+        let mut from = 0;
+        while from < best.len() {
+            // Eights go first, then a few padded to eight.
+            let left = best.len() - from;
+            let count = if left < EIGHT { left } else { (left / EIGHT * EIGHT).min(CHUNK) };
+            if count < PADDED {
+                break;
+            }
+            let keys = keys.slice(from, from + count);
+            let best = &mut best[from..from + count];
+            from += count;
             // Rows of eight words, as those of IPv4 are: nothing is then multiplied or checked.
             match keys.stride() {
-                8 => search::<I, 8>(isa, engine, keys, slots),
+                8 if count >= EIGHT => search::<I, 8>(isa, engine, keys, slots),
                 _ => search::<I, 1>(isa, engine, keys, slots),
             }
-            join(isa, engine, slots, best.len());
-            let mut ranks = [NONE; CHUNK];
-            let ranks = &mut ranks[..best.len()];
+            join(engine, slots, count);
+            let mut ranks = [[NONE; EIGHT]; CHUNK / EIGHT];
+            let ranks = &mut ranks[..count.div_ceil(EIGHT)];
             for group in 0..engine.groups {
+                let living = living(alive, group);
+                let among = (!A::ALL).then_some(&living);
                 match engine.read.len() {
-                    1 => intersect::<I, A, 1>(isa, engine, group, alive, slots, ranks),
-                    2 => intersect::<I, A, 2>(isa, engine, group, alive, slots, ranks),
-                    3 => intersect::<I, A, 3>(isa, engine, group, alive, slots, ranks),
-                    4 => intersect::<I, A, 4>(isa, engine, group, alive, slots, ranks),
-                    _ => intersect_any(isa, engine, group, alive, slots, ranks),
+                    1 => intersect::<I, 1>(isa, engine, group, among, slots, ranks),
+                    2 => intersect::<I, 2>(isa, engine, group, among, slots, ranks),
+                    3 => intersect::<I, 3>(isa, engine, group, among, slots, ranks),
+                    4 => intersect::<I, 4>(isa, engine, group, among, slots, ranks),
+                    _ => intersect_any(isa, engine, group, among, slots, ranks),
                 }
             }
             improve(best, &engine.matches, ranks);
         }
-        for (index, best) in rest.iter_mut().enumerate() {
-            let rank = alone(isa, engine, alive, keys.row(eights.len() + index), slots);
-            improve(std::slice::from_mut(best), &engine.matches, &[rank]);
+        for (index, best) in best.iter_mut().enumerate().skip(from) {
+            let rank = alone(isa, engine, alive, keys.row(index), slots);
+            improve_one(best, &engine.matches, rank);
         }
     }
 }
 
-/// The rank for one key: fewer than eight are gone through one by one.
+/// The rank for one key.
 #[inline(always)]
 fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], slots: &mut [[u16; CHUNK]]) -> u32 {
     for (dimension, slot) in engine.dimensions.iter().zip(&mut *slots) {
         slot[0] = match dimension {
             Dimension::Search { lane, tree } => {
-                let word = [key[*lane]];
+                let (word, again) = ([key[*lane]], [&key[*lane]]);
                 let [value] = match tree.depth() {
-                    0 => isa.find(tree.view::<0>(), word),
-                    1 => isa.find(tree.view::<1>(), word),
-                    2 => isa.find(tree.view::<2>(), word),
-                    3 => isa.find(tree.view::<3>(), word),
-                    4 => isa.find(tree.view::<4>(), word),
-                    _ => isa.find(tree.view::<MOST_LEVELS>(), word),
+                    0 => isa.find(tree.view::<0>(), word, again),
+                    1 => isa.find(tree.view::<1>(), word, again),
+                    2 => isa.find(tree.view::<2>(), word, again),
+                    3 => isa.find(tree.view::<3>(), word, again),
+                    4 => isa.find(tree.view::<4>(), word, again),
+                    _ => isa.find(tree.view::<MOST_LEVELS>(), word, again),
                 };
                 value
             }
@@ -98,7 +109,7 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], sl
     }
     let vectors = words(&engine.vectors).as_chunks::<GROUP_WORDS>().0;
     for group in 0..engine.groups {
-        let read = engine.read.iter().map(|&slot| &vectors[usize::from(slots[slot][0]) + group]);
+        let read = engine.read.iter().map(|&slot| &vectors[engine.group_at(slots[slot][0]) + group]);
         let mut first = isa.first_common(read.clone());
         if !A::ALL && first < GROUP as u32 && !alive.is_alive(group * GROUP + first as usize) {
             first = isa.first_common(read.chain([&living(alive, group)]));
@@ -112,13 +123,26 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], sl
 
 /// Apart: it needs no instruction set, and among all the rest it would find no registers.
 #[inline(never)]
-fn improve(best: &mut [Option<Match>], matches: &[Match], ranks: &[u32]) {
-    for (best, &rank) in best.iter_mut().zip(ranks) {
-        if let Some(&found) = matches.get(rank as usize)
-            && Match::wins(found.priority, best)
-        {
-            *best = Some(found);
+fn improve(best: &mut [Option<Match>], matches: &[Match], ranks: &[[u32; EIGHT]]) {
+    let (eights, rest) = best.as_chunks_mut::<EIGHT>();
+    let (ranks, padded) = ranks.split_at(eights.len());
+    for (best, ranks) in eights.iter_mut().zip(ranks) {
+        for (best, &rank) in best.iter_mut().zip(ranks) {
+            improve_one(best, matches, rank);
         }
+    }
+    for (best, &rank) in rest.iter_mut().zip(padded.as_flattened()) {
+        improve_one(best, matches, rank);
+    }
+}
+
+/// The same for one key.
+#[inline(always)]
+fn improve_one(best: &mut Option<Match>, matches: &[Match], rank: u32) {
+    if let Some(&found) = matches.get(rank as usize)
+        && Match::wins(found.priority, best)
+    {
+        *best = Some(found);
     }
 }
 
@@ -173,7 +197,7 @@ fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
         lane,
         slot,
         #[inline(always)]
-        move |words| isa.find::<DEPTH, EIGHT>(tree, words),
+        move |words, again| isa.find::<DEPTH, EIGHT>(tree, words, again),
     );
 }
 
@@ -190,7 +214,7 @@ fn each_word<const STRIDE: usize>(
         lane,
         slot,
         #[inline(always)]
-        move |words| {
+        move |words, _| {
             let mut values = [0; EIGHT];
             for (found, word) in values.iter_mut().zip(words) {
                 *found = value(word);
@@ -200,62 +224,46 @@ fn each_word<const STRIDE: usize>(
     );
 }
 
-/// The same, for eight keys side by side.
+/// The same, for eight keys side by side, whose words are read twice.
 #[inline(always)]
 fn each<const STRIDE: usize>(
     keys: Keys<'_>,
     lane: usize,
     slot: &mut [u16; CHUNK],
-    values: impl Fn([u32; EIGHT]) -> [u16; EIGHT],
+    values: impl Fn([u32; EIGHT], [&u32; EIGHT]) -> [u16; EIGHT],
 ) {
     let mut column = [0; CHUNK];
     let (words, lane) = if STRIDE == 1 {
         let rows = keys.words().chunks_exact(keys.stride());
         let count = rows.len().min(CHUNK);
         column.iter_mut().zip(rows).for_each(|(word, row)| *word = row[lane]);
-        (&column[..count], 0)
+        (&column[..count.next_multiple_of(EIGHT)], 0)
     } else {
         (keys.words(), lane % STRIDE)
     };
     let rows = words.as_chunks::<STRIDE>().0.as_chunks::<EIGHT>().0;
+    // Not known to be the same lane, or words were read once and copied.
+    let same = std::hint::black_box(lane) % STRIDE;
     for (slots, rows) in slot.as_chunks_mut::<EIGHT>().0.iter_mut().zip(rows) {
-        let mut words = [0; EIGHT];
-        for (word, row) in words.iter_mut().zip(rows) {
-            *word = row[lane];
+        let (mut words, mut again) = ([0; EIGHT], [&0; EIGHT]);
+        for ((word, again), row) in words.iter_mut().zip(&mut again).zip(rows) {
+            (*word, *again) = (row[lane], &row[same]);
         }
-        *slots = values(words);
+        *slots = values(words, again);
     }
 }
 
 /// The values of the joins.
 #[inline(always)]
-fn join<I: Isa>(isa: I, engine: &BitVector, slots: &mut [[u16; CHUNK]], keys: usize) {
+fn join(engine: &BitVector, slots: &mut [[u16; CHUNK]], keys: usize) {
+    let eights = keys.div_ceil(EIGHT);
     for (index, Join { slots: [a, b], third, values }) in engine.joins.iter().enumerate() {
         let (known, new) = slots.split_at_mut(engine.dimensions.len() + index);
+        let of = |slot: usize| &known[slot].as_chunks().0[..eights];
+        let found = &mut new[0].as_chunks_mut().0[..eights];
         match third {
-            None => add(isa, [&known[*a], &known[*b]], values, &mut new[0], keys),
-            Some(c) => add(isa, [&known[*a], &known[*b], &known[*c]], values, &mut new[0], keys),
-        }
-    }
-}
-
-/// Values by the sums of others.
-#[inline(always)]
-fn add<I: Isa, const PARTS: usize>(
-    isa: I,
-    parts: [&[u16; CHUNK]; PARTS],
-    values: &Table,
-    sums: &mut [u16; CHUNK],
-    keys: usize,
-) {
-    let values = values.view();
-    for (at, sums) in sums.as_chunks_mut::<EIGHT>().0.iter_mut().enumerate().take(keys.div_ceil(EIGHT)) {
-        for (i, found) in sums.iter_mut().enumerate() {
-            let mut sum = 0;
-            for part in parts {
-                sum += u32::from(part.as_chunks::<EIGHT>().0[at][i]);
-            }
-            *found = values.get(isa, sum);
+            None => values.view().get_sums([of(*a), of(*b)], found),
+            Some(c) => values.view().get_sums([of(*a), of(*b), of(*c)], found),
         }
     }
 }
@@ -263,53 +271,46 @@ fn add<I: Isa, const PARTS: usize>(
 /// The first region of a group that all vectors of a key have, where it is a better rank. `READ` is how many vectors are
 /// read.
 #[inline(always)]
-fn intersect<I: Isa, A: Alive, const READ: usize>(
+fn intersect<I: Isa, const READ: usize>(
     isa: I,
     engine: &BitVector,
     group: usize,
-    alive: A,
+    among: Option<&[u32; GROUP_WORDS]>,
     slots: &[[u16; CHUNK]],
-    ranks: &mut [u32],
+    ranks: &mut [[u32; EIGHT]],
 ) {
-    let living = living(alive, group);
-    let living = (!A::ALL).then_some(&living);
     let lines = &engine.vectors[group * GROUP_LINES..];
-    let mut read = [&slots[0]; READ];
-    for (read, &slot) in read.iter_mut().zip(&engine.read) {
-        *read = &slots[slot];
+    let mut places: [&[[u16; EIGHT]]; READ] = [&[]; READ];
+    for (places, &slot) in places.iter_mut().zip(&engine.read) {
+        *places = &slots[slot].as_chunks().0[..ranks.len()];
     }
-    for (at, ranks) in ranks.as_chunks_mut::<EIGHT>().0.iter_mut().enumerate().take(CHUNK / EIGHT) {
-        let mut places = [&[0; EIGHT]; READ];
-        for (places, slot) in places.iter_mut().zip(read) {
-            *places = &slot.as_chunks::<EIGHT>().0[at];
-        }
-        if engine.groups == 1 {
-            // Where nothing is found, this is no region's rank either.
-            isa.first_common8(lines, places, living, ranks);
-        } else {
-            let (mut first, old) = ([0; EIGHT], *ranks);
-            isa.first_common8(lines, places, living, &mut first);
-            *ranks = std::array::from_fn(|i| rank(group, first[i]).min(old[i]));
+    if engine.is_near {
+        // Where nothing is found, this is no region's rank either.
+        isa.first_common8::<READ, NEAR>(lines, places, among, ranks);
+    } else {
+        let mut first = [[0; EIGHT]; CHUNK / EIGHT];
+        let first = &mut first[..ranks.len()];
+        isa.first_common8::<READ, FAR>(lines, places, among, first);
+        for (old, &first) in ranks.as_flattened_mut().iter_mut().zip(first.as_flattened()) {
+            *old = rank(group, first).min(*old);
         }
     }
 }
 
 /// The same for any number of vectors.
 #[inline(always)]
-fn intersect_any<I: Isa, A: Alive>(
+fn intersect_any<I: Isa>(
     isa: I,
     engine: &BitVector,
     group: usize,
-    alive: A,
+    among: Option<&[u32; GROUP_WORDS]>,
     slots: &[[u16; CHUNK]],
-    ranks: &mut [u32],
+    ranks: &mut [[u32; EIGHT]],
 ) {
-    let living = living(alive, group);
-    let living = (!A::ALL).then_some(&living);
     let vectors = words(&engine.vectors).as_chunks::<GROUP_WORDS>().0;
-    for (i, found) in ranks.iter_mut().enumerate().take(CHUNK) {
-        let read = engine.read.iter().map(|&slot| &vectors[usize::from(slots[slot][i]) + group]);
-        *found = rank(group, isa.first_common(read.chain(living))).min(*found);
+    for (i, found) in ranks.as_flattened_mut().iter_mut().enumerate() {
+        let read = engine.read.iter().map(|&slot| &vectors[engine.group_at(slots[slot][i]) + group]);
+        *found = rank(group, isa.first_common(read.chain(among))).min(*found);
     }
 }
 

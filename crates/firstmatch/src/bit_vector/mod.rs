@@ -25,8 +25,8 @@
 //! 64 keys go through a lane together, eight side by side, so that their searches overlap: five instructions a level of
 //! nodes, of which lanes of ClassBench sets with a thousand rules have one to three. Pages and joins are a load or two.
 //! Then every key reads the vectors whole, two lines each for every 1,024 regions, without leaving early. There is no
-//! branch that depends on a key but whether it has a match. What is left of a batch when eights are taken from it is gone
-//! through key by key.
+//! branch that depends on a key but whether it has a match. Of what is left of a batch when eights are taken from it,
+//! four keys or more are padded to eight, fewer are gone through key by key.
 //!
 //! Vectors take classes × regions bits: they grow with the square of the rules, so that this is an engine for one or two
 //! thousand regions. A build stops where they outgrow [`Config::vectors`].
@@ -88,6 +88,9 @@ pub struct BitVector {
     /// The slots whose values are vectors to be read.
     read: Box<[usize]>,
     vectors: Box<[Line]>,
+    /// Places of vectors count in eights of bytes, as addresses are made of in one go; or in groups of bits, where the
+    /// vectors are too many for that or of more than one group.
+    is_near: bool,
     /// Groups of a vector.
     groups: usize,
     /// By region.
@@ -119,6 +122,9 @@ struct Join {
 const GROUP: usize = 1024;
 const GROUP_WORDS: usize = GROUP / 32;
 const GROUP_LINES: usize = GROUP / 512;
+/// Bytes of a group, and the bytes that near places count in.
+const FAR: usize = GROUP / 8;
+const NEAR: usize = 8;
 
 impl BitVector {
     /// Builds it.
@@ -138,6 +144,12 @@ impl BitVector {
     /// The words of vectors that a lookup reads.
     pub(crate) fn words(&self) -> usize {
         self.read.len() * self.groups * GROUP_WORDS
+    }
+
+    /// Which of the groups of all vectors a place is that of.
+    #[inline(always)]
+    fn group_at(&self, place: u16) -> usize {
+        if self.is_near { usize::from(place) / (FAR / NEAR) } else { usize::from(place) }
     }
 
     /// Bytes on the heap by part.

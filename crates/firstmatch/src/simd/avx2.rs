@@ -343,13 +343,14 @@ impl Isa for Avx2 {
         self,
         tree: TreeView<'_, DEPTH>,
         words: [u32; WORDS],
+        again: [&u32; WORDS],
     ) -> [u16; WORDS] {
         let mut places = [0; WORDS];
         let mut wide = [zero(); WORDS];
-        for ((place, wide), word) in places.iter_mut().zip(&mut wide).zip(words) {
+        for ((place, word), (wide, again)) in places.iter_mut().zip(words).zip(wide.iter_mut().zip(again)) {
             *place = tree.root(self, word);
             // SAFETY: needs AVX, see `load8`.
-            *wide = unsafe { _mm256_set1_epi32(word as i32) };
+            *wide = unsafe { _mm256_set1_epi32(*again as i32) };
         }
         for _ in 0..DEPTH {
             for (place, &wide) in places.iter_mut().zip(&wide) {
@@ -380,45 +381,56 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn first_common8<const ROWS: usize>(
+    fn first_common8<const ROWS: usize, const UNIT: usize>(
         self,
         lines: &[Line],
-        places: [&[u16; 8]; ROWS],
+        places: [&[[u16; 8]]; ROWS],
         among: Option<&[u32; 32]>,
-        found: &mut [u32; 8],
+        found: &mut [[u32; 8]],
     ) {
+        const { assert!(UNIT.is_multiple_of(size_of::<u32>())) };
         // Behind the last row there is a line more.
-        let last = (lines.len().checked_sub(1).map_or(0, |lines| lines / 2)).checked_sub(1).expect("a row");
-        // SAFETY: unaligned loads of the 16 bytes behind references; needs AVX2, see `load8`.
-        let beyond = unsafe {
-            let last = _mm_set1_epi16(last.min(usize::from(u16::MAX)) as u16 as i16);
-            let mut most = last;
-            for places in places {
-                most = _mm_max_epu16(most, _mm_loadu_si128(places.as_ptr().cast()));
-            }
-            _mm_movemask_epi8(_mm_cmpeq_epi16(most, last)) != 0xFFFF
-        };
-        assert!(!beyond, "each place is that of a row");
-        for (i, found) in found.iter_mut().enumerate() {
-            // SAFETY: needs AVX2, see `load8`.
-            let mut common = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
-            let mut rows = [lines.as_ptr().cast::<[u32; 32]>(); ROWS];
-            for (row, places) in rows.iter_mut().zip(places) {
-                // SAFETY: each place is that of a row.
-                unsafe {
-                    *row = row.add(usize::from(places[i]));
-                    for (common, part) in common.iter_mut().zip(parts(&**row)) {
-                        *common = _mm256_and_si256(*common, part);
+        let last = size_of_val(lines).checked_sub(3 * size_of::<Line>()).expect("a row") / UNIT;
+        // SAFETY: needs AVX2, see `load8`.
+        let last = unsafe { _mm_set1_epi16(last.min(usize::from(u16::MAX)) as u16 as i16) };
+        for (at, found) in found.iter_mut().enumerate() {
+            let places = places.map(
+                #[inline(always)]
+                |places| &places[at],
+            );
+            // SAFETY: unaligned loads of the 16 bytes behind references; needs AVX2, see `load8`.
+            let beyond = unsafe {
+                let mut most = last;
+                for places in places {
+                    most = _mm_max_epu16(most, _mm_loadu_si128(places.as_ptr().cast()));
+                }
+                _mm_movemask_epi8(_mm_cmpeq_epi16(most, last)) != 0xFFFF
+            };
+            assert!(!beyond, "each place is that of a row");
+            // Four to a turn: all eight in a row take longer.
+            for (half, found) in found.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                for (i, found) in found.iter_mut().enumerate() {
+                    // SAFETY: needs AVX2, see `load8`.
+                    let mut common = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
+                    let mut rows = [lines.as_ptr().cast::<[u32; 32]>(); ROWS];
+                    for (row, places) in rows.iter_mut().zip(places) {
+                        // SAFETY: each place is that of a row, so many whole words behind the first line.
+                        unsafe {
+                            *row = row.byte_add(usize::from(places[4 * half + i]) * UNIT);
+                            for (common, part) in common.iter_mut().zip(parts(&**row)) {
+                                *common = _mm256_and_si256(*common, part);
+                            }
+                        }
                     }
+                    let first = first_word(common);
+                    let mut word = among.map_or(u32::MAX, |among| among[first & 31]);
+                    for row in rows {
+                        // SAFETY: `first` is at most 32, and behind each row there is a line: the next one's or that behind all.
+                        word &= unsafe { *row.cast::<u32>().add(first) };
+                    }
+                    *found = 32 * first as u32 + word.trailing_zeros();
                 }
             }
-            let first = first_word(common);
-            let mut word = among.map_or(u32::MAX, |among| among[first & 31]);
-            for row in rows {
-                // SAFETY: `first` is at most 32, and behind each row there is a line: the next one's or that behind all.
-                word &= unsafe { *row.cast::<u32>().add(first) };
-            }
-            *found = 32 * first as u32 + word.trailing_zeros();
         }
     }
 

@@ -137,27 +137,31 @@ pub(crate) trait Isa: Copy {
     /// Which of eight words are odd, as bits from the lowest.
     fn odd8(self, words: &[u32; 8]) -> u32;
 
-    /// The values that a tree has for some words, level by level, so that a search waits while others go on.
+    /// The values that a tree has for some words, level by level, so that a search waits while others go on. `again` are
+    /// the same words: read a second time, they are spread over vectors as they come, while what a register has takes an
+    /// instruction more.
     fn find<const DEPTH: usize, const WORDS: usize>(
         self,
         tree: TreeView<'_, DEPTH>,
         words: [u32; WORDS],
+        again: [&u32; WORDS],
     ) -> [u16; WORDS];
 
     /// The first bit that all of some rows have, from the lowest of the first word on; 1,024 or more where there is none.
     fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;
 
-    /// For each of eight, the first bit that the rows at some places have, as [`Isa::first_common`] says; `among` is one
-    /// more row, the same for all. A row is two lines, and a line more stands behind the last.
+    /// For eights of keys, the first bit that the rows at some places have, as [`Isa::first_common`] says; `among` is one
+    /// more row, the same for all. A row is two lines, and a line more stands behind the last. Places count in so many
+    /// bytes, whole words.
     ///
     /// # Panics
-    /// When there is no row at a place.
-    fn first_common8<const ROWS: usize>(
+    /// When there is no row at a place, or fewer places than bits to be found.
+    fn first_common8<const ROWS: usize, const UNIT: usize>(
         self,
         lines: &[Line],
-        places: [&[u16; 8]; ROWS],
+        places: [&[[u16; 8]]; ROWS],
         among: Option<&[u32; 32]>,
-        found: &mut [u32; 8],
+        found: &mut [[u32; 8]],
     );
 
     /// Asks for the cache line of a place in memory.
@@ -337,12 +341,17 @@ mod tests {
                         .map(|&line| Line(line))
                         .chain([Line::default()])
                         .collect();
-                    let places: [[u16; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next() as u16 % 3));
+                    let mut eights = || std::array::from_fn(|_| std::array::from_fn(|_| next() as u16 % 3));
+                    let places: [[[u16; 8]; 2]; 2] = [eights(), eights()];
                     for among in [None, Some(&rows[2])] {
-                        let (mut found, mut want) = ([0; 8], [0; 8]);
-                        isa.first_common8(&lines, places.each_ref(), among, &mut found);
-                        plain.first_common8(&lines, places.each_ref(), among, &mut want);
-                        assert_eq!(found.map(|bit| bit.min(1024)), want.map(|bit| bit.min(1024)));
+                        let capped = |found: [[u32; 8]; 2]| found.map(|of| of.map(|bit| bit.min(1024)));
+                        let (mut found, mut want) = ([[0; 8]; 2], [[0; 8]; 2]);
+                        isa.first_common8::<2, 128>(&lines, [&places[0], &places[1]], among, &mut found);
+                        plain.first_common8::<2, 128>(&lines, [&places[0], &places[1]], among, &mut want);
+                        assert_eq!(capped(found), capped(want));
+                        let near = places.map(|of| of.map(|eight| eight.map(|place| place * 16)));
+                        isa.first_common8::<2, 8>(&lines, [&near[0], &near[1]], among, &mut found);
+                        assert_eq!(capped(found), capped(want));
                     }
                     for count in 1..=3 {
                         let rows = || rows[..count].iter();

@@ -105,6 +105,7 @@ impl Isa for Scalar {
         self,
         tree: TreeView<'_, DEPTH>,
         words: [u32; WORDS],
+        _again: [&u32; WORDS],
     ) -> [u16; WORDS] {
         words.map(|word| {
             (0..DEPTH).fold(tree.root(self, word), |place, _| {
@@ -123,16 +124,17 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn first_common8<const ROWS: usize>(
+    fn first_common8<const ROWS: usize, const UNIT: usize>(
         self,
         lines: &[Line],
-        places: [&[u16; 8]; ROWS],
+        places: [&[[u16; 8]]; ROWS],
         among: Option<&[u32; 32]>,
-        found: &mut [u32; 8],
+        found: &mut [[u32; 8]],
     ) {
-        let rows = super::words(lines).as_chunks::<32>().0;
-        for (i, found) in found.iter_mut().enumerate() {
-            *found = self.first_common(places.iter().map(|of| &rows[usize::from(of[i])]).chain(among));
+        let words = super::words(lines);
+        let row = |place: u16| words[usize::from(place) * UNIT / size_of::<u32>()..].first_chunk().expect("a row");
+        for (i, found) in found.as_flattened_mut().iter_mut().enumerate() {
+            *found = self.first_common(places.iter().map(|of| row(of[i / 8][i % 8])).chain(among));
         }
     }
 

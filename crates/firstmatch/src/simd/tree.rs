@@ -45,6 +45,29 @@ impl TableView<'_> {
         // SAFETY: as many bits are gathered as the mask has, and there is a value for all that they can say.
         unsafe { *self.values.get_unchecked(place) }
     }
+
+    /// The values at the sums of some places, eight by eight. A sum beyond the last place is taken for that.
+    ///
+    /// # Panics
+    /// When there are fewer places than values to be found.
+    #[inline(always)]
+    pub(crate) fn get_sums<const PARTS: usize>(self, parts: [&[[u16; 8]]; PARTS], found: &mut [[u16; 8]]) {
+        let last = self.values.len().saturating_sub(1).min(usize::from(u16::MAX)) as u16;
+        for (at, sums) in found.iter_mut().enumerate() {
+            let mut eight = [0u16; 8];
+            for part in parts {
+                for (sum, place) in eight.iter_mut().zip(part[at]) {
+                    *sum = sum.wrapping_add(place);
+                }
+            }
+            *sums = eight.map(|sum| sum.min(last));
+        }
+        // In a loop of its own: eight sums go to memory at once and come back one by one, without shuffles.
+        for place in found.as_flattened_mut() {
+            // SAFETY: no place is beyond the last, and a table has a value.
+            *place = unsafe { *self.values.get_unchecked(usize::from(*place)) };
+        }
+    }
 }
 
 /// A value for each word up to some most one, in pages of which equal ones are one.
@@ -254,11 +277,11 @@ mod tests {
 
     fn found<I: Isa>(isa: I, tree: &Tree, word: u32) -> u16 {
         match tree.depth() {
-            0 => isa.find(tree.view::<0>(), [word])[0],
-            1 => isa.find(tree.view::<1>(), [word])[0],
-            2 => isa.find(tree.view::<2>(), [word])[0],
-            3 => isa.find(tree.view::<3>(), [word])[0],
-            _ => isa.find(tree.view::<4>(), [word])[0],
+            0 => isa.find(tree.view::<0>(), [word], [&word])[0],
+            1 => isa.find(tree.view::<1>(), [word], [&word])[0],
+            2 => isa.find(tree.view::<2>(), [word], [&word])[0],
+            3 => isa.find(tree.view::<3>(), [word], [&word])[0],
+            _ => isa.find(tree.view::<4>(), [word], [&word])[0],
         }
     }
 
