@@ -21,7 +21,7 @@ pub(crate) trait Base: Engine {
     fn work(&self, keys: Keys<'_>) -> Work;
 
     /// As [`Engine::improve`], over the rules that are not marked.
-    fn improve_alive(&self, scratch: &mut Self::Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);
+    fn improve_alive(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);
 }
 
 /// Which rules of an engine still count. Lookups are compiled for both, so that nothing is asked where no rule is dead.

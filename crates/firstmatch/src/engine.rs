@@ -86,7 +86,7 @@ pub trait Engine: Debug + Send + Sync + 'static {
     ///
     /// As many keys as places in `best`, over as many lanes as the schema has: [`Classifier`] has checked that.
     /// Allocates nothing.
-    fn improve(&self, scratch: &mut Self::Scratch, keys: Keys<'_>, best: &mut [Option<Match>]);
+    fn improve(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
 }
 
 /// A scratch for any engine. One from another engine, or from before a change, is renewed by the first batch.
@@ -168,15 +168,15 @@ impl<E: Engine> Classifier for E {
         assert_eq!(keys.lanes(), Engine::schema(self).lanes().len(), "keys have the lanes of the engine's schema");
         if const { size_of::<E::Scratch>() == 0 } {
             // Nothing is kept in one.
-            return self.improve(&mut self.new_scratch(), keys, best);
+            return self.improve(&mut self.new_scratch(), &keys, best);
         }
         if let Some(own) = scratch.0.downcast_mut::<E::Scratch>()
             && self.fits(own)
         {
-            return self.improve(own, keys, best);
+            return self.improve(own, &keys, best);
         }
         let mut own = self.new_scratch();
-        self.improve(&mut own, keys, best);
+        self.improve(&mut own, &keys, best);
         scratch.0 = Box::new(own);
     }
 }

@@ -130,8 +130,8 @@ impl Engine for Linear {
         }
     }
 
-    fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: All, keys, best });
+    fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: All, keys: *keys, best });
     }
 }
 
@@ -157,8 +157,8 @@ impl Base for Linear {
         Work::each(keys.len(), [tiles, blocks, lanes], keys.len() * bytes / (256 * 64), bytes)
     }
 
-    fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: dead, keys, best });
+    fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: dead, keys: *keys, best });
     }
 }
 

@@ -136,7 +136,7 @@ impl firstmatch::Engine for Careless {
         firstmatch::Engine::stats(&self.0)
     }
 
-    fn improve(&self, scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
         self.0.improve(scratch, keys, best);
         best[0] = None;
     }

@@ -206,7 +206,7 @@ impl Engine for OvsLike {
         }
     }
 
-    fn improve(&self, scratch: &mut Megaflows, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, scratch: &mut Megaflows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let stride = self.stride();
         for (index, best) in best.iter_mut().enumerate() {
             let row = keys.row(index);

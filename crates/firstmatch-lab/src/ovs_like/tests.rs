@@ -94,7 +94,7 @@ fn answers_are_the_oracles_where_fields_are_absent_negated_and_under_masks() {
     let mut keys = KeyBuf::new(&Schema::ipv4());
     (0..5).for_each(|number| keys.push()[0] = number);
     let mut scratch = engine.new_scratch();
-    engine.improve(&mut scratch, keys.keys(), &mut [None; 5]);
+    engine.improve(&mut scratch, &keys.keys(), &mut [None; 5]);
     assert_eq!(scratch.table.len(), 1);
 }
 
@@ -111,7 +111,7 @@ fn megaflows_are_as_wide_as_the_subtables_looked_at() {
         let mut keys = KeyBuf::new(schema);
         keys.push()[..2].copy_from_slice(&[src, dst]);
         let mut best = [None];
-        engine.improve(&mut scratch, keys.keys(), &mut best);
+        engine.improve(&mut scratch, &keys.keys(), &mut best);
         (best[0].map(|found| found.rule.slot()), scratch.table.len())
     };
     // Whatever comes from 10/8 is one megaflow.

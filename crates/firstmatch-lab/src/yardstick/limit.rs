@@ -150,7 +150,7 @@ impl<const LANES: usize, const WORDS: usize> Engine for Limit<LANES, WORDS> {
         }
     }
 
-    fn improve(&self, (): &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, (): &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let (words, stride) = (keys.words(), keys.stride());
         let mut places = [0; AHEAD];
         for (rows, best) in words.chunks(AHEAD * stride).zip(best.chunks_mut(AHEAD)) {

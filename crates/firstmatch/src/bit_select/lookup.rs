@@ -18,8 +18,8 @@ const EIGHT: usize = 8;
 
 /// For each key a better match than the one given, or none.
 #[inline]
-pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: Keys<'_>, best: &mut [Option<Match>]) {
-    let mut lookup = Lookup { engine, alive, keys: &keys, best };
+pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+    let mut lookup = Lookup { engine, alive, keys, best };
     if lookup.best.len() <= ALONE {
         dispatch(engine.level, Few(&mut lookup));
     } else {

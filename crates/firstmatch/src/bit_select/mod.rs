@@ -374,7 +374,7 @@ impl Engine for BitSelect {
         }
     }
 
-    fn improve(&self, _scratch: &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
         lookup::lookup(self, All, keys, best);
     }
 }
@@ -414,7 +414,7 @@ impl Base for BitSelect {
         work::of(self, keys)
     }
 
-    fn improve_alive(&self, _scratch: &mut (), keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+    fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
         let alive = Marks { dead, parting: self.parting };
         lookup::lookup(self, alive, keys, best);
     }

@@ -149,7 +149,7 @@ fn rules_come_and_go_in_place() {
             }
         }
         let mut answers = vec![None; keys.len()];
-        Engine::improve(&engine, &mut (), keys.keys(), &mut answers);
+        Engine::improve(&engine, &mut (), &keys.keys(), &mut answers);
         for (at, answer) in answers.iter().enumerate() {
             let holds = |range: &Range<usize>| all.regions().get(range.start).contains(keys.keys().row(at));
             let right = there.iter().filter(|(_, range)| holds(range)).map(|(rule, _)| *rule);

@@ -25,18 +25,20 @@ impl Slots {
     }
 }
 
+/// What is looked up. It is borrowed as a kernel, as the keys are: what is copied may be read in wider pieces than it has
+/// just been written in, and a load that takes from several stores waits until all before it is done.
 pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a BitVector,
     pub(super) slots: &'a mut Slots,
     pub(super) alive: A,
-    pub(super) keys: Keys<'a>,
+    pub(super) keys: &'a Keys<'a>,
     pub(super) best: &'a mut [Option<Match>],
 }
 
-impl<A: Alive> Kernel for Lookup<'_, A> {
+impl<A: Alive> Kernel for &mut Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { engine, slots, alive, keys, best } = self;
+        let &mut Lookup { engine, ref mut slots, alive, keys, ref mut best } = self;
         let count = engine.dimensions.len() + engine.joins.len();
         if slots.0.len() < count {
             slots.0.resize(count, [0; CHUNK]);

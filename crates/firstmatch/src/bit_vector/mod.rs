@@ -200,8 +200,8 @@ impl Engine for BitVector {
         }
     }
 
-    fn improve(&self, scratch: &mut lookup::Slots, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, lookup::Lookup { engine: self, slots: scratch, alive: All, keys, best });
+    fn improve(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: All, keys, best });
     }
 }
 
@@ -237,7 +237,7 @@ impl Base for BitVector {
         Work::each(1, counts, lines, bytes)
     }
 
-    fn improve_alive(&self, scratch: &mut lookup::Slots, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, lookup::Lookup { engine: self, slots: scratch, alive: dead, keys, best });
+    fn improve_alive(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: dead, keys, best });
     }
 }

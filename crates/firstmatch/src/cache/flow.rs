@@ -228,14 +228,14 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
         Stats { worst_tests: stats.worst_tests + 1, worst_lines: stats.worst_lines + 1 + 2 * lines, ..stats }
     }
 
-    fn improve(&self, scratch: &mut Flows, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         if scratch.trial.passes_by(keys.len()) {
-            return self.inner.improve_batch(&mut scratch.inner, keys, best);
+            return self.inner.improve_batch(&mut scratch.inner, *keys, best);
         }
         // Read before the lookups: what they answer is at least as new.
         scratch.begin((self.generation(), self.inner.version()));
         let before = scratch.trial.hits;
-        dispatch(self.level, Lookup { inner: &self.inner, flows: scratch, keys, best });
+        dispatch(self.level, Lookup { inner: &self.inner, flows: scratch, keys: *keys, best });
         scratch.trial.judge(&self.config, keys.len(), before);
     }
 }

@@ -34,9 +34,9 @@ impl Few {
     pub(super) fn improve(
         &mut self,
         list: &[u8],
-        keys: Keys<'_>,
+        keys: &Keys<'_>,
         best: &mut [Option<Match>],
-        improve: impl FnOnce(Keys<'_>, &mut [Option<Match>]),
+        improve: impl FnOnce(&Keys<'_>, &mut [Option<Match>]),
     ) {
         if list.is_empty() {
             return;
@@ -50,7 +50,7 @@ impl Few {
             *aside = best[usize::from(i)];
         }
         let aside = &mut self.best[..list.len()];
-        improve(self.rows.keys(), aside);
+        improve(&self.rows.keys(), aside);
         for (aside, &i) in aside.iter().zip(list) {
             best[usize::from(i)] = *aside;
         }

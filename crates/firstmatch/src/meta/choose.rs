@@ -278,12 +278,18 @@ impl Chosen {
 
     /// Improves every key over all rules.
     #[inline]
-    pub(super) fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    pub(super) fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         each!(self, base, scratch => base.improve(scratch, keys, best));
     }
 
     /// Improves every key over the rules that are not marked.
-    pub(super) fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+    pub(super) fn improve_alive(
+        &self,
+        scratch: &mut Scratch,
+        keys: &Keys<'_>,
+        dead: &Dead,
+        best: &mut [Option<Match>],
+    ) {
         each!(self, base, scratch => base.improve_alive(scratch, keys, dead, best));
     }
 

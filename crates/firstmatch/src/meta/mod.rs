@@ -268,7 +268,7 @@ impl engine::Engine for Engine {
         self.twin.flips()
     }
 
-    fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let Reader { seat, scratch, aside, .. } = reader;
         self.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
     }

@@ -95,19 +95,25 @@ impl Part {
     }
 
     #[inline]
-    pub(super) fn improve(&self, scratch: &mut Scratch, aside: &mut Aside, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    pub(super) fn improve(
+        &self,
+        scratch: &mut Scratch,
+        aside: &mut Aside,
+        keys: &Keys<'_>,
+        best: &mut [Option<Match>],
+    ) {
         let base = &self.base;
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
             return base.improve(scratch, keys, best);
         }
         let Aside { before, lists, few } = aside;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
-            let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
+            let keys = &keys.slice(index * CHUNK, index * CHUNK + best.len());
             before[..best.len()].copy_from_slice(best);
             base.improve(scratch, keys, best);
             // Few rules are marked: to look at answers, and to look up those keys again, costs less than to look at every
             // rule on the way. Measured, a fifth of the lookups of 100,000 rules.
-            self.filter.look(&self.dead, keys, best, lists);
+            self.filter.look(&self.dead, *keys, best, lists);
             if !lists.dead().is_empty() {
                 lists.dead().iter().map(|&i| usize::from(i)).for_each(|i| best[i] = before[i]);
                 few.improve(lists.dead(), keys, best, |keys, best| base.improve_alive(scratch, keys, &self.dead, best));

@@ -108,7 +108,7 @@ fn pass(base: &Chosen, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usiz
         // No two begin alike, so that no branch predictor learns them.
         let start = below((batch as u64).wrapping_mul(GOLDEN), keys.len() - BATCH + 1);
         best.fill(None);
-        base.improve(scratch, keys.keys().slice(start, start + best.len()), best);
+        base.improve(scratch, &keys.keys().slice(start, start + best.len()), best);
         std::hint::black_box(&best);
     }
 }

@@ -295,7 +295,7 @@ impl engine::Engine for Exclusive {
         self.engine.version()
     }
 
-    fn improve(&self, reader: &mut Reader, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         self.engine.improve(reader, keys, best);
     }
 }

@@ -211,8 +211,8 @@ impl Engine for PartitionSort {
         }
     }
 
-    fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, scratch, keys, best });
+    fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, scratch, keys: *keys, best });
     }
 }
 

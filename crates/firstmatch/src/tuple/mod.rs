@@ -418,8 +418,8 @@ impl Engine for TupleMerge {
         }
     }
 
-    fn improve(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: All, scratch, keys, best });
+    fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: All, scratch, keys: *keys, best });
     }
 }
 
@@ -437,8 +437,8 @@ impl Base for TupleMerge {
         work::of(self, keys)
     }
 
-    fn improve_alive(&self, scratch: &mut Scratch, keys: Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: dead, scratch, keys, best });
+    fn improve_alive(&self, scratch: &mut Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: dead, scratch, keys: *keys, best });
     }
 }
 

@@ -231,7 +231,7 @@ impl Engine for Reference {
         Stats { rules: self.lowered.by_rule().count(), regions: self.lowered.regions().len(), ..Stats::default() }
     }
 
-    fn improve(&self, (): &mut (), keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, (): &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
         for (index, best) in best.iter_mut().enumerate() {
             let key = keys.row(index);
             let mut hits = self.lowered.regions().iter().zip(self.lowered.rules()).enumerate();

@@ -274,7 +274,7 @@ impl Engine for RteAcl {
         }
     }
 
-    fn improve(&self, (): &mut (), rows: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve(&self, (): &mut (), rows: &Keys<'_>, best: &mut [Option<Match>]) {
         let stride = self.table.layout.stride;
         let mut keys = [0; CHUNK * LONGEST];
         for (chunk, best) in best.chunks_mut(CHUNK).enumerate() {

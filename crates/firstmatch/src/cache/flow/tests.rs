@@ -18,7 +18,7 @@ fn eras_wrap() {
     let mut flows = Engine::new_scratch(&cache);
     let hits = |flows: &mut Flows, keys: &KeyBuf| {
         let before = flows.trial.hits;
-        Engine::improve(&cache, flows, keys.keys(), &mut [None; 100]);
+        Engine::improve(&cache, flows, &keys.keys(), &mut [None; 100]);
         flows.trial.hits - before
     };
     assert_eq!([hits(&mut flows, &old), hits(&mut flows, &old)], [0, 100]);
