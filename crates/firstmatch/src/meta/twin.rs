@@ -28,8 +28,10 @@ pub(super) struct Twin<T> {
 pub(super) struct Seat<T> {
     twin: u64,
     /// The copy used last, and the number of flips then.
-    held: Apart<Mutex<Option<(u64, Arc<T>)>>>,
+    held: Apart<Mutex<Option<Held<T>>>>,
 }
+
+type Held<T> = (u64, Arc<T>);
 
 /// On a cache line of its own, so that who looks at it does not wait for what others write beside it.
 #[derive(Debug)]
