@@ -199,15 +199,7 @@ fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
         lane,
         slot,
         #[inline(always)]
-        move |[a, b, c, d, rest @ ..], [e, f, g, h, again @ ..]| {
-            // By four: what eight searches have on their way finds no registers.
-            let first = isa.find(tree, [a, b, c, d], [e, f, g, h]);
-            let second = isa.find(tree, rest, again);
-            std::array::from_fn(
-                #[inline(always)]
-                |i| if i < 4 { first[i] } else { second[i - 4] },
-            )
-        },
+        move |words, again| isa.find::<DEPTH, EIGHT>(tree, words, again),
     );
 }
 
