@@ -41,7 +41,7 @@ const FEW: usize = 8;
 /// Up to so many regions `bit_vector` is: with more, trees are faster and far smaller.
 const VECTORS: usize = 2048;
 /// Of candidates that take so little more than the fastest the first by order is taken: as a part, and in nanoseconds.
-const TIE: (f64, f64) = (0.05, 1.0);
+const TIE: (f64, f64) = (0.05, 0.25);
 /// The region visits that timing may take where nothing is said.
 const TRIAL: usize = 1 << 25;
 /// Predicted to take so many times as long as the fastest, or so many nanoseconds longer, a candidate is timed. Two

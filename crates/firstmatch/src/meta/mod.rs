@@ -31,7 +31,7 @@
 //! The *base* is the engine that most answers come from. Those of [`Kind::ALL`] that budget and limits have room for are
 //! built. Keys drawn from the rules go through each, what they meet is counted, and a model says what a lookup will take
 //! on a [`Machine`]. Those that are predicted to take up to half as long again as the fastest are timed side by side, and
-//! the fastest is taken, or the first by order of those within 5 % or a nanosecond of it; `linear` where there are only a
+//! the fastest is taken, or the first by order of those within 5 % or a quarter of a nanosecond of it; `linear` where there are only a
 //! few regions. [`Engine::explain`] says what was predicted and timed and what was refused and why. A rebuild keeps the
 //! kind until the regions have become twice or half as many as they were when it was chosen. A kind can be
 //! [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and [`Config::trial`] turns both off.
