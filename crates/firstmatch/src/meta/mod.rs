@@ -28,13 +28,14 @@
 //! ```
 //!
 //! # Idea
-//! The *base* is the engine that most answers come from. Those of [`Kind::ALL`] that budget and limits have room for are
-//! built. Keys drawn from the rules go through each, what they meet is counted, and a model says what a lookup will take
-//! on a [`Machine`]. Those that are predicted to take up to half as long again as the fastest are timed side by side, and
-//! the fastest is taken, or the first by order of those within 5 % or a quarter of a nanosecond of it; `linear` where there are only a
-//! few regions. [`Engine::explain`] says what was predicted and timed and what was refused and why. A rebuild keeps the
-//! kind until the regions have become twice or half as many as they were when it was chosen. A kind can be
-//! [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and [`Config::trial`] turns both off.
+//! The *base* is the engine that most answers come from. Those of [`Kind::ALL`] that budget and limits have room for
+//! are built. Keys drawn from the rules go through each, what they meet is counted, and a model says what a lookup will
+//! take on a [`Machine`]. Those that are predicted to take up to half as long again as the fastest are timed side by
+//! side, and the fastest is taken, or the first by order of those within 5 % or a quarter of a nanosecond of it;
+//! `linear` where there are only a few regions. [`Engine::explain`] says what was predicted and timed and what was
+//! refused and why. A rebuild keeps the kind until the regions have become twice or half as many as they were when it
+//! was chosen. A kind can be [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and
+//! [`Config::trial`] turns both off.
 //!
 //! The model is a sum: nodes, blocks, probes and so on, each times what `firstmatch-lab calibrate` has fitted on generated
 //! sets, and lines of memory times what a line takes among so many bytes. On the ClassBench sets of 1,000 and 10,000
@@ -152,9 +153,9 @@ pub struct Config {
     /// nothing is predicted or timed and the first kind by order is taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
     /// Candidates are timed that are predicted to take up to so many times as long as the one that is predicted to be the
-    /// fastest, or two nanoseconds more. `None`: 1.5, or 6 where
-    /// lookups are not compiled for the instruction set that predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules
-    /// have the same base by the same machine description; with infinity all are timed that may be.
+    /// fastest, or two nanoseconds more. `None`: 1.5, or 6 where lookups are not compiled for the instruction set that
+    /// predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules have the
+    /// same base by the same machine description; with infinity all are timed that may be.
     pub margin: Option<f64>,
     /// The machine that predictions are for. The default is one fixed description, whatever the machine: nothing is
     /// measured unless [`Machine::probe`] is called for.
