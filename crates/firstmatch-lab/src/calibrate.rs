@@ -2,8 +2,8 @@
 //!
 //! Each set is built and timed by `meta` itself, with every candidate that may be, in several rounds over all sets. A
 //! round has the median of a candidate's turns, and the lower quartile of the rounds is what is fitted: what else runs
-//! on a machine, and on others that share its last cache, only adds to a time. A weight is never below 0. What is minimised is the sum of relative
-//! errors, so that a time that was disturbed pulls no harder than another.
+//! on a machine, and on others that share its last cache, only adds to a time. A weight is never below 0. What is
+//! minimised is the sum of relative errors, so that a time that was disturbed pulls no harder than another.
 
 use std::fs;
 use std::io::Write;

@@ -10,7 +10,7 @@ use crate::simd::{Isa, Kernel, dispatch, words};
 /// Keys in flight.
 pub(super) const CHUNK: usize = 32;
 /// Trees whose roots are passed together.
-const TOGETHER: usize = 4;
+pub(super) const TOGETHER: usize = 4;
 /// So few keys are gone through one by one.
 const ALONE: usize = 3;
 /// Keys that are listed at once.

@@ -1,15 +1,12 @@
 //! What lookups do, counted: keys walk as [`lookup`](super::lookup) takes them.
 
 use super::block::{self, Columns, NONE};
+use super::lookup::{CHUNK, TOGETHER};
 use super::{BitSelect, EMPTY, Entry, LEAF};
 use crate::alive::All;
 use crate::key::Keys;
 use crate::simd::{Isa, Kernel, dispatch, words};
 use crate::work::Work;
-
-/// Keys that go together, and trees.
-const CHUNK: usize = 32;
-const TOGETHER: usize = 4;
 
 /// What a chunk's keys have met.
 #[derive(Default)]

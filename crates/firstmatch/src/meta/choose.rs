@@ -171,7 +171,7 @@ pub struct Candidate {
     /// What lookups of keys drawn from the rules were predicted to take, where it was built to be compared.
     pub predicted: Option<Prediction>,
     /// Nanoseconds a packet, where it was timed: in batches of 256 keys drawn from the rules, the median of nine
-    /// rounds.
+    /// turns.
     pub nanos: Option<f64>,
     /// Bytes that it takes, and the most cache lines and regions of a lookup, where it was built and kept the limits.
     pub takes: Option<[usize; 3]>,
