@@ -98,11 +98,17 @@ impl Columns for &Shape {
         entries: &mut [Entry; CHUNK],
     ) {
         let mut words = [[0; 2]; CHUNK];
-        let pairs = tree.root.bits.pairs.map(usize::from);
-        for (words, key) in words.iter_mut().zip(chunk.0.chunks_exact(chunk.1)) {
+        let (pairs, keys) = (tree.root.bits.pairs.map(usize::from), chunk.0.chunks_exact(chunk.1));
+        let count = keys.len().min(CHUNK);
+        for (words, key) in words.iter_mut().zip(keys.clone()) {
             *words = pairs.map(|at| self.pair(key, at));
         }
-        isa.choose8(table, tree.root.bits.masks, words.as_chunks().0, |&words| words, entries.as_chunks_mut().0);
+        // What stands behind the last key leads nowhere.
+        let (eights, rest) = words[..count].as_chunks();
+        isa.choose8(table, tree.root.bits.masks, eights, |&words| words, entries.as_chunks_mut().0);
+        for (entry, key) in entries.iter_mut().zip(keys).skip(8 * eights.len()).take(rest.len()) {
+            *entry = table[tree.root.index(isa, self, key)];
+        }
     }
 
     #[inline(always)]
