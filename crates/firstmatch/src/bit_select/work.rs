@@ -30,7 +30,8 @@ pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
     let (roots, columns) = if engine.shape.plain().is_some() { (0, 0) } else { (count * trees, blocks * lines) };
     let counts = [count * trees, nodes, blocks, long, further, rounds, columns.max(roots)];
     let bytes = engine.bytes().into_iter().filter(|(part, _)| ["nodes", "tables", "blocks"].contains(part));
-    Work::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes.map(|(_, bytes)| bytes).sum())
+    let bytes = bytes.map(|(_, bytes)| bytes).sum();
+    Work::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes).visiting(blocks * block::BLOCK)
 }
 
 struct Walk<'a> {
