@@ -240,7 +240,7 @@ fn it_steps_aside_unless_it_pays() {
     let (slow, fast) = (over(1), over(0));
     let mut scratch = slow.scratch();
     assert_eq!(cached(&mut scratch, &slow, 200, Some(1_000_000)), 0);
-    // Of 168 batches 8 are noted, 32 the engine's alone.
+    // Of 162 batches 2 are noted, 32 the engine's alone.
     let stays = cached(&mut scratch, &slow, 3000, None);
     assert!(stays > 1500 * 50, "{stays}");
     // To the end of a window.
