@@ -32,7 +32,8 @@ pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
     let (roots, columns) = if is_any { (count * trees, blocks * lines) } else { (0, 0) };
     let counts = [count * trees, nodes, blocks, long, further, rounds, columns.max(roots)];
     let bytes = engine.bytes().into_iter().filter(|(part, _)| ["nodes", "tables", "blocks"].contains(part));
-    Work::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes.map(|(_, bytes)| bytes).sum())
+    let bytes = bytes.map(|(_, bytes)| bytes).sum();
+    Work::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes).visiting(blocks * block::BLOCK)
 }
 
 struct Walk<'a> {
