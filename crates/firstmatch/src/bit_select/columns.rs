@@ -150,6 +150,8 @@ pub(super) type Plain4 = Plain<1, 8, { 4 * LINE_WORDS }>;
 pub(super) type Plain6 = Plain<4, 12, { 7 * LINE_WORDS }>;
 
 impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Plain<ADDRESS, KEY, BLOCK> {
+    /// Cache lines of a block.
+    pub(super) const LINES: usize = BLOCK / LINE_WORDS;
     const PORTS: [usize; 2] = [2 * ADDRESS, 2 * ADDRESS + 1];
     const PROTOCOL: usize = 2 * ADDRESS + 2;
     /// Where the columns of words start: behind the lengths of prefixes, if there are some.
@@ -165,7 +167,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Plain<ADDRESS, 
             && *shape.halves == [Self::PORTS]
             && shape.ternary.is_empty()
             && *shape.optional == Self::PORTS.map(|lane| (lane, 16))
-            && (shape.wide_start, shape.lines) == (Self::COLUMNS, BLOCK / LINE_WORDS);
+            && (shape.wide_start, shape.lines) == (Self::COLUMNS, Self::LINES);
         is_plain.then_some(Self(()))
     }
 
@@ -248,7 +250,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Columns for Pla
 
     #[inline(always)]
     fn lines(self) -> usize {
-        BLOCK / LINE_WORDS
+        Self::LINES
     }
 
     #[inline(always)]

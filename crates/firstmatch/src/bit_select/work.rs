@@ -1,7 +1,7 @@
 //! What lookups do, counted: keys walk as [`lookup`](super::lookup) takes them.
 
 use super::block::{self, NONE};
-use super::columns::{Columns, Kind};
+use super::columns::{Columns, Kind, Plain4};
 use super::lookup::{CHUNK, TOGETHER};
 use super::{BitSelect, EMPTY, Entry, LEAF};
 use crate::alive::All;
@@ -27,9 +27,11 @@ pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
     dispatch(engine.level, Walk { engine, keys, counts: &mut counts });
     let Counts { nodes, blocks, long, further, rounds } = counts;
     let (count, trees, lines) = (keys.len(), engine.trees.len(), engine.shape.lines());
-    // What is not a 5-tuple has more in a block, and takes longer for each part of it.
-    let is_any = matches!(engine.shape.kind(), Kind::Any);
-    let (roots, columns) = if is_any { (count * trees, blocks * lines) } else { (0, 0) };
+    // Blocks of more lines than those of the 5-tuple of IPv4 take longer; where columns are not known beforehand, roots too.
+    let (roots, columns) = match engine.shape.kind() {
+        Kind::Any => (count * trees, blocks * lines),
+        _ => (0, blocks * (lines - Plain4::LINES)),
+    };
     let counts = [count * trees, nodes, blocks, long, further, rounds, columns.max(roots)];
     let bytes = engine.bytes().into_iter().filter(|(part, _)| ["nodes", "tables", "blocks"].contains(part));
     let bytes = bytes.map(|(_, bytes)| bytes).sum();
