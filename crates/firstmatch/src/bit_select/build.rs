@@ -97,6 +97,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         gone_rules: 0,
         gone_regions: 0,
         added: Added::new(regions.lanes()),
+        touched: Vec::new(),
         planned: planned.cost,
     }
 }
