@@ -205,6 +205,23 @@ fn builds_do_not_explode() {
     assert!(nearest.iter().all(|&share| share > 0.4), "{nearest:?} of {:?}", Kind::ALL);
 }
 
+/// Comparing candidates keeps its budget, whatever lookups can be made to visit: those that are counted make no more than
+/// the worst case, which a debug assertion holds each prediction against.
+#[test]
+fn comparing_keeps_its_budget() {
+    let mut unpredicted = 0;
+    for (name, set) in sets(3000) {
+        for trial in [1 << 10, 1 << 16, 1 << 22, 1 << 25] {
+            let config = meta::Config { trial: Some(trial), margin: Some(2.0), ..Default::default() };
+            let explained = meta::Engine::build(&set, &config).expect("no budget").explain();
+            assert!(explained.compared <= trial, "{name}: {} of {trial} visits, {explained}", explained.compared);
+            assert!(trial < 1 << 25 || explained.compared > 0, "{name}: {explained}");
+            unpredicted += explained.candidates.iter().filter(|of| of.outcome == Outcome::Unpredicted).count();
+        }
+    }
+    assert!(unpredicted > 10, "{unpredicted}");
+}
+
 /// TupleMerge takes long to build from ranges alone: where there is another, `meta` finds that out from a few.
 #[test]
 fn what_takes_long_to_build_is_not_tried() {

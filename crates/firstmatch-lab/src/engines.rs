@@ -175,7 +175,7 @@ fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recip
     let exact = flow::Config {
         entries: emc.unwrap_or(8192),
         ways: 2,
-        least_hits: 0.0,
+        steps_aside: false,
         simd,
         seed: Some(1),
         ..Default::default()

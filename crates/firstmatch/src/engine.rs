@@ -124,7 +124,7 @@ pub trait Classifier: Debug + Send + Sync {
     ///
     /// # Panics
     /// When `best` has not one place a key or the keys have not the lanes of the schema.
-    fn improve_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]);
+    fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
 
     /// For each key the first rule that matches.
     ///
@@ -132,7 +132,7 @@ pub trait Classifier: Debug + Send + Sync {
     /// As [`Classifier::improve_batch`].
     fn classify_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, out: &mut [Option<Match>]) {
         out.fill(None);
-        self.improve_batch(scratch, keys, out);
+        self.improve_batch(scratch, &keys, out);
     }
 
     /// The first rule that matches the first of these keys.
@@ -141,7 +141,7 @@ pub trait Classifier: Debug + Send + Sync {
     /// When there is no key, or as [`Classifier::improve_batch`].
     fn classify(&self, scratch: &mut Scratch, key: Keys<'_>) -> Option<Match> {
         let mut best = [None];
-        self.improve_batch(scratch, key.slice(0, 1), &mut best);
+        self.improve_batch(scratch, &key.slice(0, 1), &mut best);
         best[0]
     }
 }
@@ -163,20 +163,20 @@ impl<E: Engine> Classifier for E {
         Engine::version(self)
     }
 
-    fn improve_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
+    fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         assert!(keys.has(best.len()), "one place for a match a key");
         assert_eq!(keys.lanes(), Engine::schema(self).lanes().len(), "keys have the lanes of the engine's schema");
         if const { size_of::<E::Scratch>() == 0 } {
             // Nothing is kept in one.
-            return self.improve(&mut self.new_scratch(), &keys, best);
+            return self.improve(&mut self.new_scratch(), keys, best);
         }
         if let Some(own) = scratch.0.downcast_mut::<E::Scratch>()
             && self.fits(own)
         {
-            return self.improve(own, &keys, best);
+            return self.improve(own, keys, best);
         }
         let mut own = self.new_scratch();
-        self.improve(&mut own, &keys, best);
+        self.improve(&mut own, keys, best);
         scratch.0 = Box::new(own);
     }
 }
@@ -201,7 +201,7 @@ macro_rules! boxed_classifier {
                 (**self).version()
             }
 
-            fn improve_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, best: &mut [Option<Match>]) {
+            fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
                 (**self).improve_batch(scratch, keys, best);
             }
         }

@@ -147,14 +147,12 @@ impl Base for Linear {
 
     fn work(&self, keys: Keys<'_>) -> Work {
         let mut counts = Counts::default();
-        // Where blocks are many, some keys say as much: so many tests take less than a millisecond.
-        let blocks = self.matches.len().div_ceil(BLOCK).max(1);
-        let keys = keys.slice(0, ((1 << 17) / blocks).clamp(16, keys.len().max(16)).min(keys.len()));
         dispatch(self.level, Walk { engine: self, keys, counts: &mut counts });
         let Counts { tiles, blocks, lanes } = counts;
         let bytes = size_of_val(&self.blocks[..]);
         // A batch goes through a tile while that is near.
-        Work::each(keys.len(), [tiles, blocks, lanes], keys.len() * bytes / (256 * 64), bytes)
+        let done = [tiles, blocks, lanes];
+        Work::each(keys.len(), done, keys.len() * bytes / (256 * 64), bytes).visiting(blocks * BLOCK)
     }
 
     fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {

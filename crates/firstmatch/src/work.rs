@@ -9,6 +9,8 @@ pub(crate) struct Work {
     pub(crate) lines: f64,
     /// Bytes that these are among.
     pub(crate) bytes: f64,
+    /// Regions that all keys together were tested against.
+    pub(crate) visits: usize,
 }
 
 /// The most kinds of things that an engine does.
@@ -21,6 +23,11 @@ impl Work {
         let mut done = [0.0; KINDS];
         done[0] = 1.0;
         done[1..].iter_mut().zip(counts).for_each(|(to, count)| *to = count as f64 * each);
-        Self { done, lines: lines as f64 * each, bytes: bytes as f64 }
+        Self { done, lines: lines as f64 * each, bytes: bytes as f64, visits: 0 }
+    }
+
+    /// The same, after so many visits.
+    pub(crate) fn visiting(self, visits: usize) -> Self {
+        Self { visits, ..self }
     }
 }

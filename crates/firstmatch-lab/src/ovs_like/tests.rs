@@ -40,7 +40,7 @@ fn check(set: &RuleSet, locality: Locality) -> usize {
         let alone = OvsLike::build(&lowered, megaflows);
         let cached = FlowCache::new(
             OvsLike::build(&lowered, megaflows),
-            &flow::Config { entries: 50, ways: 2, least_hits: 0.0, ..flow::Config::default() },
+            &flow::Config { entries: 50, ways: 2, steps_aside: false, ..flow::Config::default() },
         )
         .expect("no level is forced");
         let engines: [&dyn Classifier; 2] = [&alone, &cached];
@@ -56,7 +56,7 @@ fn check(set: &RuleSet, locality: Locality) -> usize {
                 let wrong = (0..right.len()).find(|&row| out[row] != right[row]);
                 assert!(wrong.is_none(), "{megaflows} megaflows, batch {batch}: {:?}", wrong.map(|row| keys.row(row)));
                 let mut best: Vec<Option<Match>> = right.iter().map(|found| better(*found)).collect();
-                engine.improve_batch(&mut scratch, keys, &mut best);
+                engine.improve_batch(&mut scratch, &keys, &mut best);
                 assert!(best.iter().zip(&right).all(|(best, right)| *best == better(*right)));
             }
         }

@@ -1,9 +1,11 @@
 //! Which bits a node selects.
 
+use super::Selector;
 use super::block::BLOCK;
 use crate::budget::Visits;
 use crate::engine::fixed_bits;
 use crate::rule::Regions;
+use crate::schema::Schema;
 use crate::simd::{Isa, Kernel, Level, dispatch};
 
 /// Every region as a value and the bits of it that are fixed, lane by lane. The cube may hold more than the region.
@@ -13,13 +15,15 @@ pub(super) struct Cubes<'a> {
     /// How often regions have been looked at: once for each lane each time a bit is chosen, and whenever one is put into
     /// a list or compared with a key.
     pub(super) visits: &'a Visits,
-    lanes: usize,
+    /// The field of each lane.
+    fields: Vec<usize>,
     words: Vec<(u32, u32)>,
 }
 
 impl<'a> Cubes<'a> {
-    pub(super) fn new(regions: &Regions, level: Level, visits: &'a Visits) -> Self {
-        let lanes = regions.lanes();
+    pub(super) fn new(schema: &Schema, regions: &Regions, level: Level, visits: &'a Visits) -> Self {
+        let fields: Vec<usize> = schema.lanes().iter().map(|lane| lane.field).collect();
+        let lanes = fields.len();
         let mut words = Vec::with_capacity(regions.len() * lanes);
         for region in regions.iter() {
             words.extend((0..lanes).map(|lane| {
@@ -27,16 +31,16 @@ impl<'a> Cubes<'a> {
                 (region.lo[lane] & fixed, fixed)
             }));
         }
-        Self { level, visits, lanes, words }
+        Self { level, visits, fields, words }
     }
 
     /// The value and the fixed bits of each lane of a region.
     pub(super) fn of(&self, region: u32) -> &[(u32, u32)] {
-        &self.words[region as usize * self.lanes..][..self.lanes]
+        &self.words[region as usize * self.fields.len()..][..self.fields.len()]
     }
 }
 
-/// Bits of at most two lanes.
+/// Bits of at most two pairs of neighbouring lanes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     /// The lanes, and the bits of each that are selected.
@@ -44,6 +48,26 @@ pub(super) struct Bits {
 }
 
 impl Bits {
+    /// Those of a node.
+    pub(super) fn of(node: Selector) -> Self {
+        let lane = |pair: u16, mask: u64| {
+            [(2 * usize::from(pair), mask as u32), (2 * usize::from(pair) + 1, (mask >> 32) as u32)]
+        };
+        let lanes = node.pairs.into_iter().zip(node.masks).flat_map(|(pair, mask)| lane(pair, mask));
+        Self { lanes: lanes.filter(|&(_, bits)| bits != 0).collect() }
+    }
+
+    /// As a node has them.
+    pub(super) fn selector(&self) -> Selector {
+        let pairs = || self.lanes.iter().map(|(lane, _)| lane / 2);
+        let (first, last) = (pairs().min().unwrap_or(0), pairs().max().unwrap_or(0));
+        let mut masks = [0; 2];
+        for &(lane, bits) in &self.lanes {
+            masks[usize::from(lane / 2 > first)] |= u64::from(bits) << (32 * (lane % 2));
+        }
+        Selector { masks, pairs: [first as u16, last as u16] }
+    }
+
     pub(super) fn count(&self) -> u32 {
         self.lanes.iter().map(|(_, bits)| bits.count_ones()).sum()
     }
@@ -57,15 +81,6 @@ impl Bits {
         match self.lanes.iter_mut().find(|(of, _)| *of == lane) {
             Some((_, bits)) => *bits |= 1 << bit,
             None => self.lanes.push((lane, 1 << bit)),
-        }
-    }
-
-    /// The bits of a lane that can be added.
-    fn addable(&self, lane: usize) -> u32 {
-        match self.lanes.iter().find(|(of, _)| *of == lane) {
-            Some((_, bits)) => !bits,
-            None if self.lanes.len() < 2 => u32::MAX,
-            None => 0,
         }
     }
 }
@@ -210,11 +225,11 @@ impl<'a> Lists<'a> {
         let mut best: Option<Best> = None;
         // An entry at the limit stands in so many lists for one region.
         let share = self.limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
-        for lane in (0..self.cubes.lanes).filter(|&lane| bits.addable(lane) != 0) {
+        for lane in (0..self.cubes.fields.len()).filter(|&lane| self.addable(bits, lane) != 0) {
             let tally = self.tally(lane);
             for at in (0..32).filter(|&at| tally.parting[at]) {
                 let bit = Counts::bit(at);
-                if bits.addable(lane) >> bit & 1 == 0 {
+                if self.addable(bits, lane) >> bit & 1 == 0 {
                     continue;
                 }
                 if f64::from(tally.copies[at]) > self.limits.growth * self.regions as f64 {
@@ -228,6 +243,20 @@ impl<'a> Lists<'a> {
             }
         }
         best
+    }
+
+    /// The bits of a lane that can be added. Lanes of a pair that belong to one field count as one: to choose among the
+    /// bits of more than two fields takes longer and was no better.
+    fn addable(&self, bits: &Bits, lane: usize) -> u32 {
+        if let Some((_, bits)) = bits.lanes.iter().find(|(of, _)| *of == lane) {
+            return !bits;
+        }
+        let unit = |lane: usize| (lane / 2, self.cubes.fields[lane]);
+        let mut units = bits.lanes.iter().map(|(of, _)| unit(*of));
+        let first = units.next();
+        let second = units.find(|&of| Some(of) != first);
+        let is_free = second.is_none() || [first, second].contains(&Some(unit(lane)));
+        if is_free { u32::MAX } else { 0 }
     }
 
     fn tally(&self, lane: usize) -> Tally {

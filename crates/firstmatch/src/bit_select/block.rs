@@ -1,7 +1,8 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
-use super::lookup::CHUNK;
-use super::{Entry, Node, Tree};
+use super::Node;
+use super::columns::{Kind, Plain4, Plain6};
+use super::prefixes::Prefixes;
 use crate::alive::Alive;
 use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
@@ -14,10 +15,11 @@ pub(super) const BLOCK: usize = 8;
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Words of a block before the columns of bytes: the ranks and behind them that of no rule. Behind these columns stand
-/// the `required` bytes and where the rest of a long list goes on (its block and one more, or 0), in so many words.
-const HEAD: usize = BLOCK + 1;
-const REQUIRED: usize = 2;
-const TAIL: usize = REQUIRED + 1;
+/// the `required` bytes and where the rest of a long list goes on (its block and one more, or 0), in so many words, and
+/// then the lengths of prefixes.
+pub(super) const HEAD: usize = BLOCK + 1;
+pub(super) const REQUIRED: usize = 2;
+pub(super) const TAIL: usize = REQUIRED + 1;
 
 /// Which columns blocks have.
 ///
@@ -25,24 +27,30 @@ const TAIL: usize = REQUIRED + 1;
 /// where every region either lets everything through or requires the field: that is then a bit of the region.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
-    bytes: Box<[usize]>,
-    halves: Box<[[usize; 2]]>,
-    wide: Box<[usize]>,
-    ternary: Box<[usize]>,
+    pub(super) bytes: Box<[usize]>,
+    pub(super) halves: Box<[[usize; 2]]>,
+    pub(super) wide: Box<[usize]>,
+    pub(super) ternary: Box<[usize]>,
+    /// Fields of several lanes that are prefixes in every region.
+    pub(super) prefixes: Box<[Prefixes]>,
     /// The lanes that have a bit, and where their value for absent has its own.
-    optional: Box<[(usize, u32)]>,
-    /// Where the bytes for required fields and the wide columns start, in words.
-    required: usize,
-    wide_start: usize,
-    lines: usize,
-    /// Whether these are the columns of [`Plain`].
-    is_plain: bool,
+    pub(super) optional: Box<[(usize, u32)]>,
+    /// Where the bytes for required fields, the wide columns and the values of prefixes start, in words.
+    pub(super) required: usize,
+    pub(super) wide_start: usize,
+    values: usize,
+    pub(super) lines: usize,
+    pub(super) kind: Kind,
 }
 
 impl Shape {
     pub(super) fn new(schema: &Schema, regions: &Regions) -> Self {
         let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let prefixes = Prefixes::of(schema, regions);
         for (index, lane) in schema.lanes().iter().enumerate() {
+            if prefixes.iter().any(|of| of.lanes.contains(&index)) {
+                continue;
+            }
             let bits = [8, 16].into_iter().find(|&bits| lane.max >> bits == 0 || lane.absent == Some(1 << bits));
             let all_or_required =
                 || regions.iter().all(|r| r.hi[index] < lane.max || (r.lo[index] == 0 && r.hi[index] == lane.max));
@@ -59,12 +67,15 @@ impl Shape {
         let pairs = halves.chunks(2).map(|pair| [pair[0], pair[pair.len() - 1]]).collect::<Box<[_]>>();
         let ternary = regions.ternary_lanes().into_boxed_slice();
         let required = HEAD + 4 * bytes.len();
-        let wide_start = (required + TAIL).next_multiple_of(LINE_WORDS);
-        let lines = wide_start / LINE_WORDS + wide.len() + pairs.len() + ternary.len();
-        let (bytes, wide, optional) = (bytes.into(), wide.into(), optional.into());
+        let wide_start = (required + TAIL + 2 * prefixes.len()).next_multiple_of(BLOCK);
+        let values = wide_start + 2 * BLOCK * (wide.len() + pairs.len() + ternary.len());
+        let lines = (values + BLOCK * prefixes.iter().map(|of| of.lanes.len()).sum::<usize>()).div_ceil(LINE_WORDS);
+        let (bytes, wide, optional, prefixes) = (bytes.into(), wide.into(), optional.into(), prefixes.into());
+        let (halves, kind) = (pairs, Kind::Any);
         let mut shape =
-            Self { bytes, halves: pairs, wide, ternary, optional, required, wide_start, lines, is_plain: false };
-        shape.is_plain = Plain::is(&shape, schema.stride());
+            Self { bytes, halves, wide, ternary, prefixes, optional, required, wide_start, values, lines, kind };
+        let four = Plain4::of(&shape, schema.stride()).map(Kind::Plain4);
+        shape.kind = four.or(Plain6::of(&shape, schema.stride()).map(Kind::Plain6)).unwrap_or(Kind::Any);
         shape
     }
 
@@ -73,10 +84,10 @@ impl Shape {
         self.lines
     }
 
-    /// Whether there is a faster test for blocks like these.
+    /// Which are the columns.
     #[inline(always)]
-    pub(super) fn plain(&self) -> Option<Plain> {
-        self.is_plain.then_some(Plain(()))
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -85,6 +96,7 @@ impl Shape {
             + size_of_val(&self.wide[..])
             + size_of_val(&self.ternary[..])
             + size_of_val(&self.optional[..])
+            + self.prefixes.iter().map(|of| size_of_val(of) + size_of_val(&of.most[..])).sum::<usize>()
     }
 
     /// Writes regions, in order of rank, as one block; `more` is the block that continues them.
@@ -130,6 +142,21 @@ impl Shape {
             let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
             put(value, mask);
         }
+        let mut start = self.values + at;
+        for (of, lens) in self.prefixes.iter().zip(self.lens()) {
+            let len = of.len(region).unwrap_or(0);
+            let word = &mut words[lens + quarter];
+            *word = *word & !(0xFF << shift) | len << shift;
+            for &value in &region.lo[of.lanes.clone()] {
+                words[start] = value;
+                start += BLOCK;
+            }
+        }
+    }
+
+    /// Where the lengths of each field of prefixes start.
+    fn lens(&self) -> impl Iterator<Item = usize> {
+        (self.required + TAIL..).step_by(2)
     }
 
     /// Whether blocks have columns for all that a region asks for.
@@ -137,6 +164,7 @@ impl Shape {
         let is_held = |&(lane, bits): &(usize, u32)| region.hi[lane] >> bits == 0 || region.lo[lane] == 0;
         let is_masked = |(lane, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&lane);
         self.optional.iter().all(is_held)
+            && self.prefixes.iter().all(|of| of.len(region).is_some())
             && region.ternary.is_none_or(|(_, mask)| mask.iter().enumerate().all(is_masked))
     }
 
@@ -144,7 +172,7 @@ impl Shape {
     fn columns(&self) -> (impl Iterator<Item = usize>, impl Iterator<Item = usize>) {
         let words = std::iter::once(0).chain((self.wide_start..self.lines * LINE_WORDS).step_by(BLOCK));
         let bytes = (0..2 * self.bytes.len()).map(|column| HEAD + 2 * column);
-        (words, bytes.chain([self.required]))
+        (words, bytes.chain([self.required]).chain(self.lens().take(self.prefixes.len())))
     }
 
     /// Copies a region to another place of the same or of another block, by where these start.
@@ -212,8 +240,12 @@ impl Shape {
 
     /// What a node selects of a region of a block: the value, and the bits that are open.
     pub(super) fn selected(&self, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
-        let [a, b] = node.lanes.map(|lane| self.bits(block, i, usize::from(lane)));
-        (gather(a.0 << 32 | b.0, node.mask), gather(a.1 << 32 | b.1, node.mask))
+        let both = |at: usize| [2 * at, 2 * at + 1].map(|lane| self.bits(block, i, lane));
+        let value =
+            node.bits.select(gather, |at| both(at).map(|(value, _)| value).into_iter().rfold(0, |a, b| a << 32 | b));
+        let open =
+            node.bits.select(gather, |at| both(at).map(|(_, open)| open).into_iter().rfold(0, |a, b| a << 32 | b));
+        (value, open)
     }
 
     /// The fixed bits of a lane of a region of a block, and those that are open.
@@ -229,7 +261,14 @@ impl Shape {
             let at = column(self.wide.len() + at);
             (block[at] >> shift & 0xFFFF, block[at + BLOCK] >> shift & 0xFFFF)
         } else {
-            (0, u32::MAX)
+            let mut start = self.values + i;
+            let mut prefixes = self.prefixes.iter().zip(self.lens());
+            let found = prefixes.find(|(of, _)| {
+                let is_in = of.lanes.contains(&lane);
+                start += BLOCK * if is_in { lane - of.lanes.start } else { of.lanes.len() };
+                is_in
+            });
+            found.map_or((0, u32::MAX), |(of, lens)| of.bounds(lane, block[start], byte(lens)))
         };
         if let Some((bit, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == lane)
             && byte(self.required) >> bit & 1 == 0
@@ -251,6 +290,12 @@ impl Shape {
             if let Some(bounds) = head[HEAD + 4 * column..].first_chunk() {
                 hits &= isa.within8_bytes(bounds, key[lane] as u8);
             }
+        }
+        let mut values = columns[self.values - self.wide_start..].as_chunks().0;
+        for (of, lens) in self.prefixes.iter().zip(head[self.required + TAIL..].as_chunks().0) {
+            let (here, rest) = values.split_at(of.lanes.len());
+            hits &= isa.prefixes8(here, lens, &key[of.lanes.clone()]);
+            values = rest;
         }
         let columns = columns.as_chunks::<16>().0;
         let (wide, columns) = columns.split_at(self.wide.len());
@@ -275,295 +320,9 @@ impl Shape {
     }
 }
 
-/// Keys and blocks as they lie in memory. What is constant for the commonest schema is asked here, so that little is
-/// checked for it.
-pub(super) trait Columns: Copy {
-    /// What a root selects by, and what it selects from.
-    type Selector: Copy;
-    type Words<'k>: Copy;
-    /// Keys that are taken through trees together.
-    type Chunk<'k>: Copy;
-
-    /// Words of a key.
-    fn stride(self, words: usize) -> usize;
-
-    /// Keys of so many words each.
-    fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]>;
-
-    /// At most [`CHUNK`] keys of so many words each.
-    fn chunk<'k>(self, keys: &'k [u32], words: usize) -> Self::Chunk<'k>;
-
-    /// One of them.
-    fn key<'k>(self, chunk: Self::Chunk<'k>, index: usize) -> &'k [u32];
-
-    /// What a root has for each of them.
-    fn entries<I: Isa>(
-        self,
-        isa: I,
-        chunk: Self::Chunk<'_>,
-        tree: &Tree,
-        table: &[Entry],
-        entries: &mut [Entry; CHUNK],
-    );
-
-    /// A lane as an index into a key.
-    fn lane(self, lane: u16) -> usize;
-
-    /// How the root of a tree selects.
-    fn selector(self, tree: &Tree) -> Self::Selector;
-
-    /// A key as roots select from it.
-    fn words(self, key: &[u32]) -> Self::Words<'_>;
-
-    /// The bits that are selected.
-    fn select<I: Isa>(self, isa: I, selector: Self::Selector, key: Self::Words<'_>) -> usize;
-
-    /// Cache lines of a block.
-    fn lines(self) -> usize;
-
-    /// A block.
-    fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]>;
-
-    /// Where the block that continues this one is found, and one more; or 0.
-    fn next(self, block: &[u32]) -> u32;
-
-    /// Which of the regions of a block hold a key, as bits from the lowest.
-    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
-
-    /// The block that continues this one, if it has given no rank.
-    #[inline(always)]
-    fn goes_on(self, block: &[u32], rank: u32) -> Option<usize> {
-        // No rank, and only that, is so high that the sum overflows.
-        let (sum, goes_on) = self.next(block).overflowing_add(rank);
-        goes_on.then_some(sum as usize)
-    }
-}
-
-impl Columns for &Shape {
-    type Selector = (u64, [u16; 2]);
-    type Words<'k> = &'k [u32];
-    type Chunk<'k> = (&'k [u32], usize);
-
-    #[inline(always)]
-    fn stride(self, words: usize) -> usize {
-        words
-    }
-
-    #[inline(always)]
-    fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]> {
-        keys.chunks_exact(words)
-    }
-
-    #[inline(always)]
-    fn chunk<'k>(self, keys: &'k [u32], words: usize) -> Self::Chunk<'k> {
-        (keys, words)
-    }
-
-    #[inline(always)]
-    fn key<'k>(self, (keys, words): Self::Chunk<'k>, index: usize) -> &'k [u32] {
-        &keys[index * words..][..words]
-    }
-
-    #[inline(always)]
-    fn entries<I: Isa>(
-        self,
-        isa: I,
-        chunk: Self::Chunk<'_>,
-        tree: &Tree,
-        table: &[Entry],
-        entries: &mut [Entry; CHUNK],
-    ) {
-        for (entry, key) in entries.iter_mut().zip(chunk.0.chunks_exact(chunk.1)) {
-            *entry = table[self.select(isa, self.selector(tree), key)];
-        }
-    }
-
-    #[inline(always)]
-    fn lane(self, lane: u16) -> usize {
-        usize::from(lane)
-    }
-
-    #[inline(always)]
-    fn selector(self, tree: &Tree) -> Self::Selector {
-        (tree.root.mask, tree.root.lanes)
-    }
-
-    #[inline(always)]
-    fn words(self, key: &[u32]) -> &[u32] {
-        key
-    }
-
-    #[inline(always)]
-    fn select<I: Isa>(self, isa: I, (mask, lanes): Self::Selector, key: &[u32]) -> usize {
-        let [high, low] = lanes.map(|lane| u64::from(key[usize::from(lane)]));
-        isa.gather(high << 32 | low, mask) as usize
-    }
-
-    #[inline(always)]
-    fn lines(self) -> usize {
-        self.lines
-    }
-
-    #[inline(always)]
-    fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]> {
-        let words = self.lines * LINE_WORDS;
-        blocks.get(index * words..(index + 1) * words)
-    }
-
-    #[inline(always)]
-    fn next(self, block: &[u32]) -> u32 {
-        block[self.required + REQUIRED]
-    }
-
-    #[inline(always)]
-    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
-        Shape::hits(self, isa, block, key)
-    }
-}
-
-/// The columns of a 5-tuple of IPv4: addresses in words, optional ports in halves, the protocol in bytes, no masks.
-#[derive(Clone, Copy)]
-pub(super) struct Plain(());
-
-impl Plain {
-    const KEY: usize = 8;
-    const ADDRESSES: [usize; 2] = [0, 1];
-    const PORTS: [usize; 2] = [2, 3];
-    const PROTOCOL: usize = 4;
-    const BLOCK: usize = 4 * LINE_WORDS;
-    /// Which of two words of 64 bits a lane stands in, and where.
-    const PLACES: [(usize, u32); 5] = [(0, 0), (0, 32), (1, 0), (1, 32), (1, 49)];
-
-    /// A node's mask over these words.
-    pub(super) fn masks(node: &Node) -> [u64; 2] {
-        let mut masks = [0; 2];
-        for (bits, lane) in [node.mask >> 32, node.mask & u64::from(u32::MAX)].into_iter().zip(node.lanes) {
-            if let Some(&(word, shift)) = Self::PLACES.get(usize::from(lane)) {
-                masks[word] |= bits << shift;
-            }
-        }
-        masks
-    }
-
-    /// These words of a key.
-    #[inline(always)]
-    fn pair(key: &[u32; Self::KEY]) -> [u64; 2] {
-        let mut words = [0; 2];
-        for (&(word, shift), &lane) in Self::PLACES.iter().zip(key) {
-            words[word] |= u64::from(lane) << shift;
-        }
-        words
-    }
-
-    fn is(shape: &Shape, key_words: usize) -> bool {
-        key_words == Self::KEY
-            && *shape.bytes == [Self::PROTOCOL]
-            && *shape.halves == [Self::PORTS]
-            && *shape.wide == Self::ADDRESSES
-            && shape.ternary.is_empty()
-            && *shape.optional == Self::PORTS.map(|lane| (lane, 16))
-    }
-}
-
-impl Columns for Plain {
-    type Selector = ([u64; 2], u32);
-    type Words<'k> = [u64; 2];
-    type Chunk<'k> = &'k [[u32; Self::KEY]];
-
-    #[inline(always)]
-    fn stride(self, _words: usize) -> usize {
-        Self::KEY
-    }
-
-    #[inline(always)]
-    fn rows(self, keys: &[u32], _words: usize) -> impl Iterator<Item = &[u32]> {
-        keys.as_chunks::<{ Self::KEY }>().0.iter().map(|key| &key[..])
-    }
-
-    #[inline(always)]
-    fn chunk<'k>(self, keys: &'k [u32], _words: usize) -> Self::Chunk<'k> {
-        keys.as_chunks().0
-    }
-
-    #[inline(always)]
-    fn key<'k>(self, chunk: Self::Chunk<'k>, index: usize) -> &'k [u32] {
-        &chunk[index]
-    }
-
-    #[inline(always)]
-    fn entries<I: Isa>(
-        self,
-        isa: I,
-        chunk: Self::Chunk<'_>,
-        tree: &Tree,
-        table: &[Entry],
-        entries: &mut [Entry; CHUNK],
-    ) {
-        let (eights, rest) = chunk.as_chunks::<8>();
-        isa.choose8(table, tree.masks, eights, Self::pair, entries.as_chunks_mut().0);
-        for (entry, key) in entries.iter_mut().skip(8 * eights.len()).zip(rest) {
-            *entry = table[self.select(isa, self.selector(tree), self.words(key))];
-        }
-    }
-
-    #[inline(always)]
-    fn lane(self, lane: u16) -> usize {
-        usize::from(lane) & (Self::KEY - 1)
-    }
-
-    #[inline(always)]
-    fn selector(self, tree: &Tree) -> Self::Selector {
-        (tree.masks, tree.masks[0].count_ones())
-    }
-
-    #[inline(always)]
-    fn words(self, key: &[u32]) -> [u64; 2] {
-        key.first_chunk().map_or([0; 2], Self::pair)
-    }
-
-    #[inline(always)]
-    fn select<I: Isa>(self, isa: I, (masks, shift): Self::Selector, words: [u64; 2]) -> usize {
-        (isa.gather(words[0], masks[0]) | isa.gather(words[1], masks[1]) << shift) as usize
-    }
-
-    #[inline(always)]
-    fn lines(self) -> usize {
-        Self::BLOCK / LINE_WORDS
-    }
-
-    #[inline(always)]
-    fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]> {
-        blocks.as_chunks::<{ Self::BLOCK }>().0.get(index).map(|block| &block[..])
-    }
-
-    #[inline(always)]
-    fn next(self, block: &[u32]) -> u32 {
-        block[HEAD + 4 + REQUIRED]
-    }
-
-    #[inline(always)]
-    fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
-        let [head, a, b, halves] = block.as_chunks::<16>().0 else { return 0 };
-        let (Some(key), Some(bytes)) = (key.first_chunk::<{ Self::KEY }>(), head[HEAD..].first_chunk()) else {
-            return 0;
-        };
-        let [_, _, ports @ .., _, _, _, _] = key;
-        let addresses = Self::ADDRESSES.map(|lane| key[lane]);
-        let hits = isa.within8(a, addresses[0])
-            & isa.within8(b, addresses[1])
-            & isa.within8_halves(halves, ports)
-            & isa.within8_bytes(bytes, key[Self::PROTOCOL] as u8);
-        if (ports[0] | ports[1]) >> 16 == 0 {
-            return hits;
-        }
-        let [low, high] = [0, 1].map(|word| head[HEAD + 4 + word]);
-        hits & present(low, high, ports[0] >> 16 & 1 | (ports[1] >> 16 & 1) << 1)
-    }
-}
-
 /// Which of eight regions require none of the fields that are absent.
 #[inline(always)]
-fn present(low: u32, high: u32, absent: u32) -> u32 {
+pub(super) fn present(low: u32, high: u32, absent: u32) -> u32 {
     let missing = (u64::from(low) | u64::from(high) << 32) & (u64::from(absent) * 0x0101_0101_0101_0101);
     (0..BLOCK).fold(0, |hits, i| hits | u32::from(missing >> (8 * i) & 0xFF == 0) << i)
 }

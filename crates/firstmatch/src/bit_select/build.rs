@@ -27,7 +27,7 @@ pub(super) fn build(
 ) -> Result<BitSelect, BuildError> {
     let regions = set.regions();
     let shape = block::Shape::new(set.schema(), regions);
-    let cubes = Cubes::new(regions, level, visits);
+    let cubes = Cubes::new(set.schema(), regions, level, visits);
     let run_bytes = config.budget.run_bytes;
     let within = |planned: Planned| {
         visits.check()?;
@@ -75,9 +75,8 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         table.extend(draft.table.iter().map(|way| way.map_or(EMPTY, entry)));
         nodes.extend(draft.nodes.iter().map(|&node| Node { base: node.base + first_entry as u32, ..node }));
         let Some(&root) = nodes.last() else { continue };
-        let masks = block::Plain::masks(&root);
         let (levels, longest, open) = (draft.levels(), draft.longest(), draft.open);
-        trees.push(Tree { root, masks, levels, longest, open, filling: None });
+        trees.push(Tree { root, levels, longest, open, filling: None });
         leaves += draft.leaves.len();
     }
     BitSelect {

@@ -14,9 +14,9 @@
 use super::block::{BLOCK, Shape};
 use super::tree::each;
 use super::{BitSelect, EMPTY, LEAF, Node, Tree};
-use crate::engine::{Match, fixed_bits};
+use crate::engine::Match;
 use crate::rule::{Region, Regions};
-use crate::simd::{LINE_WORDS, Line, gather, words, words_mut};
+use crate::simd::{LINE_WORDS, Line, words, words_mut};
 
 /// The most entries that a region may reach: as many as a word has bits.
 const MOST_REACHED: usize = 32;
@@ -68,7 +68,7 @@ enum To {
 
 impl Reached {
     fn new() -> Self {
-        let none = Way { at: 0, index: 0, node: Node { mask: 0, lanes: [0; 2], base: 0 } };
+        let none = Way { at: 0, index: 0, node: Node { bits: super::Selector::default(), base: 0 } };
         Self { entries: [none; MOST_REACHED], count: 0 }
     }
 
@@ -177,14 +177,15 @@ impl BitSelect {
 
     /// The tree that a region belongs to, and the entries that it reaches there, if they are few.
     fn reach(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
-        let is_home = |tree: &Tree| tree.open.is_none_or(|most| bits_of(&tree.root, region).1.count_ones() <= most);
+        let is_home =
+            |tree: &Tree| tree.open.is_none_or(|most| tree.root.bits.of_region(region).1.count_ones() <= most);
         let tree = self.trees.iter().position(is_home)?;
         let mut reached = Reached::new();
         self.reach_from(self.trees[tree].root, region, &mut reached).then_some((tree, reached))
     }
 
     fn reach_from(&self, node: Node, region: &Region<'_>, reached: &mut Reached) -> bool {
-        let (value, open) = bits_of(&node, region);
+        let (value, open) = node.bits.of_region(region);
         let start = reached.count;
         if start + (1 << open.count_ones().min(31)) > MOST_REACHED {
             return false;
@@ -403,13 +404,4 @@ impl BitSelect {
 fn block_mut<'b>(blocks: &'b mut [Line], shape: &Shape, block: usize) -> &'b mut [u32] {
     let len = shape.lines() * LINE_WORDS;
     &mut words_mut(blocks)[block * len..][..len]
-}
-
-/// The selected bits of a region: their value, and which are open.
-fn bits_of(node: &Node, region: &Region<'_>) -> (u64, u64) {
-    let [a, b] = node.lanes.map(|lane| {
-        let fixed = fixed_bits(region, usize::from(lane));
-        (u64::from(region.lo[usize::from(lane)] & fixed), u64::from(!fixed))
-    });
-    (gather(a.0 << 32 | b.0, node.mask), gather(a.1 << 32 | b.1, node.mask))
 }

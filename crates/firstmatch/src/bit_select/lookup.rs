@@ -1,6 +1,7 @@
 //! Lookups: chunks of keys taken through all trees in lock step.
 
-use super::block::{self, Columns, NONE};
+use super::block::{self, NONE};
+use super::columns::{Columns, Kind};
 use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
@@ -46,9 +47,10 @@ impl<A: Alive> Kernel for Few<'_, '_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.0.engine.shape;
-        match shape.plain() {
-            Some(plain) => self.0.few(isa, plain),
-            None => self.0.few(isa, shape),
+        match shape.kind() {
+            Kind::Plain4(columns) => self.0.few(isa, columns),
+            Kind::Plain6(columns) => self.0.few(isa, columns),
+            Kind::Any => self.0.few(isa, shape),
         }
     }
 }
@@ -57,9 +59,10 @@ impl<A: Alive> Kernel for Many<'_, '_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.0.engine.shape;
-        match shape.plain() {
-            Some(plain) => self.0.many(isa, plain),
-            None => self.0.many(isa, shape),
+        match shape.kind() {
+            Kind::Plain4(columns) => self.0.many(isa, columns),
+            Kind::Plain6(columns) => self.0.many(isa, columns),
+            Kind::Any => self.0.many(isa, shape),
         }
     }
 }
@@ -151,8 +154,7 @@ fn alone<I: Isa, const TREES: usize>(
     let blocks = words(&engine.blocks);
     let mut entries = [EMPTY; TREES];
     for (tree, entry) in trees.iter().zip(&mut entries) {
-        let index = tree.root.base as usize + columns.select(isa, columns.selector(tree), columns.words(key));
-        *entry = engine.table[index];
+        *entry = engine.table[tree.root.base as usize + tree.root.index(isa, columns, key)];
     }
     loop {
         let mut at = entries.iter().fold(EMPTY, |least, &entry| least.min(entry));
@@ -246,7 +248,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         let (engine, columns) = (self.engine, self.columns);
         let (mut entries, mut first) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK]);
         for (entries, tree) in entries.iter_mut().zip(trees) {
-            let table = &engine.table[tree.root.base as usize..][..1 << tree.root.mask.count_ones()];
+            let table = &engine.table[tree.root.base as usize..][..1 << tree.root.bits.count()];
             columns.entries(isa, self.keys, tree, table, entries);
             first = std::array::from_fn(|i| first[i].min(entries[i]));
         }
@@ -446,8 +448,12 @@ impl Node {
     /// The bits that it selects of a key.
     #[inline(always)]
     pub(super) fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
-        let [high, low] = self.lanes.map(|lane| u64::from(key[columns.lane(lane)]));
-        isa.gather(high << 32 | low, self.mask) as usize
+        self.bits.select(
+            #[inline(always)]
+            |word, mask| isa.gather(word, mask),
+            #[inline(always)]
+            |at| columns.pair(key, at),
+        ) as usize
     }
 }
 

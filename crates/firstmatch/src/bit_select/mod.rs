@@ -1,8 +1,9 @@
 //! `bit_select`: a few trees of wide nodes that select bits, with leaves of eight regions tested at once.
 //!
 //! # Idea
-//! A node takes some bits of one or two lanes, not only leading ones and not next to each other, as the index into a
-//! table: rules share their leading bits, so cuts from the top waste levels. Bits are chosen one by one, each time the
+//! A node takes some bits of at most two fields, or of two pairs of lanes where fields have more, not only leading ones
+//! and not next to each other, as the index into a table: rules share their leading bits, so cuts from the top waste
+//! levels. Bits are chosen one by one, each time the
 //! one that leaves the shortest lists for the copies it makes. A region that leaves many of a root's bits open would
 //! be copied often: it goes to another tree, whose root selects other bits. So the regions part by what they are
 //! specific in, and no table says how. On the ClassBench sets most walks are one step and one leaf a tree.
@@ -15,13 +16,15 @@
 //! block of eight. That keeps blocks nearly full however fine the tables are.
 //!
 //! # Layout in memory
-//! - *Nodes*: the mask over two lanes, the lanes, where the table starts: 16 bytes. *Tables*: 4 bytes an entry, which is
+//! - *Nodes*: two pairs of neighbouring lanes, each read as one word of 64 bits, the masks over them, where the table
+//!   starts: 24 bytes. *Tables*: 4 bytes an entry, which is
 //!   a node or a leaf's first block, and before that the best rank behind it, without the bits that find no room. Equal
 //!   lists of one tree share what they lead to.
 //! - *Blocks*: eight ranks, then the lanes column by column, as narrow as their values allow: 8, 16 or 32 bits for each
 //!   bound; value and mask of 32 bits for lanes that are ternary. The value for absent of an optional lane of 8 or 16
-//!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A block of an
-//!   IPv4 5-tuple is four cache lines. Blocks are sorted by rank; a longer list goes on in further blocks.
+//!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A field of several
+//!   lanes that is a prefix in every region has a word a lane and a byte for the length instead of two words a lane. A
+//!   block of an IPv4 5-tuple is four cache lines, one of an IPv6 5-tuple seven, ten where addresses are no prefixes. Blocks are sorted by rank; a longer list goes on in further blocks.
 //! - *Matches*: rule and priority by rank, 16 bytes a rule. Ranks are up to 1,024 apart.
 //!
 //! # Changes
@@ -58,10 +61,13 @@ mod bits;
 mod block;
 mod build;
 mod change;
+mod columns;
 mod cost;
 mod lookup;
 mod pack;
 mod plan;
+mod prefixes;
+mod selector;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -72,6 +78,7 @@ use std::sync::Arc;
 
 use added::Added;
 use change::Place;
+pub(crate) use selector::{Selector, pair};
 
 use crate::alive::{Alive, All, Base, Dead};
 use crate::budget::{Budget, Visits};
@@ -160,8 +167,6 @@ pub(crate) struct Roots {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: Node,
-    /// What the root selects of the words of a key that is [`block::Plain`].
-    masks: [u64; 2],
     /// The most nodes of a walk.
     levels: usize,
     /// The most blocks of one leaf.
@@ -172,12 +177,10 @@ struct Tree {
     filling: Option<u32>,
 }
 
-/// Selects bits of two lanes as the index into its part of the table, whose entries are nodes or leaves.
+/// Selects bits as the index into its part of the table, whose entries are nodes or leaves.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// Over the first lane's word in the upper half and the second's in the lower.
-    mask: u64,
-    lanes: [u16; 2],
+    bits: Selector,
     base: u32,
 }
 
@@ -241,11 +244,10 @@ impl Parting {
 }
 
 impl Roots {
-    /// The bits that each tree's root selects: masks over two lanes, the first in the upper half, and the lanes. Each region
-    /// fixes all but a few of those of some tree, unless nothing parts it from the others.
-    pub(crate) fn selected(&self) -> impl Iterator<Item = (u64, [usize; 2])> {
-        let roots = self.trees.iter().map(|tree| tree.root);
-        roots.map(|node| (node.mask, node.lanes.map(usize::from)))
+    /// The bits that each tree's root selects. Each region fixes all but a few of those of some tree, unless nothing parts it
+    /// from the others.
+    pub(crate) fn selected(&self) -> impl Iterator<Item = Selector> {
+        self.trees.iter().map(|tree| tree.root.bits)
     }
 }
 

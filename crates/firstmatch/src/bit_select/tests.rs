@@ -21,6 +21,9 @@ fn columns_are_as_narrow_as_values_allow() {
     assert_eq!(lines(&Schema::new(None, vec![field(8), field(16), field(9)])), 2);
     assert_eq!(lines(&Schema::new(None, vec![field(17), field(16)])), 3);
     assert_eq!(lines(&Schema::new(None, vec![field(16).optional(), field(15).optional()])), 2);
+    assert_eq!(lines(&Schema::ipv6()), 7);
+    let ranges = [0, 1].map(|field| (field, Test::Range { lo: 1 << 32, hi: 5 << 32 })).into();
+    assert_eq!(build(&set(&Schema::ipv6(), [ranges])).shape.lines(), 10);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::bits::{self, Bits, Cubes, Limits};
 use super::block::BLOCK;
-use super::{Node, Shape, Tree};
+use super::{Node, Shape, Tree, pair};
 use crate::simd::{gather, secrets};
 
 /// So many regions make no tree: they are one leaf.
@@ -92,7 +92,7 @@ impl Draft {
     pub(super) fn levels(&self) -> usize {
         let mut levels = vec![0; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
-            let ways = self.table[node.base as usize..][..1 << node.mask.count_ones()].iter().flatten();
+            let ways = self.table[node.base as usize..][..1 << node.bits.count()].iter().flatten();
             let of = |way: &Way| if let To::Node(node) = way.to { levels[node as usize] } else { 0 };
             levels[index] = 1 + ways.map(of).max().unwrap_or(0);
         }
@@ -101,8 +101,7 @@ impl Draft {
 
     /// Where a node leads a key.
     pub(super) fn step(&self, node: &Node, key: &[u32]) -> Option<Way> {
-        let [high, low] = node.lanes.map(|lane| u64::from(key[usize::from(lane)]));
-        self.table[node.base as usize + gather(high << 32 | low, node.mask) as usize]
+        self.table[node.base as usize + node.bits.select(gather, |at| pair(key, at)) as usize]
     }
 }
 
@@ -124,9 +123,7 @@ impl Root {
 
     /// The root of another tree.
     pub(super) fn like(cubes: &Cubes<'_>, tree: &Tree, list: &[u32]) -> Self {
-        let masks = [(tree.root.mask >> 32) as u32, tree.root.mask as u32];
-        let lanes = tree.root.lanes.map(usize::from).into_iter().zip(masks).filter(|&(_, mask)| mask != 0);
-        Self::of(cubes, Bits { lanes: lanes.collect() }, list, tree.open)
+        Self::of(cubes, Bits::of(tree.root.bits), list, tree.open)
     }
 
     fn of(cubes: &Cubes<'_>, bits: Bits, list: &[u32], open: Option<u32>) -> Self {
@@ -234,20 +231,23 @@ impl Builder<'_> {
             last = Some((list, way));
             self.draft.table[base + entry] = Some(way);
         }
-        let (mask, lanes) = select(bits);
-        self.draft.nodes.push(Node { mask, lanes, base: base as u32 });
+        self.draft.nodes.push(Node { bits: bits.selector(), base: base as u32 });
         self.draft.nodes.len() - 1
     }
 
     /// The list of every entry of a node.
     fn lists(&self, list: &[u32], bits: &Bits) -> Lists {
-        let (mask, lanes) = select(bits);
+        let bits = bits.selector();
         let places: Vec<(usize, usize)> = list
             .iter()
             .map(|&region| {
-                let [a, b] = lanes.map(|lane| self.cubes.of(region)[usize::from(lane)]);
-                let value = gather(u64::from(a.0) << 32 | u64::from(b.0), mask);
-                let open = gather(u64::from(!a.1) << 32 | u64::from(!b.1), mask);
+                let cube = self.cubes.of(region);
+                let lane = |lane: usize| cube.get(lane).copied().unwrap_or((0, u32::MAX));
+                let both = |at: usize, of: fn((u32, u32)) -> u32| {
+                    u64::from(of(lane(2 * at))) | u64::from(of(lane(2 * at + 1))) << 32
+                };
+                let value = bits.select(gather, |at| both(at, |(value, _)| value));
+                let open = bits.select(gather, |at| both(at, |(_, fixed)| !fixed));
                 (value as usize, open as usize)
             })
             .collect();
@@ -291,12 +291,4 @@ impl Lists {
     fn of(&self, entry: usize) -> &[u32] {
         &self.regions[self.starts[entry]..self.starts[entry + 1]]
     }
-}
-
-/// Bits as a node has them: a mask over two words, and their lanes, of which the second stands before the first.
-fn select(bits: &Bits) -> (u64, [u16; 2]) {
-    let first = bits.lanes.first().copied().unwrap_or((0, 0));
-    let second = bits.lanes.get(1).copied().unwrap_or((first.0, 0));
-    let (high, low) = if first.0 < second.0 { (second, first) } else { (first, second) };
-    (u64::from(high.1) << 32 | u64::from(low.1), [high.0 as u16, low.0 as u16])
 }

@@ -1,6 +1,7 @@
 //! What lookups do, counted: keys walk as [`lookup`](super::lookup) takes them.
 
-use super::block::{self, Columns, NONE};
+use super::block::{self, NONE};
+use super::columns::{Columns, Kind};
 use super::lookup::{CHUNK, TOGETHER};
 use super::{BitSelect, EMPTY, Entry, LEAF};
 use crate::alive::All;
@@ -26,11 +27,13 @@ pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
     dispatch(engine.level, Walk { engine, keys, counts: &mut counts });
     let Counts { nodes, blocks, long, further, rounds } = counts;
     let (count, trees, lines) = (keys.len(), engine.trees.len(), engine.shape.lines());
-    // What is not the 5-tuple of IPv4 has more in a block, and takes longer for each part of it.
-    let (roots, columns) = if engine.shape.plain().is_some() { (0, 0) } else { (count * trees, blocks * lines) };
+    // What is not a 5-tuple has more in a block, and takes longer for each part of it.
+    let is_any = matches!(engine.shape.kind(), Kind::Any);
+    let (roots, columns) = if is_any { (count * trees, blocks * lines) } else { (0, 0) };
     let counts = [count * trees, nodes, blocks, long, further, rounds, columns.max(roots)];
     let bytes = engine.bytes().into_iter().filter(|(part, _)| ["nodes", "tables", "blocks"].contains(part));
-    Work::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes.map(|(_, bytes)| bytes).sum())
+    let bytes = bytes.map(|(_, bytes)| bytes).sum();
+    Work::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes).visiting(blocks * block::BLOCK)
 }
 
 struct Walk<'a> {

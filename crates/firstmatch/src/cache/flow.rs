@@ -12,10 +12,11 @@
 //! starts after a commit has returned answers by it. A batch during which a commit comes may have answers from before and
 //! after it, key by key.
 //!
-//! Traffic whose keys do not come again gains nothing and pays for every miss. So the cache counts its hits over a
-//! window of lookups; where they are too few it steps aside, sends whole batches straight on, and tries again after a
-//! pause, which is longer each time. Counts decide, never a clock: the same packets in the same batches take the same
-//! way.
+//! Traffic whose keys do not come again gains nothing and pays for every miss, and an engine may be faster than the cache
+//! in front of it. So the cache steps aside and goes on trial now and then. The hashes of some keys tell whether they come
+//! again, which costs little; if so, a clock tells what stretches of lookups take without the cache and with it, and it
+//! stays where it is faster. A verdict holds for a while, twice as long each time it is confirmed; a cache that stays goes
+//! on trial at once when far fewer keys hit. Answers are the same on either way.
 //!
 //! # Layout in memory
 //! All of it is in the scratch of a thread; the engine itself has only the classifier behind it.
@@ -34,7 +35,8 @@
 //!
 //! What comes again is fast in any engine, since its memory is in the first caches by then. In front of
 //! [`tuple`](mod@crate::tuple) a hit takes less than half of a lookup; [`bit_select`](crate::bit_select) is so near to it
-//! that it loses where one packet in six misses.
+//! that it is faster alone where one packet in six misses. A cache that has stepped aside is a branch a batch; a trial that
+//! ends with the hashes looks at 512 packets.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
@@ -48,9 +50,11 @@
 
 #[cfg(test)]
 mod tests;
+mod trial;
 
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use crate::engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
@@ -58,6 +62,7 @@ use crate::key::Keys;
 use crate::rule::{Priority, Regions, RuleId};
 use crate::schema::Schema;
 use crate::simd::{Hasher, Isa, Kernel, LINE_WORDS, Level, Line, dispatch, secrets, words, words_mut};
+use trial::{Trial, Way};
 
 /// How to build [`FlowCache`].
 #[derive(Clone, Debug, PartialEq)]
@@ -66,13 +71,12 @@ pub struct Config {
     pub entries: usize,
     /// How many keys share a set, 1 to 8.
     pub ways: usize,
-    /// The share of lookups that must hit, 0 to 1, else the cache steps aside; at 0 it never does.
-    pub least_hits: f64,
-    /// The lookups of a window, over which hits are counted; at least one. After a pause the first window does not count,
-    /// since the cache fills, but that a quarter of it must hit an eighth as often.
+    /// Whether the cache steps aside where it does not pay.
+    pub steps_aside: bool,
+    /// The lookups of a window, over which hits are counted and times taken; at least one.
     pub window: usize,
-    /// How long the cache steps aside at the most, in windows. The first pause is a quarter of that, and each that
-    /// follows upon a trial in vain is twice as long as the one before.
+    /// How long a verdict holds at the most, in windows. The first holds for a 32nd of that, and each that confirms it
+    /// twice as long as the one before.
     pub longest_pause: usize,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
@@ -81,15 +85,15 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// 16,384 keys in sets of 8. The cache steps aside where fewer than half of 8,192 lookups hit, for up to 128 times
-    /// as many.
+    /// 16,384 keys in sets of 8. The cache steps aside, upon trials of windows of 2,048 lookups, for up to 4,096 times as
+    /// many.
     fn default() -> Self {
         Self {
             entries: 1 << 14,
             ways: WAYS,
-            least_hits: 0.5,
-            window: 1 << 13,
-            longest_pause: 128,
+            steps_aside: true,
+            window: 1 << 11,
+            longest_pause: 1 << 12,
             simd: None,
             seed: None,
         }
@@ -109,13 +113,32 @@ impl Config {
         self.window.clamp(1, 1 << 31)
     }
 
+    /// The keys of a trial whose hashes are noted.
+    fn noted(&self) -> usize {
+        self.window().div_ceil(4)
+    }
+
     fn longest_pause(&self) -> usize {
         self.longest_pause.saturating_mul(self.window())
     }
 
-    fn shortest_pause(&self) -> usize {
-        self.longest_pause().div_ceil(4)
+    fn shape(&self, lanes: usize) -> Shape {
+        let &Self { entries, ways, steps_aside, .. } = self;
+        Shape { entries, ways, lanes, steps_aside }
     }
+
+    fn shortest_pause(&self) -> usize {
+        self.longest_pause().div_ceil(32)
+    }
+}
+
+/// What a scratch is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    entries: usize,
+    ways: usize,
+    lanes: usize,
+    steps_aside: bool,
 }
 
 /// Keys that share a set at the most: as many tags as one comparison takes.
@@ -138,6 +161,8 @@ fn fresh_generation() -> u64 {
 /// It is an [`Engine`] itself, and [`Updatable`] where the classifier is.
 pub struct FlowCache<C> {
     inner: C,
+    schema: Schema,
+    shape: Shape,
     level: Level,
     config: Config,
     generation: AtomicU64,
@@ -150,7 +175,9 @@ impl<C: Classifier + 'static> FlowCache<C> {
     /// When this machine lacks the forced instruction set.
     pub fn new(inner: C, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
-        Ok(Self { inner, level, config: config.clone(), generation: AtomicU64::new(fresh_generation()) })
+        let schema = inner.schema().clone();
+        let shape = config.shape(schema.lanes().len());
+        Ok(Self { inner, schema, shape, level, config: config.clone(), generation: AtomicU64::new(fresh_generation()) })
     }
 
     /// The classifier behind the cache.
@@ -158,7 +185,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         &self.inner
     }
 
-    /// The classifier behind the cache, to be changed: what is cached is of no use afterwards.
+    /// The classifier behind the cache, to be changed, but for its schema: what is cached is of no use afterwards.
     pub fn inner_mut(&mut self) -> &mut C {
         self.begin_generation();
         &mut self.inner
@@ -176,9 +203,29 @@ impl<C: Classifier + 'static> FlowCache<C> {
         self.generation.store(fresh_generation(), Ordering::Release);
     }
 
+    #[inline(never)]
+    fn look_up(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        let (way, lookups) = (scratch.trial.way(), best.len());
+        let mut hits = 0;
+        if let Way::Noted(most) = way {
+            let keys = keys.slice(0, lookups.min(most));
+            dispatch(self.level, Note { flows: scratch, keys, hits: &mut hits });
+        }
+        scratch.trial.begins(&self.config, Instant::now);
+        if way == Way::Cached {
+            // Read before the lookups: what they answer is at least as new.
+            scratch.begin((self.generation(), self.inner.version()));
+            let lookup = Lookup { inner: &self.inner, flows: scratch, keys: *keys, best, hits: &mut hits };
+            dispatch(self.level, lookup);
+        } else {
+            self.inner.improve_batch(&mut scratch.inner, keys, best);
+        }
+        scratch.trial.went(&self.config, way, lookups, hits, Instant::now);
+    }
+
     /// What became of the lookups with this scratch. Zeros where it is of another kind of engine.
     pub fn counts(scratch: &Scratch) -> Counts {
-        scratch.of::<Self>().map_or(Counts::default(), Flows::counts)
+        scratch.of::<Self>().map_or(Counts::default(), |flows| flows.trial.counts)
     }
 }
 
@@ -203,16 +250,16 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
     type Scratch = Flows;
 
     fn schema(&self) -> &Schema {
-        self.inner.schema()
+        &self.schema
     }
 
     fn new_scratch(&self) -> Flows {
-        Flows::new(&self.config, self.inner.schema(), self.inner.scratch())
+        Flows::new(&self.config, &self.schema, self.inner.scratch())
     }
 
     /// One of other rules does too: what it holds is of another generation.
     fn fits(&self, scratch: &Flows) -> bool {
-        scratch.config == self.config && scratch.lanes == self.inner.schema().lanes().len()
+        scratch.shape == self.shape
     }
 
     fn version(&self) -> u64 {
@@ -223,20 +270,16 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
     /// Those of the classifier, with the worst case of a miss. What the cache itself takes is in each thread's scratch.
     fn stats(&self) -> Stats {
         let stats = self.inner.stats();
-        let lines = lines_per_entry(self.inner.schema().lanes().len());
+        let lines = lines_per_entry(self.schema.lanes().len());
         // The set and an entry to look, and another entry to replace.
         Stats { worst_tests: stats.worst_tests + 1, worst_lines: stats.worst_lines + 1 + 2 * lines, ..stats }
     }
 
     fn improve(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        if scratch.trial.passes_by(keys.len()) {
-            return self.inner.improve_batch(&mut scratch.inner, *keys, best);
+        if scratch.trial.passes_by(best.len()) {
+            return self.inner.improve_batch(&mut scratch.inner, keys, best);
         }
-        // Read before the lookups: what they answer is at least as new.
-        scratch.begin((self.generation(), self.inner.version()));
-        let before = scratch.trial.hits;
-        dispatch(self.level, Lookup { inner: &self.inner, flows: scratch, keys: *keys, best });
-        scratch.trial.judge(&self.config, keys.len(), before);
+        self.look_up(scratch, keys, best);
     }
 }
 
@@ -259,7 +302,7 @@ impl<C: Updatable + 'static> Updatable for FlowCache<C> {
 pub struct Flows {
     inner: Scratch,
     /// What it was made for.
-    config: Config,
+    shape: Shape,
     lanes: usize,
     hasher: Hasher,
     /// Every bit of a row.
@@ -313,7 +356,7 @@ impl Flows {
         entries.fill(Line::default());
         Self {
             inner,
-            config: config.clone(),
+            shape: config.shape(lanes),
             lanes,
             hasher: Hasher::new(stride, secrets(config.seed)),
             whole: vec![u32::MAX; stride].into_boxed_slice(),
@@ -346,68 +389,36 @@ impl Flows {
             self.era = 1;
         }
     }
-
-    fn counts(&self) -> Counts {
-        let Trial { hits, misses, passed_by, .. } = self.trial;
-        Counts { hits, misses, passed_by }
-    }
 }
 
-/// Whether the cache pays.
-#[derive(Debug)]
-struct Trial {
-    hits: u64,
-    misses: u64,
-    passed_by: u64,
-    /// Lookups of the window so far, and how many of them hit.
-    seen: usize,
-    hit: usize,
-    /// Whether the cache is still being filled: the window does not count.
-    fills: bool,
-    /// Lookups yet to be passed by.
-    left: usize,
-    /// How long the next pause is.
-    pause: usize,
+/// Notes hashes of keys, and counts those that were there.
+struct Note<'a> {
+    flows: &'a mut Flows,
+    keys: Keys<'a>,
+    hits: &'a mut usize,
 }
 
-impl Trial {
-    fn new(config: &Config) -> Self {
-        let pause = config.shortest_pause();
-        Self { hits: 0, misses: 0, passed_by: 0, seen: 0, hit: 0, fills: true, left: 0, pause }
-    }
-
-    /// Whether a batch goes straight on.
-    #[inline]
-    fn passes_by(&mut self, lookups: usize) -> bool {
-        let passes = self.left > 0;
-        self.left = self.left.saturating_sub(lookups);
-        self.passed_by += if passes { lookups as u64 } else { 0 };
-        passes
-    }
-
-    /// Counts a batch before which there were so many hits.
-    #[inline]
-    fn judge(&mut self, config: &Config, lookups: usize, before: u64) {
-        let hit = (self.hits - before) as usize;
-        self.misses += (lookups - hit) as u64;
-        self.seen += lookups;
-        self.hit += hit;
-        let fewer_than = |share: f64| (self.hit as f64) < self.seen as f64 * share;
-        // Keys of flows come again while the cache fills.
-        let hopeless = self.fills && self.seen >= config.window().div_ceil(4) && fewer_than(config.least_hits / 8.0);
-        if self.seen < config.window() && !hopeless {
-            return;
+impl Kernel for Note<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { flows, keys, hits } = self;
+        for from in (0..keys.len()).step_by(CHUNK) {
+            let count = (keys.len() - from).min(CHUNK);
+            let mut hashes = [0; CHUNK];
+            for (i, hash) in hashes.iter_mut().enumerate().take(count) {
+                *hash = isa.hash(&flows.hasher, keys.row(from + i), &flows.whole);
+                isa.prefetch(&flows.sets[place(*hash, flows.sets.len())]);
+            }
+            for &hash in &hashes[..count] {
+                let at = place(hash, flows.sets.len());
+                let set = &mut flows.sets[at];
+                let way = set.way(isa, hash, flows.ways);
+                let tag = &mut set.tags[way as usize % WAYS];
+                *hits += usize::from(*tag == hash);
+                *tag = hash;
+                set.used(way, flows.ways);
+            }
         }
-        let goes_on = if self.fills { !hopeless } else { !fewer_than(config.least_hits) };
-        if goes_on {
-            self.pause = if self.fills { self.pause } else { config.shortest_pause() };
-            self.fills = false;
-        } else {
-            self.left = self.pause;
-            self.pause = self.pause.saturating_mul(2).min(config.longest_pause());
-            self.fills = true;
-        }
-        (self.seen, self.hit) = (0, 0);
     }
 }
 
@@ -416,6 +427,7 @@ struct Lookup<'a> {
     flows: &'a mut Flows,
     keys: Keys<'a>,
     best: &'a mut [Option<Match>],
+    hits: &'a mut usize,
 }
 
 impl Kernel for Lookup<'_> {
@@ -482,7 +494,7 @@ impl Lookup<'_> {
                     if let Some(found) = answer.filter(|found| Match::wins(found.priority, best)) {
                         *best = Some(found);
                     }
-                    self.flows.trial.hits += 1;
+                    *self.hits += 1;
                     self.flows.sets[at].used(way, self.flows.ways);
                 }
                 None => self.wait::<LANES>(from + i, hash),
@@ -511,7 +523,7 @@ impl Lookup<'_> {
         let rows = &words(&waiting.rows)[..waiting.count * stride];
         let Some(keys) = Keys::new(rows, lanes) else { unreachable!("whole rows from the start of a line") };
         let answers = &mut waiting.best[..waiting.count];
-        self.inner.improve_batch(inner, keys, answers);
+        self.inner.improve_batch(inner, &keys, answers);
         for (i, answer) in answers.iter().enumerate() {
             let (before, hash) = (&mut self.best[waiting.places[i] as usize], waiting.hashes[i]);
             // Where it beat nothing, all that is known is that its own answer is no better than what was there.

@@ -42,16 +42,19 @@ const FEW: usize = 8;
 const VECTORS: usize = 2048;
 /// Of candidates that take so little more than the fastest the first by order is taken: as a part, and in nanoseconds.
 const TIE: (f64, f64) = (0.05, 0.25);
-/// The region visits that timing may take where nothing is said.
+/// The region visits that predicting and timing may take where nothing is said.
 const TRIAL: usize = 1 << 25;
+/// The part of them that predicting one candidate may take.
+const SHARE: usize = 32;
 /// Predicted to take so many times as long as the fastest, or so many nanoseconds longer, a candidate is timed. Two
 /// predictions that are each a fifth off, one up and one down, are 1.5 apart.
 const MARGIN: (f64, f64) = (1.5, 2.0);
 /// The instruction set that predictions were fitted with, and the margin with any other.
 const FITTED: Level = Level::Avx2;
 const UNKNOWN: f64 = 6.0;
-/// Keys that predictions are made from.
+/// Keys that predictions are made from, at most and at least.
 const KEYS: usize = 1024;
+const FEWEST: usize = 8;
 
 /// An engine that can be a base. As text, its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,6 +119,9 @@ pub enum Outcome {
     Slower,
     /// It was not timed: another is [predicted](Candidate::predicted) to be faster by [so much](super::Config::margin).
     Predicted,
+    /// It was not compared: a lookup can be made to visit so many regions that [`Config::trial`](super::Config::trial) has
+    /// room for fewer than eight.
+    Unpredicted,
     /// A cap refused it.
     Refused {
         /// Which.
@@ -142,12 +148,20 @@ pub enum Outcome {
     Kept,
 }
 
+impl Outcome {
+    /// Of a candidate that was not timed and is predicted to take so long.
+    fn left(nanos: f64) -> Self {
+        if nanos.is_finite() { Self::Predicted } else { Self::Unpredicted }
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chosen => f.write_str("chosen"),
             Self::Slower => f.write_str("not taken: slower, or no faster than one before it"),
             Self::Predicted => f.write_str("not timed: predicted to be slower"),
+            Self::Unpredicted => f.write_str("not compared: a lookup may visit too many regions for a trial"),
             Self::Refused { cap, needed, allowed } => write!(f, "refused: {}", cap.says(*needed, *allowed)),
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
@@ -208,6 +222,8 @@ pub(super) struct Choice {
     pub(super) asked: Option<Kind>,
     /// The regions there were when the kind was last chosen by time, measured or predicted; `None` where it was not.
     timed_with: Option<usize>,
+    /// Visits of regions that comparing candidates has made or, in the worst case, may have made.
+    pub(super) compared: usize,
 }
 
 impl Choice {
@@ -316,11 +332,11 @@ impl Chosen {
         if let Self::BitSelect(base) = self { base.shared_bytes() } else { 0 }
     }
 
-    /// The most visits of regions by a lookup; a word of a vector is one.
+    /// The most visits of regions by a lookup, in whole blocks of eight; a word of a vector is one.
     pub(super) fn visits(&self) -> usize {
         match self {
             Self::BitVector(base) => base.words(),
-            _ => self.stats().worst_tests.max(1),
+            _ => self.stats().worst_tests.next_multiple_of(8).max(8),
         }
     }
 
@@ -404,6 +420,8 @@ struct Trials<'a> {
     candidates: [Candidate; 4],
     /// Why the last one was refused that was.
     refusal: Option<BuildError>,
+    /// Visits of regions by lookups that compare candidates.
+    compared: usize,
 }
 
 impl<'a> Trials<'a> {
@@ -418,7 +436,7 @@ impl<'a> Trials<'a> {
             };
             Candidate { kind, outcome, predicted: None, nanos: None, takes: None, visits: None }
         });
-        Self { set, config, run_bytes, like: None, candidates, refusal: None }
+        Self { set, config, run_bytes, like: None, candidates, refusal: None, compared: 0 }
     }
 
     /// Those that were not asked for may be tried.
@@ -442,7 +460,7 @@ impl<'a> Trials<'a> {
     }
 
     /// The fastest of those that may be tried and that no cap is in the way of: measured, where some are predicted to be
-    /// about as fast and timing them takes no more than so many visits of regions.
+    /// about as fast; predicting and timing them takes no more than so many visits of regions.
     fn fastest(&mut self, visits: usize) -> Result<Option<Chosen>, BuildError> {
         let keys = trial::drawn(self.set, KEYS);
         let mut built: Vec<(Chosen, f64)> = Vec::new();
@@ -461,19 +479,23 @@ impl<'a> Trials<'a> {
             let bytes = |(base, _): &(Chosen, f64)| base.stats().total_bytes();
             let beside = trial::bytes(self.set) + built.iter().map(bytes).sum::<usize>();
             if let Some(base) = self.build(kind, beside)? {
-                let predicted = model::predict(&base, keys.keys(), &self.config.machine);
-                self.of(kind).predicted = Some(predicted);
-                built.push((base, predicted.nanos));
+                let nanos = self.predict(&base, keys.keys(), visits / SHARE);
+                built.push((base, nanos));
                 self.leave_slow(&mut built);
             }
         }
         drop(keys);
         let bases: Vec<&Chosen> = built.iter().map(|(base, _)| base).collect();
-        let nanos = if bases.len() > 1 { trial::time(self.set, &bases, visits) } else { None };
+        let left = visits.saturating_sub(self.compared);
+        let timed = if bases.len() > 1 { trial::time(self.set, &bases, left) } else { None };
+        let nanos = timed.map(|timed| {
+            self.compared += timed.visits;
+            timed.nanos
+        });
         if let Some(nanos) = &nanos {
             bases.iter().zip(nanos).for_each(|(base, &nanos)| self.of(base.kind()).nanos = Some(nanos));
         } else {
-            bases.iter().for_each(|base| self.of(base.kind()).outcome = Outcome::Predicted);
+            built.iter().for_each(|(base, nanos)| self.of(base.kind()).outcome = Outcome::left(*nanos));
         }
         // What was predicted tells all apart.
         let (nanos, tie) = match nanos {
@@ -485,6 +507,21 @@ impl<'a> Trials<'a> {
         Ok(at.map(|at| built.swap_remove(at).0))
     }
 
+    /// The nanoseconds that a lookup is predicted to take, from keys that make no more than so many visits in the worst
+    /// case; without end where too few do.
+    fn predict(&mut self, base: &Chosen, keys: Keys<'_>, visits: usize) -> f64 {
+        let few = keys.len().min(visits / base.visits());
+        if few < FEWEST {
+            return f64::INFINITY;
+        }
+        let work = base.work(keys.slice(0, few));
+        debug_assert!(work.visits <= few * base.visits(), "{work:?} of {few} keys");
+        self.compared += work.visits;
+        let predicted = model::predict(base.kind(), &work, &self.config.machine);
+        self.of(base.kind()).predicted = Some(predicted);
+        predicted.nanos
+    }
+
     /// Drops those of which another is predicted to be far faster.
     fn leave_slow(&mut self, built: &mut Vec<(Chosen, f64)>) {
         let fitted = Level::choose(self.config.simd).is_ok_and(|level| level == FITTED);
@@ -494,7 +531,7 @@ impl<'a> Trials<'a> {
         built.retain(|(base, nanos)| {
             let is_near = *nanos <= (least * margin).max(least + more);
             if !is_near {
-                self.of(base.kind()).outcome = Outcome::Predicted;
+                self.of(base.kind()).outcome = Outcome::left(*nanos);
             }
             is_near
         });
@@ -552,7 +589,8 @@ impl<'a> Trials<'a> {
     fn end(mut self, base: Chosen, left: Outcome, timed_with: Option<usize>) -> (Chosen, Choice) {
         self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
         self.of(base.kind()).outcome = Outcome::Chosen;
-        (base, Choice { candidates: self.candidates, asked: self.config.kind, timed_with })
+        let Self { candidates, compared, .. } = self;
+        (base, Choice { candidates, asked: self.config.kind, timed_with, compared })
     }
 }
 

@@ -20,6 +20,9 @@ pub struct Explanation {
     pub asked: Option<Kind>,
     /// Every kind in the order of trial, and what became of it.
     pub candidates: [Candidate; 4],
+    /// Visits of regions that lookups have made to compare them, those that were timed in the worst case: no more than
+    /// [`Config::trial`](super::Config::trial).
+    pub compared: usize,
     /// Of the base alone.
     pub base: Stats,
     /// Rules of the base that have been removed since it was built.
@@ -63,6 +66,7 @@ impl Engine {
             kind: part.base.kind(),
             asked: part.built.choice.asked,
             candidates: part.built.choice.candidates,
+            compared: part.built.choice.compared,
             base: part.base.stats(),
             dead: part.dead.rules(),
             overlay: part.overlay.rules(),

@@ -2,10 +2,11 @@
 
 use super::choose::Chosen;
 use crate::alive::Dead;
-use crate::engine::{Match, fixed_bits};
+use crate::bit_select::{Selector, pair};
+use crate::engine::Match;
 use crate::key::Keys;
 use crate::rule::{Priority, Regions};
-use crate::simd::{Isa, Kernel, Level, dispatch, gather};
+use crate::simd::{Isa, Kernel, Level, dispatch};
 
 /// Keys that are asked about at a time.
 pub(super) const CHUNK: usize = 64;
@@ -27,9 +28,7 @@ pub(super) struct Filter {
 /// One bit map.
 #[derive(Clone, Copy, Debug)]
 struct Map {
-    /// Over the first lane's word in the upper half and the second's in the lower.
-    mask: u64,
-    lanes: [usize; 2],
+    selector: Selector,
     /// Its first word.
     start: usize,
 }
@@ -47,9 +46,9 @@ impl Filter {
         let mut words = 0;
         let mut maps: Vec<Map> = Vec::new();
         if let Chosen::BitSelect(base) = base {
-            for (mask, lanes) in base.roots().selected() {
-                maps.push(Map { mask, lanes, start: words });
-                words += (1usize << mask.count_ones()).div_ceil(64);
+            for bits in base.roots().selected() {
+                maps.push(Map { selector: bits, start: words });
+                words += (1usize << bits.count()).div_ceil(64);
             }
         }
         if size_of_val(&maps[..]) + words * size_of::<u64>() > allowed {
@@ -61,19 +60,12 @@ impl Filter {
     /// Adds the regions of a rule. They are never taken out.
     pub(super) fn add(&mut self, rule: Match, regions: &Regions) {
         for region in regions.iter() {
-            let fixed = |map: &Map| {
-                let [a, b] = map.lanes.map(|lane| u64::from(fixed_bits(&region, lane)));
-                a << 32 | b
-            };
-            let open = |map: &Map| (map.mask & !fixed(map)).count_ones();
+            let open = |map: &Map| map.selector.of_region(&region).1.count_ones();
             let Some(map) = self.maps.iter().min_by_key(|map| open(map)).filter(|map| open(map) <= MOST_OPEN) else {
                 (self.wide, self.any_wide) = (self.wide.min(rule.priority), true);
                 continue;
             };
-            let [a, b] = map.lanes.map(|lane| u64::from(region.lo[lane]));
-            let fixed = fixed(map);
-            let value = gather((a << 32 | b) & fixed, map.mask);
-            let open = gather(!fixed, map.mask);
+            let (value, open) = map.selector.of_region(&region);
             // Every value of the open bits.
             let mut some = 0u64;
             loop {
@@ -145,8 +137,8 @@ impl Kernel for Look<'_> {
             // Another rule than a dead one may be better than a region for every key.
             let mut some = is_dead | best.map_or(filter.any_wide, |best| filter.wide < best.priority);
             for map in &filter.maps {
-                let [a, b] = map.lanes.map(|lane| u64::from(row[lane]));
-                let (word, bit) = map.entry(isa.gather(a << 32 | b, map.mask));
+                let gather = |word, mask| isa.gather(word, mask);
+                let (word, bit) = map.entry(map.selector.select(gather, |at| pair(row, at)));
                 some |= filter.bits.get(word).is_none_or(|word| word & bit != 0);
             }
             lists.asked[asked_len % CHUNK] = i as u8;

@@ -149,8 +149,9 @@ pub struct Config {
     /// error; where rules that have changed since are, a rebuild takes the first by order that fits, and goes back as soon
     /// as it can.
     pub kind: Option<Kind>,
-    /// How many visits of regions timing the candidates may take in the worst case, all together; `None`: 2²⁵. With 0
-    /// nothing is predicted or timed and the first kind by order is taken, so that the same rules always have the same base.
+    /// How many visits of regions lookups may make, in the worst case, to predict and to time the candidates, all together;
+    /// a 32nd of them predicts each. `None`: 2²⁵. With 0 nothing is predicted or timed and the first kind by order is taken,
+    /// so that the same rules always have the same base.
     pub trial: Option<usize>,
     /// Candidates are timed that are predicted to take up to so many times as long as the one that is predicted to be the
     /// fastest, or two nanoseconds more. `None`: 1.5, or 6 where lookups are not compiled for the instruction set that

@@ -1,9 +1,8 @@
 //! What lookups of a base will take: what they do, counted, times what each of that takes.
 
-use super::choose::{Chosen, Kind};
+use super::choose::Kind;
 use super::machine::Machine;
 use super::weights;
-use crate::key::Keys;
 use crate::work::{KINDS, Work};
 
 /// What a lookup was predicted to take.
@@ -21,13 +20,13 @@ impl Prediction {
     pub const TERMS: usize = KINDS + 1;
 }
 
-/// Of keys that are looked up in a base.
-pub(super) fn predict(base: &Chosen, keys: Keys<'_>, machine: &Machine) -> Prediction {
-    let Work { done, lines, bytes } = base.work(keys);
+/// Of lookups that do this in a base of a kind.
+pub(super) fn predict(kind: Kind, work: &Work, machine: &Machine) -> Prediction {
+    let &Work { done, lines, bytes, .. } = work;
     let mut terms = [0.0; Prediction::TERMS];
     terms.iter_mut().zip(done).for_each(|(term, count)| *term = count * machine.step);
     terms[KINDS] = lines * machine.far(bytes);
-    Prediction { nanos: nanos(base.kind(), &terms), terms }
+    Prediction { nanos: nanos(kind, &terms), terms }
 }
 
 fn nanos(kind: Kind, terms: &[f64; Prediction::TERMS]) -> f64 {

@@ -56,6 +56,14 @@ pub(super) fn long_buckets(set: &Lowered, config: &Config) -> Result<Option<usiz
     Ok((longest > CROWDED).then_some(longest))
 }
 
+/// What timing says.
+pub(super) struct Timed {
+    /// Nanoseconds a packet of each candidate.
+    pub(super) nanos: Vec<f64>,
+    /// Visits of regions by all lookups together, in the worst case.
+    pub(super) visits: usize,
+}
+
 /// Nanoseconds a packet of each candidate: the medians over nine turns. In the worst case they make `visits` visits of
 /// regions together, and none more than its share: one that can be made to visit many looks up fewer keys. `None` where
 /// one has not even a share for a few.
@@ -63,7 +71,7 @@ pub(super) fn long_buckets(set: &Lowered, config: &Config) -> Result<Option<usiz
 /// Before its turns a candidate looks up as many keys as there are, so that what fits a cache is there, as it is where
 /// packets come without end. Measured, of 10,000 rules `bit_select` takes three to five times as long after lookups of
 /// another candidate.
-pub(super) fn time(set: &Lowered, candidates: &[&Chosen], visits: usize) -> Option<Vec<f64>> {
+pub(super) fn time(set: &Lowered, candidates: &[&Chosen], visits: usize) -> Option<Timed> {
     let share = visits / (ROUNDS * candidates.len().max(1));
     // How many keys before the turns of a round, and how many in each.
     let looked_up = |base: &&Chosen| {
@@ -98,7 +106,9 @@ pub(super) fn time(set: &Lowered, candidates: &[&Chosen], visits: usize) -> Opti
         of.sort_unstable_by(f64::total_cmp);
         of[of.len() / 2]
     };
-    Some(taken.into_iter().map(median).collect())
+    let of_each = candidates.iter().zip(&looked_up);
+    let visits = of_each.map(|(base, (before, timed))| ROUNDS * (before + TURNS * timed) * base.visits()).sum();
+    Some(Timed { nanos: taken.into_iter().map(median).collect(), visits })
 }
 
 fn pass(base: &Chosen, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usize>) {

@@ -295,6 +295,25 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn prefixes8(self, values: &[[u32; 8]], lens: &[u32; 2], row: &[u32]) -> u32 {
+        let lens = u64::from(lens[0]) | u64::from(lens[1]) << 32;
+        // SAFETY: needs AVX2, see `load8`. Shifts by 32 and more leave 0; lengths and bits before the end of a word need
+        // no more than the lower half of each lane.
+        unsafe {
+            let lens = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(lens as i64));
+            let mut differ = zero();
+            let mut end = _mm256_set1_epi32(32);
+            for (values, &word) in values.iter().zip(row) {
+                let behind = _mm256_subs_epu16(end, lens);
+                let bits = _mm256_xor_si256(load8(values), _mm256_set1_epi32(word as i32));
+                differ = _mm256_or_si256(differ, _mm256_srlv_epi32(bits, behind));
+                end = _mm256_add_epi32(end, _mm256_set1_epi32(32));
+            }
+            bits8(_mm256_cmpeq_epi32(differ, zero()))
+        }
+    }
+
+    #[inline(always)]
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
         let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
         // SAFETY: needs AVX, see `load8`.

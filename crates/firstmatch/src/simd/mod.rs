@@ -119,6 +119,10 @@ pub(crate) trait Isa: Copy {
         entries: &mut [[u32; 8]],
     );
 
+    /// Which of eight prefixes hold a row: for each of its words those of the prefixes, then the length of each in a byte,
+    /// four to a word, the first lowest. Bits behind a prefix are 0 wherever the length reaches into a word.
+    fn prefixes8(self, values: &[[u32; 8]], lens: &[u32; 2], row: &[u32]) -> u32;
+
     /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
 
@@ -311,6 +315,15 @@ mod tests {
                     let [eight, limits]: [[u32; 8]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
                     assert_eq!(isa.odd8(&eight), plain.odd8(&eight));
                     assert_eq!(isa.below8(&eight, &limits), plain.below8(&eight, &limits));
+                    let mut prefix = |bits: usize| {
+                        let lens: [u8; 8] = std::array::from_fn(|_| (next() >> 3) as u8 % (bits as u8 + 1));
+                        let values: Vec<[u32; 8]> = (0..bits / 32).map(|_| std::array::from_fn(|_| next())).collect();
+                        let lens = [0, 4].map(|at| u32::from_le_bytes(std::array::from_fn(|i| lens[at + i])));
+                        (values, lens)
+                    };
+                    let (values, lens) = prefix(32 * lanes.min(7));
+                    let row = &key[..lanes.min(7)];
+                    assert_eq!(isa.prefixes8(&values, &lens, row), plain.prefixes8(&values, &lens, row));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
                 }

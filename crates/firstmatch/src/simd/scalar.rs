@@ -70,6 +70,18 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
+    fn prefixes8(self, values: &[[u32; 8]], lens: &[u32; 2], row: &[u32]) -> u32 {
+        (0..8).fold(0, |hits, i| {
+            let len = lens[i / 4] >> (i % 4 * 8) & 0xFF;
+            let differ = |(at, (value, word)): (usize, (&[u32; 8], &u32))| {
+                let behind = (32 * (at as u32 + 1)).saturating_sub(len);
+                (value[i] ^ word).checked_shr(behind).unwrap_or(0)
+            };
+            hits | u32::from(values.iter().zip(row).enumerate().map(differ).all(|differ| differ == 0)) << i
+        })
+    }
+
+    #[inline(always)]
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32 {
         bits(|i| bounds[i] <= word && word <= bounds[i + 8])
     }

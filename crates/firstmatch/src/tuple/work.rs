@@ -33,7 +33,7 @@ pub(super) fn of(engine: &TupleMerge, keys: Keys<'_>) -> Work {
     let lines = engine.pool.lines_per_entry();
     let done = [planes, probes, probes * keys.lanes(), groups, entries * lines, rounds, rest.div_ceil(8) + more];
     let bytes = engine.pool.bytes() + engine.table_bytes + engine.candidates.bytes();
-    Work::each(keys.len(), done, 6 * planes + probes + more + entries * lines, bytes)
+    Work::each(keys.len(), done, 6 * planes + probes + more + entries * lines, bytes).visiting(entries + rest)
 }
 
 struct Walk<'a> {

@@ -2,12 +2,13 @@
 //! other test: `engines` lists them.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use firstmatch::cache::flow::{Config, Counts, FlowCache};
 use firstmatch::meta;
 use firstmatch::rule::{Caps, Lowered, Priority, Region, Regions, RuleId, RuleSpec, lower};
 use firstmatch::tuple::{self, TupleMerge};
-use firstmatch::{Classifier, KeyBuf, Match, Schema, Updatable};
+use firstmatch::{Classifier, Engine, KeyBuf, Keys, Match, Schema, Stats, Updatable};
 
 use crate::case::Case;
 use crate::corners;
@@ -16,7 +17,7 @@ use crate::generate::{Rules, rule_set, schemas};
 use crate::rng::Rng;
 
 fn config() -> Config {
-    Config { entries: 4096, least_hits: 0.0, seed: Some(1), ..Config::default() }
+    Config { entries: 4096, steps_aside: false, seed: Some(1), ..Config::default() }
 }
 
 fn over(lowered: &Lowered, config: &Config) -> FlowCache<TupleMerge> {
@@ -66,12 +67,12 @@ fn an_answer_that_beat_nothing_is_not_kept() {
     let mut scratch = engine.scratch();
     let first = Match { rule: RuleId::new(9999, 0), priority: Priority(0) };
     let mut best = vec![Some(first); case.want.len()];
-    engine.improve_batch(&mut scratch, case.keys.keys(), &mut best);
+    engine.improve_batch(&mut scratch, &case.keys.keys(), &mut best);
     assert!(best.iter().all(|best| *best == Some(first)), "no rule has a better priority");
     assert_eq!(counts(&scratch).hits, 0);
     case.check_with(&engine, &mut scratch).expect("the right answers");
     // And what is kept does not beat a better match.
-    engine.improve_batch(&mut scratch, case.keys.keys(), &mut best);
+    engine.improve_batch(&mut scratch, &case.keys.keys(), &mut best);
     assert!(best.iter().all(|best| *best == Some(first)));
     assert_eq!(counts(&scratch).hits, case.want.len() as u64);
 }
@@ -187,31 +188,67 @@ fn keys(schema: &Schema, from: u32, count: u32) -> KeyBuf {
     keys
 }
 
-#[test]
-fn it_steps_aside_for_traffic_without_flows_and_comes_back() {
-    let schema = Schema::ipv4();
-    let (lowered, _) = sample(&schema, 60, 4);
-    let engine = over(&lowered, &Config { window: 400, longest_pause: 8, least_hits: 0.5, ..config() });
-    let mut scratch = engine.scratch();
-    let mut out = vec![None; 50];
-    let mut run = |from: u32, batches: u32, step: u32| {
-        for batch in 0..batches {
-            engine.classify_batch(&mut scratch, keys(&schema, from + batch * step, 50).keys(), &mut out);
-        }
-        counts(&scratch)
-    };
-    // A quarter of a window says that it is in vain; pauses are of 800, 1600, 3200 and 3200 lookups.
-    for (batches, misses, passed_by) in
-        [(2, 100, 0), (16, 100, 800), (2, 200, 800), (32, 200, 2400), (2, 300, 2400), (64, 300, 5600), (66, 400, 8800)]
-    {
-        let from = 1_000_000 + (misses + passed_by) as u32 * 100;
-        assert_eq!(run(from, batches, 50), Counts { hits: 0, misses, passed_by });
+/// An engine that takes long for every key, or no time at all.
+#[derive(Debug)]
+struct Paced {
+    schema: Schema,
+    each: Duration,
+}
+
+impl Engine for Paced {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        &self.schema
     }
-    // Then the same keys again and again: from the second batch on they hit, and it stays.
-    assert_eq!(run(7, 200, 0), Counts { hits: 9950, misses: 450, passed_by: 8800 });
-    // A whole window of others is too much, and the pause a short one again.
-    assert_eq!(run(90_000_000, 10, 50), Counts { hits: 9950, misses: 850, passed_by: 8900 });
-    assert_eq!(run(91_000_000, 16, 50), Counts { hits: 9950, misses: 950, passed_by: 9600 });
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        Stats::default()
+    }
+
+    fn improve(&self, (): &mut (), keys: &Keys<'_>, _: &mut [Option<Match>]) {
+        let start = Instant::now();
+        while start.elapsed() < self.each * keys.len() as u32 {}
+    }
+}
+
+/// Keys in batches of 50, no two the same from a number on or always the same ones: how many lookups of so many batches
+/// went through the cache.
+fn cached(scratch: &mut firstmatch::Scratch, engine: &FlowCache<Paced>, batches: u32, new: Option<u32>) -> u64 {
+    let mut out = vec![None; 50];
+    let through = |counts: Counts| counts.hits + counts.misses;
+    let before = through(FlowCache::<Paced>::counts(scratch));
+    for batch in 0..batches {
+        let from = new.map_or(7, |new| new + batch * 50);
+        engine.classify_batch(scratch, keys(Engine::schema(engine), from, 50).keys(), &mut out);
+    }
+    through(FlowCache::<Paced>::counts(scratch)) - before
+}
+
+/// The cache steps aside for packets that do not come again, whatever the engine takes, and for an engine that is faster;
+/// it stays for packets that come again and an engine that is slow, as long as they do.
+#[test]
+fn it_steps_aside_unless_it_pays() {
+    let schema = Schema::ipv4();
+    let over = |micros| {
+        let inner = Paced { schema: schema.clone(), each: Duration::from_micros(micros) };
+        let config = Config { steps_aside: true, window: 400, longest_pause: 16, ..config() };
+        FlowCache::new(inner, &config).expect("no level is forced")
+    };
+    let (slow, fast) = (over(1), over(0));
+    let mut scratch = slow.scratch();
+    assert_eq!(cached(&mut scratch, &slow, 200, Some(1_000_000)), 0);
+    // Of 162 batches 2 are noted, 32 the engine's alone.
+    let stays = cached(&mut scratch, &slow, 3000, None);
+    assert!(stays > 1500 * 50, "{stays}");
+    // To the end of a window.
+    let goes = cached(&mut scratch, &slow, 400, Some(2_000_000));
+    assert!(goes <= 16 * 50, "{goes}");
+    // A trial is of 82 batches, where the cache is hardly slower, and a pause of 128.
+    let few = cached(&mut fast.scratch(), &fast, 3000, None);
+    assert!(few > 0 && few < 1500 * 50, "{few}");
 }
 
 /// Of more keys than it holds those stay that come again; the others come and go.

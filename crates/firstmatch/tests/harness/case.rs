@@ -101,7 +101,7 @@ impl Case {
             }
         };
         let mut best: Vec<_> = (from..to).map(start).collect();
-        engine.improve_batch(scratch, self.keys.keys().slice(from, to), &mut best);
+        engine.improve_batch(scratch, &self.keys.keys().slice(from, to), &mut best);
         for (index, got) in (from..to).zip(best) {
             let before = start(index);
             let want = match self.want[index] {

@@ -150,17 +150,17 @@ pub(crate) fn engines() -> Vec<Subject> {
     }
     for level in Level::available() {
         // So small that they evict all the time, in sets of every kind; one that steps aside again and again.
-        let cache = move |entries, ways, least_hits| flow::Config {
+        let cache = move |entries, ways, steps_aside| flow::Config {
             entries,
             ways,
-            least_hits,
+            steps_aside,
             window: 8,
             longest_pause: 16,
             simd: Some(level),
             seed: Some(8),
         };
-        for (entries, ways, least_hits) in [(1, 1, 0.0), (6, 2, 0.0), (24, 8, 0.0), (300, 7, 0.6)] {
-            let config = cache(entries, ways, least_hits);
+        for (entries, ways, steps_aside) in [(1, 1, false), (6, 2, false), (24, 8, false), (300, 7, true)] {
+            let config = cache(entries, ways, steps_aside);
             let name = format!("flow cache of {entries} in sets of {ways} {level:?} over");
             let (first, second) = (config.clone(), config);
             all.push(Subject::fixed(format!("{name} linear"), move |lowered, budget| {

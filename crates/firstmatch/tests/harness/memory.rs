@@ -33,7 +33,7 @@ fn lookups_allocate_nothing() {
             let ((), count) = counted(|| {
                 for length in (0..=LONGEST).chain([keys.len()]) {
                     engine.classify_batch(&mut scratch, keys.slice(0, length), &mut out[..length]);
-                    engine.improve_batch(&mut scratch, keys.slice(0, length), &mut out[..length]);
+                    engine.improve_batch(&mut scratch, &keys.slice(0, length), &mut out[..length]);
                 }
                 out[0] = engine.classify(&mut scratch, keys);
             });

@@ -457,12 +457,18 @@ fn the_fastest_is_chosen() {
             assert_eq!((first.kind, first.outcome), (explained.kind, Outcome::Chosen), "{name}: {explained}");
             let others = timed.iter().filter(|of| of.kind != first.kind);
             others.for_each(|of| assert_eq!(of.outcome, Outcome::Slower, "{name}: {explained}"));
-            // A trial that affords no batch is none.
-            let poor = Engine::build(&lowered, &Config { trial: Some(1), ..all }).expect("ok").explain();
-            let predicted = |of: &&Candidate| of.predicted.map(|predicted| predicted.nanos);
-            let built = poor.candidates.iter().filter_map(|of| Some((of, predicted(&of)?)));
-            let least = built.min_by(|a, b| a.1.total_cmp(&b.1)).expect("some are built").0;
-            assert!(poor.kind == least.kind && poor.candidates.iter().all(|of| of.nanos.is_none()), "{poor}");
+            assert!(explained.compared <= 1 << 25, "{explained:?}");
+            // Where a trial has no room for timing the prediction decides, and the order where it has none for that.
+            for trial in [1, 1 << 12, 1 << 15, 1 << 18] {
+                let poor =
+                    Engine::build(&lowered, &Config { trial: Some(trial), ..all.clone() }).expect("ok").explain();
+                let built = poor.candidates.iter().filter(|of| of.takes.is_some());
+                let predicted = |of: &Candidate| of.predicted.map_or(f64::INFINITY, |predicted| predicted.nanos);
+                let least = built.min_by(|a, b| predicted(a).total_cmp(&predicted(b))).expect("some are built");
+                let is_timed = poor.candidates.iter().any(|of| of.nanos.is_some());
+                assert!(poor.compared <= trial && (is_timed || poor.kind == least.kind), "{trial}: {poor}");
+                assert!(trial > 1 || (!is_timed && predicted(least).is_infinite()), "{poor}");
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::rule::Lowered;
 fn eras_wrap() {
     let schema = Schema::ipv4();
     let inner = Linear::build(&Lowered::empty(&schema), &linear::Config::default()).expect("no budget");
-    let cache = FlowCache::new(inner, &Config { least_hits: 0.0, ..Config::default() }).expect("no level is forced");
+    let cache = FlowCache::new(inner, &Config { steps_aside: false, ..Config::default() }).expect("no level is forced");
     let some = |from: u32| {
         let mut keys = KeyBuf::new(&schema);
         (from..from + 100).for_each(|number| keys.push()[0] = number);
@@ -17,9 +17,9 @@ fn eras_wrap() {
     let (old, new) = (some(0), some(1000));
     let mut flows = Engine::new_scratch(&cache);
     let hits = |flows: &mut Flows, keys: &KeyBuf| {
-        let before = flows.trial.hits;
+        let before = flows.trial.counts.hits;
         Engine::improve(&cache, flows, &keys.keys(), &mut [None; 100]);
-        flows.trial.hits - before
+        flows.trial.counts.hits - before
     };
     assert_eq!([hits(&mut flows, &old), hits(&mut flows, &old)], [0, 100]);
     assert_eq!(flows.era, 1);
