@@ -1,42 +1,80 @@
 //! Rules that have come since the trees were built.
 
-use super::Parting;
+use super::{Parting, Place};
 use crate::engine::Match;
 use crate::rule::{Priority, Region, Regions, RuleId};
-use crate::simd::secrets;
 
 /// The most rules between two neighbours of those that were there before.
 const MOST_BETWEEN: usize = 32;
-/// No row.
-const NO_ROW: u32 = u32::MAX;
+/// Sizes of buckets, as powers of two: the largest leaves every second place empty.
+const SIZES: usize = 7;
+/// No row, or no bucket.
+const NONE: u32 = u32::MAX;
 
 /// Rules by rank, and their regions.
+///
+/// Those between the same two of the old rules share a bucket, and the low bits of a rank are its place there: a lookup
+/// has nothing to compare and no branch that depends on what it reads.
 #[derive(Clone, Debug)]
 pub(super) struct Added {
-    /// By the keyed hash of how many of the old rules come before; those with the same number stand side by side. A power
-    /// of two, at most half full, or none.
-    places: Vec<Option<Rule>>,
-    key: u64,
-    rules: usize,
+    /// By how many of the old rules come before, as soon as there is a rule.
+    buckets: Box<[Bucket]>,
+    /// The first is in the bucket of all that have none: always empty.
+    rules: Vec<Rule>,
+    /// The first free bucket of each size.
+    free: [u32; SIZES],
+    count: usize,
     regions: usize,
     rows: Rows,
 }
 
+/// Where a bucket starts, and its size as a power of two in the low bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Bucket(u32);
+
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
-    pub(super) rank: u32,
-    pub(super) rule: Match,
-    /// The row of its first region.
+struct Rule {
+    rank: u32,
+    /// The row of its first region; at the start of a free bucket the next one of its size.
     first: u32,
+    rule: Option<Match>,
+}
+
+impl Rule {
+    const NONE: Self = Self { rank: 0, first: NONE, rule: None };
+}
+
+impl Bucket {
+    const BITS: u32 = SIZES.ilog2() + 1;
+
+    fn new(start: usize, size: usize) -> Self {
+        Self((start as u32) << Self::BITS | size as u32)
+    }
+
+    #[inline(always)]
+    fn size(self) -> u32 {
+        self.0 & ((1 << Self::BITS) - 1)
+    }
+
+    fn places(self) -> std::ops::Range<usize> {
+        let start = (self.0 >> Self::BITS) as usize;
+        start..start + (1 << self.size())
+    }
+
+    #[inline(always)]
+    fn place(self, rank: u32) -> usize {
+        (self.0 >> Self::BITS) as usize + (rank & ((1 << self.size()) - 1)) as usize
+    }
 }
 
 impl Added {
     pub(super) fn new(lanes: usize) -> Self {
-        Self { places: Vec::new(), key: 0, rules: 0, regions: 0, rows: Rows::new(lanes) }
+        let rows = Rows { lanes, words: Vec::new(), free: NONE };
+        Self { buckets: Box::default(), rules: Vec::new(), free: [NONE; SIZES], count: 0, regions: 0, rows }
     }
 
     pub(super) fn rules(&self) -> usize {
-        self.rules
+        self.count
     }
 
     pub(super) fn regions(&self) -> usize {
@@ -44,92 +82,157 @@ impl Added {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.places.capacity() * size_of::<Option<Rule>>() + self.rows.words.capacity() * size_of::<u32>()
+        size_of_val(&self.buckets[..])
+            + self.rules.capacity() * size_of::<Rule>()
+            + self.rows.words.capacity() * size_of::<u32>()
     }
 
-    fn home(&self, before: u32) -> usize {
-        let hash = (u64::from(before) + 1).wrapping_mul(self.key);
-        (hash >> 32) as usize & self.places.len().wrapping_sub(1)
-    }
-
-    /// The rules of one cluster, from where those with a number may begin to the first empty place.
-    #[inline]
-    fn cluster(&self, before: u32) -> impl Iterator<Item = (usize, &Rule)> {
-        let (mask, mut at) = (self.places.len().wrapping_sub(1), self.home(before));
-        std::iter::from_fn(move || {
-            let place = at & mask;
-            at += 1;
-            self.places.get(place)?.as_ref().map(|rule| (place, rule))
-        })
-    }
-
-    /// The rule of a rank.
-    #[inline]
+    /// The rule of a rank that is not one of the old ones'.
+    #[inline(always)]
     pub(super) fn of(&self, rank: u32, parting: Parting) -> Option<Match> {
-        self.cluster(parting.before(rank)).find(|(_, of)| of.rank == rank).map(|(_, of)| of.rule)
+        let bucket = self.buckets.get(parting.before(rank) as usize)?;
+        self.rules.get(bucket.place(rank))?.rule
+    }
+
+    /// The rules before which so many of the old ones come.
+    fn bucket(&self, before: u32) -> impl Iterator<Item = (&Rule, Match)> {
+        let bucket = self.buckets.get(before as usize).map_or(0..0, |bucket| bucket.places());
+        self.rules[bucket].iter().filter_map(|of| of.rule.map(|rule| (of, rule)))
     }
 
     /// The rank of a rule before which so many of the old ones come.
     pub(super) fn rank_of(&self, rule: RuleId, before: u32) -> Option<u32> {
-        self.cluster(before).find(|(_, of)| of.rule.rule == rule).map(|(_, of)| of.rank)
+        self.bucket(before).find(|(_, of)| of.rule == rule).map(|(of, _)| of.rank)
     }
 
-    /// A rank for one more rule there, if there is room.
+    /// A rank for one more rule there, near the middle between its neighbours', if there is room.
     pub(super) fn free_rank(&self, before: u32, priority: Priority, parting: Parting) -> Option<u32> {
         let (mut lo, mut hi) = (parting.rank(before), parting.rank(before + 1));
-        let mut between = 0;
-        for (_, of) in self.cluster(before).filter(|(_, of)| parting.before(of.rank) == before) {
-            between += 1;
-            if of.rule.priority < priority { lo = lo.max(of.rank) } else { hi = hi.min(of.rank) }
+        let mut count = 0;
+        for (of, rule) in self.bucket(before) {
+            count += 1;
+            if rule.priority < priority { lo = lo.max(of.rank) } else { hi = hi.min(of.rank) }
         }
-        (between < MOST_BETWEEN && hi - lo > 1).then_some(lo + (hi - lo) / 2)
+        if count == MOST_BETWEEN {
+            return None;
+        }
+        let middle = lo + (hi - lo) / 2;
+        let first = self.buckets.get(before as usize).map_or(0, |bucket| bucket.size());
+        (first..SIZES as u32).find_map(|size| {
+            let others = (middle..hi).chain((lo + 1..middle).rev()).take(2 << size);
+            others.filter(|&rank| rank > lo).find(|rank| self.is_free(before, *rank, size))
+        })
     }
 
-    pub(super) fn insert(&mut self, rank: u32, rule: Match, regions: &Regions, parting: Parting) {
-        if self.places.is_empty() {
-            let mut secret = secrets(None);
-            self.key = u64::from(secret()) << 32 | u64::from(secret()) | 1;
+    /// Whether no rule there would have the place of a rank in a bucket of some size.
+    fn is_free(&self, before: u32, rank: u32, size: u32) -> bool {
+        self.bucket(before).all(|(of, _)| (of.rank ^ rank) & ((1 << size) - 1) != 0)
+    }
+
+    /// Adds a rule with a rank that is free, where so many of the old rules come before of as many as there are.
+    pub(super) fn insert(
+        &mut self,
+        (before, old): (u32, usize),
+        rank: u32,
+        rule: Match,
+        regions: &Regions,
+        touched: &mut Vec<Place>,
+    ) {
+        if self.buckets.is_empty() {
+            self.buckets = vec![Bucket::default(); old + 1].into();
+            self.rules.push(Rule::NONE);
         }
-        if 2 * (self.rules + 1) > self.places.len() {
-            let places = vec![None; (2 * self.places.len()).max(64)];
-            let old = std::mem::replace(&mut self.places, places);
-            old.into_iter().flatten().for_each(|rule| self.set(rule, parting));
+        let bucket = self.buckets[before as usize];
+        let least = if bucket == Bucket::default() { 0 } else { bucket.size() };
+        let size = (least..SIZES as u32 - 1).find(|&size| self.is_free(before, rank, size)).unwrap_or(SIZES as u32 - 1);
+        let mut to = bucket;
+        if bucket == Bucket::default() || size > bucket.size() {
+            to = self.take(size as usize);
+            touched.extend(to.places().map(|at| Place::Rule(at as u32)));
+            for at in bucket.places() {
+                let of = self.rules[at];
+                if of.rule.is_some() {
+                    self.rules[to.place(of.rank)] = of;
+                }
+            }
+            self.give_back(bucket, touched);
+            self.buckets[before as usize] = to;
+            touched.push(Place::Bucket(before));
         }
-        let first = self.rows.keep(regions);
-        self.set(Rule { rank, rule, first }, parting);
-        self.rules += 1;
+        let first = self.rows.keep(regions, touched);
+        self.rules[to.place(rank)] = Rule { rank, first, rule: Some(rule) };
+        touched.push(Place::Rule(to.place(rank) as u32));
+        self.count += 1;
         self.regions += regions.len();
     }
 
-    fn set(&mut self, rule: Rule, parting: Parting) {
-        let (mask, mut at) = (self.places.len() - 1, self.home(parting.before(rule.rank)));
-        while self.places[at & mask].is_some() {
-            at += 1;
+    /// An empty bucket.
+    fn take(&mut self, size: usize) -> Bucket {
+        let mut start = self.free[size] as usize;
+        match self.rules.get(start) {
+            Some(free) => self.free[size] = free.first,
+            None => {
+                start = self.rules.len();
+                self.rules.resize(start + (1 << size), Rule::NONE);
+            }
         }
-        self.places[at & mask] = Some(rule);
+        let bucket = Bucket::new(start, size);
+        self.rules[bucket.places()].fill(Rule::NONE);
+        bucket
+    }
+
+    fn give_back(&mut self, bucket: Bucket, touched: &mut Vec<Place>) {
+        if bucket == Bucket::default() {
+            return;
+        }
+        let (start, free) = (bucket.places().start, &mut self.free[bucket.size() as usize]);
+        self.rules[start] = Rule { first: std::mem::replace(free, start as u32), ..Rule::NONE };
+        touched.push(Place::Rule(start as u32));
     }
 
     /// Gives the regions of a rule, and forgets it.
-    pub(super) fn remove(&mut self, rank: u32, parting: Parting, mut each: impl FnMut(&Region<'_>)) {
-        let Some((mut hole, &Rule { first, .. })) = self.cluster(parting.before(rank)).find(|(_, of)| of.rank == rank)
-        else {
-            return;
-        };
-        self.regions -= self.rows.forget(first, &mut each);
-        self.rules -= 1;
-        // Those behind it move up, as far as they may.
-        let mask = self.places.len() - 1;
-        let mut at = hole;
-        loop {
-            at = (at + 1) & mask;
-            let Some(rule) = self.places[at] else { break };
-            let home = self.home(parting.before(rule.rank));
-            if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
-                self.places[hole] = Some(rule);
-                hole = at;
-            }
+    pub(super) fn remove(
+        &mut self,
+        before: u32,
+        rank: u32,
+        touched: &mut Vec<Place>,
+        mut each: impl FnMut(&Region<'_>),
+    ) {
+        let Some(&bucket) = self.buckets.get(before as usize) else { return };
+        let at = bucket.place(rank);
+        let Rule { first, .. } = std::mem::replace(&mut self.rules[at], Rule::NONE);
+        touched.push(Place::Rule(at as u32));
+        self.regions -= self.rows.forget(first, touched, &mut each);
+        self.count -= 1;
+        if self.bucket(before).next().is_none() {
+            self.give_back(bucket, touched);
+            self.buckets[before as usize] = Bucket::default();
+            touched.push(Place::Bucket(before));
         }
-        self.places[hole] = None;
+    }
+
+    /// Makes room for what another has, and takes over its counts.
+    pub(super) fn follow(&mut self, other: &Self) {
+        if self.buckets.is_empty() {
+            self.buckets = vec![Bucket::default(); other.buckets.len()].into();
+        }
+        self.rules.resize(other.rules.len(), Rule::NONE);
+        self.rows.words.resize(other.rows.words.len(), 0);
+        self.rows.free = other.rows.free;
+        (self.free, self.count, self.regions) = (other.free, other.count, other.regions);
+    }
+
+    pub(super) fn follow_bucket(&mut self, other: &Self, at: usize) {
+        self.buckets[at] = other.buckets[at];
+    }
+
+    pub(super) fn follow_rule(&mut self, other: &Self, at: usize) {
+        self.rules[at] = other.rules[at];
+    }
+
+    pub(super) fn follow_row(&mut self, other: &Self, at: usize) {
+        let row = self.rows.row(at);
+        self.rows.words[row.clone()].copy_from_slice(&other.rows.words[row]);
     }
 }
 
@@ -143,27 +246,29 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(lanes: usize) -> Self {
-        Self { lanes, words: Vec::new(), free: NO_ROW }
-    }
-
     fn width(&self) -> usize {
         1 + 4 * self.lanes
     }
 
+    fn row(&self, row: usize) -> std::ops::Range<usize> {
+        row * self.width()..(row + 1) * self.width()
+    }
+
     /// The row of the first.
-    fn keep(&mut self, regions: &Regions) -> u32 {
-        let (width, mut next) = (self.width(), NO_ROW);
+    fn keep(&mut self, regions: &Regions, touched: &mut Vec<Place>) -> u32 {
+        let (width, mut next) = (self.width(), NONE);
         for region in regions.iter() {
             let row = self.free;
-            let row = if row == NO_ROW {
+            let row = if row == NONE {
                 self.words.resize(self.words.len() + width, 0);
                 (self.words.len() / width - 1) as u32
             } else {
                 self.free = self.words[row as usize * width];
                 row
             };
-            let words = &mut self.words[row as usize * width..][..width];
+            touched.push(Place::Row(row));
+            let place = self.row(row as usize);
+            let words = &mut self.words[place];
             words[0] = next;
             next = row;
             let none = (&[][..], &[][..]);
@@ -177,10 +282,12 @@ impl Rows {
     }
 
     /// Gives back a rule's; how many there were.
-    fn forget(&mut self, first: u32, each: &mut impl FnMut(&Region<'_>)) -> usize {
-        let (width, mut row, mut count) = (self.width(), first, 0);
-        while row != NO_ROW {
-            let words = &mut self.words[row as usize * width..][..width];
+    fn forget(&mut self, first: u32, touched: &mut Vec<Place>, each: &mut impl FnMut(&Region<'_>)) -> usize {
+        let (mut row, mut count) = (first, 0);
+        while row != NONE {
+            touched.push(Place::Row(row));
+            let place = self.row(row as usize);
+            let words = &mut self.words[place];
             let next = words[0];
             words[0] = self.free;
             self.free = row;

@@ -60,7 +60,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
     for (index, (_, range)) in set.by_rule().enumerate() {
         ranks.extend(range.map(|_| parting.rank(index as u32 + 1)));
     }
-    let packed = pack::pack(drafts.iter().map(|draft| &draft.leaves[..]), &shape, regions, &ranks);
+    let packed = pack::pack(drafts.iter().map(|draft| &draft.leaves), &shape, regions, &ranks);
     let blocks = packed.blocks.len() / shape.lines();
     let room = change::room(blocks);
     let parting = Parting::new(room.max(drafts.iter().map(|draft| draft.nodes.len()).sum()), matches.len());
@@ -96,6 +96,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         gone_rules: 0,
         gone_regions: 0,
         added: Added::new(regions.lanes()),
+        touched: Vec::new(),
         planned: planned.cost,
     }
 }

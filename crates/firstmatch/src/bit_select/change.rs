@@ -7,6 +7,9 @@
 //! Blocks that are left keep what is in them, even what is taken out elsewhere later. It is never found: only entries that
 //! the region does not reach lead there. So no tree's entries lead to another tree's blocks, and lists share a block only
 //! as long as every entry that led to it does.
+//!
+//! What is touched is noted, so that another copy follows by taking over just that: each place is known at once, and the
+//! cache misses of all of them overlap.
 
 use super::block::{BLOCK, Shape};
 use super::tree::each;
@@ -25,6 +28,18 @@ const LEAST_ROOM: usize = 64;
 /// How many blocks so many may come to be.
 pub(super) fn room(blocks: usize) -> usize {
     2 * blocks + LEAST_ROOM
+}
+
+/// What a change may have touched, by number: blocks, entries of the table, words of the marks of first rules, and what
+/// [`Added`](super::added::Added) has.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Block(u32),
+    Entry(u32),
+    Gone(u32),
+    Bucket(u32),
+    Rule(u32),
+    Row(u32),
 }
 
 /// The entries that a region reaches.
@@ -72,7 +87,7 @@ impl BitSelect {
                 return false;
             }
         }
-        self.added.insert(rank, rule, regions, self.parting);
+        self.added.insert((before as u32, self.matches.len()), rank, rule, regions, &mut self.touched);
         true
     }
 
@@ -80,7 +95,7 @@ impl BitSelect {
     pub(crate) fn remove_added(&mut self, rule: Match, before: usize) -> bool {
         let Some(rank) = self.added.rank_of(rule.rule, before as u32) else { return false };
         let mut regions = Regions::new(self.schema.lanes().len());
-        self.added.remove(rank, self.parting, |region| regions.push(*region));
+        self.added.remove(before as u32, rank, &mut self.touched, |region| regions.push(*region));
         regions.iter().for_each(|region| self.take(rank, &region));
         true
     }
@@ -100,7 +115,40 @@ impl BitSelect {
             self.gone = vec![0; self.matches.len().div_ceil(64)].into();
         }
         self.gone[place / 64] |= 1 << (place % 64);
+        self.touched.push(Place::Gone((place / 64) as u32));
         true
+    }
+
+    /// Does to this copy what was done to another since they were alike or one of them last followed the other. What is
+    /// noted here is forgotten.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        self.touched.clear();
+        self.blocks.resize(other.blocks.len(), Line::default());
+        self.trees.copy_from_slice(&other.trees);
+        if self.gone.len() < other.gone.len() {
+            self.gone = vec![0; other.gone.len()].into();
+        }
+        (self.gone_rules, self.gone_regions) = (other.gone_rules, other.gone_regions);
+        self.added.follow(&other.added);
+        let lines = self.shape.lines();
+        for place in &other.touched {
+            match *place {
+                Place::Block(at) => {
+                    let lines = at as usize * lines..(at as usize + 1) * lines;
+                    self.blocks[lines.clone()].copy_from_slice(&other.blocks[lines]);
+                }
+                Place::Entry(at) => self.table[at as usize] = other.table[at as usize],
+                Place::Gone(at) => self.gone[at as usize] = other.gone[at as usize],
+                Place::Bucket(at) => self.added.follow_bucket(&other.added, at as usize),
+                Place::Rule(at) => self.added.follow_rule(&other.added, at as usize),
+                Place::Row(at) => self.added.follow_row(&other.added, at as usize),
+            }
+        }
+    }
+
+    /// Forgets what is noted: the other copy is one of this.
+    pub(crate) fn leads_none(&mut self) {
+        self.touched = Vec::new();
     }
 
     /// Whether a rule that it was built with has not been taken out.
@@ -216,7 +264,11 @@ impl BitSelect {
             let low = 1 << (self.parting.index + 1);
             for way in here.ways() {
                 let old = &mut self.table[way.at as usize];
-                *old = (*old & !(low - 1)).min(promise & !(low - 1)) | promise & (low - 1);
+                let new = (*old & !(low - 1)).min(promise & !(low - 1)) | promise & (low - 1);
+                if new != *old {
+                    *old = new;
+                    self.touched.push(Place::Entry(way.at));
+                }
             }
         }
         true
@@ -227,6 +279,7 @@ impl BitSelect {
         if let To::Block(block) = to {
             let words = self.block(block);
             if self.shape.len(words) < BLOCK && self.more(block).is_none() {
+                self.touched.push(Place::Block(block as u32));
                 self.add(block, rank, region);
                 return (block, 1);
             }
@@ -270,6 +323,7 @@ impl BitSelect {
         }
         self.add(block_of(before), rank, region);
         let blocks = with.div_ceil(BLOCK);
+        self.touched.extend((first..first + blocks).map(|block| Place::Block(block as u32)));
         for next in first + 1..first + blocks {
             self.go_on(next - 1, Some(next));
         }
@@ -294,7 +348,8 @@ impl BitSelect {
     fn take_from(&mut self, first: usize, rank: u32) {
         let (mut before, mut next) = (None, Some(first));
         while let Some(block) = next {
-            let Self { blocks, shape, .. } = self;
+            let Self { blocks, shape, touched, .. } = self;
+            touched.push(Place::Block(block as u32));
             shape.take(block_mut(blocks, shape, block), rank);
             next = self.more(block);
             match before {

@@ -173,7 +173,7 @@ fn follow(draft: &Draft, mut way: Way, key: &[u32], regions: &Regions, best: &mu
                 }
             }
             To::Leaf(leaf) => {
-                let list = &draft.leaves[leaf as usize];
+                let list = draft.leaves.get(leaf);
                 for (index, block) in list.chunks(BLOCK).enumerate() {
                     if block[0] >= *best {
                         break;

@@ -112,7 +112,22 @@ impl<A: Alive> Lookup<'_, A> {
 /// Apart, so that what is the same for all stays in registers.
 #[inline(never)]
 fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
-    best.iter_mut().zip(ranks).for_each(|(best, &rank)| improve(best, engine, rank));
+    if engine.added.rules() == 0 {
+        return best.iter_mut().zip(ranks).for_each(|(best, &rank)| improve(best, engine, rank));
+    }
+    // Whether a rule has come since is anybody's guess: those that have are listed without a branch.
+    let mut came = List::NONE;
+    for (i, (best, &rank)) in best.iter_mut().zip(ranks).enumerate() {
+        let place = engine.parting.place(rank);
+        came.add(i as u8, rank != NONE && place.is_none());
+        let Some(&found) = engine.matches.get(place.unwrap_or(0)) else { continue };
+        *best = if place.is_some() & Match::wins(found.priority, best) { Some(found) } else { *best };
+    }
+    for at in 0..came.count {
+        let i = usize::from(came.get(at));
+        let (Some(best), Some(&rank)) = (best.get_mut(i), ranks.get(i)) else { continue };
+        improve(best, engine, rank);
+    }
 }
 
 #[inline(always)]

@@ -31,7 +31,7 @@
 //! A copy that nobody reads takes rules in and out in place: [`meta`](crate::meta) has two. A rule that comes gets a rank
 //! between its neighbours' and goes to the leaves that it reaches: to the block there if that has room, else these entries
 //! get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves. Neither moves
-//! anything else. Refused, and left to others, are rules that reach more than 32 entries, lists that would be longer than
+//! anything else, and what is touched is noted: the second copy takes that over instead of doing the change again. Refused, and left to others, are rules that reach more than 32 entries, lists that would be longer than
 //! four blocks, a 33rd rule between the same two, and more than twice as many blocks as were built.
 //!
 //! # Cost
@@ -77,6 +77,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use added::Added;
+use change::Place;
 pub(crate) use selector::{Selector, pair};
 
 use crate::alive::{Alive, All, Base, Dead};
@@ -147,6 +148,8 @@ pub struct BitSelect {
     gone_rules: usize,
     gone_regions: usize,
     added: Added,
+    /// Where it may differ from the copy that was changed before it.
+    touched: Vec<Place>,
     /// What lookups cost when its roots were chosen, as counted.
     planned: f64,
     /// Whether its blocks are more than a cache that answers at once holds.
@@ -346,7 +349,10 @@ impl BitSelect {
             ("tables", size_of_val(&self.table[..])),
             ("blocks", self.blocks.capacity() * size_of::<Line>()),
             ("matches", self.shared_bytes()),
-            ("changes", self.added.bytes() + size_of_val(&self.gone[..])),
+            (
+                "changes",
+                self.added.bytes() + size_of_val(&self.gone[..]) + self.touched.capacity() * size_of::<Place>(),
+            ),
             ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
         ]
     }

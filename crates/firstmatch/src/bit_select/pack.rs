@@ -1,6 +1,7 @@
 //! Leaves to blocks.
 
 use super::block::{BLOCK, Shape};
+use super::tree::Leaves;
 use crate::rule::Regions;
 use crate::simd::{LINE_WORDS, Line, words_mut};
 
@@ -17,26 +18,42 @@ pub(super) struct Packed {
 /// A block in the making.
 #[derive(Default)]
 struct Block {
-    regions: Vec<u32>,
+    regions: [u32; BLOCK],
+    len: usize,
     more: Option<usize>,
 }
 
 impl Block {
-    /// How many regions it would have with those of a list.
-    fn with(&self, list: &[u32]) -> usize {
-        self.regions.len() + list.iter().filter(|region| !self.regions.contains(region)).count()
+    fn new(list: &[u32]) -> Self {
+        let mut block = Self::default();
+        block.add(list);
+        block
     }
 
+    fn regions(&self) -> &[u32] {
+        &self.regions[..self.len]
+    }
+
+    /// How many regions it would have with those of a list.
+    fn with(&self, list: &[u32]) -> usize {
+        self.len + list.iter().filter(|region| !self.regions().contains(region)).count()
+    }
+
+    /// Adds those of a list that has room.
     fn add(&mut self, list: &[u32]) {
-        let new: Vec<u32> = list.iter().copied().filter(|region| !self.regions.contains(region)).collect();
-        self.regions.extend(new);
+        for region in list {
+            if !self.regions().contains(region) {
+                self.regions[self.len] = *region;
+                self.len += 1;
+            }
+        }
     }
 }
 
 /// Gives every leaf its block: short ones of a tree share one where they fit together, a long one has several of its own.
 /// No trees share one: what one of them has no use for any more is not found through another.
 pub(super) fn pack<'a>(
-    trees: impl Iterator<Item = &'a [Box<[u32]>]>,
+    trees: impl Iterator<Item = &'a Leaves>,
     shape: &Shape,
     regions: &Regions,
     ranks: &[u32],
@@ -49,9 +66,11 @@ pub(super) fn pack<'a>(
     }
     let mut lines = vec![Line::default(); blocks.len() * shape.lines()];
     let each = words_mut(&mut lines).chunks_exact_mut(shape.lines() * LINE_WORDS);
+    let mut of = Vec::with_capacity(BLOCK);
     for (block, words) in blocks.iter_mut().zip(each) {
-        block.regions.sort_unstable();
-        let of: Vec<_> = block.regions.iter().map(|&at| (ranks[at as usize], regions.get(at as usize))).collect();
+        block.regions[..block.len].sort_unstable();
+        of.clear();
+        of.extend(block.regions().iter().map(|&at| (ranks[at as usize], regions.get(at as usize))));
         shape.write(&of, block.more, words);
     }
     Packed { places, blocks: lines }
@@ -62,7 +81,7 @@ fn place(list: &[u32], blocks: &mut Vec<Block>, in_mind: &mut Vec<usize>) -> usi
     if list.len() > BLOCK {
         for part in list.chunks(BLOCK) {
             let more = Some(blocks.len() + 1);
-            blocks.push(Block { regions: part.to_vec(), more });
+            blocks.push(Block { more, ..Block::new(part) });
         }
         if let Some(last) = blocks.last_mut() {
             last.more = None;
@@ -74,10 +93,10 @@ fn place(list: &[u32], blocks: &mut Vec<Block>, in_mind: &mut Vec<usize>) -> usi
         return at;
     }
     if in_mind.len() == IN_MIND {
-        let fullest = (0..IN_MIND).max_by_key(|&at| (blocks[in_mind[at]].regions.len(), IN_MIND - at));
+        let fullest = (0..IN_MIND).max_by_key(|&at| (blocks[in_mind[at]].len, IN_MIND - at));
         in_mind.remove(fullest.unwrap_or(0));
     }
     in_mind.push(first);
-    blocks.push(Block { regions: list.to_vec(), more: None });
+    blocks.push(Block::new(list));
     first
 }

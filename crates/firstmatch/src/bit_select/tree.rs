@@ -1,11 +1,12 @@
 //! One tree: a list of regions to a root, nodes and leaves.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use super::bits::{self, Bits, Cubes, Limits};
 use super::block::BLOCK;
 use super::{Node, Shape, Tree, pair};
-use crate::simd::gather;
+use crate::simd::{gather, secrets};
 
 /// So many regions make no tree: they are one leaf.
 pub(super) const FEW: usize = 2 * BLOCK;
@@ -18,10 +19,39 @@ pub(super) struct Draft {
     /// Those that a node leads to stand before it, the root last.
     pub(super) nodes: Vec<Node>,
     pub(super) table: Vec<Option<Way>>,
-    /// Lists of regions in order of rank.
-    pub(super) leaves: Vec<Box<[u32]>>,
+    pub(super) leaves: Leaves,
     /// How many bits of the root a region of it may leave open.
     pub(super) open: Option<u32>,
+}
+
+/// Lists of regions in order of rank, one behind the other.
+#[derive(Default)]
+pub(super) struct Leaves {
+    ends: Vec<usize>,
+    regions: Vec<u32>,
+}
+
+impl Leaves {
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(super) fn get(&self, leaf: u32) -> &[u32] {
+        let leaf = leaf as usize;
+        let start = leaf.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.regions[start..self.ends[leaf]]
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &[u32]> {
+        (0..self.len() as u32).map(|leaf| self.get(leaf))
+    }
+
+    /// Its number.
+    fn push(&mut self, list: &[u32]) -> u32 {
+        self.regions.extend_from_slice(list);
+        self.ends.push(self.regions.len());
+        self.len() as u32 - 1
+    }
 }
 
 /// Where an entry of a table leads, and the best region there.
@@ -44,7 +74,10 @@ impl Draft {
         let Root { bits, here: list, .. } = root;
         let copies = (list.len() as f64 * shape.growth) as usize;
         let draft = Self { open: root.open, ..Self::default() };
-        let mut builder = Builder { shape, cubes, copies, draft, known: HashMap::new() };
+        let mut secret = secrets(None);
+        let key = u64::from(secret()) << 32 | u64::from(secret()) | 1;
+        let mut builder =
+            Builder { shape, cubes, copies, draft, parted: Leaves::default(), key, known: Known::default() };
         let lists = builder.lists(list, bits);
         builder.node(bits, &lists, shape.levels.max(1) - 1);
         builder.draft
@@ -112,25 +145,60 @@ struct Builder<'a> {
     /// How many more copies nodes below the root may make.
     copies: usize,
     draft: Draft,
-    /// What lists have become.
-    known: HashMap<Box<[u32]>, To>,
+    /// The lists that have become nodes.
+    parted: Leaves,
+    /// What lists have become, by their keyed hash, and the number of those that are nodes. Of lists with one hash only
+    /// the first is known.
+    key: u64,
+    known: Known,
+}
+
+type Known = HashMap<u64, (To, u32), BuildHasherDefault<Hashed>>;
+
+/// For keys that are hashes.
+#[derive(Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.0 = self.0 << 8 | u64::from(byte));
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 impl Builder<'_> {
     /// What a list becomes below a root, with so many levels left.
     fn subtree(&mut self, list: &[u32], levels: usize) -> To {
-        if let Some(&to) = self.known.get(list) {
-            return to;
-        }
-        let to = match self.parted(list, levels) {
-            Some(node) => To::Node(node as u32),
-            None => {
-                self.draft.leaves.push(list.into());
-                To::Leaf(self.draft.leaves.len() as u32 - 1)
+        let hash = list.iter().fold(self.key, |hash, &region| {
+            let product = u128::from(hash ^ u64::from(region)) * u128::from(self.key);
+            product as u64 ^ (product >> 64) as u64
+        });
+        let mut is_new = true;
+        if let Some(&(to, number)) = self.known.get(&hash) {
+            let known = match to {
+                To::Node(_) => self.parted.get(number),
+                To::Leaf(leaf) => self.draft.leaves.get(leaf),
+            };
+            if known == list {
+                return to;
             }
+            is_new = false;
+        }
+        let found = match self.parted(list, levels) {
+            Some(node) => (To::Node(node as u32), self.parted.push(list)),
+            None => (To::Leaf(self.draft.leaves.push(list)), 0),
         };
-        self.known.insert(list.into(), to);
-        to
+        if is_new {
+            self.known.insert(hash, found);
+        }
+        found.0
     }
 
     /// A node, if the list needs one and there is one that pays.

@@ -71,11 +71,12 @@ impl Sizes {
 impl Owed {
     /// Gives it to the copy. Should whatever is done next panic, the copy is made anew, so one that was not made whole
     /// says so until it is.
-    fn settle(&mut self, twin: &Twin<State>, state: &mut State, stores: &[Arc<Store>], regions: &mut [Regions]) {
+    fn settle(&mut self, twin: &Twin<State>, state: &mut State, regions: &mut [Regions]) {
+        let now = twin.now().1;
         if mem::replace(&mut self.copy, true) {
-            *state = State::clone(&twin.now().1);
+            *state = State::clone(&now);
         } else {
-            state.apply(&self.changes, &self.steps, stores, regions);
+            state.apply(&now, &self.changes, &self.steps, regions);
         }
         self.steps.clear();
     }
@@ -135,7 +136,7 @@ impl Changer {
         let Self { twin, config, stores, next, owed, regions, generation, sizes, .. } = self;
         let now = *generation + 1;
         let done = twin.flip(wait, |state| {
-            owed.settle(twin, state, stores, regions);
+            owed.settle(twin, state, regions);
             let changed = state.change(next, stores, &mut owed.steps, regions);
             // Removals take no memory, and are never refused.
             let has_room = || if inserts { check_room(twin, config, state.parts.iter()) } else { Ok(()) };
@@ -236,7 +237,7 @@ impl Changer {
         for copy in 0..2 {
             let done = twin.flip(true, |state| {
                 if copy == 0 {
-                    owed.settle(twin, state, stores, regions);
+                    owed.settle(twin, state, regions);
                 }
                 for (part, new) in state.parts.iter_mut().zip(&mut parts) {
                     new.iter_mut().for_each(|new| mem::swap(part, &mut new.copies[copy]));

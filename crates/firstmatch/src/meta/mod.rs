@@ -76,8 +76,8 @@
 //! twice what the base visits, and what the overlay at its cap does; [`Engine::stats`](crate::Classifier::stats) has
 //! both.
 //!
-//! A commit does each change twice, once for each copy: a few blocks of `bit_select` each, or an insertion or removal
-//! of TupleMerge, or a mark. The first after a rebuild copies a base that changes in place. What memory that takes is
+//! A commit does each change once in place and copies what the last one touched there, a few blocks of `bit_select` each;
+//! an insertion or removal of TupleMerge and a mark are done twice, once for each copy. The first after a rebuild copies a base that changes in place. What memory that takes is
 //! used again, beside the rule itself. It waits for the batches in progress that still have the older copy;
 //! [`Transaction::try_commit`] says so instead. It never rebuilds. To begin a rebuild costs O(changes / 256), to
 //! install it as much as the changes since the job has looked last.

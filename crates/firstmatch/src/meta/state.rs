@@ -145,13 +145,31 @@ impl Part {
         if Arc::get_mut(&mut self.base).is_none()
             && let Chosen::BitSelect(base) = &*self.base
         {
-            self.base = Arc::new(Chosen::BitSelect(base.clone()));
+            let mut copy = base.clone();
+            copy.leads_none();
+            self.base = Arc::new(Chosen::BitSelect(copy));
         }
         if let Some(Chosen::BitSelect(base)) = Arc::get_mut(&mut self.base) { Some(base) } else { None }
     }
 
-    /// Inserts a rule with these regions, or removes it where there are none; what that comes to, if anything: a rule may
-    /// have no region for this schema. `store` has the rules that the base was built from.
+    /// Forgets what was done to the base in place: nothing is to follow it.
+    pub(super) fn leads_none(&mut self) {
+        if let Some(Chosen::BitSelect(base)) = Arc::get_mut(&mut self.base) {
+            base.leads_none();
+        }
+    }
+
+    /// Has the base follow the other copy's.
+    fn follow(&mut self, other: &Self) {
+        if !Arc::ptr_eq(&self.base, &other.base)
+            && let (Some(base), Chosen::BitSelect(other)) = (self.own(), &*other.base)
+        {
+            base.follow(other);
+        }
+    }
+
+    /// Inserts a rule with these regions, or removes it where there are none; what that comes to but for changes of the
+    /// base in place. `store` has the rules that the base was built from.
     pub(super) fn change(
         &mut self,
         rule: Match,
@@ -160,26 +178,28 @@ impl Part {
     ) -> Result<Option<Step>, UpdateError> {
         match inserted {
             Some(regions) if regions.is_empty() => Ok(None),
-            Some(regions) => self.insert(rule, regions, store).map(Some),
+            Some(regions) => self.insert(rule, regions, store),
             None => Ok(self.remove(rule, store)),
         }
     }
 
-    fn insert(&mut self, rule: Match, regions: &Regions, store: &Store) -> Result<Step, UpdateError> {
-        let before = self.built.changes_in_place.then(|| store.before(rule.priority));
-        if before.is_none()
-            && self.dead.is_marked(rule.rule)
+    fn insert(&mut self, rule: Match, regions: &Regions, store: &Store) -> Result<Option<Step>, UpdateError> {
+        if let Some(base) = self.own() {
+            if base.insert(rule, store.before(rule.priority), regions) {
+                return Ok(None);
+            }
+        } else if self.dead.is_marked(rule.rule)
             && let Some((rank, range)) = store.find(rule)
             && store.has(range.clone(), regions)
         {
             // The very rule that was removed comes back.
             let places = self.base.places_of(rule.rule, rank, range);
             let step = Step::Unmark { rule, places, regions: regions.len() };
-            self.apply(&step, None, store);
-            return Ok(step);
+            self.apply(&step, None);
+            return Ok(Some(step));
         }
-        self.put(rule, regions, before)?;
-        Ok(Step::Put { before })
+        self.put(rule, regions)?;
+        Ok(Some(Step::Put))
     }
 
     fn remove(&mut self, rule: Match, store: &Store) -> Option<Step> {
@@ -187,33 +207,26 @@ impl Part {
             && !self.dead.is_marked(rule.rule)
             && self.base.has_first(rank)
         {
-            let out = Step::OutOfFirst { rank, range: range.clone() };
-            if self.apply(&out, None, store) {
-                return Some(out);
+            let regions = range.clone().map(|at| store.set.regions().get(at));
+            if self.own().is_some_and(|base| base.remove_first(rank, regions)) {
+                return None;
             }
             let regions = range.len();
             let mark = Step::Mark { rule, places: self.base.places_of(rule.rule, rank, range), regions };
-            self.apply(&mark, None, store);
+            self.apply(&mark, None);
             return Some(mark);
         }
-        if self.in_place() > 0 {
-            let out = Step::OutOf { rule, before: store.before(rule.priority) };
-            if self.apply(&out, None, store) {
-                return Some(out);
-            }
+        if self.in_place() > 0
+            && let Some(base) = self.own()
+            && base.remove_added(rule, store.before(rule.priority))
+        {
+            return None;
         }
         let take = Step::Take(rule);
-        self.apply(&take, None, store).then_some(take)
+        self.apply(&take, None).then_some(take)
     }
 
-    /// Into the base, if it can take a rule that so many of its first come before, else into the overlay. Both copies are
-    /// alike, so what is tried in vain in one is tried in the other, too.
-    fn put(&mut self, rule: Match, regions: &Regions, before: Option<usize>) -> Result<(), UpdateError> {
-        if let (Some(before), Some(base)) = (before, self.own())
-            && base.insert(rule, before, regions)
-        {
-            return Ok(());
-        }
+    fn put(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         self.overlay.insert(rule, regions)?;
         self.filter.add(rule, regions);
         Ok(())
@@ -221,16 +234,11 @@ impl Part {
 
     /// Does a step, with the rule that is inserted and its regions, if it can be done. What was done to one copy can be
     /// done to the other.
-    pub(super) fn apply(&mut self, step: &Step, inserted: Option<(Match, &Regions)>, store: &Store) -> bool {
+    pub(super) fn apply(&mut self, step: &Step, inserted: Option<(Match, &Regions)>) -> bool {
         match (step, inserted) {
-            (Step::Put { before }, Some((rule, regions))) => self.put(rule, regions, *before).is_ok(),
-            (Step::Put { .. }, None) => false,
+            (Step::Put, Some((rule, regions))) => self.put(rule, regions).is_ok(),
+            (Step::Put, None) => false,
             (Step::Take(rule), _) => self.overlay.remove(rule.rule).is_ok(),
-            (Step::OutOf { rule, before }, _) => self.own().is_some_and(|base| base.remove_added(*rule, *before)),
-            (Step::OutOfFirst { rank, range }, _) => {
-                let regions = range.clone().map(|at| store.set.regions().get(at));
-                self.own().is_some_and(|base| base.remove_first(*rank, regions))
-            }
             (Step::Mark { rule, places, regions }, _) => {
                 self.dead.mark(rule.rule, places.clone());
                 self.dead_regions += regions;
@@ -262,17 +270,13 @@ impl Part {
     }
 }
 
-/// What was done to a part.
+/// What was done to a part, but for changes of the base in place: those the other copy's base follows.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Into the base, where so many of the rules that it was built from come before, or into the overlay.
-    Put { before: Option<usize> },
+    /// Into the overlay.
+    Put,
     /// Out of the overlay.
     Take(Match),
-    /// Out of the base, a rule that came to it.
-    OutOf { rule: Match, before: usize },
-    /// Out of the base, a rule that it was built from.
-    OutOfFirst { rank: usize, range: Range<usize> },
     /// As removed, in the base.
     Mark { rule: Match, places: Range<usize>, regions: usize },
     /// The same undone.
@@ -314,17 +318,18 @@ impl State {
     }
 
     /// Does again what was done to the other copy.
-    pub(super) fn apply(&mut self, changes: &Changes, steps: &Steps, stores: &[Arc<Store>], regions: &mut [Regions]) {
+    pub(super) fn apply(&mut self, other: &Self, changes: &Changes, steps: &Steps, regions: &mut [Regions]) {
+        self.parts.iter_mut().zip(&other.parts).for_each(|(part, other)| part.follow(other));
         for (at, part, step) in steps {
             let part = *part as usize;
             let put = match step {
-                Step::Put { .. } => {
+                Step::Put => {
                     let (rule, regions) = changes.get(*at as usize, part, &mut regions[part]);
                     regions.map(|regions| (rule, regions))
                 }
                 _ => None,
             };
-            let done = self.parts[part].apply(step, put, &stores[part]);
+            let done = self.parts[part].apply(step, put);
             debug_assert!(done, "{step:?}");
         }
     }
