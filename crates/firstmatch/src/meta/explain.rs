@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::choose::{Candidate, Kind};
+use super::candidate::{Candidate, Kind};
 use super::state::Part;
 use super::twin::{ARC, Twin};
 use super::{Engine, State};

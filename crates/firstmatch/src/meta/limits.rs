@@ -1,7 +1,7 @@
 //! Caps on bases beyond the bytes they may hold.
 
+use super::candidate::Kind;
 use super::change::marks_bytes;
-use super::choose::Kind;
 use crate::rule::Lowered;
 
 /// What a base may take beyond the [budget](crate::Budget). A candidate that may exceed a cap is refused, and the

@@ -92,6 +92,7 @@
 //!   they stop.
 
 mod aside;
+mod candidate;
 mod change;
 mod changes;
 mod choose;
@@ -118,7 +119,7 @@ use choose::Scratch;
 use state::State;
 use twin::{Seat, Twin};
 
-pub use choose::{Candidate, Kind, Outcome, UnknownKind};
+pub use candidate::{Candidate, Kind, Outcome, UnknownKind};
 pub use counters::{Count, Ledger};
 pub use explain::Explanation;
 pub use limits::{Cap, Limits};

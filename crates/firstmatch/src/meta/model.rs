@@ -1,6 +1,6 @@
 //! What lookups of a base will take: what they do, counted, times what each of that takes.
 
-use super::choose::Kind;
+use super::candidate::Kind;
 use super::machine::Machine;
 use super::weights;
 use crate::work::{KINDS, Work};

@@ -1,0 +1,169 @@
+//! The engines that can be a base, and what became of each.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::limits::Cap;
+use super::model::Prediction;
+
+/// So few regions need no structure: they are one block. Measured, a batch takes as long either way and one key a fifth
+/// less.
+pub(super) const FEW: usize = 8;
+/// Up to so many regions `bit_vector` is: with more, trees are faster and far smaller.
+pub(super) const VECTORS: usize = 2048;
+/// An engine that can be a base. As text, its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// [`linear`](mod@crate::linear)
+    Linear,
+    /// [`bit_select`](mod@crate::bit_select)
+    BitSelect,
+    /// [`bit_vector`](mod@crate::bit_vector)
+    BitVector,
+    /// TupleMerge of [`tuple`](mod@crate::tuple), online: measured, the offline algorithm is on no set the fastest.
+    TupleMerge,
+}
+
+impl Kind {
+    /// Every kind, in the order in which they are tried.
+    pub const ALL: [Self; 4] = [Self::BitSelect, Self::BitVector, Self::TupleMerge, Self::Linear];
+
+    /// The name: `linear`, `bit_select`, `bit_vector`, `tuplemerge`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::BitSelect => "bit_select",
+            Self::BitVector => "bit_vector",
+            Self::TupleMerge => "tuplemerge",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// The text is no kind's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKind(String);
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no base `{}`; expected one of {}", self.0, Kind::ALL.map(Kind::name).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownKind {}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+/// What became of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is the base.
+    Chosen,
+    /// It was timed, and another was faster, or hardly slower and comes first.
+    Slower,
+    /// It was not timed: another is [predicted](Candidate::predicted) to be faster by [so much](super::Config::margin).
+    Predicted,
+    /// It was not compared: a lookup can be made to visit so many regions that [`Config::trial`](super::Config::trial) has
+    /// room for fewer than eight.
+    Unpredicted,
+    /// A cap refused it.
+    Refused {
+        /// Which.
+        cap: Cap,
+        /// What it needs, or more.
+        needed: usize,
+        /// What it may take.
+        allowed: usize,
+    },
+    /// Another kind was forced.
+    NotAsked,
+    /// One before it was taken.
+    NotNeeded,
+    /// So few regions need no structure.
+    FewRegions,
+    /// Its vectors are not for so many regions.
+    ManyVectors,
+    /// Of 1,024 of the regions it would keep so many in one bucket: it takes long to build.
+    LongBuckets {
+        /// Regions.
+        longest: usize,
+    },
+    /// The kind chosen before was kept.
+    Kept,
+}
+
+impl Outcome {
+    /// Of a candidate that was not timed and is predicted to take so long.
+    pub(super) fn left(nanos: f64) -> Self {
+        if nanos.is_finite() { Self::Predicted } else { Self::Unpredicted }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chosen => f.write_str("chosen"),
+            Self::Slower => f.write_str("not taken: slower, or no faster than one before it"),
+            Self::Predicted => f.write_str("not timed: predicted to be slower"),
+            Self::Unpredicted => f.write_str("not compared: a lookup may visit too many regions for a trial"),
+            Self::Refused { cap, needed, allowed } => write!(f, "refused: {}", cap.says(*needed, *allowed)),
+            Self::NotAsked => f.write_str("not tried: another was asked for"),
+            Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
+            Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
+            Self::ManyVectors => write!(f, "not tried: it is for {VECTORS} regions and fewer"),
+            Self::LongBuckets { longest } => {
+                write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
+            }
+            Self::Kept => f.write_str("not tried: the kind chosen before was kept"),
+        }
+    }
+}
+
+/// A candidate, and what became of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// What it is.
+    pub kind: Kind,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// What lookups of keys drawn from the rules were predicted to take, where it was built to be compared.
+    pub predicted: Option<Prediction>,
+    /// Nanoseconds a packet, where it was timed: in batches of 256 keys drawn from the rules, the median of nine
+    /// turns.
+    pub nanos: Option<f64>,
+    /// Bytes that it takes, and the most cache lines and regions of a lookup, where it was built and kept the limits.
+    pub takes: Option<[usize; 3]>,
+    /// [Visits of regions](super::Limits::build_visits) that its build has made, where there was one.
+    pub visits: Option<usize>,
+}
+
+/// Shows what is behind the name.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.predicted {
+            Some(predicted) if self.outcome == Outcome::Predicted => {
+                write!(f, "not timed: predicted {:.1} ns", predicted.nanos)?;
+            }
+            Some(predicted) => write!(f, "{}; predicted {:.1} ns", self.outcome, predicted.nanos)?,
+            None => self.outcome.fmt(f)?,
+        }
+        if let Some(nanos) = self.nanos {
+            write!(f, ", measured {nanos:.1} ns")?;
+        }
+        if let Some([bytes, lines, tests]) = self.takes {
+            write!(f, "; {bytes} bytes, at worst {lines} lines and {tests} tests")?;
+        }
+        Ok(())
+    }
+}
