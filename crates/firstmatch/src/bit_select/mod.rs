@@ -17,31 +17,33 @@
 //!
 //! # Layout in memory
 //! - *Nodes*: two pairs of neighbouring lanes, each read as one word of 64 bits, the masks over them, where the table
-//!   starts: 24 bytes. *Tables*: 4 bytes an entry, which is
+//!   starts: 32 bytes. *Tables*: 4 bytes an entry, which is
 //!   a node or a leaf's first block, and before that the best rank behind it, without the bits that find no room. Equal
 //!   lists of one tree share what they lead to.
 //! - *Blocks*: eight ranks, then the lanes column by column, as narrow as their values allow: 8, 16 or 32 bits for each
 //!   bound; value and mask of 32 bits for lanes that are ternary. The value for absent of an optional lane of 8 or 16
-//!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A field of several
-//!   lanes that is a prefix in every region has a word a lane and a byte for the length instead of two words a lane. A
-//!   block of an IPv4 5-tuple is four cache lines, one of an IPv6 5-tuple seven, ten where addresses are no prefixes. Blocks are sorted by rank; a longer list goes on in further blocks.
+//!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A field of
+//!   several lanes that is a prefix in every region has a word a lane and a byte for the length instead of two words a
+//!   lane. A block of an IPv4 5-tuple is four cache lines, one of an IPv6 5-tuple seven, ten where addresses are no
+//!   prefixes. Blocks are sorted by rank; a longer list goes on in further blocks.
 //! - *Matches*: rule and priority by rank, 16 bytes a rule. Ranks are up to 1,024 apart.
 //!
 //! # Changes
-//! A copy that nobody reads takes rules in and out in place: [`meta`](crate::meta) has two. A rule that comes gets a rank
-//! between its neighbours' and goes to the leaves that it reaches: to the block there if that has room, else these entries
-//! get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves. Neither moves
-//! anything else, and what is touched is noted: the second copy takes that over instead of doing the change again. Refused, and left to others, are rules that reach more than 32 entries, lists that would be longer than
-//! four blocks, a 33rd rule between the same two, and more than twice as many blocks as were built.
+//! A copy that nobody reads takes rules in and out in place: [`meta`](crate::meta) has two. A rule that comes gets a
+//! rank between its neighbours' and goes to the leaves that it reaches: to the block there if that has room, else these
+//! entries get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves.
+//! Neither moves anything else. What is touched is noted, and the other copy takes that over instead of doing the
+//! change again. Refused, and left to others, are rules that reach more than 32 entries, lists that would be longer
+//! than four blocks, a 33rd rule between the same two, and more than twice as many blocks as were built.
 //!
 //! # Cost
 //! 32 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
 //! level by level, and is tested against its block; then that of the next best one, where it may still hold a better
-//! rank; then all others that may. The next block of a longer list is tested only where the one before had no hit, after
-//! the other keys. What goes on is listed without a branch; whether a list goes on, and whether the key lacks a field,
-//! are branches. Each such pass waits for the last key of the one before, so there are no more than these three for four
-//! trees. Three keys and fewer are gone through one by one. Above half a mebibyte of blocks, what an
-//! entry leads to is asked for as soon as it is known.
+//! rank; then all others that may. The next block of a longer list is tested only where the one before had no hit,
+//! after the other keys. What goes on is listed without a branch; whether a list goes on, and whether the key lacks a
+//! field, are branches. Each such pass waits for the last key of the one before, so there are no more than these three
+//! for four trees. Three keys and fewer are gone through one by one. Above half a mebibyte of blocks, what an entry
+//! leads to is asked for as soon as it is known.
 //!
 //! A lookup visits at most the trees times (levels + the blocks of the longest leaf): `stats()` has both. A build looks
 //! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. What it tries comes to
@@ -244,8 +246,8 @@ impl Parting {
 }
 
 impl Roots {
-    /// The bits that each tree's root selects. Each region fixes all but a few of those of some tree, unless nothing parts it
-    /// from the others.
+    /// The bits that each tree's root selects. Each region fixes all but a few of those of some tree, unless nothing
+    /// parts it from the others.
     pub(crate) fn selected(&self) -> impl Iterator<Item = Selector> {
         self.trees.iter().map(|tree| tree.root.bits)
     }
@@ -290,8 +292,8 @@ impl BitSelect {
         Self::build_within(set, config, &Visits::default(), None)
     }
 
-    /// The same within so many visits of regions. For rules that mostly are those of another, its roots are taken as long
-    /// as lookups cost hardly more than when they were chosen: a fraction of the work.
+    /// The same within so many visits of regions. For rules that mostly are those of another, its roots are taken as
+    /// long as lookups cost hardly more than when they were chosen: a fraction of the work.
     pub(crate) fn build_within(
         set: &Lowered,
         config: &Config,

@@ -37,17 +37,18 @@
 //! was chosen. A kind can be [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and
 //! [`Config::trial`] turns both off.
 //!
-//! The model is a sum: nodes, blocks, probes and so on, each times what `firstmatch-lab calibrate` has fitted on generated
-//! sets, and lines of memory times what a line takes among so many bytes. On the ClassBench sets of 1,000 and 10,000
-//! rules, which the fit does not see, it is off by at most 11 % for `bit_select`, 6 % for `bit_vector` and 13 % for
-//! `tuplemerge`.
+//! The model is a sum: nodes, blocks, probes and so on, each times what `firstmatch-lab calibrate` has fitted on
+//! generated sets, and lines of memory times what a line takes among so many bytes. On the ClassBench sets of 1,000 and
+//! 10,000 rules, which the fit does not see, it is off by at most 11 % for `bit_select`, 6 % for `bit_vector` and 13 %
+//! for `tuplemerge`.
 //!
 //! `bit_select` takes changes *in place*, in the copy that nobody reads. What it cannot take, and what comes to another
-//! base, goes to the *overlay*, a TupleMerge of bounded size; what cannot be taken out is marked. A lookup asks the base
-//! as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid comes to light. Then the
-//! overlay is asked for those keys that it can have something for: a *filter* knows, a bit for each value of the bits that
-//! the base's own trees select, set where a region of the overlay lies. Both are few, so that changes cost lookups little.
-//! To a base that stays as it was built the very rule that was removed comes back by taking its mark off.
+//! base, goes to the *overlay*, a TupleMerge of bounded size; what cannot be taken out is marked. A lookup asks the
+//! base as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid comes to light.
+//! Then the overlay is asked for those keys that it can have something for: a *filter* knows, a bit for each value of
+//! the bits that the base's own trees select, set where a region of the overlay lies. Both are few, so that changes
+//! cost lookups little. To a base that stays as it was built the very rule that was removed comes back by taking its
+//! mark off.
 //!
 //! When the overlay holds a few per cent of the rules, too many rules of the base are dead or half as many as it has
 //! have come to it or gone from it, a *rebuild* is due: a new base of the rules there are, built from a
@@ -57,8 +58,8 @@
 //! to do, and what they replace is handed back to be dropped elsewhere. So an overlay is as large as updates come in
 //! during one or two rebuilds; at its cap they are refused until one is installed.
 //!
-//! Who keeps answers, as a [flow cache](crate::cache::flow) does, sees by [`Engine::version`](engine::Engine::version) that
-//! there was a commit.
+//! Who keeps answers, as a [flow cache](crate::cache::flow) does, sees by [`Engine::version`](engine::Engine::version)
+//! that there was a commit.
 //!
 //! Marks, filter, overlay and the base's handle exist twice, the base itself once until something in it changes.
 //! Readers take one copy; a commit changes the other, has readers take it, and owes the first the same. A batch has
@@ -76,20 +77,20 @@
 //! twice what the base visits, and what the overlay at its cap does; [`Engine::stats`](crate::Classifier::stats) has
 //! both.
 //!
-//! A commit does each change once in place and copies what the last one touched there, a few blocks of `bit_select` each;
-//! an insertion or removal of TupleMerge and a mark are done twice, once for each copy. The first after a rebuild copies a base that changes in place. What memory that takes is
-//! used again, beside the rule itself. It waits for the batches in progress that still have the older copy;
-//! [`Transaction::try_commit`] says so instead. It never rebuilds. To begin a rebuild costs O(changes / 256), to
-//! install it as much as the changes since the job has looked last.
+//! A commit does each change once in place and copies what the last one touched there, a few blocks of `bit_select`
+//! each; an insertion or removal of TupleMerge and a mark are done twice, once for each copy. The first after a rebuild
+//! copies a base that changes in place. What memory that takes is used again, beside the rule itself. It waits for the
+//! batches in progress that still have the older copy; [`Transaction::try_commit`] says so instead. It never rebuilds.
+//! To begin a rebuild costs O(changes / 256), to install it as much as the changes since the job has looked last.
 //!
 //! # Paper
 //! None. Two copies that change places are Ramalhete and Correia's left-right ("Left-Right: A Concurrency Control
 //! Technique with Wait-Free Population Oblivious Reads", 2015).
 //!
 //! # Deviations
-//! - Left-right counts readers as they come and go, in words they share. Here each reader keeps the copy it used last, and
-//!   the writer takes it back where it is idle: readers share no word that any of them writes, and need not say that
-//!   they stop.
+//! - Left-right counts readers as they come and go, in words they share. Here each reader keeps the copy it used last,
+//!   and the writer takes it back where it is idle: readers share no word that any of them writes, and need not say
+//!   that they stop.
 
 mod aside;
 mod candidate;
@@ -139,39 +140,39 @@ use crate::simd::Level;
 /// How to open [`meta`](self).
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What bases, marks, filters and overlays of all schemas may take together, both copies counted. What only the writer keeps
-    /// is not in it.
+    /// What bases, marks, filters and overlays of all schemas may take together, both copies counted. What only the
+    /// writer keeps is not in it.
     pub budget: Budget,
     /// The instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
     /// What a base may take while it is built and in the worst case.
     pub limits: Limits,
     /// The kind of base; `None` chooses. Where the first rules are too many for it under budget and limits, that is an
-    /// error; where rules that have changed since are, a rebuild takes the first by order that fits, and goes back as soon
-    /// as it can.
+    /// error; where rules that have changed since are, a rebuild takes the first by order that fits, and goes back as
+    /// soon as it can.
     pub kind: Option<Kind>,
-    /// How many visits of regions lookups may make, in the worst case, to predict and to time the candidates, all together;
-    /// a 32nd of them predicts each. `None`: 2²⁵. With 0 nothing is predicted or timed and the first kind by order is taken,
-    /// so that the same rules always have the same base.
+    /// How many visits of regions lookups may make, in the worst case, to predict and to time the candidates, all
+    /// together; a 32nd of them predicts each. `None`: 2²⁵. With 0 nothing is predicted or timed and the first kind by
+    /// order is taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
-    /// Candidates are timed that are predicted to take up to so many times as long as the one that is predicted to be the
-    /// fastest, or two nanoseconds more. `None`: 1.5, or 6 where lookups are not compiled for the instruction set that
-    /// predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules have the
-    /// same base by the same machine description; with infinity all are timed that may be.
+    /// Candidates are timed that are predicted to take up to so many times as long as the one that is predicted to be
+    /// the fastest, or two nanoseconds more. `None`: 1.5, or 6 where lookups are not compiled for the instruction set
+    /// that predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules
+    /// have the same base by the same machine description; with infinity all are timed that may be.
     pub margin: Option<f64>,
     /// The machine that predictions are for. The default is one fixed description, whatever the machine: nothing is
     /// measured unless [`Machine::probe`] is called for.
     pub machine: Machine,
-    /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many as
-    /// half of the base's rules, at least 1,024.
+    /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many
+    /// as half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,
-    /// So many rules in an overlay make a rebuild due. `None`: 2 % of the base's rules, at least 512, but half of what it
-    /// may hold where that is less.
+    /// So many rules in an overlay make a rebuild due. `None`: 2 % of the base's rules, at least 512, but half of what
+    /// it may hold where that is less.
     pub due: Option<usize>,
     /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
     pub dead: Option<usize>,
-    /// So many rules that have come to a base in place or gone from it make a rebuild due; with 0 bases stay as they were
-    /// built. `None`: half of its rules, at least 1,024.
+    /// So many rules that have come to a base in place or gone from it make a rebuild due; with 0 bases stay as they
+    /// were built. `None`: half of its rules, at least 1,024.
     pub in_place: Option<usize>,
     /// The seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
