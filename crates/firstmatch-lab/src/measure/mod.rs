@@ -238,7 +238,9 @@ impl Bench<'_> {
             region_bytes: counted(|| work.lowered.as_ref().clone()).1.kept,
             floors,
             update_floors,
-            busy: rules.len() <= yardstick::LIMIT_RULES && limit.is_some_and(|nanos| nanos > yardstick::LIMIT_NANOS),
+            busy: rules.len() <= yardstick::LIMIT_RULES
+                && work.keys.len() <= yardstick::LIMIT_KEYS
+                && limit.is_some_and(|nanos| nanos > yardstick::LIMIT_NANOS),
             lines,
             notes: self.notes,
         }
