@@ -2,6 +2,7 @@
 
 use super::block::{HEAD, REQUIRED, Shape, present};
 use super::lookup::CHUNK;
+use super::selector::word;
 use super::{Entry, Selector, Tree};
 use crate::simd::{Isa, LINE_WORDS};
 
@@ -113,8 +114,7 @@ impl Columns for &Shape {
 
     #[inline(always)]
     fn pair(self, key: &[u32], at: usize) -> u64 {
-        let [low, high] = key.as_chunks().0[at];
-        u64::from(low) | u64::from(high) << 32
+        word(key.as_chunks().0[at])
     }
 
     #[inline(always)]
@@ -174,11 +174,9 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Plain<ADDRESS, 
     /// A pair of lanes, if it is there; else one that is.
     #[inline(always)]
     fn pair_of(key: &[u32; KEY], at: usize) -> u64 {
-        let pairs = key.as_chunks().0;
         // Halves of powers of two need no comparison.
         let at = if KEY.is_power_of_two() { at & (KEY / 2 - 1) } else { at.min(KEY / 2 - 1) };
-        let [low, high] = pairs[at];
-        u64::from(low) | u64::from(high) << 32
+        word(key.as_chunks().0[at])
     }
 
     /// Which of the regions hold the addresses of a key.
@@ -270,8 +268,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Columns for Pla
         let columns = columns.as_chunks::<8>().0;
         // Halves stand behind what is wide and before what is a prefix.
         let (addresses, halves) = if ADDRESS == 1 {
-            let (addresses, halves) = columns.split_at(4);
-            (addresses, halves)
+            columns.split_at(4)
         } else {
             let (halves, addresses) = columns.split_at(2);
             (addresses, halves)

@@ -16,8 +16,13 @@ pub(crate) struct Selector {
 /// A pair of neighbouring lanes, the first in the lower half: 0 for what is not there.
 #[inline(always)]
 pub(crate) fn pair(row: &[u32], at: usize) -> u64 {
-    let lane = |lane: usize| row.get(lane).map_or(0, |&word| u64::from(word));
-    lane(2 * at) | lane(2 * at + 1) << 32
+    word([2 * at, 2 * at + 1].map(|lane| row.get(lane).copied().unwrap_or(0)))
+}
+
+/// The word of a pair.
+#[inline(always)]
+pub(super) fn word([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
 }
 
 impl Selector {

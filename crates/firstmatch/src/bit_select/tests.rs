@@ -80,10 +80,19 @@ fn the_same_rules_build_the_same_bytes() {
     assert_eq!(format!("{:?}", build(&set(&schema, rules()))), format!("{:?}", build(&set(&schema, rules()))));
 }
 
-/// Rules come and go in place, many more than there were, in two copies by turns, of which each follows the other; keys from the corners of those that are there and those that
-/// were have the first that holds them, and what is refused changes nothing.
+/// Rules come and go in place, many more than there were, in two copies by turns, of which each follows the other; keys
+/// from the corners of those that are there and those that were have the first that holds them, and what is refused
+/// changes nothing.
 #[test]
 fn rules_come_and_go_in_place() {
+    // The prefixes of IPv6 reach from the first lane into the second.
+    for (schema, shift, more) in [(Schema::ipv4(), 0, 0), (Schema::ipv6(), 80, 16)] {
+        come_and_go(&schema, shift, more);
+    }
+}
+
+/// Prefixes of up to 32 bits are shifted so far to the left and are so much longer.
+fn come_and_go(schema: &Schema, shift: u32, more: u32) {
     let mut state = 3u64;
     let mut random = move |below: u64| {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -93,13 +102,13 @@ fn rules_come_and_go_in_place() {
         let mut prefix = |field: usize, from: u64| {
             let len = (from + random(33 - from)) as u32;
             let value = u128::from(random(1 << 12) << 20 | random(4));
-            (field, Test::Prefix { value: value >> (32 - len) << (32 - len), len })
+            (field, Test::Prefix { value: value >> (32 - len) << (32 - len + shift), len: len + more })
         };
         let (a, b) = (prefix(0, 0), prefix(1, 8));
         let lo = u128::from(random(9) * 7);
         vec![a, b, (3, Test::Range { lo, hi: lo + u128::from(random(3) * 5000) }), (4, Test::Value(6))]
     };
-    let all = set(&Schema::ipv4(), (0..6000).map(|_| tests()));
+    let all = set(schema, (0..6000).map(|_| tests()));
     // The first 2,000 of all priorities, shuffled, are there at the start.
     let mut order: Vec<(Match, Range<usize>)> = all.by_rule().collect();
     let mut random = move |below: usize| {
