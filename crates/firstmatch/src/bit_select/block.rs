@@ -1,7 +1,7 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
 use super::Node;
-use super::columns::{Kind, Plain4, Plain6};
+use super::columns::Kind;
 use super::prefixes::Prefixes;
 use crate::alive::Alive;
 use crate::engine::containing_prefix;
@@ -11,42 +11,55 @@ use crate::simd::{Isa, LINE_WORDS, gather};
 
 /// Regions in a block.
 pub(super) const BLOCK: usize = 8;
-/// The rank of no rule.
-pub(super) const NONE: u32 = u32::MAX;
+/// The rank of no rule, where no list goes on; where one does its block stands above this bit instead.
+pub(super) const NONE: u32 = MORE - 1;
+const MORE: u32 = 1 << 31;
+/// What a byte has for all values.
+const ANY: u32 = 0xFF;
 
-/// Words of a block before the columns of bytes: the ranks and behind them that of no rule. Behind these columns stand
-/// the `required` bytes and where the rest of a long list goes on (its block and one more, or 0), in so many words, and
-/// then the lengths of prefixes.
-pub(super) const HEAD: usize = BLOCK + 1;
-pub(super) const REQUIRED: usize = 2;
-pub(super) const TAIL: usize = REQUIRED + 1;
+/// Where the bits of a block start, in words: behind the ranks and the word that follows them. Up to that word all that
+/// is behind the last rank says where the list goes on, see [`goes_on`].
+pub(super) const BITS: usize = BLOCK + 1;
 
 /// Which columns blocks have.
 ///
-/// An optional lane of 8 or 16 bits has one value more than these bits hold: the one for absent. It is stored without,
-/// where every region either lets everything through or requires the field: that is then a bit of the region.
+/// A column has a value, or the bounds of one, for each region. An optional lane of 8 or 16 bits has one value more than
+/// these bits hold: the one for absent. It is stored without, where every region either lets everything through or
+/// requires the field: that is then a bit of the region.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
+    /// Lanes of 8 bits of which every region takes one value below 255, or all, and the most of each.
+    pub(super) singles: Box<[(usize, u32)]>,
+    /// Fields that are prefixes in every region.
+    pub(super) prefixes: Box<[Prefixes]>,
+    /// Other lanes of 8 bits, pairs of lanes of 16, and lanes of 32, with two bounds a region.
     pub(super) bytes: Box<[usize]>,
     pub(super) halves: Box<[[usize; 2]]>,
     pub(super) wide: Box<[usize]>,
     pub(super) ternary: Box<[usize]>,
-    /// Fields of several lanes that are prefixes in every region.
-    pub(super) prefixes: Box<[Prefixes]>,
     /// The lanes that have a bit, and where their value for absent has its own.
     pub(super) optional: Box<[(usize, u32)]>,
-    /// Where the bytes for required fields, the wide columns and the values of prefixes start, in words.
-    pub(super) required: usize,
-    pub(super) wide_start: usize,
+    /// Where the columns of bytes, those of words and the values of prefixes start, in words.
+    bytes_start: usize,
+    pub(super) words_start: usize,
     values: usize,
     pub(super) lines: usize,
     pub(super) kind: Kind,
 }
 
 impl Shape {
+    /// The columns for some regions: as narrow as these allow, where that makes blocks smaller.
     pub(super) fn new(schema: &Schema, regions: &Regions) -> Self {
+        let [mut narrow, mut wide] = [true, false].map(|is_narrow| Self::of(schema, regions, is_narrow));
+        let shape = if narrow.lines < wide.lines { &mut narrow } else { &mut wide };
+        shape.kind = Kind::of(shape, schema.stride());
+        shape.clone()
+    }
+
+    fn of(schema: &Schema, regions: &Regions, is_narrow: bool) -> Self {
         let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let prefixes = Prefixes::of(schema, regions);
+        let mut singles = Vec::new();
+        let prefixes = Prefixes::of(schema, regions, is_narrow);
         for (index, lane) in schema.lanes().iter().enumerate() {
             if prefixes.iter().any(|of| of.lanes.contains(&index)) {
                 continue;
@@ -58,7 +71,9 @@ impl Shape {
             if let Some(bits) = bits.filter(|bits| lane.max >> bits != 0) {
                 optional.push((index, bits));
             }
+            let single = (index, lane.max.min(0xFF));
             match bits {
+                Some(8) if is_narrow && regions.iter().all(|region| is_single(&region, single)) => singles.push(single),
                 Some(8) => bytes.push(index),
                 Some(_) => halves.push(index),
                 None => wide.push(index),
@@ -66,17 +81,25 @@ impl Shape {
         }
         let pairs = halves.chunks(2).map(|pair| [pair[0], pair[pair.len() - 1]]).collect::<Box<[_]>>();
         let ternary = regions.ternary_lanes().into_boxed_slice();
-        let required = HEAD + 4 * bytes.len();
-        let wide_start = (required + TAIL + 2 * prefixes.len()).next_multiple_of(BLOCK);
-        let values = wide_start + 2 * BLOCK * (wide.len() + pairs.len() + ternary.len());
+        let bytes_start = BITS + optional.len().div_ceil(4);
+        let bytes_end = bytes_start + 2 * (singles.len() + prefixes.len()) + 4 * bytes.len();
+        let words_start = bytes_end.next_multiple_of(BLOCK);
+        let values = words_start + 2 * BLOCK * (wide.len() + pairs.len() + ternary.len());
         let lines = (values + BLOCK * prefixes.iter().map(|of| of.lanes.len()).sum::<usize>()).div_ceil(LINE_WORDS);
-        let (bytes, wide, optional, prefixes) = (bytes.into(), wide.into(), optional.into(), prefixes.into());
-        let (halves, kind) = (pairs, Kind::Any);
-        let mut shape =
-            Self { bytes, halves, wide, ternary, prefixes, optional, required, wide_start, values, lines, kind };
-        let four = Plain4::of(&shape, schema.stride()).map(Kind::Plain4);
-        shape.kind = four.or(Plain6::of(&shape, schema.stride()).map(Kind::Plain6)).unwrap_or(Kind::Any);
-        shape
+        Self {
+            singles: singles.into(),
+            prefixes: prefixes.into(),
+            bytes: bytes.into(),
+            halves: pairs,
+            wide: wide.into(),
+            ternary,
+            optional: optional.into(),
+            bytes_start,
+            words_start,
+            values,
+            lines,
+            kind: Kind::Any,
+        }
     }
 
     /// Cache lines of a block.
@@ -91,7 +114,8 @@ impl Shape {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.bytes[..])
+        size_of_val(&self.singles[..])
+            + size_of_val(&self.bytes[..])
             + size_of_val(&self.halves[..])
             + size_of_val(&self.wide[..])
             + size_of_val(&self.ternary[..])
@@ -99,64 +123,61 @@ impl Shape {
             + self.prefixes.iter().map(|of| size_of_val(of) + size_of_val(&of.most[..])).sum::<usize>()
     }
 
+    /// Where the values of singles, the open bits of prefixes and the bounds of bytes start.
+    fn byte_columns(&self) -> [usize; 3] {
+        let opens = self.bytes_start + 2 * self.singles.len();
+        [self.bytes_start, opens, opens + 2 * self.prefixes.len()]
+    }
+
     /// Writes regions, in order of rank, as one block; `more` is the block that continues them.
     pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<usize>, words: &mut [u32]) {
         words.fill(0);
         words[..=BLOCK].fill(NONE);
-        self.go_on(words, more);
         regions.iter().enumerate().for_each(|(at, (rank, region))| self.set(words, at, *rank, region));
+        self.go_on(words, more);
     }
 
-    /// Writes a region. What stands behind the last one is never asked for: its rank is that of none.
+    /// Writes a region.
     fn set(&self, words: &mut [u32], at: usize, rank: u32, region: &Region<'_>) {
         words[at] = rank;
-        let (quarter, shift) = (at / 4, at % 4 * 8);
-        let mut put_byte = |word: usize, byte: u32| {
-            let word = &mut words[word + quarter];
-            *word = *word & !(0xFF << shift) | byte << shift;
-        };
-        let all = |lane: usize, bits: u32| region.lo[lane] == 0 && region.hi[lane] >> bits != 0;
-        let required = self.optional.iter().enumerate();
-        put_byte(
-            self.required,
-            required.fold(0, |byte, (bit, &(lane, bits))| byte | u32::from(!all(lane, bits)) << bit),
-        );
-        // What lets everything through, the value for absent among it, lets through all that the bits hold.
-        let bounds = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
-        for (column, &lane) in self.bytes.iter().enumerate() {
-            let (lo, hi) = bounds(lane, 0xFF);
-            put_byte(HEAD + 4 * column, lo);
-            put_byte(HEAD + 4 * column + 2, hi);
+        for (number, &(lane, bits)) in self.optional.iter().enumerate() {
+            let is_required = region.lo[lane] != 0 || region.hi[lane] >> bits == 0;
+            put_bit(words, number, at, is_required);
         }
-        let mut start = self.wide_start + at;
+        let [values, opens, bounds] = self.byte_columns();
+        for (column, &(lane, _)) in self.singles.iter().enumerate() {
+            let value = if region.lo[lane] == region.hi[lane] { region.lo[lane] } else { ANY };
+            put_byte(words, values + 2 * column, at, value);
+        }
+        let mut start = self.values + at;
+        for (column, of) in self.prefixes.iter().enumerate() {
+            put_byte(words, opens + 2 * column, at, of.open(region).unwrap_or(0));
+            for &value in &region.lo[of.lanes.clone()] {
+                words[start] = value;
+                start += BLOCK;
+            }
+        }
+        // What lets everything through, the value for absent among it, lets through all that the bits hold.
+        let within = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
+        for (column, &lane) in self.bytes.iter().enumerate() {
+            let (lo, hi) = within(lane, 0xFF);
+            put_byte(words, bounds + 4 * column, at, lo);
+            put_byte(words, bounds + 4 * column + 2, at, hi);
+        }
+        let mut start = self.words_start + at;
         let mut put = |a: u32, b: u32| {
             (words[start], words[start + BLOCK]) = (a, b);
             start += 2 * BLOCK;
         };
         self.wide.iter().for_each(|&lane| put(region.lo[lane], region.hi[lane]));
         for &[a, b] in &self.halves {
-            let (a, b) = (bounds(a, 0xFFFF), bounds(b, 0xFFFF));
+            let (a, b) = (within(a, 0xFFFF), within(b, 0xFFFF));
             put(a.0 | b.0 << 16, a.1 | b.1 << 16);
         }
         for &lane in &self.ternary {
             let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
             put(value, mask);
         }
-        let mut start = self.values + at;
-        for (of, lens) in self.prefixes.iter().zip(self.lens()) {
-            let len = of.len(region).unwrap_or(0);
-            let word = &mut words[lens + quarter];
-            *word = *word & !(0xFF << shift) | len << shift;
-            for &value in &region.lo[of.lanes.clone()] {
-                words[start] = value;
-                start += BLOCK;
-            }
-        }
-    }
-
-    /// Where the lengths of each field of prefixes start.
-    fn lens(&self) -> impl Iterator<Item = usize> {
-        (self.required + TAIL..).step_by(2)
     }
 
     /// Whether blocks have columns for all that a region asks for.
@@ -164,32 +185,32 @@ impl Shape {
         let is_held = |&(lane, bits): &(usize, u32)| region.hi[lane] >> bits == 0 || region.lo[lane] == 0;
         let is_masked = |(lane, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&lane);
         self.optional.iter().all(is_held)
-            && self.prefixes.iter().all(|of| of.len(region).is_some())
+            && self.singles.iter().all(|&single| is_single(region, single))
+            && self.prefixes.iter().all(|of| of.open(region).is_some())
             && region.ternary.is_none_or(|(_, mask)| mask.iter().enumerate().all(is_masked))
-    }
-
-    /// The first words of the columns of eight words, and of those of eight bytes.
-    fn columns(&self) -> (impl Iterator<Item = usize>, impl Iterator<Item = usize>) {
-        let words = std::iter::once(0).chain((self.wide_start..self.lines * LINE_WORDS).step_by(BLOCK));
-        let bytes = (0..2 * self.bytes.len()).map(|column| HEAD + 2 * column);
-        (words, bytes.chain([self.required]).chain(self.lens().take(self.prefixes.len())))
     }
 
     /// Copies a region to another place of the same or of another block, by where these start.
     fn copy(&self, words: &mut [u32], (from, i): (usize, usize), (to, at): (usize, usize)) {
-        let (columns, bytes) = self.columns();
-        columns.for_each(|start| words[to + start + at] = words[from + start + i]);
-        for start in bytes {
-            let byte = words[from + start + i / 4] >> (i % 4 * 8) & 0xFF;
-            let (word, shift) = (&mut words[to + start + at / 4], at % 4 * 8);
-            *word = *word & !(0xFF << shift) | byte << shift;
+        for number in 0..self.optional.len() {
+            let bit = byte_at(&words[from..], BITS, number) >> i & 1 == 1;
+            put_bit(&mut words[to..], number, at, bit);
+        }
+        let [start, _, bounds] = self.byte_columns();
+        for column in (start..bounds + 4 * self.bytes.len()).step_by(2) {
+            let byte = byte_at(&words[from..], column, i);
+            put_byte(&mut words[to..], column, at, byte);
+        }
+        let columns = (self.words_start..self.lines * LINE_WORDS).step_by(BLOCK);
+        for column in std::iter::once(0).chain(columns) {
+            words[to + column + at] = words[from + column + i];
         }
     }
 
     /// How many regions a block has.
     #[inline]
     pub(super) fn len(&self, block: &[u32]) -> usize {
-        block[..BLOCK].iter().position(|&rank| rank == NONE).unwrap_or(BLOCK)
+        block[..BLOCK].iter().position(|&rank| !is_rank(rank)).unwrap_or(BLOCK)
     }
 
     /// Makes room for a rank in a block that is not full, by where it starts: the place.
@@ -224,18 +245,20 @@ impl Shape {
                 left += 1;
             }
         }
-        block[left..BLOCK].fill(NONE);
+        let behind = block[BLOCK];
+        block[left..len].fill(behind);
     }
 
     /// The block that continues one.
     pub(super) fn more(&self, block: &[u32]) -> Option<usize> {
-        (block[self.required + REQUIRED] as usize).checked_sub(1)
+        goes_on(block[BLOCK])
     }
 
     /// Continues a block with another.
     pub(super) fn go_on(&self, block: &mut [u32], next: Option<usize>) {
+        let len = self.len(block);
         // Blocks are counted with 31 bits.
-        block[self.required + REQUIRED] = next.map_or(0, |next| next as u32 + 1);
+        block[len..=BLOCK].fill(next.map_or(NONE, |next| MORE | next as u32));
     }
 
     /// What a node selects of a region of a block: the value, and the bits that are open.
@@ -250,11 +273,16 @@ impl Shape {
 
     /// The fixed bits of a lane of a region of a block, and those that are open.
     fn bits(&self, block: &[u32], i: usize, lane: usize) -> (u64, u64) {
-        let byte = |start: usize| block[start + i / 4] >> (i % 4 * 8) & 0xFF;
-        let column = |at: usize| self.wide_start + 16 * at + i;
+        let [values, opens, bounds] = self.byte_columns();
+        let byte = |start: usize| byte_at(block, start, i);
+        let bit = |number: usize| byte_at(block, BITS, number) >> i & 1 == 1;
+        let column = |at: usize| self.words_start + 16 * at + i;
         let pairs = self.halves.iter().enumerate().flat_map(|(at, pair)| [(at, 0, pair[0]), (at, 16, pair[1])]);
-        let (mut lo, mut hi) = if let Some(at) = self.bytes.iter().position(|&of| of == lane) {
-            (byte(HEAD + 4 * at), byte(HEAD + 4 * at + 2))
+        let (mut lo, mut hi) = if let Some(at) = self.singles.iter().position(|&(of, _)| of == lane) {
+            let value = byte(values + 2 * at);
+            if value == ANY { (0, self.singles[at].1) } else { (value, value) }
+        } else if let Some(at) = self.bytes.iter().position(|&of| of == lane) {
+            (byte(bounds + 4 * at), byte(bounds + 4 * at + 2))
         } else if let Some(at) = self.wide.iter().position(|&of| of == lane) {
             (block[column(at)], block[column(at) + BLOCK])
         } else if let Some((at, shift, _)) = pairs.into_iter().find(|&(.., of)| of == lane) {
@@ -262,16 +290,16 @@ impl Shape {
             (block[at] >> shift & 0xFFFF, block[at + BLOCK] >> shift & 0xFFFF)
         } else {
             let mut start = self.values + i;
-            let mut prefixes = self.prefixes.iter().zip(self.lens());
-            let found = prefixes.find(|(of, _)| {
+            let mut prefixes = self.prefixes.iter().enumerate();
+            let found = prefixes.find(|(_, of)| {
                 let is_in = of.lanes.contains(&lane);
                 start += BLOCK * if is_in { lane - of.lanes.start } else { of.lanes.len() };
                 is_in
             });
-            found.map_or((0, u32::MAX), |(of, lens)| of.bounds(lane, block[start], byte(lens)))
+            found.map_or((0, u32::MAX), |(at, of)| of.bounds(lane, block[start], byte(opens + 2 * at)))
         };
-        if let Some((bit, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == lane)
-            && byte(self.required) >> bit & 1 == 0
+        if let Some((number, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == lane)
+            && !bit(number)
         {
             (lo, hi) = (0, 1 << bits);
         }
@@ -285,16 +313,18 @@ impl Shape {
     #[inline(always)]
     pub(super) fn hits<I: Isa>(&self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         let mut hits = 0xFF;
-        let (head, columns) = block.split_at(self.wide_start);
-        for (column, &lane) in self.bytes.iter().enumerate() {
-            if let Some(bounds) = head[HEAD + 4 * column..].first_chunk() {
-                hits &= isa.within8_bytes(bounds, key[lane] as u8);
-            }
+        let (head, columns) = block.split_at(self.words_start);
+        let [values, opens, bounds] = self.byte_columns();
+        for (values, &(lane, _)) in head[values..].as_chunks().0.iter().zip(&self.singles) {
+            hits &= isa.either8_bytes(values, [key[lane] as u8, ANY as u8]);
         }
-        let mut values = columns[self.values - self.wide_start..].as_chunks().0;
-        for (of, lens) in self.prefixes.iter().zip(head[self.required + TAIL..].as_chunks().0) {
+        for (bounds, &lane) in head[bounds..].as_chunks().0.iter().zip(&self.bytes) {
+            hits &= isa.within8_bytes(bounds, key[lane] as u8);
+        }
+        let mut values = columns[self.values - self.words_start..].as_chunks().0;
+        for (of, open) in self.prefixes.iter().zip(head[opens..].as_chunks().0) {
             let (here, rest) = values.split_at(of.lanes.len());
-            hits &= isa.prefixes8(here, lens, &key[of.lanes.clone()]);
+            hits &= isa.prefixes8(here, open, &key[of.lanes.clone()]);
             values = rest;
         }
         let columns = columns.as_chunks::<16>().0;
@@ -309,22 +339,46 @@ impl Shape {
         for (masks, &lane) in ternary.iter().zip(&self.ternary) {
             hits &= isa.masked8(masks, key[lane]);
         }
-        let mut absent = 0;
-        for (bit, &(lane, bits)) in self.optional.iter().enumerate() {
-            absent |= (key[lane] >> bits & 1) << bit;
-        }
-        if absent != 0 {
-            hits &= present(head[self.required], head[self.required + 1], absent);
+        for (number, &(lane, bits)) in self.optional.iter().enumerate() {
+            hits &= !(byte_at(block, BITS, number) * (key[lane] >> bits & 1));
         }
         hits
     }
 }
 
-/// Which of eight regions require none of the fields that are absent.
+/// Whether a region takes one value of a lane that does not stand for all, or all up to the most.
+fn is_single(region: &Region<'_>, (lane, most): (usize, u32)) -> bool {
+    let (lo, hi) = (region.lo[lane], region.hi[lane]);
+    (lo == hi && lo < ANY) || (lo == 0 && hi >= most)
+}
+
+/// A byte of a column that starts at a word.
 #[inline(always)]
-pub(super) fn present(low: u32, high: u32, absent: u32) -> u32 {
-    let missing = (u64::from(low) | u64::from(high) << 32) & (u64::from(absent) * 0x0101_0101_0101_0101);
-    (0..BLOCK).fold(0, |hits, i| hits | u32::from(missing >> (8 * i) & 0xFF == 0) << i)
+fn byte_at(words: &[u32], start: usize, at: usize) -> u32 {
+    words[start + at / 4] >> (at % 4 * 8) & 0xFF
+}
+
+fn put_byte(words: &mut [u32], start: usize, at: usize, byte: u32) {
+    let (word, shift) = (&mut words[start + at / 4], at % 4 * 8);
+    *word = *word & !(0xFF << shift) | byte << shift;
+}
+
+/// Sets a bit of a byte of bits.
+fn put_bit(words: &mut [u32], number: usize, at: usize, bit: bool) {
+    let byte = byte_at(words, BITS, number);
+    put_byte(words, BITS, number, byte & !(1 << at) | u32::from(bit) << at);
+}
+
+/// Whether it is the rank of a rule.
+#[inline(always)]
+pub(super) fn is_rank(rank: u32) -> bool {
+    rank < NONE
+}
+
+/// The block that a list goes on with, if that is what there is for a rank.
+#[inline(always)]
+pub(super) fn goes_on(rank: u32) -> Option<usize> {
+    (rank & MORE != 0).then_some((rank & !MORE) as usize)
 }
 
 /// The best rank of a block.
@@ -333,13 +387,13 @@ pub(super) fn first_rank(block: &[u32]) -> u32 {
     block[0]
 }
 
-/// The rank of the first hit whose rule is alive; [`NONE`] where there is none.
+/// The rank of the first hit whose rule is alive; where there is none, what stands behind the ranks.
 #[inline(always)]
 pub(super) fn rank_of<A: Alive>(block: &[u32], mut hits: u32, alive: A) -> u32 {
     loop {
-        // Behind the ranks of eight regions stands that of none.
         let rank = block[(hits | 1 << BLOCK).trailing_zeros() as usize & (2 * BLOCK - 1)];
-        if A::ALL || hits == 0 || alive.is_alive(rank as usize) {
+        // What stands behind the last rank may be hit as well.
+        if A::ALL || !is_rank(rank) || alive.is_alive(rank as usize) {
             return rank;
         }
         hits &= hits - 1;

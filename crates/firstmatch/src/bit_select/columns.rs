@@ -1,6 +1,6 @@
 //! What lookups ask of keys and blocks; quicker for the 5-tuples of IPv4 and IPv6.
 
-use super::block::{HEAD, REQUIRED, Shape, present};
+use super::block::{BITS, Shape};
 use super::lookup::CHUNK;
 use super::selector::word;
 use super::{Entry, Selector, Tree};
@@ -10,8 +10,19 @@ use crate::simd::{Isa, LINE_WORDS};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Plain4(Plain4),
+    Wide4(Wide4),
     Plain6(Plain6),
     Any,
+}
+
+impl Kind {
+    /// That of some columns, where keys have so many words.
+    pub(super) fn of(shape: &Shape, key_words: usize) -> Self {
+        let plain4 = || Plain4::of(shape, key_words).map(Self::Plain4);
+        let wide4 = || Wide4::of(shape, key_words).map(Self::Wide4);
+        let plain6 = || Plain6::of(shape, key_words).map(Self::Plain6);
+        plain4().or_else(wide4).or_else(plain6).unwrap_or(Self::Any)
+    }
 }
 
 /// Keys and blocks as they lie in memory. What is constant for the commonest schema is asked here, so that little is
@@ -51,19 +62,8 @@ pub(super) trait Columns: Copy {
     /// A block.
     fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]>;
 
-    /// Where the block that continues this one is found, and one more; or 0.
-    fn next(self, block: &[u32]) -> u32;
-
     /// Which of the regions of a block hold a key, as bits from the lowest.
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
-
-    /// The block that continues this one, if it has given no rank.
-    #[inline(always)]
-    fn goes_on(self, block: &[u32], rank: u32) -> Option<usize> {
-        // No rank, and only that, is so high that the sum overflows.
-        let (sum, goes_on) = self.next(block).overflowing_add(rank);
-        goes_on.then_some(sum as usize)
-    }
 }
 
 impl Columns for &Shape {
@@ -129,45 +129,47 @@ impl Columns for &Shape {
     }
 
     #[inline(always)]
-    fn next(self, block: &[u32]) -> u32 {
-        block[self.required + REQUIRED]
-    }
-
-    #[inline(always)]
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         Shape::hits(self, isa, block, key)
     }
 }
 
-/// The columns of a 5-tuple whose addresses have so many lanes: addresses of one lane in words, others as prefixes,
-/// optional ports in halves, the protocol in bytes, no masks. Keys and blocks have so many words.
+/// The columns of a 5-tuple whose addresses have so many lanes, and whose ports may be absent. Where they are narrow,
+/// addresses are prefixes and protocols single; else they have two bounds, addresses of one lane. Keys and blocks have so
+/// many words.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plain<const ADDRESS: usize, const KEY: usize, const BLOCK: usize>(());
+pub(super) struct Plain<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: bool>(());
 
 /// Of IPv4.
-pub(super) type Plain4 = Plain<1, 8, { 4 * LINE_WORDS }>;
+pub(super) type Plain4 = Plain<1, 8, { 3 * LINE_WORDS }, true>;
+pub(super) type Wide4 = Plain<1, 8, { 4 * LINE_WORDS }, false>;
 /// Of IPv6.
-pub(super) type Plain6 = Plain<4, 12, { 7 * LINE_WORDS }>;
+pub(super) type Plain6 = Plain<4, 12, { 6 * LINE_WORDS }, true>;
 
-impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Plain<ADDRESS, KEY, BLOCK> {
+impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: bool>
+    Plain<ADDRESS, KEY, BLOCK, NARROW>
+{
     /// Cache lines of a block.
     pub(super) const LINES: usize = BLOCK / LINE_WORDS;
     const PORTS: [usize; 2] = [2 * ADDRESS, 2 * ADDRESS + 1];
     const PROTOCOL: usize = 2 * ADDRESS + 2;
-    /// Where the columns of words start: behind the lengths of prefixes, if there are some.
-    const COLUMNS: usize = if ADDRESS == 1 { LINE_WORDS } else { 3 * LINE_WORDS / 2 };
 
-    pub(super) fn of(shape: &Shape, key_words: usize) -> Option<Self> {
+    fn of(shape: &Shape, key_words: usize) -> Option<Self> {
         let addresses = [0, ADDRESS].map(|first| first..first + ADDRESS);
-        let is_wide = *shape.wide == [0, 1] && shape.prefixes.is_empty();
-        let is_prefixes = shape.wide.is_empty() && shape.prefixes.iter().map(|of| &of.lanes).eq(&addresses);
-        let is_plain = key_words == KEY
-            && if ADDRESS == 1 { is_wide } else { is_prefixes }
+        let is_narrow = *shape.singles == [(Self::PROTOCOL, 0xFF)]
+            && shape.bytes.is_empty()
+            && shape.prefixes.iter().map(|of| &of.lanes).eq(&addresses)
+            && shape.wide.is_empty();
+        let is_wide = shape.singles.is_empty()
             && *shape.bytes == [Self::PROTOCOL]
+            && shape.prefixes.is_empty()
+            && *shape.wide == [0, 1];
+        let is_plain = key_words == KEY
+            && if NARROW { is_narrow } else { is_wide }
             && *shape.halves == [Self::PORTS]
             && shape.ternary.is_empty()
             && *shape.optional == Self::PORTS.map(|lane| (lane, 16))
-            && (shape.wide_start, shape.lines) == (Self::COLUMNS, Self::LINES);
+            && (shape.words_start, shape.lines) == (LINE_WORDS, Self::LINES);
         is_plain.then_some(Self(()))
     }
 
@@ -178,22 +180,11 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Plain<ADDRESS, 
         let at = if KEY.is_power_of_two() { at & (KEY / 2 - 1) } else { at.min(KEY / 2 - 1) };
         word(key.as_chunks().0[at])
     }
-
-    /// Which of the regions hold the addresses of a key.
-    #[inline(always)]
-    fn addresses<I: Isa>(isa: I, head: &[u32], words: &[[u32; 8]], key: &[u32; KEY]) -> u32 {
-        if ADDRESS == 1 {
-            let ([src, dst], _) = words.as_flattened().as_chunks::<16>() else { return 0 };
-            return isa.within8(src, key[0]) & isa.within8(dst, key[1]);
-        }
-        let ([src_lens, dst_lens, ..], _) = head[LINE_WORDS..].as_chunks() else { return 0 };
-        let (src, dst) = words.split_at(ADDRESS);
-        let [of_src, of_dst] = [0, ADDRESS].map(|first| &key[first..][..ADDRESS]);
-        isa.prefixes8(src, src_lens, of_src) & isa.prefixes8(&dst[..ADDRESS], dst_lens, of_dst)
-    }
 }
 
-impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Columns for Plain<ADDRESS, KEY, BLOCK> {
+impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: bool> Columns
+    for Plain<ADDRESS, KEY, BLOCK, NARROW>
+{
     type Chunk<'k> = &'k [[u32; KEY]];
 
     #[inline(always)]
@@ -257,33 +248,33 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize> Columns for Pla
     }
 
     #[inline(always)]
-    fn next(self, block: &[u32]) -> u32 {
-        block[HEAD + 4 + REQUIRED]
-    }
-
-    #[inline(always)]
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         let (Some(block), Some(key)) = (block.first_chunk::<BLOCK>(), key.first_chunk::<KEY>()) else { return 0 };
-        let (head, columns) = block.split_at(Self::COLUMNS);
-        let columns = columns.as_chunks::<8>().0;
-        // Halves stand behind what is wide and before what is a prefix.
-        let (addresses, halves) = if ADDRESS == 1 {
-            columns.split_at(4)
-        } else {
-            let (halves, addresses) = columns.split_at(2);
-            (addresses, halves)
-        };
-        let (Some(halves), Some(bytes)) = (halves.as_flattened().first_chunk(), head[HEAD..].first_chunk()) else {
+        let ([head, first, rest @ ..], _) = block.as_chunks::<LINE_WORDS>() else { return 0 };
+        let (addresses, Some(ports)) = (key.split_at(2 * ADDRESS).0, key[2 * ADDRESS..].first_chunk::<2>()) else {
             return 0;
         };
-        let Some(ports) = key[2 * ADDRESS..].first_chunk::<2>() else { return 0 };
-        let hits = Self::addresses(isa, head, addresses, key)
-            & isa.within8_halves(halves, ports)
-            & isa.within8_bytes(bytes, key[Self::PROTOCOL] as u8);
-        if (ports[0] | ports[1]) >> 16 == 0 {
+        let protocol = key[Self::PROTOCOL] as u8;
+        let hits = if NARROW {
+            let ([values, src_open, dst_open], _) = head[BITS + 1..].as_chunks() else { return 0 };
+            let (src, dst) = rest.as_flattened().as_chunks().0.split_at(ADDRESS);
+            isa.prefixes8(src, src_open, &addresses[..ADDRESS])
+                & isa.prefixes8(dst, dst_open, &addresses[ADDRESS..])
+                & isa.within8_halves(first, ports)
+                & isa.either8_bytes(values, [protocol, u8::MAX])
+        } else {
+            let ([dst, halves], Some(bounds)) = (rest, head[BITS + 1..].first_chunk()) else { return 0 };
+            isa.within8(first, addresses[0])
+                & isa.within8(dst, addresses[1])
+                & isa.within8_halves(halves, ports)
+                & isa.within8_bytes(bounds, protocol)
+        };
+        // One comparison, as the ports are read together.
+        let absent = word(*ports) & 0xFFFF_0000_FFFF_0000;
+        if absent == 0 {
             return hits;
         }
-        let [low, high] = [0, 1].map(|word| head[HEAD + 4 + word]);
-        hits & present(low, high, ports[0] >> 16 & 1 | (ports[1] >> 16 & 1) << 1)
+        let [src, dst] = [head[BITS], head[BITS] >> 8];
+        hits & !(src * (absent >> 16 & 1) as u32) & !(dst * (absent >> 48) as u32)
     }
 }

@@ -49,6 +49,7 @@ impl<A: Alive> Kernel for Few<'_, '_, A> {
         let shape = &self.0.engine.shape;
         match shape.kind() {
             Kind::Plain4(columns) => self.0.few(isa, columns),
+            Kind::Wide4(columns) => self.0.few(isa, columns),
             Kind::Plain6(columns) => self.0.few(isa, columns),
             Kind::Any => self.0.few(isa, shape),
         }
@@ -61,6 +62,7 @@ impl<A: Alive> Kernel for Many<'_, '_, A> {
         let shape = &self.0.engine.shape;
         match shape.kind() {
             Kind::Plain4(columns) => self.0.many(isa, columns),
+            Kind::Wide4(columns) => self.0.many(isa, columns),
             Kind::Plain6(columns) => self.0.many(isa, columns),
             Kind::Any => self.0.many(isa, shape),
         }
@@ -119,7 +121,7 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
     let mut came = List::NONE;
     for (i, (best, &rank)) in best.iter_mut().zip(ranks).enumerate() {
         let place = engine.parting.place(rank);
-        came.add(i as u8, rank != NONE && place.is_none());
+        came.add(i as u8, block::is_rank(rank) & place.is_none());
         let Some(&found) = engine.matches.get(place.unwrap_or(0)) else { continue };
         *best = if place.is_some() & Match::wins(found.priority, best) { Some(found) } else { *best };
     }
@@ -172,7 +174,7 @@ fn alone<I: Isa, const TREES: usize>(
         while let Some(block) = next.and_then(|at| columns.block(blocks, at)) {
             let found = block::rank_of(block, columns.hits(isa, block, key), alive);
             rank = rank.min(found);
-            next = columns.goes_on(block, found);
+            next = block::goes_on(found);
         }
     }
 }
@@ -280,11 +282,11 @@ impl<'a, C: Columns> Chunk<'a, C> {
         }
         self.walk(isa, &mut at, false);
         let blocks = words(&engine.blocks);
-        for (i, at) in at.iter_mut().enumerate().take(self.count) {
+        for (i, (at, best)) in at.iter_mut().zip(&mut self.ranks).enumerate().take(self.count) {
             let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-            let rank = block::rank_of(block, columns.hits(isa, block, self.key(i)), alive);
-            self.ranks[i] = rank;
-            if let Some(more) = columns.goes_on(block, rank) {
+            let rank = block::rank_of(block, columns.hits(isa, block, columns.key(self.keys, i)), alive);
+            *best = rank;
+            if let Some(more) = block::goes_on(rank) {
                 *at = limits.leaf(more);
                 self.leaves.add(i as u8, true);
             }
@@ -404,7 +406,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
                 let rank = block::rank_of(block, columns.hits(isa, block, self.key(i)), alive);
                 self.ranks[i] = self.ranks[i].min(rank);
-                if let Some(more) = columns.goes_on(block, rank) {
+                if let Some(more) = block::goes_on(rank) {
                     *at = limits.leaf(more);
                     let next = columns.block(blocks, more);
                     self.leaves.add(item, next.is_some_and(|next| block::first_rank(next) < self.ranks[i]));

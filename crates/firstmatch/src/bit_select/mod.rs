@@ -20,12 +20,13 @@
 //!   starts: 32 bytes. *Tables*: 4 bytes an entry, which is
 //!   a node or a leaf's first block, and before that the best rank behind it, without the bits that find no room. Equal
 //!   lists of one tree share what they lead to.
-//! - *Blocks*: eight ranks, then the lanes column by column, as narrow as their values allow: 8, 16 or 32 bits for each
-//!   bound; value and mask of 32 bits for lanes that are ternary. The value for absent of an optional lane of 8 or 16
-//!   bits is one more than they hold: a bit of the region says instead whether it requires the field. A field of
-//!   several lanes that is a prefix in every region has a word a lane and a byte for the length instead of two words a
-//!   lane. A block of an IPv4 5-tuple is four cache lines, one of an IPv6 5-tuple seven, ten where addresses are no
-//!   prefixes. Blocks are sorted by rank; a longer list goes on in further blocks.
+//! - *Blocks*: eight ranks, up to the ninth word where the list goes on, then the lanes column by column, as narrow as
+//!   their values allow: 8, 16 or 32 bits for each bound; value and mask of 32 bits for lanes that are ternary. The value
+//!   for absent of an optional lane of 8 or 16 bits is one more than they hold: a bit of the region says instead whether
+//!   it requires the field. A field that is a prefix in every region has a word a lane and a byte for the open bits
+//!   instead of two words a lane; a lane of 8 bits of which regions ask for one value or all has one byte. A block of an
+//!   IPv4 5-tuple is three cache lines, or four where some address is no prefix or some protocol a range; one of an IPv6
+//!   5-tuple six, or up to ten. Blocks are sorted by rank; a longer list goes on in further blocks.
 //! - *Matches*: rule and priority by rank, 16 bytes a rule. Ranks are up to 1,024 apart.
 //!
 //! # Changes
@@ -319,7 +320,7 @@ impl BitSelect {
     /// The rule of a rank.
     #[inline(always)]
     fn rule_of(&self, rank: u32) -> Option<Match> {
-        if rank == block::NONE {
+        if !block::is_rank(rank) {
             return None;
         }
         match self.parting.place(rank) {

@@ -1,4 +1,4 @@
-//! Fields of several lanes of which a block has one bound.
+//! Fields of which a block has one bound.
 
 use std::ops::Range;
 
@@ -6,8 +6,8 @@ use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
 use crate::schema::Schema;
 
-/// A field of several lanes that is a prefix in every region: its lanes take a word each, and all together a byte for the
-/// length, where every lane before the last counts 32 bits.
+/// A field that is a prefix in every region: its lanes take a word each, and all together a byte for how many of the last
+/// bits are open, where every lane counts 32.
 #[derive(Clone, Debug)]
 pub(super) struct Prefixes {
     pub(super) lanes: Range<usize>,
@@ -16,48 +16,51 @@ pub(super) struct Prefixes {
 }
 
 impl Prefixes {
-    /// The most lanes that a length of eight bits is enough for.
+    /// The most lanes that eight bits are enough for.
     const LANES: usize = u8::MAX as usize / 32;
 
-    /// Of the fields that can be.
-    pub(super) fn of(schema: &Schema, regions: &Regions) -> Vec<Self> {
+    /// Of the fields that can be; those of one lane only where that is asked for, and not where it has 16 bits or fewer.
+    pub(super) fn of(schema: &Schema, regions: &Regions, is_narrow: bool) -> Vec<Self> {
         let ternary = regions.ternary_lanes();
         let fields = (0..schema.fields().len()).map(|field| Self {
             lanes: schema.lanes_of(field),
             most: schema.lanes()[schema.lanes_of(field)].iter().map(|lane| lane.max).collect(),
         });
         let is_one = |of: &Self| {
-            (2..=Self::LANES).contains(&of.lanes.len())
+            (1..=Self::LANES).contains(&of.lanes.len())
+                && (of.lanes.len() > 1 || (is_narrow && of.most[0] >> 17 != 0))
                 && !ternary.iter().any(|lane| of.lanes.contains(lane))
-                && regions.iter().all(|region| of.len(&region).is_some())
+                && regions.iter().all(|region| of.open(&region).is_some())
         };
         fields.filter(is_one).collect()
     }
 
-    /// The length of a region's prefix; `None` where it is none.
-    pub(super) fn len(&self, region: &Region<'_>) -> Option<u32> {
-        let (mut len, mut is_open) = (0, false);
+    /// How many bits a region's prefix leaves open; `None` where it is none.
+    pub(super) fn open(&self, region: &Region<'_>) -> Option<u32> {
+        let (mut open, mut is_open) = (0, false);
         for (lane, &most) in self.lanes.clone().zip(&self.most) {
             let (lo, hi) = (region.lo[lane], region.hi[lane]);
             let fixed = containing_prefix(lo, hi);
             if lo == 0 && hi >= most {
+                open += u32::BITS;
                 is_open = true;
             } else if is_open || (lo & !fixed, hi & !fixed) != (0, !fixed) {
                 return None;
             } else {
-                len += fixed.count_ones();
+                open += fixed.count_zeros();
                 is_open = fixed != u32::MAX;
             }
         }
-        Some(len)
+        Some(open)
     }
 
-    /// Some lane of a prefix.
-    pub(super) fn bounds(&self, lane: usize, value: u32, len: u32) -> (u32, u32) {
+    /// Some lane of a prefix that leaves so many bits open.
+    pub(super) fn bounds(&self, lane: usize, value: u32, open: u32) -> (u32, u32) {
         let at = lane - self.lanes.start;
-        match len.saturating_sub(32 * at as u32) {
-            0 => (0, self.most[at]),
-            fixed => (value, value | u32::MAX.checked_shr(fixed).unwrap_or(0)),
+        let behind = u32::BITS * (self.lanes.len() - 1 - at) as u32;
+        match open.saturating_sub(behind).min(u32::BITS) {
+            u32::BITS => (0, self.most[at]),
+            open => (value, value | ((1 << open) - 1)),
         }
     }
 }

@@ -106,7 +106,7 @@ fn walk<I: Isa>(
         tested += 1;
         let found = block::rank_of(block, columns.hits(isa, block, key), All);
         *rank = found.min(*rank);
-        next = columns.goes_on(block, found);
+        next = block::goes_on(found);
     }
     counts.long += usize::from(tested > 1);
     counts.nodes += nodes;

@@ -50,6 +50,11 @@ fn load4(words: &[u32; 4]) -> __m128i {
     unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
 }
 
+#[inline(always)]
+fn long([low, high]: &[u32; 2]) -> i64 {
+    (u64::from(*low) | u64::from(*high) << 32) as i64
+}
+
 /// One bit for each 32-bit lane that is all ones.
 #[inline(always)]
 fn bits8(v: __m256i) -> u32 {
@@ -295,19 +300,17 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn prefixes8(self, values: &[[u32; 8]], lens: &[u32; 2], row: &[u32]) -> u32 {
-        let lens = u64::from(lens[0]) | u64::from(lens[1]) << 32;
-        // SAFETY: needs AVX2, see `load8`. Shifts by 32 and more leave 0; lengths and bits before the end of a word need
-        // no more than the lower half of each lane.
+    fn prefixes8(self, values: &[[u32; 8]], open: &[u32; 2], row: &[u32]) -> u32 {
+        // SAFETY: needs AVX2, see `load8`. Shifts by 32 and more leave 0; open bits need no more than the lower half of
+        // each lane. They are spread by a shuffle: what is known to be a byte is compared with 32 once more.
         unsafe {
-            let lens = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(lens as i64));
+            let spread = load8(&[0, 1, 2, 3, 4, 5, 6, 7].map(|byte| byte | 0x8080_8000));
+            let open = _mm256_shuffle_epi8(_mm256_set1_epi64x(long(open)), spread);
             let mut differ = zero();
-            let mut end = _mm256_set1_epi32(32);
-            for (values, &word) in values.iter().zip(row) {
-                let behind = _mm256_subs_epu16(end, lens);
+            for ((values, &word), after) in values.iter().zip(row).zip((0..values.len() as i32).rev()) {
+                let open = if after == 0 { open } else { _mm256_subs_epu16(open, _mm256_set1_epi32(32 * after)) };
                 let bits = _mm256_xor_si256(load8(values), _mm256_set1_epi32(word as i32));
-                differ = _mm256_or_si256(differ, _mm256_srlv_epi32(bits, behind));
-                end = _mm256_add_epi32(end, _mm256_set1_epi32(32));
+                differ = _mm256_or_si256(differ, _mm256_srlv_epi32(bits, open));
             }
             bits8(_mm256_cmpeq_epi32(differ, zero()))
         }
@@ -333,13 +336,23 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn within8_bytes(self, bounds: &[u32; 6], byte: u8) -> u32 {
-        let (Some(lo), Some(hi)) = (bounds.first_chunk(), bounds.last_chunk()) else { return 0 };
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
-            let k = _mm_set1_epi8(byte as i8);
-            let inside = _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(k, load4(lo)), load4(hi)), k);
+            let (lo, k) = (load4(bounds), _mm_set1_epi8(byte as i8));
+            let hi = _mm_unpackhi_epi64(lo, lo);
+            let inside = _mm_cmpeq_epi8(_mm_min_epu8(_mm_max_epu8(k, lo), hi), k);
             _mm_movemask_epi8(inside) as u32 & 0xFF
+        }
+    }
+
+    #[inline(always)]
+    fn either8_bytes(self, bytes: &[u32; 2], either: [u8; 2]) -> u32 {
+        // SAFETY: SSE2 is part of x86-64.
+        unsafe {
+            let bytes = _mm_cvtsi64_si128(long(bytes));
+            let [a, b] = either.map(|byte| _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8)));
+            _mm_movemask_epi8(_mm_or_si128(a, b)) as u32 & 0xFF
         }
     }
 

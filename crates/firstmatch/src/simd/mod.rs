@@ -119,9 +119,9 @@ pub(crate) trait Isa: Copy {
         entries: &mut [[u32; 8]],
     );
 
-    /// Which of eight prefixes hold a row: for each of its words those of the prefixes, then the length of each in a byte,
-    /// four to a word, the first lowest. Bits behind a prefix are 0 wherever the length reaches into a word.
-    fn prefixes8(self, values: &[[u32; 8]], lens: &[u32; 2], row: &[u32]) -> u32;
+    /// Which of eight prefixes hold a row: for each of its words those of the prefixes, then in a byte how many of the last
+    /// bits of each are open, four to a word, the first lowest.
+    fn prefixes8(self, values: &[[u32; 8]], open: &[u32; 2], row: &[u32]) -> u32;
 
     /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
@@ -132,8 +132,11 @@ pub(crate) trait Isa: Copy {
     fn within8_halves(self, bounds: &[u32; 16], pair: &[u32; 2]) -> u32;
 
     /// Which of eight intervals of bytes hold a byte: eight `lo`, then eight `hi`, nowhere below `lo`; four to a word,
-    /// the first lowest. Two words more are there and stand for nothing.
-    fn within8_bytes(self, bounds: &[u32; 6], byte: u8) -> u32;
+    /// the first lowest.
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32;
+
+    /// Which of eight bytes, four to a word, the first lowest, are one of two.
+    fn either8_bytes(self, bytes: &[u32; 2], either: [u8; 2]) -> u32;
 
     /// Which of eight words are below a limit each, and which are odd, as bits from the lowest.
     fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32);
@@ -297,8 +300,12 @@ mod tests {
                         if i < 8 { byte(i) } else { byte(i).max(byte(i - 8)) }
                     };
                     let word = |i: usize| u32::from_le_bytes(std::array::from_fn(|j| byte(4 * i + j)));
-                    let bounds = std::array::from_fn(|i| if i < 4 { word(i) } else { next() });
+                    let bounds = std::array::from_fn(word);
                     assert_eq!(isa.within8_bytes(&bounds, a as u8), plain.within8_bytes(&bounds, a as u8));
+                    let bytes = [bounds[0], bounds[1]];
+                    for either in [[a as u8, byte(5)], [byte(2), b as u8]] {
+                        assert_eq!(isa.either8_bytes(&bytes, either), plain.either8_bytes(&bytes, either));
+                    }
                     let (word, mask) = (u64::from(next()) << 32 | u64::from(next()), u64::from(next()) << 27 | 5);
                     assert_eq!(isa.gather(word, mask), plain.gather(word, mask));
                     let masks =
@@ -316,14 +323,14 @@ mod tests {
                     assert_eq!(isa.odd8(&eight), plain.odd8(&eight));
                     assert_eq!(isa.below8(&eight, &limits), plain.below8(&eight, &limits));
                     let mut prefix = |bits: usize| {
-                        let lens: [u8; 8] = std::array::from_fn(|_| (next() >> 3) as u8 % (bits as u8 + 1));
+                        let open: [u8; 8] = std::array::from_fn(|_| (next() >> 3) as u8 % (bits as u8 + 1));
                         let values: Vec<[u32; 8]> = (0..bits / 32).map(|_| std::array::from_fn(|_| next())).collect();
-                        let lens = [0, 4].map(|at| u32::from_le_bytes(std::array::from_fn(|i| lens[at + i])));
-                        (values, lens)
+                        let open = [0, 4].map(|at| u32::from_le_bytes(std::array::from_fn(|i| open[at + i])));
+                        (values, open)
                     };
-                    let (values, lens) = prefix(32 * lanes.min(7));
+                    let (values, open) = prefix(32 * lanes.min(7));
                     let row = &key[..lanes.min(7)];
-                    assert_eq!(isa.prefixes8(&values, &lens, row), plain.prefixes8(&values, &lens, row));
+                    assert_eq!(isa.prefixes8(&values, &open, row), plain.prefixes8(&values, &open, row));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
                 }

@@ -70,14 +70,13 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn prefixes8(self, values: &[[u32; 8]], lens: &[u32; 2], row: &[u32]) -> u32 {
-        (0..8).fold(0, |hits, i| {
-            let len = lens[i / 4] >> (i % 4 * 8) & 0xFF;
-            let differ = |(at, (value, word)): (usize, (&[u32; 8], &u32))| {
-                let behind = (32 * (at as u32 + 1)).saturating_sub(len);
-                (value[i] ^ word).checked_shr(behind).unwrap_or(0)
-            };
-            hits | u32::from(values.iter().zip(row).enumerate().map(differ).all(|differ| differ == 0)) << i
+    fn prefixes8(self, values: &[[u32; 8]], open: &[u32; 2], row: &[u32]) -> u32 {
+        bits(|i| {
+            let open = open[i / 4] >> (i % 4 * 8) & 0xFF;
+            let behind = (0..values.len() as u32).rev().map(|after| open.saturating_sub(u32::BITS * after));
+            let mut differ =
+                values.iter().zip(row).zip(behind).map(|((of, word), open)| (of[i] ^ word).checked_shr(open));
+            differ.all(|differ| differ.unwrap_or(0) == 0)
         })
     }
 
@@ -97,9 +96,14 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn within8_bytes(self, bounds: &[u32; 6], byte: u8) -> u32 {
+    fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32 {
         let at = |i: usize| (bounds[i / 4] >> (i % 4 * 8)) as u8;
         bits(|i| at(i) <= byte && byte <= at(i + 8))
+    }
+
+    #[inline(always)]
+    fn either8_bytes(self, bytes: &[u32; 2], either: [u8; 2]) -> u32 {
+        bits(|i| either.contains(&((bytes[i / 4] >> (i % 4 * 8)) as u8)))
     }
 
     #[inline(always)]
