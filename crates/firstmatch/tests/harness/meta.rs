@@ -452,7 +452,7 @@ fn the_fastest_is_chosen() {
             assert!(timed.len() >= 2 && timed.len() + out == Kind::ALL.len(), "{name}: {explained}");
             let nanos = |of: &Candidate| of.nanos.expect("it is one of those timed");
             let least = timed.iter().map(|of| nanos(of)).fold(f64::INFINITY, f64::min);
-            let is_good = |of: &Candidate| nanos(of) <= (1.05 * least).max(least + 1.0);
+            let is_good = |of: &Candidate| nanos(of) <= (1.05 * least).max(least + 0.25);
             let first = timed.iter().find(|of| is_good(of)).expect("the fastest is");
             assert_eq!((first.kind, first.outcome), (explained.kind, Outcome::Chosen), "{name}: {explained}");
             let others = timed.iter().filter(|of| of.kind != first.kind);
