@@ -41,12 +41,12 @@ fn five_tuples_have_columns_of_their_own() {
     let expected = |lines: usize, kind: &str| (lines, Some(kind.to_string()));
     let (four, six) = (Schema::ipv4(), Schema::ipv6());
     assert_eq!(kind(&four, &[(0, net(20))]), expected(3, "Plain4"));
-    assert_eq!(kind(&four, &[(0, few.clone())]), expected(4, "Wide4"));
-    assert_eq!(kind(&four, &[(4, few.clone())]), expected(4, "Wide4"));
+    assert_eq!(kind(&four, &[(0, few)]), expected(4, "Wide4"));
+    assert_eq!(kind(&four, &[(4, few)]), expected(4, "Wide4"));
     assert_eq!(kind(&four, &[(4, Test::Value(255))]), expected(4, "Wide4"));
     assert_eq!(kind(&six, &[(0, net(120))]), expected(6, "Plain6"));
     assert_eq!(kind(&six, &[(4, few)]), expected(7, "Any"));
-    assert_eq!(kind(&six, &[(0, some.clone()), (1, some)]), expected(10, "Any"));
+    assert_eq!(kind(&six, &[(0, some), (1, some)]), expected(10, "Any"));
 }
 
 #[test]
