@@ -35,13 +35,13 @@ pub(super) trait Columns: Copy {
     fn stride(self, words: usize) -> usize;
 
     /// Keys of so many words each.
-    fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]>;
-
-    /// At most [`CHUNK`] keys of so many words each.
     fn chunk<'k>(self, keys: &'k [u32], words: usize) -> Self::Chunk<'k>;
 
     /// One of them.
     fn key<'k>(self, chunk: Self::Chunk<'k>, index: usize) -> &'k [u32];
+
+    /// All of them.
+    fn keys<'k>(self, chunk: Self::Chunk<'k>) -> impl ExactSizeIterator<Item = &'k [u32]>;
 
     /// What a root has for each of them.
     fn entries<I: Isa>(
@@ -75,11 +75,6 @@ impl Columns for &Shape {
     }
 
     #[inline(always)]
-    fn rows(self, keys: &[u32], words: usize) -> impl Iterator<Item = &[u32]> {
-        keys.chunks_exact(words)
-    }
-
-    #[inline(always)]
     fn chunk<'k>(self, keys: &'k [u32], words: usize) -> Self::Chunk<'k> {
         (keys, words)
     }
@@ -87,6 +82,11 @@ impl Columns for &Shape {
     #[inline(always)]
     fn key<'k>(self, (keys, words): Self::Chunk<'k>, index: usize) -> &'k [u32] {
         &keys[index * words..][..words]
+    }
+
+    #[inline(always)]
+    fn keys<'k>(self, (keys, words): Self::Chunk<'k>) -> impl ExactSizeIterator<Item = &'k [u32]> {
+        keys.chunks_exact(words)
     }
 
     #[inline(always)]
@@ -99,15 +99,15 @@ impl Columns for &Shape {
         entries: &mut [Entry; CHUNK],
     ) {
         let mut words = [[0; 2]; CHUNK];
-        let (pairs, keys) = (tree.root.bits.pairs.map(usize::from), chunk.0.chunks_exact(chunk.1));
-        let count = keys.len().min(CHUNK);
-        for (words, key) in words.iter_mut().zip(keys.clone()) {
+        let (pairs, keys) = (tree.root.bits.pairs.map(usize::from), || self.keys(chunk));
+        let count = keys().len().min(CHUNK);
+        for (words, key) in words.iter_mut().zip(keys()) {
             *words = pairs.map(|at| self.pair(key, at));
         }
         // What stands behind the last key leads nowhere.
         let (eights, rest) = words[..count].as_chunks();
         isa.choose8(table, tree.root.bits.masks, eights, |&words| words, entries.as_chunks_mut().0);
-        for (entry, key) in entries.iter_mut().zip(keys).skip(8 * eights.len()).take(rest.len()) {
+        for (entry, key) in entries.iter_mut().zip(keys()).skip(8 * eights.len()).take(rest.len()) {
             *entry = table[tree.root.index(isa, self, key)];
         }
     }
@@ -193,11 +193,6 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
     }
 
     #[inline(always)]
-    fn rows(self, keys: &[u32], _words: usize) -> impl Iterator<Item = &[u32]> {
-        keys.as_chunks::<KEY>().0.iter().map(|key| &key[..])
-    }
-
-    #[inline(always)]
     fn chunk<'k>(self, keys: &'k [u32], _words: usize) -> Self::Chunk<'k> {
         keys.as_chunks().0
     }
@@ -205,6 +200,11 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
     #[inline(always)]
     fn key<'k>(self, chunk: Self::Chunk<'k>, index: usize) -> &'k [u32] {
         &chunk[index]
+    }
+
+    #[inline(always)]
+    fn keys<'k>(self, chunk: Self::Chunk<'k>) -> impl ExactSizeIterator<Item = &'k [u32]> {
+        chunk.iter().map(|key| &key[..])
     }
 
     #[inline(always)]

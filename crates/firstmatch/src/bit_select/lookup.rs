@@ -73,7 +73,8 @@ impl<A: Alive> Lookup<'_, A> {
     #[inline(always)]
     fn few<I: Isa>(&mut self, isa: I, columns: impl Columns) {
         let &mut Self { engine, alive, keys, ref mut best } = self;
-        for (best, key) in best.iter_mut().zip(columns.rows(keys.words(), columns.stride(keys.stride()))) {
+        for (best, key) in best.iter_mut().zip(columns.keys(columns.chunk(keys.words(), columns.stride(keys.stride()))))
+        {
             let mut rank = NONE;
             for trees in engine.trees.chunks(TOGETHER) {
                 rank = match trees {
@@ -114,13 +115,21 @@ impl<A: Alive> Lookup<'_, A> {
 /// Apart, so that what is the same for all stays in registers.
 #[inline(never)]
 fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
+    let parting = engine.parting;
     if engine.added.rules() == 0 {
-        return best.iter_mut().zip(ranks).for_each(|(best, &rank)| improve(best, engine, rank));
+        for (best, &rank) in best.iter_mut().zip(ranks) {
+            // What is no rank has no place either.
+            let Some(&found) = engine.matches.get(parting.last_place(rank)) else { continue };
+            if Match::wins(found.priority, best) {
+                *best = Some(found);
+            }
+        }
+        return;
     }
     // Whether a rule has come since is anybody's guess: those that have are listed without a branch.
     let mut came = List::NONE;
     for (i, (best, &rank)) in best.iter_mut().zip(ranks).enumerate() {
-        let place = engine.parting.place(rank);
+        let place = parting.place(rank);
         came.add(i as u8, block::is_rank(rank) & place.is_none());
         let Some(&found) = engine.matches.get(place.unwrap_or(0)) else { continue };
         *best = if place.is_some() & Match::wins(found.priority, best) { Some(found) } else { *best };
@@ -282,9 +291,9 @@ impl<'a, C: Columns> Chunk<'a, C> {
         }
         self.walk(isa, &mut at, false);
         let blocks = words(&engine.blocks);
-        for (i, (at, best)) in at.iter_mut().zip(&mut self.ranks).enumerate().take(self.count) {
+        for (i, ((at, best), key)) in at.iter_mut().zip(&mut self.ranks).zip(columns.keys(self.keys)).enumerate() {
             let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-            let rank = block::rank_of(block, columns.hits(isa, block, columns.key(self.keys, i)), alive);
+            let rank = block::rank_of(block, columns.hits(isa, block, key), alive);
             *best = rank;
             if let Some(more) = block::goes_on(rank) {
                 *at = limits.leaf(more);

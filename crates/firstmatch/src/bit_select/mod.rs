@@ -238,7 +238,14 @@ impl Parting {
     #[inline(always)]
     fn place(self, rank: u32) -> Option<usize> {
         let is_first = rank & ((1 << self.between) - 1) == 0;
-        is_first.then(|| (self.before(rank) as usize).wrapping_sub(1))
+        is_first.then(|| self.last_place(rank))
+    }
+
+    /// The place of the last rule that was there first and does not come behind a rank; none is as high for what is no
+    /// rank.
+    #[inline(always)]
+    fn last_place(self, rank: u32) -> usize {
+        (self.before(rank) as usize).wrapping_sub(1)
     }
 
     fn entry(self, rank: u32, index: u32, is_leaf: bool) -> Entry {
