@@ -4,19 +4,18 @@
 //! engine in batches of every length. `corpus` reads `testdata/`, `differential` draws rule sets at random,
 //! `lowering` and `tiny` walk whole small domains, `updates` changes rules and compares after every few changes,
 //! `writing` writes rules and reads them back, `cache` is about what a cache keeps and when it steps aside, `meta` about
-//! writers, readers and rebuilds, `memory` counts every byte, `sharing` is about scratches and threads. `broken` holds
-//! engines with one thing wrong:
-//! the tests assert that they would be caught.
+//! writers, readers and rebuilds, `choice` about the bases it takes, `memory` counts every byte, `sharing` is about
+//! scratches and threads. `broken` holds engines with one thing wrong: the tests assert that they would be caught.
 
 mod broken;
 mod cache;
 mod case;
+mod choice;
 mod corners;
 mod corpus;
 mod counter;
 mod differential;
 mod engines;
-mod fallback;
 mod generate;
 mod lowering;
 mod memory;
