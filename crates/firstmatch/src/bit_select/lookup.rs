@@ -119,34 +119,45 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
     if engine.added.rules() == 0 {
         for (best, &rank) in best.iter_mut().zip(ranks) {
             // What is no rank has no place either.
-            let Some(&found) = engine.matches.get(parting.last_place(rank)) else { continue };
-            if Match::wins(found.priority, best) {
-                *best = Some(found);
+            if let Some(&found) = engine.matches.get(parting.last_place(rank)) {
+                take(best, found);
             }
         }
         return;
     }
-    // Whether a rule has come since is anybody's guess: those that have are listed without a branch.
-    let mut came = List::NONE;
-    for (i, (best, &rank)) in best.iter_mut().zip(ranks).enumerate() {
-        let place = parting.place(rank);
-        came.add(i as u8, block::is_rank(rank) & place.is_none());
-        let Some(&found) = engine.matches.get(place.unwrap_or(0)) else { continue };
-        *best = if place.is_some() & Match::wins(found.priority, best) { Some(found) } else { *best };
+    // Whether a rule has come since is anybody's guess: keys are listed by that, and no branch depends on it.
+    let (mut first, mut came) = (List::NONE, List::NONE);
+    for (i, &rank) in (0..best.len() as u8).zip(ranks) {
+        let (is_rank, is_first) = (block::is_rank(rank), parting.place(rank).is_some());
+        first.add(i, is_rank & is_first);
+        came.add(i, is_rank & !is_first);
+    }
+    for at in 0..first.count {
+        let i = usize::from(first.get(at)) & (CHUNK - 1);
+        if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(parting.last_place(ranks[i]))) {
+            take(best, found);
+        }
     }
     for at in 0..came.count {
-        let i = usize::from(came.get(at));
-        let (Some(best), Some(&rank)) = (best.get_mut(i), ranks.get(i)) else { continue };
-        improve(best, engine, rank);
+        let i = usize::from(came.get(at)) & (CHUNK - 1);
+        if let (Some(best), Some(found)) = (best.get_mut(i), engine.added.of(ranks[i], parting)) {
+            take(best, found);
+        }
+    }
+}
+
+/// Takes what is better.
+#[inline(always)]
+fn take(best: &mut Option<Match>, found: Match) {
+    if Match::wins(found.priority, best) {
+        *best = Some(found);
     }
 }
 
 #[inline(always)]
 fn improve(best: &mut Option<Match>, engine: &BitSelect, rank: u32) {
-    if let Some(found) = engine.rule_of(rank)
-        && Match::wins(found.priority, best)
-    {
-        *best = Some(found);
+    if let Some(found) = engine.rule_of(rank) {
+        take(best, found);
     }
 }
 
