@@ -1,6 +1,7 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
 use super::Node;
+use super::asked::{ANY, Asked, is_single};
 use super::columns::Kind;
 use super::prefixes::Prefixes;
 use crate::alive::Alive;
@@ -14,8 +15,6 @@ pub(super) const BLOCK: usize = 8;
 /// The rank of no rule, where no list goes on; where one does its block stands above this bit instead.
 pub(super) const NONE: u32 = MORE - 1;
 const MORE: u32 = 1 << 31;
-/// What a byte has for all values.
-const ANY: u32 = 0xFF;
 
 /// Where the bits of a block start, in words: behind the ranks and the word that follows them. Up to that word all that
 /// is behind the last rank says where the list goes on, see [`goes_on`].
@@ -50,37 +49,36 @@ pub(super) struct Shape {
 impl Shape {
     /// The columns for some regions: as narrow as these allow, where that makes blocks smaller.
     pub(super) fn new(schema: &Schema, regions: &Regions) -> Self {
-        let [mut narrow, mut wide] = [true, false].map(|is_narrow| Self::of(schema, regions, is_narrow));
-        let shape = if narrow.lines < wide.lines { &mut narrow } else { &mut wide };
-        shape.kind = Kind::of(shape, schema.stride());
-        shape.clone()
+        let asked = Asked::of(schema, regions);
+        let [narrow, wide] = [true, false].map(|is_narrow| Self::of(schema, &asked, is_narrow));
+        let shape = if narrow.lines < wide.lines { narrow } else { wide };
+        Self { kind: Kind::of(&shape, schema.stride()), ..shape }
     }
 
-    fn of(schema: &Schema, regions: &Regions, is_narrow: bool) -> Self {
+    fn of(schema: &Schema, asked: &Asked, is_narrow: bool) -> Self {
         let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut singles = Vec::new();
-        let prefixes = Prefixes::of(schema, regions, is_narrow);
+        let prefixes = asked.prefixes.iter().filter(|of| is_narrow || of.lanes.len() > 1).cloned();
+        let prefixes: Box<[Prefixes]> = prefixes.collect();
         for (index, lane) in schema.lanes().iter().enumerate() {
             if prefixes.iter().any(|of| of.lanes.contains(&index)) {
                 continue;
             }
             let bits = [8, 16].into_iter().find(|&bits| lane.max >> bits == 0 || lane.absent == Some(1 << bits));
-            let all_or_required =
-                || regions.iter().all(|r| r.hi[index] < lane.max || (r.lo[index] == 0 && r.hi[index] == lane.max));
-            let bits = bits.filter(|&bits| lane.max >> bits == 0 || (optional.len() < 8 && all_or_required()));
+            let has_bit = optional.len() < 8 && asked.all_or_required[index];
+            let bits = bits.filter(|&bits| lane.max >> bits == 0 || has_bit);
             if let Some(bits) = bits.filter(|bits| lane.max >> bits != 0) {
                 optional.push((index, bits));
             }
-            let single = (index, lane.max.min(0xFF));
             match bits {
-                Some(8) if is_narrow && regions.iter().all(|region| is_single(&region, single)) => singles.push(single),
+                Some(8) if is_narrow && asked.single[index] => singles.push((index, lane.max.min(ANY))),
                 Some(8) => bytes.push(index),
                 Some(_) => halves.push(index),
                 None => wide.push(index),
             }
         }
         let pairs = halves.chunks(2).map(|pair| [pair[0], pair[pair.len() - 1]]).collect::<Box<[_]>>();
-        let ternary = regions.ternary_lanes().into_boxed_slice();
+        let ternary = asked.ternary.clone().into_boxed_slice();
         let bytes_start = BITS + optional.len().div_ceil(4);
         let bytes_end = bytes_start + 2 * (singles.len() + prefixes.len()) + 4 * bytes.len();
         let words_start = bytes_end.next_multiple_of(BLOCK);
@@ -88,7 +86,7 @@ impl Shape {
         let lines = (values + BLOCK * prefixes.iter().map(|of| of.lanes.len()).sum::<usize>()).div_ceil(LINE_WORDS);
         Self {
             singles: singles.into(),
-            prefixes: prefixes.into(),
+            prefixes,
             bytes: bytes.into(),
             halves: pairs,
             wide: wide.into(),
@@ -344,12 +342,6 @@ impl Shape {
         }
         hits
     }
-}
-
-/// Whether a region takes one value of a lane that does not stand for all, or all up to the most.
-fn is_single(region: &Region<'_>, (lane, most): (usize, u32)) -> bool {
-    let (lo, hi) = (region.lo[lane], region.hi[lane]);
-    (lo == hi && lo < ANY) || (lo == 0 && hi >= most)
 }
 
 /// A byte of a column that starts at a word.

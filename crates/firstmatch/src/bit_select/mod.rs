@@ -60,6 +60,7 @@
 //! None.
 
 mod added;
+mod asked;
 mod bits;
 mod block;
 mod build;

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::engine::containing_prefix;
-use crate::rule::{Region, Regions};
+use crate::rule::Region;
 use crate::schema::Schema;
 
 /// A field that is a prefix in every region: its lanes take a word each, and all together a byte for how many of the last
@@ -19,20 +19,14 @@ impl Prefixes {
     /// The most lanes that eight bits are enough for.
     const LANES: usize = u8::MAX as usize / 32;
 
-    /// Of the fields that can be; those of one lane only where that is asked for, and not where it has 16 bits or fewer.
-    pub(super) fn of(schema: &Schema, regions: &Regions, is_narrow: bool) -> Vec<Self> {
-        let ternary = regions.ternary_lanes();
+    /// The fields that can be, as far as their lanes go.
+    pub(super) fn possible(schema: &Schema) -> impl Iterator<Item = Self> {
         let fields = (0..schema.fields().len()).map(|field| Self {
             lanes: schema.lanes_of(field),
             most: schema.lanes()[schema.lanes_of(field)].iter().map(|lane| lane.max).collect(),
         });
-        let is_one = |of: &Self| {
-            (1..=Self::LANES).contains(&of.lanes.len())
-                && (of.lanes.len() > 1 || (is_narrow && of.most[0] >> 17 != 0))
-                && !ternary.iter().any(|lane| of.lanes.contains(lane))
-                && regions.iter().all(|region| of.open(&region).is_some())
-        };
-        fields.filter(is_one).collect()
+        // A lane of 16 bits, and a value for absent, is as narrow with two bounds.
+        fields.filter(|of| (1..=Self::LANES).contains(&of.lanes.len()) && (of.lanes.len() > 1 || of.most[0] >> 17 != 0))
     }
 
     /// How many bits a region's prefix leaves open; `None` where it is none.
