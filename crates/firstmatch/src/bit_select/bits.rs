@@ -1,5 +1,7 @@
 //! Which bits a node selects.
 
+use std::ops::Range;
+
 use super::Selector;
 use super::block::BLOCK;
 use crate::budget::Visits;
@@ -10,8 +12,8 @@ use crate::simd::{Isa, Kernel, Level, dispatch};
 
 /// Every region as a value and the bits of it that are fixed, lane by lane. The cube may hold more than the region.
 pub(super) struct Cubes<'a> {
-    /// The instruction set to count with.
-    level: Level,
+    /// The instruction set to build with.
+    pub(super) level: Level,
     /// How often regions have been looked at: once for each lane each time a bit is chosen, and whenever one is put into
     /// a list or compared with a key.
     pub(super) visits: &'a Visits,
@@ -111,24 +113,63 @@ pub(super) fn choose(cubes: &Cubes<'_>, list: &[u32], limits: Limits) -> Bits {
     let mut lists = Lists::new(cubes, list, limits);
     let mut bits = Bits::default();
     let mut cost = lists.cost(lists.regions, lists.length(lists.regions as u32), 0.0);
-    while bits.count() < limits.bits && !lists.entries.is_empty() && !cubes.visits.are_too_many() {
-        match lists.best(&bits) {
-            Some(best) if best.cost < cost * (1.0 - GAIN) => {
-                cost = best.cost;
-                bits.add(best.lane, best.bit);
-                lists.split(best.lane, best.bit);
-            }
-            _ => break,
-        }
+    while bits.count() < limits.bits && !lists.ends.is_empty() && !cubes.visits.are_too_many() {
+        let Some(best) = lists.best(&bits, cost) else { break };
+        cost = best.cost;
+        bits.add(best.lane, best.bit);
+        lists.split(best.lane, best.bit);
     }
     bits
 }
 
 /// A region in a list.
+#[derive(Clone, Copy, Default)]
 struct Entry {
-    region: u32,
+    /// Its number among those that are looked at.
+    at: u32,
     /// How many of the bits so far it leaves open.
     open: u32,
+}
+
+/// Entries of one or more lists, parted by whether they may leave another bit open. What stands behind `len` of them is
+/// written over.
+#[derive(Default)]
+struct Entries {
+    free: Vec<Entry>,
+    full: Vec<u32>,
+    len: [usize; 2],
+}
+
+impl Entries {
+    fn len(&self) -> usize {
+        self.len[0] + self.len[1]
+    }
+
+    #[inline(always)]
+    fn of(&self, [free, full]: [Range<usize>; 2]) -> (&[Entry], &[u32]) {
+        (&self.free[free], &self.full[full])
+    }
+
+    #[inline(always)]
+    fn all(&self) -> (&[Entry], &[u32]) {
+        self.of(self.len.map(|len| 0..len))
+    }
+
+    /// Leaves none, and room for what a split makes of so many and one that is not kept.
+    fn clear(&mut self, split: usize) {
+        let most = (2 * split + 1).max(self.free.len());
+        self.free.resize(most, Entry::default());
+        self.full.resize(most, 0);
+        self.len = [0; 2];
+    }
+
+    /// Moves all from a place on behind those of another.
+    fn part(&mut self, from: [usize; 2], to: &mut Self) {
+        let ends = [0, 1].map(|i| to.len[i] + self.len[i] - from[i]);
+        to.free[to.len[0]..ends[0]].copy_from_slice(&self.free[from[0]..self.len[0]]);
+        to.full[to.len[1]..ends[1]].copy_from_slice(&self.full[from[1]..self.len[1]]);
+        (self.len, to.len) = (from, ends);
+    }
 }
 
 /// The lists that the bits chosen so far make of one.
@@ -139,19 +180,42 @@ struct Lists<'a> {
     step: usize,
     /// How many are.
     regions: usize,
+    /// The value and the fixed bits of each of them, lane after lane.
+    words: Vec<(u32, u32)>,
     /// List after list; where each ends.
-    entries: Vec<Entry>,
-    ends: Vec<usize>,
+    entries: Entries,
+    ends: Vec<[usize; 2]>,
     /// Those of lists that fit one block, together: no bit makes their search shorter.
-    short: Vec<Entry>,
+    short: Entries,
+    /// What both become when they are split.
+    next: [Entries; 2],
     /// Regions that have gone to another tree.
     gone: f64,
+    /// The bits of each lane that may part a list. One that parts none will part none that others make of it.
+    parting: Vec<u32>,
 }
 
 struct Best {
     lane: usize,
     bit: u32,
-    cost: f64,
+    cost: Cost,
+}
+
+/// What lookups cost: the mean length of a search, and more for more copies.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// The lengths of the searches of all entries, together.
+    lengths: f64,
+    entries: f64,
+}
+
+impl Cost {
+    /// Whether `lengths` / `entries` · `entries` to the power of [`COPIES`] is less.
+    fn is_less(self, than: Self) -> bool {
+        let (power, more) = (1.0 - COPIES, self.entries / than.entries);
+        // The tangent is above the power everywhere, and tells of most that they are not.
+        self.lengths < than.lengths * (1.0 + power * (more - 1.0)) && self.lengths < than.lengths * more.powf(power)
+    }
 }
 
 /// What each bit of a lane would make of all lists, at the place [`Counts`] has for it.
@@ -178,6 +242,20 @@ impl Counts {
         (place as u32 & 3) << 3 | place as u32 >> 2
     }
 
+    /// Over the words of a list.
+    #[inline(always)]
+    fn of<T, const N: usize>(list: &[T], words: impl Fn(&T) -> [u32; N]) -> [[u32; 32]; N] {
+        let mut all = [[0; 32]; N];
+        for part in list.chunks(Self::MOST) {
+            let mut counts = [Self::default(); N];
+            for entry in part {
+                counts.iter_mut().zip(words(entry)).for_each(|(counts, word)| counts.add(word));
+            }
+            counts.iter().zip(&mut all).for_each(|(counts, all)| counts.add_to(all));
+        }
+        all
+    }
+
     #[inline(always)]
     fn add(&mut self, word: u32) {
         let bits: [u32; 8] = std::array::from_fn(|bit| word >> bit & 0x0101_0101);
@@ -195,15 +273,34 @@ impl Counts {
 impl<'a> Lists<'a> {
     fn new(cubes: &'a Cubes<'_>, list: &[u32], limits: Limits) -> Self {
         let step = list.len().div_ceil(SAMPLE).max(1);
-        let entries: Vec<Entry> = list.iter().step_by(step).map(|&region| Entry { region, open: 0 }).collect();
-        let (regions, ends) = (entries.len(), vec![entries.len()]);
-        Self { cubes, limits, step, regions, entries, ends, short: Vec::new(), gone: 0.0 }
+        let (regions, lanes) = (list.len().div_ceil(step), cubes.fields.len());
+        let mut words = Vec::with_capacity(regions * lanes);
+        for lane in 0..lanes {
+            words.extend(list.iter().step_by(step).map(|&region| cubes.of(region)[lane]));
+        }
+        let all = 0..regions as u32;
+        let entries = match limits.open {
+            Some(0) => Entries { full: all.collect(), len: [0, regions], ..Entries::default() },
+            _ => {
+                Entries { free: all.map(|at| Entry { at, open: 0 }).collect(), len: [regions, 0], ..Entries::default() }
+            }
+        };
+        let (ends, parting) = (vec![entries.len], vec![u32::MAX; lanes]);
+        let (short, next) = Default::default();
+        Self { cubes, limits, step, regions, words, entries, ends, short, next, gone: 0.0, parting }
+    }
+
+    fn words(&self, lane: usize) -> &[(u32, u32)] {
+        &self.words[lane * self.regions..][..self.regions]
     }
 
     #[inline(always)]
-    fn each(&self) -> impl Iterator<Item = &[Entry]> {
-        let mut start = 0;
-        self.ends.iter().map(move |&end| &self.entries[std::mem::replace(&mut start, end)..end])
+    fn each(&self) -> impl Iterator<Item = (&[Entry], &[u32])> {
+        let mut start = [0; 2];
+        self.ends.iter().map(move |&end| {
+            let start = std::mem::replace(&mut start, end);
+            self.entries.of([0, 1].map(|i| start[i]..end[i]))
+        })
     }
 
     /// A list of so many entries as often as it is searched; a block is tested whole.
@@ -213,34 +310,38 @@ impl<'a> Lists<'a> {
         entries * (entries * self.step as f32).max(BLOCK as f32)
     }
 
-    /// What lookups cost: the mean length of a search, and more for more copies.
-    fn cost(&self, copies: usize, lengths: f32, gone: f64) -> f64 {
+    fn cost(&self, copies: usize, lengths: f32, gone: f64) -> Cost {
         let elsewhere = (gone * self.step as f64 * ELSEWHERE).max(2.0 * BLOCK as f64);
-        let all = copies as f64 + gone;
-        (f64::from(lengths) + gone * elsewhere) / all.max(1.0) * all.powf(COPIES)
+        Cost { lengths: f64::from(lengths) + gone * elsewhere, entries: copies as f64 + gone }
     }
 
-    /// The bit after which lookups cost least.
-    fn best(&self, bits: &Bits) -> Option<Best> {
-        let mut best: Option<Best> = None;
+    /// The bit after which lookups cost least, if that betters what they cost.
+    fn best(&mut self, bits: &Bits, cost: Cost) -> Option<Best> {
+        let mut best = None;
+        let mut least = Cost { lengths: cost.lengths * (1.0 - GAIN), ..cost };
         // An entry at the limit stands in so many lists for one region.
         let share = self.limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
-        for lane in (0..self.cubes.fields.len()).filter(|&lane| self.addable(bits, lane) != 0) {
+        for lane in 0..self.parting.len() {
+            let addable = self.addable(bits, lane);
+            if self.parting[lane] & addable == 0 {
+                continue;
+            }
             let tally = self.tally(lane);
+            let mut parting = 0;
             for at in (0..32).filter(|&at| tally.parting[at]) {
                 let bit = Counts::bit(at);
-                if self.addable(bits, lane) >> bit & 1 == 0 {
-                    continue;
-                }
-                if f64::from(tally.copies[at]) > self.limits.growth * self.regions as f64 {
+                parting |= 1 << bit;
+                let copies = tally.copies[at];
+                if addable >> bit & 1 == 0 || f64::from(copies) > self.limits.growth * self.regions as f64 {
                     continue;
                 }
                 let gone = self.gone + f64::from(tally.gone[at]) * share;
-                let cost = self.cost(tally.copies[at] as usize, tally.lengths[at], gone);
-                if best.as_ref().is_none_or(|best| cost < best.cost) {
-                    best = Some(Best { lane, bit, cost });
+                let cost = self.cost(copies as usize, tally.lengths[at], gone);
+                if cost.is_less(least) {
+                    (best, least) = (Some(Best { lane, bit, cost }), cost);
                 }
             }
+            self.parting[lane] = parting;
         }
         best
     }
@@ -266,63 +367,67 @@ impl<'a> Lists<'a> {
         tally
     }
 
-    /// What each bit of a lane would make of a list.
-    #[inline(always)]
-    fn sides<const LIMITED: bool>(&self, list: &[Entry], lane: usize) -> Sides {
-        let most = self.limits.open.unwrap_or(u32::MAX);
-        let mut sides = Sides { ones: [0; 32], zeros: [0; 32], gone: [0; 32] };
-        for part in list.chunks(Counts::MOST) {
-            let [mut ones, mut zeros, mut gone] = [Counts::default(); 3];
-            for entry in part {
-                let (value, fixed) = self.cubes.of(entry.region)[lane];
-                let stays = if entry.open == most { 0 } else { !fixed };
-                ones.add(value | stays);
-                zeros.add(!value & fixed | stays);
-                if LIMITED {
-                    gone.add(!fixed & !stays);
-                }
-            }
-            ones.add_to(&mut sides.ones);
-            zeros.add_to(&mut sides.zeros);
-            if LIMITED {
-                gone.add_to(&mut sides.gone);
-            }
-        }
-        sides
-    }
-
     /// Splits every list by a bit.
     fn split(&mut self, lane: usize, bit: u32) {
         self.cubes.visits.add(self.entries.len() + self.short.len());
-        let (mut entries, mut ends) = (Vec::with_capacity(self.entries.len() * 2), Vec::new());
-        let mut short = Vec::with_capacity(self.short.len() * 2);
-        let mut gone = 0.0;
-        let mut put = |entry: &Entry, side: u32, to: &mut Vec<Entry>| {
-            let (value, fixed) = self.cubes.of(entry.region)[lane];
-            let is_open = fixed >> bit & 1 == 0;
-            if is_open && self.limits.open == Some(entry.open) {
-                // Counted on both sides of every list it stands in.
-                gone += 0.5f64.powi(entry.open as i32 + 1);
-            } else if is_open || value >> bit & 1 == side {
-                to.push(Entry { region: entry.region, open: entry.open + u32::from(is_open) });
-            }
-        };
+        let [mut entries, mut short] = std::mem::take(&mut self.next);
+        entries.clear(self.entries.len());
+        // What is short now may be all of both.
+        short.clear(self.entries.len() + self.short.len());
+        let mut split = Split { words: self.words(lane), bit, most: self.limits.open, gone: 0 };
+        let mut ends = Vec::with_capacity(2 * self.ends.len());
         for side in 0..2 {
-            self.short.iter().for_each(|entry| put(entry, side, &mut short));
+            split.put(self.short.all(), side, &mut short);
         }
         for list in self.each() {
             for side in 0..2 {
-                let start = entries.len();
-                list.iter().for_each(|entry| put(entry, side, &mut entries));
-                if (entries.len() - start) * self.step <= BLOCK {
-                    short.extend(entries.drain(start..));
+                let start = entries.len;
+                split.put(list, side, &mut entries);
+                if (entries.len() - start[0] - start[1]) * self.step <= BLOCK {
+                    entries.part(start, &mut short);
                 } else {
-                    ends.push(entries.len());
+                    ends.push(entries.len);
                 }
             }
         }
-        (self.entries, self.ends, self.short) = (entries, ends, short);
-        self.gone += gone;
+        // Each was counted on both sides of every list it stands in.
+        self.gone += split.gone as f64 * 0.5f64.powi(self.limits.open.map_or(0, |open| open as i32 + 1));
+        self.next = [std::mem::replace(&mut self.entries, entries), std::mem::replace(&mut self.short, short)];
+        self.ends = ends;
+    }
+}
+
+/// Splits lists by a bit.
+struct Split<'a> {
+    words: &'a [(u32, u32)],
+    bit: u32,
+    /// How many bits an entry may leave open.
+    most: Option<u32>,
+    /// Entries that went to another tree, once for each side.
+    gone: usize,
+}
+
+impl Split<'_> {
+    /// Puts the entries of a list where the bit is 0 or 1, behind others: written first, and then kept or not.
+    fn put(&mut self, (free, full): (&[Entry], &[u32]), side: u32, to: &mut Entries) {
+        for entry in free {
+            let (value, fixed) = self.words[entry.at as usize];
+            let is_open = fixed >> self.bit & 1 == 0;
+            let is_here = is_open | (value >> self.bit & 1 == side);
+            let open = entry.open + u32::from(is_open);
+            let is_full = self.most == Some(open);
+            to.free[to.len[0]] = Entry { at: entry.at, open };
+            to.full[to.len[1]] = entry.at;
+            to.len[0] += usize::from(is_here & !is_full);
+            to.len[1] += usize::from(is_here & is_full);
+        }
+        for &at in full {
+            let (value, fixed) = self.words[at as usize];
+            let is_open = fixed >> self.bit & 1 == 0;
+            to.full[to.len[1]] = at;
+            to.len[1] += usize::from(!is_open & (value >> self.bit & 1 == side));
+            self.gone += usize::from(is_open);
+        }
     }
 }
 
@@ -336,38 +441,31 @@ struct Count<'a> {
 impl Kernel for Count<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, _isa: I) {
-        if self.lists.limits.open.is_some() { self.count::<true>() } else { self.count::<false>() }
-    }
-}
-
-impl Count<'_> {
-    #[inline(always)]
-    fn count<const LIMITED: bool>(self) {
         let Self { lists, lane, tally } = self;
-        for list in lists.each() {
-            let Sides { ones, zeros, gone } = lists.sides::<LIMITED>(list, lane);
-            let all = list.len() as u32;
+        let of = |at: u32| lists.words(lane)[at as usize].into();
+        for (free, full) in lists.each() {
+            let [values, fixed] = Counts::of(free, |entry| of(entry.at));
+            let [full_values, full_fixed] = Counts::of(full, |&at| of(at));
+            let [frees, fulls] = [free.len(), full.len()].map(|len| len as u32);
             for at in 0..32 {
-                tally.lengths[at] += lists.length(ones[at]) + lists.length(zeros[at]);
-                tally.copies[at] += ones[at] + zeros[at];
-                tally.gone[at] += gone[at];
-                tally.parting[at] |= ones[at].max(zeros[at]) + gone[at] < all;
+                // An open bit is both; but an entry that may leave no more open goes to another tree.
+                let ones = frees - fixed[at] + values[at] + full_values[at];
+                let zeros = frees - values[at] + full_fixed[at] - full_values[at];
+                let gone = fulls - full_fixed[at];
+                tally.lengths[at] += lists.length(ones) + lists.length(zeros);
+                tally.copies[at] += ones + zeros;
+                tally.gone[at] += gone;
+                tally.parting[at] |= ones.max(zeros) + gone < frees + fulls;
             }
         }
-        let Sides { ones, zeros, gone } = lists.sides::<LIMITED>(&lists.short, lane);
+        let (free, full) = lists.short.all();
+        let fixed = |at: u32| [of(at)[1]];
+        let ([fixed], [full_fixed]) = (Counts::of(free, |entry| fixed(entry.at)), Counts::of(full, |&at| fixed(at)));
         for at in 0..32 {
-            let both = ones[at] + zeros[at];
+            let both = 2 * free.len() as u32 - fixed[at] + full_fixed[at];
             tally.lengths[at] += both as f32 * BLOCK as f32;
             tally.copies[at] += both;
-            tally.gone[at] += gone[at];
+            tally.gone[at] += full.len() as u32 - full_fixed[at];
         }
     }
-}
-
-/// What each bit of a lane would make of a list: entries where it is 1, those where it is 0, and those that go to
-/// another tree.
-struct Sides {
-    ones: [u32; 32],
-    zeros: [u32; 32],
-    gone: [u32; 32],
 }
