@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Selector;
 use super::block::BLOCK;
+use super::selector::word;
 use crate::budget::Visits;
 use crate::engine::fixed_bits;
 use crate::rule::Regions;
@@ -112,7 +113,7 @@ const GAIN: f64 = 0.01;
 pub(super) fn choose(cubes: &Cubes<'_>, list: &[u32], limits: Limits) -> Bits {
     let mut lists = Lists::new(cubes, list, limits);
     let mut bits = Bits::default();
-    let mut cost = lists.cost(lists.regions, lists.length(lists.regions as u32), 0.0);
+    let mut cost = lists.cost(lists.regions, lists.length(lists.regions as i32), 0.0);
     while bits.count() < limits.bits && !lists.ends.is_empty() && !cubes.visits.are_too_many() {
         let Some(best) = lists.best(&bits, cost) else { break };
         cost = best.cost;
@@ -180,8 +181,8 @@ struct Lists<'a> {
     step: usize,
     /// How many are.
     regions: usize,
-    /// The value and the fixed bits of each of them, lane after lane.
-    words: Vec<(u32, u32)>,
+    /// The value of each of them and, above it, the bits that are fixed, lane after lane.
+    words: Vec<u64>,
     /// List after list; where each ends.
     entries: Entries,
     ends: Vec<[usize; 2]>,
@@ -189,8 +190,10 @@ struct Lists<'a> {
     short: Entries,
     /// What both become when they are split.
     next: [Entries; 2],
-    /// Regions that have gone to another tree.
+    /// Regions that have gone to another tree; what an entry that may leave no more bits open is of one, since it stands in
+    /// so many lists.
     gone: f64,
+    share: f64,
     /// The bits of each lane that may part a list. One that parts none will part none that others make of it.
     parting: Vec<u32>,
 }
@@ -218,55 +221,37 @@ impl Cost {
     }
 }
 
-/// What each bit of a lane would make of all lists, at the place [`Counts`] has for it.
+/// What each bit of a lane would make of all lists.
 struct Tally {
     /// Entries, and their sum weighted by the length of their list.
-    copies: [u32; 32],
+    copies: [i32; 32],
     lengths: [f32; 32],
     /// Entries that go to another tree.
-    gone: [u32; 32],
-    /// Whether it parts some list.
-    parting: [bool; 32],
+    gone: [i32; 32],
+    /// Not 0 where it parts some list.
+    parting: [i32; 32],
 }
 
-/// Counts how often each of 32 bits is set: the counters of every eighth bit share a word, a byte each.
-#[derive(Clone, Copy, Default)]
-struct Counts([u32; 8]);
+/// How often each bit of a lane is 1, and how often fixed.
+struct Counts {
+    ones: [i32; 32],
+    fixed: [i32; 32],
+}
 
 impl Counts {
-    /// So many words leave no byte that flows over.
-    const MOST: usize = u8::MAX as usize;
-
-    /// The bit whose counter is at a place.
-    fn bit(place: usize) -> u32 {
-        (place as u32 & 3) << 3 | place as u32 >> 2
-    }
-
     /// Over the words of a list.
     #[inline(always)]
-    fn of<T, const N: usize>(list: &[T], words: impl Fn(&T) -> [u32; N]) -> [[u32; 32]; N] {
-        let mut all = [[0; 32]; N];
-        for part in list.chunks(Self::MOST) {
-            let mut counts = [Self::default(); N];
-            for entry in part {
-                counts.iter_mut().zip(words(entry)).for_each(|(counts, word)| counts.add(word));
-            }
-            counts.iter().zip(&mut all).for_each(|(counts, all)| counts.add_to(all));
+    fn of<I: Isa, T>(isa: I, list: &[T], word: impl Fn(&T) -> u64) -> Self {
+        let (mut ones, mut fixed) = ([0; 32], [0; 32]);
+        for part in list.chunks(usize::from(u8::MAX)) {
+            let counts = isa.count_ones64(part, &word);
+            let add = |to: &mut [i32; 32], counts: &[u8]| {
+                to.iter_mut().zip(counts).for_each(|(to, &count)| *to += i32::from(count));
+            };
+            add(&mut ones, &counts[..32]);
+            add(&mut fixed, &counts[32..]);
         }
-        all
-    }
-
-    #[inline(always)]
-    fn add(&mut self, word: u32) {
-        let bits: [u32; 8] = std::array::from_fn(|bit| word >> bit & 0x0101_0101);
-        self.0 = std::array::from_fn(|bit| self.0[bit] + bits[bit]);
-    }
-
-    #[inline(always)]
-    fn add_to(self, counts: &mut [u32; 32]) {
-        for (at, count) in counts.iter_mut().enumerate() {
-            *count += self.0[at / 4] >> (at % 4 * 8) & 0xFF;
-        }
+        Self { ones, fixed }
     }
 }
 
@@ -274,9 +259,11 @@ impl<'a> Lists<'a> {
     fn new(cubes: &'a Cubes<'_>, list: &[u32], limits: Limits) -> Self {
         let step = list.len().div_ceil(SAMPLE).max(1);
         let (regions, lanes) = (list.len().div_ceil(step), cubes.fields.len());
-        let mut words = Vec::with_capacity(regions * lanes);
-        for lane in 0..lanes {
-            words.extend(list.iter().step_by(step).map(|&region| cubes.of(region)[lane]));
+        let mut words = vec![0; regions * lanes];
+        for (at, &region) in list.iter().step_by(step).enumerate() {
+            for (lane, &(value, fixed)) in cubes.of(region).iter().enumerate() {
+                words[lane * regions + at] = word([value, fixed]);
+            }
         }
         let all = 0..regions as u32;
         let entries = match limits.open {
@@ -287,10 +274,11 @@ impl<'a> Lists<'a> {
         };
         let (ends, parting) = (vec![entries.len], vec![u32::MAX; lanes]);
         let (short, next) = Default::default();
-        Self { cubes, limits, step, regions, words, entries, ends, short, next, gone: 0.0, parting }
+        let share = limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
+        Self { cubes, limits, step, regions, words, entries, ends, short, next, gone: 0.0, share, parting }
     }
 
-    fn words(&self, lane: usize) -> &[(u32, u32)] {
+    fn words(&self, lane: usize) -> &[u64] {
         &self.words[lane * self.regions..][..self.regions]
     }
 
@@ -305,7 +293,7 @@ impl<'a> Lists<'a> {
 
     /// A list of so many entries as often as it is searched; a block is tested whole.
     #[inline(always)]
-    fn length(&self, entries: u32) -> f32 {
+    fn length(&self, entries: i32) -> f32 {
         let entries = entries as f32;
         entries * (entries * self.step as f32).max(BLOCK as f32)
     }
@@ -319,8 +307,6 @@ impl<'a> Lists<'a> {
     fn best(&mut self, bits: &Bits, cost: Cost) -> Option<Best> {
         let mut best = None;
         let mut least = Cost { lengths: cost.lengths * (1.0 - GAIN), ..cost };
-        // An entry at the limit stands in so many lists for one region.
-        let share = self.limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
         for lane in 0..self.parting.len() {
             let addable = self.addable(bits, lane);
             if self.parting[lane] & addable == 0 {
@@ -328,17 +314,18 @@ impl<'a> Lists<'a> {
             }
             let tally = self.tally(lane);
             let mut parting = 0;
-            for at in (0..32).filter(|&at| tally.parting[at]) {
-                let bit = Counts::bit(at);
+            // Of bits that cost the same the one lowest in its byte.
+            let bits = (0..32).map(|at| at % 4 * 8 + at / 4);
+            for bit in bits.filter(|&bit| tally.parting[bit] != 0) {
                 parting |= 1 << bit;
-                let copies = tally.copies[at];
+                let copies = tally.copies[bit];
                 if addable >> bit & 1 == 0 || f64::from(copies) > self.limits.growth * self.regions as f64 {
                     continue;
                 }
-                let gone = self.gone + f64::from(tally.gone[at]) * share;
-                let cost = self.cost(copies as usize, tally.lengths[at], gone);
+                let gone = self.gone + f64::from(tally.gone[bit]) * self.share;
+                let cost = self.cost(copies as usize, tally.lengths[bit], gone);
                 if cost.is_less(least) {
-                    (best, least) = (Some(Best { lane, bit, cost }), cost);
+                    (best, least) = (Some(Best { lane, bit: bit as u32, cost }), cost);
                 }
             }
             self.parting[lane] = parting;
@@ -362,7 +349,7 @@ impl<'a> Lists<'a> {
 
     fn tally(&self, lane: usize) -> Tally {
         self.cubes.visits.add(self.entries.len() + self.short.len());
-        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: [false; 32] };
+        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: [0; 32] };
         dispatch(self.cubes.level, Count { lists: self, lane, tally: &mut tally });
         tally
     }
@@ -391,7 +378,7 @@ impl<'a> Lists<'a> {
             }
         }
         // Each was counted on both sides of every list it stands in.
-        self.gone += split.gone as f64 * 0.5f64.powi(self.limits.open.map_or(0, |open| open as i32 + 1));
+        self.gone += split.gone as f64 * self.share / 2.0;
         self.next = [std::mem::replace(&mut self.entries, entries), std::mem::replace(&mut self.short, short)];
         self.ends = ends;
     }
@@ -399,7 +386,7 @@ impl<'a> Lists<'a> {
 
 /// Splits lists by a bit.
 struct Split<'a> {
-    words: &'a [(u32, u32)],
+    words: &'a [u64],
     bit: u32,
     /// How many bits an entry may leave open.
     most: Option<u32>,
@@ -408,12 +395,18 @@ struct Split<'a> {
 }
 
 impl Split<'_> {
+    /// Whether the bit of an entry is open, and what it is where it is not.
+    #[inline(always)]
+    fn side(&self, at: u32) -> (bool, u64) {
+        let word = self.words[at as usize] >> self.bit;
+        (word >> 32 & 1 == 0, word & 1)
+    }
+
     /// Puts the entries of a list where the bit is 0 or 1, behind others: written first, and then kept or not.
-    fn put(&mut self, (free, full): (&[Entry], &[u32]), side: u32, to: &mut Entries) {
+    fn put(&mut self, (free, full): (&[Entry], &[u32]), side: u64, to: &mut Entries) {
         for entry in free {
-            let (value, fixed) = self.words[entry.at as usize];
-            let is_open = fixed >> self.bit & 1 == 0;
-            let is_here = is_open | (value >> self.bit & 1 == side);
+            let (is_open, of) = self.side(entry.at);
+            let is_here = is_open | (of == side);
             let open = entry.open + u32::from(is_open);
             let is_full = self.most == Some(open);
             to.free[to.len[0]] = Entry { at: entry.at, open };
@@ -422,10 +415,9 @@ impl Split<'_> {
             to.len[1] += usize::from(is_here & is_full);
         }
         for &at in full {
-            let (value, fixed) = self.words[at as usize];
-            let is_open = fixed >> self.bit & 1 == 0;
+            let (is_open, of) = self.side(at);
             to.full[to.len[1]] = at;
-            to.len[1] += usize::from(!is_open & (value >> self.bit & 1 == side));
+            to.len[1] += usize::from(!is_open & (of == side));
             self.gone += usize::from(is_open);
         }
     }
@@ -440,32 +432,32 @@ struct Count<'a> {
 
 impl Kernel for Count<'_> {
     #[inline(always)]
-    fn run<I: Isa>(self, _isa: I) {
+    fn run<I: Isa>(self, isa: I) {
         let Self { lists, lane, tally } = self;
-        let of = |at: u32| lists.words(lane)[at as usize].into();
+        let words = lists.words(lane);
         for (free, full) in lists.each() {
-            let [values, fixed] = Counts::of(free, |entry| of(entry.at));
-            let [full_values, full_fixed] = Counts::of(full, |&at| of(at));
-            let [frees, fulls] = [free.len(), full.len()].map(|len| len as u32);
-            for at in 0..32 {
+            let frees = Counts::of(isa, free, |entry| words[entry.at as usize]);
+            let fulls = Counts::of(isa, full, |&at| words[at as usize]);
+            let (few, all) = (free.len() as i32, (free.len() + full.len()) as i32);
+            for bit in 0..32 {
                 // An open bit is both; but an entry that may leave no more open goes to another tree.
-                let ones = frees - fixed[at] + values[at] + full_values[at];
-                let zeros = frees - values[at] + full_fixed[at] - full_values[at];
-                let gone = fulls - full_fixed[at];
-                tally.lengths[at] += lists.length(ones) + lists.length(zeros);
-                tally.copies[at] += ones + zeros;
-                tally.gone[at] += gone;
-                tally.parting[at] |= ones.max(zeros) + gone < frees + fulls;
+                let ones = few - frees.fixed[bit] + frees.ones[bit] + fulls.ones[bit];
+                let zeros = few - frees.ones[bit] + fulls.fixed[bit] - fulls.ones[bit];
+                let gone = all - few - fulls.fixed[bit];
+                tally.lengths[bit] += lists.length(ones) + lists.length(zeros);
+                tally.copies[bit] += ones + zeros;
+                tally.gone[bit] += gone;
+                tally.parting[bit] |= i32::from(ones.max(zeros) + gone < all);
             }
         }
         let (free, full) = lists.short.all();
-        let fixed = |at: u32| [of(at)[1]];
-        let ([fixed], [full_fixed]) = (Counts::of(free, |entry| fixed(entry.at)), Counts::of(full, |&at| fixed(at)));
-        for at in 0..32 {
-            let both = 2 * free.len() as u32 - fixed[at] + full_fixed[at];
-            tally.lengths[at] += both as f32 * BLOCK as f32;
-            tally.copies[at] += both;
-            tally.gone[at] += full.len() as u32 - full_fixed[at];
+        let frees = Counts::of(isa, free, |entry| words[entry.at as usize]);
+        let fulls = Counts::of(isa, full, |&at| words[at as usize]);
+        for bit in 0..32 {
+            let both = 2 * free.len() as i32 - frees.fixed[bit] + fulls.fixed[bit];
+            tally.lengths[bit] += both as f32 * BLOCK as f32;
+            tally.copies[bit] += both;
+            tally.gone[bit] += full.len() as i32 - fulls.fixed[bit];
         }
     }
 }

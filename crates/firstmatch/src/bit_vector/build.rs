@@ -141,9 +141,9 @@ fn mask_for(most: u32) -> u32 {
 fn search(lane: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dimension> {
     if most < PAGED {
         let ends = starts.iter().copied().chain([most + 1]);
-        let bounds = [0].into_iter().chain(starts.iter().copied()).zip(ends);
-        let each = bounds.zip(values).flat_map(|((from, to), &value)| std::iter::repeat_n(value, (to - from) as usize));
-        if let Some(pages) = Pages::new(&each.collect::<Vec<_>>()) {
+        let mut each = Vec::with_capacity(most as usize + 1);
+        ends.zip(values).for_each(|(end, &value)| each.resize(end as usize, value));
+        if let Some(pages) = Pages::new(&each) {
             return Some(Dimension::Paged { lane, pages });
         }
     }
