@@ -175,10 +175,18 @@ impl<E: Engine> Classifier for E {
         {
             return self.improve(own, keys, best);
         }
-        let mut own = self.new_scratch();
-        self.improve(&mut own, keys, best);
-        scratch.0 = Box::new(own);
+        renewed(self, scratch, keys, best);
     }
+}
+
+/// The same with a new scratch. Apart, so that what it needs of the stack, kilobytes of a scratch, is not made ready for
+/// every batch.
+#[cold]
+#[inline(never)]
+fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+    let mut own = Box::new(engine.new_scratch());
+    engine.improve(&mut own, keys, best);
+    scratch.0 = own;
 }
 
 /// Any classifier whose kind is known only at run time, where a kind is asked for.

@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use super::Entry;
+use super::bits::Cubes;
 use super::block::BLOCK;
 use super::tree::{Draft, To, Way};
 use crate::budget::Visits;
 use crate::rule::Regions;
-use crate::simd::Line;
+use crate::simd::{Isa, Kernel, Level, Line, dispatch};
 
 /// What a lookup takes, a root, a node below one and a block, in instructions counted for IPv4 5-tuples.
 const LOOKUP: f64 = 34.0;
@@ -77,32 +78,78 @@ impl Sample {
     }
 
     /// A tree, and where its root leads each key.
-    pub(super) fn tree(&self, draft: Draft) -> Tree {
-        let root = |key| draft.nodes.last().and_then(|root| draft.step(root, key));
-        let ways = self.keys.chunks_exact(self.lanes).map(root).collect();
+    pub(super) fn tree(&self, draft: Draft, level: Level) -> Tree {
+        let mut ways = Vec::with_capacity(self.keys.len() / self.lanes);
+        dispatch(level, Roots { sample: self, draft: &draft, ways: &mut ways });
         let bytes = draft.table.len() * size_of::<Entry>() + blocks(&draft) * self.block;
         Tree { draft, ways, bytes: bytes as f64 }
     }
 
     /// The mean cost of a lookup, in instructions.
-    pub(super) fn cost(&self, trees: &[Rc<Tree>], regions: &Regions, visits: &Visits) -> f64 {
-        let keys = self.keys.len() / self.lanes;
+    pub(super) fn cost(&self, trees: &[Rc<Tree>], regions: &Regions, cubes: &Cubes<'_>) -> f64 {
         let mut counts = Counts::default();
+        let Cubes { level, visits, .. } = *cubes;
+        dispatch(level, Walk { sample: self, trees, regions, visits, counts: &mut counts });
+        let Counts { nodes, blocks, long, rounds, .. } = counts;
+        let each = [(NODE, nodes), (TEST, blocks), (LONG, long), (ROUND, rounds)];
+        let walks: f64 = each.map(|(cost, count)| cost * count as f64).iter().sum();
+        let bytes = bytes(trees);
+        let far: f64 = CACHES.map(|(cost, near)| cost * (1.0 - near / bytes).max(0.0)).iter().sum();
+        let keys = (self.keys.len() / self.lanes).max(1);
+        LOOKUP + ROOT * trees.len() as f64 + walks / keys as f64 + far
+    }
+}
+
+/// Takes all keys through a root.
+struct Roots<'a> {
+    sample: &'a Sample,
+    draft: &'a Draft,
+    ways: &'a mut Vec<Option<Way>>,
+}
+
+impl Kernel for Roots<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { sample, draft, ways } = self;
+        let root = draft.nodes.last();
+        for key in sample.keys.chunks_exact(sample.lanes) {
+            ways.push(root.and_then(
+                #[inline(always)]
+                |root| draft.step(isa, root, key),
+            ));
+        }
+    }
+}
+
+/// Takes all keys through trees.
+struct Walk<'a> {
+    sample: &'a Sample,
+    trees: &'a [Rc<Tree>],
+    regions: &'a Regions,
+    visits: &'a Visits,
+    counts: &'a mut Counts,
+}
+
+impl Kernel for Walk<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { sample, trees, regions, visits, counts } = self;
+        let keys = sample.keys.len() / sample.lanes;
         for from in (0..keys).step_by(BATCH) {
-            let batch = from..keys.min(from + BATCH);
-            let before = counts.blocks;
+            let (batch, before) = (from..keys.min(from + BATCH), counts.blocks);
             let mut best = [u32::MAX; BATCH];
             for trees in trees.chunks(GROUP) {
-                let mut ways: Vec<Vec<_>> = batch.clone().map(|at| ways(trees, at)).collect();
+                let mut ways = [[None; GROUP]; BATCH];
+                batch.clone().zip(&mut ways).for_each(|(at, ways)| *ways = sorted(trees, at));
                 // The best of a key's trees, the next one, and then all others that may be better.
-                for pass in 0..3 {
+                for now in [0..1, 1..2, 2..GROUP] {
                     counts.pass();
-                    for (at, (ways, best)) in batch.clone().zip(ways.iter_mut().zip(&mut best)) {
+                    for (at, (ways, best)) in batch.clone().zip(ways.iter().zip(&mut best)) {
                         let limit = *best;
-                        let now = if pass < 2 { ways.len().min(1) } else { ways.len() };
-                        for (tree, way) in ways.drain(..now).filter(|(_, way)| way.best < limit) {
-                            let key = &self.keys[at * self.lanes..][..self.lanes];
-                            follow(&tree.draft, way, key, regions, best, &mut counts);
+                        let ways = ways[now.clone()].iter().flatten();
+                        for &(tree, way) in ways.filter(|(_, way)| way.best < limit) {
+                            let key = &sample.keys[at * sample.lanes..][..sample.lanes];
+                            follow(isa, &trees[tree].draft, way, key, regions, best, counts);
                         }
                     }
                 }
@@ -113,19 +160,14 @@ impl Sample {
             }
         }
         counts.pass();
-        let Counts { nodes, blocks, long, rounds, .. } = counts;
-        let each = [(NODE, nodes), (TEST, blocks), (LONG, long), (ROUND, rounds)];
-        let walks: f64 = each.map(|(cost, count)| cost * count as f64).iter().sum();
-        let bytes = bytes(trees);
-        let far: f64 = CACHES.map(|(cost, near)| cost * (1.0 - near / bytes).max(0.0)).iter().sum();
-        LOOKUP + ROOT * trees.len() as f64 + walks / keys.max(1) as f64 + far
     }
 }
 
-/// Where the roots of trees lead a key, the best first.
-fn ways(trees: &[Rc<Tree>], at: usize) -> Vec<(&Tree, Way)> {
-    let mut ways: Vec<_> = trees.iter().filter_map(|tree| Some((&**tree, tree.ways[at]?))).collect();
-    ways.sort_by_key(|(_, way)| way.best);
+/// Which trees a key is led to by their roots and where, the best first.
+fn sorted(trees: &[Rc<Tree>], at: usize) -> [Option<(usize, Way)>; GROUP] {
+    let mut ways = [None; GROUP];
+    trees.iter().zip(&mut ways).enumerate().for_each(|(tree, (of, way))| *way = of.ways[at].map(|way| (tree, way)));
+    ways.sort_unstable_by_key(|way| way.map_or(u32::MAX, |(_, way)| way.best));
     ways
 }
 
@@ -161,13 +203,22 @@ impl Counts {
 }
 
 /// Takes a key to its leaf and through it, as long as that may lead to a better region.
-fn follow(draft: &Draft, mut way: Way, key: &[u32], regions: &Regions, best: &mut u32, counts: &mut Counts) {
+#[inline(always)]
+fn follow<I: Isa>(
+    isa: I,
+    draft: &Draft,
+    mut way: Way,
+    key: &[u32],
+    regions: &Regions,
+    best: &mut u32,
+    counts: &mut Counts,
+) {
     let (mut nodes, mut blocks) = (0, 0);
     while way.best < *best {
         match way.to {
             To::Node(node) => {
                 nodes += 1;
-                match draft.step(&draft.nodes[node as usize], key) {
+                match draft.step(isa, &draft.nodes[node as usize], key) {
                     Some(next) => way = next,
                     None => break,
                 }

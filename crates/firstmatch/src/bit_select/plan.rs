@@ -117,12 +117,12 @@ impl Plan {
             return None;
         }
         let mut trees = self.trees.clone();
-        trees.push(Rc::new(sample.tree(Draft::new(cubes, shape, root))));
+        trees.push(Rc::new(sample.tree(Draft::new(cubes, shape, root), cubes.level)));
         if cost::bytes(&trees) > sample.most_bytes {
             return None;
         }
         let later = if root.rest.is_empty() { 0.0 } else { NEXT };
         let later = later + LATER * root.rest.len() as f64 / regions.len() as f64;
-        Some(Self { cost: sample.cost(&trees, regions, cubes.visits) + later, trees, left: root.rest.clone() })
+        Some(Self { cost: sample.cost(&trees, regions, cubes) + later, trees, left: root.rest.clone() })
     }
 }

@@ -5,8 +5,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::bits::{self, Bits, Cubes, Limits};
 use super::block::BLOCK;
-use super::{Node, Shape, Tree, pair};
-use crate::simd::{gather, secrets};
+use super::selector::word;
+use super::{Node, Selector, Shape, Tree, pair};
+use crate::simd::{Isa, Kernel, dispatch, secrets};
 
 /// So many regions make no tree: they are one leaf.
 pub(super) const FEW: usize = 2 * BLOCK;
@@ -100,9 +101,19 @@ impl Draft {
     }
 
     /// Where a node leads a key.
-    pub(super) fn step(&self, node: &Node, key: &[u32]) -> Option<Way> {
-        self.table[node.base as usize + node.bits.select(gather, |at| pair(key, at)) as usize]
+    #[inline(always)]
+    pub(super) fn step<I: Isa>(&self, isa: I, node: &Node, key: &[u32]) -> Option<Way> {
+        self.table[node.base as usize + select(isa, node.bits, |at| pair(key, at)) as usize]
     }
+}
+
+#[inline(always)]
+fn select<I: Isa>(isa: I, bits: Selector, pair: impl Fn(usize) -> u64) -> u64 {
+    bits.select(
+        #[inline(always)]
+        |word, mask| isa.gather(word, mask),
+        pair,
+    )
 }
 
 /// What a tree of a list begins with.
@@ -237,20 +248,8 @@ impl Builder<'_> {
 
     /// The list of every entry of a node.
     fn lists(&self, list: &[u32], bits: &Bits) -> Lists {
-        let bits = bits.selector();
-        let places: Vec<(usize, usize)> = list
-            .iter()
-            .map(|&region| {
-                let cube = self.cubes.of(region);
-                let lane = |lane: usize| cube.get(lane).copied().unwrap_or((0, u32::MAX));
-                let both = |at: usize, of: fn((u32, u32)) -> u32| {
-                    u64::from(of(lane(2 * at))) | u64::from(of(lane(2 * at + 1))) << 32
-                };
-                let value = bits.select(gather, |at| both(at, |(value, _)| value));
-                let open = bits.select(gather, |at| both(at, |(_, fixed)| !fixed));
-                (value as usize, open as usize)
-            })
-            .collect();
+        let mut places = Vec::with_capacity(list.len());
+        dispatch(self.cubes.level, Places { cubes: self.cubes, bits: bits.selector(), list, places: &mut places });
         let mut starts = vec![0usize; (1 << bits.count()) + 1];
         places.iter().for_each(|&place| each(place, |entry| starts[entry + 1] += 1));
         for entry in 1..starts.len() {
@@ -266,6 +265,29 @@ impl Builder<'_> {
             });
         }
         Lists { starts, regions }
+    }
+}
+
+/// The selected bits of each region of a list: their value, and which are open.
+struct Places<'a> {
+    cubes: &'a Cubes<'a>,
+    bits: Selector,
+    list: &'a [u32],
+    places: &'a mut Vec<(usize, usize)>,
+}
+
+impl Kernel for Places<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { cubes, bits, list, places } = self;
+        for &region in list {
+            let cube = cubes.of(region);
+            let lane = |lane: usize| cube.get(lane).copied().unwrap_or((0, u32::MAX));
+            let both = |of: fn((u32, u32)) -> u32, at: usize| word([2 * at, 2 * at + 1].map(|at| of(lane(at))));
+            let value = select(isa, bits, |at| both(|(value, _)| value, at));
+            let open = select(isa, bits, |at| both(|(_, fixed)| !fixed, at));
+            places.push((value as usize, open as usize));
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::budget::Visits;
 use crate::error::BuildError;
 use crate::rule::{Lowered, Regions};
 use crate::schema::Schema;
-use crate::simd::{LINE_WORDS, Level, Line, Pages, Table, Tree, words_mut};
+use crate::simd::{Hasher, LINE_WORDS, Level, Line, Pages, Table, Tree, secrets, words_mut};
 
 /// Lanes of less values have a class a value.
 const DIRECT: u32 = 1 << 10;
@@ -20,9 +20,10 @@ const JOINED: usize = 256 << 10;
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
     let regions = set.regions();
     let groups = regions.len().div_ceil(GROUP);
-    let room = Room { allowed: config.vectors.min(config.budget.run_bytes), visits };
+    let hasher = &Hasher::new(groups * GROUP_WORDS, secrets(None));
+    let room = Room { allowed: config.vectors.min(config.budget.run_bytes), visits, hasher };
     let mut slots = dimensions(set.schema(), regions, groups, &room)?;
-    join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits });
+    join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits, hasher });
     visits.check()?;
     let (mut read, mut words) = (Vec::new(), Vec::new());
     let needed: usize = slots.iter().filter(|slot| slot.is_read).map(|slot| size_of_val(slot.classes.vectors())).sum();
@@ -140,9 +141,9 @@ fn mask_for(most: u32) -> u32 {
 fn search(lane: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dimension> {
     if most < PAGED {
         let ends = starts.iter().copied().chain([most + 1]);
-        let bounds = [0].into_iter().chain(starts.iter().copied()).zip(ends);
-        let each = bounds.zip(values).flat_map(|((from, to), &value)| std::iter::repeat_n(value, (to - from) as usize));
-        if let Some(pages) = Pages::new(&each.collect::<Vec<_>>()) {
+        let mut each = Vec::with_capacity(most as usize + 1);
+        ends.zip(values).for_each(|(end, &value)| each.resize(end as usize, value));
+        if let Some(pages) = Pages::new(&each) {
             return Some(Dimension::Paged { lane, pages });
         }
     }
@@ -246,9 +247,11 @@ fn join(slots: &mut Vec<Slot>, room: &Room<'_>) {
 /// The class of every pair of classes; `None` where their vectors find no room.
 fn pairs(first: &Classes, second: &Classes, room: &Room<'_>) -> Option<(Vec<u32>, Classes)> {
     let (mut numbers, mut classes) = (Vec::with_capacity(first.len() * second.len()), Classes::default());
+    let mut both = Vec::new();
     for a in 0..first.len() {
         for b in 0..second.len() {
-            let both: Vec<u32> = first.vector(a).iter().zip(second.vector(b)).map(|(a, b)| a & b).collect();
+            both.clear();
+            both.extend(first.vector(a).iter().zip(second.vector(b)).map(|(a, b)| a & b));
             numbers.push(classes.of(&both, room).ok()?);
         }
     }

@@ -1,10 +1,9 @@
 //! Sets of regions as vectors, and classes of what has equal ones.
 
-use std::collections::HashMap;
-
 use super::GROUP_WORDS;
 use crate::budget::Visits;
 use crate::error::BuildError;
+use crate::simd::Hasher;
 
 /// A set of regions that changes.
 #[derive(Clone)]
@@ -23,9 +22,13 @@ impl Set {
 /// Different vectors by number.
 #[derive(Default)]
 pub(super) struct Classes {
-    numbers: HashMap<Box<[u32]>, u32>,
     /// One behind the other.
     vectors: Vec<u32>,
+    /// The hash of each.
+    hashes: Vec<u32>,
+    /// A hash table of at most half as many numbers as places, each one more than it is. From where its hash leads to
+    /// each is in the first place that was free.
+    table: Vec<u32>,
 }
 
 /// Bytes that vectors may still take, and visits of regions so far: one for each region that enters or leaves a set, and
@@ -33,11 +36,13 @@ pub(super) struct Classes {
 pub(super) struct Room<'a> {
     pub(super) allowed: usize,
     pub(super) visits: &'a Visits,
+    /// For vectors.
+    pub(super) hasher: &'a Hasher,
 }
 
 impl Classes {
     pub(super) fn len(&self) -> usize {
-        self.numbers.len()
+        self.hashes.len()
     }
 
     pub(super) fn vectors(&self) -> &[u32] {
@@ -53,16 +58,45 @@ impl Classes {
     pub(super) fn of(&mut self, vector: &[u32], room: &Room<'_>) -> Result<u32, BuildError> {
         room.visits.add(vector.len());
         room.visits.check()?;
-        if let Some(&number) = self.numbers.get(vector) {
-            return Ok(number);
+        // There is always a place that is free.
+        if 2 * self.len() >= self.table.len() {
+            self.grow();
         }
+        let hash = room.hasher.hash(vector, vector);
+        let at = match self.find(hash, |number| self.vector(number as usize) == vector) {
+            Ok(number) => return Ok(number),
+            Err(free) => free,
+        };
         let needed = size_of_val(&self.vectors[..]) + size_of_val(vector);
         if needed > room.allowed {
             return Err(BuildError::bytes(needed, room.allowed));
         }
         let number = self.len() as u32;
-        self.numbers.insert(vector.into(), number);
+        self.table[at] = number + 1;
+        self.hashes.push(hash);
         self.vectors.extend_from_slice(vector);
         Ok(number)
+    }
+
+    /// The number that is meant among those of a hash's places, or the first place that is free.
+    fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Result<u32, usize> {
+        let last = self.table.len() - 1;
+        let mut at = hash as usize & last;
+        loop {
+            match self.table[at].checked_sub(1) {
+                None => return Err(at),
+                Some(number) if self.hashes[number as usize] == hash && is_meant(number) => return Ok(number),
+                Some(_) => at = (at + 1) & last,
+            }
+        }
+    }
+
+    fn grow(&mut self) {
+        self.table = vec![0; (2 * self.table.len()).max(64)];
+        for number in 0..self.len() {
+            if let Err(free) = self.find(self.hashes[number], |_| false) {
+                self.table[free] = number as u32 + 1;
+            }
+        }
     }
 }

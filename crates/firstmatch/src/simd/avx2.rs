@@ -272,6 +272,30 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
+    fn count_ones64<T>(self, list: &[T], word: impl Fn(&T) -> u64) -> [u8; 64] {
+        // SAFETY: needs AVX2, which the token proves; the stores are of two times 32 bytes.
+        unsafe {
+            let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
+            // Each byte eight times.
+            let times = |byte: i64| 0x0101_0101_0101_0101 * byte;
+            let spread = [0, 4].map(|at| _mm256_setr_epi64x(times(at), times(at + 1), times(at + 2), times(at + 3)));
+            let mut counts = [zero(); 2];
+            for entry in list {
+                let word = _mm256_set1_epi64x(word(entry) as i64);
+                for (count, spread) in counts.iter_mut().zip(spread) {
+                    let ones = _mm256_cmpeq_epi8(_mm256_and_si256(_mm256_shuffle_epi8(word, spread), bit), bit);
+                    *count = _mm256_sub_epi8(*count, ones);
+                }
+            }
+            let mut bytes = [0; 64];
+            for (bytes, count) in bytes.chunks_exact_mut(32).zip(counts) {
+                _mm256_storeu_si256(bytes.as_mut_ptr().cast(), count);
+            }
+            bytes
+        }
+    }
+
+    #[inline(always)]
     fn gather(self, word: u64, mask: u64) -> u64 {
         // SAFETY: needs BMI2, which the token proves.
         unsafe { _pext_u64(word, mask) }

@@ -102,6 +102,9 @@ pub(crate) trait Isa: Copy {
     /// When a probe chooses a word that is not there.
     fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64;
 
+    /// In how many words each bit is 1, from the lowest; of 256 words a count would start again at 0.
+    fn count_ones64<T>(self, list: &[T], word: impl Fn(&T) -> u64) -> [u8; 64];
+
     /// The bits of a word that a mask names, moved together at the low end.
     fn gather(self, word: u64, mask: u64) -> u64;
 
@@ -271,6 +274,10 @@ mod tests {
                     } else {
                         misses += 1;
                     }
+
+                    let words: Vec<[u32; 2]> = (0..20 * lanes).map(|_| [next(), next()]).collect();
+                    let word = |&[low, high]: &[u32; 2]| u64::from(low) | u64::from(high) << 32;
+                    assert_eq!(isa.count_ones64(&words, word), plain.count_ones64(&words, word));
 
                     let mut block: Vec<u32> = (0..lanes * 16).map(|_| next()).collect();
                     for lane in block.chunks_exact_mut(16) {

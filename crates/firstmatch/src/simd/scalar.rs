@@ -49,6 +49,17 @@ impl Isa for Scalar {
         (0..8).fold(u64::MAX, |common, i| common & words[place(i) as usize])
     }
 
+    /// The counters of every eighth bit share a word.
+    #[inline(always)]
+    fn count_ones64<T>(self, list: &[T], word: impl Fn(&T) -> u64) -> [u8; 64] {
+        let mut counts = [0u64; 8];
+        for word in list.iter().map(word) {
+            counts.iter_mut().enumerate().for_each(|(bit, count)| *count += word >> bit & 0x0101_0101_0101_0101);
+        }
+        let counts = counts.map(u64::to_le_bytes);
+        std::array::from_fn(|bit| counts[bit % 8][bit / 8])
+    }
+
     #[inline(always)]
     fn gather(self, word: u64, mask: u64) -> u64 {
         gather(word, mask)

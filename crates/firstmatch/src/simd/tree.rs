@@ -86,14 +86,15 @@ impl Pages {
     /// have room for.
     pub(crate) fn new(values: &[u16]) -> Option<Self> {
         let (mut starts, mut known, mut all) = (Vec::new(), HashMap::new(), Vec::new());
-        for page in values.chunks(PAGE) {
+        // Most are as the one before, which is found without a hash.
+        for alike in values.chunks(PAGE).collect::<Vec<_>>().chunk_by(|a, b| a == b) {
             let next = u16::try_from(all.len()).ok()?;
-            let start = *known.entry(page).or_insert_with(|| {
-                all.extend_from_slice(page);
+            let start = *known.entry(alike[0]).or_insert_with(|| {
+                all.extend_from_slice(alike[0]);
                 all.resize(usize::from(next) + PAGE, 0);
                 next
             });
-            starts.push(start);
+            starts.resize(starts.len() + alike.len(), start);
         }
         let pages = u32::try_from(starts.len()).ok()?.next_power_of_two();
         let starts = Table::new((pages - 1) * PAGE as u32, starts);
@@ -181,11 +182,17 @@ impl Tree {
         let widths = (1..=MOST_BITS.min(bits)).filter_map(|width| Some((depth_of(width)?, width)));
         let (depth, width) = widths.min()?;
         let mut growing = Growing { starts, values, depth, nodes: Vec::new(), known: HashMap::new() };
+        // Most lie in one interval, as the one before.
+        let mut before = None;
         let of_bucket = |bucket: u32| {
             let first = bucket << (bits - width);
             let last = first + ((1u64 << (bits - width)) - 1) as u32;
-            let interval = |word: u32| starts.partition_point(|&start| start <= word);
-            growing.grow(interval(first), interval(last), 0)
+            let intervals = [first, last].map(|word| starts.partition_point(|&start| start <= word));
+            let [first, last] = intervals;
+            match before {
+                Some((alike, place)) if alike == intervals => Some(place),
+                _ => growing.grow(first, last, 0).inspect(|&place| before = Some((intervals, place))),
+            }
         };
         let index = (0..1 << width).map(of_bucket).collect::<Option<Vec<u16>>>()?;
         let mask = ((1 << width) - 1) << (bits - width);

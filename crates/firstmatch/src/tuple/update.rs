@@ -77,7 +77,8 @@ impl TupleMerge {
     /// Refuses what might exceed the budget: the next region of a rule, which has some already, may start a table, join
     /// the longest group, or have a table split, and each list may double.
     pub(super) fn check_budget(&self, slot: usize, before: usize, region: &Region<'_>) -> Result<(), UpdateError> {
-        if self.budget == usize::MAX {
+        // No memory is as large.
+        if self.budget > isize::MAX as usize {
             return Ok(());
         }
         let largest = self.in_order().map(Table::growth).max().unwrap_or(0);
