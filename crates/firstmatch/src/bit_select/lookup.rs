@@ -249,7 +249,13 @@ const PLACES: [u64; 256] = {
     places
 };
 
+/// From the start of a cache line on: what is read in wide pieces takes longer where these lie in two. Measured, the place
+/// of the stack alone made a difference of 7 %.
+#[repr(align(64))]
+struct Aligned<T>(T);
+
 /// Keys on their way through trees.
+#[repr(align(64))]
 struct Chunk<'a, C: Columns> {
     engine: &'a BitSelect,
     columns: C,
@@ -268,23 +274,24 @@ impl<'a, C: Columns> Chunk<'a, C> {
     #[inline(always)]
     fn search<I: Isa, const TREES: usize>(&mut self, isa: I, alive: impl Alive, trees: [&Tree; TREES], is_first: bool) {
         let (engine, columns) = (self.engine, self.columns);
-        let (mut entries, mut first) = ([[EMPTY; CHUNK]; TREES], [EMPTY; CHUNK]);
+        let (mut entries, mut first) = (Aligned([[EMPTY; CHUNK]; TREES]), Aligned([EMPTY; CHUNK]));
+        let (entries, first) = (&mut entries.0, &mut first.0);
         for (entries, tree) in entries.iter_mut().zip(trees) {
             let table = &engine.table[tree.root.base as usize..][..1 << tree.root.bits.count()];
             columns.entries(isa, self.keys, tree, table, entries);
-            first = std::array::from_fn(|i| first[i].min(entries[i]));
+            *first = std::array::from_fn(|i| first[i].min(entries[i]));
         }
         if is_first {
-            self.first(isa, alive, &first);
+            self.first(isa, alive, first);
             if TREES == 1 {
                 return;
             }
         } else {
-            first = [EMPTY; CHUNK];
+            *first = [EMPTY; CHUNK];
         }
-        let second = self.second(isa, alive, &entries, &first);
+        let second = self.second(isa, alive, entries, first);
         if TREES > 2 || !is_first {
-            self.rest(isa, alive, &mut entries, &second);
+            self.rest(isa, alive, entries, &second);
         }
     }
 
@@ -293,14 +300,15 @@ impl<'a, C: Columns> Chunk<'a, C> {
     fn first<I: Isa>(&mut self, isa: I, alive: impl Alive, first: &[Entry; CHUNK]) {
         let (engine, columns) = (self.engine, self.columns);
         let limits = engine.limits();
-        let mut at = *first;
+        let mut at = Aligned(*first);
+        let at = &mut at.0;
         for (index, entries) in first.as_chunks::<EIGHT>().0.iter().enumerate().take(self.groups()) {
             self.nodes.add_eight(index * EIGHT, isa.odd8(entries) ^ 0xFF);
         }
         if engine.is_large {
             first.iter().take(self.count).for_each(|&entry| self.prefetch(isa, entry));
         }
-        self.walk(isa, &mut at, false);
+        self.walk(isa, at, false);
         let blocks = words(&engine.blocks);
         for (i, ((at, best), key)) in at.iter_mut().zip(&mut self.ranks).zip(columns.keys(self.keys)).enumerate() {
             let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
@@ -311,7 +319,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 self.leaves.add(i as u8, true);
             }
         }
-        self.test(isa, alive, &mut at);
+        self.test(isa, alive, at);
     }
 
     /// Takes every key to the leaf that the second of its trees promises, which may hold a better rank. Returns where that
