@@ -20,7 +20,7 @@ pub struct Limits {
     /// Visits of regions by the build of a base, counted while it is built: what time it takes, but the same on every
     /// machine and under every load. A build that makes more stops soon after. Every [`Candidate`](super::Candidate) that
     /// was built says how many it made. A region takes `linear` one; `tuplemerge` 6 to 170, or hundreds where rules are made
-    /// to be in its way; `bit_select` 80 to 2,100, less in a rebuild; `bit_vector` 70 to 900, and more the more there are.
+    /// to be in its way; `bit_select` 80 to 3,000, less in a rebuild; `bit_vector` 70 to 900, and more the more there are.
     pub build_visits: usize,
 }
 

@@ -39,7 +39,7 @@
 //!
 //! The model is a sum: nodes, blocks, probes and so on, each times what `firstmatch-lab calibrate` has fitted on
 //! generated sets, and lines of memory times what a line takes among so many bytes. On the ClassBench sets of 1,000 and
-//! 10,000 rules, which the fit does not see, it is off by at most 8 % for `bit_select`, 6 % for `bit_vector` and 12 %
+//! 10,000 rules, which the fit does not see, it is off by at most 13 % for `bit_select`, 6 % for `bit_vector` and 14 %
 //! for `tuplemerge`.
 //!
 //! `bit_select` takes changes *in place*, in the copy that nobody reads. What it cannot take, and what comes to another
