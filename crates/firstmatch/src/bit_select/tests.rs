@@ -49,6 +49,28 @@ fn five_tuples_have_columns_of_their_own() {
     assert_eq!(kind(&six, &[(0, some), (1, some)]), expected(10, "Any"));
 }
 
+/// A rule that comes needs columns that hold it: those of narrow blocks hold prefixes, and one protocol or all.
+#[test]
+fn what_columns_do_not_hold_is_refused() {
+    let schema = Schema::ipv4();
+    let nets = (0..100u128).map(|i| vec![(0, Test::Prefix { value: i << 20, len: 12 }), (4, Test::Value(6))]);
+    let mut engine = build(&set(&schema, nets));
+    let (few, net) = (Test::Range { lo: 6, hi: 17 }, Test::Prefix { value: 1 << 20, len: 20 });
+    let cases =
+        [(0, net, true), (0, few, false), (4, Test::Value(17), true), (4, few, false), (4, Test::Value(255), false)];
+    for (at, (field, test, is_held)) in cases.into_iter().enumerate() {
+        let address = (field != 0).then_some((0, net));
+        let region = set(&schema, [address.into_iter().chain([(field, test)]).collect::<Vec<_>>()]);
+        let last = region.regions().get(region.regions().len() - 1);
+        let mut regions = crate::rule::Regions::new(schema.lanes().len());
+        regions.push(last);
+        let rule =
+            Match { rule: RuleId::new(1000 + at as u32, 0), priority: crate::rule::Priority((1 << 60) + at as u64) };
+        assert_eq!(engine.shape.holds(&last), is_held, "{test:?}");
+        assert_eq!(engine.insert(rule, 100, &regions), is_held, "{test:?}");
+    }
+}
+
 #[test]
 fn regions_part_by_what_they_are_specific_in() {
     let host = |field: usize, host: u128| vec![(field, Test::Value(host * 0x0101_0101))];
