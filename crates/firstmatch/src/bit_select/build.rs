@@ -79,11 +79,14 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         trees.push(Tree { root, levels, longest, open, filling: None });
         leaves += draft.leaves.len();
     }
+    // For regions that come and reach too many of the others.
+    table.push(EMPTY);
     BitSelect {
         schema: set.schema().clone(),
         level,
         shape,
         trees: trees.into(),
+        has_wide: false,
         nodes: nodes.into(),
         table: table.into(),
         parting,

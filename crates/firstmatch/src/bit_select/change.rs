@@ -2,7 +2,8 @@
 //!
 //! A region that comes goes to the leaves it reaches, at most a few: into their block where that has room, else they get
 //! a block of their own with what is theirs in it. An entry's promise is lowered. One that leaves is taken out of the
-//! blocks it is found in; promises stay, at the price of a look in vain.
+//! blocks it is found in; promises stay, at the price of a look in vain. A region that comes and reaches more leaves than
+//! a few goes to a list apart, that of a tree whose root selects nothing.
 //!
 //! Blocks that are left keep what is in them, even what is taken out elsewhere later. It is never found: only entries that
 //! the region does not reach lead there. So no tree's entries lead to another tree's blocks, and lists share a block only
@@ -124,7 +125,8 @@ impl BitSelect {
     pub(crate) fn follow(&mut self, other: &Self) {
         self.touched.clear();
         self.blocks.resize(other.blocks.len(), Line::default());
-        self.trees.copy_from_slice(&other.trees);
+        self.trees.clone_from(&other.trees);
+        self.has_wide = other.has_wide;
         if self.gone.len() < other.gone.len() {
             self.gone = vec![0; other.gone.len()].into();
         }
@@ -163,7 +165,9 @@ impl BitSelect {
 
     /// The most cache lines and regions of a lookup, whatever comes.
     pub(crate) fn most_work(&self) -> (usize, usize) {
-        self.worst(MOST_BLOCKS)
+        let (lines, tests) = self.worst(MOST_BLOCKS);
+        let wide = usize::from(!self.has_wide);
+        (lines + wide * (MOST_BLOCKS * self.shape.lines() + 2), tests + wide * MOST_BLOCKS * BLOCK)
     }
 
     /// The most bytes that it and all that may come take.
@@ -179,9 +183,29 @@ impl BitSelect {
     fn reach(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
         let is_home =
             |tree: &Tree| tree.open.is_none_or(|most| tree.root.bits.of_region(region).1.count_ones() <= most);
-        let tree = self.trees.iter().position(is_home)?;
+        let tree = self.homes().iter().position(is_home)?;
         let mut reached = Reached::new();
         self.reach_from(self.trees[tree].root, region, &mut reached).then_some((tree, reached))
+    }
+
+    /// The same for a region that comes, or has come: where they are not few, the tree that has no other and its entry.
+    /// Nodes stay, so it is always the same one.
+    fn reach_any(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
+        self.reach(region).or_else(|| {
+            let tree = self.trees.len().checked_sub(1).filter(|_| self.has_wide)?;
+            let mut reached = Reached::new();
+            self.reach_from(self.trees[tree].root, region, &mut reached).then_some((tree, reached))
+        })
+    }
+
+    /// Makes the tree for regions that reach many entries of all others: the last entry of the table is left for it.
+    fn widen(&mut self) {
+        if !self.has_wide {
+            let root = Node { bits: super::Selector::default(), base: self.table.len() as u32 - 1 };
+            let wide = Tree { root, levels: 1, longest: 0, open: None, filling: None };
+            self.trees = self.trees.iter().copied().chain([wide]).collect();
+            self.has_wide = true;
+        }
     }
 
     fn reach_from(&self, node: Node, region: &Region<'_>, reached: &mut Reached) -> bool {
@@ -219,7 +243,10 @@ impl BitSelect {
         if !self.shape.holds(region) {
             return false;
         }
-        let Some((tree, reached)) = self.reach(region) else { return false };
+        if self.reach(region).is_none() {
+            self.widen();
+        }
+        let Some((tree, reached)) = self.reach_any(region) else { return false };
         let is_new = |at: usize, to: To| !reached.ways()[..at].iter().any(|way| self.to(way) == to);
         let mut needed = 0;
         for (at, way) in reached.ways().iter().enumerate() {
@@ -332,7 +359,7 @@ impl BitSelect {
 
     /// Takes a rule's regions out of every leaf that one of them reaches.
     fn take(&mut self, rank: u32, region: &Region<'_>) {
-        let Some((_, reached)) = self.reach(region) else { return };
+        let Some((_, reached)) = self.reach_any(region) else { return };
         let mut last = To::Nowhere;
         for way in reached.ways() {
             let to = self.to(way);

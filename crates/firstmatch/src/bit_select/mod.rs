@@ -34,8 +34,10 @@
 //! rank between its neighbours' and goes to the leaves that it reaches: to the block there if that has room, else these
 //! entries get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves.
 //! Neither moves anything else. What is touched is noted, and the other copy takes that over instead of doing the
-//! change again. Refused, and left to others, are rules that reach more than 32 entries, lists that would be longer
-//! than four blocks, a 33rd rule between the same two, and more than twice as many blocks as were built.
+//! change again. A rule that comes and reaches more than 32 entries goes to a list that every key is tested against,
+//! unless it has a better match. Refused, and left to others, are lists that would be longer than four blocks, a 33rd
+//! rule between the same two, more than twice as many blocks as were built, and to take out a rule that it was built
+//! with and that reaches more than 32 entries.
 //!
 //! # Cost
 //! 32 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
@@ -137,6 +139,8 @@ pub struct BitSelect {
     level: Level,
     shape: block::Shape,
     trees: Box<[Tree]>,
+    /// Whether the last of them is for regions that have come and reach too many entries of all others.
+    has_wide: bool,
     nodes: Box<[Node]>,
     table: Box<[Entry]>,
     /// How an entry is parted.
@@ -315,7 +319,12 @@ impl BitSelect {
 
     /// The roots of its trees.
     pub(crate) fn roots(&self) -> Roots {
-        Roots { trees: self.trees.clone(), planned: self.planned }
+        Roots { trees: self.homes().into(), planned: self.planned }
+    }
+
+    /// The trees that it was built with.
+    fn homes(&self) -> &[Tree] {
+        &self.trees[..self.trees.len() - usize::from(self.has_wide)]
     }
 
     /// What a walk compares entries with.

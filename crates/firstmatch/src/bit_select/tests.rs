@@ -226,6 +226,51 @@ fn come_and_go(schema: &Schema, shift: u32, more: u32) {
     assert!(came > 1000 && refused > 1000 && kept < 100, "{came} came, {refused} were refused, {kept} could not go");
 }
 
+/// Rules that hold most keys come to a list apart, as many as it has room for, in order of priority, and go again; the
+/// roots that another build may take are those of the others.
+#[test]
+fn rules_for_most_keys_come_in_place() {
+    let schema = Schema::ipv4();
+    let hosts: Vec<_> =
+        (0..1000u128).map(|i| vec![(0, Test::Value(i * 0x0001_0101)), (1, Test::Value(i << 22))]).collect();
+    let all =
+        set(&schema, hosts.iter().cloned().chain((0..40).map(|i| vec![(3, Test::Range { lo: i + 10, hi: 40_000 })])));
+    let (mut first, rules): (_, Vec<_>) = (Lowered::empty(all.schema()), all.by_rule().collect());
+    rules[..1000].iter().for_each(|(rule, range)| first.push(*rule, all.regions().get(range.start)));
+    let mut engine = build(&first);
+    let (trees, roots) = (engine.trees.len(), engine.roots().selected().count());
+    let ask = |engine: &BitSelect, port: u32| {
+        let mut keys = crate::key::KeyBuf::new(all.schema());
+        (0..40).for_each(|i| keys.push()[..5].copy_from_slice(&[i * 0x0001_0101, i << 22 | i % 2, 0, port, 6]));
+        let mut answers = vec![None; keys.len()];
+        Engine::improve(engine, &mut (), &keys.keys(), &mut answers);
+        answers.iter().map(|of| of.map(|found| found.rule.slot())).collect::<Vec<_>>()
+    };
+    let want = |wide: Option<usize>| (0..40).map(|i| if i % 2 == 0 { Some(i) } else { wide }).collect::<Vec<_>>();
+    let mut came: Vec<usize> = (0..40).map(|i| 1000 + i * 7 % 40).collect();
+    came.retain(|&at| {
+        let mut regions = crate::rule::Regions::new(schema.lanes().len());
+        regions.push(all.regions().get(rules[at].1.start));
+        engine.insert(rules[at].0, 1000, &regions)
+    });
+    assert_eq!(came.len(), 32, "{came:?}");
+    came.sort_unstable();
+    assert_eq!((engine.trees.len(), engine.roots().selected().count()), (trees + 1, roots));
+    let mut copy = build(&first);
+    copy.follow(&engine);
+    for engine in [&engine, &copy] {
+        assert_eq!(ask(engine, 20_000), want(Some(1000)));
+        assert_eq!(ask(engine, 10), want(Some(1000)));
+        assert_eq!(ask(engine, 7), want(None));
+    }
+    for at in came {
+        assert_eq!(ask(&engine, 20_000), want(Some(at)));
+        assert!(engine.remove_added(rules[at].0, 1000));
+    }
+    assert_eq!(ask(&engine, 20_000), want(None));
+    assert_eq!(engine.rules(), 1000);
+}
+
 /// The roots of one build serve another of mostly the same rules, for less work; where lookups would cost more others are
 /// found.
 #[test]

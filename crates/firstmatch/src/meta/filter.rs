@@ -105,6 +105,15 @@ impl Lists {
         Self { dead: [0; CHUNK], dead_len: 0, asked: [0; CHUNK], asked_len: 0 }
     }
 
+    /// Lists the keys that were answered with a rule that is marked, and none for an overlay.
+    pub(super) fn of_dead(&mut self, dead: &Dead, best: &[Option<Match>]) {
+        (self.dead_len, self.asked_len) = (0, 0);
+        for (i, best) in best.iter().enumerate().take(CHUNK) {
+            self.dead[self.dead_len % CHUNK] = i as u8;
+            self.dead_len += usize::from(best.is_some_and(|found| dead.is_marked(found.rule)));
+        }
+    }
+
     pub(super) fn dead(&self) -> &[u8] {
         &self.dead[..self.dead_len.min(CHUNK)]
     }
