@@ -4,12 +4,11 @@ use std::ops::Range;
 
 use super::Selector;
 use super::block::BLOCK;
-use super::selector::word;
 use crate::budget::Visits;
 use crate::engine::fixed_bits;
 use crate::rule::Regions;
 use crate::schema::Schema;
-use crate::simd::{Isa, Kernel, Level, dispatch};
+use crate::simd::{Isa, Kernel, Level, dispatch, word};
 
 /// Every region as a value and the bits of it that are fixed, lane by lane. The cube may hold more than the region.
 pub(super) struct Cubes<'a> {

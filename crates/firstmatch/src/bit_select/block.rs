@@ -8,13 +8,16 @@ use crate::alive::Alive;
 use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
 use crate::schema::Schema;
-use crate::simd::{Isa, LINE_WORDS, gather};
+use crate::simd::{Isa, LINE_WORDS, gather, word};
 
 /// Regions in a block.
 pub(super) const BLOCK: usize = 8;
 /// The rank of no rule, where no list goes on; where one does its block stands above this bit instead.
 pub(super) const NONE: u32 = MORE - 1;
 const MORE: u32 = 1 << 31;
+
+/// Lanes of fields that [`Shape::fixed`] counts.
+const FIXED: [usize; 3] = [1, 2, 4];
 
 /// Where the bits of a block start, in words: behind the ranks and the word that follows them. Up to that word all that
 /// is behind the last rank says where the list goes on, see [`goes_on`].
@@ -31,6 +34,8 @@ pub(super) struct Shape {
     pub(super) singles: Box<[(usize, u32)]>,
     /// Fields that are prefixes in every region.
     pub(super) prefixes: Box<[Prefixes]>,
+    /// How many of these are of one lane, which are the first, of two and of four: for so many there is faster code.
+    fixed: [usize; 3],
     /// Other lanes of 8 bits, pairs of lanes of 16, and lanes of 32, with two bounds a region.
     pub(super) bytes: Box<[usize]>,
     pub(super) halves: Box<[[usize; 2]]>,
@@ -59,14 +64,15 @@ impl Shape {
         let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut singles = Vec::new();
         let prefixes = asked.prefixes.iter().filter(|of| is_narrow || of.lanes.len() > 1).cloned();
-        let prefixes: Box<[Prefixes]> = prefixes.collect();
+        let mut prefixes: Box<[Prefixes]> = prefixes.collect();
+        prefixes.sort_by_key(|of| FIXED.iter().position(|&lanes| lanes == of.lanes.len()).unwrap_or(FIXED.len()));
+        let fixed = FIXED.map(|lanes| prefixes.iter().filter(|of| of.lanes.len() == lanes).count());
         for (index, lane) in schema.lanes().iter().enumerate() {
             if prefixes.iter().any(|of| of.lanes.contains(&index)) {
                 continue;
             }
             let bits = [8, 16].into_iter().find(|&bits| lane.max >> bits == 0 || lane.absent == Some(1 << bits));
-            let has_bit = optional.len() < 8 && asked.all_or_required[index];
-            let bits = bits.filter(|&bits| lane.max >> bits == 0 || has_bit);
+            let bits = bits.filter(|&bits| lane.max >> bits == 0 || asked.all_or_required[index]);
             if let Some(bits) = bits.filter(|bits| lane.max >> bits != 0) {
                 optional.push((index, bits));
             }
@@ -87,6 +93,7 @@ impl Shape {
         Self {
             singles: singles.into(),
             prefixes,
+            fixed,
             bytes: bytes.into(),
             halves: pairs,
             wide: wide.into(),
@@ -310,38 +317,88 @@ impl Shape {
     /// Which of the regions of a block hold a key, as bits from the lowest.
     #[inline(always)]
     pub(super) fn hits<I: Isa>(&self, isa: I, block: &[u32], key: &[u32]) -> u32 {
-        let mut hits = 0xFF;
-        let (head, columns) = block.split_at(self.words_start);
-        let [values, opens, bounds] = self.byte_columns();
-        for (values, &(lane, _)) in head[values..].as_chunks().0.iter().zip(&self.singles) {
-            hits &= isa.either8_bytes(values, [key[lane] as u8, ANY as u8]);
+        let (mut hits, mut short, mut long) = (0xFF, 0, 0);
+        // Each column is taken from what is behind the one before: that needs less than where each kind starts.
+        let (mut bytes, mut words) = (&block[self.bytes_start..], &block[self.words_start..]);
+        for &(lane, _) in &self.singles {
+            short |= key[lane];
+            hits &= isa.either8_bytes(next(&mut bytes), [key[lane] as u8, ANY as u8]);
         }
-        for (bounds, &lane) in head[bounds..].as_chunks().0.iter().zip(&self.bytes) {
-            hits &= isa.within8_bytes(bounds, key[lane] as u8);
+        let mut opens = bytes;
+        bytes = &bytes[2 * self.prefixes.len()..];
+        for &lane in &self.bytes {
+            short |= key[lane];
+            hits &= isa.within8_bytes(next(&mut bytes), key[lane] as u8);
         }
-        let mut values = columns[self.values - self.words_start..].as_chunks().0;
-        for (of, open) in self.prefixes.iter().zip(head[opens..].as_chunks().0) {
-            let (here, rest) = values.split_at(of.lanes.len());
-            hits &= isa.prefixes8(here, open, &key[of.lanes.clone()]);
-            values = rest;
+        for &lane in &self.wide {
+            hits &= isa.within8(next(&mut words), key[lane]);
         }
-        let columns = columns.as_chunks::<16>().0;
-        let (wide, columns) = columns.split_at(self.wide.len());
-        for (bounds, &lane) in wide.iter().zip(&self.wide) {
-            hits &= isa.within8(bounds, key[lane]);
+        for pair in &self.halves {
+            let pair = pair.map(|lane| key[lane]);
+            long |= pair[0] | pair[1];
+            hits &= isa.within8_halves(next(&mut words), &pair);
         }
-        let (halves, ternary) = columns.split_at(self.halves.len());
-        for (bounds, pair) in halves.iter().zip(&self.halves) {
-            hits &= isa.within8_halves(bounds, &pair.map(|lane| key[lane]));
+        for &lane in &self.ternary {
+            hits &= isa.masked8(next(&mut words), key[lane]);
         }
-        for (masks, &lane) in ternary.iter().zip(&self.ternary) {
-            hits &= isa.masked8(masks, key[lane]);
+        let [ones, twos, fours] = self.fixed;
+        let (prefixes, rest) = self.prefixes.split_at(ones);
+        hits &= fixed::<1, { BLOCK }>(isa, prefixes, &mut opens, &mut words, key);
+        let (prefixes, rest) = rest.split_at(twos);
+        hits &= fixed::<2, { 2 * BLOCK }>(isa, prefixes, &mut opens, &mut words, key);
+        let (prefixes, rest) = rest.split_at(fours);
+        hits &= fixed::<4, { 4 * BLOCK }>(isa, prefixes, &mut opens, &mut words, key);
+        for of in rest {
+            let (values, behind) = words.split_at(BLOCK * of.lanes.len());
+            hits &= isa.prefixes8(values.as_chunks().0, next(&mut opens), &key[of.lanes.clone()]);
+            words = behind;
         }
-        for (number, &(lane, bits)) in self.optional.iter().enumerate() {
-            hits &= !(byte_at(block, BITS, number) * (key[lane] >> bits & 1));
-        }
-        hits
+        // Only what is absent has more bits than its column.
+        if short >> 8 | long >> 16 == 0 { hits } else { hits & !self.required(block, key) }
     }
+
+    /// Which of the regions of a block require a field that a key does not have.
+    #[inline(always)]
+    fn required(&self, block: &[u32], key: &[u32]) -> u32 {
+        let mut required = 0;
+        for (optional, &bits) in self.optional.chunks(8).zip(block[BITS..].as_chunks().0) {
+            let mut bits = word(bits);
+            for &(lane, absent) in optional {
+                required |= bits as u32 * (key[lane] >> absent & 1);
+                bits >>= 8;
+            }
+        }
+        required
+    }
+}
+
+/// Which of the regions of a block have prefixes that hold a key, of fields of so many lanes and as many columns of
+/// words. The columns are taken from the front.
+#[inline(always)]
+fn fixed<const LANES: usize, const WORDS: usize>(
+    isa: impl Isa,
+    prefixes: &[Prefixes],
+    opens: &mut &[u32],
+    words: &mut &[u32],
+    key: &[u32],
+) -> u32 {
+    let mut hits = 0xFF;
+    let (open, values);
+    (open, *opens) = opens.split_at(2 * prefixes.len());
+    (values, *words) = words.split_at(WORDS * prefixes.len());
+    for ((of, open), values) in prefixes.iter().zip(open.as_chunks().0).zip(values.as_chunks::<WORDS>().0) {
+        let row = key[of.lanes.start..].first_chunk::<LANES>().expect("a key has all lanes");
+        hits &= isa.prefixes8(values.as_chunks().0, open, row);
+    }
+    hits
+}
+
+/// The column that some words start with; the others are left.
+#[inline(always)]
+fn next<'b, const WORDS: usize>(words: &mut &'b [u32]) -> &'b [u32; WORDS] {
+    let (column, rest) = words.split_first_chunk().expect("a block has all columns");
+    *words = rest;
+    column
 }
 
 /// A byte of a column that starts at a word.

@@ -2,9 +2,8 @@
 
 use super::block::{BITS, Shape};
 use super::lookup::CHUNK;
-use super::selector::word;
 use super::{Entry, Selector, Tree};
-use crate::simd::{Isa, LINE_WORDS};
+use crate::simd::{Isa, LINE_WORDS, word};
 
 /// Columns that are known beforehand are tested faster.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +124,7 @@ impl Columns for &Shape {
     #[inline(always)]
     fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]> {
         let words = self.lines * LINE_WORDS;
-        blocks.get(index * words..(index + 1) * words)
+        blocks.get(index * words..)?.get(..words)
     }
 
     #[inline(always)]

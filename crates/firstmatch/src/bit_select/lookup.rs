@@ -478,9 +478,8 @@ impl Node {
     /// The bits that it selects of a key.
     #[inline(always)]
     pub(super) fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
-        self.bits.select(
-            #[inline(always)]
-            |word, mask| isa.gather(word, mask),
+        self.bits.select_with(
+            isa,
             #[inline(always)]
             |at| columns.pair(key, at),
         ) as usize

@@ -2,7 +2,7 @@
 
 use crate::engine::fixed_bits;
 use crate::rule::Region;
-use crate::simd::gather;
+use crate::simd::{Isa, gather, word};
 
 /// Some bits of two pairs of neighbouring lanes: at most 32 in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,12 +19,6 @@ pub(crate) fn pair(row: &[u32], at: usize) -> u64 {
     word([2 * at, 2 * at + 1].map(|lane| row.get(lane).copied().unwrap_or(0)))
 }
 
-/// The word of a pair.
-#[inline(always)]
-pub(super) fn word([low, high]: [u32; 2]) -> u64 {
-    u64::from(low) | u64::from(high) << 32
-}
-
 impl Selector {
     /// How many bits.
     #[inline(always)]
@@ -37,6 +31,16 @@ impl Selector {
     pub(crate) fn select(self, gather: impl Fn(u64, u64) -> u64, pair: impl Fn(usize) -> u64) -> u64 {
         let [low, high] = [0, 1].map(|i| gather(pair(usize::from(self.pairs[i])), self.masks[i]));
         low | high << (self.masks[0].count_ones() & 63)
+    }
+
+    /// The same with an instruction set.
+    #[inline(always)]
+    pub(crate) fn select_with<I: Isa>(self, isa: I, pair: impl Fn(usize) -> u64) -> u64 {
+        self.select(
+            #[inline(always)]
+            |word, mask| isa.gather(word, mask),
+            pair,
+        )
     }
 
     /// Those of a region: their value, and which are open.

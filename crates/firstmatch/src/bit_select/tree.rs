@@ -5,9 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use super::bits::{self, Bits, Cubes, Limits};
 use super::block::BLOCK;
-use super::selector::word;
 use super::{Node, Selector, Shape, Tree, pair};
-use crate::simd::{Isa, Kernel, dispatch, secrets};
+use crate::simd::{Isa, Kernel, dispatch, secrets, word};
 
 /// So many regions make no tree: they are one leaf.
 pub(super) const FEW: usize = 2 * BLOCK;
@@ -103,17 +102,8 @@ impl Draft {
     /// Where a node leads a key.
     #[inline(always)]
     pub(super) fn step<I: Isa>(&self, isa: I, node: &Node, key: &[u32]) -> Option<Way> {
-        self.table[node.base as usize + select(isa, node.bits, |at| pair(key, at)) as usize]
+        self.table[node.base as usize + node.bits.select_with(isa, |at| pair(key, at)) as usize]
     }
-}
-
-#[inline(always)]
-fn select<I: Isa>(isa: I, bits: Selector, pair: impl Fn(usize) -> u64) -> u64 {
-    bits.select(
-        #[inline(always)]
-        |word, mask| isa.gather(word, mask),
-        pair,
-    )
 }
 
 /// What a tree of a list begins with.
@@ -284,8 +274,8 @@ impl Kernel for Places<'_> {
             let cube = cubes.of(region);
             let lane = |lane: usize| cube.get(lane).copied().unwrap_or((0, u32::MAX));
             let both = |of: fn((u32, u32)) -> u32, at: usize| word([2 * at, 2 * at + 1].map(|at| of(lane(at))));
-            let value = select(isa, bits, |at| both(|(value, _)| value, at));
-            let open = select(isa, bits, |at| both(|(_, fixed)| !fixed, at));
+            let value = bits.select_with(isa, |at| both(|(value, _)| value, at));
+            let open = bits.select_with(isa, |at| both(|(_, fixed)| !fixed, at));
             places.push((value as usize, open as usize));
         }
     }

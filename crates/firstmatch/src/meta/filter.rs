@@ -146,8 +146,7 @@ impl Kernel for Look<'_> {
             // Another rule than a dead one may be better than a region for every key.
             let mut some = is_dead | best.map_or(filter.any_wide, |best| filter.wide < best.priority);
             for map in &filter.maps {
-                let gather = |word, mask| isa.gather(word, mask);
-                let (word, bit) = map.entry(map.selector.select(gather, |at| pair(row, at)));
+                let (word, bit) = map.entry(map.selector.select_with(isa, |at| pair(row, at)));
                 some |= filter.bits.get(word).is_none_or(|word| word & bit != 0);
             }
             lists.asked[asked_len % CHUNK] = i as u8;

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tree::Node;
-use super::{Hasher, Isa, Kernel, Line, Probes, TreeView, words_mut};
+use super::{Hasher, Isa, Kernel, Line, Probes, TreeView, word, words_mut};
 
 /// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
 #[derive(Clone, Copy)]
@@ -48,11 +48,6 @@ fn load8(words: &[u32; 8]) -> __m256i {
 fn load4(words: &[u32; 4]) -> __m128i {
     // SAFETY: an unaligned load of the 16 bytes behind the reference; SSE2 is part of x86-64.
     unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
-}
-
-#[inline(always)]
-fn long([low, high]: &[u32; 2]) -> i64 {
-    (u64::from(*low) | u64::from(*high) << 32) as i64
 }
 
 /// One bit for each 32-bit lane that is all ones.
@@ -329,7 +324,7 @@ impl Isa for Avx2 {
         // each lane. They are spread by a shuffle: what is known to be a byte is compared with 32 once more.
         unsafe {
             let spread = load8(&[0, 1, 2, 3, 4, 5, 6, 7].map(|byte| byte | 0x8080_8000));
-            let open = _mm256_shuffle_epi8(_mm256_set1_epi64x(long(open)), spread);
+            let open = _mm256_shuffle_epi8(_mm256_set1_epi64x(word(*open) as i64), spread);
             let mut differ = zero();
             for ((values, &word), after) in values.iter().zip(row).zip((0..values.len() as i32).rev()) {
                 let open = if after == 0 { open } else { _mm256_subs_epu16(open, _mm256_set1_epi32(32 * after)) };
@@ -374,7 +369,7 @@ impl Isa for Avx2 {
     fn either8_bytes(self, bytes: &[u32; 2], either: [u8; 2]) -> u32 {
         // SAFETY: SSE2 is part of x86-64.
         unsafe {
-            let bytes = _mm_cvtsi64_si128(long(bytes));
+            let bytes = _mm_cvtsi64_si128(word(*bytes) as i64);
             let [a, b] = either.map(|byte| _mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8)));
             _mm_movemask_epi8(_mm_or_si128(a, b)) as u32 & 0xFF
         }

@@ -70,6 +70,12 @@ impl Level {
     }
 }
 
+/// One word of two, the first in the lower half.
+#[inline(always)]
+pub(crate) fn word([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
 /// The vector operations of an instruction set.
 pub(crate) trait Isa: Copy {
     /// Runs a kernel compiled for this set.
