@@ -56,7 +56,7 @@ use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
+use crate::engine::{Classifier, Engine, Match, Own, Scratch, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::rule::{Priority, Regions, RuleId};
@@ -123,8 +123,8 @@ impl Config {
     }
 
     fn shape(&self, lanes: usize) -> Shape {
-        let &Self { entries, ways, steps_aside, .. } = self;
-        Shape { entries, ways, lanes, steps_aside }
+        let (sets, ways) = (self.sets() as u64, self.ways() as u64);
+        Shape(sets | ways << 32 | u64::from(self.steps_aside) << 36 | (lanes as u64) << 37)
     }
 
     fn shortest_pause(&self) -> usize {
@@ -132,14 +132,10 @@ impl Config {
     }
 }
 
-/// What a scratch is made for.
+/// What a scratch is made for: how many sets of how many ways, for how many lanes, and whether the cache steps aside. One
+/// number, as every batch compares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
-    entries: usize,
-    ways: usize,
-    lanes: usize,
-    steps_aside: bool,
-}
+struct Shape(u64);
 
 /// Keys that share a set at the most: as many tags as one comparison takes.
 const WAYS: usize = 8;
@@ -203,6 +199,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         self.generation.store(fresh_generation(), Ordering::Release);
     }
 
+    #[cold]
     #[inline(never)]
     fn look_up(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let (way, lookups) = (scratch.trial.way(), best.len());
@@ -225,7 +222,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
 
     /// What became of the lookups with this scratch. Zeros where it is of another kind of engine.
     pub fn counts(scratch: &Scratch) -> Counts {
-        scratch.of::<Self>().map_or(Counts::default(), |flows| flows.trial.counts)
+        if let Own::Flows(flows) = &scratch.0 { flows.trial.counts() } else { Counts::default() }
     }
 }
 
@@ -275,11 +272,21 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
         Stats { worst_tests: stats.worst_tests + 1, worst_lines: stats.worst_lines + 1 + 2 * lines, ..stats }
     }
 
+    #[inline(always)]
     fn improve(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         if scratch.trial.passes_by(best.len()) {
             return self.inner.improve_batch(&mut scratch.inner, keys, best);
         }
         self.look_up(scratch, keys, best);
+    }
+
+    fn keep(own: Flows) -> Scratch {
+        Scratch(Own::Flows(Box::new(own)))
+    }
+
+    #[inline(always)]
+    fn kept(scratch: &mut Scratch) -> Option<&mut Flows> {
+        if let Own::Flows(own) = &mut scratch.0 { Some(own) } else { None }
     }
 }
 
@@ -303,6 +310,7 @@ pub struct Flows {
     inner: Scratch,
     /// What it was made for.
     shape: Shape,
+    lanes: usize,
     hasher: Hasher,
     /// Every bit of a row.
     whole: Box<[u32]>,
@@ -356,6 +364,7 @@ impl Flows {
         Self {
             inner,
             shape: config.shape(lanes),
+            lanes,
             hasher: Hasher::new(stride, secrets(config.seed)),
             whole: vec![u32::MAX; stride].into_boxed_slice(),
             ways: (1 << ways) - 1,
@@ -456,7 +465,7 @@ impl Lookup<'_> {
 
     #[inline(always)]
     fn lanes<const LANES: usize>(&self) -> usize {
-        if LANES == 0 { self.flows.shape.lanes } else { LANES }
+        if LANES == 0 { self.flows.lanes } else { LANES }
     }
 
     #[inline(always)]
