@@ -122,20 +122,17 @@ impl Config {
         self.longest_pause.saturating_mul(self.window())
     }
 
-    fn shape(&self, lanes: usize) -> Shape {
-        let (sets, ways) = (self.sets() as u64, self.ways() as u64);
-        Shape(sets | ways << 32 | u64::from(self.steps_aside) << 36 | (lanes as u64) << 37)
+    /// What a scratch is made for, in one number, as every batch compares it: how many sets of how many ways, for how many
+    /// lanes, and whether the cache steps aside.
+    fn shape(&self, lanes: usize) -> u64 {
+        let rest = lanes << 5 | self.ways() << 1 | usize::from(self.steps_aside);
+        self.sets() as u64 | (rest as u64) << 32
     }
 
     fn shortest_pause(&self) -> usize {
         self.longest_pause().div_ceil(32)
     }
 }
-
-/// What a scratch is made for: how many sets of how many ways, for how many lanes, and whether the cache steps aside. One
-/// number, as every batch compares it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape(u64);
 
 /// Keys that share a set at the most: as many tags as one comparison takes.
 const WAYS: usize = 8;
@@ -158,7 +155,7 @@ fn fresh_generation() -> u64 {
 pub struct FlowCache<C> {
     inner: C,
     schema: Schema,
-    shape: Shape,
+    shape: u64,
     level: Level,
     config: Config,
     generation: AtomicU64,
@@ -199,11 +196,9 @@ impl<C: Classifier + 'static> FlowCache<C> {
         self.generation.store(fresh_generation(), Ordering::Release);
     }
 
-    #[cold]
     #[inline(never)]
     fn look_up(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        let (way, lookups) = (scratch.trial.way(), best.len());
-        let mut hits = 0;
+        let (way, lookups, mut hits) = (scratch.trial.way(), best.len(), 0);
         if let Way::Noted(most) = way {
             let keys = keys.slice(0, lookups.min(most));
             dispatch(self.level, Note { flows: scratch, keys, hits: &mut hits });
@@ -309,8 +304,7 @@ impl<C: Updatable + 'static> Updatable for FlowCache<C> {
 pub struct Flows {
     inner: Scratch,
     /// What it was made for.
-    shape: Shape,
-    lanes: usize,
+    shape: u64,
     hasher: Hasher,
     /// Every bit of a row.
     whole: Box<[u32]>,
@@ -364,7 +358,6 @@ impl Flows {
         Self {
             inner,
             shape: config.shape(lanes),
-            lanes,
             hasher: Hasher::new(stride, secrets(config.seed)),
             whole: vec![u32::MAX; stride].into_boxed_slice(),
             ways: (1 << ways) - 1,
@@ -465,7 +458,7 @@ impl Lookup<'_> {
 
     #[inline(always)]
     fn lanes<const LANES: usize>(&self) -> usize {
-        if LANES == 0 { self.flows.lanes } else { LANES }
+        if LANES == 0 { self.keys.lanes() } else { LANES }
     }
 
     #[inline(always)]

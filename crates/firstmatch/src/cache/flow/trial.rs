@@ -261,9 +261,12 @@ mod tests {
         let (first, mut batches) = (kind(trial.way()), 0);
         while kind(trial.way()) == first && batches < 10_000 {
             batches += 1;
+            let (cached, passed_by) = (trial.way() == Way::Cached, trial.counts().passed_by);
             if !trial.passes_by(BATCH) {
-                batch(trial, config, hits, nanos[usize::from(trial.way() == Way::Cached)]);
+                batch(trial, config, hits, nanos[usize::from(cached)]);
             }
+            let passes = if cached { 0 } else { BATCH as u64 };
+            assert_eq!(trial.counts().passed_by, passed_by + passes);
         }
         (first, batches * BATCH)
     }
