@@ -56,7 +56,7 @@ use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
+use crate::engine::{Classifier, Engine, Match, Own, Scratch, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::rule::{Priority, Regions, RuleId};
@@ -122,23 +122,16 @@ impl Config {
         self.longest_pause.saturating_mul(self.window())
     }
 
-    fn shape(&self, lanes: usize) -> Shape {
-        let &Self { entries, ways, steps_aside, .. } = self;
-        Shape { entries, ways, lanes, steps_aside }
+    /// What a scratch is made for, in one number, as every batch compares it: how many sets of how many ways, for how many
+    /// lanes, and whether the cache steps aside.
+    fn shape(&self, lanes: usize) -> u64 {
+        let rest = lanes << 5 | self.ways() << 1 | usize::from(self.steps_aside);
+        self.sets() as u64 | (rest as u64) << 32
     }
 
     fn shortest_pause(&self) -> usize {
         self.longest_pause().div_ceil(32)
     }
-}
-
-/// What a scratch is made for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shape {
-    entries: usize,
-    ways: usize,
-    lanes: usize,
-    steps_aside: bool,
 }
 
 /// Keys that share a set at the most: as many tags as one comparison takes.
@@ -162,7 +155,7 @@ fn fresh_generation() -> u64 {
 pub struct FlowCache<C> {
     inner: C,
     schema: Schema,
-    shape: Shape,
+    shape: u64,
     level: Level,
     config: Config,
     generation: AtomicU64,
@@ -205,8 +198,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
 
     #[inline(never)]
     fn look_up(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        let (way, lookups) = (scratch.trial.way(), best.len());
-        let mut hits = 0;
+        let (way, lookups, mut hits) = (scratch.trial.way(), best.len(), 0);
         if let Way::Noted(most) = way {
             let keys = keys.slice(0, lookups.min(most));
             dispatch(self.level, Note { flows: scratch, keys, hits: &mut hits });
@@ -225,7 +217,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
 
     /// What became of the lookups with this scratch. Zeros where it is of another kind of engine.
     pub fn counts(scratch: &Scratch) -> Counts {
-        scratch.of::<Self>().map_or(Counts::default(), |flows| flows.trial.counts)
+        if let Own::Flows(flows) = &scratch.0 { flows.trial.counts() } else { Counts::default() }
     }
 }
 
@@ -275,11 +267,21 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
         Stats { worst_tests: stats.worst_tests + 1, worst_lines: stats.worst_lines + 1 + 2 * lines, ..stats }
     }
 
+    #[inline(always)]
     fn improve(&self, scratch: &mut Flows, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         if scratch.trial.passes_by(best.len()) {
             return self.inner.improve_batch(&mut scratch.inner, keys, best);
         }
         self.look_up(scratch, keys, best);
+    }
+
+    fn keep(own: Flows) -> Scratch {
+        Scratch(Own::Flows(Box::new(own)))
+    }
+
+    #[inline(always)]
+    fn kept(scratch: &mut Scratch) -> Option<&mut Flows> {
+        if let Own::Flows(own) = &mut scratch.0 { Some(own) } else { None }
     }
 }
 
@@ -302,7 +304,7 @@ impl<C: Updatable + 'static> Updatable for FlowCache<C> {
 pub struct Flows {
     inner: Scratch,
     /// What it was made for.
-    shape: Shape,
+    shape: u64,
     hasher: Hasher,
     /// Every bit of a row.
     whole: Box<[u32]>,
@@ -456,7 +458,7 @@ impl Lookup<'_> {
 
     #[inline(always)]
     fn lanes<const LANES: usize>(&self) -> usize {
-        if LANES == 0 { self.flows.shape.lanes } else { LANES }
+        if LANES == 0 { self.keys.lanes() } else { LANES }
     }
 
     #[inline(always)]

@@ -129,9 +129,17 @@ impl Chosen {
         }
     }
 
-    /// Improves every key over all rules.
-    #[inline]
+    /// Improves every key over all rules. With the base that is the fastest for most sets, that is one comparison.
+    #[inline(always)]
     pub(super) fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        if let Self::BitSelect(base) = self {
+            return base.improve(&mut (), keys, best);
+        }
+        self.improve_other(scratch, keys, best);
+    }
+
+    #[inline(never)]
+    fn improve_other(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         each!(self, base, scratch => base.improve(scratch, keys, best));
     }
 

@@ -94,7 +94,7 @@ impl Part {
         Self { built: Arc::new(built), base: Arc::new(base), dead, dead_regions: 0, overlay, most, filter }
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn improve(
         &self,
         scratch: &mut Scratch,
@@ -102,11 +102,16 @@ impl Part {
         keys: &Keys<'_>,
         best: &mut [Option<Match>],
     ) {
-        let base = &self.base;
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
-            return base.improve(scratch, keys, best);
+            return self.base.improve(scratch, keys, best);
         }
-        let Aside { before, lists, few } = aside;
+        self.improve_changed(scratch, aside, keys, best);
+    }
+
+    /// Apart, so that what it needs of the stack is not made ready where nothing has changed.
+    #[inline(never)]
+    fn improve_changed(&self, scratch: &mut Scratch, aside: &mut Aside, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        let (base, Aside { before, lists, few }) = (&self.base, aside);
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = &keys.slice(index * CHUNK, index * CHUNK + best.len());
             before[..best.len()].copy_from_slice(best);

@@ -32,6 +32,7 @@ pub(super) struct Seat<T> {
 }
 
 type Held<T> = (u64, Arc<T>);
+type Taken<'a, T> = TryLockError<MutexGuard<'a, Option<Held<T>>>>;
 
 /// On a cache line of its own, so that who looks at it does not wait for what others write beside it.
 #[derive(Debug)]
@@ -82,21 +83,37 @@ impl<T: Clone> Twin<T> {
     }
 
     /// Hands out the copy of now, the same from start to end. The seat must be of this twin.
-    #[inline]
+    #[inline(always)]
     pub(super) fn read<R>(&self, seat: &Seat<T>, read: impl FnOnce(&T) -> R) -> R {
         debug_assert!(self.has(seat));
-        let mut held = match seat.held.try_lock() {
-            Ok(held) => held,
-            // What it keeps is whole, whatever stopped the batch that had it.
-            Err(TryLockError::Poisoned(held)) => held.into_inner(),
-            // The writer is looking whether it can have the copy back.
-            Err(TryLockError::WouldBlock) => return read(&self.now().1),
-        };
-        let flips = self.flips.load(Ordering::Acquire);
-        match &*held {
-            Some((at, copy)) if *at == flips => read(copy),
-            _ => read(&held.insert(self.now()).1),
+        match seat.held.try_lock() {
+            Ok(mut held) => {
+                let flips = self.flips.load(Ordering::Acquire);
+                let copy = match &mut *held {
+                    Some((at, copy)) if *at == flips => copy,
+                    old => self.renewed(old),
+                };
+                read(copy)
+            }
+            Err(taken) => read(&self.apart(seat, &taken)),
         }
+    }
+
+    /// The copy of now where the seat was not to be had: the writer is looking whether it can have what that keeps back, or
+    /// a batch was stopped that had it. What it keeps is whole, whatever stopped that.
+    #[cold]
+    #[inline(never)]
+    fn apart(&self, seat: &Seat<T>, taken: &Taken<'_, T>) -> Arc<T> {
+        if let TryLockError::Poisoned(_) = taken {
+            seat.held.clear_poison();
+        }
+        self.now().1
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn renewed<'h>(&self, held: &'h mut Option<Held<T>>) -> &'h Arc<T> {
+        &held.insert(self.now()).1
     }
 
     /// How often the copies changed places.

@@ -17,9 +17,9 @@ fn eras_wrap() {
     let (old, new) = (some(0), some(1000));
     let mut flows = Engine::new_scratch(&cache);
     let hits = |flows: &mut Flows, keys: &KeyBuf| {
-        let before = flows.trial.counts.hits;
+        let before = flows.trial.counts().hits;
         Engine::improve(&cache, flows, &keys.keys(), &mut [None; 100]);
-        flows.trial.counts.hits - before
+        flows.trial.counts().hits - before
     };
     assert_eq!([hits(&mut flows, &old), hits(&mut flows, &old)], [0, 100]);
     assert_eq!(flows.era, 1);

@@ -35,10 +35,14 @@ const GROUPS: usize = 15;
 
 #[derive(Debug)]
 pub(super) struct Trial {
-    pub(super) counts: Counts,
+    /// Without those of the pause.
+    counts: Counts,
     phase: Phase,
-    /// Lookups to the end of the window, or of the pause.
+    /// Lookups to the end of the window; none while the cache has stepped aside.
     left: usize,
+    /// Lookups to the end of the pause, and how many it had; none unless the cache has stepped aside.
+    pause: usize,
+    paused: usize,
     /// How many lookups of the window hit, or would have.
     hit: usize,
     times: Times,
@@ -78,16 +82,21 @@ impl Trial {
             false => (Phase::Stays { more: usize::MAX, hit: 0 }, usize::MAX),
         };
         let (counts, times, verdict) = (Counts::default(), Times::default(), Verdict::None);
-        Self { counts, phase, left, hit: 0, times, alone: f64::INFINITY, verdict, hold: config.shortest_pause() }
+        let (alone, hold) = (f64::INFINITY, config.shortest_pause());
+        Self { counts, phase, left, pause: 0, paused: 0, hit: 0, times, alone, verdict, hold }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let passed_by = self.counts.passed_by + (self.paused - self.pause) as u64;
+        Counts { passed_by, ..self.counts }
     }
 
     /// Whether a batch of so many goes straight on and nothing else is to be done.
-    #[inline]
+    #[inline(always)]
     pub(super) fn passes_by(&mut self, lookups: usize) -> bool {
-        let passes = self.phase == Phase::Aside && lookups < self.left;
+        let passes = lookups < self.pause;
         if passes {
-            self.left -= lookups;
-            self.counts.passed_by += lookups as u64;
+            self.pause -= lookups;
         }
         passes
     }
@@ -140,7 +149,8 @@ impl Trial {
     fn window_ends(&mut self, config: &Config) {
         let (window, noted, hit) = (config.window(), config.noted(), std::mem::take(&mut self.hit));
         let nanos = std::mem::take(&mut self.times).median();
-        self.left = window;
+        self.counts = self.counts();
+        (self.left, self.pause, self.paused) = (window, 0, 0);
         self.phase = match self.phase {
             // Of as many flows as there are entries, each as likely as another, n²/2e of the first n packets are not the
             // first of theirs.
@@ -186,7 +196,7 @@ impl Trial {
         match verdict {
             Verdict::Stays => Phase::Stays { more: hold, hit },
             _ => {
-                self.left = hold;
+                (self.left, self.pause, self.paused) = (0, hold, hold);
                 Phase::Aside
             }
         }
@@ -251,9 +261,12 @@ mod tests {
         let (first, mut batches) = (kind(trial.way()), 0);
         while kind(trial.way()) == first && batches < 10_000 {
             batches += 1;
+            let (cached, passed_by) = (trial.way() == Way::Cached, trial.counts().passed_by);
             if !trial.passes_by(BATCH) {
-                batch(trial, config, hits, nanos[usize::from(trial.way() == Way::Cached)]);
+                batch(trial, config, hits, nanos[usize::from(cached)]);
             }
+            let passes = if cached { 0 } else { BATCH as u64 };
+            assert_eq!(trial.counts().passed_by, passed_by + passes);
         }
         (first, batches * BATCH)
     }
