@@ -3,10 +3,8 @@
 use std::any::Any;
 use std::fmt::{self, Debug};
 
-use crate::cache::flow::Flows;
 use crate::error::UpdateError;
 use crate::key::Keys;
-use crate::meta::Reader;
 use crate::rule::{Priority, Region, Regions, RuleId};
 use crate::schema::Schema;
 
@@ -89,30 +87,16 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// As many keys as places in `best`, over as many lanes as the schema has: [`Classifier`] has checked that.
     /// Allocates nothing.
     fn improve(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
-
-    /// Makes a scratch one for any engine.
-    #[doc(hidden)]
-    fn keep(own: Self::Scratch) -> Scratch {
-        Scratch(Own::Other(Box::new(own)))
-    }
-
-    /// The scratch of an engine of this kind, if it is of one. Who writes one of these two writes both.
-    #[doc(hidden)]
-    #[inline(always)]
-    fn kept(scratch: &mut Scratch) -> Option<&mut Self::Scratch> {
-        if let Own::Other(own) = &mut scratch.0 { own.downcast_mut() } else { None }
-    }
 }
 
 /// A scratch for any engine. One from another engine, or from before a change, is renewed by the first batch.
-pub struct Scratch(pub(crate) Own);
+pub struct Scratch(Box<dyn Any + Send>);
 
-/// Which engine a scratch is for. Those in front of other engines are known without a call: measured, with it and what it
-/// has put on the stack, a batch through a cache that has stepped aside takes 28 instructions more.
-pub(crate) enum Own {
-    Flows(Box<Flows>),
-    Reader(Box<Reader>),
-    Other(Box<dyn Any + Send>),
+impl Scratch {
+    /// What an engine of this kind has in it, if it is of one.
+    pub(crate) fn of<E: Engine>(&self) -> Option<&E::Scratch> {
+        self.0.downcast_ref()
+    }
 }
 
 impl Debug for Scratch {
@@ -168,7 +152,7 @@ impl<E: Engine> Classifier for E {
     }
 
     fn scratch(&self) -> Scratch {
-        E::keep(self.new_scratch())
+        Scratch(Box::new(self.new_scratch()))
     }
 
     fn stats(&self) -> Stats {
@@ -189,7 +173,7 @@ impl<E: Engine> Classifier for E {
             // Nothing is kept in one.
             return self.improve(&mut self.new_scratch(), keys, best);
         }
-        if let Some(own) = E::kept(scratch)
+        if let Some(own) = scratch.0.downcast_mut::<E::Scratch>()
             && self.fits(own)
         {
             return self.improve(own, keys, best);
@@ -203,9 +187,9 @@ impl<E: Engine> Classifier for E {
 #[cold]
 #[inline(never)]
 fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-    *scratch = engine.scratch();
-    let Some(own) = E::kept(scratch) else { unreachable!("a scratch of this very engine") };
-    engine.improve(own, keys, best);
+    let mut own = Box::new(engine.new_scratch());
+    engine.improve(&mut own, keys, best);
+    scratch.0 = own;
 }
 
 /// Any classifier whose kind is known only at run time, where a kind is asked for.

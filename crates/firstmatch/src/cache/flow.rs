@@ -56,7 +56,7 @@ use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::engine::{Classifier, Engine, Match, Own, Scratch, Stats, Updatable};
+use crate::engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::rule::{Priority, Regions, RuleId};
@@ -217,7 +217,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
 
     /// What became of the lookups with this scratch. Zeros where it is of another kind of engine.
     pub fn counts(scratch: &Scratch) -> Counts {
-        if let Own::Flows(flows) = &scratch.0 { flows.trial.counts() } else { Counts::default() }
+        scratch.of::<Self>().map_or(Counts::default(), |flows| flows.trial.counts())
     }
 }
 
@@ -273,15 +273,6 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
             return self.inner.improve_batch(&mut scratch.inner, keys, best);
         }
         self.look_up(scratch, keys, best);
-    }
-
-    fn keep(own: Flows) -> Scratch {
-        Scratch(Own::Flows(Box::new(own)))
-    }
-
-    #[inline(always)]
-    fn kept(scratch: &mut Scratch) -> Option<&mut Flows> {
-        if let Own::Flows(own) = &mut scratch.0 { Some(own) } else { None }
     }
 }
 

@@ -130,7 +130,7 @@ pub use rebuild::{RebuildJob, Rebuilt, Retired};
 pub use writer::{Exclusive, Transaction, Writer, open};
 
 use crate::budget::Budget;
-use crate::engine::{self, Match, Own, Stats};
+use crate::engine::{self, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::Lowered;
@@ -276,14 +276,5 @@ impl engine::Engine for Engine {
     fn improve(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let Reader { seat, scratch, aside, .. } = reader;
         self.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
-    }
-
-    fn keep(own: Reader) -> engine::Scratch {
-        engine::Scratch(Own::Reader(Box::new(own)))
-    }
-
-    #[inline(always)]
-    fn kept(scratch: &mut engine::Scratch) -> Option<&mut Reader> {
-        if let Own::Reader(own) = &mut scratch.0 { Some(own) } else { None }
     }
 }
