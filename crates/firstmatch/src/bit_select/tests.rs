@@ -49,6 +49,68 @@ fn five_tuples_have_columns_of_their_own() {
     assert_eq!(kind(&six, &[(0, some), (1, some)]), expected(10, "Any"));
 }
 
+/// Fields of each number of lanes, and more that may be absent than a word has bytes: keys from the corners of rules, and
+/// with a lane of another's, have the first that holds them.
+#[test]
+fn columns_of_every_kind_are_asked() {
+    let state = std::cell::Cell::new(7u64);
+    let random = |below: usize| {
+        state.set(state.get().wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F));
+        (state.get() >> 33) as usize % below
+    };
+    let optional = (0..11).map(|i| Field::new(&format!("o{i}"), [16, 8][i % 2], Kind::Range, None).optional());
+    let nets = [32, 20, 64, 48, 96, 128].map(|width| Field::new(&format!("p{width}"), width, Kind::Prefix, None));
+    let last = Field::new("last", 128, Kind::Prefix, None).optional();
+    let schema = Schema::new(None, optional.chain(nets).chain([last]).collect());
+    let tests = |is_single: bool| -> Vec<(usize, Test)> {
+        let test = |(index, field): (usize, &Field)| {
+            let (max, some) = (field.max(), random(3) as u128);
+            let test = match (field.kind(), random(6)) {
+                (_, 0..=2) => return None,
+                (Kind::Prefix, at) => {
+                    let width = field.width();
+                    Test::Prefix { value: some << (width - 2), len: [3, width / 2 + 1, width][at - 3] }
+                }
+                (_, 3) => Test::Range { lo: 0, hi: max },
+                (_, 4) if is_single => Test::Value(max - 1 - some),
+                (_, 4) => Test::Range { lo: some, hi: max - random(2) as u128 },
+                _ => Test::Value(some),
+            };
+            Some((index, test))
+        };
+        schema.fields().iter().enumerate().filter_map(test).collect()
+    };
+    for is_single in [false, true] {
+        let all = set(&schema, (0..300).map(|_| tests(is_single)).collect::<Vec<_>>());
+        let engine = build(&all);
+        assert!(engine.shape.optional.len() == 11 && engine.shape.prefixes.len() == 7);
+        assert_eq!(engine.shape.singles.is_empty(), !is_single);
+        let rules: Vec<(Match, Range<usize>)> = all.by_rule().collect();
+        let mut keys = crate::key::KeyBuf::new(&schema);
+        for index in 0..20_000 {
+            let corner = || {
+                let region = all.regions().get(random(all.regions().len()));
+                (0..region.lo.len()).map(|lane| [region.lo[lane], region.hi[lane]][random(2)]).collect::<Vec<u32>>()
+            };
+            let (mut key, other) = (corner(), corner());
+            for _ in 0..index % 4 {
+                let lane = random(key.len());
+                key[lane] = [schema.lanes()[lane].max, other[lane]][random(2)];
+            }
+            keys.push()[..key.len()].copy_from_slice(&key);
+        }
+        let mut answers = vec![None; keys.len()];
+        Engine::improve(&engine, &mut (), &keys.keys(), &mut answers);
+        for (at, answer) in answers.iter().enumerate() {
+            let holds =
+                |range: &Range<usize>| range.clone().any(|of| all.regions().get(of).contains(keys.keys().row(at)));
+            assert_eq!(*answer, rules.iter().find(|(_, range)| holds(range)).map(|(rule, _)| *rule));
+        }
+        let found = answers.iter().flatten().count();
+        assert!((10_000..20_000).contains(&found), "{found} of the keys are in a rule");
+    }
+}
+
 /// A rule that comes needs columns that hold it: those of narrow blocks hold prefixes, and one protocol or all.
 #[test]
 fn what_columns_do_not_hold_is_refused() {
