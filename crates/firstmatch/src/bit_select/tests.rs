@@ -303,7 +303,7 @@ fn rules_for_most_keys_come_in_place() {
     let (trees, roots) = (engine.trees.len(), engine.roots().selected().count());
     let ask = |engine: &BitSelect, port: u32| {
         let mut keys = crate::key::KeyBuf::new(all.schema());
-        (0..40).for_each(|i| keys.push()[..5].copy_from_slice(&[i * 0x0001_0101, i << 22 | i % 2, 0, port, 6]));
+        (0..40).for_each(|i| keys.push()[..5].copy_from_slice(&[i * 0x0001_0101, (i << 22) + i % 2, 0, port, 6]));
         let mut answers = vec![None; keys.len()];
         Engine::improve(engine, &mut (), &keys.keys(), &mut answers);
         answers.iter().map(|of| of.map(|found| found.rule.slot())).collect::<Vec<_>>()
