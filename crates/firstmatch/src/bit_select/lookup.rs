@@ -2,6 +2,7 @@
 
 use super::block::{self, NONE};
 use super::columns::{Columns, Kind};
+use super::single::one;
 use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
 use crate::alive::Alive;
 use crate::engine::Match;
@@ -14,18 +15,29 @@ pub(super) const CHUNK: usize = 32;
 pub(super) const TOGETHER: usize = 4;
 /// So few keys are gone through one by one.
 const ALONE: usize = 3;
+/// Where so many keys of a chunk find a rule and so many do not, those that do are known by bits: a branch would be
+/// foreseen for neither. Fewer take less time with it.
+const MIXED: usize = 4;
 /// Keys that are listed at once.
 const EIGHT: usize = 8;
 
 /// For each key a better match than the one given, or none.
 #[inline]
 pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-    let mut lookup = Lookup { engine, alive, keys, best };
-    if lookup.best.len() <= ALONE {
-        dispatch(engine.level, Few(&mut lookup));
-    } else {
-        dispatch(engine.level, Many(&mut lookup));
+    if let [best] = best {
+        return one(engine, alive, keys.words(), best);
     }
+    if best.len() > ALONE {
+        return dispatch(engine.level, Many(&mut Lookup { engine, alive, keys, best }));
+    }
+    few(engine, alive, keys, best);
+}
+
+/// Apart, so that nothing is made ready for them where there is one key.
+#[inline(never)]
+fn few(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+    let keys = keys.words().chunks_exact(keys.stride());
+    best.iter_mut().zip(keys).for_each(|(best, key)| one(engine, alive, key, best));
 }
 
 /// What is looked up. Kernels borrow it, as it does the keys: what is copied may be read in wider pieces than it has just
@@ -37,24 +49,8 @@ struct Lookup<'a, A> {
     best: &'a mut [Option<Match>],
 }
 
-/// A few keys. Compiled apart, so that little is made ready for them.
-struct Few<'l, 'a, A>(&'l mut Lookup<'a, A>);
-
 /// Any number of keys.
 struct Many<'l, 'a, A>(&'l mut Lookup<'a, A>);
-
-impl<A: Alive> Kernel for Few<'_, '_, A> {
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        let shape = &self.0.engine.shape;
-        match shape.kind() {
-            Kind::Plain4(columns) => self.0.few(isa, columns),
-            Kind::Wide4(columns) => self.0.few(isa, columns),
-            Kind::Plain6(columns) => self.0.few(isa, columns),
-            Kind::Any => self.0.few(isa, shape),
-        }
-    }
-}
 
 impl<A: Alive> Kernel for Many<'_, '_, A> {
     #[inline(always)]
@@ -70,25 +66,6 @@ impl<A: Alive> Kernel for Many<'_, '_, A> {
 }
 
 impl<A: Alive> Lookup<'_, A> {
-    #[inline(always)]
-    fn few<I: Isa>(&mut self, isa: I, columns: impl Columns) {
-        let &mut Self { engine, alive, keys, ref mut best } = self;
-        for (best, key) in best.iter_mut().zip(columns.keys(columns.chunk(keys.words(), columns.stride(keys.stride()))))
-        {
-            let mut rank = NONE;
-            for trees in engine.trees.chunks(TOGETHER) {
-                rank = match trees {
-                    [a] => alone(isa, engine, columns, alive, key, [a], rank),
-                    [a, b] => alone(isa, engine, columns, alive, key, [a, b], rank),
-                    [a, b, c] => alone(isa, engine, columns, alive, key, [a, b, c], rank),
-                    [a, b, c, d, ..] => alone(isa, engine, columns, alive, key, [a, b, c, d], rank),
-                    [] => rank,
-                }
-            }
-            improve(best, engine, rank);
-        }
-    }
-
     #[inline(always)]
     fn many<I: Isa>(&mut self, isa: I, columns: impl Columns) {
         let &mut Self { engine, alive, keys, ref mut best } = self;
@@ -107,24 +84,46 @@ impl<A: Alive> Lookup<'_, A> {
                     [] => {}
                 }
             }
-            improve_all(best, engine, &chunk.ranks);
+            let mut found = 0;
+            for (group, ranks) in chunk.ranks.as_chunks::<EIGHT>().0.iter().enumerate() {
+                found |= isa.below8(ranks, &[NONE; EIGHT]).0 << (group * EIGHT);
+            }
+            let count = found.count_ones() as usize;
+            let is_mixed = count.min(best.len().saturating_sub(count)) >= MIXED;
+            improve_all(best, engine, &chunk.ranks, if is_mixed { found } else { 0 });
         }
     }
 }
 
-/// Apart, so that what is the same for all stays in registers.
+/// Where it is not 0, `mixed` has a bit for each key whose rank is one. Apart, so that what is the same for all stays in
+/// registers.
 #[inline(never)]
-fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
+fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK], mut mixed: u32) {
     let parting = engine.parting;
-    if engine.added.rules() == 0 {
+    if engine.added.rules() != 0 {
+        return improve_changed(best, engine, ranks);
+    }
+    if mixed == 0 {
         for (best, &rank) in best.iter_mut().zip(ranks) {
             // What is no rank has no place either.
             if let Some(&found) = engine.matches.get(parting.last_place(rank)) {
                 take(best, found);
             }
         }
-        return;
     }
+    while mixed != 0 {
+        let i = mixed.trailing_zeros() as usize & (CHUNK - 1);
+        mixed &= mixed - 1;
+        if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(parting.last_place(ranks[i]))) {
+            take(best, found);
+        }
+    }
+}
+
+/// The same where rules have come.
+#[inline(never)]
+fn improve_changed(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
+    let parting = engine.parting;
     // Whether a rule has come since is anybody's guess: keys are listed by that, and no branch depends on it.
     let (mut first, mut came) = (List::NONE, List::NONE);
     for (i, &rank) in (0..best.len() as u8).zip(ranks) {
@@ -148,54 +147,9 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
 
 /// Takes what is better.
 #[inline(always)]
-fn take(best: &mut Option<Match>, found: Match) {
+pub(super) fn take(best: &mut Option<Match>, found: Match) {
     if Match::wins(found.priority, best) {
         *best = Some(found);
-    }
-}
-
-#[inline(always)]
-fn improve(best: &mut Option<Match>, engine: &BitSelect, rank: u32) {
-    if let Some(found) = engine.rule_of(rank) {
-        take(best, found);
-    }
-}
-
-/// The best rank for one key after some more trees, which are gone through in the order of what their roots promise.
-#[inline(always)]
-fn alone<I: Isa, const TREES: usize>(
-    isa: I,
-    engine: &BitSelect,
-    columns: impl Columns,
-    alive: impl Alive,
-    key: &[u32],
-    trees: [&Tree; TREES],
-    mut rank: u32,
-) -> u32 {
-    let limits = engine.limits();
-    let blocks = words(&engine.blocks);
-    let mut entries = [EMPTY; TREES];
-    for (tree, entry) in trees.iter().zip(&mut entries) {
-        *entry = engine.table[tree.root.base as usize + tree.root.index(isa, columns, key)];
-    }
-    loop {
-        let mut at = entries.iter().fold(EMPTY, |least, &entry| least.min(entry));
-        if at >= limits.of(rank) {
-            return rank;
-        }
-        for entry in &mut entries {
-            *entry = if *entry == at { EMPTY } else { *entry };
-        }
-        while at & LEAF == 0 {
-            let node = engine.nodes.get(limits.index(at));
-            at = node.map_or(EMPTY, |node| step(isa, columns, node, &engine.table, key));
-        }
-        let mut next = Some(limits.index(at)).filter(|_| at < limits.of(rank));
-        while let Some(block) = next.and_then(|at| columns.block(blocks, at)) {
-            let found = block::rank_of(block, columns.hits(isa, block, key), alive);
-            rank = rank.min(found);
-            next = block::goes_on(found);
-        }
     }
 }
 
@@ -487,6 +441,6 @@ impl Node {
 }
 
 #[inline(always)]
-fn step<I: Isa>(isa: I, columns: impl Columns, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
+pub(super) fn step<I: Isa>(isa: I, columns: impl Columns, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
     table.get(node.base as usize + node.index(isa, columns, key)).copied().unwrap_or(EMPTY)
 }

@@ -74,6 +74,7 @@ mod pack;
 mod plan;
 mod prefixes;
 mod selector;
+mod single;
 #[cfg(test)]
 mod tests;
 mod tree;
