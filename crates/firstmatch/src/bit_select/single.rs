@@ -8,8 +8,8 @@ use crate::alive::Alive;
 use crate::engine::Match;
 use crate::simd::{Isa, Kernel, dispatch, words};
 
-/// For one key a better match than the one given, or none. Compiled for each kind of columns apart, so that little is made
-/// ready for it.
+/// For one key a better match than the one given, or none. Compiled for each kind of columns apart, so that little is
+/// made ready for it.
 #[inline(always)]
 pub(super) fn one(engine: &BitSelect, alive: impl Alive, key: &[u32], best: &mut Option<Match>) {
     match engine.shape.kind() {
@@ -84,8 +84,8 @@ struct Walk<'a, C, A> {
 }
 
 impl<C: Columns, A: Alive> Walk<'_, C, A> {
-    /// The best rank from a few trees. Lookups of single keys overlap as long as each branch is foreseen: one that is not takes longer than
-    /// the test of a block, a node passed in vain takes longer than that branch.
+    /// The best rank from a few trees. Lookups of single keys overlap as long as each branch is foreseen: one that is not
+    /// takes longer than the test of a block, a node passed in vain takes longer than that branch.
     #[inline(always)]
     fn best<I: Isa, const TREES: usize>(self, isa: I, trees: [&Tree; TREES]) -> u32 {
         let Self { engine, columns, alive, key, blocks } = self;
@@ -105,8 +105,8 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
             let found = self.test(isa, first);
             return self.rest_of_list(isa, found, found);
         }
-        // The leaf of the second is tested whether it may be better or not: that takes less time than a branch that is not
-        // foreseen. Where it is a node that waits for the rank, and the first leaf is tested twice.
+        // The leaf of the second is tested whether it may be better or not: that takes less time than a branch that is
+        // not foreseen. Where it is a node that waits for the rank, and the first leaf is tested twice.
         let is_leaf = (entries[1] & LEAF).wrapping_neg();
         let second = entries[1] | !is_leaf;
         entries[1] |= is_leaf;
