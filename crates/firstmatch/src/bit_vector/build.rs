@@ -40,8 +40,9 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     if needed > allowed {
         return Err(BuildError::bytes(needed, allowed));
     }
-    let mut vectors = vec![Line::default(); words.len() / LINE_WORDS];
-    words_mut(&mut vectors).copy_from_slice(&words);
+    // A line stands behind the last vector.
+    let mut vectors = vec![Line::default(); words.len() / LINE_WORDS + 1];
+    words_mut(&mut vectors)[..words.len()].copy_from_slice(&words);
     let (mut dimensions, mut joins) = (Vec::new(), Vec::new());
     for Slot { from, values, .. } in slots {
         let values = narrow(&values);

@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::tree::Node;
-use super::{Hasher, Isa, Kernel, Line, Probes, TreeView, word, words_mut};
+use super::{Hasher, Isa, Kernel, Line, Probes, TreeView, word};
 
 /// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
 #[derive(Clone, Copy)]
@@ -440,13 +440,10 @@ impl Isa for Avx2 {
         found: &mut [[u32; 8]],
     ) {
         const { assert!(UNIT.is_multiple_of(size_of::<u32>())) };
-        let last = size_of_val(lines).checked_sub(2 * size_of::<Line>()).expect("a row") / UNIT;
+        // Behind the last row there is a line more.
+        let last = size_of_val(lines).checked_sub(3 * size_of::<Line>()).expect("a row") / UNIT;
         // SAFETY: needs AVX2, see `load8`.
         let last = unsafe { _mm_set1_epi16(last.min(usize::from(u16::MAX)) as u16 as i16) };
-        // The words that all rows have, and behind them what is read where each is 0. To store them and load one takes less
-        // time than to load that from every row again: loads are what lookups have most of.
-        let mut common = [Line::default(); 3];
-        let common = words_mut(&mut common);
         for (at, found) in found.iter_mut().enumerate() {
             let places = places.map(
                 #[inline(always)]
@@ -465,23 +462,23 @@ impl Isa for Avx2 {
             for (half, found) in found.as_chunks_mut::<4>().0.iter_mut().enumerate() {
                 for (i, found) in found.iter_mut().enumerate() {
                     // SAFETY: needs AVX2, see `load8`.
-                    let mut parts = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
-                    for places in places {
+                    let mut common = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
+                    let mut rows = [lines.as_ptr().cast::<[u32; 32]>(); ROWS];
+                    for (row, places) in rows.iter_mut().zip(places) {
                         // SAFETY: each place is that of a row, so many whole words behind the first line.
                         unsafe {
-                            let row = lines.as_ptr().byte_add(usize::from(places[4 * half + i]) * UNIT);
-                            for (common, part) in parts.iter_mut().zip(self::parts(&*row.cast())) {
+                            *row = row.byte_add(usize::from(places[4 * half + i]) * UNIT);
+                            for (common, part) in common.iter_mut().zip(parts(&**row)) {
                                 *common = _mm256_and_si256(*common, part);
                             }
                         }
                     }
-                    let first = first_word(parts);
-                    for (common, part) in common.as_chunks_mut::<8>().0.iter_mut().zip(parts) {
-                        // SAFETY: an unaligned store of the 32 bytes behind the reference; needs AVX, see `load8`.
-                        unsafe { _mm256_storeu_si256(common.as_mut_ptr().cast(), part) };
+                    let first = first_word(common);
+                    let mut word = among.map_or(u32::MAX, |among| among[first & 31]);
+                    for row in rows {
+                        // SAFETY: `first` is at most 32, and behind each row there is a line: the next one's or that behind all.
+                        word &= unsafe { *row.cast::<u32>().add(first) };
                     }
-                    // SAFETY: `first` is at most 32.
-                    let word = unsafe { *common.get_unchecked(first) };
                     *found = 32 * first as u32 + word.trailing_zeros();
                 }
             }

@@ -167,7 +167,8 @@ pub(crate) trait Isa: Copy {
     fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;
 
     /// For eights of keys, the first bit that the rows at some places have, as [`Isa::first_common`] says; `among` is one
-    /// more row, the same for all. A row is two lines. Places count in so many bytes, whole words.
+    /// more row, the same for all. A row is two lines, and a line more stands behind the last. Places count in so many
+    /// bytes, whole words.
     ///
     /// # Panics
     /// When there is no row at a place, or fewer places than bits to be found.
@@ -365,7 +366,14 @@ mod tests {
                     let mut rows: [[u32; 32]; 3] = std::array::from_fn(|_| std::array::from_fn(|_| next() & next()));
                     let last = next() as usize % 33;
                     rows[0].iter_mut().enumerate().filter(|(at, _)| *at != last).for_each(|(_, word)| *word &= 1 << 31);
-                    let lines: Vec<Line> = rows.as_flattened().as_chunks().0.iter().map(|&line| Line(line)).collect();
+                    let lines: Vec<Line> = rows
+                        .as_flattened()
+                        .as_chunks()
+                        .0
+                        .iter()
+                        .map(|&line| Line(line))
+                        .chain([Line::default()])
+                        .collect();
                     let mut eights = || std::array::from_fn(|_| std::array::from_fn(|_| next() as u16 % 3));
                     let places: [[[u16; 8]; 2]; 2] = [eights(), eights()];
                     for among in [None, Some(&rows[2])] {
