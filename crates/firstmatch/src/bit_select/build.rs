@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::added::Added;
 use super::bits::Cubes;
-use super::plan::Planned;
+use super::plan::{Planned, Search};
 use super::tree::{To, Way};
 use super::{BitSelect, Config, EMPTY, Node, Parting, Roots, Tree, block, change, pack, plan};
 use crate::budget::Visits;
@@ -39,13 +39,13 @@ pub(super) fn build(
         Some(shape) => within(plan::forced(regions, &cubes, shape)),
         None => {
             let lines = shape.lines();
-            let alike = like.and_then(|like| plan::like(regions, &cubes, lines, run_bytes, like));
+            let search = |room| Search::new(regions, &cubes, lines, room);
+            let alike = like.and_then(|like| search(run_bytes).like(like));
             if let Some(Ok(built)) = alike.map(within) {
                 return Ok(built);
             }
-            let chosen = |room| plan::chosen(regions, &cubes, lines, room);
-            within(chosen(usize::MAX)).or_else(|error| match error.bytes_needed() {
-                Some(_) => within(chosen(run_bytes)),
+            within(search(usize::MAX).chosen()).or_else(|error| match error.bytes_needed() {
+                Some(_) => within(search(run_bytes).chosen()),
                 None => Err(error),
             })
         }

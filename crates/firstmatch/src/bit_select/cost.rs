@@ -10,18 +10,23 @@ use crate::budget::Visits;
 use crate::rule::Regions;
 use crate::simd::{Isa, Kernel, Level, Line, dispatch};
 
-/// What a lookup takes, a root, a node below one and a block, in instructions counted for IPv4 5-tuples.
+/// What a lookup takes, a root, a node below one and a block, in instructions of blocks of IPv4 5-tuples: as fitted to what
+/// 850 plans for the ClassBench sets of 1k and 10k take, keys in batches and, for a fifth as much, one by one. A batch
+/// would have roots at half of that.
 const LOOKUP: f64 = 34.0;
-const ROOT: f64 = 14.0;
-const NODE: f64 = 75.0;
+pub(super) const ROOT: f64 = 25.0;
+const NODE: f64 = 50.0;
 const TEST: f64 = 48.0;
+/// What a node takes more where trees are far larger than [`NEAR`]: its part of the table is further away by then.
+const FAR_NODE: f64 = 50.0;
 /// A block after which a list goes on, and one more round of a batch: mostly branches that were not foreseen.
 const LONG: f64 = 100.0;
 const ROUND: f64 = 200.0;
 /// What all is slower by where it is far larger than a cache, and the bytes of a first- and half of a second-level one.
-const CACHES: [(f64, f64); 2] = [(25.0, (48 << 10) as f64), (130.0, (512 << 10) as f64)];
-/// The most bytes, as a multiple of the blocks that hold every region once.
+const CACHES: [(f64, f64); 2] = [(8.0, (48 << 10) as f64), (130.0, (512 << 10) as f64)];
+/// The most bytes, as a multiple of the blocks that hold every region once; and those that are always worth it.
 const MOST: f64 = 5.0;
+const NEAR: f64 = (256 << 10) as f64;
 /// Keys of a batch.
 const BATCH: usize = 32;
 /// Further trees are looked at in groups of so many.
@@ -41,8 +46,9 @@ pub(super) struct Tree {
 pub(super) struct Sample {
     /// Bytes of a block.
     block: usize,
-    /// The most bytes of trees that are worth it.
+    /// The most bytes of trees that are worth it, and how many copies of all regions that leaves room for.
     pub(super) most_bytes: f64,
+    pub(super) copies: f64,
     lanes: usize,
     keys: Vec<u32>,
 }
@@ -74,7 +80,8 @@ impl Sample {
         let block = lines * size_of::<Line>();
         // A table has some entries however few regions there are.
         let least = (regions.len().div_ceil(BLOCK) * block + (1 << 10)) as f64;
-        Self { block, most_bytes: (MOST * least).min(room as f64), lanes, keys }
+        let most_bytes = (MOST * least).max(NEAR).min(room as f64);
+        Self { block, most_bytes, copies: most_bytes / least, lanes, keys }
     }
 
     /// A tree, and where its root leads each key.
@@ -91,9 +98,10 @@ impl Sample {
         let Cubes { level, visits, .. } = *cubes;
         dispatch(level, Walk { sample: self, trees, regions, visits, counts: &mut counts });
         let Counts { nodes, blocks, long, rounds, .. } = counts;
-        let each = [(NODE, nodes), (TEST, blocks), (LONG, long), (ROUND, rounds)];
-        let walks: f64 = each.map(|(cost, count)| cost * count as f64).iter().sum();
         let bytes = bytes(trees);
+        let node = NODE + FAR_NODE * (1.0 - NEAR / bytes).max(0.0);
+        let each = [(node, nodes), (TEST, blocks), (LONG, long), (ROUND, rounds)];
+        let walks: f64 = each.map(|(cost, count)| cost * count as f64).iter().sum();
         let far: f64 = CACHES.map(|(cost, near)| cost * (1.0 - near / bytes).max(0.0)).iter().sum();
         let keys = (self.keys.len() / self.lanes).max(1);
         LOOKUP + ROOT * trees.len() as f64 + walks / keys as f64 + far
