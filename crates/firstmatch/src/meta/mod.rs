@@ -166,7 +166,7 @@ pub struct Config {
     /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many
     /// as half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,
-    /// So many rules in an overlay make a rebuild due. `None`: 2 % of the base's rules, at least 512, but half of what
+    /// So many rules in an overlay make a rebuild due. `None`: 2 % of the base's rules, at least 128, but half of what
     /// it may hold where that is less.
     pub due: Option<usize>,
     /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
@@ -186,7 +186,7 @@ impl Config {
 
     fn overlay_due(&self, base: usize) -> usize {
         let half = self.most_in_overlay(base).div_ceil(2).max(1);
-        self.due.unwrap_or((base / 50).max(512).min(half))
+        self.due.unwrap_or((base / 50).max(128).min(half))
     }
 
     fn in_place_due(&self, base: usize) -> usize {
