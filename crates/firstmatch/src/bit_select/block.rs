@@ -4,6 +4,7 @@ use super::Node;
 use super::asked::{ANY, Asked, is_single};
 use super::columns::Kind;
 use super::prefixes::Prefixes;
+use super::selector::Selector;
 use crate::alive::Alive;
 use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
@@ -268,12 +269,17 @@ impl Shape {
 
     /// What a node selects of a region of a block: the value, and the bits that are open.
     pub(super) fn selected(&self, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
-        let both = |at: usize| [2 * at, 2 * at + 1].map(|lane| self.bits(block, i, lane));
-        let value =
-            node.bits.select(gather, |at| both(at).map(|(value, _)| value).into_iter().rfold(0, |a, b| a << 32 | b));
-        let open =
-            node.bits.select(gather, |at| both(at).map(|(_, open)| open).into_iter().rfold(0, |a, b| a << 32 | b));
-        (value, open)
+        let Selector { masks, pairs } = node.bits;
+        // Few nodes select from more than two of the four lanes.
+        let lane = |which: usize, half: usize| match masks[which] >> (32 * half) & u64::from(u32::MAX) {
+            0 => (0, 0),
+            _ => self.bits(block, i, 2 * usize::from(pairs[which]) + half),
+        };
+        let words = [0, 1].map(|which| [lane(which, 0), lane(which, 1)]);
+        let of = |part: fn((u64, u64)) -> u64| {
+            node.bits.of_words(gather, |at| part(words[at][0]) | part(words[at][1]) << 32)
+        };
+        (of(|(value, _)| value), of(|(_, open)| open))
     }
 
     /// The fixed bits of a lane of a region of a block, and those that are open.

@@ -93,6 +93,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         is_large: size_of_val(&packed.blocks[..]) > NEAR,
         blocks: packed.blocks,
         room,
+        spare: change::Spare::default(),
         matches,
         regions: regions.len(),
         gone: Box::default(),

@@ -1,16 +1,19 @@
 //! Changes in place, of a copy that nobody reads.
 //!
-//! A region that comes goes to the leaves it reaches, at most a few: into their block where that has room, else they get
+//! A region that comes goes to the leaves it reaches, up to 128: into their block where that has room, else they get
 //! a block of their own with what is theirs in it. An entry's promise is lowered. One that leaves is taken out of the
 //! blocks it is found in; promises stay, at the price of a look in vain. A region that comes and reaches more leaves than
-//! a few goes to a list apart, that of a tree whose root selects nothing.
+//! that goes to a list apart, that of a tree whose root selects nothing.
 //!
 //! Blocks that are left keep what is in them, even what is taken out elsewhere later. It is never found: only entries that
 //! the region does not reach lead there. So no tree's entries lead to another tree's blocks, and lists share a block only
-//! as long as every entry that led to it does.
+//! as long as every entry that led to it does. Where there is no room for more blocks, those that no entry leads to any
+//! more are used again.
 //!
 //! What is touched is noted, so that another copy follows by taking over just that: each place is known at once, and the
 //! cache misses of all of them overlap.
+
+use std::sync::Arc;
 
 use super::block::{BLOCK, Shape};
 use super::tree::each;
@@ -19,16 +22,14 @@ use crate::engine::Match;
 use crate::rule::{Region, Regions};
 use crate::simd::{LINE_WORDS, Line, words, words_mut};
 
-/// The most entries that a region may reach: as many as a word has bits.
-const MOST_REACHED: usize = 32;
+/// The most entries that a region may reach: as many as the largest integer has bits.
+const MOST_REACHED: usize = 128;
 /// The most blocks that one list may have.
 const MOST_BLOCKS: usize = 4;
-/// Blocks that there is always room for.
-const LEAST_ROOM: usize = 64;
-
-/// How many blocks so many may come to be.
+/// How many blocks so many may come to be. Measured, rules that come to a thousand and find no room where they belong
+/// cost a lookup more than 100 kB of blocks do.
 pub(super) fn room(blocks: usize) -> usize {
-    2 * blocks + LEAST_ROOM
+    2 * blocks + 512
 }
 
 /// What a change may have touched, by number: blocks, entries of the table, words of the marks of first rules, and what
@@ -41,6 +42,42 @@ pub(super) enum Place {
     Bucket(u32),
     Rule(u32),
     Row(u32),
+}
+
+/// Blocks that nothing leads to any more, to be used again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spare {
+    /// Both copies have the same.
+    blocks: Arc<[u32]>,
+    /// How many of them are left.
+    left: usize,
+    /// Blocks that were taken, spare or new, since these were found.
+    taken: usize,
+    /// They and those that there is still room for were few.
+    was_little: bool,
+}
+
+impl Spare {
+    fn of(blocks: impl Iterator<Item = u32>) -> Self {
+        let blocks: Arc<[u32]> = blocks.collect();
+        Self { left: blocks.len(), blocks, taken: 0, was_little: false }
+    }
+
+    fn take(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.blocks[self.left] as usize)
+    }
+
+    fn follow(&mut self, other: &Self) {
+        if !Arc::ptr_eq(&self.blocks, &other.blocks) {
+            self.blocks = Arc::clone(&other.blocks);
+        }
+        (self.left, self.taken, self.was_little) = (other.left, other.taken, other.was_little);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.blocks[..])
+    }
 }
 
 /// The entries that a region reaches.
@@ -56,7 +93,8 @@ struct Way {
     at: u32,
     /// Which of its node's it is.
     index: u32,
-    node: Node,
+    /// The node's number: those of roots that are none of the nodes come behind them.
+    node: u32,
 }
 
 /// Where an entry leads.
@@ -69,12 +107,20 @@ enum To {
 
 impl Reached {
     fn new() -> Self {
-        let none = Way { at: 0, index: 0, node: Node { bits: super::Selector::default(), base: 0 } };
-        Self { entries: [none; MOST_REACHED], count: 0 }
+        Self { entries: [Way { at: 0, index: 0, node: 0 }; MOST_REACHED], count: 0 }
     }
 
     fn ways(&self) -> &[Way] {
         &self.entries[..self.count]
+    }
+
+    /// Those that a bit is set for.
+    fn of(&self, mut bits: u128) -> impl Iterator<Item = &Way> + Clone {
+        std::iter::from_fn(move || {
+            let way = self.entries.get(bits.trailing_zeros() as usize)?;
+            bits &= bits - 1;
+            Some(way)
+        })
     }
 }
 
@@ -127,6 +173,7 @@ impl BitSelect {
         self.blocks.resize(other.blocks.len(), Line::default());
         self.trees.clone_from(&other.trees);
         self.has_wide = other.has_wide;
+        self.spare.follow(&other.spare);
         if self.gone.len() < other.gone.len() {
             self.gone = vec![0; other.gone.len()].into();
         }
@@ -158,6 +205,11 @@ impl BitSelect {
         self.gone.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
     }
 
+    /// Whether there are few blocks for rules that come, and will be few again: time for another one.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.spare.was_little
+    }
+
     /// How many rules have come, and how many of the first have gone.
     pub(crate) fn changes(&self) -> usize {
         self.added.rules() + self.gone_rules
@@ -175,8 +227,8 @@ impl BitSelect {
         let blocks = self.blocks.len() / self.shape.lines();
         let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
         let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
-        // A vector that grows may take twice what it needs.
-        now + 2 * more
+        // A vector that grows may take twice what it needs; all blocks may be spare.
+        now + 2 * more + self.room * size_of::<u32>()
     }
 
     /// The tree that a region belongs to, and the entries that it reaches there, if they are few.
@@ -184,8 +236,12 @@ impl BitSelect {
         let is_home =
             |tree: &Tree| tree.open.is_none_or(|most| tree.root.bits.of_region(region).1.count_ones() <= most);
         let tree = self.homes().iter().position(is_home)?;
+        self.reach_in(tree, region)
+    }
+
+    fn reach_in(&self, tree: usize, region: &Region<'_>) -> Option<(usize, Reached)> {
         let mut reached = Reached::new();
-        self.reach_from(self.trees[tree].root, region, &mut reached).then_some((tree, reached))
+        self.reach_from(self.nodes.len() + tree, region, &mut reached).then_some((tree, reached))
     }
 
     /// The same for a region that comes, or has come: where they are not few, the tree that has no other and its entry.
@@ -193,8 +249,7 @@ impl BitSelect {
     fn reach_any(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
         self.reach(region).or_else(|| {
             let tree = self.trees.len().checked_sub(1).filter(|_| self.has_wide)?;
-            let mut reached = Reached::new();
-            self.reach_from(self.trees[tree].root, region, &mut reached).then_some((tree, reached))
+            self.reach_in(tree, region)
         })
     }
 
@@ -208,20 +263,26 @@ impl BitSelect {
         }
     }
 
-    fn reach_from(&self, node: Node, region: &Region<'_>, reached: &mut Reached) -> bool {
+    /// A node, or behind them a tree's root.
+    fn node(&self, number: usize) -> &Node {
+        self.nodes.get(number).unwrap_or_else(|| &self.trees[number - self.nodes.len()].root)
+    }
+
+    fn reach_from(&self, number: usize, region: &Region<'_>, reached: &mut Reached) -> bool {
+        let node = self.node(number);
         let (value, open) = node.bits.of_region(region);
         let start = reached.count;
         if start + (1 << open.count_ones().min(31)) > MOST_REACHED {
             return false;
         }
         each((value as usize, open as usize), |index| {
-            reached.entries[reached.count] = Way { at: node.base + index as u32, index: index as u32, node };
+            let way = Way { at: node.base + index as u32, index: index as u32, node: number as u32 };
+            reached.entries[reached.count] = way;
             reached.count += 1;
         });
         for way in start..reached.count {
             if let To::Node(below) = self.to(&reached.entries[way])
-                && let below = self.nodes[below]
-                && !reached.ways().iter().any(|of| of.node.base == below.base)
+                && !reached.ways().iter().any(|of| of.node as usize == below)
                 && !self.reach_from(below, region, reached)
             {
                 return false;
@@ -247,13 +308,17 @@ impl BitSelect {
             self.widen();
         }
         let Some((tree, reached)) = self.reach_any(region) else { return false };
-        let is_new = |at: usize, to: To| !reached.ways()[..at].iter().any(|way| self.to(way) == to);
-        let mut needed = 0;
+        // Entries by where they lead to: it is the same for all of them afterwards.
+        let mut together: Vec<(To, u128)> = Vec::new();
         for (at, way) in reached.ways().iter().enumerate() {
             let to = self.to(way);
-            if matches!(to, To::Node(_)) || !is_new(at, to) {
-                continue;
+            match together.iter_mut().find(|(of, _)| *of == to) {
+                Some((_, ways)) => *ways |= 1 << at,
+                None => together.push((to, 1 << at)),
             }
+        }
+        let mut needed = 0;
+        for &(to, _) in together.iter().filter(|(to, _)| !matches!(to, To::Node(_))) {
             let len = self.len(to);
             if len >= MOST_BLOCKS * BLOCK {
                 return false;
@@ -261,35 +326,22 @@ impl BitSelect {
             // One more than the list takes: others may come to share its block while it waits for its turn.
             needed += len / BLOCK + 2;
         }
-        if self.blocks.len() / self.shape.lines() + needed > self.room {
+        if !self.has_room(needed) {
             return false;
         }
-        // Entries whose list has the region lead to where they will lead to.
-        let mut done = 0u32;
-        for (at, way) in reached.ways().iter().enumerate() {
-            if done >> at & 1 == 1 {
-                continue;
-            }
-            let to = self.to(way);
-            let mut here = Reached::new();
-            for (other, way) in reached.ways().iter().enumerate().skip(at) {
-                if done >> other & 1 == 0 && self.to(way) == to {
-                    here.entries[here.count] = *way;
-                    here.count += 1;
-                    done |= 1 << other;
-                }
-            }
+        for (to, ways) in together {
+            let ways = reached.of(ways);
             let promise = match to {
                 To::Node(node) => self.parting.entry(rank, node as u32, false),
                 _ => {
-                    let (block, blocks) = self.with(tree, to, here.ways(), rank, region);
+                    let (block, blocks) = self.with(tree, to, ways.clone(), rank, region);
                     self.trees[tree].longest = self.trees[tree].longest.max(blocks);
                     self.parting.entry(rank, block as u32, true)
                 }
             };
             // The better of both promises, and where to.
             let low = 1 << (self.parting.index + 1);
-            for way in here.ways() {
+            for way in ways {
                 let old = &mut self.table[way.at as usize];
                 let new = (*old & !(low - 1)).min(promise & !(low - 1)) | promise & (low - 1);
                 if new != *old {
@@ -302,7 +354,14 @@ impl BitSelect {
     }
 
     /// The list of some entries with one more region: its first block, and how many it has.
-    fn with(&mut self, tree: usize, to: To, here: &[Way], rank: u32, region: &Region<'_>) -> (usize, usize) {
+    fn with<'w>(
+        &mut self,
+        tree: usize,
+        to: To,
+        here: impl Iterator<Item = &'w Way> + Clone,
+        rank: u32,
+        region: &Region<'_>,
+    ) -> (usize, usize) {
         if let To::Block(block) = to {
             let words = self.block(block);
             if self.shape.len(words) < BLOCK && self.more(block).is_none() {
@@ -318,11 +377,17 @@ impl BitSelect {
         let mut next = if let To::Block(block) = to { Some(block) } else { None };
         while let Some(block) = next {
             for i in 0..self.shape.len(self.block(block)) {
+                // Entries of one node come one after another.
+                let mut of = (u32::MAX, (0, 0));
                 let is_theirs = |way: &Way| {
-                    let (value, open) = self.shape.selected(self.block(block), i, &way.node);
+                    if way.node != of.0 {
+                        let node = self.node(way.node as usize);
+                        of = (way.node, self.shape.selected(self.block(block), i, node));
+                    }
+                    let (value, open) = of.1;
                     (value ^ u64::from(way.index)) & !open == 0
                 };
-                if here.iter().any(is_theirs) {
+                if here.clone().any(is_theirs) {
                     theirs[count] = (block, i);
                     count += 1;
                 }
@@ -330,31 +395,28 @@ impl BitSelect {
             next = self.more(block);
         }
         let with = count + 1;
-        let first = match self.trees[tree].filling {
-            Some(block) if self.shape.len(self.block(block as usize)) + with <= BLOCK => block as usize,
+        let mut list = [0; MOST_BLOCKS];
+        let list = &mut list[..with.div_ceil(BLOCK)];
+        match self.trees[tree].filling {
+            Some(block) if self.shape.len(self.block(block as usize)) + with <= BLOCK => list[0] = block as usize,
             _ => {
-                let first = self.blocks.len() / self.shape.lines();
-                (0..with.div_ceil(BLOCK)).for_each(|_| self.grow());
-                if with <= BLOCK {
-                    self.trees[tree].filling = Some(first as u32);
+                list.fill_with(|| self.another());
+                if let [block] = *list {
+                    self.trees[tree].filling = Some(block as u32);
                 }
-                first
             }
-        };
+        }
         let before = theirs[..count].partition_point(|&(block, i)| self.block(block)[i] < rank);
-        let block_of = |place: usize| first + place / BLOCK;
+        let block_of = |place: usize| list[place / BLOCK];
         for (place, &(from, i)) in theirs[..count].iter().enumerate() {
             let to = block_of(place + usize::from(place >= before));
             let start = |block: usize| block * self.shape.lines() * LINE_WORDS;
             self.shape.add_copy(words_mut(&mut self.blocks), (start(from), i), start(to));
         }
         self.add(block_of(before), rank, region);
-        let blocks = with.div_ceil(BLOCK);
-        self.touched.extend((first..first + blocks).map(|block| Place::Block(block as u32)));
-        for next in first + 1..first + blocks {
-            self.go_on(next - 1, Some(next));
-        }
-        (first, blocks)
+        self.touched.extend(list.iter().map(|&block| Place::Block(block as u32)));
+        list.windows(2).for_each(|pair| self.go_on(pair[0], Some(pair[1])));
+        (list[0], list.len())
     }
 
     /// Takes a rule's regions out of every leaf that one of them reaches.
@@ -407,10 +469,44 @@ impl BitSelect {
     }
 
     /// Another block without regions.
-    fn grow(&mut self) {
-        let block = self.blocks.len() / self.shape.lines();
-        self.blocks.resize(self.blocks.len() + self.shape.lines(), Line::default());
+    fn another(&mut self) -> usize {
+        self.spare.taken += 1;
+        let block = self.spare.take().unwrap_or_else(|| {
+            let block = self.blocks.len() / self.shape.lines();
+            self.blocks.resize(self.blocks.len() + self.shape.lines(), Line::default());
+            block
+        });
         self.shape.write(&[], None, block_mut(&mut self.blocks, &self.shape, block));
+        block
+    }
+
+    /// Whether there is room for so many more blocks. To look for those that nothing leads to takes as long as there are
+    /// entries and blocks, so it is done where as many as a part of all have been taken since.
+    fn has_room(&mut self, needed: usize) -> bool {
+        if self.room_left() < needed && self.spare.taken >= self.room / 4 {
+            self.look_for_spare();
+        }
+        self.room_left() >= needed
+    }
+
+    fn room_left(&self) -> usize {
+        self.room.saturating_sub(self.blocks.len() / self.shape.lines()) + self.spare.left
+    }
+
+    fn look_for_spare(&mut self) {
+        let mut is_used = vec![false; self.blocks.len() / self.shape.lines()];
+        let leaves = self.table.iter().filter(|&&entry| entry != EMPTY && entry & LEAF != 0);
+        let leaves = leaves.map(|&entry| self.limits().index(entry));
+        let filling = self.trees.iter().filter_map(|tree| tree.filling.map(|block| block as usize));
+        for first in leaves.chain(filling) {
+            let mut next = Some(first);
+            while let Some(block) = next.filter(|&block| !is_used[block]) {
+                is_used[block] = true;
+                next = self.more(block);
+            }
+        }
+        self.spare = Spare::of((0..).zip(is_used).filter_map(|(block, is_used)| (!is_used).then_some(block)));
+        self.spare.was_little = self.room_left() < self.room / 4;
     }
 
     fn add(&mut self, block: usize, rank: u32, region: &Region<'_>) {

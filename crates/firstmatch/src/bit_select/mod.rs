@@ -34,10 +34,11 @@
 //! rank between its neighbours' and goes to the leaves that it reaches: to the block there if that has room, else these
 //! entries get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves.
 //! Neither moves anything else. What is touched is noted, and the other copy takes that over instead of doing the
-//! change again. A rule that comes and reaches more than 32 entries goes to a list that every key is tested against,
-//! unless it has a better match. Refused, and left to others, are lists that would be longer than four blocks, a 33rd
-//! rule between the same two, more than twice as many blocks as were built, and to take out a rule that it was built
-//! with and that reaches more than 32 entries.
+//! change again. A rule that comes and reaches more than 128 entries goes to a list that every key is tested against,
+//! unless it has a better match. There may be 512 blocks more than twice those that were built; where these end, blocks
+//! that nothing leads to any more are looked for, so a change takes now and then as long as to read tables and blocks
+//! once. Refused, and left to others, are lists that would be longer than four blocks, a 33rd rule between the same two,
+//! what no block is left for, and to take out a rule that it was built with and that reaches more than 128 entries.
 //!
 //! # Cost
 //! 32 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
@@ -154,6 +155,7 @@ pub struct BitSelect {
     regions: usize,
     /// How many blocks it may come to have.
     room: usize,
+    spare: change::Spare,
     /// Which of the rules that it was built with have been taken out, how many, and how many regions they had.
     gone: Box<[u64]>,
     gone_rules: usize,
@@ -374,7 +376,10 @@ impl BitSelect {
             ("matches", self.shared_bytes()),
             (
                 "changes",
-                self.added.bytes() + size_of_val(&self.gone[..]) + self.touched.capacity() * size_of::<Place>(),
+                self.added.bytes()
+                    + self.spare.bytes()
+                    + size_of_val(&self.gone[..])
+                    + self.touched.capacity() * size_of::<Place>(),
             ),
             ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
         ]

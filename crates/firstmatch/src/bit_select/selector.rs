@@ -29,7 +29,17 @@ impl Selector {
     /// The selected bits of two pairs, those of the first lowest.
     #[inline(always)]
     pub(crate) fn select(self, gather: impl Fn(u64, u64) -> u64, pair: impl Fn(usize) -> u64) -> u64 {
-        let [low, high] = [0, 1].map(|i| gather(pair(usize::from(self.pairs[i])), self.masks[i]));
+        self.of_words(
+            gather,
+            #[inline(always)]
+            |i| pair(usize::from(self.pairs[i])),
+        )
+    }
+
+    /// The same of the two pairs by their place here.
+    #[inline(always)]
+    pub(crate) fn of_words(self, gather: impl Fn(u64, u64) -> u64, word: impl Fn(usize) -> u64) -> u64 {
+        let [low, high] = [0, 1].map(|i| gather(word(i), self.masks[i]));
         low | high << (self.masks[0].count_ones() & 63)
     }
 

@@ -194,12 +194,34 @@ fn the_same_rules_build_the_same_bytes() {
 fn rules_come_and_go_in_place() {
     // The prefixes of IPv6 reach from the first lane into the second.
     for (schema, shift, more) in [(Schema::ipv4(), 0, 0), (Schema::ipv6(), 80, 16)] {
-        come_and_go(&schema, shift, more);
+        // Most of the steps of the first kind are rules that come, until there is no room.
+        let (_, [came, refused, kept]) = come_and_go(&schema, shift, more, &[(4000, 7), (4000, 4)]);
+        assert!(
+            came > 3000 && refused > 1000 && kept < 100,
+            "{came} came, {refused} were refused, {kept} could not go"
+        );
     }
 }
 
-/// Prefixes of up to 32 bits are shifted so far to the left and are so much longer.
-fn come_and_go(schema: &Schema, shift: u32, more: u32) {
+/// Where as many rules go as come, blocks that nothing leads to any more are used again, and there is room without end;
+/// where they only come, it is said when room ends.
+#[test]
+fn blocks_are_used_again() {
+    let schema = Schema::ipv4();
+    let (engine, [came, refused, _]) = come_and_go(&schema, 0, 0, &[(15_000, 4)]);
+    let blocks = engine.blocks.len() / engine.shape.lines();
+    assert!(
+        came > 7000 && refused == 0 && blocks <= engine.room,
+        "{came} came, {refused} were refused, {blocks} blocks"
+    );
+    assert!(engine.spare.bytes() > 0 && !engine.is_short_of_room());
+    let (engine, [_, refused, _]) = come_and_go(&schema, 0, 0, &[(4000, 8)]);
+    assert!(refused > 0 && engine.is_short_of_room(), "{refused} were refused");
+}
+
+/// Prefixes of up to 32 bits are shifted so far to the left and are so much longer. In so many steps each, so many of
+/// eight are rules that come. The engine, and how many came, were refused and could not go.
+fn come_and_go(schema: &Schema, shift: u32, more: u32, steps: &[(usize, usize)]) -> (BitSelect, [usize; 3]) {
     let mut state = 3u64;
     let mut random = move |below: u64| {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -237,10 +259,11 @@ fn come_and_go(schema: &Schema, shift: u32, more: u32) {
         regions
     };
     let (mut refused, mut came, mut kept) = (0, 0, 0);
-    for step in 0..6000 {
+    let weights = steps.iter().flat_map(|&(steps, weight)| std::iter::repeat_n(weight, steps));
+    for (step, weight) in weights.enumerate() {
         other.follow(&engine);
         std::mem::swap(&mut other, &mut engine);
-        if random(2) == 0 {
+        if random(8) < weight && !away.is_empty() {
             let (rule, range) = away.swap_remove(random(away.len()));
             let before = built.partition_point(|of| of.priority < rule.priority);
             let is_in = engine.insert(rule, before, &regions(&range));
@@ -285,7 +308,7 @@ fn come_and_go(schema: &Schema, shift: u32, more: u32) {
             assert_eq!(*answer, right.min_by_key(|rule| rule.priority), "step {step}");
         }
     }
-    assert!(came > 1000 && refused > 1000 && kept < 100, "{came} came, {refused} were refused, {kept} could not go");
+    (engine, [came, refused, kept])
 }
 
 /// Rules that hold most keys come to a list apart, as many as it has room for, in order of priority, and go again; the

@@ -54,6 +54,7 @@ struct Sizes {
     dead: usize,
     /// Rules that have come to the base or gone from it.
     in_place: usize,
+    is_short_of_room: bool,
 }
 
 impl Sizes {
@@ -64,6 +65,7 @@ impl Sizes {
             most: part.most,
             dead: part.dead.rules(),
             in_place: part.in_place(),
+            is_short_of_room: part.is_short_of_room(),
         }
     }
 }
@@ -115,7 +117,8 @@ impl Changer {
     /// Whether an overlay has so many rules or a base so many dead ones that it is time, and no rebuild is running.
     pub(super) fn rebuild_is_due(&self) -> bool {
         let is_due = |sizes: &Sizes| {
-            sizes.overlay >= self.config.overlay_due(sizes.base)
+            sizes.is_short_of_room
+                || sizes.overlay >= self.config.overlay_due(sizes.base)
                 || sizes.dead >= self.config.dead_due(sizes.base)
                 || sizes.in_place >= self.config.in_place_due(sizes.base)
         };

@@ -43,6 +43,9 @@ const SHARE: usize = 32;
 /// Predicted to take so many times as long as the fastest, or so many nanoseconds longer, a candidate is timed. Two
 /// predictions that are each a fifth off, one up and one down, are 1.5 apart.
 const MARGIN: (f64, f64) = (1.5, 2.0);
+/// Where rules change, the base that takes changes in place may be so many times as slow as the fastest: an overlay beside
+/// that takes longer.
+const CHANGING: f64 = 3.0;
 /// The instruction set that predictions were fitted with, and the margin with any other.
 const FITTED: Level = Level::Avx2;
 const UNKNOWN: f64 = 6.0;
@@ -64,11 +67,17 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// The kind to keep for so many regions, if they have not become twice or half as many since it was chosen.
-    fn kept(&self, regions: usize) -> Option<(Kind, usize)> {
+    /// The kind for so many regions, if they have not become twice or half as many since one was chosen: that one, or
+    /// the one that takes changes in place, if it may and was not much slower.
+    fn kept(&self, regions: usize, in_place: bool) -> Option<(Kind, usize)> {
         let then = self.timed_with.filter(|&then| then <= 2 * regions && regions <= 2 * then)?;
         let chosen = self.candidates.iter().find(|candidate| candidate.outcome == Outcome::Chosen)?;
-        Some((chosen.kind, then))
+        let takes_changes = self.candidates.iter().find(|candidate| candidate.kind == Kind::BitSelect)?;
+        let slower = |known: fn(&Candidate) -> Option<f64>| Some(known(takes_changes)? / known(chosen)?);
+        let slower = slower(|of| of.nanos).or_else(|| slower(|of| of.predicted.map(|of| of.nanos)));
+        let takes_over = in_place && slower.is_some_and(|times| times <= CHANGING);
+        let kind = if takes_over { Kind::BitSelect } else { chosen.kind };
+        Some((kind, then))
     }
 }
 
@@ -231,7 +240,7 @@ pub(super) fn choose(
     let mut trials = Trials::new(set, config, run_bytes);
     trials.like = before.and_then(|before| before.roots.as_ref());
     if is_timed
-        && let Some((kind, then)) = before.and_then(|before| before.choice.kept(regions))
+        && let Some((kind, then)) = before.and_then(|before| before.choice.kept(regions, config.in_place != Some(0)))
         && let Some(base) = trials.build(kind, 0)?
     {
         return Ok(trials.end(base, Outcome::Kept, Some(then)));

@@ -172,7 +172,8 @@ pub struct Config {
     /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
     pub dead: Option<usize>,
     /// So many rules that have come to a base in place or gone from it make a rebuild due; with 0 bases stay as they
-    /// were built. `None`: half of its rules, at least 1,024.
+    /// were built. `None`: half of its rules, at least 1,024. Else a rebuild takes a base that changes in place instead
+    /// of one that does not and was less than three times as fast.
     pub in_place: Option<usize>,
     /// The seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,

@@ -140,6 +140,11 @@ impl Part {
         if let Chosen::BitSelect(base) = &*self.base { base.changes() } else { 0 }
     }
 
+    /// Whether soon no more rules can come to the base in place.
+    pub(super) fn is_short_of_room(&self) -> bool {
+        matches!(&*self.base, Chosen::BitSelect(base) if base.is_short_of_room())
+    }
+
     /// Whether all rules are those that the base was built from.
     pub(super) fn is_unchanged(&self) -> bool {
         self.dead.rules() == 0 && self.overlay.rules() == 0 && self.in_place() == 0

@@ -56,8 +56,9 @@ impl Writer {
         self.rules.get(rule).map(|rule| self.counters.count(rule.id))
     }
 
-    /// Whether it is time to rebuild: an overlay has as many rules as [`Config::due`] says or a base as many dead ones as
-    /// [`Config::dead`], and no rebuild has been begun that is not installed yet.
+    /// Whether it is time to rebuild: an overlay has as many rules as [`Config::due`] says, a base as many dead ones as
+    /// [`Config::dead`] or as many that came or went in place as [`Config::in_place`], or it has little room left for more;
+    /// and no rebuild has been begun that is not installed yet.
     pub fn rebuild_is_due(&self) -> bool {
         self.changer.rebuild_is_due()
     }
