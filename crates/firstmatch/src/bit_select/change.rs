@@ -13,8 +13,6 @@
 //! What is touched is noted, so that another copy follows by taking over just that: each place is known at once, and the
 //! cache misses of all of them overlap.
 
-use std::sync::Arc;
-
 use super::block::{BLOCK, Shape};
 use super::tree::each;
 use super::{BitSelect, EMPTY, LEAF, Node, Tree};
@@ -29,7 +27,7 @@ const MOST_BLOCKS: usize = 4;
 /// How many blocks so many may come to be. Measured, rules that come to a thousand and find no room where they belong
 /// cost a lookup more than 100 kB of blocks do.
 pub(super) fn room(blocks: usize) -> usize {
-    2 * blocks + 512
+    2 * blocks + blocks.min(512) + 64
 }
 
 /// What a change may have touched, by number: blocks, entries of the table, words of the marks of first rules, and what
@@ -47,8 +45,9 @@ pub(super) enum Place {
 /// Blocks that nothing leads to any more, to be used again.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spare {
-    /// Both copies have the same.
-    blocks: Arc<[u32]>,
+    blocks: Box<[u32]>,
+    /// How often they were looked for.
+    times: u64,
     /// How many of them are left.
     left: usize,
     /// Blocks that were taken, spare or new, since these were found.
@@ -58,9 +57,9 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    fn of(blocks: impl Iterator<Item = u32>) -> Self {
-        let blocks: Arc<[u32]> = blocks.collect();
-        Self { left: blocks.len(), blocks, taken: 0, was_little: false }
+    fn of(blocks: impl Iterator<Item = u32>, times: u64) -> Self {
+        let blocks: Box<[u32]> = blocks.collect();
+        Self { left: blocks.len(), blocks, times, taken: 0, was_little: false }
     }
 
     fn take(&mut self) -> Option<usize> {
@@ -69,10 +68,10 @@ impl Spare {
     }
 
     fn follow(&mut self, other: &Self) {
-        if !Arc::ptr_eq(&self.blocks, &other.blocks) {
-            self.blocks = Arc::clone(&other.blocks);
+        if self.times != other.times {
+            self.blocks.clone_from(&other.blocks);
         }
-        (self.left, self.taken, self.was_little) = (other.left, other.taken, other.was_little);
+        (self.left, self.times, self.taken, self.was_little) = (other.left, other.times, other.taken, other.was_little);
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -170,7 +169,7 @@ impl BitSelect {
     /// noted here is forgotten.
     pub(crate) fn follow(&mut self, other: &Self) {
         self.touched.clear();
-        self.blocks.resize(other.blocks.len(), Line::default());
+        self.grow(other.blocks.len() / other.shape.lines());
         self.trees.clone_from(&other.trees);
         self.has_wide = other.has_wide;
         self.spare.follow(&other.spare);
@@ -227,8 +226,8 @@ impl BitSelect {
         let blocks = self.blocks.len() / self.shape.lines();
         let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
         let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
-        // A vector that grows may take twice what it needs; all blocks may be spare.
-        now + 2 * more + self.room * size_of::<u32>()
+        // All blocks may be spare.
+        now + more + self.room * size_of::<u32>()
     }
 
     /// The tree that a region belongs to, and the entries that it reaches there, if they are few.
@@ -473,11 +472,21 @@ impl BitSelect {
         self.spare.taken += 1;
         let block = self.spare.take().unwrap_or_else(|| {
             let block = self.blocks.len() / self.shape.lines();
-            self.blocks.resize(self.blocks.len() + self.shape.lines(), Line::default());
+            self.grow(block + 1);
             block
         });
         self.shape.write(&[], None, block_mut(&mut self.blocks, &self.shape, block));
         block
+    }
+
+    /// Makes it so many blocks, in memory that doubles, but for no more than there is room for.
+    fn grow(&mut self, blocks: usize) {
+        let lines = blocks * self.shape.lines();
+        if lines > self.blocks.capacity() {
+            let most = (2 * lines).min(self.room * self.shape.lines()).max(lines);
+            self.blocks.reserve_exact(most - self.blocks.len());
+        }
+        self.blocks.resize(lines, Line::default());
     }
 
     /// Whether there is room for so many more blocks. To look for those that nothing leads to takes as long as there are
@@ -505,7 +514,8 @@ impl BitSelect {
                 next = self.more(block);
             }
         }
-        self.spare = Spare::of((0..).zip(is_used).filter_map(|(block, is_used)| (!is_used).then_some(block)));
+        let spare = (0..).zip(is_used).filter_map(|(block, is_used)| (!is_used).then_some(block));
+        self.spare = Spare::of(spare, self.spare.times + 1);
         self.spare.was_little = self.room_left() < self.room / 4;
     }
 

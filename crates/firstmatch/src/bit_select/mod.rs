@@ -35,10 +35,11 @@
 //! entries get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves.
 //! Neither moves anything else. What is touched is noted, and the other copy takes that over instead of doing the
 //! change again. A rule that comes and reaches more than 128 entries goes to a list that every key is tested against,
-//! unless it has a better match. There may be 512 blocks more than twice those that were built; where these end, blocks
-//! that nothing leads to any more are looked for, so a change takes now and then as long as to read tables and blocks
-//! once. Refused, and left to others, are lists that would be longer than four blocks, a 33rd rule between the same two,
-//! what no block is left for, and to take out a rule that it was built with and that reaches more than 128 entries.
+//! unless it has a better match. There may be three times as many blocks as were built, of more than 512 twice as many
+//! and 512; where these end, blocks that nothing leads to any more are looked for, so a change takes now and then as
+//! long as to read tables and blocks once. Refused, and left to others, are lists that would be longer than four blocks,
+//! a 33rd rule between the same two, what no block is left for, and to take out a rule that it was built with and that
+//! reaches more than 128 entries.
 //!
 //! # Cost
 //! 32 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,

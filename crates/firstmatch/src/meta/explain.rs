@@ -25,9 +25,11 @@ pub struct Explanation {
     pub compared: usize,
     /// Of the base alone.
     pub base: Stats,
-    /// Rules of the base that have been removed since it was built.
+    /// Rules that have come to the base in place or gone from it since it was built.
+    pub in_place: usize,
+    /// Rules of the base that have been marked as removed since.
     pub dead: usize,
-    /// Rules inserted since.
+    /// Rules inserted since that are beside the base.
     pub overlay: usize,
     /// Commits so far.
     pub generation: u64,
@@ -48,8 +50,9 @@ impl fmt::Display for Explanation {
         let (lines, tests) = (self.base.worst_lines, self.base.worst_tests);
         write!(f, "worst case  {lines} cache lines and {tests} region tests a packet")?;
         if self.generation > 0 {
-            write!(f, "\nchanges     {} inserted, {} removed since the last rebuild", self.overlay, self.dead)?;
-            write!(f, "; generation {}, rebuilds {}", self.generation, self.epoch)?;
+            write!(f, "\nchanges     {} in place, {} in the overlay, ", self.in_place, self.overlay)?;
+            write!(f, "{} marked as removed since the last rebuild; ", self.dead)?;
+            write!(f, "generation {}, rebuilds {}", self.generation, self.epoch)?;
         }
         Ok(())
     }
@@ -68,6 +71,7 @@ impl Engine {
             candidates: part.built.choice.candidates,
             compared: part.built.choice.compared,
             base: part.base.stats(),
+            in_place: part.in_place(),
             dead: part.dead.rules(),
             overlay: part.overlay.rules(),
             generation: state.generation,
