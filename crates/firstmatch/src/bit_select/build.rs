@@ -76,7 +76,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         nodes.extend(draft.nodes.iter().map(|&node| Node { base: node.base + first_entry as u32, ..node }));
         let Some(&root) = nodes.last() else { continue };
         let (levels, longest, open) = (draft.levels(), draft.longest(), draft.open);
-        trees.push(Tree { root, levels, longest, open, filling: None });
+        trees.push(Tree { root, levels, longest, open });
         leaves += draft.leaves.len();
     }
     // For regions that come and reach too many of the others.
@@ -94,6 +94,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         blocks: packed.blocks,
         room,
         spare: change::Spare::default(),
+        filling: Box::default(),
         matches,
         regions: regions.len(),
         gone: Box::default(),

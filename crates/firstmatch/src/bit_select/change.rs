@@ -6,9 +6,11 @@
 //! that goes to a list apart, that of a tree whose root selects nothing.
 //!
 //! Blocks that are left keep what is in them, even what is taken out elsewhere later. It is never found: only entries that
-//! the region does not reach lead there. So no tree's entries lead to another tree's blocks, and lists share a block only
-//! as long as every entry that led to it does. Where there is no room for more blocks, those that no entry leads to any
-//! more are used again.
+//! the region does not reach lead there. To keep it so, no tree's entries lead to another tree's blocks; and lists to come
+//! share a block only with others of their node, as long as every entry that led to it does. There, what the node selects
+//! says which regions are whose. It does not say so of two nodes' entries: a region that reaches one may be taken for one
+//! that reaches the other, too, and stays behind where that one leads when it is taken out of what it reaches. Where there
+//! is no room for more blocks, those that no entry leads to any more are used again.
 //!
 //! What is touched is noted, so that another copy follows by taking over just that: each place is known at once, and the
 //! cache misses of all of them overlap.
@@ -40,7 +42,11 @@ pub(super) enum Place {
     Bucket(u32),
     Rule(u32),
     Row(u32),
+    Filling(u32),
 }
+
+/// A node without a block for lists to come.
+const NO_BLOCK: u32 = u32::MAX;
 
 /// Blocks that nothing leads to any more, to be used again.
 #[derive(Clone, Debug, Default)]
@@ -176,6 +182,9 @@ impl BitSelect {
         if self.gone.len() < other.gone.len() {
             self.gone = vec![0; other.gone.len()].into();
         }
+        if self.filling.len() < other.filling.len() {
+            self.filling = vec![NO_BLOCK; other.filling.len()].into();
+        }
         (self.gone_rules, self.gone_regions) = (other.gone_rules, other.gone_regions);
         self.added.follow(&other.added);
         let lines = self.shape.lines();
@@ -186,6 +195,7 @@ impl BitSelect {
                     self.blocks[lines.clone()].copy_from_slice(&other.blocks[lines]);
                 }
                 Place::Entry(at) => self.table[at as usize] = other.table[at as usize],
+                Place::Filling(at) => self.filling[at as usize] = other.filling[at as usize],
                 Place::Gone(at) => self.gone[at as usize] = other.gone[at as usize],
                 Place::Bucket(at) => self.added.follow_bucket(&other.added, at as usize),
                 Place::Rule(at) => self.added.follow_rule(&other.added, at as usize),
@@ -226,8 +236,9 @@ impl BitSelect {
         let blocks = self.blocks.len() / self.shape.lines();
         let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
         let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
+        let filling = if self.filling.is_empty() { self.fillings() } else { 0 };
         // All blocks may be spare.
-        now + more + self.room * size_of::<u32>()
+        now + more + (self.room + filling) * size_of::<u32>()
     }
 
     /// The tree that a region belongs to, and the entries that it reaches there, if they are few.
@@ -256,7 +267,7 @@ impl BitSelect {
     fn widen(&mut self) {
         if !self.has_wide {
             let root = Node { bits: super::Selector::default(), base: self.table.len() as u32 - 1 };
-            let wide = Tree { root, levels: 1, longest: 0, open: None, filling: None };
+            let wide = Tree { root, levels: 1, longest: 0, open: None };
             self.trees = self.trees.iter().copied().chain([wide]).collect();
             self.has_wide = true;
         }
@@ -333,7 +344,7 @@ impl BitSelect {
             let promise = match to {
                 To::Node(node) => self.parting.entry(rank, node as u32, false),
                 _ => {
-                    let (block, blocks) = self.with(tree, to, ways.clone(), rank, region);
+                    let (block, blocks) = self.with(to, ways.clone(), rank, region);
                     self.trees[tree].longest = self.trees[tree].longest.max(blocks);
                     self.parting.entry(rank, block as u32, true)
                 }
@@ -355,7 +366,6 @@ impl BitSelect {
     /// The list of some entries with one more region: its first block, and how many it has.
     fn with<'w>(
         &mut self,
-        tree: usize,
         to: To,
         here: impl Iterator<Item = &'w Way> + Clone,
         rank: u32,
@@ -368,8 +378,17 @@ impl BitSelect {
                 self.add(block, rank, region);
                 return (block, 1);
             }
+        }
+        // The node, if it is only one.
+        let mut nodes = here.clone().map(|way| way.node as usize);
+        let node = nodes.next().filter(|node| nodes.all(|other| other == *node));
+        let mut filling = node.and_then(|node| self.filling(node));
+        if let Some(node) = node
+            && filling.map(To::Block) == Some(to)
+        {
             // Those who lead to it are others from now on.
-            self.trees[tree].filling.take_if(|filling| *filling as usize == block);
+            self.fill(node, None);
+            filling = None;
         }
         let mut theirs = [(0, 0); MOST_BLOCKS * BLOCK];
         let mut count = 0;
@@ -396,12 +415,12 @@ impl BitSelect {
         let with = count + 1;
         let mut list = [0; MOST_BLOCKS];
         let list = &mut list[..with.div_ceil(BLOCK)];
-        match self.trees[tree].filling {
-            Some(block) if self.shape.len(self.block(block as usize)) + with <= BLOCK => list[0] = block as usize,
+        match filling {
+            Some(block) if self.shape.len(self.block(block)) + with <= BLOCK => list[0] = block,
             _ => {
                 list.fill_with(|| self.another());
-                if let [block] = *list {
-                    self.trees[tree].filling = Some(block as u32);
+                if let ([block], Some(node)) = (&*list, node) {
+                    self.fill(node, Some(*block));
                 }
             }
         }
@@ -416,6 +435,24 @@ impl BitSelect {
         self.touched.extend(list.iter().map(|&block| Place::Block(block as u32)));
         list.windows(2).for_each(|pair| self.go_on(pair[0], Some(pair[1])));
         (list[0], list.len())
+    }
+
+    /// The block with room for lists of a node to come; none where not all those in it lead to it any more.
+    fn filling(&self, node: usize) -> Option<usize> {
+        self.filling.get(node).filter(|&&block| block != NO_BLOCK).map(|&block| block as usize)
+    }
+
+    fn fill(&mut self, node: usize, block: Option<usize>) {
+        if self.filling.is_empty() {
+            self.filling = vec![NO_BLOCK; self.fillings()].into();
+        }
+        self.filling[node] = block.map_or(NO_BLOCK, |block| block as u32);
+        self.touched.push(Place::Filling(node as u32));
+    }
+
+    /// Those of all nodes, of the roots behind them, and of the one that may come.
+    fn fillings(&self) -> usize {
+        self.nodes.len() + self.homes().len() + 1
     }
 
     /// Takes a rule's regions out of every leaf that one of them reaches.
@@ -454,7 +491,25 @@ impl BitSelect {
         }
     }
 
-    fn block(&self, block: usize) -> &[u32] {
+    /// The blocks in which a lookup could find a region, and those for lists to come of the nodes that it reaches.
+    #[cfg(test)]
+    pub(super) fn blocks_of(&self, region: &Region<'_>) -> Vec<usize> {
+        let Some((_, reached)) = self.reach_any(region) else { return Vec::new() };
+        let mut blocks = Vec::new();
+        for way in reached.ways() {
+            let mut next = if let To::Block(block) = self.to(way) { Some(block) } else { None };
+            while let Some(block) = next {
+                blocks.push(block);
+                next = self.more(block);
+            }
+            blocks.extend(self.filling(way.node as usize));
+        }
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks
+    }
+
+    pub(super) fn block(&self, block: usize) -> &[u32] {
         let len = self.shape.lines() * LINE_WORDS;
         &words(&self.blocks)[block * len..][..len]
     }
@@ -506,8 +561,7 @@ impl BitSelect {
         let mut is_used = vec![false; self.blocks.len() / self.shape.lines()];
         let leaves = self.table.iter().filter(|&&entry| entry != EMPTY && entry & LEAF != 0);
         let leaves = leaves.map(|&entry| self.limits().index(entry));
-        let filling = self.trees.iter().filter_map(|tree| tree.filling.map(|block| block as usize));
-        for first in leaves.chain(filling) {
+        for first in leaves {
             let mut next = Some(first);
             while let Some(block) = next.filter(|&block| !is_used[block]) {
                 is_used[block] = true;

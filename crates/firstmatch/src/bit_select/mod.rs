@@ -157,6 +157,8 @@ pub struct BitSelect {
     /// How many blocks it may come to have.
     room: usize,
     spare: change::Spare,
+    /// Each node's block for lists to come, by the node's number; those of roots come behind them.
+    filling: Box<[u32]>,
     /// Which of the rules that it was built with have been taken out, how many, and how many regions they had.
     gone: Box<[u64]>,
     gone_rules: usize,
@@ -187,8 +189,6 @@ struct Tree {
     longest: usize,
     /// How many bits of the root its regions may leave open.
     open: Option<u32>,
-    /// A block with room for lists to come; none where not all those in it lead to it any more.
-    filling: Option<u32>,
 }
 
 /// Selects bits as the index into its part of the table, whose entries are nodes or leaves.
@@ -379,6 +379,7 @@ impl BitSelect {
                 "changes",
                 self.added.bytes()
                     + self.spare.bytes()
+                    + size_of_val(&self.filling[..])
                     + size_of_val(&self.gone[..])
                     + self.touched.capacity() * size_of::<Place>(),
             ),

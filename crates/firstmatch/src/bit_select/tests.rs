@@ -1,6 +1,9 @@
+use std::collections::HashSet;
+
 use super::*;
-use crate::rule::Test;
+use crate::rule::{Region, Test};
 use crate::schema::{Field, Kind};
+use crate::simd::LINE_WORDS;
 use crate::test_rules::set;
 
 fn build(set: &Lowered) -> BitSelect {
@@ -282,6 +285,13 @@ fn come_and_go(schema: &Schema, shift: u32, more: u32, steps: &[(usize, usize)])
             if gone { &mut away } else { &mut there }.push((rule, range));
         }
         assert_eq!((engine.rules(), Engine::stats(&engine).regions), (there.len(), there.len()));
+        if step % 100 != 99 {
+            continue;
+        }
+        let regions_of = |list: &[(Match, Range<usize>)]| -> Vec<_> {
+            list.iter().map(|(_, range)| all.regions().get(range.start)).collect()
+        };
+        assert_eq!(left(&engine, &regions_of(&there), &regions_of(&away)), 0, "step {step}");
         if step % 500 != 499 {
             continue;
         }
@@ -309,6 +319,27 @@ fn come_and_go(schema: &Schema, shift: u32, more: u32, steps: &[(usize, usize)])
         }
     }
     (engine, [came, refused, kept])
+}
+
+/// How many regions that are not there are left where a lookup could find them, or could come to find them, as no region
+/// that is there is the same.
+fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]) -> usize {
+    let there: HashSet<_> = there.iter().map(|region| (region.lo, region.hi)).collect();
+    let words = engine.shape.lines() * LINE_WORDS;
+    let is_left = |region: &&Region<'_>| {
+        let mut alone = vec![0; words];
+        engine.shape.write(&[(0, **region)], None, &mut alone);
+        let mut both = vec![0; 2 * words];
+        engine.blocks_of(region).into_iter().any(|block| {
+            both[..words].copy_from_slice(engine.block(block));
+            (0..engine.shape.len(&both)).any(|at| {
+                engine.shape.write(&[], None, &mut both[words..]);
+                engine.shape.add_copy(&mut both, (0, at), words);
+                both[words + 1..] == alone[1..]
+            })
+        })
+    };
+    away.iter().filter(|region| !there.contains(&(region.lo, region.hi))).filter(is_left).count()
 }
 
 /// Rules that hold most keys come to a list apart, as many as it has room for, in order of priority, and go again; the
