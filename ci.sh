@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All checks and tests:    ./ci.sh
 # Some of them, in order:  ./ci.sh fmt test
-# For longer:              ./ci.sh fuzz captures
+# For longer:              ./ci.sh fuzz churn captures
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
@@ -64,6 +64,12 @@ stage_readme() {
 # Fuzz targets, a minute each (FUZZ_SECONDS): see fuzz/README.md.
 stage_fuzz() { fuzz/run.sh; }
 
+# Rules come and go, millions of changes: CHURN_STEPS for each of CHURN_SEEDS sets of five profiles, twice.
+stage_churn() {
+    CHURN_STEPS="${CHURN_STEPS:-60000}" CHURN_SEEDS="${CHURN_SEEDS:-20}" \
+        cargo test --release -p firstmatch-generate --locked --test churn
+}
+
 # Real captures, fetched into target/captures, packet by packet against another parser.
 stage_captures() {
     crates/firstmatch-net/tests/captures.sh
@@ -71,7 +77,7 @@ stage_captures() {
 }
 
 all=(fmt clippy doc deny shell test report readme lab)
-on_request=(fuzz captures)
+on_request=(fuzz churn captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
     if ! declare -F "stage_$stage" >/dev/null; then
