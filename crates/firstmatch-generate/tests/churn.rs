@@ -17,7 +17,7 @@ const EVERY: usize = 1000;
 /// meanwhile.
 enum Job {
     None,
-    Begun(RebuildJob, usize),
+    Begun(Box<RebuildJob>, usize),
     Done(Box<Rebuilt>, usize),
 }
 
@@ -60,7 +60,7 @@ impl Churn {
     fn step(&mut self, step: usize) {
         self.job = match std::mem::replace(&mut self.job, Job::None) {
             Job::None if self.writer.rebuild_is_due() => {
-                Job::Begun(self.writer.begin_rebuild(), step + self.below(400))
+                Job::Begun(Box::new(self.writer.begin_rebuild()), step + self.below(400))
             }
             Job::Begun(job, at) if at <= step => {
                 Job::Done(Box::new(job.run().expect("no budget")), step + self.below(100))
