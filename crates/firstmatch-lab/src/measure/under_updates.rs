@@ -385,14 +385,15 @@ mod tests {
         let set = rules::generate(&rules::Config { rules: 2000, seed: 3, ..Default::default() }).expect("rules");
         let work =
             workload::drawn(&set, &trace::Config { headers: 5000, seed: 4, ..Default::default() }).expect("keys");
-        let updates = UnderUpdates { rates: vec![0, 20_000], seconds: 0.0, batch: 32 };
+        let updates = UnderUpdates { rates: Vec::new(), seconds: 0.0, batch: 32 };
         let pace = Pace { brief: true, bar: ProgressBar::hidden() };
-        let config = meta::Config { overlay: Some(64), seed: Some(1), ..Default::default() };
-        for rate in updates.rates.clone() {
+        // With 0, whatever comes goes to the overlay.
+        for (rate, in_place) in [(0, Some(0)), (20_000, Some(0)), (0, None), (20_000, None)] {
+            let config = meta::Config { overlay: Some(64), in_place, seed: Some(1), ..Default::default() };
             let figures = run(&updates, rate, &config, &work, &set, &pace).expect("right answers");
             let [count, share, most, cap, rebuilds, ..] = figures;
             assert!(count > 0.0 && share > 0.0 && rebuilds > 0.0, "{figures:?}");
-            assert!(most > 0.0 && most <= cap && cap == 64.0, "{figures:?}");
+            assert!((most > 0.0 || in_place.is_none()) && most <= cap && cap == 64.0, "{figures:?}");
         }
     }
 }
