@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::rule::{Priority, RuleId, RuleSpec};
+use crate::meta::Cap;
+use crate::rule::{Caps, Excess, Priority, RuleId, RuleSpec};
 
 /// One fault (or warning) in a text, and where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,9 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
+/// Advice for a rule of too many regions.
+const SPLIT: &str = "split the rule or raise the limit";
+
 /// Why an engine could not be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
@@ -90,34 +94,52 @@ enum BuildErrorKind {
     Regions(String),
     Bytes { needed: usize, allowed: usize },
     Visits { made: usize, allowed: usize },
-    Limit(String),
+    Limit { cap: Cap, needed: usize, allowed: usize },
     Simd(&'static str),
     Refused(String),
 }
 
 impl BuildError {
-    pub(crate) fn rule_too_large(rule: &RuleSpec, field: &str, over: usize, cap: usize) -> Self {
-        let what = format!("the condition on {field} needs more than {} regions; at most {cap} are allowed", over - 1);
+    pub(crate) fn condition_too_large(rule: &RuleSpec, field: &str, excess: Excess, caps: &Caps) -> Self {
+        let what = match excess {
+            Excess::Pieces(over) => format!(
+                "the condition on {field} needs more than {} regions, and max-regions-per-rule is {}: {SPLIT}",
+                over - 1,
+                caps.regions_per_rule
+            ),
+            Excess::Comparisons => format!(
+                "the values under masks of {field} take more than {} comparisons, which is max-mask-comparisons: \
+                 write fewer of them or raise the limit",
+                caps.mask_comparisons
+            ),
+        };
         Self::regions(what, rule)
     }
 
     pub(crate) fn product_too_large<'a>(
         rule: &RuleSpec,
         counts: impl Iterator<Item = (&'a str, usize)>,
-        cap: usize,
+        most: usize,
     ) -> Self {
         let counts: Vec<_> = counts.filter(|&(_, count)| count != 1).collect();
         let product = counts.iter().fold(1u128, |all, &(_, count)| all.saturating_mul(count as u128));
         let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let what = format!(
-            "the rule needs {product} regions ({}); at most {cap} are allowed: split the rule",
-            counts.join(" × ")
-        );
+        let counts = counts.join(" × ");
+        let what = format!("the rule needs {product} regions ({counts}), and max-regions-per-rule is {most}: {SPLIT}");
         Self::regions(what, rule)
     }
 
-    pub(crate) fn set_too_large(rule: &RuleSpec, cap: usize) -> Self {
-        Self::regions(format!("with this rule the set needs more than {cap} regions"), rule)
+    pub(crate) fn set_too_large(rule: &RuleSpec, most: usize) -> Self {
+        let what = format!("with this rule the set needs more than {most} regions, which is max-regions");
+        Self::regions(what, rule)
+    }
+
+    pub(crate) fn set_takes_too_much(rule: &RuleSpec, most: usize) -> Self {
+        let what = format!(
+            "with this rule the regions of the set take more than {most} bytes, which is max-region-bytes: \
+             raise the limit where there is memory"
+        );
+        Self::regions(what, rule)
     }
 
     fn regions(what: String, rule: &RuleSpec) -> Self {
@@ -134,8 +156,8 @@ impl BuildError {
     }
 
     /// A cap other than the budget's bytes.
-    pub(crate) fn limit(what: String) -> Self {
-        Self { kind: BuildErrorKind::Limit(what), rule: None, line: None }
+    pub(crate) fn limit(cap: Cap, needed: usize, allowed: usize) -> Self {
+        Self { kind: BuildErrorKind::Limit { cap, needed, allowed }, rule: None, line: None }
     }
 
     pub(crate) fn simd(level: &'static str) -> Self {
@@ -153,8 +175,17 @@ impl BuildError {
 
     /// Whether a cap was the reason, of the [`Budget`](crate::Budget) or of [`meta::Limits`](crate::meta::Limits).
     pub fn budget_exceeded(&self) -> bool {
-        use BuildErrorKind::{Bytes, Limit, Visits};
-        matches!(self.kind, Bytes { .. } | Visits { .. } | Limit(_))
+        self.cap().is_some()
+    }
+
+    /// Returns the cap that was the reason, if one was.
+    pub fn cap(&self) -> Option<Cap> {
+        match self.kind {
+            BuildErrorKind::Bytes { .. } => Some(Cap::RunBytes),
+            BuildErrorKind::Visits { .. } => Some(Cap::BuildVisits),
+            BuildErrorKind::Limit { cap, .. } => Some(cap),
+            _ => None,
+        }
     }
 
     /// The bytes needed, as far as that was found out, and those allowed, where a budget was the reason.
@@ -192,9 +223,8 @@ impl fmt::Display for BuildError {
             (None, None) => {}
         }
         match &self.kind {
-            BuildErrorKind::Regions(what) | BuildErrorKind::Limit(what) | BuildErrorKind::Refused(what) => {
-                f.write_str(what)
-            }
+            BuildErrorKind::Regions(what) | BuildErrorKind::Refused(what) => f.write_str(what),
+            BuildErrorKind::Limit { cap, needed, allowed } => f.write_str(&cap.says(*needed, *allowed)),
             BuildErrorKind::Visits { made, allowed } => {
                 write!(f, "building the engine takes {made} region visits or more; the limit is {allowed}")
             }
@@ -220,8 +250,10 @@ enum UpdateErrorKind {
     Present(RuleId),
     PriorityTaken(Priority),
     BadRule(String),
+    OtherFields,
     Full,
     Lanes { given: usize, wanted: usize },
+    BadRegion(String),
     Bytes { needed: usize, allowed: usize },
     Overlay { needed: usize, most: usize },
     Busy,
@@ -246,12 +278,20 @@ impl UpdateError {
         Self { kind: UpdateErrorKind::BadRule(what) }
     }
 
+    pub(crate) fn other_fields() -> Self {
+        Self { kind: UpdateErrorKind::OtherFields }
+    }
+
     pub(crate) fn full() -> Self {
         Self { kind: UpdateErrorKind::Full }
     }
 
     pub(crate) fn lanes(given: usize, wanted: usize) -> Self {
         Self { kind: UpdateErrorKind::Lanes { given, wanted } }
+    }
+
+    pub(crate) fn bad_region(what: String) -> Self {
+        Self { kind: UpdateErrorKind::BadRegion(what) }
     }
 
     pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
@@ -287,6 +327,11 @@ impl UpdateError {
         matches!(self.kind, UpdateErrorKind::Stale(_))
     }
 
+    /// Whether its conditions were bound to other fields than those of the set.
+    pub fn is_for_other_fields(&self) -> bool {
+        matches!(self.kind, UpdateErrorKind::OtherFields)
+    }
+
     /// Whether there is room again once a rebuild is installed.
     pub fn needs_rebuild(&self) -> bool {
         matches!(self.kind, UpdateErrorKind::Overlay { .. })
@@ -314,10 +359,15 @@ impl fmt::Display for UpdateError {
             UpdateErrorKind::Present(id) => write!(f, "rule {id}, or another of its slot, is already there"),
             UpdateErrorKind::PriorityTaken(p) => write!(f, "priority {} is taken", p.0),
             UpdateErrorKind::BadRule(what) => write!(f, "the rule does not fit the schema: {what}"),
+            UpdateErrorKind::OtherFields => f.write_str(
+                "the conditions of the rule are bound to other fields than those of this set: bind them by name \
+                 (`RuleSet::bind`), or read the text of the rule for this set (`format::parse_rule`)",
+            ),
             UpdateErrorKind::Full => f.write_str("there is no slot left"),
             UpdateErrorKind::Lanes { given, wanted } => {
                 write!(f, "the regions have {given} lanes, the engine {wanted}")
             }
+            UpdateErrorKind::BadRegion(what) => write!(f, "the region is malformed: {what}"),
             UpdateErrorKind::Bytes { needed, allowed } => {
                 write!(f, "the engine would need {needed} bytes; the budget allows {allowed}")
             }

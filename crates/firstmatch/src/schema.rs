@@ -4,8 +4,12 @@
 //! at most 32 bits. A field wider than 32 bits is several lanes, most significant first; a field that may be absent
 //! has one more value, `2^width`, in its top lane.
 
+mod presence;
+
 use std::fmt;
 use std::sync::Arc;
+
+pub use presence::{IPV6_EXTENSIONS, family_of_protocol};
 
 /// The widest field, in bits.
 pub const MAX_FIELD_BITS: u32 = 128;
@@ -27,6 +31,14 @@ impl Family {
         match self {
             Self::Ipv4 => "ipv4",
             Self::Ipv6 => "ipv6",
+        }
+    }
+
+    /// `"IPv4"` or `"IPv6"`, for messages.
+    pub(crate) const fn pretty(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
         }
     }
 
@@ -62,7 +74,7 @@ pub enum Kind {
 /// The header field that fills a [`Field`] when packets are parsed.
 ///
 /// Those up to [`Source::VlanVid`] are what rules for IP networks test. They are read through MPLS labels and PPP over
-/// Ethernet, and a frame that is not IP has none of the first eight.
+/// Ethernet, and a frame that is not IP has none of the first ten.
 ///
 /// The others are what OpenFlow switches match on. Of these, [`Source::Ipv4Src`] to [`Source::TpDst`] are read as
 /// OpenFlow 1.0 reads them: in the packet that the ether type behind the VLAN tags names and no deeper, so they are
@@ -86,6 +98,11 @@ pub enum Source {
     IcmpCode,
     /// The TCP flags, CWR to FIN (8 bits).
     TcpFlags,
+    /// The extension headers that an IPv6 packet carries, a bit for each of [`ExtensionHeader::ALL`] (8 bits). Absent in
+    /// IPv4.
+    ExtHeaders,
+    /// The type of the routing headers of an IPv6 packet. Absent where it has none.
+    RoutingType,
     /// The VLAN identifier of the outermost tag.
     VlanVid,
     /// The interface that the packet came in by (32 bits). Every packet has it.
@@ -121,7 +138,7 @@ pub enum Source {
 
 impl Source {
     /// All of them, in order.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 25] = [
         Self::Src,
         Self::Dst,
         Self::Proto,
@@ -130,6 +147,8 @@ impl Source {
         Self::IcmpType,
         Self::IcmpCode,
         Self::TcpFlags,
+        Self::ExtHeaders,
+        Self::RoutingType,
         Self::VlanVid,
         Self::InPort,
         Self::Metadata,
@@ -158,6 +177,8 @@ impl Source {
             Self::IcmpType => "icmp_type",
             Self::IcmpCode => "icmp_code",
             Self::TcpFlags => "tcp_flags",
+            Self::ExtHeaders => "ext_headers",
+            Self::RoutingType => "routing_type",
             Self::VlanVid => "vlan_vid",
             Self::InPort => "in_port",
             Self::Metadata => "metadata",
@@ -192,6 +213,7 @@ impl Source {
             Self::SrcPort | Self::DstPort | Self::EthType | Self::TpSrc | Self::TpDst => 16,
             Self::VlanVid => 12,
             Self::Proto | Self::IcmpType | Self::IcmpCode | Self::TcpFlags | Self::IpProto => 8,
+            Self::ExtHeaders | Self::RoutingType => 8,
             Self::IpDscp => 6,
             Self::VlanPcp | Self::MplsTc => 3,
         }
@@ -202,7 +224,7 @@ impl Source {
         match self {
             Self::Src | Self::Dst | Self::Ipv4Src | Self::Ipv4Dst => Kind::Prefix,
             Self::SrcPort | Self::DstPort | Self::TpSrc | Self::TpDst => Kind::Range,
-            Self::TcpFlags | Self::Metadata => Kind::Mask,
+            Self::TcpFlags | Self::ExtHeaders | Self::Metadata => Kind::Mask,
             _ => Kind::Exact,
         }
     }
@@ -210,6 +232,39 @@ impl Source {
     /// Whether some packets lack it.
     pub const fn is_optional(self) -> bool {
         !matches!(self, Self::Src | Self::Dst | Self::Proto | Self::InPort | Self::Metadata)
+    }
+}
+
+/// An extension header of IPv6 that parsers walk through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExtensionHeader {
+    /// The name in rules, as `routing`.
+    pub name: &'static str,
+    /// The number by which the header before it announces it.
+    pub next_header: u8,
+    /// Its bit in [`Source::ExtHeaders`].
+    pub bit: u8,
+}
+
+impl ExtensionHeader {
+    /// All of them, in order of their bits.
+    pub const ALL: [Self; 5] = [
+        Self { name: "hop-by-hop", next_header: 0, bit: 0x01 },
+        Self { name: "routing", next_header: 43, bit: 0x02 },
+        Self { name: "fragment", next_header: 44, bit: 0x04 },
+        Self { name: "destination", next_header: 60, bit: 0x08 },
+        Self { name: "ah", next_header: 51, bit: 0x10 },
+    ];
+
+    /// Returns the one of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|header| header.name == name)
+    }
+
+    /// Returns the one that this bit stands for.
+    pub fn by_bit(bit: u128) -> Option<Self> {
+        Self::ALL.into_iter().find(|header| u128::from(header.bit) == bit)
     }
 }
 
@@ -269,6 +324,16 @@ impl Field {
     pub fn max(&self) -> u128 {
         u128::MAX >> (128 - self.width)
     }
+
+    /// See [`Schema::identity_of`]. FNV-1a, the same on every machine.
+    fn identity(&self, index: usize, family: Option<Family>) -> u32 {
+        let source = self.source.map_or("", Source::name);
+        let numbers = [index as u8, self.width as u8, family.map_or(0, |family| 1 + family as u8)];
+        let bytes = self.name.bytes().chain([0]).chain(source.bytes()).chain([0]).chain(numbers);
+        let hash =
+            bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+        (hash ^ hash >> 32) as u32
+    }
 }
 
 /// One lane: at most 32 bits of a field.
@@ -304,6 +369,8 @@ struct Inner {
     lanes: Vec<Lane>,
     /// Field `f` has the lanes `first[f]..first[f + 1]`.
     first: Vec<usize>,
+    /// A hash of what each field is.
+    identities: Vec<u32>,
 }
 
 impl Schema {
@@ -340,7 +407,8 @@ impl Schema {
             }
             first.push(lanes.len());
         }
-        Self(Arc::new(Inner { fields, family, lanes, first }))
+        let identities = fields.iter().enumerate().map(|(index, field)| field.identity(index, family)).collect();
+        Self(Arc::new(Inner { fields, family, lanes, first, identities }))
     }
 
     /// The IPv4 5-tuple: `src`, `dst` (32 bits), `sport`, `dport` (16, optional), `proto` (8). Five lanes.
@@ -415,6 +483,12 @@ impl Schema {
     /// The lanes of one field, as indices into [`Schema::lanes`].
     pub fn lanes_of(&self, field: usize) -> std::ops::Range<usize> {
         self.0.first[field]..self.0.first[field + 1]
+    }
+
+    /// A hash of the place, name, width, source and family of a field: equal where a condition on the field means the
+    /// same.
+    pub(crate) fn identity_of(&self, field: usize) -> u32 {
+        self.0.identities[field]
     }
 
     /// Words from one row of keys to the next: the lanes rounded up to a multiple of 4.

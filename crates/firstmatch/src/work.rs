@@ -31,3 +31,6 @@ impl Work {
         Self { visits, ..self }
     }
 }
+
+#[cfg(test)]
+mod tests;

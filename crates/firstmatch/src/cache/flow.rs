@@ -146,7 +146,8 @@ const REST: usize = 5;
 /// A number that no other engine, and no other state of the rules of one, has had.
 fn fresh_generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    // Whoever takes a later one sees the changes that an earlier one was taken for.
+    NEXT.fetch_add(1, Ordering::AcqRel)
 }
 
 /// Any classifier with a flow cache in front of it.
@@ -193,7 +194,8 @@ impl<C: Classifier + 'static> FlowCache<C> {
     /// owners who change the rules of a classifier behind the cache's back that does not say so by its
     /// [version](crate::Engine::version): change first, then begin.
     pub fn begin_generation(&self) {
-        self.generation.store(fresh_generation(), Ordering::Release);
+        // The thread with the smaller number may come last.
+        self.generation.fetch_max(fresh_generation(), Ordering::AcqRel);
     }
 
     #[inline(never)]
@@ -255,8 +257,9 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
     }
 
     fn version(&self) -> u64 {
-        // Neither ever goes back.
-        self.generation().wrapping_add(self.inner.version())
+        // A generation never goes back. The classifier's version may, in a later generation, where another classifier was
+        // put behind the cache: so generations are as far apart as versions of one classifier go.
+        (self.generation() << 32).wrapping_add(self.inner.version())
     }
 
     /// Those of the classifier, with the worst case of a miss. What the cache itself takes is in each thread's scratch.

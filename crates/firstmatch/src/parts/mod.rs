@@ -1,9 +1,10 @@
-//! What several engines that take updates are made of.
+//! Building blocks that several engines share.
 
 mod chunked;
 mod entry;
 pub(crate) mod places;
 mod rest;
+pub(crate) mod wide;
 
 pub(crate) use chunked::{Chunked, PIECE, vec_growth, with_room};
 pub(crate) use entry::{match_of, match_words, priority_of};

@@ -1,18 +1,43 @@
 //! The conditions of a rule, packed: a set holds millions of them, and a rule of a 5-tuple takes about 30 bytes.
 //!
-//! For each condition a head `field << 2 | negated << 1 | several`, where there are several tests (or none) their
+//! First the [binding](RuleSet::bind) in 4 bytes, least significant first, 0 where there is none; nothing at all stands
+//! for no condition and no binding. Then for each condition a head `field << 2 | negated << 1 | several`, where there are several tests (or none) their
 //! number, then the tests. A test is a tag (`size << 4 | family << 2 | form`), its operands in `0, 1, 2, 4, 8` or `16`
 //! bytes each, as few as hold both, and after a prefix its length. Heads, numbers and lengths take 7 bits a byte, the
 //! lowest first. There is one way to pack a condition, so equal conditions are equal bytes.
 
 use std::fmt;
 
+use std::hash::{Hash, Hasher};
+
 use super::{Condition, Test};
 use crate::schema::Family;
 
 /// The conditions of a rule, in the order they were written.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
+///
+/// A condition names its field by the index in a schema, so conditions mean something only together with one. A
+/// [`RuleSet`](super::RuleSet) therefore *binds* what it takes to its fields, and refuses conditions that are bound to
+/// fields of another name, width, source or family. Conditions made here are bound to none: they are for whatever set
+/// takes them. Equality and hashes look at the conditions alone.
+#[derive(Clone, Default)]
 pub struct Conditions(Box<[u8]>);
+
+/// Bytes of the binding before the packed conditions.
+const BINDING: usize = size_of::<u32>();
+
+impl PartialEq for Conditions {
+    fn eq(&self, other: &Self) -> bool {
+        self.packed() == other.packed()
+    }
+}
+
+impl Eq for Conditions {}
+
+impl Hash for Conditions {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.packed().hash(state);
+    }
+}
 
 /// One of the [`Conditions`] of a rule: what a [`Condition`] says, read where it stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +53,7 @@ pub struct ConditionRef<'a> {
 impl Conditions {
     /// The conditions, the first written first.
     pub fn iter(&self) -> impl Iterator<Item = ConditionRef<'_>> + Clone {
-        let mut rest = Reader(&self.0);
+        let mut rest = Reader(self.packed());
         std::iter::from_fn(move || rest.condition())
     }
 
@@ -37,16 +62,18 @@ impl Conditions {
         self.iter().find(|condition| condition.field == field)
     }
 
-    /// Adds a condition behind the others.
+    /// Adds a condition behind the others. To conditions that a set has bound, [`RuleSet::bind`](super::RuleSet::bind)
+    /// adds by name: after this the set no longer knows them.
     pub fn push(&mut self, condition: Condition) {
         let mut bytes = std::mem::take(&mut self.0).into_vec();
+        bytes.resize(bytes.len().max(BINDING), 0);
         pack(condition.field, condition.negated, &condition.tests, &mut bytes);
         self.0 = bytes.into();
     }
 
     /// Whether there is none: every packet matches.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.packed().is_empty()
     }
 
     /// The conditions, unpacked.
@@ -61,17 +88,33 @@ impl Conditions {
 
     /// Conditions from what [`pack`] wrote.
     pub(crate) fn from_packed(bytes: &[u8]) -> Self {
-        Self(bytes.into())
+        if bytes.is_empty() { Self::default() } else { Self([&[0; BINDING], bytes].concat().into()) }
     }
 
-    /// The same conditions on other fields.
+    /// The fields that they are bound to, as a number that [`RuleSet`](super::RuleSet) makes; 0 for none.
+    pub(super) fn binding(&self) -> u32 {
+        self.0.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    pub(super) fn bind(&mut self, binding: u32) {
+        if self.0.is_empty() {
+            self.0 = Box::new([0; BINDING]);
+        }
+        self.0[..BINDING].copy_from_slice(&binding.to_le_bytes());
+    }
+
+    fn packed(&self) -> &[u8] {
+        self.0.get(BINDING..).unwrap_or_default()
+    }
+
+    /// The same conditions on other fields, bound to none.
     pub(crate) fn renumbered(&self, number: impl Fn(usize) -> usize) -> Self {
-        let mut bytes = Vec::with_capacity(self.0.len());
+        let mut bytes = Vec::with_capacity(self.packed().len());
         for condition in self.iter() {
             put_head(number(condition.field), condition.negated, condition.count, &mut bytes);
             bytes.extend_from_slice(condition.tests);
         }
-        Self(bytes.into())
+        Self::from_packed(&bytes)
     }
 }
 
@@ -81,7 +124,7 @@ impl FromIterator<Condition> for Conditions {
         for Condition { field, negated, tests } in conditions {
             pack(field, negated, &tests, &mut bytes);
         }
-        Self(bytes.into())
+        Self::from_packed(&bytes)
     }
 }
 
@@ -294,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_a_5_tuple_takes_30_bytes() {
+    fn a_rule_of_a_5_tuple_takes_33_bytes() {
         let prefix = |field| (field, Test::Prefix { value: 0x0A01_0200, len: 24 });
         let range = |field| (field, Test::Range { lo: 1024, hi: 65535 });
         let all = [prefix(0), prefix(1), range(2), range(3), (4, Test::Value(6))];
         let one = |(field, test)| Condition { field, negated: false, tests: vec![(None, test)] };
-        assert_eq!(Conditions::from(all.map(one)).bytes(), 29);
+        assert_eq!(Conditions::from(all.map(one)).bytes(), 33);
     }
 }

@@ -4,7 +4,8 @@
 //! The tests of a condition are united, and complements taken, on whole values *before* values are split into lanes,
 //! so the regions of one rule never overlap. Sizes for a field of `k` lanes: a prefix or a value under a mask is one
 //! box; a range at most `2k - 1`; the complement of `n` prefixes at most `n + 1` ranges; the complement of a value
-//! under a mask with `m` bits at most `m` values under masks.
+//! under a mask with `m` bits at most `m` values under masks. A union of `n` intervals takes a sort; values under
+//! different masks are compared pair by pair, which [`Caps::mask_comparisons`] bounds.
 
 use super::{ConditionRef, RuleSet, RuleSpec, Test};
 use super::{Region, Regions};
@@ -12,19 +13,60 @@ use crate::engine::Match;
 use crate::error::BuildError;
 use crate::schema::{Field, Schema};
 
-/// How far a rule and a set may grow when they are lowered.
+/// Limits on the expansion of rules into regions; each is checked before the memory is taken.
+///
+/// Errors name a limit as the program's option does: `max-regions-per-rule` for [`regions_per_rule`].
+///
+/// [`regions_per_rule`]: Caps::regions_per_rule
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// The most regions of one rule.
+    /// Number of regions that one rule may have (`max-regions-per-rule`).
     pub regions_per_rule: usize,
-    /// The most regions of one set.
+    /// Number of regions that the rules of one set may have together (`max-regions`), at most 2²⁴.
     pub regions_per_set: usize,
+    /// Bytes that the regions of one set may take (`max-region-bytes`): 8 a lane and 16, and 8 a lane more for a
+    /// region with values under masks.
+    pub region_bytes: usize,
+    /// Comparisons that values under masks may take to lower one condition (`max-mask-comparisons`).
+    pub mask_comparisons: usize,
 }
 
+/// Number of regions that engines can number: an entry of `bit_select` has the number of a block and a rank in 32 bits.
+const MOST_REGIONS: usize = 1 << 24;
+
 impl Default for Caps {
+    /// 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons (some 5 ms) a condition.
     fn default() -> Self {
-        Self { regions_per_rule: 4096, regions_per_set: 1 << 24 }
+        Self {
+            regions_per_rule: 1 << 20,
+            regions_per_set: MOST_REGIONS,
+            region_bytes: 1 << 30,
+            mask_comparisons: 1 << 20,
+        }
     }
+}
+
+/// Regions and bytes that a set has left for its next rule.
+#[derive(Clone, Copy)]
+struct Room {
+    regions: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn take(&mut self, regions: usize, bytes: usize) {
+        self.regions -= regions;
+        self.bytes -= regions * bytes;
+    }
+}
+
+/// Why a condition was not lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excess {
+    /// There are at least this many pieces.
+    Pieces(usize),
+    /// The comparisons of values under masks.
+    Comparisons,
 }
 
 /// A rule set lowered for one schema: regions in order of priority, each with the rule it belongs to.
@@ -98,15 +140,14 @@ impl Lowered {
 /// Lowers every rule of a set for one of its schemas.
 ///
 /// # Errors
-/// When a rule, or the set, would have more regions than the caps allow; the error names the line.
+/// If a rule or the set exceeds a limit of `caps`; the error names the line and the limit.
 pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, BuildError> {
     let mut regions = Regions::new(schema.lanes().len());
     let (mut rules, mut nowhere) = (Vec::with_capacity(set.len()), Vec::new());
+    let mut room = Room { regions: caps.regions_per_set.min(MOST_REGIONS), bytes: caps.region_bytes };
     for rule in set.iter() {
-        let count = lower_rule(schema, rule, caps, &mut regions).map_err(|e| e.with_rule(rule.id))?;
-        if regions.len() > caps.regions_per_set {
-            return Err(BuildError::set_too_large(rule, caps.regions_per_set).with_rule(rule.id));
-        }
+        let lowered = lower_within(schema, rule, caps, &mut room, &mut regions);
+        let count = lowered.map_err(|error| error.with_rule(rule.id))?;
         let this = Match { rule: rule.id, priority: rule.priority };
         rules.extend(std::iter::repeat_n(this, count));
         nowhere.extend((count == 0).then_some(this));
@@ -114,43 +155,87 @@ pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, Bui
     Ok(Lowered { schema: schema.clone(), regions, rules, nowhere })
 }
 
-/// Lowers one rule, appending its regions to `out`; how many there were. A rule that no packet of this schema can
-/// match has none.
+/// Lowers one rule, appends its regions to `out` and returns their number: 0 for a rule that no packet of this schema
+/// matches.
 ///
 /// The rule must have been accepted by a [`RuleSet`] with this schema.
 ///
 /// # Errors
-/// When there would be more than the caps allow; `out` is then unchanged.
+/// If the rule exceeds a limit of `caps`; `out` is then unchanged.
 pub fn lower_rule(schema: &Schema, rule: &RuleSpec, caps: &Caps, out: &mut Regions) -> Result<usize, BuildError> {
+    lower_within(schema, rule, caps, &mut Room { regions: MOST_REGIONS, bytes: usize::MAX }, out)
+}
+
+/// Number of regions that [`lower_rule`] would append, found without them.
+///
+/// # Errors
+/// As for [`lower_rule`].
+pub(crate) fn count_regions(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<usize, BuildError> {
+    product(schema, rule, caps, &choices(schema, rule, caps)?)
+}
+
+fn lower_within(
+    schema: &Schema,
+    rule: &RuleSpec,
+    caps: &Caps,
+    room: &mut Room,
+    out: &mut Regions,
+) -> Result<usize, BuildError> {
     if rule.family.is_some() && rule.family != schema.family() {
         return Ok(0);
     }
+    let bytes = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<Match>();
+    let has_room = |regions: usize, each: usize, room: &Room| match regions {
+        _ if regions > room.regions => Err(BuildError::set_too_large(rule, caps.regions_per_set.min(MOST_REGIONS))),
+        _ if regions > room.bytes / each => Err(BuildError::set_takes_too_much(rule, caps.region_bytes)),
+        _ => Ok(()),
+    };
     if caps.regions_per_rule > 0 && lower_plain(schema, rule, out) {
-        return Ok(1);
-    }
-    // For each field its boxes over its own lanes; a field without a condition keeps one box, everything.
-    let mut choices: Vec<Boxes> = Vec::with_capacity(schema.fields().len());
-    for (index, field) in schema.fields().iter().enumerate() {
-        let boxes = match rule.conditions.on(index) {
-            None => Boxes::everything(schema, index),
-            Some(condition) => {
-                let pieces = pieces(condition, field, schema, caps.regions_per_rule)
-                    .map_err(|over| BuildError::rule_too_large(rule, field.name(), over, caps.regions_per_rule))?;
-                Boxes::split(schema, index, &pieces)
+        let each = bytes(2);
+        return match has_room(1, each, room) {
+            Ok(()) => {
+                room.take(1, each);
+                Ok(1)
+            }
+            Err(error) => {
+                out.pop_intervals();
+                Err(error)
             }
         };
-        choices.push(boxes);
     }
-    let counts: Vec<usize> = choices.iter().map(|boxes| boxes.regions.len()).collect();
-    let product = counts.iter().try_fold(1usize, |all, &n| all.checked_mul(n));
-    let Some(product) = product.filter(|&n| n <= caps.regions_per_rule) else {
-        let fields = schema.fields().iter().map(Field::name).zip(counts.iter().copied());
-        return Err(BuildError::product_too_large(rule, fields, caps.regions_per_rule));
-    };
-    if product > 0 {
+    let choices = choices(schema, rule, caps)?;
+    let count = product(schema, rule, caps, &choices)?;
+    let is_ternary = choices.iter().any(|boxes| !boxes.regions.ternary_lanes().is_empty());
+    let each = bytes(if is_ternary { 4 } else { 2 });
+    has_room(count, each, room)?;
+    room.take(count, each);
+    if count > 0 {
+        out.reserve(count);
         cross(schema.lanes().len(), &choices, out);
     }
-    Ok(product)
+    Ok(count)
+}
+
+/// For each field its boxes over its own lanes; a field without a condition has one box that holds every value.
+fn choices(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<Vec<Boxes>, BuildError> {
+    let boxes = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
+        None => Ok(Boxes::everything(schema, index)),
+        Some(condition) => match pieces(condition, field, schema, caps) {
+            Ok(pieces) => Ok(Boxes::split(schema, index, &pieces)),
+            Err(excess) => Err(BuildError::condition_too_large(rule, field.name(), excess, caps)),
+        },
+    };
+    schema.fields().iter().enumerate().map(boxes).collect()
+}
+
+/// Number of ways to choose a box for each field.
+fn product(schema: &Schema, rule: &RuleSpec, caps: &Caps, choices: &[Boxes]) -> Result<usize, BuildError> {
+    let counts = choices.iter().map(|boxes| boxes.regions.len());
+    let product = counts.clone().try_fold(1, usize::checked_mul);
+    product.filter(|&n| n <= caps.regions_per_rule.min(MOST_REGIONS)).ok_or_else(|| {
+        let fields = schema.fields().iter().map(Field::name).zip(counts);
+        BuildError::product_too_large(rule, fields, caps.regions_per_rule.min(MOST_REGIONS))
+    })
 }
 
 /// Lowers a rule whose conditions are each one interval that is one box; false, and nothing appended, where it is none.
@@ -183,24 +268,30 @@ fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
 /// Appends one region for each way to choose a box a field. The last field turns fastest.
 fn cross(lanes: usize, choices: &[Boxes], out: &mut Regions) {
     let mut at = vec![0; choices.len()];
-    let (mut lo, mut hi) = (Vec::with_capacity(lanes), Vec::with_capacity(lanes));
-    let (mut value, mut mask) = (Vec::with_capacity(lanes), Vec::with_capacity(lanes));
+    let [mut lo, mut hi, mut value, mut mask] = [(); 4].map(|()| vec![0; lanes]);
+    let mut turn = 0;
     loop {
-        for part in [&mut lo, &mut hi, &mut value, &mut mask] {
-            part.clear();
-        }
-        for (boxes, &index) in choices.iter().zip(&at) {
+        // Fields before the one that turns keep their box.
+        let mut start = choices[..turn].iter().map(|boxes| boxes.regions.lanes()).sum::<usize>();
+        for (boxes, &index) in choices[turn..].iter().zip(&at[turn..]) {
             let part = boxes.regions.get(index);
-            lo.extend_from_slice(part.lo);
-            hi.extend_from_slice(part.hi);
+            let of = start..start + part.lo.len();
+            lo[of.clone()].copy_from_slice(part.lo);
+            hi[of.clone()].copy_from_slice(part.hi);
             match part.ternary {
-                Some((v, m)) => (value.extend_from_slice(v), mask.extend_from_slice(m)),
-                None => (value.resize(lo.len(), 0), mask.resize(lo.len(), 0)),
-            };
+                Some((v, m)) => {
+                    value[of.clone()].copy_from_slice(v);
+                    mask[of.clone()].copy_from_slice(m);
+                }
+                None => mask[of.clone()].fill(0),
+            }
+            start = of.end;
         }
+        value.iter_mut().zip(&mask).for_each(|(value, mask)| *value &= mask);
         let ternary = mask.iter().any(|&m| m != 0).then_some((&value[..], &mask[..]));
         out.push(Region { lo: &lo, hi: &hi, ternary });
-        let Some(turn) = (0..choices.len()).rev().find(|&f| at[f] + 1 < choices[f].regions.len()) else { return };
+        let Some(next) = (0..choices.len()).rev().find(|&f| at[f] + 1 < choices[f].regions.len()) else { return };
+        turn = next;
         at[turn] += 1;
         at[turn + 1..].fill(0);
     }
@@ -222,8 +313,8 @@ struct Cube {
 
 const EVERY: Cube = Cube { value: 0, mask: 0 };
 
-/// The values that satisfy a condition, as disjoint pieces; or how many there would at least be, if over the cap.
-fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, cap: usize) -> Result<Vec<Piece>, usize> {
+/// The values that satisfy a condition, as disjoint pieces.
+fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Caps) -> Result<Vec<Piece>, Excess> {
     let (mut intervals, mut cubes) = (Vec::new(), Vec::new());
     let mut any = false;
     for test in condition.tests_for(schema.family()) {
@@ -239,23 +330,43 @@ fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, cap: usiz
     }
     let intervals = unite(intervals);
     let gaps = complement(&intervals, field.max());
+    let mut left = Allowance { pieces: caps.regions_per_rule, comparisons: caps.mask_comparisons };
     // Without cubes: the intervals, or the gaps between them. With cubes: what the intervals hold, then what the
     // cubes hold in the gaps; negated: what no cube holds in the gaps.
     let mut out = Vec::new();
     if !condition.negated {
         out.extend(intervals.iter().map(|&(lo, hi)| Piece { lo, hi, cube: EVERY }));
     }
-    let parts = match (condition.negated, cubes.is_empty()) {
-        (false, _) => disjoint(&cubes, cap)?,
-        (true, _) => cubes.iter().try_fold(vec![EVERY], |left, cube| subtract(&left, cube, field.max(), cap))?,
+    let parts = match condition.negated {
+        false => disjoint(cubes, &mut left)?,
+        true => cubes.iter().try_fold(vec![EVERY], |rest, cube| subtract(&rest, cube, field.max(), &mut left))?,
     };
+    let has_cubes = parts != [EVERY];
     for &(lo, hi) in &gaps {
-        out.extend(parts.iter().map(|&cube| Piece { lo, hi, cube }).filter(Piece::holds_something));
-        if out.len() > cap {
-            return Err(out.len());
+        if has_cubes {
+            left.compare(parts.len())?;
         }
+        out.extend(parts.iter().map(|&cube| Piece { lo, hi, cube }).filter(Piece::holds_something));
+        left.check(out.len())?;
     }
     Ok(out)
+}
+
+/// Pieces that a condition may have, and comparisons that are left to find them.
+struct Allowance {
+    pieces: usize,
+    comparisons: usize,
+}
+
+impl Allowance {
+    fn compare(&mut self, times: usize) -> Result<(), Excess> {
+        self.comparisons = self.comparisons.checked_sub(times).ok_or(Excess::Comparisons)?;
+        Ok(())
+    }
+
+    fn check(&self, pieces: usize) -> Result<(), Excess> {
+        if pieces > self.pieces { Err(Excess::Pieces(pieces)) } else { Ok(()) }
+    }
 }
 
 /// The values that pass a test, where they are an interval: all but those of a mask that is no prefix's.
@@ -303,21 +414,28 @@ fn complement(intervals: &[(u128, u128)], max: u128) -> Vec<(u128, u128)> {
 }
 
 /// The union of cubes as cubes that do not overlap.
-fn disjoint(cubes: &[Cube], cap: usize) -> Result<Vec<Cube>, usize> {
-    let mut out = Vec::new();
+fn disjoint(mut cubes: Vec<Cube>, left: &mut Allowance) -> Result<Vec<Cube>, Excess> {
+    // Wide ones first, so that those inside them vanish. Different cubes of one mask do not overlap: a list of values
+    // under the same mask needs no comparison beyond the sort.
+    cubes.sort_unstable_by_key(|cube| (cube.mask.count_ones(), cube.mask, cube.value));
+    cubes.dedup();
+    let mut out = Vec::with_capacity(cubes.len());
+    let mut wider = 0;
     for (index, &cube) in cubes.iter().enumerate() {
-        let all = u128::MAX;
-        let rest = cubes[..index].iter().try_fold(vec![cube], |left, earlier| subtract(&left, earlier, all, cap))?;
-        out.extend(rest);
-        if out.len() > cap {
-            return Err(out.len());
+        if index > 0 && cubes[index - 1].mask != cube.mask {
+            wider = index;
         }
+        let all = u128::MAX;
+        let rest = cubes[..wider].iter().try_fold(vec![cube], |rest, earlier| subtract(&rest, earlier, all, left))?;
+        out.extend(rest);
+        left.check(out.len())?;
     }
     Ok(out)
 }
 
 /// What `taken` leaves of disjoint cubes, as disjoint cubes.
-fn subtract(from: &[Cube], taken: &Cube, max: u128, cap: usize) -> Result<Vec<Cube>, usize> {
+fn subtract(from: &[Cube], taken: &Cube, max: u128, left: &mut Allowance) -> Result<Vec<Cube>, Excess> {
+    left.compare(from.len())?;
     let mut out = Vec::with_capacity(from.len());
     for &cube in from {
         if (cube.value ^ taken.value) & cube.mask & taken.mask != 0 {
@@ -333,9 +451,7 @@ fn subtract(from: &[Cube], taken: &Cube, max: u128, cap: usize) -> Result<Vec<Cu
             out.push(Cube { value: rest.value | (!taken.value & bit), mask: rest.mask | bit });
             rest = Cube { value: rest.value | (taken.value & bit), mask: rest.mask | bit };
         }
-        if out.len() > cap {
-            return Err(out.len());
-        }
+        left.check(out.len())?;
     }
     Ok(out)
 }
@@ -383,6 +499,10 @@ impl Boxes {
         let lanes = &schema.lanes()[schema.lanes_of(field)];
         let mut regions = Regions::new(lanes.len());
         for piece in pieces {
+            if let ([lane], true) = (lanes, piece.cube == EVERY) {
+                regions.push_intervals(std::iter::once((lane.part(piece.lo), lane.part(piece.hi))));
+                continue;
+            }
             // u128 holds no bit 128, where the absent value of a 128-bit field stands: it is never part of a piece.
             let part = |v: u128| -> Vec<u32> { lanes.iter().map(|lane| lane.part(v)).collect() };
             let (value, mask) = (part(piece.cube.value), part(piece.cube.mask));

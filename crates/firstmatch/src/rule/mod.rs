@@ -4,6 +4,7 @@
 //! lanes that engines search. The two share no code, so each checks the other.
 
 mod conditions;
+mod covered;
 mod lower;
 mod oracle;
 mod region;
@@ -14,7 +15,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 
 pub(crate) use conditions::pack;
 pub use conditions::{ConditionRef, Conditions};
+pub use covered::{Covering, covered};
 pub use lower::{Caps, Lowered, lower, lower_rule};
+pub(crate) use lower::{Excess, count_regions};
 pub use oracle::first_match;
 pub use region::{Region, Regions};
 pub use set::RuleSet;
@@ -155,7 +158,35 @@ pub struct Condition {
     pub tests: Vec<(Option<Family>, Test)>,
 }
 
+/// A condition on a field by its name, for [`RuleSet::bind`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamedCondition {
+    /// The field's name.
+    pub field: String,
+    /// Whether the tests are to fail.
+    pub negated: bool,
+    /// The tests with the family whose packets they are for; `None` for both.
+    pub tests: Vec<(Option<Family>, Test)>,
+}
+
+impl NamedCondition {
+    /// Returns the condition that a field passes one of these tests, in packets of every family.
+    pub fn new(field: &str, tests: impl IntoIterator<Item = Test>) -> Self {
+        let tests = tests.into_iter().map(|test| (None, test)).collect();
+        Self { field: field.to_owned(), negated: false, tests }
+    }
+
+    /// Returns the same condition, which all tests are to fail.
+    #[must_use]
+    pub fn negated(self) -> Self {
+        Self { negated: true, ..self }
+    }
+}
+
 /// Everything of a rule but its id.
+///
+/// Its conditions name fields by their index in a schema. Conditions from names come from [`RuleSet::bind`], a whole
+/// rule from text comes from [`format::parse_rule`](crate::format::parse_rule).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSpec {
     /// Its place in the order.

@@ -1,5 +1,7 @@
 //! Regions: what rules lower to and engines search.
 
+use crate::error::UpdateError;
+
 /// One region: a closed interval a lane and, where a lane is ternary, a value under a mask; both must hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region<'a> {
@@ -79,19 +81,49 @@ impl Regions {
     /// Adds a region.
     ///
     /// # Panics
-    /// When its lanes are not as many as this set's.
+    /// If [`Regions::try_push`] refuses it.
     pub fn push(&mut self, region: Region<'_>) {
-        assert!(region.lo.len() == self.lanes && region.hi.len() == self.lanes);
-        self.bounds.extend_from_slice(region.lo);
-        self.bounds.extend_from_slice(region.hi);
+        if let Err(error) = self.try_push(region) {
+            panic!("{error}");
+        }
+    }
+
+    /// Adds a region that may be malformed.
+    ///
+    /// # Errors
+    /// If its lanes are not as many as this set's, an interval is empty (`lo > hi`), or an end of an interval does not
+    /// pass the mask of its lane. Nothing is added then.
+    pub fn try_push(&mut self, region: Region<'_>) -> Result<(), UpdateError> {
+        let Region { lo, hi, ternary } = region;
+        let parts = ternary.map_or([lo, hi, lo, hi], |(value, mask)| [lo, hi, value, mask]);
+        if let Some(part) = parts.into_iter().find(|part| part.len() != self.lanes) {
+            return Err(UpdateError::bad_region(format!("it has {} lanes instead of {}", part.len(), self.lanes)));
+        }
+        if let Some(lane) = (0..self.lanes).find(|&lane| lo[lane] > hi[lane]) {
+            let what = format!("lane {lane} goes from {} to {}", lo[lane], hi[lane]);
+            return Err(UpdateError::bad_region(what));
+        }
+        if let Some((value, mask)) = ternary
+            && let Some(lane) = (0..self.lanes).find(|&at| [lo, hi].map(|end| end[at] & mask[at]) != [value[at]; 2])
+        {
+            let what = format!("the ends of lane {lane} do not have the value {} under its mask", value[lane]);
+            return Err(UpdateError::bad_region(what));
+        }
+        self.bounds.extend_from_slice(lo);
+        self.bounds.extend_from_slice(hi);
         self.count += 1;
-        let Some((value, mask)) = region.ternary else { return };
-        assert!(value.len() == self.lanes && mask.len() == self.lanes);
+        let Some((value, mask)) = ternary else { return Ok(()) };
         self.ternary.resize(self.count - 1, NOT_TERNARY);
-        // Fewer than 2^24 regions are ever lowered: the index fits.
+        // At most 2^24 regions are lowered: the index fits.
         self.ternary.push((self.masks.len() / (2 * self.lanes)) as u32);
         self.masks.extend_from_slice(value);
         self.masks.extend_from_slice(mask);
+        Ok(())
+    }
+
+    /// Makes room for `count` more regions of intervals.
+    pub(super) fn reserve(&mut self, count: usize) {
+        self.bounds.reserve(count * 2 * self.lanes);
     }
 
     /// Adds a region of intervals: those of the lanes from 0 on, each as `(lo, hi)`.
@@ -132,5 +164,30 @@ impl Regions {
     pub fn ternary_lanes(&self) -> Vec<usize> {
         let any = |lane| self.iter().any(|r| r.ternary.is_some_and(|(_, mask)| mask[lane] != 0));
         if self.masks.is_empty() { Vec::new() } else { (0..self.lanes).filter(|&lane| any(lane)).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_malformed_region_is_refused_and_changes_nothing() {
+        let mut regions = Regions::new(2);
+        regions.push(Region { lo: &[1, 2], hi: &[1, 3], ternary: Some((&[1, 0], &[1, 0])) });
+        let before = regions.clone();
+        let refused = [
+            Region { lo: &[0, 4], hi: &[9, 3], ternary: None },
+            Region { lo: &[0], hi: &[9, 3], ternary: None },
+            Region { lo: &[0, 0], hi: &[9, 3, 1], ternary: None },
+            Region { lo: &[0, 0], hi: &[9, 9], ternary: Some((&[0, 0], &[0])) },
+            Region { lo: &[0, 0], hi: &[9, 9], ternary: Some((&[0, 1], &[0, 1])) },
+            Region { lo: &[0, 1], hi: &[9, 8], ternary: Some((&[0, 1], &[0, 1])) },
+            Region { lo: &[0, 1], hi: &[9, 9], ternary: Some((&[0, 3], &[0, 1])) },
+        ];
+        let errors = refused.map(|region| regions.try_push(region).expect_err("malformed").to_string());
+        assert_eq!(errors[0], "the region is malformed: lane 1 goes from 4 to 3");
+        assert_eq!(errors[1], "the region is malformed: it has 1 lanes instead of 2");
+        assert_eq!(regions, before);
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::{ConditionRef, Priority, Rule, RuleId, RuleSpec, Test};
+use super::{ConditionRef, Conditions, NamedCondition, Priority, Rule, RuleId, RuleSpec, Test, pack};
 use crate::error::UpdateError;
-use crate::schema::{Family, Schema};
+use crate::schema::{Family, Field, Schema};
 
 /// Rules in one order of priority over one schema, or over the IPv4 and the IPv6 schema of a dual-stack set.
 ///
@@ -16,6 +16,9 @@ pub struct RuleSet {
     slots: Vec<Slot>,
     free: Vec<u32>,
     order: BTreeMap<Priority, u32>,
+    /// Slots of live rules that were given to later rules, which were undone: how often each was used before the next rule
+    /// that takes it, or `None` where every count is spent.
+    passed: BTreeMap<u32, Option<u32>>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,7 +41,7 @@ impl Slot {
 impl RuleSet {
     /// An empty set over one schema.
     pub fn new(schema: Schema) -> Self {
-        Self { schemas: vec![schema], slots: Vec::new(), free: Vec::new(), order: BTreeMap::new() }
+        Self::over(vec![schema])
     }
 
     /// An empty dual-stack set. The two schemas have the same fields in the same order; widths may differ.
@@ -49,7 +52,11 @@ impl RuleSet {
         assert_eq!((ipv4.family(), ipv6.family()), (Some(Family::Ipv4), Some(Family::Ipv6)));
         let names = |schema: &Schema| schema.fields().iter().map(|f| f.name().to_owned()).collect::<Vec<_>>();
         assert_eq!(names(&ipv4), names(&ipv6), "the fields of a dual-stack set are the same in both families");
-        Self { schemas: vec![ipv4, ipv6], slots: Vec::new(), free: Vec::new(), order: BTreeMap::new() }
+        Self::over(vec![ipv4, ipv6])
+    }
+
+    fn over(schemas: Vec<Schema>) -> Self {
+        Self { schemas, slots: Vec::new(), free: Vec::new(), order: BTreeMap::new(), passed: BTreeMap::new() }
     }
 
     /// The schemas: one, or IPv4's and IPv6's.
@@ -92,12 +99,91 @@ impl RuleSet {
         self.slots[*self.order.get(&priority)? as usize].rule()
     }
 
-    /// Adds a rule.
+    /// Returns conditions on fields of these names, bound to this set.
+    ///
+    /// ```
+    /// use firstmatch::rule::{NamedCondition, Test};
+    /// use firstmatch::{RuleSet, Schema};
+    ///
+    /// let set = RuleSet::new(Schema::ipv4());
+    /// let telnet = set.bind([NamedCondition::new("dport", [Test::Value(23)])])?;
+    /// assert_eq!(set.unbind(&telnet)?, [NamedCondition::new("dport", [Test::Value(23)])]);
+    /// assert!(set.bind([NamedCondition::new("vlan_vid", [Test::Value(23)])]).is_err());
+    /// # Ok::<(), firstmatch::UpdateError>(())
+    /// ```
     ///
     /// # Errors
-    /// When its priority is taken or a condition does not fit the schema; nothing is changed then.
-    pub fn insert(&mut self, spec: RuleSpec) -> Result<RuleId, UpdateError> {
+    /// When the set has no field of a name; the error tells which fields it has.
+    pub fn bind(&self, conditions: impl IntoIterator<Item = NamedCondition>) -> Result<Conditions, UpdateError> {
+        let mut packed = Vec::new();
+        for NamedCondition { field, negated, tests } in conditions {
+            let Some(index) = self.schemas[0].index_of(&field) else {
+                let all = self.schemas[0].fields().iter().map(Field::name).collect::<Vec<_>>().join(", ");
+                return Err(UpdateError::bad_rule(format!("there is no field {field} in this set, which has {all}")));
+            };
+            pack(index, negated, &tests, &mut packed);
+        }
+        let mut bound = Conditions::from_packed(&packed);
+        bound.bind(self.binding(&bound));
+        Ok(bound)
+    }
+
+    /// Returns conditions of this set with the names of their fields: those of a rule for another set.
+    ///
+    /// # Errors
+    /// When they are bound to another set's fields, or name a field that this set has not.
+    pub fn unbind(&self, conditions: &Conditions) -> Result<Vec<NamedCondition>, UpdateError> {
+        self.check_binding(conditions)?;
+        let named = |condition: ConditionRef<'_>| NamedCondition {
+            field: self.schemas[0].fields()[condition.field].name().to_owned(),
+            negated: condition.negated,
+            tests: condition.tests().collect(),
+        };
+        Ok(conditions.iter().map(named).collect())
+    }
+
+    /// Binds conditions on fields of this set, unless they are bound.
+    ///
+    /// # Panics
+    /// When the set has no field of an index.
+    pub(crate) fn bind_indices(&self, conditions: &mut Conditions) {
+        if conditions.binding() == 0 {
+            conditions.bind(self.binding(conditions));
+        }
+    }
+
+    /// What conditions on fields of this set are bound to, as a number that is not 0: a sum of hashes, over the families
+    /// of the set and the fields that there are conditions on.
+    fn binding(&self, conditions: &Conditions) -> u32 {
+        let families = self.schemas.iter().map(|schema| schema.family().map_or(0, |family| 1 + family as u32));
+        let families = families.fold(1, |all, family| all << 2 | family);
+        let identity = |condition: ConditionRef<'_>| {
+            let each = self.schemas.iter().map(|schema| schema.identity_of(condition.field));
+            each.fold(0u32, |all, one| all.rotate_left(7) ^ one)
+        };
+        conditions.iter().map(identity).fold(families, u32::wrapping_add).max(1)
+    }
+
+    /// Whether conditions that are bound are bound to fields of this set.
+    fn check_binding(&self, conditions: &Conditions) -> Result<(), UpdateError> {
+        let fields = self.schemas[0].fields().len();
+        let unknown = conditions.iter().find(|condition| condition.field >= fields);
+        match (conditions.binding(), unknown) {
+            (0, Some(condition)) => Err(UpdateError::bad_rule(format!("there is no field {}", condition.field))),
+            (0, None) => Ok(()),
+            (bound, None) if bound == self.binding(conditions) => Ok(()),
+            _ => Err(UpdateError::other_fields()),
+        }
+    }
+
+    /// Adds a rule, and binds its conditions to the fields of this set.
+    ///
+    /// # Errors
+    /// When its priority is taken, a condition does not fit the schema, or its conditions are bound to fields of
+    /// another name, width, source or family than this set's ([`RuleSet::bind`] binds by name); nothing is changed then.
+    pub fn insert(&mut self, mut spec: RuleSpec) -> Result<RuleId, UpdateError> {
         self.check(&spec)?;
+        self.bind_indices(&mut spec.conditions);
         let Entry::Vacant(place) = self.order.entry(spec.priority) else {
             return Err(UpdateError::priority_taken(spec.priority));
         };
@@ -126,8 +212,9 @@ impl RuleSet {
     /// # Errors
     /// As [`RuleSet::insert`], or when the id's slot does not lie beyond all slots in use so far; nothing is changed
     /// then.
-    pub fn insert_as(&mut self, id: RuleId, spec: RuleSpec) -> Result<(), UpdateError> {
+    pub fn insert_as(&mut self, id: RuleId, mut spec: RuleSpec) -> Result<(), UpdateError> {
         self.check(&spec)?;
+        self.bind_indices(&mut spec.conditions);
         if self.order.contains_key(&spec.priority) {
             return Err(UpdateError::priority_taken(spec.priority));
         }
@@ -149,7 +236,7 @@ impl RuleSet {
         if self.get(id).is_none() {
             return Err(UpdateError::stale(id));
         }
-        let next = id.reuse().checked_add(1);
+        let next = self.passed.remove(&(id.slot() as u32)).unwrap_or(id.reuse().checked_add(1));
         let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
             unreachable!("rule {id} is live");
         };
@@ -158,24 +245,31 @@ impl RuleSet {
         Ok(rule)
     }
 
-    /// Undoes the last insertion, which was of this rule.
+    /// Undoes the last insertion, which was of this rule. Its id does not come back.
     pub(crate) fn undo_insert(&mut self, id: RuleId) {
-        let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(Some(id.reuse()))) else {
+        let next = id.reuse().checked_add(1);
+        let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
             unreachable!("rule {id} is live");
         };
         self.order.remove(&rule.priority);
         // A new slot is as good as one that was used before.
-        self.free.push(id.slot() as u32);
+        self.free.extend(next.map(|_| id.slot() as u32));
     }
 
     /// Undoes the last removal, which was of this rule.
     pub(crate) fn undo_remove(&mut self, rule: Rule) {
-        if self.free.last() == Some(&(rule.id.slot() as u32)) {
+        let slot = rule.id.slot();
+        if self.free.last() == Some(&(slot as u32)) {
             self.free.pop();
         }
-        let slot = rule.id.slot();
         self.order.insert(rule.priority, slot as u32);
-        self.slots[slot] = Slot::Live(rule);
+        let next = rule.id.reuse().checked_add(1);
+        // Rules that had the slot in between were undone before.
+        if let Slot::Free(later) = std::mem::replace(&mut self.slots[slot], Slot::Live(rule))
+            && later != next
+        {
+            self.passed.insert(slot as u32, later);
+        }
     }
 
     /// Gives the rules the priorities of lines 1, 2, 3 and so on, in the order they have: there is room between any two
@@ -208,11 +302,9 @@ impl RuleSet {
         {
             return bad(format!("it is confined to {family}, which this set has not"));
         }
+        self.check_binding(&spec.conditions)?;
         let mut seen = 0u64;
         for condition in spec.conditions.iter() {
-            if condition.field >= self.schemas[0].fields().len() {
-                return bad(format!("there is no field {}", condition.field));
-            }
             let field = &self.schemas[0].fields()[condition.field];
             if seen & 1 << condition.field != 0 {
                 return bad(format!("there are two conditions on {}", field.name()));
@@ -307,6 +399,37 @@ mod tests {
         assert!(set.remove(first).is_err() && set.get(first).is_none());
         assert!(set.insert(spec(1)).is_err());
         assert_eq!((set.len(), set.slots()), (1, 1));
+    }
+
+    /// An id that an undone insertion had is given to no other rule, even where the slot goes back to the rule before.
+    #[test]
+    fn undone_ids_do_not_come_back() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let mut given = std::collections::BTreeSet::new();
+        let first = set.insert(spec(1)).expect("insert");
+        assert!(given.insert(first));
+        for round in 0..5 {
+            let rule = set.remove(first).expect("it is live");
+            let taken = [10, 11].map(|priority| set.insert(spec(priority)).expect("insert"));
+            assert!(taken.iter().all(|&id| given.insert(id)), "round {round}: {taken:?}");
+            taken.into_iter().rev().for_each(|id| set.undo_insert(id));
+            set.undo_remove(rule);
+            assert!(set.iter().map(|rule| rule.id).eq([first]) && taken.iter().all(|&id| set.get(id).is_none()));
+        }
+        set.remove(first).expect("it is live");
+        let next = [1, 2, 3].map(|priority| set.insert(spec(priority)).expect("insert"));
+        assert!(next.iter().all(|&id| given.insert(id)), "{next:?}");
+        assert_eq!(set.slots(), 3);
+        // Where every count of a slot is spent, it is not used again.
+        let last = RuleId::new(9, u32::MAX - 1);
+        set.insert_as(last, spec(20)).expect("insert");
+        let rule = set.remove(last).expect("it is live");
+        let id = set.insert(spec(21)).expect("insert");
+        assert_eq!((id.slot(), id.reuse()), (9, u32::MAX));
+        set.undo_insert(id);
+        set.undo_remove(rule);
+        set.remove(last).expect("it is live");
+        assert_ne!(set.insert(spec(22)).expect("insert").slot(), 9);
     }
 
     #[test]

@@ -25,12 +25,20 @@ pub(crate) struct Hasher {
     pub(super) secret: Box<[u32]>,
     /// The secret words of the last step, which brings the sum to 32 bits.
     pub(super) last: [u32; 2],
+    /// The bits that a test leaves of every hash, see [`tests::truncated`].
+    #[cfg(test)]
+    kept: u32,
 }
 
 impl Hasher {
     /// For rows of `stride` words, an even number, from a source of secret numbers.
     pub(crate) fn new(stride: usize, mut secret: impl FnMut() -> u32) -> Self {
-        Self { secret: (0..stride).map(|_| secret()).collect(), last: [secret(), secret()] }
+        Self {
+            secret: (0..stride).map(|_| secret()).collect(),
+            last: [secret(), secret()],
+            #[cfg(test)]
+            kept: tests::kept(),
+        }
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -51,6 +59,105 @@ impl Hasher {
     pub(super) fn finish(&self, sum: u64) -> u32 {
         let (low, high) = ((sum as u32).wrapping_add(self.last[0]), ((sum >> 32) as u32).wrapping_add(self.last[1]));
         let product = u64::from(low) * u64::from(high);
-        product as u32 ^ (product >> 32) as u32
+        let hash = product as u32 ^ (product >> 32) as u32;
+        #[cfg(test)]
+        let hash = hash & self.kept;
+        hash
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::cell::Cell;
+    use std::process::Command;
+
+    use super::*;
+
+    thread_local! {
+        static KEPT: Cell<u32> = const { Cell::new(u32::MAX) };
+    }
+
+    /// The mask over the hashes of a new hasher of this thread.
+    pub(super) fn kept() -> u32 {
+        KEPT.get()
+    }
+
+    /// Runs a test in which hashes of new engines keep their four leading bits alone. Most different keys then have
+    /// equal hashes, so that only the comparison behind the hash tells them apart.
+    pub(crate) fn truncated<T>(run: impl FnOnce() -> T) -> T {
+        struct Restore;
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                KEPT.set(u32::MAX);
+            }
+        }
+        let _restore = Restore;
+        KEPT.set(0xF000_0000);
+        run()
+    }
+
+    /// Names the variable that makes `seeds_differ_between_processes` print its secrets.
+    const PRINTS: &str = "FIRSTMATCH_TEST_PRINTS_SECRETS";
+
+    /// Every process draws its own secrets, because an attacker who learns those of one process must not know those of
+    /// the next. A fixed seed gives the same secrets everywhere.
+    #[test]
+    fn seeds_differ_between_processes() {
+        let random: Vec<u32> = std::iter::repeat_with(secrets(None)).take(4).collect();
+        let fixed: Vec<u32> = std::iter::repeat_with(secrets(Some(7))).take(4).collect();
+        let line = |random: &[u32], fixed: &[u32]| format!("secrets {random:?} {fixed:?}");
+        if std::env::var_os(PRINTS).is_some() {
+            println!("{}", line(&random, &fixed));
+            return;
+        }
+        let mut seen = vec![line(&random, &fixed)];
+        for _ in 0..2 {
+            let program = std::env::current_exe().expect("the test has a program");
+            let mut command = Command::new(program);
+            command.args(["--exact", "simd::hash::tests::seeds_differ_between_processes", "--nocapture"]);
+            let output = command.env(PRINTS, "1").output().expect("the test starts again");
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let printed = text.lines().find_map(|line| line.find("secrets [").map(|at| line[at..].to_owned()));
+            let printed = printed.unwrap_or_else(|| panic!("no secrets in {text}"));
+            assert!(printed.ends_with(&format!("{fixed:?}")), "a fixed seed is fixed: {printed}");
+            assert!(!seen.contains(&printed), "two processes have the same secrets: {printed}");
+            seen.push(printed);
+        }
+        let other: Vec<u32> = std::iter::repeat_with(secrets(Some(8))).take(4).collect();
+        assert_ne!(other, fixed, "another seed gives other secrets");
+    }
+
+    /// A linear hash (CRC, a sum, a XOR of table entries) maps equal differences of keys to equal differences of hashes,
+    /// so that colliding keys can be computed without the secret. No difference may carry over here, under XOR or
+    /// addition, and the hash depends on every word and on the secret.
+    #[test]
+    fn hashes_are_not_linear() {
+        let row =
+            |at: u32| -> Vec<u32> { (0..8).map(|word| at.wrapping_mul(0x9E37_79B9 + 2 * word) ^ at >> 3).collect() };
+        let whole = [u32::MAX; 8];
+        let hashers = [1, 2].map(|seed| Hasher::new(8, secrets(Some(seed))));
+        let hash = |row: &[u32]| hashers[0].hash(row, &whole);
+        for bit in 0..8 * 32 {
+            let flipped = |row: &[u32]| {
+                let mut row = row.to_vec();
+                row[bit / 32] ^= 1 << (bit % 32);
+                row
+            };
+            let (mut xors, mut sums, mut equal) = (Vec::new(), Vec::new(), 0);
+            for at in 1..=64 {
+                let (old, new) = (hash(&row(at)), hash(&flipped(&row(at))));
+                xors.push(old ^ new);
+                sums.push(new.wrapping_sub(old));
+                equal += usize::from(old == new);
+            }
+            for differences in [&mut xors, &mut sums] {
+                differences.sort_unstable();
+                differences.dedup();
+                assert!(differences.len() > 48, "bit {bit}: {} of 64 differences", differences.len());
+            }
+            assert!(equal <= 1, "bit {bit} is not in the hash");
+        }
+        let differ = (1..=64).filter(|&at| hash(&row(at)) != hashers[1].hash(&row(at), &whole)).count();
+        assert!(differ >= 63, "the hash does not depend on the secret");
     }
 }

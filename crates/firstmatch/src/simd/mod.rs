@@ -16,6 +16,8 @@ mod line;
 mod scalar;
 mod tree;
 
+#[cfg(test)]
+pub(crate) use hash::tests::truncated;
 pub(crate) use hash::{Hasher, secrets};
 pub(crate) use line::{LINE_WORDS, Line, words, words_mut};
 pub(crate) use scalar::gather;
