@@ -8,6 +8,8 @@ use crate::schema::Schema;
 pub(super) struct Asked {
     /// Of each lane whether every region lets everything through or does not take the value for absent.
     pub(super) all_or_required: Vec<bool>,
+    /// For each lane whether some region does not let everything through.
+    pub(super) any: Vec<bool>,
     /// Of each lane whether [`is_single`] says so.
     pub(super) single: Vec<bool>,
     /// The fields that are prefixes.
@@ -23,9 +25,12 @@ impl Asked {
         let is_ternary = |of: &Prefixes| ternary.iter().any(|lane| of.lanes.contains(lane));
         let mut prefixes: Vec<Prefixes> = Prefixes::possible(schema).filter(|of| !is_ternary(of)).collect();
         let [mut all_or_required, mut single] = [(); 2].map(|()| vec![true; schema.lanes().len()]);
+        let mut any = vec![false; schema.lanes().len()];
+        ternary.iter().for_each(|&lane| any[lane] = true);
         for region in regions.iter() {
             for (index, lane) in schema.lanes().iter().enumerate() {
                 let (lo, hi) = (region.lo[index], region.hi[index]);
+                any[index] |= (lo, hi) != (0, lane.max);
                 all_or_required[index] &= hi < lane.max || (lo == 0 && hi == lane.max);
                 single[index] &= is_single(&region, (index, lane.max.min(ANY)));
             }
@@ -33,7 +38,7 @@ impl Asked {
                 prefixes.retain(|of| of.open(&region).is_some());
             }
         }
-        Self { all_or_required, single, prefixes, ternary }
+        Self { all_or_required, any, single, prefixes, ternary }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
 
-use super::Node;
 use super::asked::{ANY, Asked, is_single};
-use super::columns::Kind;
+use super::columns::{Columns, Kind};
 use super::prefixes::Prefixes;
 use super::selector::Selector;
+use super::{Node, Parting};
 use crate::alive::Alive;
 use crate::engine::containing_prefix;
 use crate::rule::{Region, Regions};
@@ -23,12 +23,27 @@ const FIXED: [usize; 3] = [1, 2, 4];
 /// Where the bits of a block start, in words: behind the ranks and the word that follows them. Up to that word all that
 /// is behind the last rank says where the list goes on, see [`goes_on`].
 pub(super) const BITS: usize = BLOCK + 1;
+/// The same where ranks have 16 bits. The word that follows them alone says where the list goes on; [`SHORT_NONE`] is
+/// behind the last rank.
+const SHORT_BITS: usize = BLOCK / 2 + 1;
+const SHORT_NONE: u32 = 0xFFFF;
+
+/// How much columns leave out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Width {
+    Wide,
+    Narrow,
+    Lean,
+}
 
 /// Which columns blocks have.
 ///
 /// A column has a value, or the bounds of one, for each region. An optional lane of 8 or 16 bits has one value more than
 /// these bits hold: the one for absent. It is stored without, where every region either lets everything through or
 /// requires the field: that is then a bit of the region.
+///
+/// Lean columns leave out lanes that every region lets everything through of, and have ranks of 16 bits where these are
+/// enough: eight addresses and their ranks then take one cache line instead of three.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     /// Lanes of 8 bits of which every region takes one value below 255, or all, and the most of each.
@@ -44,7 +59,12 @@ pub(super) struct Shape {
     pub(super) ternary: Box<[usize]>,
     /// The lanes that have a bit, and where their value for absent has its own.
     pub(super) optional: Box<[(usize, u32)]>,
-    /// Where the columns of bytes, those of words and the values of prefixes start, in words.
+    /// The lanes without a column, and the most of each.
+    left_out: Box<[(usize, u32)]>,
+    /// Whether ranks have 16 bits.
+    pub(super) has_short_ranks: bool,
+    /// Where the bits, the columns of bytes, those of words and the values of prefixes start, in words.
+    bits_start: usize,
     bytes_start: usize,
     pub(super) words_start: usize,
     values: usize,
@@ -53,23 +73,37 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The columns for some regions: as narrow as these allow, where that makes blocks smaller.
-    pub(super) fn new(schema: &Schema, regions: &Regions) -> Self {
+    /// The columns for the regions of so many rules: as narrow as these allow, where that makes blocks smaller. From
+    /// `lean` regions on they may be lean.
+    pub(super) fn new(schema: &Schema, regions: &Regions, rules: usize, lean: usize) -> Self {
         let asked = Asked::of(schema, regions);
-        let [narrow, wide] = [true, false].map(|is_narrow| Self::of(schema, &asked, is_narrow));
-        let shape = if narrow.lines < wide.lines { narrow } else { wide };
-        Self { kind: Kind::of(&shape, schema.stride()), ..shape }
+        let mut least = Self::of(schema, &asked, Width::Wide, false);
+        let widths = if regions.len() < lean { &[Width::Narrow][..] } else { &[Width::Narrow, Width::Lean] };
+        for &width in widths {
+            let shape = Self::of(schema, &asked, width, width == Width::Lean && Parting::is_short(rules));
+            if shape.lines < least.lines {
+                least = shape;
+            }
+        }
+        Self { kind: Kind::of(&least, schema.stride()), ..least }
     }
 
-    fn of(schema: &Schema, asked: &Asked, is_narrow: bool) -> Self {
+    fn of(schema: &Schema, asked: &Asked, width: Width, has_short_ranks: bool) -> Self {
+        let is_narrow = width != Width::Wide;
+        let has_column = |lane: usize| width != Width::Lean || asked.any[lane];
         let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        let mut singles = Vec::new();
-        let prefixes = asked.prefixes.iter().filter(|of| is_narrow || of.lanes.len() > 1).cloned();
+        let (mut singles, mut left_out) = (Vec::new(), Vec::new());
+        let prefixes = asked.prefixes.iter().filter(|of| is_narrow || of.lanes.len() > 1);
+        let prefixes = prefixes.filter(|of| of.lanes.clone().any(has_column)).cloned();
         let mut prefixes: Box<[Prefixes]> = prefixes.collect();
         prefixes.sort_by_key(|of| FIXED.iter().position(|&lanes| lanes == of.lanes.len()).unwrap_or(FIXED.len()));
         let fixed = FIXED.map(|lanes| prefixes.iter().filter(|of| of.lanes.len() == lanes).count());
         for (index, lane) in schema.lanes().iter().enumerate() {
             if prefixes.iter().any(|of| of.lanes.contains(&index)) {
+                continue;
+            }
+            if !has_column(index) {
+                left_out.push((index, lane.max));
                 continue;
             }
             let bits = [8, 16].into_iter().find(|&bits| lane.max >> bits == 0 || lane.absent == Some(1 << bits));
@@ -86,7 +120,8 @@ impl Shape {
         }
         let pairs = halves.chunks(2).map(|pair| [pair[0], pair[pair.len() - 1]]).collect::<Box<[_]>>();
         let ternary = asked.ternary.clone().into_boxed_slice();
-        let bytes_start = BITS + optional.len().div_ceil(4);
+        let bits_start = if has_short_ranks { SHORT_BITS } else { BITS };
+        let bytes_start = bits_start + optional.len().div_ceil(4);
         let bytes_end = bytes_start + 2 * (singles.len() + prefixes.len()) + 4 * bytes.len();
         let words_start = bytes_end.next_multiple_of(BLOCK);
         let values = words_start + 2 * BLOCK * (wide.len() + pairs.len() + ternary.len());
@@ -100,6 +135,9 @@ impl Shape {
             wide: wide.into(),
             ternary,
             optional: optional.into(),
+            left_out: left_out.into(),
+            has_short_ranks,
+            bits_start,
             bytes_start,
             words_start,
             values,
@@ -126,6 +164,7 @@ impl Shape {
             + size_of_val(&self.wide[..])
             + size_of_val(&self.ternary[..])
             + size_of_val(&self.optional[..])
+            + size_of_val(&self.left_out[..])
             + self.prefixes.iter().map(|of| size_of_val(of) + size_of_val(&of.most[..])).sum::<usize>()
     }
 
@@ -138,17 +177,17 @@ impl Shape {
     /// Writes regions, in order of rank, as one block; `more` is the block that continues them.
     pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<usize>, words: &mut [u32]) {
         words.fill(0);
-        words[..=BLOCK].fill(NONE);
+        words[..self.bits_start].fill(if self.has_short_ranks { u32::MAX } else { NONE });
         regions.iter().enumerate().for_each(|(at, (rank, region))| self.set(words, at, *rank, region));
         self.go_on(words, more);
     }
 
     /// Writes a region.
     fn set(&self, words: &mut [u32], at: usize, rank: u32, region: &Region<'_>) {
-        words[at] = rank;
+        self.put_rank(words, at, rank);
         for (number, &(lane, bits)) in self.optional.iter().enumerate() {
             let is_required = region.lo[lane] != 0 || region.hi[lane] >> bits == 0;
-            put_bit(words, number, at, is_required);
+            self.put_bit(words, number, at, is_required);
         }
         let [values, opens, bounds] = self.byte_columns();
         for (column, &(lane, _)) in self.singles.iter().enumerate() {
@@ -190,7 +229,9 @@ impl Shape {
     pub(super) fn holds(&self, region: &Region<'_>) -> bool {
         let is_held = |&(lane, bits): &(usize, u32)| region.hi[lane] >> bits == 0 || region.lo[lane] == 0;
         let is_masked = |(lane, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&lane);
+        let is_all = |&(lane, most): &(usize, u32)| (region.lo[lane], region.hi[lane]) == (0, most);
         self.optional.iter().all(is_held)
+            && self.left_out.iter().all(is_all)
             && self.singles.iter().all(|&single| is_single(region, single))
             && self.prefixes.iter().all(|of| of.open(region).is_some())
             && region.ternary.is_none_or(|(_, mask)| mask.iter().enumerate().all(is_masked))
@@ -199,8 +240,8 @@ impl Shape {
     /// Copies a region to another place of the same or of another block, by where these start.
     fn copy(&self, words: &mut [u32], (from, i): (usize, usize), (to, at): (usize, usize)) {
         for number in 0..self.optional.len() {
-            let bit = byte_at(&words[from..], BITS, number) >> i & 1 == 1;
-            put_bit(&mut words[to..], number, at, bit);
+            let bit = byte_at(&words[from..], self.bits_start, number) >> i & 1 == 1;
+            self.put_bit(&mut words[to..], number, at, bit);
         }
         let [start, _, bounds] = self.byte_columns();
         for column in (start..bounds + 4 * self.bytes.len()).step_by(2) {
@@ -208,21 +249,58 @@ impl Shape {
             put_byte(&mut words[to..], column, at, byte);
         }
         let columns = (self.words_start..self.lines * LINE_WORDS).step_by(BLOCK);
-        for column in std::iter::once(0).chain(columns) {
+        for column in columns {
             words[to + column + at] = words[from + column + i];
         }
+        let rank = self.rank(&words[from..], i);
+        self.put_rank(&mut words[to..], at, rank);
+    }
+
+    /// The rank of a region; behind the last one, or behind all at [`BLOCK`], what says where the list goes on.
+    #[inline(always)]
+    pub(super) fn rank(&self, block: &[u32], at: usize) -> u32 {
+        if !self.has_short_ranks {
+            return block[at];
+        }
+        match block[at / 2] >> (at % 2 * 16) & SHORT_NONE {
+            rank if rank != SHORT_NONE && at < BLOCK => rank,
+            _ => block[SHORT_BITS - 1],
+        }
+    }
+
+    fn put_rank(&self, block: &mut [u32], at: usize, rank: u32) {
+        if self.has_short_ranks {
+            let (word, shift) = (&mut block[at / 2], at % 2 * 16);
+            *word = *word & !(SHORT_NONE << shift) | rank << shift;
+        } else {
+            block[at] = rank;
+        }
+    }
+
+    /// Sets a bit of a byte of bits.
+    fn put_bit(&self, words: &mut [u32], number: usize, at: usize, bit: bool) {
+        let byte = byte_at(words, self.bits_start, number);
+        put_byte(words, self.bits_start, number, byte & !(1 << at) | u32::from(bit) << at);
     }
 
     /// How many regions a block has.
     #[inline]
     pub(super) fn len(&self, block: &[u32]) -> usize {
-        block[..BLOCK].iter().position(|&rank| !is_rank(rank)).unwrap_or(BLOCK)
+        (0..BLOCK).position(|at| self.is_free(block, at)).unwrap_or(BLOCK)
+    }
+
+    /// Whether a place and all behind it have no region.
+    fn is_free(&self, block: &[u32], at: usize) -> bool {
+        match self.has_short_ranks {
+            true => block[at / 2] >> (at % 2 * 16) & SHORT_NONE == SHORT_NONE,
+            false => !is_rank(block[at]),
+        }
     }
 
     /// Makes room for a rank in a block that is not full, by where it starts: the place.
     fn make_room(&self, words: &mut [u32], block: usize, rank: u32) -> usize {
         let len = self.len(&words[block..]);
-        let at = (0..len).find(|&at| rank < words[block + at]).unwrap_or(len);
+        let at = (0..len).find(|&at| rank < self.rank(&words[block..], at)).unwrap_or(len);
         (at..len).rev().for_each(|moved| self.copy(words, (block, moved), (block, moved + 1)));
         at
     }
@@ -235,7 +313,7 @@ impl Shape {
 
     /// Adds a region of one block to another that is not full, by where they start.
     pub(super) fn add_copy(&self, words: &mut [u32], (from, i): (usize, usize), to: usize) {
-        let at = self.make_room(words, to, words[from + i]);
+        let at = self.make_room(words, to, self.rank(&words[from..], i));
         self.copy(words, (from, i), (to, at));
     }
 
@@ -244,27 +322,27 @@ impl Shape {
         let len = self.len(block);
         let mut left = 0;
         for at in 0..len {
-            if block[at] != rank {
+            if self.rank(block, at) != rank {
                 if left < at {
                     self.copy(block, (0, at), (0, left));
                 }
                 left += 1;
             }
         }
-        let behind = block[BLOCK];
-        block[left..len].fill(behind);
+        let behind = if self.has_short_ranks { SHORT_NONE } else { block[BLOCK] };
+        (left..len).for_each(|at| self.put_rank(block, at, behind));
     }
 
     /// The block that continues one.
     pub(super) fn more(&self, block: &[u32]) -> Option<usize> {
-        goes_on(block[BLOCK])
+        goes_on(block[self.bits_start - 1])
     }
 
     /// Continues a block with another.
     pub(super) fn go_on(&self, block: &mut [u32], next: Option<usize>) {
-        let len = self.len(block);
+        let first = if self.has_short_ranks { SHORT_BITS - 1 } else { self.len(block) };
         // Blocks are counted with 31 bits.
-        block[len..=BLOCK].fill(next.map_or(NONE, |next| MORE | next as u32));
+        block[first..self.bits_start].fill(next.map_or(NONE, |next| MORE | next as u32));
     }
 
     /// What a node selects of a region of a block: the value, and the bits that are open.
@@ -286,7 +364,7 @@ impl Shape {
     fn bits(&self, block: &[u32], i: usize, lane: usize) -> (u64, u64) {
         let [values, opens, bounds] = self.byte_columns();
         let byte = |start: usize| byte_at(block, start, i);
-        let bit = |number: usize| byte_at(block, BITS, number) >> i & 1 == 1;
+        let bit = |number: usize| byte_at(block, self.bits_start, number) >> i & 1 == 1;
         let column = |at: usize| self.words_start + 16 * at + i;
         let pairs = self.halves.iter().enumerate().flat_map(|(at, pair)| [(at, 0, pair[0]), (at, 16, pair[1])]);
         let (mut lo, mut hi) = if let Some(at) = self.singles.iter().position(|&(of, _)| of == lane) {
@@ -367,7 +445,7 @@ impl Shape {
     #[inline(always)]
     fn required(&self, block: &[u32], key: &[u32]) -> u32 {
         let mut required = 0;
-        for (optional, &bits) in self.optional.chunks(8).zip(block[BITS..].as_chunks().0) {
+        for (optional, &bits) in self.optional.chunks(8).zip(block[self.bits_start..].as_chunks().0) {
             let mut bits = word(bits);
             for &(lane, absent) in optional {
                 required |= bits as u32 * (key[lane] >> absent & 1);
@@ -418,12 +496,6 @@ fn put_byte(words: &mut [u32], start: usize, at: usize, byte: u32) {
     *word = *word & !(0xFF << shift) | byte << shift;
 }
 
-/// Sets a bit of a byte of bits.
-fn put_bit(words: &mut [u32], number: usize, at: usize, bit: bool) {
-    let byte = byte_at(words, BITS, number);
-    put_byte(words, BITS, number, byte & !(1 << at) | u32::from(bit) << at);
-}
-
 /// Whether it is the rank of a rule.
 #[inline(always)]
 pub(super) fn is_rank(rank: u32) -> bool {
@@ -436,17 +508,11 @@ pub(super) fn goes_on(rank: u32) -> Option<usize> {
     (rank & MORE != 0).then_some((rank & !MORE) as usize)
 }
 
-/// The best rank of a block.
-#[inline(always)]
-pub(super) fn first_rank(block: &[u32]) -> u32 {
-    block[0]
-}
-
 /// The rank of the first hit whose rule is alive; where there is none, what stands behind the ranks.
 #[inline(always)]
-pub(super) fn rank_of<A: Alive>(block: &[u32], mut hits: u32, alive: A) -> u32 {
+pub(super) fn rank_of<A: Alive>(columns: impl Columns, block: &[u32], mut hits: u32, alive: A) -> u32 {
     loop {
-        let rank = block[(hits | 1 << BLOCK).trailing_zeros() as usize & (2 * BLOCK - 1)];
+        let rank = columns.rank(block, (hits | 1 << BLOCK).trailing_zeros() as usize & (2 * BLOCK - 1));
         // What stands behind the last rank may be hit as well.
         if A::ALL || !is_rank(rank) || alive.is_alive(rank as usize) {
             return rank;

@@ -26,7 +26,7 @@ pub(super) fn build(
     like: Option<&Roots>,
 ) -> Result<BitSelect, BuildError> {
     let regions = set.regions();
-    let shape = block::Shape::new(set.schema(), regions);
+    let shape = block::Shape::new(set.schema(), regions, set.by_rule().count(), config.lean);
     let cubes = Cubes::new(set.schema(), regions, level, visits);
     let run_bytes = config.budget.run_bytes;
     let within = |planned: Planned| {
@@ -55,7 +55,7 @@ pub(super) fn build(
 fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> BitSelect {
     let (regions, drafts) = (set.regions(), &planned.drafts);
     let matches: Arc<[Match]> = set.by_rule().map(|(rule, _)| rule).collect();
-    let parting = Parting::new(0, matches.len());
+    let parting = Parting::new(0, matches.len(), shape.has_short_ranks);
     let mut ranks = Vec::with_capacity(regions.len());
     for (index, (_, range)) in set.by_rule().enumerate() {
         ranks.extend(range.map(|_| parting.rank(index as u32 + 1)));
@@ -63,7 +63,8 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
     let packed = pack::pack(drafts.iter().map(|draft| &draft.leaves), &shape, regions, &ranks);
     let blocks = packed.blocks.len() / shape.lines();
     let room = change::room(blocks);
-    let parting = Parting::new(room.max(drafts.iter().map(|draft| draft.nodes.len()).sum()), matches.len());
+    let indices = room.max(drafts.iter().map(|draft| draft.nodes.len()).sum());
+    let parting = Parting::new(indices, matches.len(), shape.has_short_ranks);
     let (mut trees, mut nodes, mut table) = (Vec::new(), Vec::new(), Vec::new());
     let mut leaves = 0;
     for draft in drafts {

@@ -15,6 +15,9 @@
 //! What is touched is noted, so that another copy follows by taking over just that: each place is known at once, and the
 //! cache misses of all of them overlap.
 
+#[cfg(test)]
+mod tests;
+
 use super::block::{BLOCK, Shape};
 use super::tree::each;
 use super::{BitSelect, EMPTY, LEAF, Node, Tree};
@@ -424,7 +427,7 @@ impl BitSelect {
                 }
             }
         }
-        let before = theirs[..count].partition_point(|&(block, i)| self.block(block)[i] < rank);
+        let before = theirs[..count].partition_point(|&(block, i)| self.shape.rank(self.block(block), i) < rank);
         let block_of = |place: usize| list[place / BLOCK];
         for (place, &(from, i)) in theirs[..count].iter().enumerate() {
             let to = block_of(place + usize::from(place >= before));
@@ -489,24 +492,6 @@ impl BitSelect {
             let words = self.shape.lines() * LINE_WORDS;
             words_mut(&mut self.blocks).copy_within(next * words..(next + 1) * words, first * words);
         }
-    }
-
-    /// The blocks in which a lookup could find a region, and those for lists to come of the nodes that it reaches.
-    #[cfg(test)]
-    pub(super) fn blocks_of(&self, region: &Region<'_>) -> Vec<usize> {
-        let Some((_, reached)) = self.reach_any(region) else { return Vec::new() };
-        let mut blocks = Vec::new();
-        for way in reached.ways() {
-            let mut next = if let To::Block(block) = self.to(way) { Some(block) } else { None };
-            while let Some(block) = next {
-                blocks.push(block);
-                next = self.more(block);
-            }
-            blocks.extend(self.filling(way.node as usize));
-        }
-        blocks.sort_unstable();
-        blocks.dedup();
-        blocks
     }
 
     pub(super) fn block(&self, block: usize) -> &[u32] {

@@ -63,6 +63,9 @@ pub(super) trait Columns: Copy {
 
     /// Which of the regions of a block hold a key, as bits from the lowest.
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
+
+    /// What a block has for the rank of a region, or of none, see [`Shape::rank`].
+    fn rank(self, block: &[u32], at: usize) -> u32;
 }
 
 impl Columns for &Shape {
@@ -131,6 +134,11 @@ impl Columns for &Shape {
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         Shape::hits(self, isa, block, key)
     }
+
+    #[inline(always)]
+    fn rank(self, block: &[u32], at: usize) -> u32 {
+        Shape::rank(self, block, at)
+    }
 }
 
 /// The columns of a 5-tuple whose addresses have so many lanes, and whose ports may be absent. Where they are narrow,
@@ -167,6 +175,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
             && if NARROW { is_narrow } else { is_wide }
             && *shape.halves == [Self::PORTS]
             && shape.ternary.is_empty()
+            && !shape.has_short_ranks
             && *shape.optional == Self::PORTS.map(|lane| (lane, 16))
             && (shape.words_start, shape.lines) == (LINE_WORDS, Self::LINES);
         is_plain.then_some(Self(()))
@@ -275,5 +284,10 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
         }
         let [src, dst] = [head[BITS], head[BITS] >> 8];
         hits & !(src * (absent >> 16 & 1) as u32) & !(dst * (absent >> 48) as u32)
+    }
+
+    #[inline(always)]
+    fn rank(self, block: &[u32], at: usize) -> u32 {
+        block[at]
     }
 }

@@ -7,6 +7,7 @@ use super::bits::Cubes;
 use super::block::BLOCK;
 use super::tree::{Draft, To, Way};
 use crate::budget::Visits;
+use crate::parts::wide::wide;
 use crate::rule::Regions;
 use crate::simd::{Isa, Kernel, Level, Line, dispatch};
 
@@ -31,8 +32,9 @@ const NEAR: f64 = (256 << 10) as f64;
 const BATCH: usize = 32;
 /// Further trees are looked at in groups of so many.
 const GROUP: usize = 4;
-/// How many keys are drawn.
+/// How many keys are drawn, and how many times as many are tried for them.
 const KEYS: usize = 512;
+const TRIES: usize = 8;
 
 /// A tree whose root the keys have passed.
 pub(super) struct Tree {
@@ -54,17 +56,24 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// Draws keys inside regions: corners and points anywhere. Trees may take `room` bytes, of blocks of so many lines.
-    pub(super) fn new(regions: &Regions, lines: usize, room: usize) -> Self {
+    /// Draws keys inside regions: corners and points anywhere. At most half of them lie in a wide region before their
+    /// own, because walks that all end there would promise the same of every plan. Trees may take `room` bytes, of
+    /// blocks of `lines` lines.
+    pub(super) fn new(regions: &Regions, visits: &Visits, lines: usize, room: usize) -> Self {
         let (lanes, count) = (regions.lanes().max(1), regions.len().min(KEYS));
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
         let mut random = move || {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
             (state >> 32) as u32
         };
-        let mut keys = Vec::with_capacity(count * lanes);
-        for index in 0..count {
-            let region = regions.get(((u64::from(random()) * regions.len() as u64) >> 32) as usize);
+        let wide = wide(regions, visits);
+        let (mut keys, mut hidden) = (Vec::with_capacity(count * lanes), 0);
+        for index in 0..TRIES * count {
+            if keys.len() == count * lanes {
+                break;
+            }
+            let own = ((u64::from(random()) * regions.len() as u64) >> 32) as usize;
+            let region = regions.get(own);
             let start = keys.len();
             let is_corner = index % 2 == 0;
             for lane in 0..regions.lanes() {
@@ -73,8 +82,12 @@ impl Sample {
                 let value = if is_corner { [lo, hi][random() as usize >> 31] } else { any };
                 keys.push(region.ternary.map_or(value, |(of, mask)| of[lane] | value & !mask[lane]));
             }
-            if !region.contains(&keys[start..]) {
+            let key = &keys[start..];
+            let is_hidden = wide.iter().any(|wide| wide.region < own && regions.get(wide.region).contains(key));
+            if !region.contains(key) || is_hidden && 2 * hidden >= count {
                 keys.truncate(start);
+            } else {
+                hidden += usize::from(is_hidden);
             }
         }
         let block = lines * size_of::<Line>();

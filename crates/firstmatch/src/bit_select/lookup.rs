@@ -266,7 +266,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         let blocks = words(&engine.blocks);
         for (i, ((at, best), key)) in at.iter_mut().zip(&mut self.ranks).zip(columns.keys(self.keys)).enumerate() {
             let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-            let rank = block::rank_of(block, columns.hits(isa, block, key), alive);
+            let rank = block::rank_of(columns, block, columns.hits(isa, block, key), alive);
             *best = rank;
             if let Some(more) = block::goes_on(rank) {
                 *at = limits.leaf(more);
@@ -386,12 +386,12 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 let i = usize::from(item) & (CHUNK - 1);
                 let Some(at) = place(at, item) else { continue };
                 let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-                let rank = block::rank_of(block, columns.hits(isa, block, self.key(i)), alive);
+                let rank = block::rank_of(columns, block, columns.hits(isa, block, self.key(i)), alive);
                 self.ranks[i] = self.ranks[i].min(rank);
                 if let Some(more) = block::goes_on(rank) {
                     *at = limits.leaf(more);
                     let next = columns.block(blocks, more);
-                    self.leaves.add(item, next.is_some_and(|next| block::first_rank(next) < self.ranks[i]));
+                    self.leaves.add(item, next.is_some_and(|next| columns.rank(next, 0) < self.ranks[i]));
                 }
             }
         }

@@ -26,7 +26,9 @@
 //!   it requires the field. A field that is a prefix in every region has a word a lane and a byte for the open bits
 //!   instead of two words a lane; a lane of 8 bits of which regions ask for one value or all has one byte. A block of an
 //!   IPv4 5-tuple is three cache lines, or four where some address is no prefix or some protocol a range; one of an IPv6
-//!   5-tuple six, or up to ten. Blocks are sorted by rank; a longer list goes on in further blocks.
+//!   5-tuple six, or up to ten. Blocks are sorted by rank; a longer list goes on in further blocks. Of 4,096 regions and
+//!   more, fields that no region asks for have no columns, and ranks of at most 2,045 rules 16 bits, where that makes
+//!   blocks smaller: of a list of IPv4 addresses they are one cache line.
 //! - *Matches*: rule and priority by rank, 16 bytes a rule. Ranks are up to 1,024 apart.
 //!
 //! # Changes
@@ -102,7 +104,7 @@ use crate::simd::{Level, Line};
 use crate::work::Work;
 
 /// How to build [`BitSelect`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// What it may take.
     pub budget: Budget,
@@ -110,6 +112,16 @@ pub struct Config {
     pub simd: Option<Level>,
     /// How its trees are; `None` chooses for each what promises the fastest lookups.
     pub shape: Option<Shape>,
+    /// Number of regions from which on blocks leave out what no region asks for, where that makes them smaller. Fewer
+    /// keep a column for every field, because rules that come later may ask for it.
+    pub lean: usize,
+}
+
+impl Default for Config {
+    /// No budget, the best instruction set, the fastest trees, lean blocks from 4,096 regions on.
+    fn default() -> Self {
+        Self { budget: Budget::default(), simd: None, shape: None, lean: 4096 }
+    }
 }
 
 /// How trees are built.
@@ -219,19 +231,27 @@ struct Parting {
     end: u32,
 }
 
-/// The most bits for what comes between two rules.
+/// The most bits for what comes between two rules, and the least where ranks have 16 bits.
 const BETWEEN: u32 = 10;
+const SHORT_BETWEEN: u32 = 5;
 
 impl Parting {
-    /// For indices below these and so many rules; no rank's bits are all ones, which are those of [`EMPTY`].
-    fn new(indices: usize, rules: usize) -> Self {
-        // Fewer than 2^24 regions are lowered: some bits are left, and ranks are below 2^31.
-        let between = BETWEEN.min((rules as u32 + 2).leading_zeros().saturating_sub(1));
+    /// For indices below these and so many rules; no rank's bits are all ones, which are those of [`EMPTY`]. Short ranks
+    /// have 16 bits.
+    fn new(indices: usize, rules: usize, is_short: bool) -> Self {
+        // At most 2^24 regions are lowered: some bits are left, and ranks are below 2^31.
+        let unused = if is_short { u32::BITS - 16 } else { 1 };
+        let between = BETWEEN.min((rules as u32 + 2).leading_zeros().saturating_sub(unused));
         let end = (rules as u32 + 1) << between;
         let index = usize::BITS - indices.leading_zeros();
         let room = Entry::BITS.saturating_sub(1 + index);
         let dropped = (0..u32::BITS).find(|&dropped| u64::from(end) >> dropped < (1 << room) - 1).unwrap_or(0);
         Self { index, dropped, between, end }
+    }
+
+    /// Whether 16 bits are enough for the ranks of so many rules and of those that come between.
+    fn is_short(rules: usize) -> bool {
+        rules + 2 < 1 << (16 - SHORT_BETWEEN)
     }
 
     /// The rank of the last of so many rules; 0 for none.

@@ -69,7 +69,7 @@ struct Plan {
 impl<'a> Search<'a> {
     /// For trees of `room` bytes at the most, of blocks of so many lines.
     pub(super) fn new(regions: &'a Regions, cubes: &'a Cubes<'a>, lines: usize, room: usize) -> Self {
-        let sample = Sample::new(regions, lines, room);
+        let sample = Sample::new(regions, cubes.visits, lines, room);
         if regions.len() > SMALL {
             return Self { regions, cubes, sample, open: [2, 3, 4], shape: SHAPE, last: LAST, left: [0.5, 0.25] };
         }

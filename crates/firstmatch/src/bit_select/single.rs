@@ -116,8 +116,8 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
         if let Some(a) = columns.block(blocks, limits.index(first))
             && let Some(b) = columns.block(blocks, limits.index(second))
         {
-            let a = block::rank_of(a, columns.hits(isa, a, key), alive);
-            let b = block::rank_of(b, columns.hits(isa, b, key), alive);
+            let a = block::rank_of(columns, a, columns.hits(isa, a, key), alive);
+            let b = block::rank_of(columns, b, columns.hits(isa, b, key), alive);
             rank = a.min(b);
             if block::goes_on(a | b).is_some() {
                 rank = self.rest_of_list(isa, a, rank);
@@ -161,7 +161,7 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
     fn test<I: Isa>(self, isa: I, leaf: Entry) -> u32 {
         let Self { engine, columns, alive, key, blocks } = self;
         let Some(block) = columns.block(blocks, engine.limits().index(leaf)) else { return NONE };
-        block::rank_of(block, columns.hits(isa, block, key), alive)
+        block::rank_of(columns, block, columns.hits(isa, block, key), alive)
     }
 
     /// The better of a rank and that of the blocks that a list goes on with.

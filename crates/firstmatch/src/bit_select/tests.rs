@@ -1,13 +1,15 @@
-use std::collections::HashSet;
-
 use super::*;
-use crate::rule::{Region, Test};
+use crate::rule::Test;
 use crate::schema::{Field, Kind};
-use crate::simd::LINE_WORDS;
 use crate::test_rules::set;
 
 fn build(set: &Lowered) -> BitSelect {
     BitSelect::build(set, &Config::default()).expect("no budget")
+}
+
+/// Builds it with lean blocks however few the regions are.
+fn build_lean(set: &Lowered) -> BitSelect {
+    BitSelect::build(set, &Config { lean: 0, ..Config::default() }).expect("no budget")
 }
 
 fn lines(schema: &Schema, rules: impl IntoIterator<Item = Vec<(usize, Test)>>) -> usize {
@@ -136,6 +138,31 @@ fn what_columns_do_not_hold_is_refused() {
     }
 }
 
+/// Lean blocks have no columns for fields that no region asks for, and refuse rules that do.
+#[test]
+fn lean_blocks_hold_what_their_regions_ask_for() {
+    let schema = Schema::ipv4();
+    let host = |i: u128| vec![(0, Test::Value(i * 7919))];
+    let all = set(&schema, (0..200).map(host));
+    let mut engine = build_lean(&all);
+    assert_eq!((engine.shape.lines(), engine.shape.has_short_ranks), (1, true));
+    assert_eq!((build(&all).shape.lines(), build(&all).shape.has_short_ranks), (3, false));
+    let cases = [(host(1000), true), (vec![(2, Test::Value(80))], false), (vec![(4, Test::Value(6))], false)];
+    for (at, (tests, is_held)) in cases.into_iter().enumerate() {
+        let regions = set(&schema, [tests]).regions().clone();
+        let priority = crate::rule::Priority((1 << 60) + at as u64);
+        let rule = Match { rule: RuleId::new(1000 + at as u32, 0), priority };
+        assert_eq!(engine.shape.holds(&regions.get(0)), is_held);
+        assert_eq!(engine.insert(rule, 200, &regions), is_held);
+    }
+    // Ranks of 16 bits have room for others between the rules, or there are none.
+    let lean = |rules: u128| build_lean(&set(&schema, (0..rules).map(host)));
+    let (short, long) = (lean(2045), lean(2046));
+    assert_eq!((short.shape.has_short_ranks, short.parting.between, short.shape.lines()), (true, 5, 1));
+    assert!(short.parting.end < 0xFFFF);
+    assert_eq!((long.shape.has_short_ranks, long.parting.between, long.shape.lines()), (false, BETWEEN, 2));
+}
+
 #[test]
 fn regions_part_by_what_they_are_specific_in() {
     let host = |field: usize, host: u128| vec![(field, Test::Value(host << 20))];
@@ -188,203 +215,6 @@ fn the_same_rules_build_the_same_bytes() {
     let rules = || (0..500u128).map(|i| vec![(0, Test::Prefix { value: i << 16, len: 16 }), (3, Test::Value(i % 90))]);
     let schema = Schema::ipv4();
     assert_eq!(format!("{:?}", build(&set(&schema, rules()))), format!("{:?}", build(&set(&schema, rules()))));
-}
-
-/// Rules come and go in place, many more than there were, in two copies by turns, of which each follows the other; keys
-/// from the corners of those that are there and those that were have the first that holds them, and what is refused
-/// changes nothing.
-#[test]
-fn rules_come_and_go_in_place() {
-    // The prefixes of IPv6 reach from the first lane into the second.
-    for (schema, shift, more) in [(Schema::ipv4(), 0, 0), (Schema::ipv6(), 80, 16)] {
-        // Most of the steps of the first kind are rules that come, until there is no room.
-        let (_, [came, refused, kept]) = come_and_go(&schema, shift, more, &[(4000, 7), (4000, 4)]);
-        assert!(
-            came > 2000 && refused > 1000 && kept < 100,
-            "{came} came, {refused} were refused, {kept} could not go"
-        );
-    }
-}
-
-/// Where as many rules go as come, blocks that nothing leads to any more are used again, and there is room without end;
-/// where they only come, it is said when room ends.
-#[test]
-fn blocks_are_used_again() {
-    let schema = Schema::ipv4();
-    let (engine, [came, refused, _]) = come_and_go(&schema, 0, 0, &[(15_000, 4)]);
-    let blocks = engine.blocks.len() / engine.shape.lines();
-    assert!(
-        came > 7000 && refused == 0 && blocks <= engine.room,
-        "{came} came, {refused} were refused, {blocks} blocks"
-    );
-    assert!(engine.spare.bytes() > 0 && !engine.is_short_of_room());
-    let (engine, [_, refused, _]) = come_and_go(&schema, 0, 0, &[(4000, 8)]);
-    assert!(refused > 0 && engine.is_short_of_room(), "{refused} were refused");
-}
-
-/// Prefixes of up to 32 bits are shifted so far to the left and are so much longer. In so many steps each, so many of
-/// eight are rules that come. The engine, and how many came, were refused and could not go.
-fn come_and_go(schema: &Schema, shift: u32, more: u32, steps: &[(usize, usize)]) -> (BitSelect, [usize; 3]) {
-    let mut state = 3u64;
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        (state >> 33) % below
-    };
-    let mut tests = || -> Vec<(usize, Test)> {
-        let mut prefix = |field: usize, from: u64| {
-            let len = (from + random(33 - from)) as u32;
-            let value = u128::from(random(1 << 12) << 20 | random(4));
-            (field, Test::Prefix { value: value >> (32 - len) << (32 - len + shift), len: len + more })
-        };
-        let (a, b) = (prefix(0, 0), prefix(1, 8));
-        let lo = u128::from(random(9) * 7);
-        vec![a, b, (3, Test::Range { lo, hi: lo + u128::from(random(3) * 5000) }), (4, Test::Value(6))]
-    };
-    let all = set(schema, (0..6000).map(|_| tests()));
-    // The first 2,000 of all priorities, shuffled, are there at the start.
-    let mut order: Vec<(Match, Range<usize>)> = all.by_rule().collect();
-    let mut random = move |below: usize| {
-        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        (state >> 33) as usize % below
-    };
-    (1..order.len()).rev().for_each(|i| order.swap(i, random(i + 1)));
-    let mut there = order.split_off(4000);
-    let mut away = order;
-    there.sort_by_key(|(rule, _)| rule.priority);
-    let mut first = Lowered::empty(all.schema());
-    there.iter().for_each(|(rule, range)| range.clone().for_each(|at| first.push(*rule, all.regions().get(at))));
-    let mut engine = build(&first);
-    let mut other = engine.clone();
-    let built: Vec<Match> = first.by_rule().map(|(rule, _)| rule).collect();
-    let regions = |range: &Range<usize>| {
-        let mut regions = crate::rule::Regions::new(all.schema().lanes().len());
-        range.clone().for_each(|at| regions.push(all.regions().get(at)));
-        regions
-    };
-    let (mut refused, mut came, mut kept) = (0, 0, 0);
-    let weights = steps.iter().flat_map(|&(steps, weight)| std::iter::repeat_n(weight, steps));
-    for (step, weight) in weights.enumerate() {
-        other.follow(&engine);
-        std::mem::swap(&mut other, &mut engine);
-        if random(8) < weight && !away.is_empty() {
-            let (rule, range) = away.swap_remove(random(away.len()));
-            let before = built.partition_point(|of| of.priority < rule.priority);
-            let is_in = engine.insert(rule, before, &regions(&range));
-            (came, refused) = (came + usize::from(is_in), refused + usize::from(!is_in));
-            if is_in { &mut there } else { &mut away }.push((rule, range));
-        } else {
-            let (rule, range) = there.swap_remove(random(there.len()));
-            let place = built.partition_point(|of| of.priority < rule.priority);
-            let is_first = built.get(place) == Some(&rule) && engine.has_first(place);
-            let gone = match is_first {
-                true => engine.remove_first(place, range.clone().map(|at| all.regions().get(at))),
-                false => engine.remove_added(rule, place),
-            };
-            assert!(gone || is_first, "what came can go");
-            kept += usize::from(!gone);
-            if gone { &mut away } else { &mut there }.push((rule, range));
-        }
-        assert_eq!((engine.rules(), Engine::stats(&engine).regions), (there.len(), there.len()));
-        if step % 100 != 99 {
-            continue;
-        }
-        let regions_of = |list: &[(Match, Range<usize>)]| -> Vec<_> {
-            list.iter().map(|(_, range)| all.regions().get(range.start)).collect()
-        };
-        assert_eq!(left(&engine, &regions_of(&there), &regions_of(&away)), 0, "step {step}");
-        if step % 500 != 499 {
-            continue;
-        }
-        other.follow(&engine);
-        let bytes = |of: &BitSelect| {
-            let mut of = of.clone();
-            of.leads_none();
-            format!("{of:?}")
-        };
-        assert!(bytes(&other) == bytes(&engine), "step {step}");
-        let mut keys = crate::key::KeyBuf::new(all.schema());
-        for list in [&there, &away] {
-            for _ in 0..1000 {
-                let region = all.regions().get(list[random(list.len())].1.start);
-                let key = keys.push();
-                (0..region.lo.len()).for_each(|lane| key[lane] = [region.lo[lane], region.hi[lane]][random(2)]);
-            }
-        }
-        let mut answers = vec![None; keys.len()];
-        Engine::improve(&engine, &mut (), &keys.keys(), &mut answers);
-        for (at, answer) in answers.iter().enumerate() {
-            let holds = |range: &Range<usize>| all.regions().get(range.start).contains(keys.keys().row(at));
-            let right = there.iter().filter(|(_, range)| holds(range)).map(|(rule, _)| *rule);
-            assert_eq!(*answer, right.min_by_key(|rule| rule.priority), "step {step}");
-        }
-    }
-    (engine, [came, refused, kept])
-}
-
-/// How many regions that are not there are left where a lookup could find them, or could come to find them, as no region
-/// that is there is the same.
-fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]) -> usize {
-    let there: HashSet<_> = there.iter().map(|region| (region.lo, region.hi)).collect();
-    let words = engine.shape.lines() * LINE_WORDS;
-    let is_left = |region: &&Region<'_>| {
-        let mut alone = vec![0; words];
-        engine.shape.write(&[(0, **region)], None, &mut alone);
-        let mut both = vec![0; 2 * words];
-        engine.blocks_of(region).into_iter().any(|block| {
-            both[..words].copy_from_slice(engine.block(block));
-            (0..engine.shape.len(&both)).any(|at| {
-                engine.shape.write(&[], None, &mut both[words..]);
-                engine.shape.add_copy(&mut both, (0, at), words);
-                both[words + 1..] == alone[1..]
-            })
-        })
-    };
-    away.iter().filter(|region| !there.contains(&(region.lo, region.hi))).filter(is_left).count()
-}
-
-/// Rules that hold most keys come to a list apart, as many as it has room for, in order of priority, and go again; the
-/// roots that another build may take are those of the others.
-#[test]
-fn rules_for_most_keys_come_in_place() {
-    let schema = Schema::ipv4();
-    let hosts: Vec<_> =
-        (0..1000u128).map(|i| vec![(0, Test::Value(i * 0x0001_0101)), (1, Test::Value(i << 22))]).collect();
-    let all =
-        set(&schema, hosts.iter().cloned().chain((0..40).map(|i| vec![(3, Test::Range { lo: i + 10, hi: 40_000 })])));
-    let (mut first, rules): (_, Vec<_>) = (Lowered::empty(all.schema()), all.by_rule().collect());
-    rules[..1000].iter().for_each(|(rule, range)| first.push(*rule, all.regions().get(range.start)));
-    let mut engine = build(&first);
-    let (trees, roots) = (engine.trees.len(), engine.roots().selected().count());
-    let ask = |engine: &BitSelect, port: u32| {
-        let mut keys = crate::key::KeyBuf::new(all.schema());
-        (0..40).for_each(|i| keys.push()[..5].copy_from_slice(&[i * 0x0001_0101, (i << 22) + i % 2, 0, port, 6]));
-        let mut answers = vec![None; keys.len()];
-        Engine::improve(engine, &mut (), &keys.keys(), &mut answers);
-        answers.iter().map(|of| of.map(|found| found.rule.slot())).collect::<Vec<_>>()
-    };
-    let want = |wide: Option<usize>| (0..40).map(|i| if i % 2 == 0 { Some(i) } else { wide }).collect::<Vec<_>>();
-    let mut came: Vec<usize> = (0..40).map(|i| 1000 + i * 7 % 40).collect();
-    came.retain(|&at| {
-        let mut regions = crate::rule::Regions::new(schema.lanes().len());
-        regions.push(all.regions().get(rules[at].1.start));
-        engine.insert(rules[at].0, 1000, &regions)
-    });
-    assert_eq!(came.len(), 32, "{came:?}");
-    came.sort_unstable();
-    assert_eq!((engine.trees.len(), engine.roots().selected().count()), (trees + 1, roots));
-    let mut copy = build(&first);
-    copy.follow(&engine);
-    for engine in [&engine, &copy] {
-        assert_eq!(ask(engine, 20_000), want(Some(1000)));
-        assert_eq!(ask(engine, 10), want(Some(1000)));
-        assert_eq!(ask(engine, 7), want(None));
-    }
-    for at in came {
-        assert_eq!(ask(&engine, 20_000), want(Some(at)));
-        assert!(engine.remove_added(rules[at].0, 1000));
-    }
-    assert_eq!(ask(&engine, 20_000), want(None));
-    assert_eq!(engine.rules(), 1000);
 }
 
 /// The roots of one build serve another of mostly the same rules, for less work; where lookups would cost more others are

@@ -100,11 +100,11 @@ fn walk<I: Isa>(
     }
     let mut next = Some(limits.index(at)).filter(|_| at != EMPTY && at < most);
     while let Some(block) = next.and_then(|at| columns.block(blocks, at)) {
-        if tested > 0 && block::first_rank(block) >= *rank {
+        if tested > 0 && columns.rank(block, 0) >= *rank {
             break;
         }
         tested += 1;
-        let found = block::rank_of(block, columns.hits(isa, block, key), All);
+        let found = block::rank_of(columns, block, columns.hits(isa, block, key), All);
         *rank = found.min(*rank);
         next = block::goes_on(found);
     }

@@ -141,6 +141,12 @@ impl BitVector {
         build::build(set, config, level, visits)
     }
 
+    /// Returns a scratch that serves every engine over a schema.
+    pub(crate) fn largest_scratch(schema: &Schema) -> lookup::Slots {
+        // A lane is at most one dimension and four bytes under masks, and there are fewer joins than dimensions.
+        lookup::Slots::new(10 * schema.lanes().len())
+    }
+
     /// The words of vectors that a lookup reads.
     pub(crate) fn words(&self) -> usize {
         self.read.len() * self.groups * GROUP_WORDS

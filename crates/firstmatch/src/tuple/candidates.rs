@@ -103,6 +103,11 @@ impl Candidates {
         new
     }
 
+    /// Number of cache lines that a lookup reads in a plane: a word of each level, in rows of its own.
+    pub(super) fn lines_per_plane(&self) -> usize {
+        self.levels.len()
+    }
+
     /// Rows of a level for so many entries, as a power of two: about eight times the square root. With half as many the
     /// ClassBench sets of 1,000 and 10,000 rules have a sixth to a third more candidates; with twice as many the rows
     /// leave the first-level cache.

@@ -197,7 +197,7 @@ pub struct TupleMerge {
     limit: usize,
     spill: bool,
     most_tables: usize,
-    /// No group was ever longer; kept where there is a budget.
+    /// No group was ever longer.
     longest: usize,
     shape: Shape,
     hasher: Hasher,
@@ -333,6 +333,36 @@ impl TupleMerge {
         self.rules
     }
 
+    /// Statistics without bytes, of which the worst case is an upper bound; O(tables).
+    pub(crate) fn bound(&self) -> Stats {
+        let mut stats = Stats {
+            rules: self.rules,
+            regions: self.regions,
+            tables: self.order.len(),
+            worst_tests: self.rest.len(),
+            worst_lines: self.candidate_lines() + self.rest.lines(),
+            untabled: self.rest.len(),
+            keeps_shadowed: true,
+            ..Stats::default()
+        };
+        for (longest, walk) in self.in_order().map(Table::bound) {
+            stats.worst_tests += longest;
+            stats.worst_lines += walk + longest * self.pool.lines_per_entry();
+            stats.longest_bucket = stats.longest_bucket.max(longest);
+        }
+        stats
+    }
+
+    /// Number of cache lines that a lookup reads to know its candidates among 64 tables.
+    pub(crate) fn lines_per_plane(&self) -> usize {
+        self.candidates.lines_per_plane()
+    }
+
+    /// Number of cache lines that a lookup reads to know its candidates.
+    fn candidate_lines(&self) -> usize {
+        self.tables.len().div_ceil(candidates::PLANE) * self.lines_per_plane()
+    }
+
     fn in_order(&self) -> impl Iterator<Item = &Table> {
         self.order.iter().filter_map(|&t| self.tables[t as usize].as_ref())
     }
@@ -411,7 +441,10 @@ impl Engine for TupleMerge {
             ],
             tables: self.order.len(),
             worst_tests: tests,
-            worst_lines: buckets + (tests - self.rest.len()) * self.pool.lines_per_entry() + self.rest.lines(),
+            worst_lines: self.candidate_lines()
+                + buckets
+                + (tests - self.rest.len()) * self.pool.lines_per_entry()
+                + self.rest.lines(),
             untabled: self.rest.len(),
             longest_bucket: worst.into_iter().max().unwrap_or(0),
             keeps_shadowed: true,

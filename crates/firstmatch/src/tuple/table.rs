@@ -55,6 +55,9 @@ pub(super) struct Table {
     best: Priority,
     /// Removals since `best` may have become too small.
     loose: usize,
+    /// No group has more entries, and no walk visits more buckets. Removals leave them where they are until `refreshed`.
+    longest: usize,
+    walk: usize,
 }
 
 /// The bucket and the tag of a hash, of so many buckets.
@@ -84,6 +87,8 @@ impl Table {
             entries: 0,
             best: Priority(u64::MAX),
             loose: 0,
+            longest: 0,
+            walk: 1,
         }
     }
 
@@ -155,6 +160,7 @@ impl Table {
     pub(super) fn add_group(&mut self, hash: u32, group: u32) {
         if !has_room(self.groups + 1, self.buckets.len()) {
             let buckets = vec![Bucket::default(); more(self.buckets.len())].into();
+            self.walk = 1;
             for bucket in std::mem::replace(&mut self.buckets, buckets) {
                 for slot in (0..SLOTS).filter(|&slot| bucket.tags[slot] != EMPTY) {
                     self.put(bucket.tags[slot], bucket.group(slot));
@@ -167,17 +173,30 @@ impl Table {
 
     /// A tag serves for its hash.
     fn put(&mut self, hash: u32, group: u32) {
-        let (mut b, tag) = place(hash, self.buckets.len());
+        let (start, tag) = place(hash, self.buckets.len());
+        let (mut b, mut is_longer) = (start, false);
         loop {
             let bucket = &mut self.buckets[b];
             if let Some(s) = bucket.tags.iter().position(|&tag| tag == EMPTY) {
                 bucket.tags[s] = tag;
                 bucket.set(s, group);
-                return;
+                break;
             }
+            is_longer |= !bucket.goes_on();
             bucket.groups[0] |= MARK;
             b = self.behind(b);
         }
+        if is_longer {
+            self.walk = self.walk.max(self.walk_through(start));
+        }
+    }
+
+    /// Number of buckets that the longest walk through one visits.
+    fn walk_through(&self, b: usize) -> usize {
+        let all = self.buckets.len();
+        let before = (1..all).take_while(|far| self.buckets[(b + all - far) % all].goes_on()).count();
+        let behind = (0..all).take_while(|far| self.buckets[(b + far) % all].goes_on()).count();
+        (before + behind + 1).min(all)
     }
 
     fn behind(&self, b: usize) -> usize {
@@ -255,6 +274,16 @@ impl Table {
         }
     }
 
+    /// Upper bounds: entries of a group, and buckets that a walk visits.
+    pub(super) fn bound(&self) -> (usize, usize) {
+        (self.longest, self.walk)
+    }
+
+    /// Notes how many entries a group has got.
+    pub(super) fn grew(&mut self, entries: usize) {
+        self.longest = self.longest.max(entries);
+    }
+
     /// Counts an entry in; whether it is now the best.
     pub(super) fn count_in(&mut self, priority: Priority) -> bool {
         self.entries += 1;
@@ -285,8 +314,9 @@ impl Table {
         self.gone > self.entries + least
     }
 
-    pub(super) fn refreshed(&mut self) {
-        self.gone = 0;
+    /// Notes that all entries were gone through, of which there are at most so many in a group.
+    pub(super) fn refreshed(&mut self, longest: usize) {
+        (self.gone, self.longest, self.walk) = (0, longest, self.longest_walk());
     }
 
     /// Finds the best priority anew.

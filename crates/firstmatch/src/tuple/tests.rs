@@ -113,6 +113,11 @@ fn two_tables_are_the_fewest_without_collisions() {
 
 /// Panics unless everything the structure promises holds.
 fn check(engine: &TupleMerge) {
+    let (bound, exact) = (engine.bound(), Engine::stats(engine));
+    let all = |stats: &Stats| [stats.rules, stats.regions, stats.tables, stats.untabled];
+    assert_eq!(all(&bound), all(&exact));
+    let worst = |stats: &Stats| [stats.worst_tests, stats.worst_lines, stats.longest_bucket];
+    assert!(worst(&bound).iter().zip(worst(&exact)).all(|(bound, exact)| *bound >= exact), "{bound:?} of {exact:?}");
     let mut entries = 0;
     let mut previous = Priority(0);
     for table in engine.in_order() {
@@ -322,4 +327,116 @@ fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
         }
         assert_eq!(engine.classify(&mut engine.scratch(), keys.keys()), None);
     }
+}
+
+/// Keys whose hashes are equal are told apart by the keys, and tuples by the tuples: rules come and go as ever where all
+/// hashes have four bits.
+#[test]
+fn hashes_that_collide_are_told_apart() {
+    let schema = Schema::ipv4();
+    for (merge, limit, spill) in [(Merge::Online, 2, false), (Merge::Online, 8, true), (Merge::None, 1, false)] {
+        let mut random = Random(11);
+        let config = Config { merge, collision_limit: limit, spill, seed: Some(3), ..Config::default() };
+        let mut engine = crate::simd::truncated(|| TupleMerge::new(&schema, &config)).expect("builds");
+        let mut live: Vec<(Match, Regions)> = Vec::new();
+        for step in 0..600u64 {
+            if live.len() < 20 || random.below(10) < 7 {
+                // Few tuples with many keys each.
+                let value = u128::from(random.below(64)) << 16;
+                let mut tests = vec![(0, Test::Prefix { value, len: 16 + 16 * random.below(2) as u32 })];
+                tests.extend((random.below(2) == 0).then(|| (3, Test::Value(u128::from(random.below(9))))));
+                let rule = spec(0, tests);
+                let mut regions = Regions::new(schema.lanes().len());
+                lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("lowers");
+                let priority = Priority(random.below(1 << 30) << 16 | step);
+                let rule = Match { rule: RuleId::new(step as u32, 0), priority };
+                engine.insert(rule, &regions).expect("room");
+                live.push((rule, regions));
+            } else {
+                let (rule, _) = live.swap_remove(random.below(live.len() as u64) as usize);
+                engine.remove(rule.rule).expect("live");
+            }
+            if step % 20 != 19 {
+                continue;
+            }
+            let mut keys = crate::KeyBuf::new(&schema);
+            for _ in 0..80 {
+                let regions = &live[random.below(live.len() as u64) as usize].1;
+                if regions.is_empty() {
+                    continue;
+                }
+                let region = regions.get(random.below(regions.len() as u64) as usize);
+                let key = keys.push();
+                (0..5).for_each(|lane| key[lane] = [region.lo[lane], region.hi[lane]][random.below(2) as usize]);
+            }
+            let mut got = vec![None; keys.len()];
+            engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut got);
+            for (at, got) in got.into_iter().enumerate() {
+                let holds = |(_, regions): &&(Match, Regions)| regions.iter().any(|r| r.contains(keys.keys().row(at)));
+                let want = live.iter().filter(holds).map(|(rule, _)| *rule).min_by_key(|rule| rule.priority);
+                assert_eq!(got, want, "{merge:?}, step {step}");
+            }
+        }
+        let collide = |table: &Table| {
+            let mut tags: Vec<u32> = table.groups().map(|((b, s), _)| table.buckets()[b].tags[s]).collect();
+            tags.sort_unstable();
+            tags.windows(2).any(|pair| pair[0] == pair[1])
+        };
+        assert!(engine.in_order().any(collide), "some keys of a table have equal hashes");
+    }
+}
+
+/// What an insertion looks at depends on the tables and the bucket it goes to, not on how many rules there are: four
+/// times as many rules cost four times as much in all.
+#[test]
+fn an_insertion_costs_as_much_among_many_rules() {
+    let schema = Schema::ipv4();
+    let visits = |count: u64| {
+        let config = Config { seed: Some(1), ..Config::default() };
+        let mut engine = TupleMerge::new(&schema, &config).expect("builds");
+        let mut random = Random(5);
+        let mut order: Vec<u64> = (0..count).collect();
+        (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at as u64 + 1) as usize));
+        let mut total = 0;
+        for at in order {
+            let len = [16, 20, 24, 28, 32][at as usize % 5];
+            let value = u128::from(at * 7919 % (1 << 20)) << 12;
+            let rule = spec(
+                0,
+                vec![
+                    (0, Test::Prefix { value: value >> (32 - len) << (32 - len), len }),
+                    (3, Test::Value(u128::from(at % 60_000))),
+                ],
+            );
+            let mut regions = Regions::new(schema.lanes().len());
+            lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("lowers");
+            engine.insert(Match { rule: RuleId::new(at as u32, 0), priority: Priority(at) }, &regions).expect("room");
+            total += std::mem::take(&mut engine.visits);
+        }
+        let mut removals = 0;
+        for at in 0..count / 2 {
+            engine.remove(RuleId::new(at as u32, 0)).expect("live");
+            removals += std::mem::take(&mut engine.visits);
+        }
+        [total as f64 / count as f64, removals as f64 / (count / 2) as f64]
+    };
+    let (few, many) = (visits(1_000), visits(8_000));
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(many <= 1.5 * few + 4.0 && many <= 40.0, "{few} visits a change among few, {many} among many");
+    }
+}
+
+/// Equal rules, which no split parts, are not each compared with all of their group to look for one.
+#[test]
+fn equal_rules_are_not_split_again_and_again() {
+    let mut set = RuleSet::new(Schema::ipv4());
+    let line = |line| spec(line, vec![(4, Test::Prefix { value: 6, len: 8 })]);
+    (1..=4_000).for_each(|at| assert!(set.insert(line(at)).is_ok()));
+    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("lowers");
+    let visits = Visits::default();
+    let config = Config { seed: Some(1), ..Config::default() };
+    let built = TupleMerge::build_within(&lowered, &config, &visits).expect("no budget");
+    assert_eq!(Engine::stats(&built).regions, 4_000);
+    // To find the end of its group costs an insertion half of the group, to look for a split all of it again.
+    assert!(visits.made() <= 4_000 * 1_800, "{} visits", visits.made());
 }

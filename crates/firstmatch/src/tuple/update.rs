@@ -33,6 +33,10 @@ const OWN_TABLES: usize = 24;
 /// would take them all. With 32, some sets of 1,000 rules need more than 64 tables.
 const OWN_AMONG_OTHERS: usize = 28;
 
+/// A group of more than this many times the collision limit has resisted every split so far, so another is tried only
+/// when its length is a power of two. Otherwise each of many equal rules would be compared with the whole group.
+const RESISTED: usize = 4;
+
 /// Where an entry belongs.
 enum Home {
     /// In this table.
@@ -185,22 +189,23 @@ impl TupleMerge {
 
     /// Puts an entry into a table; its hash there.
     fn put(&mut self, t: u32, entry: &Entry, priority: Priority) -> u32 {
-        let Self { tables, pool, table_bytes, budget, longest, hasher, candidates, .. } = self;
+        let Self { tables, pool, table_bytes, longest, hasher, candidates, .. } = self;
         let Some(table) = &mut tables[t as usize] else { return 0 };
         candidates.add(t as usize, &pool.region_of(entry));
         let (hash, found) = find_group(table, hasher, pool, entry);
         match found {
             Some((slot, group)) => {
                 let start = pool.add(Some(group), entry);
+                let entries = pool.group_len(start);
                 table.set_group(slot, start);
-                if *budget != usize::MAX {
-                    *longest = pool.group_len(start).max(*longest);
-                }
+                table.grew(entries);
+                *longest = entries.max(*longest);
             }
             None => {
                 let start = pool.add(None, entry);
                 *table_bytes -= table.bytes();
                 table.add_group(hash, start);
+                table.grew(1);
                 *table_bytes += table.bytes();
             }
         }
@@ -257,10 +262,16 @@ impl TupleMerge {
         let Self { tables, pool, candidates, visits, .. } = self;
         let Some(table) = &mut tables[t] else { return };
         *visits += table.len();
-        for entry in table.groups().flat_map(|(_, group)| pool.group(group)) {
-            candidates.add(t, &pool.region(entry));
+        let mut longest = 0;
+        for (_, group) in table.groups() {
+            let mut entries = 0;
+            for entry in pool.group(group) {
+                candidates.add(t, &pool.region(entry));
+                entries += 1;
+            }
+            longest = longest.max(entries);
         }
-        table.refreshed();
+        table.refreshed(longest);
     }
 
     /// Moves a table to its place in the order after its best priority has changed.
@@ -334,7 +345,7 @@ impl TupleMerge {
     fn split(&mut self, t: u32, group: u32, lo: &[u32], nominal: &[u32]) -> u32 {
         let Some(table) = self.tables[t as usize].as_ref().filter(|_| self.has_room_for_tables()) else { return t };
         let tuple = self.split_tuple(table.tuple(), group, lo, nominal);
-        self.visits += self.pool.group_len(group);
+        self.visits += if self.resists(group) { 0 } else { self.pool.group_len(group) };
         let Some(tuple) = tuple else { return t };
         let second = self.new_table(&tuple);
         self.move_compatible(t, second, &tuple);
@@ -345,9 +356,18 @@ impl TupleMerge {
         second
     }
 
+    /// Whether a group has resisted splits for so long that no other is tried at its length.
+    fn resists(&self, group: u32) -> bool {
+        let len = self.pool.group_len(group);
+        len > RESISTED * self.limit && !len.is_power_of_two()
+    }
+
     /// The tuple of the second table (section III-C3): the bits the colliding entries have in common or, where those
     /// are not specific enough, more of the field in which they differ most. `None` when nothing tells them apart.
     fn split_tuple(&self, tuple: &[u32], group: u32, lo: &[u32], nominal: &[u32]) -> Option<Vec<u32>> {
+        if self.resists(group) {
+            return None;
+        }
         let stride = self.shape.stride();
         let mut colliding: Vec<Vec<u32>> = vec![nominal.to_vec()];
         let mut lows: Vec<&[u32]> = vec![lo];
