@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::limits::Cap;
 use super::model::Prediction;
+use super::traffic::Traffic;
 
 /// So few regions need no structure: they are one block. Measured, a batch takes as long either way and one key a fifth
 /// less.
@@ -70,9 +71,9 @@ impl FromStr for Kind {
 pub enum Outcome {
     /// It is the base.
     Chosen,
-    /// It was timed, and another was faster, or hardly slower and comes first.
+    /// It was timed, and its worst ratio to the fastest is above another's, or hardly below and it comes later.
     Slower,
-    /// It was not timed: another is [predicted](Candidate::predicted) to be faster by [so much](super::Config::margin).
+    /// It was not timed: its worst ratio is predicted to be [far above](super::Config::margin) another's.
     Predicted,
     /// It was not compared: a lookup can be made to visit so many regions that [`Config::trial`](super::Config::trial) has
     /// room for fewer than eight.
@@ -85,6 +86,30 @@ pub enum Outcome {
         needed: usize,
         /// What it may take.
         allowed: usize,
+    },
+    /// Its worst case is over a default limit that another keeps, or at least twice as bad as another's.
+    Deep {
+        /// Which.
+        cap: Cap,
+        /// Number of lines that a lookup can be made to touch, or of tests.
+        needed: usize,
+        /// The default.
+        allowed: usize,
+    },
+    /// Its worst case has a hundred times the tests of another's, and it is not twice as fast on all traffic.
+    HardlyFaster {
+        /// Tests of a lookup in the worst case.
+        tests: usize,
+    },
+    /// It was not built: one of 1,024 of the regions would be slower than another candidate is with all.
+    Sampled {
+        /// Picoseconds a packet that the one of 1,024 regions is predicted to take.
+        picoseconds: u64,
+    },
+    /// It was left unfinished: another fits, and building it takes far longer than for most rules.
+    LongBuild {
+        /// [Visits of regions](super::Limits::build_visits) made so far.
+        visits: usize,
     },
     /// Another kind was forced.
     NotAsked,
@@ -100,14 +125,14 @@ pub enum Outcome {
         longest: usize,
     },
     /// The choice before this decided: its kind was kept, or, since rules change, [`Kind::BitSelect`] was taken, which takes
-    /// changes in place, where that was less than three times as slow.
+    /// changes in place, where that takes at most twice as long on every sort of traffic.
     Kept,
 }
 
 impl Outcome {
-    /// Of a candidate that was not timed and is predicted to take so long.
-    pub(super) fn left(nanos: f64) -> Self {
-        if nanos.is_finite() { Self::Predicted } else { Self::Unpredicted }
+    /// Outcome of a candidate that was not timed and is predicted to take these nanoseconds.
+    pub(super) fn left(nanos: &[f64]) -> Self {
+        if nanos.iter().all(|nanos| nanos.is_finite()) { Self::Predicted } else { Self::Unpredicted }
     }
 }
 
@@ -115,10 +140,22 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chosen => f.write_str("chosen"),
-            Self::Slower => f.write_str("not taken: slower, or no faster than one before it"),
+            Self::Slower => f.write_str("not taken: slower, or hardly faster than one before it"),
             Self::Predicted => f.write_str("not timed: predicted to be slower"),
             Self::Unpredicted => f.write_str("not compared: a lookup may visit too many regions for a trial"),
             Self::Refused { cap, needed, allowed } => write!(f, "refused: {}", cap.says(*needed, *allowed)),
+            Self::Deep { cap, needed, allowed } => write!(f, "not taken by default: {}", cap.says(*needed, *allowed)),
+            Self::HardlyFaster { tests } => {
+                write!(f, "not taken: up to {tests} tests a packet, a hundred times another's, and not twice as fast")
+            }
+            Self::Sampled { picoseconds } => {
+                write!(
+                    f,
+                    "not built: of 1024 of the regions alone it is predicted to take {:.1} ns",
+                    *picoseconds as f64 / 1e3
+                )
+            }
+            Self::LongBuild { visits } => write!(f, "not taken: unfinished after {visits} region visits"),
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
@@ -131,6 +168,15 @@ impl fmt::Display for Outcome {
     }
 }
 
+/// Time of a lookup on one sort of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lookups {
+    /// The prediction, where candidates were compared.
+    pub predicted: Option<Prediction>,
+    /// Nanoseconds a packet, where it was timed: in batches of 256, the least of nine turns.
+    pub nanos: Option<f64>,
+}
+
 /// A candidate, and what became of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
@@ -138,11 +184,11 @@ pub struct Candidate {
     pub kind: Kind,
     /// What became of it.
     pub outcome: Outcome,
-    /// What lookups of keys drawn from the rules were predicted to take, where it was built to be compared.
-    pub predicted: Option<Prediction>,
-    /// Nanoseconds a packet, where it was timed: in batches of 256 keys drawn from the rules, the median of nine
-    /// turns.
-    pub nanos: Option<f64>,
+    /// Times of lookups on each sort of traffic, in the order of [`Traffic::ALL`].
+    pub on: [Lookups; Traffic::ALL.len()],
+    /// The worst ratio of what it takes to what the fastest candidate takes on the same sort of traffic, measured or
+    /// else predicted, where it was in the last comparison. The candidate of the least is taken.
+    pub ratio: Option<f64>,
     /// Bytes that it takes, and the most cache lines and regions of a lookup, where it was built and kept the limits.
     pub takes: Option<[usize; 3]>,
     /// [Visits of regions](super::Limits::build_visits) that its build has made, where there was one.
@@ -152,15 +198,9 @@ pub struct Candidate {
 /// Shows what is behind the name.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.predicted {
-            Some(predicted) if self.outcome == Outcome::Predicted => {
-                write!(f, "not timed: predicted {:.1} ns", predicted.nanos)?;
-            }
-            Some(predicted) => write!(f, "{}; predicted {:.1} ns", self.outcome, predicted.nanos)?,
-            None => self.outcome.fmt(f)?,
-        }
-        if let Some(nanos) = self.nanos {
-            write!(f, ", measured {nanos:.1} ns")?;
+        self.outcome.fmt(f)?;
+        if let Some(ratio) = self.ratio {
+            write!(f, "; at most {ratio:.2} times the fastest")?;
         }
         if let Some([bytes, lines, tests]) = self.takes {
             write!(f, "; {bytes} bytes, at worst {lines} lines and {tests} tests")?;

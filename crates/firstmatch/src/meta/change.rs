@@ -4,12 +4,14 @@ use std::mem;
 use std::sync::Arc;
 
 use super::Config;
+use super::candidate::FEW;
 use super::changes::{Changes, Log};
 use super::choose::{self, Before, Chosen};
+use super::facts::{Shared, publish};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
 use super::state::{Built, Part, State, Step, Steps, slots};
 use super::store::Store;
-use super::twin::{ARC, Busy, Twin};
+use super::twin::{ARC, Busy};
 use crate::alive::Dead;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::{Lowered, Regions};
@@ -19,7 +21,7 @@ use crate::tuple::{self, TupleMerge};
 /// Changes the rules of all schemas.
 #[derive(Debug)]
 pub(super) struct Changer {
-    pub(super) twin: Arc<Twin<State>>,
+    pub(super) shared: Arc<Shared>,
     pub(super) config: Config,
     /// For each schema the rules of its base.
     stores: Box<[Arc<Store>]>,
@@ -55,17 +57,20 @@ struct Sizes {
     /// Rules that have come to the base or gone from it.
     in_place: usize,
     is_short_of_room: bool,
+    /// Less than half of the rules are left, or a wide one is gone, so that another base may suit them.
+    is_other: bool,
 }
 
 impl Sizes {
     fn of(part: &Part) -> Self {
         Self {
-            base: part.built.rules,
+            base: part.built.base.rules,
             overlay: part.overlay.rules(),
             most: part.most,
             dead: part.dead.rules(),
             in_place: part.in_place(),
             is_short_of_room: part.is_short_of_room(),
+            is_other: part.built.base.rules > FEW && (2 * part.rules() < part.built.base.rules || part.has_lost_wide()),
         }
     }
 }
@@ -73,12 +78,11 @@ impl Sizes {
 impl Owed {
     /// Gives it to the copy. Should whatever is done next panic, the copy is made anew, so one that was not made whole
     /// says so until it is.
-    fn settle(&mut self, twin: &Twin<State>, state: &mut State, regions: &mut [Regions]) {
-        let now = twin.now().1;
+    fn settle(&mut self, now: &State, state: &mut State, regions: &mut [Regions]) {
         if mem::replace(&mut self.copy, true) {
-            *state = State::clone(&now);
+            *state = now.clone();
         } else {
-            state.apply(&now, &self.changes, &self.steps, regions);
+            state.apply(now, &self.changes, &self.steps, regions);
         }
         self.steps.clear();
     }
@@ -109,15 +113,17 @@ impl Changer {
             generation: 0,
             sizes: state.parts.iter().map(Sizes::of).collect(),
             running: None,
-            twin: Arc::new(Twin::new(state)),
+            shared: Arc::new(Shared::new(state)),
             stores: stores(sets),
         })
     }
 
-    /// Whether an overlay has so many rules or a base so many dead ones that it is time, and no rebuild is running.
+    /// Whether an overlay has so many rules or a base so many dead ones that it is time, or the rules have become others
+    /// than the base was chosen for, and no rebuild is running.
     pub(super) fn rebuild_is_due(&self) -> bool {
         let is_due = |sizes: &Sizes| {
             sizes.is_short_of_room
+                || sizes.is_other
                 || sizes.overlay >= self.config.overlay_due(sizes.base)
                 || sizes.dead >= self.config.dead_due(sizes.base)
                 || sizes.in_place >= self.config.in_place_due(sizes.base)
@@ -126,7 +132,7 @@ impl Changer {
     }
 
     /// Does everything in `next`, in its order, or nothing; the generation it makes. Rules to be inserted have free slots
-    /// and priorities, those to be removed are live. What was done is in [`Changer::last`], and `next` is empty.
+    /// and priorities, those to be removed are live. `next` is empty then.
     ///
     /// # Errors
     /// When an overlay or the budget has no room; when a batch in progress has the copy and `wait` is false. `next` is as
@@ -136,34 +142,33 @@ impl Changer {
         if inserts {
             self.check_overlays()?;
         }
-        let Self { twin, config, stores, next, owed, regions, generation, sizes, .. } = self;
-        let now = *generation + 1;
-        let done = twin.flip(wait, |state| {
-            owed.settle(twin, state, regions);
+        let Self { shared, config, stores, next, owed, regions, generation, sizes, .. } = self;
+        let generation = *generation + 1;
+        let done = shared.twin.flip(wait, |state, facts| {
+            let now = shared.twin.now().1;
+            owed.settle(&now, state, regions);
             let changed = state.change(next, stores, &mut owed.steps, regions);
             // Removals take no memory, and are never refused.
-            let has_room = || if inserts { check_room(twin, config, state.parts.iter()) } else { Ok(()) };
-            if let Err(error) = changed.and_then(|()| has_room()) {
-                *state = State::clone(&twin.now().1);
+            let has_room = || if inserts { check_room(shared, config, state.parts.iter()) } else { Ok(()) };
+            let done = changed.and_then(|()| has_room());
+            if done.is_ok() {
+                state.generation = generation;
+                sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
+            } else {
+                // Readers go from a copy to its like: what it takes is published with it.
+                *state = State::clone(&now);
                 owed.clear();
-                return Err(error);
             }
-            state.generation = now;
-            sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
-            Ok(())
+            publish(facts, state, &now);
+            done
         });
         done.map_err(|Busy| UpdateError::busy())??;
-        self.generation = now;
+        self.generation = generation;
         self.owed.copy = false;
         mem::swap(&mut self.owed.changes, &mut self.next);
         self.next.clear();
         self.note();
-        Ok(now)
-    }
-
-    /// What the last commit has done.
-    pub(super) fn last(&self) -> &Changes {
-        &self.owed.changes
+        Ok(generation)
     }
 
     /// Adds the last commit to the log.
@@ -194,7 +199,7 @@ impl Changer {
 
     /// Begins a rebuild of every base whose rules have changed; one that is running is forgotten.
     pub(super) fn begin_rebuild(&mut self) -> RebuildJob {
-        let state = self.twin.now().1;
+        let state = self.shared.twin.now().1;
         let pieces = self.log.pieces();
         let source = |(part, store): (&Part, &Arc<Store>)| {
             let is_unchanged = part.is_unchanged();
@@ -207,7 +212,7 @@ impl Changer {
         };
         let sources = state.parts.iter().zip(&self.stores).map(source).collect();
         let each = |part: &Part| 2 * (size_of::<Part>() + part.overlay.bytes());
-        let reserved = fixed_bytes(&self.twin) + state.parts.iter().map(each).sum::<usize>();
+        let reserved = self.shared.bytes() + state.parts.iter().map(each).sum::<usize>();
         let feed = Arc::new(Feed::default());
         self.running = Some(Running::new(&feed, pieces.len()));
         RebuildJob { feed, config: self.config.clone(), sources, reserved }
@@ -218,12 +223,18 @@ impl Changer {
         self.running = None;
     }
 
-    /// Puts new bases in place of the old ones, with the changes made since they were begun.
+    /// Whether a batch in progress keeps the copy that would be changed.
+    pub(super) fn is_busy(&self) -> bool {
+        self.shared.twin.blocking() > 0
+    }
+
+    /// Puts new bases in place of the old ones, with the changes made since they were begun. Where it does not `wait` for
+    /// batches that have the old ones, the next commit does the rest.
     ///
     /// # Errors
     /// When they are not those begun last, or the budget or an overlay has no room; they are gone then, nothing else is
     /// changed.
-    pub(super) fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
+    pub(super) fn install(&mut self, rebuilt: Rebuilt, wait: bool) -> Result<Retired, UpdateError> {
         let running = self.running.take_if(|running| running.is_of(&rebuilt)).ok_or_else(UpdateError::old_rebuild)?;
         let Rebuilt { mut parts, caught_up, sources, .. } = rebuilt;
         for (number, part) in parts.iter_mut().enumerate() {
@@ -231,28 +242,20 @@ impl Changer {
             let mut left = self.log.since(running.pieces + caught_up);
             left.try_for_each(|piece| catch_up(&mut [a, b], store, piece, number)).map_err(UpdateError::lowering)?;
         }
-        let Self { twin, config, stores, owed, regions, generation, sizes, .. } = self;
-        let state = twin.now().1;
-        let new = parts.iter().zip(&state.parts).map(|(new, old)| new.as_ref().map_or(old, |new| &new.copies[0]));
-        check_room(twin, config, new)?;
+        let state = self.shared.twin.now().1;
+        let new = || parts.iter().zip(&state.parts).map(|(new, old)| new.as_ref().map_or(old, |new| &new.copies[0]));
+        check_room(&self.shared, &self.config, new())?;
         let epoch = state.epoch + 1;
+        self.shared.announce(epoch, new());
         drop(state);
-        for copy in 0..2 {
-            let done = twin.flip(true, |state| {
-                if copy == 0 {
-                    owed.settle(twin, state, regions);
-                }
-                for (part, new) in state.parts.iter_mut().zip(&mut parts) {
-                    new.iter_mut().for_each(|new| mem::swap(part, &mut new.copies[copy]));
-                }
-                (state.generation, state.epoch) = (*generation, epoch);
-                sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
-                Ok::<_, UpdateError>(())
-            });
-            debug_assert!(matches!(done, Ok(Ok(()))), "it waits");
-            owed.clear();
-        }
-        for (store, new) in stores.iter_mut().zip(&mut parts) {
+        let generation = self.generation;
+        self.change_both(wait, |copy, state| {
+            for (part, new) in state.parts.iter_mut().zip(&mut parts) {
+                new.iter_mut().for_each(|new| mem::swap(part, &mut new.copies[copy]));
+            }
+            (state.generation, state.epoch) = (generation, epoch);
+        });
+        for (store, new) in self.stores.iter_mut().zip(&mut parts) {
             new.iter_mut().for_each(|new| mem::swap(store, &mut new.store));
         }
         self.log.forget(running.pieces);
@@ -262,30 +265,52 @@ impl Changer {
     /// Puts other rules in place of all there are, as one commit and a rebuild. One that is running is forgotten.
     ///
     /// # Errors
-    /// When no base fits the budget; nothing is changed then.
-    pub(super) fn replace(&mut self, mut sets: Vec<Lowered>) -> Result<Retired, BuildError> {
-        sets.iter_mut().for_each(Lowered::forget_nowhere);
-        let now = self.twin.now().1;
-        let mut new = first(&sets, &self.config, &now.parts)?;
-        let lanes = sets.iter().map(|set| set.schema().lanes().len());
-        (new.generation, new.epoch) = (self.generation + 1, now.epoch + 1);
-        drop(now);
-        let epoch = new.epoch;
-        self.sizes = new.parts.iter().map(Sizes::of).collect();
-        self.log = Log::new(lanes);
-        let mut states = vec![new.clone(), new];
-        for state in &mut states {
-            let done = self.twin.flip(true, |copy| {
-                mem::swap(copy, state);
-                Ok::<_, UpdateError>(())
-            });
-            debug_assert!(matches!(done, Ok(Ok(()))), "it waits");
-            self.owed.clear();
+    /// When no base fits the budget; when a batch in progress has the copy and `wait` is false. Nothing is changed then.
+    pub(super) fn replace(&mut self, mut sets: Vec<Lowered>, wait: bool) -> Result<Retired, UpdateError> {
+        // Before the bases are built, and since then nobody can have taken the idle copy.
+        if !wait && self.is_busy() {
+            return Err(UpdateError::busy());
         }
-        self.generation += 1;
+        sets.iter_mut().for_each(Lowered::forget_nowhere);
+        let now = self.shared.twin.now().1;
+        let mut new = first(&sets, &self.config, &now.parts).map_err(UpdateError::lowering)?;
+        let lanes = sets.iter().map(|set| set.schema().lanes().len());
+        let (generation, epoch) = (self.generation + 1, now.epoch + 1);
+        drop(now);
+        (new.generation, new.epoch) = (generation, epoch);
+        self.log = Log::new(lanes);
+        self.shared.announce(epoch, new.parts.iter());
+        let mut states = vec![new.clone(), new];
+        self.change_both(wait, |copy, state| mem::swap(state, &mut states[copy]));
+        self.generation = generation;
         self.stores = stores(sets);
         self.running = None;
         Ok(Retired { epoch, _states: states, ..Retired::default() })
+    }
+
+    /// Does to both copies what puts the bases of the epoch that was announced in place. Where it does not `wait` for
+    /// batches that have the second one, the next commit makes that anew.
+    fn change_both(&mut self, wait: bool, mut change: impl FnMut(usize, &mut State)) {
+        let Self { shared, owed, regions, sizes, .. } = self;
+        let twin = &shared.twin;
+        for copy in 0..2 {
+            if copy == 1 && !wait && twin.blocking() > 0 {
+                owed.copy = true;
+                break;
+            }
+            let done = twin.flip(true, |state, facts| {
+                let now = twin.now().1;
+                if copy == 0 {
+                    owed.settle(&now, state, regions);
+                }
+                change(copy, state);
+                sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
+                publish(facts, state, &now);
+            });
+            debug_assert!(done.is_ok(), "it waits");
+            owed.clear();
+        }
+        shared.settle();
     }
 
     /// Bytes on the heap beside the twin's: the rules that rebuilds start from, what has changed since, and memory for
@@ -307,18 +332,13 @@ fn stores(sets: Vec<Lowered>) -> Box<[Arc<Store>]> {
     sets.into_iter().map(|set| Arc::new(Store::new(set))).collect()
 }
 
-/// Bytes of the twin but for what is in its copies.
-fn fixed_bytes(twin: &Twin<State>) -> usize {
-    Twin::<State>::SHARED + twin.bytes()
-}
-
 fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {
     if needed > most { Err(UpdateError::overlay(needed, most)) } else { Ok(()) }
 }
 
 /// Refuses parts whose overlays hold too many rules or that take too many bytes, both copies together.
 fn check_room<'a>(
-    twin: &Twin<State>,
+    shared: &Shared,
     config: &Config,
     parts: impl Iterator<Item = &'a Part> + Clone,
 ) -> Result<(), UpdateError> {
@@ -328,14 +348,14 @@ fn check_room<'a>(
         return Ok(());
     }
     let each = |part: &Part| part.base_bytes() + 2 * (size_of::<Part>() + part.bytes());
-    let needed = fixed_bytes(twin) + parts.map(each).sum::<usize>();
+    let needed = shared.bytes() + parts.map(each).sum::<usize>();
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
 
 /// The first generation, in place of what was before.
 pub(super) fn first(sets: &[Lowered], config: &Config, before: &[Part]) -> Result<State, BuildError> {
     let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
-    let mut reserved = Twin::<State>::SHARED + 2 * (ARC + size_of::<State>());
+    let mut reserved = Shared::bytes_for(sets.len());
     for (set, overlay) in sets.iter().zip(&overlays) {
         reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
     }
@@ -360,16 +380,16 @@ pub(super) fn new_part(
     reserved: &mut usize,
     before: Option<&Before>,
 ) -> Result<Part, BuildError> {
-    let needed = *reserved + ARC + size_of::<Built>() + ARC + size_of::<Chosen>();
+    let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<Chosen>();
     let most = config.budget.run_bytes;
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };
     let (base, choice) = choose::choose(set, config, allowed, before)?;
-    let bytes = ARC + size_of::<Built>() + Built::bytes_of(&base);
-    *reserved += bytes;
+    let stats = base.stats();
+    *reserved += Built::own_bytes(&stats) + Built::bytes_of(&stats);
     let left = if config.in_place == Some(0) { 0 } else { most.saturating_sub(*reserved) / 2 };
     let built = Built::new(&base, choice, set, left, &config.limits);
-    let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.rules));
+    let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.base.rules));
     let part = Part::new(base, built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
     *reserved += 2 * part.filter_bytes();
     Ok(part)

@@ -1,6 +1,16 @@
-//! Packets and bytes by rule: each worker counts for itself, the writer adds up.
+//! Packets and bytes by rule: each worker counts for itself, whoever asks adds up.
+//!
+//! A worker may count a packet for a rule when the rule is removed already, and its slot is another rule's. So each count
+//! of a slot has the reuse number of its rule with it. Where a newer rule comes to the slot the count starts anew, and
+//! what it was goes to the removed rules; so does what comes for an older rule.
+//!
+//! # Invariants
+//! - The counts of all slots and that of removed rules are, together, everything that was ever counted, whatever is
+//!   committed meanwhile (`what_is_counted_stays_with_its_rule`, and the harness with readers beside commits).
+//! - A count is only ever of the very rule that it was counted for.
+//! - Whoever reads a count waits for nobody and keeps nobody waiting, and has packets and bytes of one moment.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::rule::RuleId;
@@ -19,11 +29,20 @@ pub struct Count {
     pub bytes: u64,
 }
 
-/// Everything one worker has ever counted, by slot. It only grows: a worker that comes later goes on where one that went
-/// has stopped.
-#[derive(Debug, Default)]
-struct Book {
-    chunks: [OnceLock<Box<[[AtomicU64; 2]]>>; CHUNKS],
+impl Count {
+    fn plus(self, more: Self) -> Self {
+        Self { packets: self.packets.wrapping_add(more.packets), bytes: self.bytes.wrapping_add(more.bytes) }
+    }
+}
+
+/// Something for each slot, made when it is first asked for.
+#[derive(Debug)]
+struct Slots<T>([OnceLock<Box<[T]>>; CHUNKS]);
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| OnceLock::new()))
+    }
 }
 
 /// The chunk of a slot, and the place there.
@@ -32,84 +51,192 @@ fn place(slot: usize) -> (usize, usize) {
     (chunk, slot - FIRST * ((1 << chunk) - 1))
 }
 
-impl Book {
-    fn pair(&self, slot: usize) -> &[AtomicU64; 2] {
+impl<T: Default> Slots<T> {
+    fn get(&self, slot: usize) -> Option<&T> {
         let (chunk, at) = place(slot);
-        let new = || (0..FIRST << chunk).map(|_| Default::default()).collect();
-        &self.chunks[chunk].get_or_init(new)[at]
+        self.0[chunk].get()?.get(at)
     }
 
-    fn count(&self, slot: usize) -> Count {
+    fn get_or_make(&self, slot: usize) -> &T {
         let (chunk, at) = place(slot);
-        let Some(pairs) = self.chunks[chunk].get() else { return Count::default() };
-        let [packets, bytes] = [0, 1].map(|i| pairs[at][i].load(Ordering::Relaxed));
-        Count { packets, bytes }
+        &self.0[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| T::default()).collect())[at]
+    }
+
+    /// Entries that were made, with their slots.
+    fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        let chunks = self.0.iter().enumerate().filter_map(|(chunk, made)| Some((chunk, made.get()?)));
+        chunks.flat_map(|(chunk, made)| (FIRST as u32 * ((1 << chunk) - 1)..).zip(made.iter()))
     }
 }
 
-/// The books of all workers.
+/// A count that one worker writes and anyone reads: two copies, of which the writer changes the one that nobody takes.
 #[derive(Debug, Default)]
-pub(super) struct Counters {
-    /// Those in use are held by a ledger too.
-    books: Mutex<Vec<Arc<Book>>>,
-    /// By slot: what had been counted when it was given to its rule.
-    baselines: Vec<Count>,
+struct Cell {
+    /// From the lowest: 32 bits that count the changes, of which the lowest is the copy to take and all are 0 before the
+    /// first; the reuse number of the rule.
+    head: AtomicU64,
+    copies: [[AtomicU64; 2]; 2],
 }
 
-impl Counters {
-    /// With room for so many slots.
-    pub(super) fn for_slots(slots: usize) -> Self {
-        Self { baselines: vec![Count::default(); slots], ..Self::default() }
+impl Cell {
+    /// The reuse number of the rule, if anything was counted, and the count.
+    fn read(&self) -> (Option<u32>, Count) {
+        loop {
+            let head = self.head.load(Ordering::Acquire);
+            let [packets, bytes] = [0, 1].map(|i| self.copies[(head & 1) as usize][i].load(Ordering::Acquire));
+            // The copy is written again only after another head.
+            if self.head.load(Ordering::Acquire) == head {
+                return ((head as u32 != 0).then_some((head >> 32) as u32), Count { packets, bytes });
+            }
+        }
     }
 
-    fn books(&self) -> MutexGuard<'_, Vec<Arc<Book>>> {
+    /// Whether it counts for rules of this reuse number. For the writer.
+    #[inline]
+    fn is_of(&self, reuse: u32) -> bool {
+        let head = self.head.load(Ordering::Relaxed);
+        (head >> 32) as u32 == reuse && head as u32 != 0
+    }
+
+    /// Adds to the count. For the writer.
+    #[inline]
+    fn add(&self, reuse: u32, more: Count) {
+        let head = self.head.load(Ordering::Relaxed);
+        let [packets, bytes] = [0, 1].map(|i| self.copies[(head & 1) as usize][i].load(Ordering::Relaxed));
+        self.set(reuse, Count { packets, bytes }.plus(more));
+    }
+
+    #[inline]
+    fn set(&self, reuse: u32, count: Count) {
+        // 0 is for nothing counted; what comes instead takes the same copy.
+        let changes = match (self.head.load(Ordering::Relaxed) as u32).wrapping_add(1) {
+            0 => 2,
+            changes => changes,
+        };
+        let [packets, bytes] = &self.copies[(changes & 1) as usize];
+        // Whoever sees one of these sees the head before, too.
+        packets.store(count.packets, Ordering::Release);
+        bytes.store(count.bytes, Ordering::Release);
+        self.head.store(u64::from(reuse) << 32 | u64::from(changes), Ordering::Release);
+    }
+}
+
+/// Everything one worker has ever counted. A worker that comes later goes on where one that went has stopped.
+#[derive(Debug, Default)]
+struct Book {
+    is_used: AtomicBool,
+    slots: Slots<Cell>,
+    /// For rules that were removed, and for ids that no rule ever had.
+    removed: Cell,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    books: Mutex<Vec<Arc<Book>>>,
+    /// How many rules each slot was given to: one more than the largest reuse number.
+    given: Slots<AtomicU64>,
+}
+
+impl Books {
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Book>>> {
         self.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a rule ever had this id.
+    fn knows(&self, rule: RuleId) -> bool {
+        let given = self.given.get(rule.slot()).map_or(0, |given| given.load(Ordering::Acquire));
+        u64::from(rule.reuse()) < given
+    }
+}
+
+/// Packets and bytes by rule, for any thread beside the writer; clones share everything.
+///
+/// The counts of live rules and [`Writer::removed_count`](super::Writer::removed_count) are, together, everything that
+/// was [counted](Ledger::add).
+#[derive(Clone, Debug, Default)]
+pub struct RuleCounters(Arc<Books>);
+
+impl RuleCounters {
+    /// Returns what all workers have counted for the rule of this very id, live or removed, until a rule that has its
+    /// slot after it is counted for. It waits neither for the writer nor for those who count.
+    pub fn count(&self, rule: RuleId) -> Count {
+        let of_book = |book: &Arc<Book>| {
+            let (reuse, count) = book.slots.get(rule.slot())?.read();
+            (reuse == Some(rule.reuse())).then_some(count)
+        };
+        self.0.lock().iter().filter_map(of_book).fold(Count::default(), Count::plus)
+    }
+
+    /// Notes that a rule has this id, before anyone may count for it.
+    pub(super) fn give(&self, rule: RuleId) {
+        self.0.given.get_or_make(rule.slot()).fetch_max(u64::from(rule.reuse()) + 1, Ordering::Release);
+    }
+
+    /// Everything that was counted for rules that are not live.
+    pub(super) fn removed(&self, is_live: impl Fn(RuleId) -> bool) -> Count {
+        let books = self.0.lock().clone();
+        let of_slot = |(slot, cell): (u32, &Cell)| {
+            let (reuse, count) = cell.read();
+            reuse.filter(|&reuse| !is_live(RuleId::new(slot, reuse))).map(|_| count)
+        };
+        let of_book = |book: &Arc<Book>| book.slots.iter().filter_map(of_slot).fold(book.removed.read().1, Count::plus);
+        books.iter().map(of_book).fold(Count::default(), Count::plus)
+    }
+
     pub(super) fn ledger(&self) -> Ledger {
-        let mut books = self.books();
+        let mut books = self.0.lock();
         // This also sees to it that all its last owner wrote is seen.
-        if let Some(idle) = books.iter_mut().find_map(|book| Arc::get_mut(book).is_some().then_some(book)) {
-            return Ledger(Arc::clone(idle));
-        }
-        let book = Arc::new(Book::default());
-        books.push(Arc::clone(&book));
-        Ledger(book)
-    }
-
-    /// A rule has been given its slot.
-    pub(super) fn start(&mut self, rule: RuleId) {
-        let slot = rule.slot();
-        if self.baselines.len() <= slot {
-            self.baselines.resize(slot + 1, Count::default());
-        }
-        self.baselines[slot] = self.sum(slot);
-    }
-
-    pub(super) fn count(&self, rule: RuleId) -> Count {
-        let (sum, base) = (self.sum(rule.slot()), self.baselines.get(rule.slot()).copied().unwrap_or_default());
-        Count { packets: sum.packets.wrapping_sub(base.packets), bytes: sum.bytes.wrapping_sub(base.bytes) }
-    }
-
-    fn sum(&self, slot: usize) -> Count {
-        self.books().iter().map(|book| book.count(slot)).fold(Count::default(), |a, b| Count {
-            packets: a.packets.wrapping_add(b.packets),
-            bytes: a.bytes.wrapping_add(b.bytes),
-        })
+        let idle = books.iter().find(|book| !book.is_used.swap(true, Ordering::Acquire)).map(Arc::clone);
+        let book = idle.unwrap_or_else(|| {
+            let book = Arc::new(Book { is_used: AtomicBool::new(true), ..Book::default() });
+            books.push(Arc::clone(&book));
+            book
+        });
+        Ledger { book, books: Arc::clone(&self.0) }
     }
 }
 
 /// What one worker counts with. It shares no word with another worker's, so counting takes no lock.
 #[derive(Debug)]
-pub struct Ledger(Arc<Book>);
+pub struct Ledger {
+    book: Arc<Book>,
+    books: Arc<Books>,
+}
+
+impl Drop for Ledger {
+    fn drop(&mut self) {
+        self.book.is_used.store(false, Ordering::Release);
+    }
+}
 
 impl Ledger {
-    /// Adds packets of so many bytes in all to a rule. The first of a stretch of slots takes its memory, 16 bytes a slot.
+    /// Adds packets of so many bytes in all to a rule. The first of a stretch of slots takes its memory, 40 bytes a slot.
+    /// What is added to a rule that was removed goes to the removed rules, and so does what is added to an id that no
+    /// rule ever had; that takes no memory.
     #[inline]
     pub fn add(&mut self, rule: RuleId, packets: u64, bytes: u64) {
-        for (sum, more) in self.0.pair(rule.slot()).iter().zip([packets, bytes]) {
-            // Nobody else writes it.
-            sum.store(sum.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+        let count = Count { packets, bytes };
+        match self.book.slots.get(rule.slot()) {
+            Some(cell) if cell.is_of(rule.reuse()) => cell.add(rule.reuse(), count),
+            _ => self.add_first(rule, count),
+        }
+    }
+
+    /// The same where the last count of the slot was for another rule, or there was none.
+    #[cold]
+    fn add_first(&self, rule: RuleId, count: Count) {
+        let Book { slots, removed, .. } = &*self.book;
+        if !self.books.knows(rule) {
+            return removed.add(0, count);
+        }
+        let cell = slots.get_or_make(rule.slot());
+        match cell.read() {
+            (Some(reuse), _) if reuse > rule.reuse() => removed.add(0, count),
+            (Some(reuse), _) if reuse == rule.reuse() => cell.add(reuse, count),
+            (_, before) => {
+                cell.set(rule.reuse(), count);
+                removed.add(0, before);
+            }
         }
     }
 }
@@ -117,6 +244,10 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn count(packets: u64) -> Count {
+        Count { packets, bytes: 60 * packets }
+    }
 
     #[test]
     fn every_slot_has_a_place_of_its_own() {
@@ -127,13 +258,18 @@ mod tests {
         }
         let (chunk, at) = place(u32::MAX as usize);
         assert!(chunk < CHUNKS && at < FIRST << chunk);
+        let slots = Slots::<AtomicU64>::default();
+        [5, 5_000].iter().for_each(|&slot| slots.get_or_make(slot).store(slot as u64, Ordering::Relaxed));
+        let made: Vec<_> =
+            slots.iter().filter(|(_, of)| of.load(Ordering::Relaxed) > 0).map(|(slot, _)| slot).collect();
+        assert_eq!(made, [5, 5_000]);
     }
 
     #[test]
     fn workers_come_and_go_and_nothing_is_lost() {
-        let mut counters = Counters::default();
+        let counters = RuleCounters::default();
         let rules = [RuleId::new(3, 0), RuleId::new(5_000, 0)];
-        rules.iter().for_each(|&rule| counters.start(rule));
+        rules.iter().for_each(|&rule| counters.give(rule));
         for round in 1..=3 {
             let ledgers: Vec<_> = (0..4).map(|_| counters.ledger()).collect();
             std::thread::scope(|scope| {
@@ -141,17 +277,83 @@ mod tests {
                     scope.spawn(move || (0..1000).for_each(|i| ledger.add(rules[(i + worker) % 2], 1, 60)));
                 }
             });
-            for rule in rules {
-                assert_eq!(counters.count(rule), Count { packets: round * 2000, bytes: round * 120_000 });
-            }
+            rules.iter().for_each(|&rule| assert_eq!(counters.count(rule), count(round * 2000)));
         }
-        assert_eq!(counters.books().len(), 4, "books are used again");
-        // Another rule of the same slot starts from nothing.
-        let next = RuleId::new(3, 1);
-        counters.start(next);
-        assert_eq!(counters.count(next), Count::default());
-        counters.ledger().add(next, 2, 100);
-        assert_eq!(counters.count(next), Count { packets: 2, bytes: 100 });
-        assert_eq!(counters.count(rules[1]).packets, 6000);
+        assert_eq!(counters.0.lock().len(), 4, "books are used again");
+    }
+
+    /// Late counts, early ones and those for ids that no rule had, in every order of two workers.
+    #[test]
+    fn what_is_counted_stays_with_its_rule() {
+        let counters = RuleCounters::default();
+        let [old, new] = [RuleId::new(3, 0), RuleId::new(3, 1)];
+        [old, new].into_iter().for_each(|rule| counters.give(rule));
+        let (mut first, mut second) = (counters.ledger(), counters.ledger());
+        first.add(old, 5, 300);
+        second.add(old, 2, 120);
+        assert_eq!((counters.count(old), counters.removed(|rule| rule == old)), (count(7), count(0)));
+        // The slot is another rule's.
+        let removed = || counters.removed(|rule| rule == new);
+        assert_eq!(removed(), count(7));
+        first.add(new, 1, 60);
+        assert_eq!((counters.count(old), counters.count(new), removed()), (count(2), count(1), count(7)));
+        // A batch of the generation before.
+        [&mut first, &mut second].into_iter().for_each(|ledger| ledger.add(old, 10, 600));
+        assert_eq!((counters.count(old), counters.count(new), removed()), (count(12), count(1), count(27)));
+        second.add(new, 1, 60);
+        assert_eq!((counters.count(old), counters.count(new), removed()), (count(0), count(2), count(27)));
+    }
+
+    #[test]
+    fn the_number_of_changes_starts_again() {
+        let cell = Cell::default();
+        cell.add(7, count(1));
+        cell.head.store(7 << 32 | u64::from(u32::MAX - 1), Ordering::Relaxed);
+        cell.copies[0].iter().zip([1, 60]).for_each(|(of, value)| of.store(value, Ordering::Relaxed));
+        for packets in 2..6 {
+            cell.add(7, count(1));
+            assert_eq!((cell.is_of(7), cell.read()), (true, (Some(7), count(packets))));
+        }
+    }
+
+    #[test]
+    fn ids_that_no_rule_had_take_no_memory() {
+        let counters = RuleCounters::default();
+        counters.give(RuleId::new(3, 1));
+        let mut ledger = counters.ledger();
+        for rule in [RuleId::new(3, 2), RuleId::new(4, 0), RuleId::new(u32::MAX - 1, 0)] {
+            ledger.add(rule, 1, 60);
+            assert_eq!(counters.count(rule), Count::default());
+        }
+        assert_eq!((ledger.book.slots.iter().count(), counters.removed(|_| true)), (0, count(3)));
+        ledger.add(RuleId::new(3, 1), 1, 60);
+        // Nor do they start another rule's count anew, or begin one.
+        [RuleId::new(3, 2), RuleId::new(4, 0)].into_iter().for_each(|rule| ledger.add(rule, 1, 60));
+        assert_eq!((counters.count(RuleId::new(3, 1)), counters.removed(|_| true)), (count(1), count(5)));
+        counters.give(RuleId::new(4, 0));
+        assert_eq!(counters.count(RuleId::new(4, 0)), count(0));
+    }
+
+    /// Whatever moment a count is read at: bytes and packets of one rule, never fewer than before.
+    #[test]
+    fn a_count_is_read_whole() {
+        let counters = RuleCounters::default();
+        let rules = [0, 1, 2, 3].map(|reuse| RuleId::new(0, reuse));
+        rules.into_iter().for_each(|rule| counters.give(rule));
+        let mut ledger = counters.ledger();
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut last = 0;
+                while last < rules.len() as u64 * 100_000 {
+                    let all = rules.map(|rule| counters.count(rule));
+                    all.iter().for_each(|of| assert_eq!(of.bytes, 60 * of.packets));
+                    // The sum may lack what one rule's is on the way to the removed ones.
+                    last = counters.removed(|_| false).packets.max(last);
+                }
+            });
+            scope.spawn(move || rules.map(|rule| (0..100_000).for_each(|_| ledger.add(rule, 1, 60))));
+            reader.join().expect("no panic");
+        });
+        assert_eq!(counters.removed(|rule| rule == rules[3]), count(300_000));
     }
 }

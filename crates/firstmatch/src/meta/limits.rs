@@ -13,10 +13,12 @@ pub struct Limits {
     /// region counts as 2,360 bytes for `bit_select`, which compares plans, 448 for `tuplemerge` and 64 for `linear`; for
     /// `bit_vector` as 8,325 where there are 1,000 and twice that where there are 2,000.
     pub build_bytes: usize,
-    /// Cache lines that one lookup can be made to touch.
-    pub worst_lines: usize,
-    /// Regions that one lookup can be made to test.
-    pub worst_tests: usize,
+    /// Cache lines that one lookup can be made to touch. `None`: [`Self::WORST_LINES`], which a candidate is only
+    /// preferred to keep.
+    pub worst_lines: Option<usize>,
+    /// Regions that one lookup can be made to test. `None`: [`Self::WORST_TESTS`], which a candidate is only preferred
+    /// to keep.
+    pub worst_tests: Option<usize>,
     /// Visits of regions by the build of a base, counted while it is built: what time it takes, but the same on every
     /// machine and under every load. A build that makes more stops soon after. Every [`Candidate`](super::Candidate) that
     /// was built says how many it made. A region takes `linear` one; `tuplemerge` 6 to 170, or hundreds where rules are made
@@ -25,9 +27,44 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// No cap.
+    /// No cap on builds; of bases that fit one with a good worst case is preferred.
     fn default() -> Self {
-        Self { build_bytes: usize::MAX, worst_lines: usize::MAX, worst_tests: usize::MAX, build_visits: usize::MAX }
+        Self { build_bytes: usize::MAX, worst_lines: None, worst_tests: None, build_visits: usize::MAX }
+    }
+}
+
+impl Limits {
+    /// Cache lines of a lookup in the worst case, where no other number is set. Where no candidate keeps this and
+    /// [`Self::WORST_TESTS`], those that are up to twice as bad as the least bad are compared, and the
+    /// [explanation](super::Explanation::is_over_defaults) says so.
+    pub const WORST_LINES: usize = 8192;
+    /// Region tests of a lookup in the worst case, where no other number is set.
+    pub const WORST_TESTS: usize = 4096;
+
+    /// Returns how many times a worst case is as bad as the defaults for what is not set; at most 1 where it keeps them.
+    pub(super) fn badness(&self, lines: usize, tests: usize) -> f64 {
+        let of = |set: Option<usize>, is: usize, most: usize| if set.is_some() { 0.0 } else { is as f64 / most as f64 };
+        of(self.worst_lines, lines, Self::WORST_LINES).max(of(self.worst_tests, tests, Self::WORST_TESTS))
+    }
+
+    /// Returns the cap that is set and that a worst case does not keep, what it needs and what is allowed.
+    pub(super) fn check(&self, lines: usize, tests: usize) -> Result<(), (Cap, usize, usize)> {
+        let of = |cap, set: Option<usize>, is: usize| match set {
+            Some(most) if is > most => Err((cap, is, most)),
+            _ => Ok(()),
+        };
+        of(Cap::WorstLines, self.worst_lines, lines)?;
+        of(Cap::WorstTests, self.worst_tests, tests)
+    }
+
+    /// Returns the default that a worst case is farthest over, what it needs and what is allowed.
+    pub(super) fn over_default(&self, lines: usize, tests: usize) -> (Cap, usize, usize) {
+        let set_tests = Self { worst_tests: Some(0), ..*self };
+        if self.badness(lines, tests) > set_tests.badness(lines, tests) {
+            (Cap::WorstTests, tests, Self::WORST_TESTS)
+        } else {
+            (Cap::WorstLines, lines, Self::WORST_LINES)
+        }
     }
 }
 
@@ -47,7 +84,8 @@ pub enum Cap {
 }
 
 impl Cap {
-    pub(super) fn says(self, needed: usize, allowed: usize) -> String {
+    /// Says that something needs more than is allowed.
+    pub(crate) fn says(self, needed: usize, allowed: usize) -> String {
         match self {
             Self::RunBytes => format!("it needs {needed} bytes or more, the budget leaves {allowed}"),
             Self::BuildBytes => format!("building it may take {needed} bytes, the limit is {allowed}"),

@@ -29,12 +29,19 @@
 //!
 //! # Idea
 //! The *base* is the engine that most answers come from. Those of [`Kind::ALL`] that budget and limits have room for
-//! are built. Keys drawn from the rules go through each, what they meet is counted, and a model says what a lookup will
-//! take on a [`Machine`]. Those that are predicted to take up to half as long again as the fastest are timed side by
-//! side, and the fastest is taken, or the first by order of those within 5 % or a quarter of a nanosecond of it;
-//! `linear` where there are only a few regions. [`Engine::explain`] says what was predicted and timed and what was
-//! refused and why. A rebuild keeps the kind until the regions have become twice or half as many as they were when it
-//! was chosen. A kind can be [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and
+//! are built. They are compared on several sorts of [`Traffic`], because the packets to come are not known: keys from
+//! the rules, from their edges, behind the widest rules, uniform keys and keys that no rule holds. What the keys of a
+//! sort meet is counted, and a model says what a lookup will take on a [`Machine`]. A candidate's *worst ratio* is the
+//! largest, over all sorts, of what it takes to what the fastest takes there. Those whose worst ratio is predicted to be
+//! at most 1.5 times the least are timed side by side, and the least worst ratio is taken, or the first by order of
+//! those within 5 % of it; `linear` where there are only a few regions. For example, with `permit` before 10,000 rules
+//! every lookup of `linear` ends at the first region, but a key behind that rule costs it all of them.
+//! [`Engine::explain`] says what was predicted and timed and what was refused and why.
+//!
+//! A worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred, and one with a
+//! hundred times the tests of another has to be twice as fast on every sort ([`Limits`]). A rebuild keeps the kind until
+//! the regions have become twice or half as many as they were when it was chosen, or a wide rule that it rested on has
+//! gone. A kind can be [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and
 //! [`Config::trial`] turns both off.
 //!
 //! The model is a sum: nodes, blocks, probes and so on, each times what `firstmatch-lab calibrate` has fitted on
@@ -50,8 +57,9 @@
 //! cost lookups little. To a base that stays as it was built the very rule that was removed comes back by taking its
 //! mark off.
 //!
-//! When the overlay holds a few per cent of the rules, too many rules of the base are dead or half as many as it has
-//! have come to it or gone from it, a *rebuild* is due: a new base of the rules there are, built from a
+//! When the overlay holds a few per cent of the rules, too many rules of the base are dead, half as many as it has have
+//! come to it or gone from it, fewer than half are left, or a wide rule that the choice rested on has gone, a *rebuild*
+//! is due: a new base of the rules there are, built from a
 //! [`RebuildJob`] on whatever thread the owner gives it, while changes go on. Counts say when, never a clock. The job
 //! starts from the old rules and a log of what has changed, both shared and not copied; before it ends it does to the
 //! new base and a new overlay what was changed meanwhile, so that installing them has only the last few changes left
@@ -63,7 +71,8 @@
 //!
 //! Marks, filter, overlay and the base's handle exist twice, the base itself once until something in it changes.
 //! Readers take one copy; a commit changes the other, has readers take it, and owes the first the same. A batch has
-//! one copy from start to end, so one generation.
+//! one copy from start to end, so one generation. Queries ([`Engine::explain`], statistics, generation) hold no copy:
+//! the writer publishes with each what they ask for, in numbers, so they neither wait for it nor keep it waiting.
 //!
 //! # Layout in memory
 //! That of the base, twice once it has changed in place, where the budget has room for that; one bit a place of the
@@ -81,6 +90,7 @@
 //! each; an insertion or removal of TupleMerge and a mark are done twice, once for each copy. The first after a rebuild
 //! copies a base that changes in place. What memory that takes is used again, beside the rule itself. It waits for the
 //! batches in progress that still have the older copy; [`Transaction::try_commit`] says so instead. It never rebuilds.
+//! One that is refused for want of room takes as long, and keeps nothing.
 //! To begin a rebuild costs O(changes / 256), to install it as much as the changes since the job has looked last.
 //!
 //! # Paper
@@ -99,6 +109,7 @@ mod changes;
 mod choose;
 mod counters;
 mod explain;
+mod facts;
 mod filter;
 mod limits;
 mod machine;
@@ -106,9 +117,12 @@ mod model;
 mod rebuild;
 mod state;
 mod store;
+mod sync;
 #[cfg(test)]
 mod tests;
+mod traffic;
 mod trial;
+mod trials;
 mod twin;
 mod weights;
 mod writer;
@@ -117,23 +131,25 @@ use std::sync::Arc;
 
 use aside::Aside;
 use choose::Scratch;
+use facts::Shared;
 use state::State;
-use twin::{Seat, Twin};
+use twin::Place;
 
-pub use candidate::{Candidate, Kind, Outcome, UnknownKind};
-pub use counters::{Count, Ledger};
+pub use candidate::{Candidate, Kind, Lookups, Outcome, UnknownKind};
+pub use counters::{Count, Ledger, RuleCounters};
 pub use explain::Explanation;
 pub use limits::{Cap, Limits};
 pub use machine::{BadMachine, Machine};
 pub use model::Prediction;
-pub use rebuild::{RebuildJob, Rebuilt, Retired};
+pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
+pub use traffic::Traffic;
 pub use writer::{Exclusive, Transaction, Writer, open};
 
 use crate::budget::Budget;
 use crate::engine::{self, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::rule::Lowered;
+use crate::rule::{Caps, Lowered};
 use crate::schema::Schema;
 use crate::simd::Level;
 
@@ -152,13 +168,13 @@ pub struct Config {
     /// soon as it can.
     pub kind: Option<Kind>,
     /// How many visits of regions lookups may make, in the worst case, to predict and to time the candidates, all
-    /// together; a 32nd of them predicts each. `None`: 2²⁵. With 0 nothing is predicted or timed and the first kind by
+    /// together; a 16th of them predicts each. `None`: 2²⁶. With 0 nothing is predicted or timed and the first kind by
     /// order is taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
-    /// Candidates are timed that are predicted to take up to so many times as long as the one that is predicted to be
-    /// the fastest, or two nanoseconds more. `None`: 1.5, or 6 where lookups are not compiled for the instruction set
-    /// that predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules
-    /// have the same base by the same machine description; with infinity all are timed that may be.
+    /// Candidates are timed whose worst ratio to the fastest, over all sorts of [`Traffic`], is predicted to be up to
+    /// this many times the least. `None`: 1.5, or 6 where lookups are not compiled for the instruction set that
+    /// predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules have the
+    /// same base by the same machine description; with infinity all are timed that may be.
     pub margin: Option<f64>,
     /// The machine that predictions are for. The default is one fixed description, whatever the machine: nothing is
     /// measured unless [`Machine::probe`] is called for.
@@ -173,10 +189,12 @@ pub struct Config {
     pub dead: Option<usize>,
     /// So many rules that have come to a base in place or gone from it make a rebuild due; with 0 bases stay as they
     /// were built. `None`: half of its rules, at least 1,024. Else a rebuild takes a base that changes in place instead
-    /// of one that does not and was less than three times as fast.
+    /// of one that does not and was less than twice as fast.
     pub in_place: Option<usize>,
     /// The seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
+    /// Limits on the regions of rules that [`open`], [`Transaction::insert`] and [`Writer::renumber`] lower.
+    pub caps: Caps,
 }
 
 impl Config {
@@ -202,7 +220,7 @@ impl Config {
 /// The rules of one schema, for those who look up. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Engine {
-    twin: Arc<Twin<State>>,
+    shared: Arc<Shared>,
     part: usize,
     schema: Schema,
 }
@@ -213,32 +231,38 @@ impl Engine {
     /// # Errors
     /// When no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let twin = Arc::new(Twin::new(change::first(std::slice::from_ref(set), config, &[])?));
-        Ok(Self { twin, part: 0, schema: set.schema().clone() })
+        let shared = Arc::new(Shared::new(change::first(std::slice::from_ref(set), config, &[])?));
+        Ok(Self { shared, part: 0, schema: set.schema().clone() })
     }
 
     /// How many commits there were: every batch that starts now is in this generation or a later one.
     pub fn generation(&self) -> u64 {
-        self.twin.now().1.generation
+        self.shared.facts(self.part).generation
     }
 
     /// How many rules the overlay holds, and how many it may.
     pub fn overlay(&self) -> (usize, usize) {
-        let state = self.twin.now().1;
-        let part = &state.parts[self.part];
-        (part.overlay.rules(), part.most)
+        let facts = self.shared.facts(self.part).part;
+        (facts.overlay_rules, facts.most)
+    }
+
+    /// Makes another engine's reader one of this.
+    #[cold]
+    #[inline(never)]
+    fn renew(&self, reader: &mut Reader) {
+        *reader = engine::Engine::new_scratch(self);
     }
 
     /// How many rebuilds were installed.
     pub fn epoch(&self) -> u64 {
-        self.twin.now().1.epoch
+        self.shared.facts(self.part).epoch
     }
 }
 
 /// What a thread's lookups write to: its place among the readers, and what bases and overlays need.
 #[derive(Debug)]
 pub struct Reader {
-    seat: Arc<Seat<State>>,
+    seat: Place<State>,
     /// Which schema's rules it is for.
     part: usize,
     scratch: Scratch,
@@ -253,14 +277,14 @@ impl engine::Engine for Engine {
     }
 
     fn new_scratch(&self) -> Reader {
-        let now = self.twin.now();
+        let now = self.shared.twin.now();
         let part = &now.1.parts[self.part];
-        let scratch = Scratch::new(&part.overlay, Some(&part.base));
-        Reader { seat: self.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
+        let scratch = Scratch::new(&part.overlay);
+        Reader { seat: self.shared.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
     }
 
     fn fits(&self, reader: &Reader) -> bool {
-        self.twin.has(&reader.seat) && reader.part == self.part
+        self.shared.twin.has(&reader.seat) && reader.part == self.part
     }
 
     /// Of everything that readers share, both copies; what only the writer keeps is not in it.
@@ -268,14 +292,17 @@ impl engine::Engine for Engine {
         self.shared_stats()
     }
 
-    /// Another one after every commit and rebuild; one load of a number that only the writer writes.
+    /// Another one after every commit, refused ones included, and rebuild; one load of a number that only the writer writes.
     fn version(&self) -> u64 {
-        self.twin.flips()
+        self.shared.twin.flips()
     }
 
     #[inline(always)]
     fn improve(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        if !engine::Engine::fits(self, reader) {
+            self.renew(reader);
+        }
         let Reader { seat, scratch, aside, .. } = reader;
-        self.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
+        self.shared.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
     }
 }

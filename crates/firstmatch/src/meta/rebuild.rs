@@ -1,5 +1,6 @@
 //! Rebuilds: begun by the writer, run wherever the caller likes, installed by the writer.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::Config;
@@ -8,7 +9,7 @@ use super::changes::{Changes, changed};
 use super::choose::Before;
 use super::state::{Part, State};
 use super::store::Store;
-use crate::error::BuildError;
+use crate::error::{BuildError, UpdateError};
 use crate::rule::Regions;
 
 /// New bases to be built from the rules of one generation. It holds all it needs, so any thread may run it.
@@ -50,6 +51,33 @@ impl Retired {
         self.epoch
     }
 }
+
+/// Says why a rebuild was not installed, with the rebuild where it may be later.
+#[derive(Debug)]
+pub struct InstallError {
+    pub(super) error: UpdateError,
+    pub(super) rebuilt: Option<Box<Rebuilt>>,
+}
+
+impl InstallError {
+    /// Returns why it was not installed.
+    pub fn error(&self) -> &UpdateError {
+        &self.error
+    }
+
+    /// Returns what was to be installed; `None` where it cannot be any more.
+    pub fn into_rebuilt(self) -> Option<Rebuilt> {
+        self.rebuilt.map(|rebuilt| *rebuilt)
+    }
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for InstallError {}
 
 /// A part for both copies, and the rules of its base.
 #[derive(Debug)]

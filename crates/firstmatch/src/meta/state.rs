@@ -1,18 +1,21 @@
 //! What exists twice: for each schema the base, its marks and the overlay; and how it changes.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::aside::Aside;
+use super::candidate::Kind;
 use super::changes::Changes;
 use super::choose::{Choice, Chosen, Scratch};
+use super::facts::MOST_PARTS;
 use super::filter::{CHUNK, Filter};
 use super::limits::Limits;
 use super::store::Store;
 use super::twin::ARC;
 use crate::alive::Dead;
 use crate::bit_select::BitSelect;
-use crate::engine::{Engine, Match, Updatable};
+use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::UpdateError;
 use crate::key::Keys;
 use crate::rule::{Lowered, Regions};
@@ -23,7 +26,9 @@ use crate::tuple::TupleMerge;
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) choice: Choice,
-    pub(super) rules: usize,
+    pub(super) kind: Kind,
+    /// Its statistics then.
+    pub(super) base: Stats,
     /// One more than the largest slot of its rules.
     slots: usize,
     /// On the heap, this struct and the base included.
@@ -38,23 +43,33 @@ impl Built {
     /// A base changes in place if it and a second one find room for what they may become in so many bytes, and lookups
     /// keep the limits whatever comes.
     pub(super) fn new(base: &Chosen, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
-        let base_bytes = Self::bytes_of(base);
+        let base_stats = base.stats();
+        debug_assert!(base_stats.bytes.capacity() <= MOST_PARTS);
+        let base_bytes = Self::bytes_of(&base_stats);
         let changes_in_place = match base {
             Chosen::BitSelect(base) => {
                 let (lines, tests) = base.most_work();
                 let more = 2 * (ARC + size_of::<Chosen>() + base.most_bytes()) - base_bytes;
-                more <= allowed && lines <= limits.worst_lines && tests <= limits.worst_tests
+                more <= allowed && limits.check(lines, tests).is_ok()
             }
             _ => false,
         };
-        let bytes = ARC + size_of::<Self>() + base_bytes;
-        Self { choice, rules: base.stats().rules, slots: slots(set), bytes, base_bytes, changes_in_place }
+        let bytes = Self::own_bytes(&base_stats) + base_bytes;
+        Self { choice, kind: base.kind(), base: base_stats, slots: slots(set), bytes, base_bytes, changes_in_place }
     }
 
     /// Bytes on the heap of a base that is shared.
-    pub(super) fn bytes_of(base: &Chosen) -> usize {
-        ARC + size_of::<Chosen>() + base.stats().total_bytes()
+    pub(super) fn bytes_of(base: &Stats) -> usize {
+        ARC + size_of::<Chosen>() + base.total_bytes()
     }
+
+    /// Bytes on the heap of what is known of a base.
+    pub(super) fn own_bytes(base: &Stats) -> usize {
+        ARC + size_of::<Self>() + base.bytes.capacity() * size_of::<(&str, usize)>()
+    }
+
+    /// Most bytes that [`Built::own_bytes`] gives for any base.
+    pub(super) const MOST_OWN_BYTES: usize = ARC + size_of::<Self>() + MOST_PARTS * size_of::<(&str, usize)>();
 }
 
 /// One more than the largest slot.
@@ -131,8 +146,16 @@ impl Part {
     }
 
     pub(super) fn rules(&self) -> usize {
-        let base = if let Chosen::BitSelect(base) = &*self.base { base.rules() } else { self.built.rules };
+        let base = if let Chosen::BitSelect(base) = &*self.base { base.rules() } else { self.built.base.rules };
         base - self.dead.rules() + self.overlay.rules()
+    }
+
+    /// Returns the statistics of the base. One of a kind that stays as it was built is not asked again.
+    pub(super) fn base_stats(&self) -> Cow<'_, Stats> {
+        match &*self.base {
+            Chosen::BitSelect(_) => Cow::Owned(self.base.stats()),
+            _ => Cow::Borrowed(&self.built.base),
+        }
     }
 
     /// How many rules have come to the base and gone from it.
@@ -143,6 +166,12 @@ impl Part {
     /// Whether soon no more rules can come to the base in place.
     pub(super) fn is_short_of_room(&self) -> bool {
         matches!(&*self.base, Chosen::BitSelect(base) if base.is_short_of_room())
+    }
+
+    /// Whether a wide rule is gone that the base was chosen with.
+    pub(super) fn has_lost_wide(&self) -> bool {
+        let mut wide = self.built.choice.wide.iter().flatten();
+        wide.any(|&(rule, rank)| self.dead.is_marked(rule) || !self.base.has_first(rank))
     }
 
     /// Whether all rules are those that the base was built from.
@@ -274,7 +303,10 @@ impl Part {
     pub(super) fn base_bytes(&self) -> usize {
         match self.in_place() {
             0 => self.built.bytes,
-            _ => self.built.bytes - self.built.base_bytes + 2 * Built::bytes_of(&self.base) - self.base.shared_bytes(),
+            _ => {
+                self.built.bytes - self.built.base_bytes + 2 * Built::bytes_of(&self.base_stats())
+                    - self.base.shared_bytes()
+            }
         }
     }
 

@@ -1,11 +1,18 @@
+#[path = "../../tests/harness/limit.rs"]
+mod limit;
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
+
+use limit::{Stop, within};
 
 use super::*;
 use crate::engine::Classifier;
 use crate::format;
 use crate::key::KeyBuf;
-use crate::rule::{Caps, FieldValues, Priority, Region, RuleId, RuleSet, lower};
+use crate::rule::{Caps, FieldValues, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
 
 fn rules(text: &str) -> RuleSet {
     format::parse(text, &format::Options::default()).expect("it parses").rules
@@ -30,8 +37,8 @@ fn try_commit_says_busy_and_changes_nothing() {
     };
     thread::scope(|scope| {
         scope.spawn(move || {
-            let seat = engine.twin.seat();
-            engine.twin.read(&seat, |_| {
+            let seat = engine.shared.twin.seat();
+            engine.shared.twin.read(&seat, |_| {
                 inside.send(()).expect("the test waits");
                 stopped.recv().expect("the test goes on");
             });
@@ -64,6 +71,7 @@ fn counts_survive_rebuilds() {
         open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
     let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
     let mut ledger = writer.ledger();
+    let counters = writer.counters();
     ids.iter().for_each(|&id| ledger.add(id, 3, 180));
     let spec = writer.rules().get(ids[0]).expect("it is live").spec.clone();
     let mut transaction = writer.begin();
@@ -72,10 +80,198 @@ fn counts_survive_rebuilds() {
     assert_eq!(transaction.commit(), Ok(1));
     let rebuilt = writer.begin_rebuild().run().expect("no budget");
     assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(1));
+    assert_eq!(writer.removed_count(), Count { packets: 3, bytes: 180 });
     ledger.add(next, 1, 60);
-    assert_eq!(writer.count(ids[0]), None);
+    // A packet of the generation before comes late.
+    ledger.add(ids[0], 2, 120);
+    assert_eq!((writer.count(ids[0]), counters.count(ids[0])), (None, Count::default()));
     assert_eq!(writer.count(next), Some(Count { packets: 1, bytes: 60 }));
     assert_eq!(writer.count(ids[1]), Some(Count { packets: 3, bytes: 180 }));
+    assert_eq!(counters.count(ids[1]), Count { packets: 3, bytes: 180 });
+    assert_eq!(writer.removed_count(), Count { packets: 5, bytes: 300 });
+}
+
+/// The writer stands still inside a commit, with a batch in progress on the other copy: queries are answered.
+#[test]
+fn queries_do_not_wait_for_the_writer() {
+    within(60, || {
+        let (engines, writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
+        let (engine, id) = (&engines[0], writer.rules().iter().next().expect("one").id);
+        writer.ledger().add(id, 2, 100);
+        let counters = writer.counters();
+        let (go, stopped) = mpsc::channel::<()>();
+        let (inside, is_inside) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let done = engine.shared.twin.flip(true, |state, _| {
+                    state.generation = 7;
+                    inside.send(()).expect("the test waits");
+                    stopped.recv()
+                });
+                assert!(matches!(done, Ok(Ok(()))));
+            });
+            is_inside.recv().expect("the writer comes there");
+            let explained = engine.explain();
+            assert_eq!((explained.rules, explained.generation, engine.generation()), (1, 0, 0));
+            assert_eq!((explained.bytes, engine.stats().rules), (engine.stats().total_bytes(), 1));
+            assert_eq!((engine.overlay(), engine.epoch()), ((0, 1024), 0));
+            assert_eq!(counters.count(id), Count { packets: 2, bytes: 100 });
+            go.send(()).expect("the writer waits");
+        });
+    });
+}
+
+/// However often queries come, a commit that does not wait finds its copy free.
+#[test]
+fn queries_keep_nothing_from_the_writer() {
+    within(60, || {
+        let (engines, mut writer) =
+            open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
+        let (engine, done) = (&engines[0], AtomicBool::new(false));
+        let mut id = writer.rules().iter().next().expect("two").id;
+        thread::scope(|scope| {
+            let _stop = Stop(&done);
+            let query = || {
+                while !done.load(Ordering::Relaxed) {
+                    let (before, explained, after) = (engine.generation(), engine.explain(), engine.generation());
+                    assert!((before..=after).contains(&explained.generation) && explained.rules == 2);
+                    assert!(engine.stats().rules == 2 && engine.overlay().0 <= 1024);
+                }
+            };
+            (0..3).for_each(|_| drop(scope.spawn(query)));
+            for commits in 1..=5_000 {
+                let spec = writer.rules().get(id).expect("it is live").spec.clone();
+                let mut transaction = writer.begin();
+                id = transaction.replace(id, spec).expect("it fits");
+                assert_eq!(transaction.try_commit(), Ok(commits));
+            }
+        });
+    });
+}
+
+/// Nothing is left of a transaction that was forgotten, whatever comes next.
+#[test]
+fn forgotten_transactions_are_undone() {
+    let text = "family ipv4\ndeny dport 1\ndeny dport 2\n";
+    let next: [fn(&mut Writer); 5] = [
+        |writer| drop(writer.begin()),
+        |writer| drop(writer.begin_rebuild()),
+        |writer| {
+            let job = writer.begin_rebuild();
+            forget_half(writer);
+            writer.install(job.run().expect("no budget")).expect("the last");
+        },
+        |writer| drop(writer.renumber().expect("no budget")),
+        |writer| drop(writer.try_renumber().expect("no budget")),
+    ];
+    for then in next {
+        let (engines, mut writer) = open(rules(text), &Config::default()).expect("no budget");
+        let before: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
+        forget_half(&mut writer);
+        then(&mut writer);
+        assert!(writer.rules().iter().map(|rule| rule.id).eq(before.iter().copied()));
+        let mut transaction = writer.begin();
+        transaction.remove(before[1]).expect("it is live");
+        transaction.commit().expect("a removal has room");
+        assert_eq!(engines[0].stats().rules, 1, "only that was committed");
+    }
+}
+
+fn forget_half(writer: &mut Writer) {
+    let first = writer.rules().iter().next().expect("some are live").clone();
+    let mut transaction = writer.begin();
+    transaction.remove(first.id).expect("it is live");
+    let priority = Priority(first.priority.0 + 1);
+    transaction.insert(RuleSpec { priority, ..first.spec.clone() }).expect("it fits");
+    mem::forget(transaction);
+}
+
+/// An id that a dropped transaction gave out is no other rule's later, nor are its counts.
+#[test]
+fn ids_of_dropped_transactions_do_not_come_back() {
+    let (_engines, mut writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
+    let first = writer.rules().iter().next().expect("one").clone();
+    let mut ledger = writer.ledger();
+    let mut given = vec![first.id];
+    for round in 0..4 {
+        let mut transaction = writer.begin();
+        let replaced = transaction.replace(first.id, first.spec.clone()).expect("it fits");
+        let more = RuleSpec { priority: Priority(1), ..first.spec.clone() };
+        for id in [replaced, transaction.insert(more).expect("it fits")] {
+            assert!(!given.contains(&id), "round {round}: {id} again");
+            given.push(id);
+        }
+    }
+    given.iter().skip(1).for_each(|&id| ledger.add(id, 1, 60));
+    assert!(writer.rules().iter().map(|rule| rule.id).eq([first.id]));
+    let mut transaction = writer.begin();
+    let last = transaction.replace(first.id, first.spec.clone()).expect("it fits");
+    transaction.commit().expect("there is room");
+    assert!(!given.contains(&last));
+    assert_eq!((writer.count(last), writer.removed_count().packets), (Some(Count::default()), 8));
+}
+
+/// A reader of another writer, put to an engine directly: it answers from its own rules.
+#[test]
+fn readers_of_other_engines_are_renewed() {
+    let of = |text: &str| open(rules(text), &Config::default()).expect("no budget").0.remove(0);
+    let (one, two) = (of("family ipv4\ndeny dport 1\n"), of("family ipv4\ndeny dport 9\ndeny dport 2\n"));
+    let mut keys = KeyBuf::new(&one.schema);
+    for port in [1, 2] {
+        let values = vec![Some(1), Some(2), Some(3), Some(port), Some(6)];
+        keys.push_values(&FieldValues { family: one.schema.family(), values });
+    }
+    let mut reader = engine::Engine::new_scratch(&one);
+    for round in 0..4 {
+        let (engine, want) = if round % 2 == 0 { (&two, [None, Some(1)]) } else { (&one, [Some(0), None]) };
+        let mut best = [None; 2];
+        engine::Engine::improve(engine, &mut reader, &keys.keys(), &mut best);
+        assert_eq!(best.map(|found| found.map(|found| found.rule.slot())), want, "round {round}");
+        assert!(engine::Engine::fits(engine, &reader));
+    }
+}
+
+/// A batch in progress is in the way of what does not wait, and nothing is lost; behind it the same succeeds.
+#[test]
+fn rebuilds_are_installed_without_waiting() {
+    within(60, || {
+        let (engines, mut writer) =
+            open(rules("family ipv4\ndeny dport 1\ndeny dport 2\ndeny dport 3\n"), &Config::default())
+                .expect("no budget");
+        let (engine, twin) = (&engines[0], &engines[0].shared.twin);
+        let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
+        let remove = |writer: &mut Writer, id| {
+            let mut transaction = writer.begin();
+            transaction.remove(id).expect("it is live");
+            transaction.commit().expect("a removal has room")
+        };
+        let seat = twin.seat();
+        let (generation, mut rebuilt) = twin.read(&seat, |_| {
+            let generation = remove(&mut writer, ids[0]);
+            let rebuilt = writer.begin_rebuild().run().expect("no budget");
+            assert_eq!(writer.blocking_batches(), 1);
+            let refused = writer.try_install(rebuilt).expect_err("the batch has the other copy");
+            assert!(refused.error().is_busy() && writer.try_renumber().is_err_and(|error| error.is_busy()));
+            (generation, refused.into_rebuilt())
+        });
+        // Now one has the copy that the first half of the installation leaves: the next commit does the other half.
+        for epoch in 1..=2 {
+            twin.read(&seat, |_| {
+                assert_eq!(writer.blocking_batches(), 0);
+                // The rebuild was handed back.
+                let done = match rebuilt.take() {
+                    Some(rebuilt) => writer.try_install(rebuilt).ok(),
+                    None => writer.try_renumber().ok(),
+                };
+                assert_eq!(done.map(|old| old.epoch()), Some(epoch));
+                assert_eq!((engine.epoch(), writer.blocking_batches()), (epoch, 1));
+                assert!(writer.try_renumber().is_err_and(|error| error.is_busy()));
+            });
+            let at = epoch as usize;
+            assert_eq!(remove(&mut writer, ids[at]), generation + 2 * epoch - 1);
+            assert_eq!(engine.stats().rules, 2 - at);
+        }
+    });
 }
 
 /// What is said of the bounds of builds is so.
@@ -105,7 +301,7 @@ fn keys_of_a_trial_lie_in_every_rule_alike() {
     let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
     let (regions, count) = (lowered.regions(), 4_000);
     assert_eq!(regions.len(), 21);
-    let keys = trial::drawn(&lowered, count);
+    let keys = traffic::drawn(&lowered, count);
     let is_in = |row: usize, places: std::ops::Range<usize>| {
         places.into_iter().any(|at| regions.get(at).contains(keys.keys().row(row)))
     };

@@ -4,35 +4,65 @@
 //! else wants but for moments, sees by one number that no flip has happened since, and is there: no word that other
 //! readers write to is touched. The writer takes idle copies out of the seats of readers that are not reading, so
 //! nobody has to say that he stops. A lock is never waited for by a reader: what it finds taken, it goes around.
+//!
+//! A query reads [`Facts`], numbers that the writer publishes with each copy, and holds nothing: it keeps no copy back
+//! from the writer, and waits for no lock that the writer holds.
 
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError, Weak};
-use std::time::Duration;
-use std::{hint, thread};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{PoisonError, TryLockError};
+
+use super::sync::{Arc, AtomicU64, LOOK, Mutex, MutexGuard, RwLock, clear_poison, pause};
 
 /// Two copies, and which of them readers take.
 #[derive(Debug)]
 pub(super) struct Twin<T> {
     /// Tells twins apart.
-    id: u64,
+    id: usize,
     /// Readers hold a lock on one only to take what is in it.
     copies: [Apart<RwLock<Arc<T>>>; 2],
     /// How often the copies changed places; the lowest bit is the copy that readers take.
     flips: Apart<AtomicU64>,
-    seats: Mutex<Vec<Weak<Seat<T>>>>,
+    /// Of each copy.
+    facts: [Facts; 2],
+    /// Those that only this list has are nobody's any more.
+    seats: Mutex<Vec<Place<T>>>,
 }
 
 /// A reader's place.
 #[derive(Debug)]
 pub(super) struct Seat<T> {
-    twin: u64,
+    twin: usize,
     /// The copy used last, and the number of flips then.
     held: Apart<Mutex<Option<Held<T>>>>,
 }
 
+/// A seat as its reader has it.
+pub(super) type Place<T> = Arc<Seat<T>>;
+
 type Held<T> = (u64, Arc<T>);
 type Taken<'a, T> = TryLockError<MutexGuard<'a, Option<Held<T>>>>;
+
+/// Numbers about a copy. The writer sets those of the copy that no reader takes; who reads them meanwhile sees by the
+/// number of flips that they may be of two states.
+#[derive(Debug)]
+pub(super) struct Facts(Box<[AtomicU64]>);
+
+impl Facts {
+    fn new(words: usize) -> Self {
+        Self((0..words).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    /// Sets the words from `at` on. Whoever reads one of them then sees every flip before it.
+    pub(super) fn set(&self, at: usize, words: &[u64]) {
+        self.0[at..].iter().zip(words).for_each(|(to, &word)| to.store(word, Ordering::Release));
+    }
+
+    /// Returns `N` words from `at` on.
+    pub(super) fn get<const N: usize>(&self, at: usize) -> [u64; N] {
+        std::array::from_fn(|i| self.0[at + i].load(Ordering::Acquire))
+    }
+}
 
 /// On a cache line of its own, so that who looks at it does not wait for what others write beside it.
 #[derive(Debug)]
@@ -51,30 +81,23 @@ impl<T> Deref for Apart<T> {
 #[derive(Debug)]
 pub(super) struct Busy;
 
-/// Batches take microseconds: so often the writer looks again at once, so as not to lose its core to another thread for
-/// milliseconds. A batch that takes longer is itself held up, and must not cost a core.
-const SPINS: u32 = 1024;
-const YIELDS: u32 = SPINS + 100;
-/// Between two looks at the readers' seats.
-const LOOK: u32 = 32;
-
-static TWINS: AtomicU64 = AtomicU64::new(0);
+static TWINS: AtomicUsize = AtomicUsize::new(0);
 
 impl<T: Clone> Twin<T> {
-    /// Bytes that it takes behind an `Arc`.
-    pub(super) const SHARED: usize = ARC.next_multiple_of(align_of::<Self>()) + size_of::<Self>();
-
-    pub(super) fn new(of: T) -> Self {
+    /// Two copies, each with so many words that are published about it.
+    pub(super) fn new(of: T, words: usize, publish: impl Fn(&Facts, &T)) -> Self {
+        let facts = [(); 2].map(|()| Facts::new(words));
+        facts.iter().for_each(|facts| publish(facts, &of));
         let copies = [of.clone(), of].map(|of| Apart(RwLock::new(Arc::new(of))));
         let id = TWINS.fetch_add(1, Ordering::Relaxed);
-        Self { id, copies, flips: Apart(AtomicU64::new(0)), seats: Mutex::new(Vec::new()) }
+        Self { id, copies, flips: Apart(AtomicU64::new(0)), facts, seats: Mutex::new(Vec::new()) }
     }
 
-    pub(super) fn seat(&self) -> Arc<Seat<T>> {
+    pub(super) fn seat(&self) -> Place<T> {
         let seat = Arc::new(Seat { twin: self.id, held: Apart(Mutex::new(None)) });
         let mut seats = lock(&self.seats);
-        seats.retain(|seat| seat.strong_count() > 0);
-        seats.push(Arc::downgrade(&seat));
+        seats.retain(is_used);
+        seats.push(Arc::clone(&seat));
         seat
     }
 
@@ -105,7 +128,7 @@ impl<T: Clone> Twin<T> {
     #[inline(never)]
     fn apart(&self, seat: &Seat<T>, taken: &Taken<'_, T>) -> Arc<T> {
         if let TryLockError::Poisoned(_) = taken {
-            seat.held.clear_poison();
+            clear_poison(&seat.held);
         }
         self.now().1
     }
@@ -119,6 +142,19 @@ impl<T: Clone> Twin<T> {
     /// How often the copies changed places.
     pub(super) fn flips(&self) -> u64 {
         self.flips.load(Ordering::Acquire)
+    }
+
+    /// Reads facts that are all of one moment. Neither waits for the writer nor keeps it waiting: it is read again where
+    /// there was a flip meanwhile.
+    pub(super) fn query<R>(&self, mut read: impl FnMut(&Facts) -> R) -> R {
+        loop {
+            let flips = self.flips.load(Ordering::Acquire);
+            let result = read(&self.facts[(flips & 1) as usize]);
+            // These facts are set again only after a flip.
+            if self.flips.load(Ordering::Acquire) == flips {
+                return result;
+            }
+        }
     }
 
     /// The copy of now, and the number of flips.
@@ -136,7 +172,10 @@ impl<T: Clone> Twin<T> {
             let copy = match self.copies[(flips & 1) as usize].try_read() {
                 Ok(copy) => Arc::clone(&copy),
                 Err(TryLockError::Poisoned(copy)) => Arc::clone(&copy.into_inner()),
-                Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::WouldBlock) => {
+                    pause(0);
+                    continue;
+                }
             };
             // If it has flipped since, this copy may have been changed and not be that of now yet.
             if self.flips.load(Ordering::Acquire) == flips {
@@ -145,18 +184,21 @@ impl<T: Clone> Twin<T> {
         }
     }
 
-    /// Changes the copy that no reader takes and, unless that fails, has readers take it from then on. One caller at a time.
+    /// Changes the copy that no reader takes and the facts about it, and has readers take it from then on. One caller at a
+    /// time. A change that panics is not seen; it has to leave the copy fit to be changed again.
     ///
     /// # Errors
-    /// [`Busy`] where a batch in progress has the copy and `wait` is false. Those of the change: it has to have left the
-    /// copy fit to be changed again.
-    pub(super) fn flip<R, E>(
-        &self,
-        wait: bool,
-        change: impl FnOnce(&mut T) -> Result<R, E>,
-    ) -> Result<Result<R, E>, Busy> {
+    /// [`Busy`] where a batch in progress has the copy and `wait` is false.
+    pub(super) fn flip<R>(&self, wait: bool, change: impl FnOnce(&mut T, &Facts) -> R) -> Result<R, Busy> {
         let flips = self.flips.load(Ordering::Acquire);
-        let mut idle = self.copies[(flips & 1 ^ 1) as usize].write().unwrap_or_else(PoisonError::into_inner);
+        let at = (flips & 1 ^ 1) as usize;
+        let mut idle = match self.copies[at].try_write() {
+            Ok(idle) => idle,
+            Err(TryLockError::Poisoned(idle)) => idle.into_inner(),
+            // A reader is about to see that this is not the copy of now.
+            Err(TryLockError::WouldBlock) if !wait => return Err(Busy),
+            Err(TryLockError::WouldBlock) => self.copies[at].write().unwrap_or_else(PoisonError::into_inner),
+        };
         let mut rounds = 0u32;
         while Arc::get_mut(&mut idle).is_none() {
             if rounds.is_multiple_of(LOOK) {
@@ -169,27 +211,28 @@ impl<T: Clone> Twin<T> {
                 return Err(Busy);
             }
             rounds += 1;
-            match rounds {
-                ..SPINS => hint::spin_loop(),
-                SPINS..YIELDS => thread::yield_now(),
-                _ => thread::sleep(Duration::from_micros(50)),
-            }
+            pause(rounds);
         }
         let Some(copy) = Arc::get_mut(&mut idle) else { return Err(Busy) };
-        let result = change(copy);
+        let result = change(copy, &self.facts[at]);
         // First, so that nobody finds the copy of now locked, wherever the writer is stopped.
         drop(idle);
-        if result.is_ok() {
-            self.flips.store(flips + 1, Ordering::Release);
-        }
+        self.flips.store(flips + 1, Ordering::Release);
         Ok(result)
+    }
+
+    /// Number of batches in progress that keep the idle copy from the writer.
+    pub(super) fn blocking(&self) -> usize {
+        let at = (self.flips.load(Ordering::Acquire) & 1 ^ 1) as usize;
+        let idle = self.copies[at].read().unwrap_or_else(PoisonError::into_inner);
+        self.take_back(&idle);
+        Arc::strong_count(&idle) - 1
     }
 
     /// Takes an idle copy from the seats whose readers are not reading.
     fn take_back(&self, idle: &Arc<T>) {
         let mut seats = lock(&self.seats);
         seats.retain(|seat| {
-            let Some(seat) = seat.upgrade() else { return false };
             let held = match seat.held.try_lock() {
                 Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
                 held => held.ok(),
@@ -199,21 +242,19 @@ impl<T: Clone> Twin<T> {
             {
                 *held = None;
             }
-            true
+            is_used(seat)
         });
     }
 
-    /// Both copies, the one that readers take first; waits for a change that is being made.
-    pub(super) fn copies(&self) -> [Arc<T>; 2] {
-        let copies = [0, 1].map(|at| Arc::clone(&self.copies[at].read().unwrap_or_else(PoisonError::into_inner)));
-        let [a, b] = copies;
-        if self.flips.load(Ordering::Acquire) & 1 == 0 { [a, b] } else { [b, a] }
+    /// Bytes that it has on the heap, but for what is in the copies themselves, and the list of seats: that is the readers'.
+    pub(super) fn bytes(words: usize) -> usize {
+        2 * (ARC + size_of::<T>() + words * size_of::<AtomicU64>())
     }
+}
 
-    /// Bytes on the heap, but for what is in the copies themselves, and the list of seats: that is the readers'.
-    pub(super) fn bytes(&self) -> usize {
-        2 * (ARC + size_of::<T>())
-    }
+/// Whether a reader has it.
+fn is_used<T>(seat: &Place<T>) -> bool {
+    Arc::strong_count(seat) > 1
 }
 
 /// What is allocated beside the value of an `Arc`: two counts.
@@ -223,35 +264,43 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::mpsc;
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
+    fn twin_of(value: u32) -> Twin<u32> {
+        Twin::new(value, 1, |facts, &value| facts.set(0, &[value.into()]))
+    }
+
     fn set(twin: &Twin<u32>, wait: bool, to: u32) -> bool {
-        twin.flip(wait, |value| {
+        let change = |value: &mut u32, facts: &Facts| {
             *value = to;
-            Ok::<_, ()>(())
-        })
-        .is_ok()
+            facts.set(0, &[to.into()]);
+        };
+        twin.flip(wait, change).is_ok()
     }
 
     /// The writer stands still inside a change, and readers go on.
     #[test]
     fn readers_never_wait() {
-        let twin = &Twin::new(1);
+        let twin = &twin_of(1);
         let (go, stopped) = mpsc::channel::<()>();
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
-                twin.flip(true, |value| {
+                twin.flip(true, |value, _| {
                     *value = 2;
                     inside.send(()).map_err(drop)?;
                     stopped.recv().map_err(drop)
                 })
             });
             is_inside.recv().expect("the writer comes there");
+            // Nor do queries.
+            assert_eq!(twin.query(|facts| facts.get(0)), [1]);
             let reader = || {
                 let seat = twin.seat();
                 (0..500_000).filter(|_| twin.read(&seat, |&value| value == 1)).count()
@@ -266,7 +315,7 @@ mod tests {
     /// A reader stands still inside a batch: one change finds the other copy free, the next has to wait or says so.
     #[test]
     fn a_batch_keeps_its_copy() {
-        let twin = &Twin::new(1);
+        let twin = &twin_of(1);
         let (go, stopped) = mpsc::channel::<()>();
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
@@ -296,7 +345,7 @@ mod tests {
     /// Readers that are not reading are in nobody's way, and leave nothing behind when they go.
     #[test]
     fn idle_readers_hold_nothing_up() {
-        let twin = Twin::new(0);
+        let twin = twin_of(0);
         let seats: Vec<_> = (0..5).map(|_| twin.seat()).collect();
         for round in 1..20 {
             assert!(set(&twin, false, round));
@@ -313,7 +362,7 @@ mod tests {
     #[test]
     fn a_flip_between_two_looks_is_noticed() {
         for flips in 0..5 {
-            let twin = Twin::new(0);
+            let twin = twin_of(0);
             let mut looks = 0;
             let (at, copy) = twin.now_after(|| {
                 looks += 1;
@@ -329,7 +378,7 @@ mod tests {
             });
             assert_eq!((at, *copy), (u64::from(flips) + 2, 11));
         }
-        let twin = &Twin::new(0);
+        let twin = &twin_of(0);
         let (go, stopped) = mpsc::channel::<()>();
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
@@ -340,7 +389,7 @@ mod tests {
                     assert!(set(twin, false, 1));
                     let inside = inside.clone();
                     scope.spawn(move || {
-                        twin.flip(true, |value| {
+                        twin.flip(true, |value, _| {
                             *value = 2;
                             inside.send(()).map_err(drop)?;
                             stopped.recv().map_err(drop)
@@ -355,29 +404,173 @@ mod tests {
         assert_eq!(twin.now(), (2, Arc::new(2)));
     }
 
+    /// Facts are those of one copy, whatever the writer does while they are read.
     #[test]
-    fn a_change_that_fails_is_not_seen() {
-        let twin = Twin::new(1);
-        let failed = twin.flip(true, |value| {
-            *value = 7;
-            *value = *twin.now().1;
-            Err::<(), _>("no")
+    fn facts_are_of_one_moment() {
+        let twin = Twin::new(0u32, 2, |_, _| {});
+        let change = |to: u32| {
+            let change = |_: &mut u32, facts: &Facts| facts.set(0, &[to.into(), to.into()]);
+            twin.flip(false, change).expect("nobody reads");
+        };
+        for flips in 0..5 {
+            let mut looks = 0;
+            let facts = twin.query(|facts| {
+                let [first] = facts.get(0);
+                looks += 1;
+                (1..=flips).filter(|_| looks == 1).for_each(change);
+                let [second] = facts.get(1);
+                (first, second)
+            });
+            let last = u64::from(if looks > 1 { flips } else { flips.saturating_sub(1) });
+            assert_eq!((facts, looks), ((last, last), 1 + u32::from(flips > 0)));
+        }
+    }
+
+    /// A batch that does not end is counted; readers between batches are not.
+    #[test]
+    fn batches_that_keep_a_copy_are_counted() {
+        let twin = &twin_of(0);
+        let idle = twin.seat();
+        assert_eq!(twin.read(&idle, |&value| value), 0);
+        let seat = twin.seat();
+        twin.read(&seat, |_| {
+            assert!(set(twin, false, 1));
+            assert_eq!((twin.blocking(), set(twin, false, 2)), (1, false));
         });
-        assert_eq!(failed.map_err(|Busy| ()), Ok(Err("no")));
-        assert_eq!(twin.read(&twin.seat(), |&value| value), 1);
+        assert_eq!((twin.blocking(), set(twin, false, 2)), (0, true));
     }
 
     /// What a panic leaves behind is neither seen nor in the way.
     #[test]
     fn panics_do_not_spread() {
-        let twin = Twin::new(1);
+        let twin = twin_of(1);
         let seat = twin.seat();
         let panics = |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
         assert!(panics(&|| twin.read(&seat, |_| panic!("a reader"))));
-        assert!(panics(&|| drop(twin.flip(true, |_| -> Result<(), ()> { panic!("the writer") }))));
+        assert!(panics(&|| drop(twin.flip(true, |_, _| panic!("the writer")))));
         for to in 2..6 {
             assert!(set(&twin, false, to));
             assert_eq!(twin.read(&seat, |&value| value), to);
         }
+    }
+}
+
+/// Every order of the operations of a few threads, but for those with more than three preemptions: `./ci.sh loom`.
+#[cfg(all(test, loom))]
+mod model {
+    use loom::model::Builder;
+    use loom::thread;
+
+    use super::*;
+
+    /// Two numbers that are the same wherever no change is being made. Nothing but the twin orders what threads do to them.
+    struct Pair([AtomicU64; 2]);
+
+    impl Pair {
+        fn of(value: u64) -> Self {
+            Self([value; 2].map(AtomicU64::new))
+        }
+
+        fn get(&self) -> u64 {
+            let [a, b] = [0, 1].map(|i| self.0[i].load(Ordering::Relaxed));
+            assert_eq!(a, b, "a copy is read while it is changed");
+            a
+        }
+    }
+
+    impl Clone for Pair {
+        fn clone(&self) -> Self {
+            Self::of(self.get())
+        }
+    }
+
+    fn twin() -> Arc<Twin<Pair>> {
+        Arc::new(Twin::new(Pair::of(0), 2, |facts, pair| facts.set(0, &[pair.get(); 2])))
+    }
+
+    /// Makes it one more; what every later reader sees at least.
+    fn flip(twin: &Twin<Pair>, wait: bool) -> bool {
+        let to = twin.flips() + 1;
+        let change = |pair: &mut Pair, facts: &Facts| {
+            assert!(pair.get() + 2 >= to, "it is the copy before the last");
+            for i in 0..2 {
+                pair.0[i].store(to, Ordering::Relaxed);
+                facts.set(i, &[to]);
+            }
+        };
+        twin.flip(wait, change).is_ok()
+    }
+
+    /// So many batches; none goes back in time.
+    fn read(twin: &Twin<Pair>, seat: &Seat<Pair>, batches: usize) {
+        let mut last = 0;
+        for _ in 0..batches {
+            let before = twin.flips().max(last);
+            last = twin.read(seat, Pair::get);
+            assert!(last >= before, "{last} after {before}");
+        }
+    }
+
+    fn query(twin: &Twin<Pair>) {
+        let before = twin.flips();
+        let [a, b] = twin.query(|facts| facts.get(0));
+        assert!(a == b && a >= before, "{a}, {b} after {before}");
+    }
+
+    fn explore(model: impl Fn() + Sync + Send + 'static) {
+        let mut builder = Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(model);
+    }
+
+    #[test]
+    fn a_reader_beside_a_writer() {
+        explore(|| {
+            let twin = twin();
+            let (of_reader, seat) = (Arc::clone(&twin), twin.seat());
+            let reader = thread::spawn(move || read(&of_reader, &seat, 2));
+            (0..3).for_each(|_| assert!(flip(&twin, true)));
+            reader.join().expect("no panic");
+        });
+    }
+
+    #[test]
+    fn two_readers_beside_a_writer() {
+        explore(|| {
+            let twin = twin();
+            let readers = [(); 2].map(|()| {
+                let (twin, seat) = (Arc::clone(&twin), twin.seat());
+                thread::spawn(move || read(&twin, &seat, 1))
+            });
+            (0..2).for_each(|_| assert!(flip(&twin, true)));
+            readers.into_iter().for_each(|reader| reader.join().expect("no panic"));
+        });
+    }
+
+    /// With nothing but queries beside it the writer never finds its copy taken.
+    #[test]
+    fn queries_beside_a_writer() {
+        explore(|| {
+            let twin = twin();
+            let queries = [(); 2].map(|()| {
+                let twin = Arc::clone(&twin);
+                thread::spawn(move || query(&twin))
+            });
+            (0..2).for_each(|_| assert!(flip(&twin, false), "a query is in the way"));
+            queries.into_iter().for_each(|query| query.join().expect("no panic"));
+        });
+    }
+
+    #[test]
+    fn a_reader_and_a_query_beside_a_writer() {
+        explore(|| {
+            let twin = twin();
+            let (of_reader, seat) = (Arc::clone(&twin), twin.seat());
+            let reader = thread::spawn(move || read(&of_reader, &seat, 1));
+            let of_query = Arc::clone(&twin);
+            let queries = thread::spawn(move || query(&of_query));
+            (0..2).for_each(|_| assert!(flip(&twin, true)));
+            [reader, queries].into_iter().for_each(|thread| thread.join().expect("no panic"));
+        });
     }
 }
