@@ -45,11 +45,11 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     while start < text.len() {
         let end = text.as_bytes()[start..].iter().position(|&b| b == b'\n').map_or(text.len(), |at| start + at);
         line = line.saturating_add(1);
-        let without_cr = text[start..end].trim_end_matches('\r').len() + start;
+        let without_cr = start + text[start..end].strip_suffix('\r').unwrap_or(&text[start..end]).len();
         let mut row = Row { text, line, line_start: start, pos: start, end: without_cr, report: &mut report };
         start = end + 1;
         row.blanks();
-        if row.pos == row.end || row.text.as_bytes()[row.pos] == b'#' {
+        if row.has_stray_return() || row.pos == row.end || row.byte() == Some(b'#') {
             continue;
         }
         if let Some(spec) = row.rule(&mut rules, options) {
@@ -60,8 +60,9 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
             }
         }
     }
-    let (warnings, more_warnings) = report.finish()?;
     let mut rules = rules.unwrap_or_else(|| empty_set(Family::Ipv4, options));
+    report.warn_of_covered(&rules);
+    let (warnings, more_warnings) = report.finish()?;
     rules.shrink_to_fit();
     Ok(RuleFile { rules, policy: Policy::default(), warnings, more_warnings })
 }
@@ -73,6 +74,9 @@ fn empty_set(family: Family, options: &Options) -> RuleSet {
     }
     RuleSet::new(Schema::new(Some(family), fields))
 }
+
+/// The fault is noted; the rest of the line means nothing.
+struct Stop;
 
 /// One line, walked from left to right.
 struct Row<'t, 'r> {
@@ -99,14 +103,14 @@ impl<'t> Row<'t, '_> {
                 pack(field, false, &[(None, test)], &mut packed);
             }
         };
-        condition(SRC, self.prefix("the source prefix", rules, options)?);
-        condition(DST, self.prefix("the destination prefix", rules, options)?);
-        condition(SPORT, self.ports("the source ports")?);
-        condition(DPORT, self.ports("the destination ports")?);
-        condition(PROTO, self.masked("the protocol", 0xFF)?);
+        condition(SRC, self.prefix("the source prefix", rules, options).ok()?);
+        condition(DST, self.prefix("the destination prefix", rules, options).ok()?);
+        condition(SPORT, self.ports("the source ports").ok()?);
+        condition(DPORT, self.ports("the destination ports").ok()?);
+        condition(PROTO, self.masked("the protocol", 0xFF).ok()?);
         self.blanks();
         if self.pos < self.end {
-            let flags = self.masked("the flags", 0xFFFF)?;
+            let flags = self.masked("the flags", 0xFFFF).ok()?;
             if options.flags {
                 condition(FLAGS, flags);
             }
@@ -129,8 +133,19 @@ impl<'t> Row<'t, '_> {
         (self.report.count() == before).then_some(spec)
     }
 
-    /// `address/len`. `Some(None)` is no condition, `None` a fault after which the line means nothing.
-    fn prefix(&mut self, what: &str, rules: &mut Option<RuleSet>, options: &Options) -> Option<Option<Test>> {
+    /// Whether a carriage return stands within the line, which is then a fault: what follows it, perhaps in a comment, is
+    /// on a line of its own to whoever wrote it.
+    fn has_stray_return(&mut self) -> bool {
+        let Some(at) = self.text.as_bytes()[self.pos..self.end].iter().position(|&b| b == b'\r') else { return false };
+        let start = self.pos + at;
+        let span = Span { start, end: start + 1, ..self.span(start) };
+        self.report
+            .fault(span, || "the character U+000D, a carriage return that does not end the line, has no place here");
+        true
+    }
+
+    /// `address/len`. `None` is no condition, or a fault of this column alone.
+    fn prefix(&mut self, what: &str, rules: &mut Option<RuleSet>, options: &Options) -> Result<Option<Test>, Stop> {
         let span = self.needed(what)?;
         let word = span.text(self.text);
         let expected = "an address, `/` and the prefix length";
@@ -160,35 +175,38 @@ impl<'t> Row<'t, '_> {
         if value & free != 0 {
             self.report.warn(span, || format!("{} has bits outside its prefix; they are dropped", quote(word)));
         }
-        Some((len > 0).then_some(Test::Prefix { value: value & !free, len }))
+        Ok((len > 0).then_some(Test::Prefix { value: value & !free, len }))
     }
 
     /// `lo : hi`, with blanks or without.
-    fn ports(&mut self, what: &str) -> Option<Option<Test>> {
+    fn ports(&mut self, what: &str) -> Result<Option<Test>, Stop> {
         self.blanks();
         let start = self.pos;
         let lo = self.port(what)?;
         self.blanks();
         if self.byte() != Some(b':') {
             let span = Span { end: self.pos, ..self.span(self.pos) };
-            return self.bad(span, Message::new(format!("{what} have no end")).expected("`:` and the last port"));
+            self.report.fault(span, || Message::new(format!("{what} have no end")).expected("`:` and the last port"));
+            return Err(Stop);
         }
         self.pos += 1;
         self.blanks();
         let hi = self.port(what)?;
+        let (Some(lo), Some(hi)) = (lo, hi) else { return Ok(None) };
         if lo > hi {
             let message = format!("{what} are reversed: {lo} is above {hi}");
             return self.bad(self.span(start), Message::new(message).expected(format!("`{hi} : {lo}`")));
         }
         let (low, high) = (lo.into(), hi.into());
-        Some(match (lo, hi) {
+        Ok(match (lo, hi) {
             (0, 0xFFFF) => None,
             _ if lo == hi => Some(Test::Value(low)),
             _ => Some(Test::Range { lo: low, hi: high }),
         })
     }
 
-    fn port(&mut self, what: &str) -> Option<u32> {
+    /// A port, or none where it is a fault of this column alone.
+    fn port(&mut self, what: &str) -> Result<Option<u32>, Stop> {
         let start = self.pos;
         while self.byte().is_some_and(|b| b.is_ascii_digit()) {
             self.pos += 1;
@@ -196,19 +214,32 @@ impl<'t> Row<'t, '_> {
         let span = self.span(start);
         let port = decimal(span.text(self.text)).filter(|&port| port <= 0xFFFF);
         if port.is_none() {
-            let span = if start == self.pos { self.word() } else { span };
+            let span = if start == self.pos { self.wrong_port() } else { span };
             let word = span.text(self.text);
             let message = match word {
                 "" => format!("{what} are missing"),
                 _ => format!("{} is no port", quote(word)),
             };
+            let is_missing = word.is_empty() && self.byte() != Some(b':');
             self.report.fault(span, || Message::new(message).expected("two ports from 0 to 65535: `lo : hi`"));
+            if is_missing {
+                return Err(Stop);
+            }
         }
-        port
+        Ok(port)
+    }
+
+    /// The text in the place of a port, up to the `:` behind it.
+    fn wrong_port(&mut self) -> Span {
+        let start = self.pos;
+        while self.byte().is_some_and(|b| !matches!(b, b' ' | b'\t' | b':')) {
+            self.pos += 1;
+        }
+        self.span(start)
     }
 
     /// `value/mask`, both hexadecimal.
-    fn masked(&mut self, what: &str, max: u32) -> Option<Option<Test>> {
+    fn masked(&mut self, what: &str, max: u32) -> Result<Option<Test>, Stop> {
         let span = self.needed(what)?;
         let word = span.text(self.text);
         let parts = word.split_once('/').and_then(|(value, mask)| Some((hex(value)?, hex(mask)?)));
@@ -220,26 +251,28 @@ impl<'t> Row<'t, '_> {
             self.report.warn(span, || format!("{} has bits outside its mask; they are dropped", quote(word)));
         }
         let value = value & mask;
-        Some(match mask {
+        Ok(match mask {
             0 => None,
             _ if mask == max => Some(Test::Value(value.into())),
             _ => Some(Test::Mask { value: value.into(), mask: mask.into() }),
         })
     }
 
-    fn bad<T>(&mut self, span: Span, message: Message) -> Option<T> {
+    /// A fault of a column that was read to its end: the next is read all the same.
+    fn bad(&mut self, span: Span, message: Message) -> Result<Option<Test>, Stop> {
         self.report.fault(span, || message);
-        None
+        Ok(None)
     }
 
     /// The next word, or a fault that says what is missing.
-    fn needed(&mut self, what: &str) -> Option<Span> {
+    fn needed(&mut self, what: &str) -> Result<Span, Stop> {
         self.blanks();
         let span = self.word();
         if span.start == span.end {
-            return self.bad(span, Message::new(format!("the line ends before {what}")));
+            self.report.fault(span, || format!("the line ends before {what}"));
+            return Err(Stop);
         }
-        Some(span)
+        Ok(span)
     }
 
     fn word(&mut self) -> Span {

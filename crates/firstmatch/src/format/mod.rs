@@ -16,14 +16,18 @@
 //! ```
 
 pub mod classbench;
+mod contradiction;
 pub mod native;
 mod report;
 mod suggest;
 pub mod write;
 
+pub use contradiction::{Contradiction, Part, contradiction, extension_as_protocol};
+pub use native::parse_rule;
+
 use crate::error::{Diagnostic, ParseError};
 use crate::policy::Policy;
-use crate::rule::{Caps, RuleSet};
+use crate::rule::{Caps, RuleSet, RuleSpec};
 
 /// What a rule file says.
 #[derive(Clone, Debug)]
@@ -38,6 +42,28 @@ pub struct RuleFile {
     pub warnings: Vec<Diagnostic>,
     /// How many warnings there are beyond those kept.
     pub more_warnings: usize,
+}
+
+/// One rule, read for a set that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParsedRule {
+    /// The rule, its conditions bound to the fields of the set.
+    pub spec: RuleSpec,
+    /// What is allowed but hardly meant.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Fields of the schema of a native rule file for IP networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fields {
+    /// The 5-tuple, and of the others those that a rule of the file tests. Packets and keys are then no wider, and no
+    /// packet is unknown for a field that no rule asks for.
+    #[default]
+    Used,
+    /// All there are, so that rules that come later may test what those of the file do not. A packet that hides one
+    /// of them is unknown, whether or not a rule tests it.
+    All,
 }
 
 /// The formats.
@@ -56,20 +82,31 @@ pub struct Options {
     pub format: Option<Format>,
     /// How many faults a [`ParseError`] keeps, at least 1.
     pub max_faults: usize,
-    /// How many warnings are kept.
+    /// How many warnings are kept. Where none are, rules behind others that hold them are not looked for.
     pub max_warnings: usize,
-    /// How many regions one rule may lower to. A rule beyond is a fault of its line.
+    /// Limits on the regions of a rule. A rule beyond is a fault of its line.
     pub caps: Caps,
     /// How many values the sets of a native file may come to, where they are defined and where they are used.
     pub max_expanded: usize,
     /// Whether the flags column of ClassBench becomes a field, `flags`.
     pub flags: bool,
+    /// Fields of native rules for IP networks. The fields of a schema of the file's own, and of ClassBench, are
+    /// always all.
+    pub fields: Fields,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let caps = Caps::default();
-        Self { format: None, max_faults: 20, max_warnings: 20, caps, max_expanded: 1 << 24, flags: false }
+        Self {
+            format: None,
+            max_faults: 20,
+            max_warnings: 20,
+            caps,
+            max_expanded: 1 << 24,
+            flags: false,
+            fields: Fields::Used,
+        }
     }
 }
 

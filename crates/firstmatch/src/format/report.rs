@@ -2,6 +2,7 @@
 
 use super::Options;
 use crate::error::{Diagnostic, ParseError};
+use crate::rule::{RuleSet, covered};
 
 /// The most characters of a line that a diagnostic shows.
 const MAX_TEXT: usize = 4096;
@@ -21,6 +22,11 @@ impl Span {
     /// From the start of this one to the end of another; this one alone where the other is on a later line.
     pub(super) fn to(self, last: Self) -> Self {
         if last.line == self.line { Self { end: last.end.max(self.end), ..self } } else { self }
+    }
+
+    /// The column it starts in, from 1.
+    pub(super) fn column(self, text: &str) -> usize {
+        text.get(self.line_start..self.start).map_or(0, |part| part.chars().count()) + 1
     }
 
     pub(super) fn text(self, text: &str) -> &str {
@@ -139,6 +145,33 @@ impl<'t> Report<'t> {
 
     pub(super) fn warn<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) {
         self.warnings.add(self.text, span, message);
+    }
+
+    /// Warns of rules, all from lines of this text, that are never the first to match because earlier ones hold them.
+    pub(super) fn warn_of_covered(&mut self, rules: &RuleSet) {
+        if self.has_faults() || self.warnings.cap == 0 {
+            return;
+        }
+        let text = self.text;
+        // Rules come in the order of their lines.
+        let mut lines = (1u32..).zip(text.split_inclusive('\n').scan(0, |at, line| {
+            let start = *at;
+            *at += line.len();
+            Some((start, line))
+        }));
+        covered(rules, |rule, covering| {
+            let mut span = Span { line: rule.line.map_or(0, u32::from), ..Span::default() };
+            if self.warnings.kept.len() < self.warnings.cap
+                && let Some((_, (start, line))) = lines.find(|(number, _)| *number == span.line)
+            {
+                let bare = line.strip_prefix(super::BOM).filter(|_| start == 0).unwrap_or(line);
+                let line_start = start + line.len() - bare.len();
+                let rule = bare.split('#').next().unwrap_or(bare).trim_end();
+                let first = line_start + (rule.len() - rule.trim_start().len());
+                span = Span { line_start, start: first, end: line_start + rule.len(), ..span };
+            }
+            self.warn(span, || covering.describe(|rule| rule.line.map_or(0, u32::from)));
+        });
     }
 
     /// Gives a fault another message.

@@ -1,7 +1,7 @@
 //! The fields that conditions may test: those of IP networks, or those of the file's own schema.
 
 use super::item::pretty;
-use crate::rule::Regions;
+use crate::rule::RuleSet;
 use crate::schema::{Family, Field, Kind, Schema, Source};
 
 /// What conditions are over.
@@ -9,15 +9,18 @@ pub(super) struct Fields<'t> {
     pub(super) infos: Vec<FieldInfo<'t>>,
     /// The file's own schema; none for IP networks.
     pub(super) own: Option<Schema>,
-    /// The schemas that a rule is lowered for when it is checked, with room for its regions. None where the file's own
-    /// schema has a fault.
-    pub(super) views: Vec<(Schema, Regions)>,
+    /// There may be fields beyond those of IP networks: MAC addresses, ether types and numbers above 32 bits have a
+    /// meaning.
+    pub(super) own_values: bool,
+    /// The schemas that the regions of a rule are counted for when it is checked. None where the file's own schema has a
+    /// fault.
+    pub(super) views: Vec<Schema>,
 }
 
 /// How many fields of IP networks every schema has.
 pub(super) const ALWAYS: usize = 5;
 /// The fields of IP networks: the 5-tuple, then those that a schema has only if a rule uses them.
-const INET: [Source; 9] = [
+const INET: [Source; 11] = [
     Source::Src,
     Source::Dst,
     Source::SrcPort,
@@ -26,6 +29,8 @@ const INET: [Source; 9] = [
     Source::IcmpType,
     Source::IcmpCode,
     Source::TcpFlags,
+    Source::ExtHeaders,
+    Source::RoutingType,
     Source::VlanVid,
 ];
 
@@ -54,6 +59,8 @@ pub(in crate::format) enum Takes {
     IcmpType {
         names: bool,
     },
+    /// Numbers, and names of extension headers of IPv6, each of which tests its bit.
+    ExtHeaders,
     Number,
     /// The field has a fault: nothing more is said about it.
     Anything,
@@ -71,23 +78,56 @@ impl<'t> Fields<'t> {
             }
             info
         });
-        let views = [Family::Ipv4, Family::Ipv6].map(|family| view(Schema::five_tuple(family, &INET[ALWAYS..])));
-        Self { infos: infos.into(), own: None, views: views.into() }
+        let views = [Family::Ipv4, Family::Ipv6].map(|family| Schema::five_tuple(family, &INET[ALWAYS..]));
+        Self { infos: infos.into(), own: None, own_values: false, views: views.into() }
     }
 
     /// Those of a schema of the file's own.
     pub(super) fn of(infos: Vec<FieldInfo<'t>>, schema: Schema) -> Self {
-        Self { infos, own: Some(schema.clone()), views: vec![view(schema)] }
+        Self { infos, own: Some(schema.clone()), own_values: true, views: vec![schema] }
     }
 
     /// Those of a schema of the file's own that has a fault.
     pub(super) fn faulty(infos: Vec<FieldInfo<'t>>) -> Self {
-        Self { infos, own: None, views: Vec::new() }
+        Self { infos, own: None, own_values: true, views: Vec::new() }
+    }
+
+    /// Fields of an existing set.
+    pub(super) fn of_set(rules: &'t RuleSet) -> Self {
+        let schemas = rules.schemas();
+        let family = if let [one] = schemas { one.family() } else { None };
+        let is_usual = |field: &Field, family| INET.iter().any(|&of| *field == Field::from_source(of, family));
+        let own_values = schemas
+            .iter()
+            .any(|schema| schema.fields().iter().any(|f| !schema.family().is_some_and(|of| is_usual(f, of))));
+        let info = |index: usize| {
+            // The last is the one with the wider addresses.
+            let field = &schemas[schemas.len() - 1].fields()[index];
+            let mut info = FieldInfo::of(field, family);
+            match &mut info.takes {
+                Takes::Address(family) if schemas.len() > 1 => *family = None,
+                Takes::IcmpType { names } if schemas.len() > 1 => *names = true,
+                _ => {}
+            }
+            info
+        };
+        let infos = (0..schemas[0].fields().len()).map(info).collect();
+        Self { infos, own: None, own_values, views: schemas.to_vec() }
     }
 
     /// For IP networks: the families of a file that is for one of them alone.
     pub(super) fn confine(&mut self, only: Option<Family>) {
-        self.views.retain(|(schema, _)| only.is_none() || schema.family() == only);
+        self.views.retain(|schema| only.is_none() || schema.family() == only);
+        for info in &mut self.infos {
+            if let Takes::Address(family) = &mut info.takes {
+                *family = only;
+            }
+        }
+    }
+
+    /// Whether packets are of families, which conditions may ask for.
+    pub(super) fn is_of_families(&self) -> bool {
+        self.views.first().is_some_and(|schema| schema.family().is_some())
     }
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
@@ -114,11 +154,6 @@ impl<'t> Fields<'t> {
         let families = [Family::Ipv4, Family::Ipv6].into_iter().filter(|&f| only.is_none_or(|only| only == f));
         (families.map(|family| Schema::five_tuple(family, &sources)).collect(), extra)
     }
-}
-
-fn view(schema: Schema) -> (Schema, Regions) {
-    let regions = Regions::new(schema.lanes().len());
-    (schema, regions)
 }
 
 impl<'t> FieldInfo<'t> {
@@ -164,6 +199,7 @@ impl<'t> FieldInfo<'t> {
             Takes::Protocol => format!("a protocol's name or {}", number()),
             Takes::EtherType => format!("the name of an ether type or {}", number()),
             Takes::IcmpType { names: true } => format!("the name of an ICMP type or {}", number()),
+            Takes::ExtHeaders => format!("the name of an extension header or {}", number()),
             _ => number(),
         }
     }
@@ -188,6 +224,7 @@ fn takes(source: Option<Source>, width: u32) -> Takes {
         (Some(Source::Proto | Source::IpProto), _) => Takes::Protocol,
         (Some(Source::EthType), _) => Takes::EtherType,
         (Some(Source::IcmpType), _) => Takes::IcmpType { names: false },
+        (Some(Source::ExtHeaders), _) => Takes::ExtHeaders,
         (None, 32) => Takes::NumberOrAddress(Family::Ipv4),
         (None, 128) => Takes::NumberOrAddress(Family::Ipv6),
         _ => Takes::Number,

@@ -8,7 +8,7 @@ use super::names;
 use super::parser::described;
 use crate::format::report::{Message, Span, quote};
 use crate::rule::Test;
-use crate::schema::{Family, Kind as FieldKind};
+use crate::schema::{ExtensionHeader, Family, Kind as FieldKind};
 
 /// What sort of value an item holds; which fields take it follows from that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,8 @@ pub(super) enum Class {
     /// A name that is a protocol's and, with this number, an ether type's.
     ProtocolOrEtherType(u16),
     IcmpType,
+    /// The name of an extension header of IPv6 that is no protocol's too: its bit, under itself as a mask.
+    ExtHeader,
     /// A number and, where the mask of the test is, what follows the `/`: the field tells what that is.
     Slash,
 }
@@ -32,6 +34,8 @@ pub(super) struct Context {
     pub(super) only: Option<Family>,
     /// It has a schema of its own: MAC addresses, ether types and numbers above 32 bits have a meaning.
     pub(super) own_schema: bool,
+    /// There is no file: the item is part of one rule for a set that is there.
+    pub(super) is_single: bool,
 }
 
 /// One test of an item. The name of an ICMP type makes two: one for each family.
@@ -82,8 +86,8 @@ pub(super) fn item(lexer: &mut Lexer<'_>, context: Context, emit: &mut dyn FnMut
     if let (Some(family), Some(only)) = (family, context.only)
         && family != only
     {
-        let what = format!("an {} address in a file of family {only}", pretty(family));
-        let expected = format!("an {} address, or the directive `family inet`", pretty(only));
+        let what = format!("an {} address {}", pretty(family), among(context.is_single, only));
+        let expected = format!("an {} address{}", pretty(only), or_both(context.is_single));
         return Err(Fault::Meaning(first.to(last), Message::new(what).expected(expected)));
     }
     emit(Entry { class, family, test });
@@ -119,14 +123,21 @@ fn name(
             let what = format!("{} does not exist in {}", quote(word), pretty(only));
             return Err(Fault::Meaning(span, Message::new(what)));
         }
+    } else if let Some(header) = ExtensionHeader::by_name(word) {
+        emit(Entry { class: Class::ExtHeader, family: None, test: bit_of(header) });
     } else {
         let ether_types = if context.own_schema { &names::ETHER_TYPES[..] } else { &[] };
         let known = names::PROTOCOLS.iter().map(|p| p.0).chain(names::ICMP_TYPES.iter().map(|t| t.0));
-        let known = known.chain(ether_types.iter().map(|t| t.0));
+        let known = known.chain(ether_types.iter().map(|t| t.0)).chain(ExtensionHeader::ALL.map(|h| h.name));
         let message = Message::new(format!("unknown name {}", quote(word))).suggest(names::suggest(word, known));
         return Err(Fault::Meaning(span, message));
     }
     Ok(span)
+}
+
+/// The test whether a packet carries this header.
+fn bit_of(header: ExtensionHeader) -> Test {
+    Test::Mask { value: header.bit.into(), mask: header.bit.into() }
 }
 
 /// After `value -`.
@@ -333,7 +344,9 @@ fn value(word: &str, context: Context) -> Result<Value, Message> {
 /// The number a word is, for `mark`.
 pub(super) fn number(word: &str) -> Result<u32, Message> {
     let expected = "a number up to 4294967295";
-    match value(word, Context { only: None, own_schema: false }).map_err(|message| message.expected(expected))? {
+    match value(word, Context { only: None, own_schema: false, is_single: false })
+        .map_err(|message| message.expected(expected))?
+    {
         Value::Number(number) => Ok(number as u32),
         other => Err(Message::new(format!("{} where a number should be", other.kind())).expected(expected)),
     }
@@ -351,6 +364,11 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
         (Class::Protocol | Class::ProtocolOrEtherType(_), Takes::Protocol) => true,
         (Class::ProtocolOrEtherType(number), Takes::EtherType) => return Ok((None, Test::Value(number.into()))),
         (Class::EtherType, Takes::EtherType) => true,
+        (Class::ExtHeader, Takes::ExtHeaders) => true,
+        (Class::Protocol, Takes::ExtHeaders) => match ExtensionHeader::ALL.into_iter().find(|h| is_value(entry, *h)) {
+            Some(header) => return Ok((None, bit_of(header))),
+            None => false,
+        },
         (Class::IcmpType, Takes::IcmpType { names }) => {
             if !names {
                 let what = format!("{} takes no names: a type has one number in ICMP, another in ICMPv6", info.name);
@@ -378,6 +396,11 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
     let family =
         if matches!(info.takes, Takes::Address(Some(_)) | Takes::NumberOrAddress(_)) { None } else { entry.family };
     Ok((family, test))
+}
+
+/// Whether the value of an entry is the number of this header.
+fn is_value(entry: &Entry, header: ExtensionHeader) -> bool {
+    entry.test == Test::Value(header.next_header.into())
 }
 
 /// What a number, `/` and a number are in this field: a prefix and its length where rules usually test prefixes, else
@@ -425,8 +448,19 @@ impl Entry {
             (Class::Address, None, _) => "address".into(),
             (Class::Protocol | Class::ProtocolOrEtherType(_), ..) => "protocol".into(),
             (Class::IcmpType, ..) => "ICMP type".into(),
+            (Class::ExtHeader, ..) => "extension header".into(),
         }
     }
+}
+
+/// Where a family has no place.
+pub(super) fn among(is_single: bool, only: Family) -> String {
+    format!("{} of family {only}", if is_single { "among rules" } else { "in a file" })
+}
+
+/// What else would make room for it; a set has the families that it has.
+pub(super) fn or_both(is_single: bool) -> &'static str {
+    if is_single { "" } else { ", or the directive `family inet`" }
 }
 
 pub(super) fn pretty(family: Family) -> &'static str {

@@ -39,6 +39,7 @@ impl Kind {
 }
 
 /// Walks the text; `kind` and `span` are the current token, the last on its line being [`Kind::Eol`].
+#[derive(Clone)]
 pub(super) struct Lexer<'t> {
     text: &'t str,
     pos: usize,
@@ -71,6 +72,15 @@ impl<'t> Lexer<'t> {
         self.kind == Kind::Word && self.word() == word
     }
 
+    /// Whether a kind of token is still to come on this line.
+    pub(super) fn has_ahead(&self, kind: Kind) -> bool {
+        let mut ahead = self.clone();
+        while ahead.kind != Kind::Eol && ahead.kind != kind {
+            ahead.bump();
+        }
+        ahead.kind == kind
+    }
+
     /// To the first token of the next line; false at the end of the text.
     pub(super) fn next_line(&mut self) -> bool {
         let rest = &self.text.as_bytes()[self.pos..];
@@ -96,7 +106,15 @@ impl<'t> Lexer<'t> {
         }
         self.span.start = at;
         let kind = match bytes.get(at) {
-            None | Some(b'\n' | b'#') => Kind::Eol,
+            None | Some(b'\n') => Kind::Eol,
+            Some(b'#') => match stray_return(&bytes[at..]) {
+                // The author of the file sees the next text on a line of its own, so it is no part of the comment.
+                Some(after) => {
+                    self.span.start = at + after;
+                    return self.set(Kind::Bad, at + after + 1);
+                }
+                None => Kind::Eol,
+            },
             Some(b'\r') if matches!(bytes.get(at + 1), None | Some(b'\n')) => Kind::Eol,
             Some(b'{') => Kind::Open,
             Some(b'}') => Kind::Close,
@@ -124,6 +142,13 @@ impl<'t> Lexer<'t> {
 
 fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')
+}
+
+/// Where in a comment a carriage return stands that does not end its line.
+fn stray_return(comment: &[u8]) -> Option<usize> {
+    let line = comment.split(|&b| b == b'\n').next().unwrap_or(comment);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    line.iter().position(|&b| b == b'\r')
 }
 
 /// Where a name that starts at `at` ends.
@@ -175,6 +200,13 @@ mod tests {
         ] {
             assert_eq!(words(line).iter().map(|w| w.1).collect::<Vec<_>>(), expected, "{line}");
         }
+    }
+
+    #[test]
+    fn a_comment_does_not_swallow_the_lines_of_an_old_mac() {
+        assert_eq!(words("a # b\rc\r"), [(Kind::Word, "a"), (Kind::Bad, "\r"), (Kind::Word, "c")]);
+        assert_eq!(words("# b\r\nc"), []);
+        assert_eq!(words("a\rb"), [(Kind::Word, "a"), (Kind::Bad, "\r"), (Kind::Word, "b")]);
     }
 
     #[test]

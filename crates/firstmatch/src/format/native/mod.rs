@@ -1,34 +1,12 @@
 //! The native format: one rule a line, the first that matches wins.
 //!
 //! ```text
-//! file      = { line }
-//! line      = [ directive | set | rule ] [ "#" comment ]
-//! directive = "family" ( "inet" | "ipv4" | "ipv6" )     # default inet: both; before the first set or rule
-//!           | "schema" ( "openflow" | "{" NEWLINE { [ field ] NEWLINE } "}" )   # in place of family
-//!           | "default" verdict                         # packets no rule matches; default deny
-//!           | "unknown" verdict                         # packets that cannot be classified; default deny
-//!           | "fragments" ( "unknown" | "layer3" )      # what non-first fragments are; default unknown
-//! verdict   = "permit" | "deny"
-//! field     = NAME number ( "exact" | "prefix" | "range" | "mask" ) { "from" SOURCE | "optional" }
-//! set       = "set" NAME "=" list                       # these braces, and a schema's, may span several lines
-//! rule      = action { condition }                      # no condition: every packet
-//! action    = "permit" | "deny" | "mark" number         # the number: at most 32 bits
-//!           | "match"                                   # no action, as in ClassBench
-//! condition = FIELD [ "not" ] operand
-//!           | PROTOCOL                                  # short for: proto PROTOCOL
-//!           | only                                      # the rule is for packets of this family
-//! only      = "family" ( "ipv4" | "ipv6" )
-//! operand   = item | list | "any"                       # any: the packet has the field, whatever its value
-//! list      = "{" item { "," item } [ "," ] "}"
-//! item      = [ only ] ( value | value "-" value | value "/" length-or-mask )     # only: not in a set
-//!           | "$" NAME
-//! value     = IPv4 address | IPv6 address | MAC address | number | name
-//! number    = decimal, without leading zeros | "0x" hexadecimal
-//! FIELD     = "src" | "dst" | "proto" | "sport" | "dport"
-//!           | "icmp_type" | "icmp_code" | "tcp_flags" | "vlan_vid" | NAME of a field of the schema
-//! SOURCE    = the name of a header field (`Source::name`)
-//! NAME      = letter { letter | digit | "_" | "-" }
+//! set web = { 80, 443, 8000-8099 }
+//! deny   src not 10.0.0.0/8 dport 22
+//! permit tcp dst { 192.0.2.10, 2001:db8:1:80::/64 } dport $web
 //! ```
+//!
+//! The manual, `docs/rules.md`, ends with the grammar, which a test compares with this module.
 //!
 //! - After an address `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`), after a number a
 //!   mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
@@ -44,13 +22,14 @@
 //! - With `schema` that is the schema instead, of no family, and its fields are the ones that conditions test. MAC
 //!   addresses, ether types and numbers of more than 32 bits are values in such files alone. After a number `/` takes
 //!   a prefix length where the field is of kind prefix.
-//! - Lines end with LF or CR LF. Columns count characters from 1, a tab as one.
+//! - Lines end with LF or CR LF; a CR anywhere else is a fault, in a comment too. Columns count characters from 1, a tab as one.
 //!
 //! What a condition on an absent field means, and which packets are unknown, is told in `docs/rules.md`.
 
 mod fields;
 mod item;
 mod lexer;
+mod live;
 mod names;
 mod parser;
 mod rules;
@@ -59,6 +38,7 @@ mod sets;
 mod value;
 
 pub(in crate::format) use fields::{FieldInfo, Takes};
+pub use live::parse_rule;
 pub(in crate::format) use names::{ether_type_name, icmp_type_numbers};
 pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
 pub(in crate::format) use schema::{KINDS, is_field_name};

@@ -26,6 +26,11 @@ pub(super) fn protocol(name: &str) -> Option<u8> {
     PROTOCOLS.iter().find(|p| p.0 == name).map(|p| p.1)
 }
 
+/// Whether a word names a family of packets rather than one protocol.
+pub(super) fn is_family(word: &str) -> bool {
+    matches!(word, "ipv4" | "ipv6")
+}
+
 /// Known only in files with a schema of their own.
 pub(super) const ETHER_TYPES: [(&str, u16); 8] = [
     ("ipv4", 0x0800),
@@ -66,7 +71,7 @@ pub(super) fn icmp_type(name: &str) -> Option<[(Family, Option<u8>); 2]> {
 }
 
 /// What people who know other rule languages write instead.
-const FOREIGN: [(&str, &str); 25] = [
+const FOREIGN: [(&str, &str); 30] = [
     ("accept", "permit"),
     ("allow", "permit"),
     ("pass", "permit"),
@@ -88,6 +93,11 @@ const FOREIGN: [(&str, &str); 25] = [
     ("dstport", "dport"),
     ("flags", "tcp_flags"),
     ("vlan", "vlan_vid"),
+    ("exthdr", "ext_headers"),
+    ("rt", "routing_type"),
+    ("rt_type", "routing_type"),
+    ("hbh", "hop-by-hop"),
+    ("dstopts", "destination"),
     ("ping", "echo-request"),
     ("icmp6", "icmpv6"),
     ("ipv6-icmp", "icmpv6"),

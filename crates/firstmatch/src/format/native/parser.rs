@@ -8,7 +8,7 @@ use super::names;
 use super::sets::Sets;
 use crate::error::ParseError;
 use crate::format::report::{Message, Report, Span, quote};
-use crate::format::{BOM, Options, RuleFile};
+use crate::format::{self, BOM, Options, RuleFile};
 use crate::policy::{Fragments, Policy, Verdict};
 use crate::rule::{RuleSet, RuleSpec, Test};
 use crate::schema::Family;
@@ -16,6 +16,8 @@ use crate::schema::Family;
 /// What a line may start with.
 pub(super) const KEYWORDS: [&str; 10] =
     ["permit", "deny", "mark", "match", "set", "family", "schema", "default", "unknown", "fragments"];
+
+pub(super) const ACTIONS: [&str; 4] = ["permit", "deny", "mark", "match"];
 
 /// The places of two directives in [`Parser::given`].
 pub(super) const FAMILY: usize = 0;
@@ -49,9 +51,11 @@ pub(super) struct Parser<'t> {
     /// (The conditions are packed; their fields stand beside their places.)
     pub(super) packed: Vec<u8>,
     pub(super) conditions: Vec<(usize, Span)>,
-    /// The family the rule is confined to.
-    pub(super) confined: Option<Family>,
+    /// The family the rule is confined to, and where that stands.
+    pub(super) confined: Option<(Family, Span)>,
     pub(super) entries: Vec<Entry>,
+    /// The text is one rule for a set that is there, not a file.
+    pub(super) is_single: bool,
 }
 
 impl<'t> Parser<'t> {
@@ -76,6 +80,7 @@ impl<'t> Parser<'t> {
             conditions: Vec::new(),
             confined: None,
             entries: Vec::new(),
+            is_single: false,
         }
     }
 
@@ -96,13 +101,15 @@ impl<'t> Parser<'t> {
                 .warn(span, || format!("the file has no rules: every packet gets the default verdict, {default}"));
         }
         let rules = self.rule_set();
+        self.report.warn_of_covered(&rules);
         let (warnings, more_warnings) = self.report.finish()?;
         Ok(RuleFile { rules, policy: self.policy, warnings, more_warnings })
     }
 
     /// The rules in a set over the schema that they need.
     fn rule_set(&mut self) -> RuleSet {
-        let (schemas, extra) = self.fields.schemas(self.only, self.fields_used);
+        let used = if self.options.fields == format::Fields::All { u64::MAX } else { self.fields_used };
+        let (schemas, extra) = self.fields.schemas(self.only, used);
         let mut rules = match <[_; 2]>::try_from(schemas) {
             Ok([ipv4, ipv6]) => RuleSet::dual(ipv4, ipv6),
             Err(mut one) => RuleSet::new(one.swap_remove(0)),
@@ -128,22 +135,37 @@ impl<'t> Parser<'t> {
         let span = self.lexer.span;
         match (self.lexer.kind, self.lexer.word()) {
             (Kind::Eol, _) => Ok(()),
-            (Kind::Word, "permit" | "deny" | "mark" | "match") => self.rule(),
+            (Kind::Word, word) if ACTIONS.contains(&word) => self.rule(),
             (Kind::Word, "set") => self.set(),
             (Kind::Word, "schema") => self.schema(),
             (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
             (Kind::Word, word) => {
                 let meant = names::suggest(word, KEYWORDS.into_iter());
                 let message = || Message::new(format!("a line cannot start with {}", quote(word))).suggest(meant);
-                self.fault(span, || message().expected("a rule (permit, deny, mark or match), set or a directive"))
+                let stop =
+                    self.fault(span, || message().expected("a rule (permit, deny, mark or match), set or a directive"));
+                if meant.is_some_and(|meant| ACTIONS.contains(&meant)) {
+                    // So that the faults behind it are found too.
+                    return self.rule();
+                }
+                stop
             }
             (kind, _) => {
                 let stop = self.fault(span, || {
                     let what = format!("a line cannot start with {}", described(kind, span.text(self.text)));
                     Message::new(what).expected("a rule (permit, deny, mark or match), set or a directive")
                 });
-                if kind == Kind::Open {
-                    self.skip_list(true);
+                match kind {
+                    Kind::Open => self.skip_list(true),
+                    Kind::Bad => {
+                        self.lexer.bump();
+                        self.skip_bad();
+                        // The rest of a comment, or of a word, is no line.
+                        if self.lexer.kind == Kind::Word && KEYWORDS.contains(&self.lexer.word()) {
+                            return self.line();
+                        }
+                    }
+                    _ => {}
                 }
                 stop
             }
@@ -214,9 +236,17 @@ impl<'t> Parser<'t> {
                 Kind::Eol => return self.unclosed(open, faulty),
                 _ => {}
             }
+            if field.is_some() && self.is_behind_list(true) {
+                return self.unclosed(open, faulty);
+            }
             empty = false;
-            let mut good = self.item(field).is_ok();
+            let is_missing = self.skip_bad() && matches!(self.lexer.kind, Kind::Comma | Kind::Close | Kind::Eol);
+            let mut good = !is_missing && self.item(field).is_ok();
             if several && good && !self.seek_content() {
+                return self.unclosed(open, faulty);
+            }
+            self.skip_bad();
+            if field.is_some() && self.is_behind_list(false) {
                 return self.unclosed(open, faulty);
             }
             if good && !matches!(self.lexer.kind, Kind::Comma | Kind::Close | Kind::Eol) {
@@ -235,6 +265,32 @@ impl<'t> Parser<'t> {
         }
         self.lexer.bump();
         Ok(())
+    }
+
+    /// Whether the current token most likely follows a list whose `}` is missing: where an item should be the name of a
+    /// field, behind an item any word.
+    fn is_behind_list(&self, is_item: bool) -> bool {
+        let word = self.lexer.kind == Kind::Word && (!is_item || self.fields.find(self.lexer.word()).is_some());
+        word && !self.lexer.has_ahead(Kind::Close)
+    }
+
+    /// Past characters that have no business anywhere, each a fault; and past what stands right behind one that stands
+    /// right behind a word, because that is one broken word. Whether there were any.
+    pub(super) fn skip_bad(&mut self) -> bool {
+        let is_bad = self.lexer.kind == Kind::Bad;
+        while self.lexer.kind == Kind::Bad {
+            let span = self.lexer.span;
+            let is_return = span.text(self.text) == "\r";
+            let in_word = !is_return && self.lexer.before().start == span.start && span.start > span.line_start;
+            let comma = if is_return { "," } else { "" };
+            let what = described(Kind::Bad, span.text(self.text));
+            self.report.fault(span, || format!("{what}{comma} has no place here"));
+            self.lexer.bump();
+            if in_word && self.lexer.kind == Kind::Word && self.lexer.span.start == span.end {
+                self.lexer.bump();
+            }
+        }
+        is_bad
     }
 
     fn unclosed(&mut self, open: Span, faulty: bool) -> Result<(), Stop> {
@@ -317,7 +373,7 @@ impl<'t> Parser<'t> {
         let entries = &mut self.entries;
         let (mut misfit, mut any) = (None, false);
         let info = field.map(|field| self.fields.infos[field]);
-        let context = Context { only: self.only, own_schema: self.given[SCHEMA].is_some() };
+        let context = Context { only: self.only, own_schema: self.fields.own_values, is_single: self.is_single };
         let read = item::item(&mut self.lexer, context, &mut |mut entry| {
             match (confined, entry.family) {
                 (Some(wanted), Some(of)) if wanted != of => {
@@ -360,12 +416,16 @@ impl<'t> Parser<'t> {
 
     /// `family ipv4` or `family ipv6` inside a rule or before an item, the current token being `family`.
     pub(super) fn one_family(&mut self) -> Result<Family, Stop> {
+        let span = self.lexer.span;
+        self.lexer.bump();
         if let Some(line) = self.given[SCHEMA] {
-            let span = self.lexer.span;
             self.report.fault(span, || format!("family has no place beside the schema of line {line}"));
             return Err(Stop);
         }
-        self.lexer.bump();
+        if self.is_single && !self.fields.is_of_families() {
+            self.report.fault(span, || "family has no place here: the rules are for packets of no family");
+            return Err(Stop);
+        }
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let word = self.lexer.word();
         let chosen = [Family::Ipv4, Family::Ipv6].into_iter().find(|f| f.name() == word && kind == Kind::Word);
@@ -377,8 +437,9 @@ impl<'t> Parser<'t> {
         };
         self.lexer.bump();
         if let Some(only) = self.only.filter(|&only| only != family) {
-            let what = format!("the family {family} in a file of family {only}");
-            self.report.fault(span, || Message::new(what).expected(format!("{only}, or the directive `family inet`")));
+            let what = format!("the family {family} {}", item::among(self.is_single, only));
+            let or = item::or_both(self.is_single);
+            self.report.fault(span, || Message::new(what).expected(format!("{only}{or}")));
             return Err(Stop);
         }
         Ok(family)
@@ -410,6 +471,7 @@ pub(super) fn described(kind: Kind, word: &str) -> String {
 
 fn visible(character: &str) -> String {
     match character.chars().next() {
+        Some('\r') => "U+000D, a carriage return that does not end the line".to_owned(),
         Some(c) if c.is_control() => format!("U+{:04X}", u32::from(c)),
         _ => quote(character),
     }

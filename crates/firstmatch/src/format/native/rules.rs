@@ -7,23 +7,33 @@ use super::item;
 use super::lexer::Kind;
 use super::names;
 use super::parser::{Parser, Stop, described};
-use crate::format::MAX_LINES;
 use crate::format::report::{Message, Span, quote};
-use crate::rule::{Action, Caps, ConditionRef, Conditions, Priority, Regions, RuleSpec, Test, lower_rule, pack};
-use crate::schema::{Family, Schema};
+use crate::format::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol};
+use crate::rule::{Action, Caps, Conditions, Priority, RuleSpec, Test, count_regions, pack};
+use crate::schema::{Schema, Source};
 
 impl Parser<'_> {
     pub(super) fn rule(&mut self) -> Result<(), Stop> {
         self.in_body = true;
         let first = self.lexer.span;
         let before = self.report.count();
-        let action = self.action()?;
         self.conditions.clear();
         self.packed.clear();
         self.confined = None;
+        // A fault does not hide what follows on the line.
+        let action = self.action().or_else(|Stop| self.seek_condition().map(|()| Action::Permit))?;
         let mut last = first;
         while self.lexer.kind != Kind::Eol {
-            last = self.condition()?;
+            let start = self.lexer.span.start;
+            match self.condition() {
+                Ok(span) => last = span,
+                Err(Stop) => {
+                    if self.lexer.span.start == start {
+                        self.lexer.bump();
+                    }
+                    self.seek_condition()?;
+                }
+            }
         }
         if self.report.count() > before {
             return Ok(());
@@ -35,7 +45,8 @@ impl Parser<'_> {
         // The line is left out while the rule is checked: messages then speak of the rule alone.
         let conditions = Conditions::from_packed(&self.packed);
         let priority = Priority::of_line(line.get());
-        let mut spec = RuleSpec { priority, action, conditions, family: self.confined, line: None };
+        let mut spec =
+            RuleSpec { priority, action, conditions, family: self.confined.map(|(family, _)| family), line: None };
         self.check(&spec, whole)?;
         spec.line = Some(line);
         for (field, _) in &self.conditions {
@@ -45,6 +56,18 @@ impl Parser<'_> {
         Ok(())
     }
 
+    /// Past what cannot be trusted, to the next word that surely begins a condition.
+    fn seek_condition(&mut self) -> Result<(), Stop> {
+        while self.lexer.kind != Kind::Eol {
+            let word = self.lexer.word();
+            if self.lexer.kind == Kind::Word && (word == "family" || self.fields.find(word).is_some()) {
+                return Ok(());
+            }
+            self.lexer.bump();
+        }
+        Err(Stop)
+    }
+
     fn action(&mut self) -> Result<Action, Stop> {
         let word = self.lexer.word();
         self.lexer.bump();
@@ -52,7 +75,9 @@ impl Parser<'_> {
             "permit" => return Ok(Action::Permit),
             "deny" => return Ok(Action::Deny),
             "match" => return Ok(Action::Match),
-            _ => {}
+            "mark" => {}
+            // It is a fault already.
+            _ => return Ok(Action::Permit),
         }
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let message = if kind == Kind::Word {
@@ -78,6 +103,10 @@ impl Parser<'_> {
         if self.lexer.is_word("family") {
             return self.confinement();
         }
+        if kind == Kind::Bad {
+            self.skip_bad();
+            return Ok(first);
+        }
         let field = if kind == Kind::Word { self.fields.find(word) } else { None };
         self.tests.clear();
         let (field, negated, span) = if let Some(field) = field {
@@ -86,9 +115,12 @@ impl Parser<'_> {
             if negated {
                 self.lexer.bump();
             }
+            if self.skip_bad() && self.lexer.kind == Kind::Eol {
+                return Err(Stop);
+            }
             let end = self.operand(field)?;
             (field, negated, first.to(end))
-        } else if let Some(number) = names::protocol(word).filter(|_| kind == Kind::Word)
+        } else if let Some(number) = names::protocol(word).filter(|_| kind == Kind::Word && !names::is_family(word))
             && let Some(field) = self.fields.protocol()
         {
             self.lexer.bump();
@@ -98,12 +130,10 @@ impl Parser<'_> {
             return self.no_condition();
         };
         if let Some((_, earlier)) = self.conditions.iter().find(|(of, _)| *of == field) {
-            let column = earlier.start;
             let name = self.fields.infos[field].name;
             let text = self.text;
             self.report.fault(span, || {
-                let column = text.get(first.line_start..column).map_or(0, |part| part.chars().count()) + 1;
-                let what = format!("there is already a condition on {name}, in column {column}");
+                let what = format!("there is already a condition on {name}, in column {}", earlier.column(text));
                 Message::new(what).expected("one condition a field: a list takes several values")
             });
         } else {
@@ -118,7 +148,7 @@ impl Parser<'_> {
         let first = self.lexer.span;
         let family = self.one_family()?;
         let span = first.to(self.lexer.before());
-        if let Some(earlier) = self.confined.replace(family) {
+        if let Some((earlier, _)) = self.confined.replace((family, span)) {
             self.report.fault(span, || format!("the rule is already for the family {earlier}"));
         }
         Ok(span)
@@ -136,6 +166,8 @@ impl Parser<'_> {
             (Kind::Word, _) if word.starts_with(|c: char| c.is_ascii_digit()) || word.contains(['.', ':']) => {
                 Message::new(format!("the value {} follows no field", quote(word))).expected("a field before it")
             }
+            (Kind::Word, _) if names::is_family(word) => self.bare_family(word),
+            (Kind::Word, _) if let Some(message) = self.lacking(word) => message,
             (Kind::Word, _) => {
                 let protocols = if self.fields.protocol().is_some() { &names::PROTOCOLS[..] } else { &[] };
                 let fields = self.fields.names().chain(protocols.iter().map(|p| p.0));
@@ -149,6 +181,23 @@ impl Parser<'_> {
         };
         self.report.fault(span, || message);
         Err(Stop)
+    }
+
+    /// `deny ipv6` would be protocol 41, and let IPv6 through.
+    fn bare_family(&self, word: &str) -> Message {
+        let of = |source| self.fields.infos.iter().find(|info| info.source == Some(source)).map(|info| info.name);
+        let all = if self.fields.is_of_families() {
+            Some(format!("`family {word}`"))
+        } else {
+            of(Source::EthType).map(|name| format!("`{name} {word}`"))
+        };
+        let number = names::protocol(word).filter(|_| self.fields.protocol().is_some());
+        let tunnel = number
+            .zip(self.fields.protocol())
+            .map(|(number, field)| format!("`{} {number}` for packets inside others", self.fields.infos[field].name));
+        let expected = [all, tunnel].into_iter().flatten().collect::<Vec<_>>().join(", or ");
+        let message = Message::new(format!("{} alone is neither a field nor a protocol", quote(word)));
+        if expected.is_empty() { message } else { message.expected(expected) }
     }
 
     /// Reads an operand into `tests`; where its last token stood.
@@ -181,38 +230,64 @@ impl Parser<'_> {
     fn check(&mut self, spec: &RuleSpec, whole: Span) -> Result<(), Stop> {
         let caps = self.options.caps;
         let mut alive = self.fields.views.is_empty();
-        let mut over = None;
-        for (schema, scratch) in &mut self.fields.views {
+        for schema in &self.fields.views {
             let regions = match estimate(spec, schema, &caps) {
-                Estimate::Nothing => 0,
-                Estimate::Fits => 1,
-                Estimate::TooManyMasks(field) => {
-                    let field = self.fields.infos[field].name;
-                    let cap = caps.regions_per_rule;
-                    over = Some(format!("the condition on {field} has more than {cap} values under masks"));
-                    break;
-                }
-                Estimate::Unclear => {
-                    scratch.clear();
-                    match lower_rule(schema, spec, &caps, scratch) {
-                        Ok(count) => count,
-                        Err(error) => {
-                            over = Some(error.to_string());
-                            break;
-                        }
-                    }
-                }
+                Estimate::Nothing => Ok(0),
+                Estimate::Fits => Ok(1),
+                // Counting takes time, and this fault would not be shown.
+                Estimate::Unclear if self.report.is_full() => Ok(1),
+                Estimate::Unclear => count_regions(schema, spec, &caps),
             };
-            alive |= regions > 0;
+            match regions {
+                Ok(regions) => alive |= regions > 0,
+                Err(error) => return self.fault(whole, || error.to_string()),
+            }
         }
-        if let Some(what) = over {
-            return self.fault(whole, || what);
-        }
-        if !alive {
-            let why = why_never(spec, &mut self.fields, &caps);
+        let schemas = &self.fields.views;
+        if let Some(found) = contradiction(schemas, spec) {
+            self.warn_of_contradiction(&found);
+        } else if !alive {
+            let why = why_never(spec, &self.fields, &caps);
             self.report.warn(whole, || format!("this rule can never match{why}"));
+        } else if let Some((field, number)) = extension_as_protocol(schemas, spec) {
+            let span = self.span_of(Part::Condition(field)).unwrap_or(whole);
+            let what = format!(
+                "{number} is an extension header in IPv6, where {} is the protocol behind all of them: \
+                there this never holds",
+                self.fields.infos[field].name
+            );
+            self.report.warn(span, || {
+                Message::new(what).expected("`ext_headers` for IPv6, or `family ipv4` before it or in the rule")
+            });
         }
         Ok(())
+    }
+
+    /// Where a part of the rule stands.
+    fn span_of(&self, part: Part) -> Option<Span> {
+        match part {
+            Part::Family => self.confined.map(|(_, span)| span),
+            Part::Condition(field) => self.conditions.iter().find(|(of, _)| *of == field).map(|(_, span)| *span),
+            Part::Set => None,
+        }
+    }
+
+    fn warn_of_contradiction(&mut self, found: &Contradiction) {
+        let spans = found.parts.map(|part| self.span_of(part));
+        let (Some(first), Some(last)) = (
+            spans.iter().flatten().min_by_key(|span| span.start),
+            spans.iter().flatten().max_by_key(|span| span.start),
+        ) else {
+            return;
+        };
+        let text = self.text;
+        let name = |part| match self.span_of(part) {
+            Some(span) => format!("{} (column {})", quote(span.text(text)), span.column(text)),
+            None if self.is_single => "the set of rules".to_owned(),
+            None => "the file".to_owned(),
+        };
+        let why = found.describe(name);
+        self.report.warn(first.to(*last), || why);
     }
 }
 
@@ -223,9 +298,6 @@ enum Estimate {
     Fits,
     /// Only lowering will tell.
     Unclear,
-    /// Lowering takes time that grows with the square of the masks of a field: more than the regions of a rule are
-    /// refused unseen.
-    TooManyMasks(usize),
 }
 
 /// What most rules are without lowering them: conditions of a few plain tests.
@@ -246,9 +318,6 @@ fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
         if tests == 0 {
             return Estimate::Nothing;
         }
-        if masks > caps.regions_per_rule {
-            return Estimate::TooManyMasks(condition.field);
-        }
         unclear |= condition.negated || (masks > 0 && tests > 1);
         // Values that touch become ranges, and a range over k lanes is at most 2k - 1 boxes.
         let lanes = schema.lanes_of(condition.field).len();
@@ -265,25 +334,10 @@ fn scattered(mask: u128, max: u128) -> bool {
 }
 
 /// Why a rule has no region, as the end of a sentence.
-fn why_never(spec: &RuleSpec, fields: &mut Fields<'_>, caps: &Caps) -> String {
-    let confined = |c: ConditionRef<'_>, family| c.tests().all(|(of, _)| of == Some(family));
-    let of = |family| spec.conditions.iter().find(|&c| confined(c, family)).map(|c| fields.infos[c.field].name);
-    if let (Some(four), Some(six)) = (of(Family::Ipv4), of(Family::Ipv6)) {
-        return format!(": {four} asks for IPv4, {six} for IPv6");
-    }
-    for other in [Family::Ipv4, Family::Ipv6] {
-        if let (Some(only), Some(field)) = (spec.family.filter(|&only| only != other), of(other)) {
-            return format!(": it is for {}, {field} asks for {}", item::pretty(only), item::pretty(other));
-        }
-    }
+fn why_never(spec: &RuleSpec, fields: &Fields<'_>, caps: &Caps) -> String {
     for condition in spec.conditions.iter().filter(|c| c.negated) {
         let alone = RuleSpec { conditions: [condition.unpack()].into(), family: None, ..spec.clone() };
-        let mut views = fields.views.iter_mut();
-        let never = views.all(|(schema, scratch): &mut (Schema, Regions)| {
-            scratch.clear();
-            lower_rule(schema, &alone, caps, scratch) == Ok(0)
-        });
-        if never {
+        if fields.views.iter().all(|schema| count_regions(schema, &alone, caps) == Ok(0)) {
             return format!(": {} excludes every value", fields.infos[condition.field].name);
         }
     }

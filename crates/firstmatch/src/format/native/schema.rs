@@ -105,7 +105,7 @@ impl<'t> Parser<'t> {
             match self.lexer.kind {
                 Kind::Eol => {}
                 Kind::Close => break,
-                Kind::Word if KEYWORDS.contains(&self.lexer.word()) => {
+                Kind::Word if KEYWORDS.contains(&self.lexer.word()) && !self.is_field_line() => {
                     // Most likely the next statement.
                     self.resume = true;
                     return self.unclosed_block(open);
@@ -120,6 +120,15 @@ impl<'t> Parser<'t> {
         }
         self.lexer.bump();
         self.end_of_line()
+    }
+
+    /// Whether the line reads as a field's, whatever its name: a width and a kind follow.
+    fn is_field_line(&self) -> bool {
+        let mut ahead = self.lexer.clone();
+        ahead.bump();
+        let has_width = ahead.kind == Kind::Word && item::number(ahead.word()).is_ok();
+        ahead.bump();
+        has_width && ahead.kind == Kind::Word && KINDS.iter().any(|(name, _)| *name == ahead.word())
     }
 
     fn unclosed_block(&mut self, open: Span) -> Result<(), Stop> {
@@ -150,6 +159,7 @@ impl<'t> Parser<'t> {
         let kind = KINDS[kind].1;
         let (mut source, mut optional) = (None, false);
         loop {
+            self.skip_bad();
             if self.lexer.is_word("optional") && !optional {
                 optional = true;
                 self.lexer.bump();
@@ -185,6 +195,7 @@ impl<'t> Parser<'t> {
     }
 
     fn field_name(&mut self) -> Result<&'t str, Stop> {
+        self.skip_bad();
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let word = self.lexer.word();
         let is_name = word.starts_with(|c: char| c.is_ascii_alphabetic()) && !word.contains(['.', ':']);
@@ -202,6 +213,7 @@ impl<'t> Parser<'t> {
     }
 
     fn width(&mut self) -> Result<u32, Stop> {
+        self.skip_bad();
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let word = self.lexer.word();
         let number = if kind == Kind::Word { item::number(word).ok() } else { None };
@@ -218,6 +230,7 @@ impl<'t> Parser<'t> {
 
     /// One of these words; which.
     fn choice(&mut self, after: &str, words: Vec<&'static str>, expected: &str) -> Result<usize, Stop> {
+        self.skip_bad();
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let word = self.lexer.word();
         if let Some(index) = words.iter().position(|&known| kind == Kind::Word && known == word) {
@@ -257,16 +270,16 @@ impl<'t> Parser<'t> {
 
 /// Whether a word means something in rules, so that no field can be named so.
 fn has_a_meaning(word: &str) -> bool {
-    matches!(word, "not" | "any") || names::protocol(word).is_some()
+    matches!(word, "not" | "any")
+        || names::is_family(word)
+        || names::protocol(word).is_some()
+        || KEYWORDS.contains(&word)
 }
 
 /// Whether a field of a schema of the file's own can have this name.
 pub(in crate::format) fn is_field_name(name: &str) -> bool {
     let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
-    name.starts_with(|c: char| c.is_ascii_alphabetic())
-        && name.bytes().all(inside)
-        && !has_a_meaning(name)
-        && !KEYWORDS.contains(&name)
+    name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.bytes().all(inside) && !has_a_meaning(name)
 }
 
 fn openflow() -> Fields<'static> {

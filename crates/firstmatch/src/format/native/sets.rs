@@ -203,6 +203,8 @@ impl<'t> Parser<'t> {
             known.sort_unstable();
             let message = Message::new(format!("there is no set {}", quote(name)));
             let message = message.suggest(names::suggest(name, known.into_iter()));
+            let message =
+                if self.is_single { message.expected("its values: sets belong to rule files") } else { message };
             self.report.fault(span, || message)
         };
         self.sets.by_name.insert(name, self.sets.all.len());

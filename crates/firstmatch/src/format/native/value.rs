@@ -27,7 +27,7 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     };
     let mut lexer = Lexer::new(text, 0);
     let mut found = None;
-    let context = Context { only: None, own_schema: schema.family().is_none() };
+    let context = Context { only: None, own_schema: schema.family().is_none(), is_single: true };
     // The name of an ICMP type is two entries: the one of this family is meant.
     let read = item::item(&mut lexer, context, &mut |entry| {
         if found.is_none_or(|_| entry.family == schema.family()) {

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::as_range;
 use crate::format::native::{Takes, ether_type_name, icmp_type_numbers, protocol_name};
 use crate::rule::{Condition, Test};
-use crate::schema::{Family, Field, Kind};
+use crate::schema::{ExtensionHeader, Family, Field, Kind};
 
 /// How the values of a field are written.
 pub(super) struct Look {
@@ -24,7 +24,14 @@ pub(super) struct Look {
 /// When the format has no item for a test; what it is.
 pub(super) fn items(condition: &Condition, field: &Field, look: &Look) -> Result<Vec<String>, String> {
     let mut items = Vec::with_capacity(condition.tests.len());
-    let mut rest = &condition.tests[..];
+    // Numbers in the form that they read back in, so that a name is found whichever form its number has.
+    let read_back: Vec<_> = match look.takes {
+        Takes::IcmpType { names: true } => {
+            condition.tests.iter().map(|&(of, test)| (of, plain(test, field, look))).collect()
+        }
+        _ => condition.tests.clone(),
+    };
+    let mut rest = &read_back[..];
     while let Some((&(family, test), after)) = rest.split_first() {
         if let (Takes::IcmpType { names: true }, Some((name, count))) = (look.takes, icmp_name(rest, &look.families)) {
             items.push(name.to_owned());
@@ -112,6 +119,11 @@ fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
         Takes::EtherType => u16::try_from(value).ok().and_then(ether_type_name),
         _ => None,
     };
+    if let (Takes::ExtHeaders, Test::Mask { value, mask }) = (look.takes, test)
+        && let Some(header) = ExtensionHeader::by_bit(value).filter(|_| value == mask)
+    {
+        return Ok(header.name.to_owned());
+    }
     let other = |test: Test| match look.takes {
         Takes::NumberOrAddress(family) => Some(slashed(test, |v| address(v, family))),
         _ => None,

@@ -11,7 +11,8 @@ use crate::schema::{Family, Field, Schema, Source};
 
 const FIVE: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
 /// The fields that a schema of IP networks has only if some rule uses them, in its order.
-const EXTRA: [Source; 4] = [Source::IcmpType, Source::IcmpCode, Source::TcpFlags, Source::VlanVid];
+const EXTRA: [Source; 6] =
+    [Source::IcmpType, Source::IcmpCode, Source::TcpFlags, Source::ExtHeaders, Source::RoutingType, Source::VlanVid];
 
 /// Writes rules and policy in the [native format](crate::format::native).
 ///
@@ -131,7 +132,7 @@ fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
             return sink.fault(Unwritable::new(NARROW));
         }
     }
-    // A field that the schema has makes packets unknown that hide it: one that no rule names would be lost.
+    // A reader comes to the fields that rules use: one that no rule names would be lost.
     let mut used = [false; FIVE.len() + EXTRA.len()];
     rules.iter().flat_map(|rule| rule.conditions.iter()).for_each(|c| used[c.field] = true);
     for (index, field) in rules.schemas()[0].fields().iter().enumerate().skip(FIVE.len()) {
@@ -205,7 +206,12 @@ fn write_condition(condition: &Condition, field: &Field, look: &Look, out: &mut 
     }
     let not = if condition.negated { " not" } else { "" };
     put!(out, "{}{not} ", field.name());
-    if let [(None, Test::Prefix { len: 0, .. })] = condition.tests[..] {
+    // In a set of one family an address is for all packets, whether or not it is told.
+    let is_for_all =
+        |of: Option<Family>| of.is_none() || (matches!(look.takes, Takes::Address(_)) && look.families.len() == 1);
+    if let [(of, Test::Prefix { len: 0, .. })] = condition.tests[..]
+        && is_for_all(of)
+    {
         out.push_str("any");
         return Ok(());
     }
