@@ -55,7 +55,7 @@ fn the_line_a_packet_matches_is_the_first_that_says_so() {
     let policy = Policy { default: Verdict::Permit, unknown: Verdict::Permit, fragments: Fragments::Layer3 };
     assert_eq!(file.policy, policy);
     let warnings: Vec<_> = file.warnings.iter().map(|w| w.line).collect();
-    assert_eq!(warnings, [13]);
+    assert_eq!(warnings, [12, 13]);
     let names: Vec<_> = file.rules.schemas()[0].fields().iter().map(|f| f.name().to_owned()).collect();
     assert_eq!(names, ["src", "dst", "sport", "dport", "proto", "icmp_type", "tcp_flags", "vlan_vid"]);
     let address = |text: &str| match text.parse::<std::net::IpAddr>().unwrap() {
@@ -92,6 +92,47 @@ fn the_line_a_packet_matches_is_the_first_that_says_so() {
 }
 
 #[test]
+fn extension_headers_are_bits_and_no_condition_on_them_holds_in_ipv4() {
+    let file = parse(
+        "set odd = { ah, 0x02/0x02 }\n\
+         set auth = { ah }\n\
+         deny routing_type 0\n\
+         permit ext_headers $odd proto 6\n\
+         permit ext_headers 0x05/0x05\n\
+         permit ext_headers 0 udp\n\
+         permit ext_headers not { hop-by-hop, routing, fragment, destination, ah } proto 7\n\
+         permit ext_headers destination\n\
+         permit proto $auth\n",
+    );
+    // In IPv6 the last rule never holds.
+    assert_eq!(file.warnings.iter().map(|warning| warning.line).collect::<Vec<_>>(), [9], "{:?}", file.warnings);
+    let names: Vec<_> = file.rules.schemas()[0].fields().iter().map(|f| f.name().to_owned()).collect();
+    assert_eq!(names, ["src", "dst", "sport", "dport", "proto", "ext_headers", "routing_type"]);
+    // proto, ext_headers, routing_type; the line that matches.
+    for (family, proto, headers, routing_type, line) in [
+        (Family::Ipv6, 6, Some(0x02), Some(0), Some(3)),
+        (Family::Ipv6, 6, Some(0x02), Some(2), Some(4)),
+        (Family::Ipv6, 6, Some(0x12), Some(2), Some(4)),
+        (Family::Ipv6, 6, Some(0x10), None, Some(4)),
+        (Family::Ipv6, 6, Some(0x05), None, Some(5)),
+        (Family::Ipv6, 6, Some(0x04), None, None),
+        (Family::Ipv6, 17, Some(0), None, Some(6)),
+        (Family::Ipv6, 7, Some(0), None, Some(7)),
+        (Family::Ipv6, 7, Some(0x80), None, Some(7)),
+        (Family::Ipv6, 7, Some(0x01), None, None),
+        (Family::Ipv6, 9, Some(0x0a), Some(4), Some(8)),
+        (Family::Ipv4, 17, None, None, None),
+        (Family::Ipv4, 7, None, None, None),
+        (Family::Ipv4, 51, None, None, Some(9)),
+    ] {
+        let values = vec![Some(1), Some(2), None, None, Some(proto), headers, routing_type];
+        let packet = FieldValues { family: Some(family), values };
+        let found = first_match(&file.rules, &packet).map(|rule| rule.line.unwrap().get());
+        assert_eq!(found, line, "{packet:?}");
+    }
+}
+
+#[test]
 fn a_file_of_one_family_has_one_schema() {
     let file = parse("family ipv6\npermit icmpv6 icmp_type echo-request icmp_code 0\n");
     let schema =
@@ -109,7 +150,9 @@ fn classbench_rules_are_read_as_they_are_meant() {
                 @0.0.0.0/0 9.9.9.9/32 5:7 0 : 65535 0x00/0x00\n";
     for flags in [false, true] {
         let file = format::parse(text, &Options { flags, ..Options::default() }).unwrap();
-        assert_eq!((file.rules.len(), file.warnings.len(), file.policy), (3, 0, Policy::default()));
+        // Without its flags the first rule is as the second.
+        let warnings = usize::from(!flags);
+        assert_eq!((file.rules.len(), file.warnings.len(), file.policy), (3, warnings, Policy::default()));
         let fields = file.rules.schemas()[0].fields();
         assert_eq!(fields.len(), if flags { 6 } else { 5 });
         let rules: Vec<_> = file.rules.iter().collect();
@@ -130,7 +173,7 @@ fn classbench_rules_are_read_as_they_are_meant() {
     assert_eq!(file.rules.schemas(), [Schema::ipv6()]);
 }
 
-const FIELDS: [(&str, u32); 9] = [
+const FIELDS: [(&str, u32); 11] = [
     ("src", 0),
     ("dst", 0),
     ("sport", 16),
@@ -139,6 +182,8 @@ const FIELDS: [(&str, u32); 9] = [
     ("icmp_type", 8),
     ("icmp_code", 8),
     ("tcp_flags", 8),
+    ("ext_headers", 8),
+    ("routing_type", 8),
     ("vlan_vid", 12),
 ];
 
@@ -186,7 +231,7 @@ fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: 
 fn random_rules_survive_being_written_and_read() {
     let mut random = Random(0x5EED);
     let options = Options {
-        caps: firstmatch::rule::Caps { regions_per_rule: 1 << 16, regions_per_set: 1 << 24 },
+        caps: firstmatch::rule::Caps { regions_per_rule: 1 << 16, ..Default::default() },
         ..Options::default()
     };
     for _ in 0..300 {
@@ -365,6 +410,6 @@ fn the_rules_of_the_manual_are_rules() {
     let manual = include_str!("../../../docs/rules.md");
     let blocks: Vec<_> = manual.split("```text\n").skip(1).filter_map(|part| part.split("```").next()).collect();
     let rules: Vec<_> = blocks.iter().filter(|block| !block.starts_with("file ")).map(|block| parse(block)).collect();
-    assert_eq!(rules.iter().map(|file| file.rules.len()).collect::<Vec<_>>(), [6, 4, 1, 2, 1]);
+    assert_eq!(rules.iter().map(|file| file.rules.len()).collect::<Vec<_>>(), [6, 4, 4, 1, 2, 1]);
     assert!(rules.iter().all(|file| file.warnings.is_empty()));
 }

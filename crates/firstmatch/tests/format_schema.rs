@@ -152,6 +152,21 @@ fn each_fault_is_shown_where_it_stands() {
 
 #[rustfmt::skip]
 const FAULTS: &[(&str, &[&str])] = &[
+    // Names that mean something in rules, those that begin a line among them.
+    ("schema {\n  permit 8 exact\n  not 8 exact\n  set 16 range from dport\n  any 8 exact\n  mark 8 exact\n  ipv4 8 exact\n  x 8 exact\n}\npermit x 1\n",
+     &["2:3+6 `permit` has a meaning in rules; expected another name for the field",
+       "3:3+3 `not` has a meaning in rules; expected another name for the field",
+       "4:3+3 `set` has a meaning in rules; expected another name for the field",
+       "5:3+3 `any` has a meaning in rules; expected another name for the field",
+       "6:3+4 `mark` has a meaning in rules; expected another name for the field",
+       "7:3+4 `ipv4` has a meaning in rules; expected another name for the field"]),
+    ("schema {\n  x 8 exact\npermit x 999\n",
+     &["1:8+1 this `{` is never closed; expected `}` on a line after the last field",
+       "3:10+3 999 is too large for x; expected a number up to 255"]),
+    ("schema {\n  x ; 8 exact ; from tcp_flag\n}\npermit x 1\n",
+     &["2:5+1 the character `;` has no place here",
+       "2:15+1 the character `;` has no place here",
+       "2:22+8 `tcp_flag` after from; did you mean `tcp_flags`?"]),
     ("schema\n",
      &["1:7+0 nothing after schema; expected `openflow`, or `{` and a field a line"]),
     ("schema openflo\npermit in_port 1\n",

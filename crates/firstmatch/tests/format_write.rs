@@ -56,6 +56,17 @@ fn native_text_reads_as_a_person_would_have_written_it() {
 }
 
 #[test]
+fn extension_headers_are_written_by_name() {
+    let text = "family inet\ndefault deny\nunknown deny\nfragments unknown\n\n\
+                deny ext_headers { routing, hop-by-hop, ah, fragment, destination } routing_type 0\n\
+                deny ext_headers not { ah, 0x03/0x03, 0x00, 0x20/0x20, 0x02/0x06 }\n";
+    assert_eq!(to(Format::Native, &parse(text)), text);
+    let text = "schema {\n    ext 8 prefix from ext_headers optional\n}\n\
+                default deny\nunknown deny\nfragments unknown\n\npermit ext { ah, 0x40/2, 7 }\n";
+    assert_eq!(to(Format::Native, &parse(text)), text);
+}
+
+#[test]
 fn schemas_of_their_own_are_written_as_heads() {
     let text = "schema {\n    in_port 32 exact from in_port\n    vlan 12 exact from vlan_vid optional\n    \
                 mac 48 exact\n    zone 16 prefix\n    wide 128 mask\n    type 16 exact from eth_type\n}\n\
@@ -90,7 +101,7 @@ fn the_example_survives_being_written() {
     let text = to(Format::Native, &file);
     let back = parse(&text);
     assert_eq!((back.policy, back.rules.schemas()), (file.policy, file.rules.schemas()));
-    assert!(back.rules.len() > 300 && back.warnings.is_empty());
+    assert!(back.rules.len() > 300 && back.warnings.is_empty(), "{:#?}", back.warnings);
     assert_eq!(specs(&back), specs(&file));
     assert_eq!(to(Format::Native, &back), text);
 }

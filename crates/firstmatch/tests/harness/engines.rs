@@ -83,6 +83,10 @@ pub(crate) fn engines() -> Vec<Subject> {
         all.push(Subject::fixed(format!("bit_select {level:?}"), move |lowered, budget| {
             BitSelect::build(lowered, &bit_select::Config { budget, simd: Some(level), ..Default::default() })
         }));
+        all.push(Subject::fixed(format!("bit_select {level:?} lean"), move |lowered, budget| {
+            let config = bit_select::Config { budget, simd: Some(level), lean: 0, ..Default::default() };
+            BitSelect::build(lowered, &config)
+        }));
         all.push(Subject::fixed(format!("bit_vector {level:?}"), move |lowered, budget| {
             // The largest sets here need more than vectors are worth.
             let vectors = 64 << 20;

@@ -3,11 +3,16 @@
 //! and in none if not, and the regions are as few as documented.
 
 use std::collections::HashSet;
+use std::num::NonZeroU32;
 
-use firstmatch::rule::{Caps, Condition, FieldValues, Priority, Region, Regions, RuleSpec, Test, lower_rule};
+use firstmatch::meta;
+use firstmatch::rule::{
+    Caps, Condition, FieldValues, Priority, Region, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
+};
 use firstmatch::schema::{Field, Kind, Schema};
 use firstmatch::{KeyBuf, Keys};
 
+use crate::counter::counted;
 use crate::generate::empty_rule;
 use crate::rng::Rng;
 
@@ -249,4 +254,61 @@ fn masks_that_explode_are_refused() {
     let mut regions = Regions::new(schema.lanes().len());
     assert!(lower_rule(&schema, &rule, &Caps::default(), &mut regions).is_err());
     assert!(regions.is_empty());
+}
+
+/// A set is refused before the memory of its next rule is taken, by regions and by bytes.
+#[test]
+fn a_set_beyond_its_limits_takes_no_memory() {
+    let schema = Schema::ipv4();
+    let ports =
+        |field| Condition { field, negated: false, tests: (0..400u128).map(|i| (None, Test::Value(2 * i))).collect() };
+    let mut set = RuleSet::new(schema.clone());
+    set.insert(empty_rule(Priority(1))).expect("it fits");
+    let large = RuleSpec { conditions: [ports(2), ports(3)].into(), ..empty_rule(Priority(2)) };
+    let line = NonZeroU32::new(7);
+    set.insert(RuleSpec { line, ..large }).expect("it fits");
+    // Five lanes of two bounds, and the match.
+    let (regions, each) = (160_001, 56);
+    let caps = |regions_per_set, region_bytes| Caps { regions_per_set, region_bytes, ..Caps::default() };
+    let lowered = lower(&set, &schema, &caps(regions, regions * each)).expect("just within both");
+    assert_eq!(lowered.regions().len(), regions);
+    let refused = [
+        (caps(regions - 1, usize::MAX), "line 7: with this rule the set needs more than 160000 regions"),
+        (caps(usize::MAX, regions * each - 1), "line 7: with this rule the regions of the set take more than 8960055"),
+    ];
+    for (caps, says) in refused {
+        let (error, count) = counted(|| lower(&set, &schema, &caps).expect_err("beyond").to_string());
+        assert!(error.starts_with(says), "{error}");
+        assert!(count.peak < 400_000, "{count:?}");
+    }
+    let per_rule = Caps { regions_per_rule: 159_999, ..Caps::default() };
+    let (error, count) = counted(|| lower(&set, &schema, &per_rule).expect_err("beyond").to_string());
+    assert!(error.starts_with("line 7: the rule needs 160000 regions (sport 400 × dport 400)"), "{error}");
+    assert!(count.peak < 400_000, "{count:?}");
+}
+
+/// A transaction has the limits of the writer's configuration, and goes on after a rule that exceeds one.
+#[test]
+fn a_transaction_refuses_what_exceeds_its_limits() {
+    let schema = Schema::ipv4();
+    let caps = Caps { regions_per_rule: 100, mask_comparisons: 20, ..Caps::default() };
+    let config = meta::Config { caps, ..meta::Config::default() };
+    let (_, mut writer) = meta::open(RuleSet::new(schema), &config).expect("no rules");
+    let rule = |priority, count, test: fn(u128) -> Test| {
+        let tests = (0..count).map(|i| (None, test(i))).collect();
+        let conditions = [Condition { field: 2, negated: false, tests }].into();
+        RuleSpec { conditions, ..empty_rule(Priority(priority)) }
+    };
+    let value = |i: u128| Test::Value(2 * i);
+    // Each mask leaves another two bits open.
+    let mask = |i: u128| Test::Mask { value: 0, mask: 0xFFFF & !(5 << i) };
+    let mut transaction = writer.begin();
+    transaction.insert(rule(1, 100, value)).expect("as many as may be");
+    let error = transaction.insert(rule(2, 101, value)).expect_err("one more").to_string();
+    assert!(error.contains("sport needs more than 100 regions, and max-regions-per-rule is 100"), "{error}");
+    let error = transaction.insert(rule(2, 14, mask)).expect_err("overlapping masks").to_string();
+    assert!(error.contains("sport take more than 20 comparisons, which is max-mask-comparisons"), "{error}");
+    transaction.insert(rule(2, 5, value)).expect("the transaction is as it was");
+    assert_eq!(transaction.commit(), Ok(1));
+    assert_eq!(writer.rules().len(), 2);
 }

@@ -1,12 +1,15 @@
 //! The harness: every engine, in every configuration, at every SIMD level, against the oracle.
 //!
 //! `engines` lists what is tested, in one place. `case` holds packets with their right answers and puts them to an
-//! engine in batches of every length. `corpus` reads `testdata/`, `differential` draws rule sets at random,
-//! `lowering` and `tiny` walk whole small domains, `updates` changes rules and compares after every few changes,
-//! `writing` writes rules and reads them back, `cache` is about what a cache keeps and when it steps aside, `meta` about
-//! writers, readers and rebuilds, `choice` about the bases it takes, `memory` counts every byte, `sharing` is about
-//! scratches and threads. `broken` holds engines with one thing wrong: the tests assert that they would be caught.
+//! engine in batches of every length. `corpus` reads `testdata/`, `differential` draws rule sets at random, `lowering`
+//! and `tiny` walk whole small domains, `lists` has conditions on thousands of addresses, `updates` changes rules and
+//! compares after every few changes, `writing` writes rules and reads them back, `cache` is about what a cache keeps
+//! and when it steps aside, `meta` about writers, readers and rebuilds, `choice` about the bases it takes, `memory`
+//! counts every byte, `sharing` is about scratches and threads, `beside` about what counts and asks beside a writer,
+//! `limit` has tests of threads end. `broken` holds engines with one thing wrong: the tests assert that they would be
+//! caught.
 
+mod beside;
 mod broken;
 mod cache;
 mod case;
@@ -17,6 +20,8 @@ mod counter;
 mod differential;
 mod engines;
 mod generate;
+mod limit;
+mod lists;
 mod lowering;
 mod memory;
 mod meta;

@@ -2,7 +2,7 @@
 
 use firstmatch::rule::{Caps, Lowered, Priority, Regions, Rule, RuleId, RuleSet, lower};
 use firstmatch::tuple::{self, Merge, TupleMerge};
-use firstmatch::{Budget, Classifier, Match, Schema, Stats, Updatable};
+use firstmatch::{Budget, Classifier, Match, Schema, Stats, Updatable, format, meta};
 
 use crate::case::{Case, LONGEST};
 use crate::corners;
@@ -41,6 +41,36 @@ fn lookups_allocate_nothing() {
             assert!(out == case.want, "{}, {name}", subject.name);
         }
     }
+}
+
+/// A reader's scratch has room for whatever base a rebuild takes: the first batch after one to `bit_vector`, too,
+/// allocates nothing.
+#[test]
+fn the_first_batch_after_a_rebuild_allocates_nothing() {
+    let text = |rules: u32| -> String {
+        let rule = |at| format!("deny sport {at}-{} dport {}-{}\n", 2 * at + 90, 300 - at, 999 - at);
+        std::iter::once("family ipv4\n".to_owned()).chain((0..rules).map(rule)).collect()
+    };
+    let parsed = |rules| format::parse(&text(rules), &format::Options::default()).expect("rules").rules;
+    let config = meta::Config { margin: Some(1.0), seed: Some(1), ..meta::Config::default() };
+    let (engines, mut writer) = meta::open(parsed(3), &config).expect("no budget");
+    let (engine, all) = (&engines[0], parsed(300));
+    let case = Case::new(&all, engine.schema(), corners::of_set(&all, engine.schema(), &mut Rng::new(1), 300));
+    let (keys, mut out) = (case.keys.keys(), vec![None; case.keys.keys().len()]);
+    let mut scratch = Classifier::scratch(engine);
+    engine.classify_batch(&mut scratch, keys, &mut out);
+    let mut transaction = writer.begin();
+    for rule in all.iter().skip(3) {
+        transaction.insert(rule.spec.clone()).expect("it fits");
+    }
+    transaction.commit().expect("there is room");
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    let _old = writer.install(rebuilt).expect("the last");
+    assert_eq!(engine.explain().kind, meta::Kind::BitVector, "{}", engine.explain());
+    let ((), count) = counted(|| engine.classify_batch(&mut scratch, keys, &mut out));
+    assert_eq!(count.calls, 0, "{count:?}");
+    let right = out.iter().zip(&case.want).all(|(is, want)| is.map(|of| of.priority) == want.map(|of| of.priority));
+    assert!(right, "the answers are those of the oracle");
 }
 
 /// Bytes on the heap beyond the engine's own struct. The schema is shared, so there is nothing else.

@@ -190,7 +190,8 @@ impl Draw<'_> {
             }
         }
         let family = match is_address {
-            true if self.exact => Some(self.family()),
+            // In a file of one family addresses are for its packets without being told.
+            true if self.exact => dual.then(|| self.family()),
             true => self.rng.percent(60).then(|| self.family()),
             false => self.rng.percent(20).then(|| self.family()),
         };
