@@ -6,36 +6,16 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Rng, handmade};
-use firstmatch::schema::Family;
-use firstmatch_net::source::{Capture, Cut, Input, Limits, SourceError, from_reader, open, read_text, read_text_with};
+use common::{Rng, Slow, handmade, slow};
+use firstmatch_net::source::{
+    Capture, Cut, Input, Limits, SourceError, Stopped, from_reader, open, read_text, read_text_with,
+};
 use firstmatch_net::wire::LinkType;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::InterfaceDescriptionBlock;
 use pcap_file::{DataLink, Endianness, TsResolution};
-
-/// Gives a few bytes at a time.
-struct Slow {
-    bytes: Vec<u8>,
-    at: usize,
-    step: usize,
-}
-
-impl Read for Slow {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = &self.bytes[self.at..];
-        let count = left.len().min(into.len()).min(self.step);
-        into[..count].copy_from_slice(&left[..count]);
-        self.at += count;
-        Ok(count)
-    }
-}
-
-fn slow(bytes: &[u8], step: usize) -> Result<Input, SourceError> {
-    from_reader("test", Box::new(Slow { bytes: bytes.to_vec(), at: 0, step }), &Limits::default())
-}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Owned {
@@ -349,11 +329,97 @@ fn a_damaged_compressed_stream_keeps_what_came_before() {
         assert!(right > 1000 && right < 3000, "{how}: {right} packets");
         // Deflate may make up a few bytes before it notices, and those may make an impossible packet.
         match (cut, error) {
-            (Some(cut), None) => assert!(cut.to_string().contains(&format!("the {how} stream is damaged")), "{cut}"),
-            (None, Some(error)) => assert!(how == "gzip" && error.packet().is_some(), "{how}: {error}"),
+            (None, Some(error)) if error.packet().is_none() => {
+                assert!(error.to_string().contains(&format!("the {how} stream is damaged")), "{error}");
+            }
+            (None, Some(error)) => assert!(how == "gzip", "{how}: {error}"),
             both => panic!("{how}: {both:?}"),
         }
     }
+}
+
+/// One gzip member or zstd frame with a checksum.
+fn with_checksum(how: &str, bytes: &[u8]) -> Vec<u8> {
+    if how == "gzip" {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(bytes).expect("compressed");
+        return encoder.finish().expect("compressed");
+    }
+    let mut encoder = zstd::Encoder::new(Vec::new(), 3).expect("an encoder");
+    encoder.include_checksum(true).expect("a checksum");
+    encoder.write_all(bytes).expect("compressed");
+    encoder.finish().expect("compressed")
+}
+
+#[test]
+fn a_wrong_checksum_is_an_error_after_every_packet() {
+    // The first is smaller than what is looked at to tell the format.
+    for count in [2, 60, 5000] {
+        let frames: Vec<_> = (0..count).map(|round| vec![round as u8; 300]).collect();
+        let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
+        for (how, from_the_end) in [("gzip", 8), ("zstd", 4)] {
+            let mut file = with_checksum(how, &bytes);
+            assert_eq!(read(&file, 999), Ok((packets_of(&frames), None, None)), "{how}");
+            let at = file.len() - from_the_end;
+            file[at] ^= 1;
+            for step in [1, 7, usize::MAX] {
+                let (got, cut, error) = read(&file, step).expect("opened");
+                let error = error.expect("the checksum is wrong").to_string();
+                assert_eq!((got.len(), cut), (count, None), "{how}: {error}");
+                assert!(error.starts_with(&format!("test: the {how} stream is damaged")), "{error}");
+            }
+            // One inside the other: the fault of the inner stream comes through.
+            let (got, _, error) = read(&with_checksum("gzip", &file), usize::MAX).expect("opened");
+            assert!(got.len() == count && error.is_some(), "{how}: {error:?}");
+        }
+    }
+}
+
+/// Gives some bytes, then stops.
+struct Stopping(Slow);
+
+impl Read for Stopping {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(into)? {
+            0 => Err(Stopped.into()),
+            count => Ok(count),
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_stops_leaves_what_was_whole() {
+    let frames = frames();
+    let (bytes, ends) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
+    let packets = packets_of(&frames);
+    for (how, file) in [("plain", bytes.clone()), ("gzip", gz(&bytes)), ("zstd", zst(&bytes))] {
+        for at in [40, file.len() / 2, file.len() - 1, file.len()] {
+            let reader = Stopping(Slow { bytes: file[..at].to_vec(), at: 0, step: 13 });
+            let input = match from_reader("test", Box::new(reader), &Limits::default()) {
+                Ok(input) => input,
+                // So little says nothing once it is decompressed.
+                Err(error) => {
+                    assert!(how != "plain" && error.to_string() == "test: reading was stopped", "{how} {at}: {error}");
+                    continue;
+                }
+            };
+            let (got, cut, error) = drain(input.into_capture().expect("a capture"));
+            assert_eq!((got.as_slice(), error), (&packets[..got.len()], None), "{how} {at}");
+            assert!(cut.is_some_and(|cut| cut.to_string().ends_with("reading was stopped")), "{how} {at}");
+            if how == "plain" {
+                assert_eq!(got.len(), ends.iter().filter(|&&end| end <= at).count());
+            }
+        }
+    }
+    // Half a line is no line, and nothing at all is an error.
+    let line = "1 2 3 4 5 6\n1 2 3 4 5 6";
+    let reader = Stopping(Slow { bytes: line.as_bytes().to_vec(), at: 0, step: 5 });
+    let input = from_reader("test", Box::new(reader), &Limits::default()).expect("opened");
+    let mut trace = input.into_trace().expect("a trace");
+    assert!(trace.next().expect("good").is_some() && trace.next() == Ok(None) && trace.cut().is_some());
+    let reader = Stopping(Slow { bytes: Vec::new(), at: 0, step: 5 });
+    let error = from_reader("test", Box::new(reader), &Limits::default()).expect_err("nothing");
+    assert_eq!(error.to_string(), "test: reading was stopped");
 }
 
 #[test]
@@ -511,66 +577,4 @@ fn whole_texts_are_utf8_and_bounded() {
     half.truncate(half.len() - 9);
     let error = read_text(&Temporary::new("half", &half).0).expect_err("cut");
     assert!(error.to_string().contains("the gzip stream ends before its end mark"), "{error}");
-}
-
-#[test]
-fn traces_are_read_line_by_line() {
-    let text = "167772161\t3232235777\t1024\t80\t6\t17\r\n# note\n\n 1 2  3 4 0xff -1 \n4294967295 0 65535 0 0 0";
-    for content in [text.as_bytes().to_vec(), zst(text.as_bytes())] {
-        let mut trace = slow(&content, 3).and_then(Input::into_trace).expect("a trace");
-        let first = trace.next().expect("good").expect("a record");
-        assert_eq!((first.src, first.dst, first.sport, first.dport), (0x0a00_0001, 0xc0a8_0101, 1024, 80));
-        assert_eq!((first.proto, first.flags, first.rule, first.family), (6, None, Some(17), Family::Ipv4));
-        let second = trace.next().expect("good").expect("a record");
-        assert_eq!((second.proto, second.rule, trace.line()), (255, None, 4));
-        assert_eq!(trace.next().expect("good").map(|r| r.src), Some(0xffff_ffff));
-        assert_eq!((trace.next(), trace.records(), trace.cut()), (Ok(None), 3, None));
-    }
-    let seven = "2001:db8::1 ::2 1 2 17 0x0012 9\n4294967296 5 1 2 17 2 9\n";
-    let mut trace = slow(seven.as_bytes(), 100).and_then(Input::into_trace).expect("a trace");
-    let first = trace.next().expect("good").expect("a record");
-    assert_eq!((first.family, first.src >> 96, first.flags), (Family::Ipv6, 0x2001_0db8, Some(0x12)));
-    let second = trace.next().expect("good").expect("a record");
-    assert_eq!((second.family, second.dst), (Family::Ipv6, 5));
-    assert!(second.headers().present().contains(firstmatch::schema::Source::TcpFlags));
-}
-
-#[test]
-fn bad_trace_lines_are_shown() {
-    for (line, column, width, message) in [
-        ("1 2 3 65536 6 1", 7, 5, "65536 is too large"),
-        ("1 2 3 4 6", 10, 0, "this line has 5 columns"),
-        ("1 2 3 4 6 7 8 9 10", 15, 1, "this line has 9 columns"),
-        ("1 2é 3 4 6 7", 3, 2, "2é is no address"),
-        ("1 2 x 4 6 7", 5, 1, "x is no such number"),
-        ("1 2 3 4 256 7", 9, 3, "256 is too large"),
-        ("1", 1, 0, "the line ends here"),
-        ("1.2.3.4 ::1 3 4 6 7", 1, 7, "the two addresses belong to different families"),
-        ("1.2.3 1 3 4 6 7", 1, 5, "1.2.3 is no address"),
-        ("@1.2.3.4/32 x", 1, 1, "this is a ClassBench rule, not a packet"),
-        ("1 2 3 4 6 5 7", 14, 0, "this line has 7 columns"),
-    ] {
-        let text = format!("1 2 3 4 5 6\n{line}\n1 2 3 4 5 6\n");
-        let mut trace = slow(text.as_bytes(), 5).and_then(Input::into_trace).expect("a trace");
-        assert!(trace.next().expect("good").is_some());
-        let error = trace.next().expect_err(line);
-        let shown = error.diagnostic().expect("a place");
-        assert_eq!((shown.line, shown.text.as_str(), shown.message.as_str()), (2, line, message));
-        assert!(shown.expected.is_some());
-        if line != "1" {
-            assert_eq!((shown.column, shown.width), (column, width), "{line}");
-        }
-        assert_eq!(trace.next(), Ok(None));
-    }
-    let mut trace = slow(&[b'1'; 10_000], 5000).and_then(Input::into_trace).expect("text");
-    assert!(trace.next().expect_err("long").to_string().contains("longer than 4096 bytes"));
-    // The last line of a cut stream may be half a number.
-    let text = "1 2 3 4 5 6\n".repeat(2000);
-    let mut file = gz(text.as_bytes());
-    file.truncate(file.len() - 12);
-    let mut trace = slow(&file, 5000).and_then(Input::into_trace).expect("text");
-    while let Some(record) = trace.next().expect("good lines") {
-        assert_eq!(record.rule, Some(6));
-    }
-    assert!(trace.cut().is_some_and(|cut| cut.whole() == trace.records()));
 }

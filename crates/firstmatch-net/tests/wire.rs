@@ -4,8 +4,9 @@ mod common;
 mod invariants;
 
 use common::{Rng, chain, damage, ethernet, handmade, ipv4, ipv6, random, tcp, udp};
+use firstmatch::format::{self, Options};
 use firstmatch::policy::Fragments;
-use firstmatch::rule::FieldValues;
+use firstmatch::rule::{FieldValues, RuleSet, first_match};
 use firstmatch::schema::{Family, Field, Kind, Source};
 use firstmatch::{KeyBuf, Match, Policy, RuleId, Schema};
 use firstmatch_net::wire::{Batch, Config, Extractor, Headers, LinkType, Outcome, parse};
@@ -36,9 +37,8 @@ fn handmade_frames_end_as_they_should() {
     let mut layer3 = Batch::new(&layer3(), &both).expect("sources");
     for (name, frame) in handmade() {
         let (expected, under_layer3) = match name {
-            "icmp" | "esp" | "ah over ipv4" | "icmpv6" | "no next header" | "mobility" => {
-                (Outcome::NoPorts, Outcome::NoPorts)
-            }
+            "icmp" | "esp" | "ah over ipv4" | "icmpv6" | "no next header" => (Outcome::NoPorts, Outcome::NoPorts),
+            "mobility" | "an experiment in a chain" => (Outcome::UnknownExtension, Outcome::UnknownExtension),
             "later fragment" | "last fragment" | "later ipv6 fragment" => (Outcome::Fragment, Outcome::FragmentLayer3),
             "later ipv6 fragment, then options" => (Outcome::Fragment, Outcome::Fragment),
             "tagged five times" => (Outcome::VlanCap, Outcome::VlanCap),
@@ -78,6 +78,66 @@ fn every_field_has_its_value() {
     assert_eq!(value(&v6, Source::Proto), Some(58));
     assert_eq!((value(&v6, Source::IcmpType), value(&v6, Source::IcmpCode)), (Some(135), Some(3)));
     assert_eq!((value(&v6, Source::VlanVid), value(&v6, Source::SrcPort)), (None, None));
+}
+
+#[test]
+fn extension_headers_are_a_field_of_ipv6() {
+    use Source::{ExtHeaders, Proto, RoutingType, Src};
+    let read = |config: &Config, kinds: &[u8], fragment, proto| {
+        let (next, body) = chain(kinds, 1, fragment, proto, &udp());
+        parse(config, LinkType::Raw, &ipv6(next, &body))
+    };
+    for (kinds, bits, routing_type) in [
+        (&[][..], 0, None),
+        (&[0], 0x01, None),
+        (&[43], 0x02, Some(0)),
+        (&[44], 0x04, None),
+        (&[60], 0x08, None),
+        (&[51], 0x10, None),
+        (&[0, 60, 43, 44, 51, 60], 0x1f, Some(1)),
+        (&[43, 43], 0x02, Some(0)),
+    ] {
+        for proto in [17, 50, 59] {
+            let headers = read(&Config::default(), kinds, 0, proto);
+            assert_eq!(
+                (headers.value(ExtHeaders), headers.value(RoutingType)),
+                (Some(bits), routing_type),
+                "{kinds:?}"
+            );
+            assert_eq!(
+                (headers.absent().contains(RoutingType), headers.reason()),
+                (routing_type.is_none(), Outcome::Complete)
+            );
+            assert_eq!(headers.value(Proto), Some(proto.into()));
+        }
+    }
+    // What a rule cannot see in one value makes the packet unknown, but only to rules that ask for it.
+    let headers = read(&Config::default(), &[43, 60, 43], 0, 17);
+    assert_eq!((headers.value(ExtHeaders), headers.value(RoutingType)), (Some(0x0a), None));
+    assert!(headers.unknown().contains(RoutingType) && headers.reason() == Outcome::Malformed);
+    let of = |sources: &[Source]| Extractor::new(&schema(Family::Ipv6, sources)).expect("sources");
+    assert_eq!(of(&[Src, ExtHeaders]).outcome(&headers), Outcome::Complete);
+    assert_eq!(of(&[Src, RoutingType]).outcome(&headers), Outcome::Malformed);
+    // The rest of the chain may be in another packet, or behind a header that is not read.
+    let later = read(&Config::default(), &[0, 44], 8, 17);
+    assert!(later.unknown().contains(ExtHeaders) && later.unknown().contains(RoutingType));
+    let later = read(&layer3(), &[0, 44], 8, 17);
+    assert_eq!((later.value(ExtHeaders), later.absent().contains(RoutingType)), (Some(0x05), true));
+    for unread in [135, 139, 140, 253, 254] {
+        for kinds in [&[unread][..], &[0, unread], &[43, unread, 60], &[44, unread]] {
+            let headers = read(&Config::default(), kinds, 0, 17);
+            assert_eq!(headers.reason(), Outcome::UnknownExtension, "{kinds:?}");
+            for source in [Proto, ExtHeaders, RoutingType, Source::IpProto, Source::DstPort] {
+                assert!(headers.unknown().contains(source), "{kinds:?}: {source:?}");
+            }
+            assert_eq!(of(&[Src]).outcome(&headers), Outcome::Complete);
+        }
+        assert_eq!(read(&Config::default(), &[], 0, unread).reason(), Outcome::UnknownExtension);
+        // In IPv4 it is a protocol like any other.
+        assert_eq!(five(&ipv4(unread, 0, &[], &[0; 8])), Outcome::NoPorts);
+    }
+    let absent = parse(&Config::default(), LinkType::Raw, &ipv4(17, 0, &[], &udp())).absent();
+    assert!(absent.contains(ExtHeaders) && absent.contains(RoutingType));
 }
 
 #[test]
@@ -126,6 +186,124 @@ fn only_what_the_schema_asks_for_can_make_a_packet_unknown() {
     assert_eq!(outcome(&strict, arp.link, &arp.bytes, &tags), Outcome::Complete);
     assert_eq!(outcome(&strict, arp.link, &arp.bytes, &v4(&[VlanVid])), Outcome::NotIp);
     assert_eq!(outcome(&strict, raw, &icmp, &tags), Outcome::Complete);
+}
+
+fn rules(text: &str) -> RuleSet {
+    format::parse(text, &Options::default()).expect(text).rules
+}
+
+#[test]
+fn only_what_rules_test_can_make_a_packet_unknown() {
+    let later = ipv4(17, 0x2003, &[], &udp());
+    let cut = &ipv4(17, 0, &[], &udp())[..20];
+    let (next, body) = chain(&[44], 0, 8, 17, &udp());
+    let later6 = ipv6(next, &body);
+    let icmp = ipv4(1, 0, &[], &[8, 0]);
+    let broken = [&[0x44][..], &ipv4(17, 0, &[], &udp())[1..]].concat();
+    let (next, body) = chain(&[135], 0, 0, 17, &udp());
+    let mobile = ipv6(next, &body);
+    use Outcome::{Complete, Fragment, Malformed, NoPorts, OtherFamily, Truncated, UnknownExtension};
+    for (text, expected) in [
+        ("permit src 10.0.0.0/8\n", [Complete, Complete, Complete, Complete, Malformed, Complete]),
+        ("permit\n", [Complete, Complete, Complete, Complete, Malformed, Complete]),
+        ("permit udp\n", [Complete, Complete, Fragment, Complete, Malformed, UnknownExtension]),
+        (
+            "permit src 10.0.0.0/8\ndeny dport 22\n",
+            [Fragment, Truncated, Fragment, NoPorts, Malformed, UnknownExtension],
+        ),
+        // A rule that cannot hold in a family asks for nothing there.
+        ("permit src 10.0.0.0/8 dport 22\n", [Fragment, Truncated, Complete, NoPorts, Malformed, Complete]),
+        ("permit family ipv6 dport 22\n", [Complete, Complete, Fragment, Complete, Malformed, UnknownExtension]),
+        ("family ipv4\npermit src 10.0.0.0/8\n", [Complete, Complete, OtherFamily, Complete, Malformed, OtherFamily]),
+    ] {
+        let mut batch = Batch::for_rules(&Config::default(), &rules(text)).expect("sources");
+        let packets = [&later[..], cut, &later6, &icmp, &broken, &mobile];
+        let outcomes = packets.map(|packet| batch.push_frame(LinkType::Raw, packet, 0));
+        assert_eq!(outcomes, expected, "{text}");
+        // A caller that does not know the rules asks for all fields.
+        let mut all = Batch::new(&Config::default(), &[Schema::ipv4(), Schema::ipv6()]).expect("sources");
+        let outcomes = packets.map(|packet| all.push_frame(LinkType::Raw, packet, 0));
+        assert_eq!(outcomes, [Fragment, Truncated, Fragment, NoPorts, Malformed, UnknownExtension]);
+    }
+    // A field that every packet should have is asked for if rules test it.
+    let own = "schema {\n  vid 12 exact from vlan_vid\n  to 32 prefix from dst\n}\n";
+    for (rule, expected) in [("permit to 192.168.0.0/16\n", Complete), ("permit vid 7\n", Outcome::LacksField)] {
+        let mut batch = Batch::for_rules(&Config::default(), &rules(&format!("{own}{rule}"))).expect("sources");
+        assert_eq!(batch.push_frame(LinkType::Raw, &icmp, 0), expected, "{rule}");
+    }
+}
+
+/// Whatever a packet hides, the answer is the same: that of every packet it may be.
+#[test]
+fn what_rules_do_not_test_changes_no_answer() {
+    let mut rng = Rng(31);
+    let conditions = [
+        "src 10.0.0.0/8",
+        "dst not 192.168.0.0/16",
+        "src 2000::/3",
+        "udp",
+        "proto not { 6, 58 }",
+        "sport 0-40000",
+        "dport any",
+        "icmp_type echo-request",
+        "icmp_code 0",
+        "tcp_flags 0x02/0x12",
+        "vlan_vid 0-2000",
+        "ext_headers fragment",
+        "ext_headers not { hop-by-hop, ah }",
+        "routing_type 0",
+        "family ipv6",
+    ];
+    let (mut more, mut classified) = (0, 0);
+    for _ in 0..400 {
+        let mut text = String::new();
+        for _ in 0..1 + rng.below(3) {
+            text.push_str(rng.pick(&["permit", "deny"]));
+            let first = rng.below(conditions.len());
+            text.push_str(&format!(" {}", conditions[first]));
+            let second = rng.below(conditions.len());
+            let names = [first, second].map(|at| conditions[at].split(' ').next().expect("a name"));
+            let names = names.map(|name| if name == "udp" { "proto" } else { name });
+            if names[0] != names[1] {
+                text.push_str(&format!(" {}", conditions[second]));
+            }
+            text.push('\n');
+        }
+        let rules = rules(&text);
+        let config = if rng.one_in(2) { Config::default() } else { layer3() };
+        let mut some = Batch::for_rules(&config, &rules).expect("sources");
+        let mut all = Batch::new(&config, rules.schemas()).expect("sources");
+        for _ in 0..60 {
+            let mut frame = random(&mut rng);
+            if rng.one_in(3) {
+                damage(&mut rng, &mut frame);
+            }
+            let headers = parse(&config, frame.link, &frame.bytes);
+            let (some, all) = (some.push_headers(&headers, 0), all.push_headers(&headers, 0));
+            assert!(some.is_classified() || !all.is_classified(), "{text}: {all}, then {some}");
+            classified += usize::from(all.is_classified());
+            more += usize::from(some.is_classified() && !all.is_classified());
+        }
+        for (index, schema) in rules.schemas().iter().enumerate() {
+            let extractor = some.extractor(index);
+            let hidden: Vec<usize> = (0..schema.fields().len())
+                .filter(|&field| !extractor.needed().contains(schema.fields()[field].source().expect("a source")))
+                .collect();
+            let mut frame = random(&mut rng);
+            damage(&mut rng, &mut frame);
+            let Some(values) = extractor.values(&parse(&config, frame.link, &frame.bytes)) else { continue };
+            let answer = first_match(&rules, &values).map(|rule| rule.id);
+            for _ in 0..20 {
+                let mut other = values.clone();
+                for &field in &hidden {
+                    let max = schema.fields()[field].max();
+                    other.values[field] = Some(u128::from(rng.next()) & max);
+                }
+                assert_eq!(first_match(&rules, &other).map(|rule| rule.id), answer, "{text}: {values:?}, {other:?}");
+            }
+        }
+    }
+    assert!(more > 1000 && classified > 10_000, "{more} more than {classified}");
 }
 
 #[test]
@@ -217,8 +395,8 @@ fn fill_agrees_with_values_on_every_packet() {
     }
     // The generator reaches all of them, but for links it does not draw and fields that are all optional.
     for outcome in Outcome::ALL {
-        let drawn =
-            !matches!(outcome, Outcome::LacksField | Outcome::UnknownLink | Outcome::ExtensionCap | Outcome::MplsCap);
+        let of_ipv6 = matches!(outcome, Outcome::ExtensionCap | Outcome::UnknownExtension);
+        let drawn = !of_ipv6 && !matches!(outcome, Outcome::LacksField | Outcome::UnknownLink | Outcome::MplsCap);
         assert!(outcomes[outcome.index()] > 100 || !drawn, "{outcome}: {outcomes:?}");
     }
 }

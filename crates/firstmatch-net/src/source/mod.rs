@@ -5,9 +5,10 @@
 //! [`Trace`]. Nothing is held but one buffer, whose size is
 //! bounded by [`Limits`].
 //!
-//! A file that ends in the middle of something, or whose compressed stream is damaged, gives everything that was
-//! whole, then its end; [`Capture::cut`] and [`Trace::cut`] tell what is missing. Rule files are not read that way:
-//! half a rule file is an error.
+//! A file that ends in the middle of something gives everything that was whole, then its end; [`Capture::cut`] and
+//! [`Trace::cut`] tell what is missing. A file that contradicts itself, or whose compressed stream is damaged (a
+//! checksum is wrong), gives everything before the fault, then an error. Rule files are not read that way: half a rule
+//! file is an error.
 
 mod capture;
 mod error;
@@ -19,7 +20,9 @@ mod text;
 mod trace;
 mod window;
 
-use std::io::Read;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +31,7 @@ pub use capture::{Capture, Packet};
 pub use error::{Cut, SourceError};
 pub use table::{Row, Rows, Table};
 pub use text::{read_text, read_text_with};
-pub use trace::{Trace, TraceRecord};
+pub use trace::{Trace, TraceFlags, TraceRecord};
 
 use raw::{Format, Sniffed};
 
@@ -146,6 +149,46 @@ pub fn open(path: &Path) -> Result<Input, SourceError> {
 /// As [`open`].
 pub fn open_with(path: &Path, limits: &Limits) -> Result<Input, SourceError> {
     input(raw::open(path)?, limits)
+}
+
+/// Opens a file and reads its bytes through the reader that `wrap` makes of it: one that waits with care, for example,
+/// and ends with [`Stopped`].
+///
+/// # Errors
+/// As [`open`], and when `wrap` fails.
+pub fn open_through(
+    path: &Path,
+    limits: &Limits,
+    wrap: impl FnOnce(File) -> io::Result<Box<dyn Read + Send>>,
+) -> Result<Input, SourceError> {
+    input(raw::open_through(path, wrap)?, limits)
+}
+
+/// The error by which a reader ends its input: what was whole until then is delivered, the rest counts as cut off.
+///
+/// A regular end (`Ok(0)`) says instead that the file is complete, so that the beginning of a line passes for a line.
+///
+/// ```
+/// use firstmatch_net::source::Stopped;
+///
+/// let error = std::io::Error::from(Stopped);
+/// assert_eq!(error.to_string(), "reading was stopped");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped;
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("reading was stopped")
+    }
+}
+
+impl std::error::Error for Stopped {}
+
+impl From<Stopped> for io::Error {
+    fn from(stopped: Stopped) -> Self {
+        Self::other(stopped)
+    }
 }
 
 /// Reads from anything. `name` stands in messages where a path would.

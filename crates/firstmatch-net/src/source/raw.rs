@@ -1,14 +1,14 @@
 //! Bytes: opened, counted, decompressed, and looked at.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 
-use super::{Progress, SourceError};
+use super::{Progress, SourceError, Stopped};
 
 /// How many first bytes are looked at.
 const PREFIX: usize = 1024;
@@ -41,37 +41,60 @@ pub(super) struct Sniffed {
 pub(super) struct Stream {
     reader: Box<dyn Read + Send>,
     name: Box<str>,
-    /// Set when it was the file that failed, not what is stored in it.
-    failed: Arc<AtomicBool>,
+    state: Arc<State>,
     /// The compressions undone, the outermost first.
     layers: Vec<&'static str>,
+    /// The first fault met, which every later read past the last byte returns again. A decoder may report a wrong
+    /// checksum once and then claim a regular end.
+    fault: Option<ReadFault>,
+}
+
+/// How the file itself ended, below all decoders.
+#[derive(Debug, Default)]
+struct State {
+    failed: AtomicBool,
+    stopped: AtomicBool,
 }
 
 /// How a read can fail.
+#[derive(Clone, Debug)]
 pub(super) enum ReadFault {
-    /// The file cannot be read.
-    File(SourceError),
-    /// The file can be read, but its compressed stream is cut or damaged; in words.
-    Stream(String),
+    /// The file cannot be read, or its compressed stream is damaged.
+    Failed(SourceError),
+    /// The stream ends before its end mark, or reading was stopped; in words.
+    Cut(String),
 }
 
 impl Stream {
     /// Reads some bytes; 0 only at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, ReadFault> {
-        loop {
-            let error = match self.reader.read(into) {
+        let error = loop {
+            match self.reader.read(into) {
+                Ok(0) => return self.fault.clone().map_or(Ok(0), Err),
                 Ok(count) => return Ok(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => error,
-            };
-            if self.layers.is_empty() || self.failed.load(Ordering::Relaxed) {
-                return Err(ReadFault::File(SourceError::io(&self.name, "read it", &error)));
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => break error,
             }
-            let layers = self.layers.join(" in ");
-            return Err(ReadFault::Stream(match error.kind() {
-                io::ErrorKind::UnexpectedEof => format!("the {layers} stream ends before its end mark"),
-                _ => format!("the {layers} stream is damaged ({error})"),
-            }));
+        };
+        let fault = self.fault.clone().unwrap_or_else(|| self.fault_of(&error));
+        self.fault = Some(fault.clone());
+        Err(fault)
+    }
+
+    fn fault_of(&self, error: &io::Error) -> ReadFault {
+        if self.state.stopped.load(Ordering::Relaxed) {
+            return ReadFault::Cut("reading was stopped".to_owned());
+        }
+        if self.layers.is_empty() || self.state.failed.load(Ordering::Relaxed) {
+            return ReadFault::Failed(SourceError::io(&self.name, "read it", error));
+        }
+        let layers = self.layers.join(" in ");
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof => ReadFault::Cut(format!("the {layers} stream ends before its end mark")),
+            _ => {
+                let what = format!("the {layers} stream is damaged ({error})");
+                ReadFault::Failed(SourceError::stream(&self.name, what))
+            }
         }
     }
 
@@ -85,7 +108,7 @@ impl Stream {
 struct Counted<R> {
     inner: R,
     count: Arc<AtomicU64>,
-    failed: Arc<AtomicBool>,
+    state: Arc<State>,
 }
 
 impl<R: Read> Read for Counted<R> {
@@ -94,7 +117,10 @@ impl<R: Read> Read for Counted<R> {
         match &result {
             Ok(count) => _ = self.count.fetch_add(*count as u64, Ordering::Relaxed),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => self.failed.store(true, Ordering::Relaxed),
+            Err(error) => match error.get_ref() {
+                Some(why) if why.is::<Stopped>() => self.state.stopped.store(true, Ordering::Relaxed),
+                _ => self.state.failed.store(true, Ordering::Relaxed),
+            },
         }
         result
     }
@@ -120,11 +146,74 @@ impl<R: Read> Read for Replay<R> {
     }
 }
 
+/// Bytes of the checksum that a zstd frame may end with.
+const CHECKSUM: usize = 4;
+
+/// Hands on the last bytes of a stream apart from the others, because the zstd decoder drops everything it decoded in
+/// the call that finds the checksum wrong.
+struct ChecksumApart<R> {
+    inner: R,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+    ended: bool,
+    /// Why the stream ended, if it failed.
+    error: Option<io::Error>,
+}
+
+impl<R: Read> ChecksumApart<R> {
+    fn new(inner: R) -> Self {
+        Self { inner, buffer: vec![0; 64 << 10], start: 0, end: 0, ended: false, error: None }
+    }
+}
+
+impl<R: Read> BufRead for ChecksumApart<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while !self.ended && self.end - self.start <= CHECKSUM {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+            match self.inner.read(&mut self.buffer[self.end..]) {
+                Ok(0) => self.ended = true,
+                Ok(count) => self.end += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
+                Err(error) => (self.ended, self.error) = (true, Some(error)),
+            }
+        }
+        if self.start == self.end
+            && let Some(error) = self.error.take()
+        {
+            return Err(error);
+        }
+        let end = if self.ended { self.end } else { self.end - CHECKSUM };
+        Ok(&self.buffer[self.start..end])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.start += count;
+    }
+}
+
+impl<R: Read> Read for ChecksumApart<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(into)?;
+        self.consume(count);
+        Ok(count)
+    }
+}
+
 /// Opens a file, or standard input for `-`.
 pub(super) fn open(path: &Path) -> Result<Sniffed, SourceError> {
     if path.as_os_str() == "-" {
         return sniff("standard input", Box::new(io::stdin()), None);
     }
+    open_through(path, |file| Ok(Box::new(file)))
+}
+
+/// Opens a file whose bytes come through the reader that `wrap` makes of it.
+pub(super) fn open_through(
+    path: &Path,
+    wrap: impl FnOnce(File) -> io::Result<Box<dyn Read + Send>>,
+) -> Result<Sniffed, SourceError> {
     let name = path.display().to_string();
     let error = |error: io::Error| SourceError::io(&name, "open it", &error);
     let file = File::open(path).map_err(error)?;
@@ -132,15 +221,15 @@ pub(super) fn open(path: &Path) -> Result<Sniffed, SourceError> {
     if metadata.is_dir() {
         return Err(SourceError::directory(&name));
     }
-    sniff(&name, Box::new(file), metadata.is_file().then_some(metadata.len()))
+    sniff(&name, wrap(file).map_err(error)?, metadata.is_file().then_some(metadata.len()))
 }
 
 /// Looks at the first bytes and undoes compressions.
 pub(super) fn sniff(name: &str, reader: Box<dyn Read + Send>, total: Option<u64>) -> Result<Sniffed, SourceError> {
-    let (count, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let (count, state) = (Arc::new(AtomicU64::new(0)), Arc::new(State::default()));
     let progress = Progress { read: Arc::clone(&count), total };
-    let reader = Box::new(Counted { inner: reader, count, failed: Arc::clone(&failed) });
-    let mut stream = Stream { reader, name: name.into(), failed, layers: Vec::new() };
+    let reader = Box::new(Counted { inner: reader, count, state: Arc::clone(&state) });
+    let mut stream = Stream { reader, name: name.into(), state, layers: Vec::new(), fault: None };
     loop {
         let prefix = first_bytes(&mut stream)?;
         if prefix.is_empty() {
@@ -164,7 +253,7 @@ pub(super) fn sniff(name: &str, reader: Box<dyn Read + Send>, total: Option<u64>
         stream.reader = if how == "gzip" {
             Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, rest)))
         } else {
-            let decoder = zstd::Decoder::new(rest).and_then(|mut decoder| {
+            let decoder = zstd::Decoder::with_buffer(ChecksumApart::new(rest)).and_then(|mut decoder| {
                 decoder.window_log_max(ZSTD_WINDOW_LOG)?;
                 Ok(decoder)
             });
@@ -181,10 +270,10 @@ fn first_bytes(stream: &mut Stream) -> Result<Vec<u8>, SourceError> {
         match stream.read(room) {
             Ok(0) => break,
             Ok(count) => len += count,
-            Err(ReadFault::File(error)) => return Err(error),
-            // The fault comes again when the stream is read past what it gave.
-            Err(ReadFault::Stream(_)) if len > 0 => break,
-            Err(ReadFault::Stream(what)) => return Err(SourceError::stream(&stream.name, what)),
+            // The stream keeps the fault for whoever reads past these bytes.
+            Err(_) if len > 0 => break,
+            Err(ReadFault::Failed(error)) => return Err(error),
+            Err(ReadFault::Cut(what)) => return Err(SourceError::stream(&stream.name, what)),
         }
     }
     prefix.truncate(len);

@@ -35,8 +35,8 @@ pub fn read_text_with(path: &Path, limits: &Limits) -> Result<String, SourceErro
         match stream.read(&mut chunk) {
             Ok(0) => break,
             Ok(count) => bytes.extend_from_slice(chunk.get(..count).unwrap_or_default()),
-            Err(ReadFault::File(error)) => return Err(error),
-            Err(ReadFault::Stream(what)) => {
+            Err(ReadFault::Failed(error)) => return Err(error),
+            Err(ReadFault::Cut(what)) => {
                 return Err(SourceError::stream(&name, format!("{what}, after {} bytes of text", bytes.len())));
             }
         }

@@ -1,9 +1,15 @@
 //! ClassBench traces: a packet a line, `src dst sport dport proto rule` in decimal.
+//!
+//! ClassBench's own `trace_generator` writes a column more before the rule, for the flags of the rule that the packet
+//! was drawn from: `flags << 16 | mask`, and 0 or 4294967295 for a rule without a mask. In either case the upper 16
+//! bits are flags that the rule takes. A column in hexadecimal, which that program never writes, holds the packet's
+//! flags as they are.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use firstmatch::schema::Family;
+use firstmatch::rule::FieldValues;
+use firstmatch::schema::{Family, Field, Schema};
 
 use super::lines::{Fault, Lines};
 use super::raw::Sniffed;
@@ -26,20 +32,62 @@ pub struct TraceRecord {
     /// The protocol.
     pub proto: u8,
     /// The flags that the form of seven columns has before the rule.
-    pub flags: Option<u16>,
+    pub flags: Option<TraceFlags>,
     /// The number of the rule the line was made for, as written; where it is said to be -1, `None`.
     pub rule: Option<u64>,
 }
+
+/// The flags of a line of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceFlags {
+    /// The packet's flags, written in hexadecimal. The low 8 bits are those of TCP.
+    Plain(u16),
+    /// Flags that a rule takes, as `trace_generator` writes them. Their bits are those of ClassBench's filter sets.
+    ClassBench(u16),
+}
+
+/// The field that the flags column of ClassBench becomes in a schema, which no header fills.
+const FLAGS_FIELD: &str = "flags";
 
 impl TraceRecord {
     /// The headers such a packet has; its ports are never absent.
     pub fn headers(&self) -> Headers {
         let headers = Headers::of_five_tuple(self.family, self.src, self.dst, self.sport, self.dport, self.proto);
         match self.flags {
-            Some(flags) => headers.with_tcp_flags(flags as u8),
-            None => headers,
+            Some(TraceFlags::Plain(flags)) => headers.with_tcp_flags(flags as u8),
+            _ => headers,
         }
     }
+
+    /// Returns the values of the fields of a schema that has the flags column of ClassBench; `None` where the record
+    /// lacks one of them or is of another family.
+    pub fn values(&self, schema: &Schema) -> Option<FieldValues> {
+        let headers = self.headers();
+        let mut values = Vec::with_capacity(schema.fields().len());
+        for field in schema.fields() {
+            let value = match (field.source(), self.flags) {
+                (Some(source), _) => headers.value(source),
+                (None, Some(TraceFlags::Plain(flags) | TraceFlags::ClassBench(flags)))
+                    if field.name() == FLAGS_FIELD =>
+                {
+                    Some(flags.into())
+                }
+                (None, _) => None,
+            };
+            if value.is_none() && !field.is_optional() {
+                return None;
+            }
+            values.push(value);
+        }
+        let values = FieldValues { family: schema.family(), values };
+        (schema.family() == Some(self.family)).then_some(values)
+    }
+}
+
+/// Whether rules over this schema test the flags column of ClassBench: the 5-tuple of a family and that column.
+fn has_flags(schema: &Schema) -> bool {
+    let column = |field: &Field| field.source().is_none() && field.name() == FLAGS_FIELD && field.width() == 16;
+    schema.family().is_some() && schema.fields().iter().any(column)
 }
 
 /// A trace, read line by line. Empty lines and lines that start with `#` are passed over.
@@ -48,6 +96,8 @@ pub struct Trace {
     records: u64,
     /// How many columns the first line has: all others must have as many.
     columns: Option<usize>,
+    /// Each line must state the flags of ClassBench.
+    flags_needed: bool,
     first_line: Box<str>,
     done: bool,
     progress: Progress,
@@ -59,7 +109,22 @@ impl Trace {
         let first_line: String =
             String::from_utf8_lossy(&prefix).lines().next().unwrap_or("").chars().take(40).collect();
         let lines = Lines::new(name, stream, limits);
-        Self { lines, records: 0, columns: None, first_line: first_line.into(), done: false, progress }
+        Self {
+            lines,
+            records: 0,
+            columns: None,
+            flags_needed: false,
+            first_line: first_line.into(),
+            done: false,
+            progress,
+        }
+    }
+
+    /// Whether rules over these schemas test the flags column of ClassBench. Then every line must state it, and
+    /// [`TraceRecord::values`] has the packets.
+    pub fn need_flags_for(&mut self, schemas: &[Schema]) -> bool {
+        self.flags_needed = schemas.iter().any(has_flags);
+        self.flags_needed
     }
 
     /// The file, or what stands for it.
@@ -110,7 +175,8 @@ impl Trace {
 
     fn advance(&mut self) -> Result<Option<TraceRecord>, SourceError> {
         let Some(line) = self.lines.next(self.records)? else { return Ok(None) };
-        let (record, columns) = record(line, self.columns).map_err(|fault| self.lines.error(fault))?;
+        let form = Form { columns: self.columns, flags_needed: self.flags_needed };
+        let (record, columns) = record(line, form).map_err(|fault| self.lines.error(fault))?;
         self.columns = Some(columns);
         Ok(Some(record))
     }
@@ -128,8 +194,14 @@ impl fmt::Debug for Trace {
 
 const COLUMNS: &str = "src dst sport dport proto rule, or flags before the rule";
 
+/// Conditions on a line.
+struct Form {
+    columns: Option<usize>,
+    flags_needed: bool,
+}
+
 /// Reads one line and says how many columns it has.
-fn record(line: &[u8], columns: Option<usize>) -> Result<(TraceRecord, usize), Fault> {
+fn record(line: &[u8], Form { columns, flags_needed }: Form) -> Result<(TraceRecord, usize), Fault> {
     // One more than any form has.
     let mut words = [Word { start: 0, bytes: &[] }; 8];
     let mut count = 0;
@@ -147,8 +219,9 @@ fn record(line: &[u8], columns: Option<usize>) -> Result<(TraceRecord, usize), F
     let (sport, dport) = (number(sport, 0xffff, "a port")?, number(dport, 0xffff, "a port")?);
     let proto = number(proto, 0xff, "a protocol")?;
     let (flags, rule) = match count {
+        6 if flags_needed => return Err(column_count(line, count, FLAGS_NEEDED)),
         6 => (None, sixth),
-        7 => (Some(number(sixth, 0xffff, "flags")? as u16), seventh),
+        7 => (Some(flags(sixth)?), seventh),
         _ => return Err(column_count(line, count, COLUMNS)),
     };
     if columns.is_some_and(|columns| columns != count) {
@@ -176,6 +249,22 @@ fn record(line: &[u8], columns: Option<usize>) -> Result<(TraceRecord, usize), F
         rule: rule.map(|rule| rule as u64),
     };
     Ok((record, count))
+}
+
+const FLAGS_NEEDED: &str = "7 columns, the flags before the rule: the rules test them";
+const FLAGS: &str = "`flags << 16 | mask` in decimal, as ClassBench writes it, or flags from 0x0000 to 0xffff";
+
+/// The column before the rule, whose form tells what it holds.
+fn flags(word: Word<'_>) -> Result<TraceFlags, Fault> {
+    let no_flags = |_| bad(word, "is no flags", FLAGS);
+    if word.bytes.starts_with(b"0x") || word.bytes.starts_with(b"0X") {
+        return number(word, 0xffff, "flags").map(|flags| TraceFlags::Plain(flags as u16)).map_err(no_flags);
+    }
+    let column = number(word, u32::MAX.into(), "flags").map_err(no_flags)? as u32;
+    if column != 0 && column as u16 == 0 {
+        return Err(bad(word, "states flags under an empty mask", FLAGS));
+    }
+    Ok(TraceFlags::ClassBench((column >> 16) as u16))
 }
 
 fn column_count(line: &[u8], count: usize, expected: &str) -> Fault {

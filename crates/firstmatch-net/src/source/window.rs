@@ -12,7 +12,7 @@ pub(super) struct Window {
     /// The offset in the stream of `buffer[start]`.
     offset: u64,
     ended: bool,
-    /// The fault of the compressed stream that ended it.
+    /// Why the stream ended before its end.
     fault: Option<String>,
 }
 
@@ -75,11 +75,11 @@ impl Window {
             match self.stream.read(&mut self.buffer[self.end..]) {
                 Ok(0) => self.ended = true,
                 Ok(count) => self.end += count,
-                Err(ReadFault::File(error)) => {
+                Err(ReadFault::Failed(error)) => {
                     self.ended = true;
                     return Err(error);
                 }
-                Err(ReadFault::Stream(what)) => {
+                Err(ReadFault::Cut(what)) => {
                     self.ended = true;
                     self.fault = Some(what);
                 }

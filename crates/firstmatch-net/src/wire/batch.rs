@@ -1,7 +1,7 @@
 //! A batch of packets, sorted by family.
 
 use firstmatch::policy::Policy;
-use firstmatch::rule::FieldValues;
+use firstmatch::rule::{FieldValues, RuleSet};
 use firstmatch::schema::{Schema, Source};
 use firstmatch::{KeyBuf, Keys, Match};
 
@@ -39,7 +39,7 @@ struct Group {
 
 impl Batch {
     /// An empty batch for the schemas of a rule set: one, or one a family. A packet belongs to the first schema of
-    /// its family (or without one).
+    /// its family (or without one). A packet that hides a field is unknown, whether a rule tests the field or not.
     ///
     /// # Errors
     /// When a schema has a field that packets cannot fill.
@@ -47,9 +47,28 @@ impl Batch {
     /// # Panics
     /// When there is no schema, or more than 255.
     pub fn new(config: &Config, schemas: &[Schema]) -> Result<Self, NoSource> {
+        Self::of_extractors(config, schemas, Extractor::new)
+    }
+
+    /// An empty batch for the schemas of these rules, in which only what rules test makes packets unknown (see
+    /// [`Extractor::for_rules`]). For rules that stay as they are: [`Batch::new`] is for those that change.
+    ///
+    /// # Errors
+    /// As [`Batch::new`].
+    pub fn for_rules(config: &Config, rules: &RuleSet) -> Result<Self, NoSource> {
+        Self::of_extractors(config, rules.schemas(), |schema| Extractor::for_rules(schema, rules))
+    }
+
+    fn of_extractors(
+        config: &Config,
+        schemas: &[Schema],
+        extractor: impl Fn(&Schema) -> Result<Extractor, NoSource>,
+    ) -> Result<Self, NoSource> {
         assert!((1..=255).contains(&schemas.len()), "a batch has 1 to 255 schemas");
-        let group =
-            |schema| Ok(Group { extractor: Extractor::new(schema)?, keys: KeyBuf::new(schema), packets: Vec::new() });
+        let group = |schema| {
+            let (extractor, keys) = (extractor(schema)?, KeyBuf::new(schema));
+            Ok(Group { extractor, keys, packets: Vec::new() })
+        };
         let groups = schemas.iter().map(group).collect::<Result<_, _>>()?;
         Ok(Self { config: *config, groups, records: Vec::new() })
     }
@@ -66,7 +85,7 @@ impl Batch {
     }
 
     /// An empty batch for rows that come from elsewhere than packets ([`Batch::push_values`]): fields need no header
-    /// field. Packets end as [`Outcome::LacksField`].
+    /// field. Packets end as [`Outcome::LacksField`], or as [`Outcome::OtherFamily`].
     ///
     /// # Panics
     /// When there is no schema, or more than 255.

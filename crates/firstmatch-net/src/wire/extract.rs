@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use firstmatch::rule::FieldValues;
+use firstmatch::rule::{FieldValues, RuleSet};
 use firstmatch::schema::{Family, Field, Schema, Source};
 
 use super::headers::{Place, SourceSet, WORDS, ZERO, place};
@@ -14,6 +14,7 @@ pub struct Extractor {
     schema: Schema,
     /// The family its packets must have, if it makes a difference.
     family: Option<Family>,
+    /// What packets must show: all that fills a field, or what rules test.
     needed: SourceSet,
     /// Those of `needed` whose field is not optional.
     required: SourceSet,
@@ -34,7 +35,8 @@ struct LaneOp {
 }
 
 impl Extractor {
-    /// The extractor for packets of this schema.
+    /// The extractor for packets of this schema: a packet that hides one of its fields is unknown, whether a rule tests
+    /// the field or not. This is the one for rules that change while packets are read.
     ///
     /// # Errors
     /// When a field has no header field to come from, or is too narrow for it; the error names the field.
@@ -81,11 +83,36 @@ impl Extractor {
         Ok(Self { schema: schema.clone(), family, needed, required, lanes, sources: sources.into() })
     }
 
+    /// The extractor for packets of this schema that are asked of these rules alone: what no rule tests makes no packet
+    /// unknown. The addresses are needed in any case, so that a packet with a broken IP header is always unknown.
+    ///
+    /// A field that a packet hides and no rule tests has a value of no meaning in its row: absent, or 0 if the field is
+    /// not optional. So rules that were inserted later must not be asked about these rows: take a new extractor for
+    /// them, or one of [`Extractor::new`] from the beginning.
+    ///
+    /// # Errors
+    /// As [`Extractor::new`].
+    pub fn for_rules(schema: &Schema, rules: &RuleSet) -> Result<Self, NoSource> {
+        let all = Self::new(schema)?;
+        let mut tested = SourceSet::ADDRESSES;
+        for rule in rules.iter().filter(|rule| rule.family.is_none() || rule.family == schema.family()) {
+            // A condition without a test for the family never holds there, and neither does its rule.
+            if rule.conditions.iter().all(|condition| condition.tests_for(schema.family()).next().is_some()) {
+                for condition in rule.conditions.iter() {
+                    tested = tested.union(SourceSet::of(&[all.sources[condition.field]]));
+                }
+            }
+        }
+        let (needed, required) = (all.needed.intersection(tested), all.required.intersection(tested));
+        Ok(Self { needed, required, ..all })
+    }
+
     /// The extractor for a schema whose rows come from elsewhere: every packet has the outcome
-    /// [`Outcome::LacksField`], whatever its headers say.
+    /// [`Outcome::LacksField`], whatever its headers say, or [`Outcome::OtherFamily`].
     pub fn of_values(schema: &Schema) -> Self {
         let (needed, required) = (SourceSet::NOWHERE, SourceSet::NOWHERE);
-        Self { schema: schema.clone(), family: None, needed, required, lanes: Box::new([]), sources: Box::new([]) }
+        let (schema, family) = (schema.clone(), schema.family());
+        Self { schema, family, needed, required, lanes: Box::new([]), sources: Box::new([]) }
     }
 
     /// The schema whose rows it fills.
@@ -98,7 +125,7 @@ impl Extractor {
         self.family
     }
 
-    /// The header fields the schema asks for.
+    /// The header fields that a packet must show or be known to lack: all of the schema, or those that rules test.
     pub fn needed(&self) -> SourceSet {
         self.needed.intersection(SourceSet::ALL)
     }
@@ -144,14 +171,18 @@ impl Extractor {
             const LAST: u8 = WORDS as u8 - 1;
             let (low, high) = (headers.words[usize::from(op.low & LAST)], headers.words[usize::from(op.high & LAST)]);
             let value = ((u64::from(high) << 32 | u64::from(low)) >> (op.shift & 31)) as u32 & op.bits;
-            let absent = headers.absent.mask_of(op.source);
-            *word = value & !absent | op.absent & absent;
+            let present = headers.present.mask_of(op.source);
+            *word = value & present | op.absent & !present;
         }
     }
 
     /// The whole values of the fields, for the oracle; lanes play no part. `None` unless the packet is classified.
     pub fn values(&self, headers: &Headers) -> Option<FieldValues> {
-        let values = || self.sources.iter().map(|&source| headers.value(source)).collect();
+        let value = |(field, &source): (&Field, &Source)| {
+            let hidden = if field.is_optional() { None } else { Some(0) };
+            headers.value(source).or(hidden)
+        };
+        let values = || self.schema.fields().iter().zip(&self.sources).map(value).collect();
         let classified = self.outcome(headers).is_classified();
         classified.then(|| FieldValues { family: self.schema.family(), values: values() })
     }

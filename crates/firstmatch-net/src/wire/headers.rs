@@ -26,6 +26,8 @@ pub(super) const ETH_DST: usize = 16;
 pub(super) const ETH_SRC: usize = 18;
 pub(super) const METADATA: usize = 20;
 pub(super) const IN_PORT: usize = 22;
+/// The type of the routing headers, then a bit for each extension header in the low byte.
+pub(super) const EXT: usize = 23;
 /// How many words there are. A power of two, so that an index under a mask needs no check.
 pub(super) const WORDS: usize = 32;
 
@@ -54,6 +56,8 @@ pub(super) const fn place(source: Source) -> Place {
         Source::IcmpType => (ICMP, 1, 8),
         Source::IcmpCode => (ICMP, 1, 0),
         Source::TcpFlags => (TCP_FLAGS, 1, 0),
+        Source::ExtHeaders => (EXT, 1, 0),
+        Source::RoutingType => (EXT, 1, 8),
         Source::VlanVid => (VLAN, 1, 0),
         Source::VlanPcp => (VLAN, 1, 13),
         Source::InPort => (IN_PORT, 1, 0),
@@ -89,6 +93,8 @@ impl SourceSet {
     pub const ICMP: Self = Self::of(&[Source::IcmpType, Source::IcmpCode]);
     /// What stands behind the IP header and its extensions.
     pub const UPPER: Self = Self::PORTS.union(Self::ICMP).union(Self::of(&[Source::TcpFlags]));
+    /// The fields of extension headers of IPv6; absent in IPv4.
+    pub const EXTENSIONS: Self = Self::of(&[Source::ExtHeaders, Source::RoutingType]);
     /// What every packet has, wherever it comes from.
     pub const ALWAYS: Self = Self::of(&[Source::InPort, Source::Metadata]);
     /// A field that no packet has.

@@ -4,6 +4,10 @@
 //! the packet's [`Outcome`] is *for that schema* (a field that the schema does not ask for never makes a packet
 //! unknown) and fills its row. A [`Batch`] does both for the schemas of a rule set and sorts packets by family.
 //!
+//! A schema asks for all its fields, unless the rules are known: [`Batch::for_rules`] asks for the fields that rules
+//! test. With the one rule `permit src 10.0.0.0/8` a fragment without its ports is then classified. For rules that
+//! change while packets are read it is [`Batch::new`], which asks for more than rules test and so fails closed.
+//!
 //! # What is read
 //!
 //! - Ethernet with VLAN tags (0x8100, 0x88a8, 0x9100), Linux cooked captures, BSD loopback, raw IP.
@@ -12,7 +16,11 @@
 //! - IPv4 with options. The total length bounds the transport header: bytes behind it are padding. A total length of
 //!   0 (segmentation offload) means all that was captured.
 //! - IPv6 with hop-by-hop, routing, destination, authentication and fragment headers in any order, as Linux walks
-//!   them; anything else ends the chain and is the protocol. A payload length of 0 means all that was captured.
+//!   them. The other extension headers of IANA's registry (mobility, HIP, shim6, two for experiments) are not read
+//!   through: with them the packet is [`Outcome::UnknownExtension`]. Anything else, ESP among it, ends the chain and is
+//!   the protocol. A payload length of 0 means all that was captured.
+//! - Which of these headers there are, and the type of the routing headers, once the whole chain is known. Routing
+//!   headers of several types leave the type unknown ([`Outcome::Malformed`]), because a rule would see only one.
 //! - The ports of TCP, UDP, UDP-Lite, SCTP and DCCP; the flags of TCP; type and code of ICMP (in IPv4) and of ICMPv6
 //!   (in IPv6).
 //!

@@ -7,32 +7,36 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Classified: every field the schema asks for is known, and the ports, if it asks for them, are there.
+    /// Classified: every field asked for (by the schema, or by rules that test it) is known, and the ports, if they are
+    /// asked for, are there.
     Complete,
-    /// Classified: the schema asks for ports, the protocol has none, so they are absent.
+    /// Classified: the ports are asked for, the protocol has none, so they are absent.
     NoPorts,
     /// Classified: a fragment other than the first, whose fields past the IP header count as absent because the
     /// policy says so.
     FragmentLayer3,
     /// A fragment other than the first, whose fields past the IP header are in another packet.
     Fragment,
-    /// A first fragment that ends before the fields the schema asks for.
+    /// A first fragment that ends before the fields asked for.
     FirstFragmentShort,
-    /// The capture ends before the fields the schema asks for.
+    /// The capture ends before the fields asked for.
     Truncated,
-    /// Lengths or versions contradict each other, or the packet ends before a header it must have.
+    /// Lengths or versions contradict each other, the packet ends before a header it must have, or it has IPv6 routing
+    /// headers of several types.
     Malformed,
     /// More IPv6 extension headers than the cap.
     ExtensionCap,
+    /// An IPv6 extension header that is not read: mobility, HIP, shim6 or one for experiments. What follows is unknown.
+    UnknownExtension,
     /// More VLAN tags than the cap.
     VlanCap,
     /// More MPLS labels than the cap.
     MplsCap,
     /// Neither IPv4 nor IPv6.
     NotIp,
-    /// IPv4 or IPv6, but the rule set has no schema for that family.
+    /// IPv4 or IPv6, and the rules are for the other family alone.
     OtherFamily,
-    /// The packet lacks a field that the schema does not call optional.
+    /// The packet lacks a field asked for that the schema does not call optional.
     LacksField,
     /// A link type this crate does not know.
     UnknownLink,
@@ -40,7 +44,7 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them, in order of [`Outcome::index`]; the classified ones first.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Complete,
         Self::NoPorts,
         Self::FragmentLayer3,
@@ -49,6 +53,7 @@ impl Outcome {
         Self::Truncated,
         Self::Malformed,
         Self::ExtensionCap,
+        Self::UnknownExtension,
         Self::VlanCap,
         Self::MplsCap,
         Self::NotIp,
@@ -68,6 +73,7 @@ impl Outcome {
             Self::Truncated => "truncated",
             Self::Malformed => "malformed",
             Self::ExtensionCap => "extension-cap",
+            Self::UnknownExtension => "unknown-extension",
             Self::VlanCap => "vlan-cap",
             Self::MplsCap => "mpls-cap",
             Self::NotIp => "not-ip",

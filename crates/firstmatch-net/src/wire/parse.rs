@@ -1,10 +1,10 @@
 //! The parser: total functions over slices.
 
 use firstmatch::policy::Fragments;
-use firstmatch::schema::{Family, Source};
+use firstmatch::schema::{ExtensionHeader, Family, Source};
 
 use super::headers::{DST, ICMP as ICMP_WORD};
-use super::headers::{ETH_DST, ETH_SRC, ETH_TYPE, IN_PORT, NET, PORTS, PROTO, SRC, SourceSet, TCP_FLAGS, VLAN};
+use super::headers::{ETH_DST, ETH_SRC, ETH_TYPE, EXT, IN_PORT, NET, PORTS, PROTO, SRC, SourceSet, TCP_FLAGS, VLAN};
 use super::non_ip::{arp, mpls, pppoe};
 use super::{Config, Headers, LinkType, Outcome};
 
@@ -15,6 +15,8 @@ pub(super) const LABEL: SourceSet = SourceSet::of(&[Source::MplsLabel, Source::M
 pub(super) const IPV4_ADDRESSES: SourceSet = SourceSet::of(&[Source::Ipv4Src, Source::Ipv4Dst]);
 const FLAGS: SourceSet = SourceSet::of(&[Source::TcpFlags]);
 const DSCP: SourceSet = SourceSet::of(&[Source::IpDscp]);
+const EXT_HEADERS: SourceSet = SourceSet::of(&[Source::ExtHeaders]);
+const ROUTING_TYPE: SourceSet = SourceSet::of(&[Source::RoutingType]);
 /// What an IPv4 header holds.
 const IPV4: SourceSet = SourceSet::ADDRESSES.union(PROTO).union(IPV4_ADDRESSES).union(DSCP);
 /// What a packet without link layer has not.
@@ -45,6 +47,7 @@ const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
+const ROUTING_BIT: u8 = 0x02;
 
 /// Finds the headers of one frame that came in by interface 0. Never panics, allocates nothing.
 #[inline]
@@ -293,6 +296,7 @@ pub(super) fn ipv4(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     let proto = head[9];
     out.words[NET] = be16([head[1], proto]).into();
     out.present = out.present.union(IPV4);
+    out.absent = out.absent.union(SourceSet::EXTENSIONS);
     let fragment = be16([head[6], head[7]]);
     if fragment & 0x1fff != 0 {
         return later_fragment(config, out);
@@ -366,9 +370,56 @@ fn upper(proto: u8, icmp: u8, body: Body<'_>, more_fragments: bool, out: &mut He
     Outcome::Complete
 }
 
+/// Whether this is the number of an extension header in IANA's registry. ESP is one there too, but what follows it is
+/// encrypted: it ends the chain and is the protocol, as everybody calls it.
 #[inline]
 const fn is_extension(next: u8) -> bool {
+    is_walked(next) || matches!(next, 135 | 139 | 140 | 253 | 254)
+}
+
+#[inline]
+const fn is_walked(next: u8) -> bool {
     matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
+}
+
+/// The extension headers walked through so far.
+#[derive(Clone, Copy, Default)]
+struct Walked {
+    bits: u8,
+    /// Type of the last routing header.
+    routing_type: u8,
+    /// Whether there are routing headers of several types.
+    mixed: bool,
+}
+
+impl Walked {
+    fn add(&mut self, kind: u8, [_, _, routing_type, ..]: [u8; 8]) {
+        let bit = ExtensionHeader::ALL.iter().find(|header| header.next_header == kind).map_or(0, |header| header.bit);
+        if kind == ROUTING {
+            self.mixed |= self.bits & bit != 0 && self.routing_type != routing_type;
+            self.routing_type = routing_type;
+        }
+        self.bits |= bit;
+    }
+
+    /// Tells what the whole chain says, which ends with `proto`.
+    #[inline]
+    fn tell(self, proto: u8, out: &mut Headers) {
+        out.words[NET] |= u32::from(proto);
+        out.words[EXT] = be16([self.routing_type, self.bits]).into();
+        out.present = out.present.union(PROTO).union(EXT_HEADERS);
+        if self.bits & ROUTING_BIT == 0 {
+            out.absent = out.absent.union(ROUTING_TYPE);
+        } else if !self.mixed {
+            out.present = out.present.union(ROUTING_TYPE);
+        }
+    }
+
+    /// The outcome, which is never `Complete` where the type is unknown.
+    #[inline]
+    fn outcome(self, outcome: Outcome) -> Outcome {
+        if self.mixed && outcome == Outcome::Complete { Outcome::Malformed } else { outcome }
+    }
 }
 
 #[inline]
@@ -391,25 +442,30 @@ pub(super) fn ipv6(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     if is_extension(head[6]) {
         return extensions(config, head[6], body, out);
     }
-    ipv6_upper(head[6], body, false, out)
-}
-
-#[inline]
-fn ipv6_upper(proto: u8, body: Body<'_>, more_fragments: bool, out: &mut Headers) -> Outcome {
-    out.words[NET] |= u32::from(proto);
-    out.present = out.present.union(PROTO);
-    upper(proto, ICMPV6, body, more_fragments, out)
+    Walked::default().tell(head[6], out);
+    upper(head[6], ICMPV6, body, false, out)
 }
 
 fn extensions(config: &Config, mut next: u8, mut body: Body<'_>, out: &mut Headers) -> Outcome {
-    let mut more_fragments = false;
-    for _ in 0..config.max_extension_headers {
+    let (mut more_fragments, mut walked) = (false, Walked::default());
+    for count in 0.. {
+        if !is_extension(next) {
+            walked.tell(next, out);
+            return walked.outcome(upper(next, ICMPV6, body, more_fragments, out));
+        }
+        if !is_walked(next) {
+            return Outcome::UnknownExtension;
+        }
+        if count == config.max_extension_headers {
+            break;
+        }
         let Some(head) = body.first::<8>() else { return body.why_not(8, more_fragments) };
+        walked.add(next, head);
         let len = match next {
             FRAGMENT => {
                 let fragment = be16([head[2], head[3]]);
                 if fragment >> 3 != 0 {
-                    return later_ipv6_fragment(config, head[0], out);
+                    return later_ipv6_fragment(config, head[0], walked, out);
                 }
                 more_fragments |= fragment & 1 != 0;
                 8
@@ -422,18 +478,14 @@ fn extensions(config: &Config, mut next: u8, mut body: Body<'_>, out: &mut Heade
         }
         body = Body { bytes: from(body.bytes, len), len: body.len.map(|body| body - len) };
         next = head[0];
-        if !is_extension(next) {
-            return ipv6_upper(next, body, more_fragments, out);
-        }
     }
     Outcome::ExtensionCap
 }
 
-fn later_ipv6_fragment(config: &Config, next: u8, out: &mut Headers) -> Outcome {
+fn later_ipv6_fragment(config: &Config, next: u8, walked: Walked, out: &mut Headers) -> Outcome {
     if config.fragments == Fragments::Unknown || is_extension(next) {
         return Outcome::Fragment;
     }
-    out.words[NET] |= u32::from(next);
-    out.present = out.present.union(PROTO);
-    later_fragment(config, out)
+    walked.tell(next, out);
+    walked.outcome(later_fragment(config, out))
 }

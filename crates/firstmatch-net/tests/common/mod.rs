@@ -1,8 +1,10 @@
 //! Packets to test with: made by hand, drawn at random, damaged at random; all from seeds.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
+use std::io::{self, Read};
 use std::path::PathBuf;
 
+use firstmatch_net::source::{Input, Limits, SourceError, from_reader};
 use firstmatch_net::wire::LinkType;
 
 /// SplitMix64: enough for tests, and the same everywhere.
@@ -32,6 +34,28 @@ impl Rng {
     pub fn bytes(&mut self, n: usize) -> Vec<u8> {
         (0..n).map(|_| self.next() as u8).collect()
     }
+}
+
+/// Gives a few bytes at a time.
+pub struct Slow {
+    pub bytes: Vec<u8>,
+    pub at: usize,
+    pub step: usize,
+}
+
+impl Read for Slow {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let left = &self.bytes[self.at..];
+        let count = left.len().min(into.len()).min(self.step);
+        into[..count].copy_from_slice(&left[..count]);
+        self.at += count;
+        Ok(count)
+    }
+}
+
+/// Content of these bytes, read `step` at a time.
+pub fn slow(bytes: &[u8], step: usize) -> Result<Input, SourceError> {
+    from_reader("test", Box::new(Slow { bytes: bytes.to_vec(), at: 0, step }), &Limits::default())
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,8 +159,10 @@ pub fn chain(kinds: &[u8], units: u8, fragment: u16, proto: u8, payload: &[u8]) 
                 bytes.extend(std::iter::repeat_n(0xaa, usize::from(words) * 4 + 6));
             }
             _ => {
-                bytes.extend([next, units]);
-                bytes.extend(std::iter::repeat_n(0, usize::from(units) * 8 + 6));
+                // Two that stand side by side in a chain are of one type, should they be routing headers.
+                let routing_type = if kind == 43 { (index / 2) as u8 } else { 0 };
+                bytes.extend([next, units, routing_type]);
+                bytes.extend(std::iter::repeat_n(0, usize::from(units) * 8 + 5));
             }
         }
     }
@@ -176,6 +202,9 @@ pub fn random(rng: &mut Rng) -> Frame {
         }
         if rng.one_in(20) {
             kinds.push(0);
+        }
+        if rng.one_in(20) {
+            kinds.push(rng.pick(&[135, 139, 140, 253, 254]));
         }
         let fragment = rng.pick(&[0, 0, 1, 1, 8, 9, 0xfff8, 6]);
         let units = rng.pick(&[0, 0, 1, 2]);
@@ -321,6 +350,9 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
         ("later ipv6 fragment, then options", v6(&[44, 60], 8, 6, &tcp(0x18))),
         ("no next header", v6(&[], 0, 59, &[1, 2, 3])),
         ("mobility", v6(&[], 0, 135, &[59, 0, 0, 0, 0, 0, 0, 0])),
+        ("an experiment in a chain", v6(&[0, 253, 60], 0, 6, &tcp(2))),
+        ("routing headers of one type", v6(&[43, 43], 0, 17, &udp())),
+        ("routing headers of two types", v6(&[43, 60, 43], 0, 17, &udp())),
         ("arp", ethernet(&[(0x8100, 0xa00c)], 0x0806, &arp(0x0002))),
         ("arp for something else", ethernet(&[], 0x0806, &[0; 28])),
         ("one label", ethernet(&[], 0x8847, &mpls(&[0x1234_5a40], &plain))),

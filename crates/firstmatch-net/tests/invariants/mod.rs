@@ -1,6 +1,7 @@
 //! What must hold whatever the frame is.
 #![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
 
+use firstmatch::format::{self, Options};
 use firstmatch::schema::{Family, Field, Kind, Source};
 use firstmatch::{KeyBuf, Schema};
 use firstmatch_net::wire::{Config, Extractor, Headers, LinkType, Outcome, parse};
@@ -71,9 +72,20 @@ pub fn extractors() -> Vec<WithBuffers> {
             ],
         ));
     }
-    let with_buffers =
-        |schema: &Schema| (Extractor::new(schema).expect("sources"), KeyBuf::new(schema), KeyBuf::new(schema));
-    schemas.iter().map(with_buffers).collect()
+    let new = |schema: &Schema| Extractor::new(schema).expect("sources");
+    let mut extractors: Vec<Extractor> = schemas.iter().map(new).collect();
+    // Fields that packets hide and no rule tests, optional or not, of one word or several.
+    let own = "schema {\nto 128 prefix from dst\nproto_ 8 exact from proto\nvid 12 exact from vlan_vid\n\
+               mac 48 exact from eth_src optional\nport 16 range from dport optional\nlabel 20 exact from mpls_label\n}\n";
+    for text in ["permit src 10.0.0.0/8", "permit tcp_flags 0x02/0x02 ext_headers 0", &format!("{own}permit proto_ 6")]
+    {
+        let rules = format::parse(text, &Options::default()).expect(text).rules;
+        let for_rules = |schema: &Schema| Extractor::for_rules(schema, &rules).expect("sources");
+        extractors.extend(rules.schemas().iter().map(for_rules));
+    }
+    let buffers = |of: &Extractor| (KeyBuf::new(of.schema()), KeyBuf::new(of.schema()));
+    let with_buffers = |(extractor, (filled, pushed))| (extractor, filled, pushed);
+    extractors.into_iter().map(|extractor| (extractor.clone(), buffers(&extractor))).map(with_buffers).collect()
 }
 
 fn of_sources(family: Family, sources: &[Source]) -> Schema {

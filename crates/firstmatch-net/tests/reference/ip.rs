@@ -9,7 +9,7 @@ use firstmatch::schema::Source;
 use firstmatch_net::wire::{Headers, Outcome};
 
 use super::State::{self, Absent, Present, Unknown};
-use super::{ADDRESSES, CAP, Fields, ICMP, IPV4_ADDRESSES, Notes, PORTS, PROTO, be16};
+use super::{ADDRESSES, CAP, EXTENSIONS, Fields, ICMP, IPV4_ADDRESSES, Notes, PORTS, PROTO, be16};
 
 /// An IP packet, of this version if one was announced.
 pub(super) fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
@@ -82,6 +82,41 @@ fn ipv4_fields(fields: &mut Fields, addresses: [State; 2], proto: u8, dscp: u8) 
     }
     fields.put_all(&PROTO, Present(proto.into()));
     fields.put(Source::IpDscp, Present(dscp.into()));
+    fields.put_all(&EXTENSIONS, Absent);
+}
+
+/// The extension headers of a packet: the bit of each, and the types of the routing headers.
+#[derive(Default)]
+struct Extensions {
+    bits: u128,
+    types: Vec<u8>,
+}
+
+impl Extensions {
+    fn add(&mut self, kind: IpNumber, header: &[u8]) {
+        let place = [0, 43, 44, 60, 51].iter().position(|&number| number == kind.0).expect("walked");
+        self.bits |= 1 << place;
+        if kind == IpNumber(43) && !self.types.contains(&header[2]) {
+            self.types.push(header[2]);
+        }
+    }
+
+    /// The fields once the chain has ended with `proto`; false where what follows is not read.
+    fn end(&self, proto: IpNumber, fields: &mut Fields, notes: &mut Notes) -> bool {
+        if matches!(proto.0, 135 | 139 | 140 | 253 | 254) {
+            notes.add("extension header that is not read");
+            return false;
+        }
+        fields.put_all(&PROTO, Present(proto.0.into()));
+        fields.put(Source::ExtHeaders, Present(self.bits));
+        let of_type = match self.types[..] {
+            [] => Absent,
+            [one] => Present(one.into()),
+            _ => Unknown,
+        };
+        fields.put(Source::RoutingType, of_type);
+        true
+    }
 }
 
 fn no_upper(fields: &mut Fields) {
@@ -184,6 +219,7 @@ fn ipv6_fields(
     notes: &mut Notes,
 ) {
     let (mut next, mut rest, mut walked, mut fragmented, mut resumed) = (first, payload, 0, false, false);
+    let mut extensions = Extensions::default();
     loop {
         let (exts, number, after, error) = Ipv6ExtensionsSlice::from_slice_lax(next, rest);
         let (mut kind, mut left) = (next, exts.slice());
@@ -214,6 +250,7 @@ fn ipv6_fields(
                     (ext.next_header(), ext.slice().len())
                 }
             };
+            extensions.add(kind, left);
             (kind, left) = (following, &left[len..]);
         }
         (next, rest) = (number, after);
@@ -232,6 +269,7 @@ fn ipv6_fields(
             // Refused for its content, or because less than 12 bytes of it are there.
             Some(_) if next == IpNumber(51) && rest.len() >= 8 && rest[1] == 0 => {
                 notes.add("ah of length zero");
+                extensions.add(next, rest);
                 (next, rest) = (IpNumber(rest[0]), &rest[8..]);
                 walked += 1;
                 resumed = true;
@@ -254,12 +292,17 @@ fn ipv6_fields(
                     return;
                 }
                 notes.add("extension header cut");
-                fields.put_all(&PROTO, Present(rest[0].into()));
-                return only_of(fields, rest[0], 58);
+                extensions.add(next, rest);
+                if extensions.end(IpNumber(rest[0]), fields, notes) {
+                    only_of(fields, rest[0], 58);
+                }
+                return;
             }
         }
     }
-    fields.put_all(&PROTO, Present(next.0.into()));
+    if !extensions.end(next, fields, notes) {
+        return;
+    }
     let upper = Upper { proto: next, icmp: 58, bytes: rest };
     let theirs = theirs.filter(|p| !resumed || p.stop_err.is_some());
     upper_fields(fields, &upper, fragmented, theirs, notes);

@@ -23,7 +23,7 @@ use ip::ip;
 use crate::common::Frame;
 
 /// The permitted disagreements.
-pub const DIFFERENCES: [&str; 16] = [
+pub const DIFFERENCES: [&str; 17] = [
     // etherparse knows a few hardware types and packet types of cooked captures and refuses the others.
     "cooked frame of other hardware",
     // etherparse looks behind MACsec; here that is another ether type.
@@ -45,6 +45,8 @@ pub const DIFFERENCES: [&str; 16] = [
     "extension header cut",
     // etherparse has no cap.
     "extension cap",
+    // To etherparse what follows such a header is a protocol.
+    "extension header that is not read",
     // etherparse looks for further headers in the middle of a packet.
     "walks on in a later fragment",
     // etherparse reads either ICMP in either IP.
@@ -139,6 +141,7 @@ const IPV4_ADDRESSES: [Source; 2] = [Source::Ipv4Src, Source::Ipv4Dst];
 const PROTO: [Source; 2] = [Source::Proto, Source::IpProto];
 const PORTS: [Source; 4] = [Source::SrcPort, Source::DstPort, Source::TpSrc, Source::TpDst];
 const ICMP: [Source; 2] = [Source::IcmpType, Source::IcmpCode];
+const EXTENSIONS: [Source; 2] = [Source::ExtHeaders, Source::RoutingType];
 /// What OpenFlow reads behind the ether type.
 const OPENFLOW: [Source; 6] =
     [Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp, Source::TpSrc, Source::TpDst];

@@ -1,0 +1,75 @@
+//! The core's table of which packets have a field, against the parser of packets.
+
+use firstmatch::schema::{Family, IPV6_EXTENSIONS, Source};
+use firstmatch_net::wire::{self, Config, LinkType};
+
+/// A frame of this ether type with IP inside, as far as the ether type may carry it.
+fn frame(ether_type: u16, family: Family, protocol: u8) -> Vec<u8> {
+    let mut frame = vec![2; 12];
+    frame.extend(ether_type.to_be_bytes());
+    let mut ip = match family {
+        Family::Ipv4 => {
+            let mut head = vec![0x45, 0, 0, 84, 0, 0, 0, 0, 64, protocol, 0, 0];
+            head.extend([10, 0, 0, 1, 10, 0, 0, 2]);
+            head
+        }
+        Family::Ipv6 => [vec![0x60, 0, 0, 0, 0, 64, protocol, 64], vec![1; 32]].concat(),
+    };
+    let mut payload = [0; 64];
+    (payload[1], payload[3], payload[5], payload[12]) = (7, 9, 64, 5 << 4);
+    ip.extend(payload);
+    match ether_type {
+        0x0806 => frame.extend([0, 1, 8, 0, 6, 4, 0, 1].into_iter().chain([1; 20])),
+        0x8847 | 0x8848 => frame.extend([0, 0, 0x11, 64].into_iter().chain(ip)),
+        0x8864 => {
+            let protocol: u16 = if family == Family::Ipv4 { 0x21 } else { 0x57 };
+            let len = ip.len() as u16 + 2;
+            frame.extend([0x11, 0, 0, 7].into_iter().chain(len.to_be_bytes()).chain(protocol.to_be_bytes()).chain(ip));
+        }
+        _ => frame.extend(ip),
+    }
+    frame
+}
+
+#[test]
+fn a_field_is_there_where_the_table_says() {
+    let config = Config::default();
+    for family in [Family::Ipv4, Family::Ipv6] {
+        let own = if family == Family::Ipv4 { 0x0800 } else { 0x86dd };
+        for protocol in 0..=u8::MAX {
+            if family == Family::Ipv6 && (IPV6_EXTENSIONS.contains(&protocol) || protocol == 59) {
+                continue;
+            }
+            let headers = wire::parse(&config, LinkType::Ethernet, &frame(own, family, protocol));
+            for source in Source::ALL {
+                let Some(protocols) = source.protocols(Some(family)) else { continue };
+                let is_there = headers.value(source).is_some();
+                assert_eq!(
+                    is_there,
+                    protocols.contains(&protocol),
+                    "{} in {family} of protocol {protocol}",
+                    source.name()
+                );
+            }
+        }
+        for ether_type in [own, 0x0806, 0x8847, 0x8848, 0x8864, 0x88cc] {
+            let headers = wire::parse(&config, LinkType::Ethernet, &frame(ether_type, family, 6));
+            for source in Source::ALL {
+                // No frame here has a routing header.
+                let of_tcp = source.protocols(Some(family)).is_none_or(|all| all.contains(&6));
+                let Some(kinds) = source.ether_types().filter(|_| of_tcp && source != Source::RoutingType) else {
+                    continue;
+                };
+                let expected =
+                    kinds.contains(&ether_type) && source.family().is_none_or(|required| required == family);
+                let is_there = headers.value(source).is_some();
+                assert_eq!(is_there, expected, "{} behind {ether_type:#06x}, {family}", source.name());
+            }
+        }
+    }
+    // Never the protocol of IPv6, because what is behind them is. The first five are those that are followed.
+    for extension in IPV6_EXTENSIONS.into_iter().take(5) {
+        let headers = wire::parse(&config, LinkType::Ethernet, &frame(0x86dd, Family::Ipv6, extension));
+        assert_ne!(headers.value(Source::Proto), Some(extension.into()));
+    }
+}

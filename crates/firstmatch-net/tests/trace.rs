@@ -1,0 +1,141 @@
+//! Traces: every form of line, faults at their place, and streams that are cut.
+
+mod common;
+
+use std::io::Write;
+
+use common::slow;
+use firstmatch::Schema;
+use firstmatch::format::{self, Options};
+use firstmatch::rule::first_match;
+use firstmatch::schema::{Family, Source};
+use firstmatch_net::source::{Input, TraceFlags};
+
+fn gz(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("compressed");
+    encoder.finish().expect("compressed")
+}
+
+fn zst(bytes: &[u8]) -> Vec<u8> {
+    zstd::encode_all(bytes, 3).expect("compressed")
+}
+
+#[test]
+fn traces_are_read_line_by_line() {
+    let text = "167772161\t3232235777\t1024\t80\t6\t17\r\n# note\n\n 1 2  3 4 0xff -1 \n4294967295 0 65535 0 0 0";
+    for content in [text.as_bytes().to_vec(), zst(text.as_bytes())] {
+        let mut trace = slow(&content, 3).and_then(Input::into_trace).expect("a trace");
+        let first = trace.next().expect("good").expect("a record");
+        assert_eq!((first.src, first.dst, first.sport, first.dport), (0x0a00_0001, 0xc0a8_0101, 1024, 80));
+        assert_eq!((first.proto, first.flags, first.rule, first.family), (6, None, Some(17), Family::Ipv4));
+        let second = trace.next().expect("good").expect("a record");
+        assert_eq!((second.proto, second.rule, trace.line()), (255, None, 4));
+        assert_eq!(trace.next().expect("good").map(|r| r.src), Some(0xffff_ffff));
+        assert_eq!((trace.next(), trace.records(), trace.cut()), (Ok(None), 3, None));
+    }
+    let seven = "2001:db8::1 ::2 1 2 17 0x0012 9\n4294967296 5 1 2 17 0x2 9\n";
+    let mut trace = slow(seven.as_bytes(), 100).and_then(Input::into_trace).expect("a trace");
+    let first = trace.next().expect("good").expect("a record");
+    assert_eq!(
+        (first.family, first.src >> 96, first.flags),
+        (Family::Ipv6, 0x2001_0db8, Some(TraceFlags::Plain(0x12)))
+    );
+    let second = trace.next().expect("good").expect("a record");
+    assert_eq!((second.family, second.dst), (Family::Ipv6, 5));
+    assert_eq!(second.headers().value(Source::TcpFlags), Some(2));
+}
+
+/// As ClassBench's trace_generator prints it: the corners of rules without a mask, of `0x0000/0x0200` and of
+/// `0x1000/0x1000`, all in decimal.
+const TRACE_GENERATOR: &str = "\
+167772161\t3221225991\t1024\t80\t6\t512\t0
+167772161\t3221225991\t1024\t80\t6\t268439552\t1
+167772161\t3221225991\t1024\t80\t6\t0\t2
+167772161\t3221225991\t1024\t80\t6\t4294967295\t2
+";
+
+#[test]
+fn the_flags_of_classbench_are_read() {
+    let rules = "@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x06/0xFF\t0x0000/0x0200\n";
+    let options = Options { flags: true, ..Options::default() };
+    let rules = format::parse(rules, &options).expect("rules").rules;
+    let mut trace = slow(TRACE_GENERATOR.as_bytes(), 9).and_then(Input::into_trace).expect("a trace");
+    assert!(trace.need_flags_for(rules.schemas()));
+    let mut flags = Vec::new();
+    while let Some(record) = trace.next().expect("good lines") {
+        let Some(TraceFlags::ClassBench(of)) = record.flags else { panic!("{record:?}") };
+        flags.push((of, record.rule));
+        assert!(!record.headers().present().contains(Source::TcpFlags));
+        let values = record.values(&rules.schemas()[0]).expect("all fields");
+        assert_eq!((values.values.len(), values.values[5]), (6, Some(of.into())));
+        assert_eq!(first_match(&rules, &values).is_some(), of & 0x0200 == 0);
+        assert_eq!(record.values(&Schema::ipv6()), None);
+    }
+    assert_eq!(flags, [(0, Some(0)), (0x1000, Some(1)), (0, Some(2)), (0xffff, Some(2))]);
+    let mut trace = slow(b"1 2 3 4 6 0x1234 1\n", 9).and_then(Input::into_trace).expect("a trace");
+    assert!(trace.need_flags_for(rules.schemas()));
+    let record = trace.next().expect("good").expect("a record");
+    assert_eq!(record.values(&rules.schemas()[0]).expect("all fields").values[5], Some(0x1234));
+    assert_eq!(record.headers().value(Source::TcpFlags), Some(0x34));
+    // Rules without that field need no flags.
+    let mut trace = slow(b"1 2 3 4 6 1\n", 9).and_then(Input::into_trace).expect("a trace");
+    assert!(!trace.need_flags_for(&[Schema::ipv4(), Schema::openflow()]));
+    for (line, needed, message) in [
+        ("1 2 3 4 6 1", true, "this line has 6 columns"),
+        ("1 2 3 4 6 65536 1", true, "65536 states flags under an empty mask"),
+        ("1 2 3 4 6 65536 1", false, "65536 states flags under an empty mask"),
+        ("1 2 3 4 6 0x10000 1", false, "0x10000 is no flags"),
+        ("1 2 3 4 6 4294967296 1", false, "4294967296 is no flags"),
+        ("1 2 3 4 6 x 1", false, "x is no flags"),
+    ] {
+        let mut trace = slow(line.as_bytes(), 5).and_then(Input::into_trace).expect("a trace");
+        if needed {
+            trace.need_flags_for(rules.schemas());
+        }
+        let error = trace.next().expect_err(line);
+        let shown = error.diagnostic().expect("a place");
+        assert_eq!((shown.line, shown.message.as_str()), (1, message));
+        assert!(shown.expected.as_ref().is_some_and(|expected| expected.contains("flags")), "{shown}");
+    }
+}
+
+#[test]
+fn bad_trace_lines_are_shown() {
+    for (line, column, width, message) in [
+        ("1 2 3 65536 6 1", 7, 5, "65536 is too large"),
+        ("1 2 3 4 6", 10, 0, "this line has 5 columns"),
+        ("1 2 3 4 6 7 8 9 10", 15, 1, "this line has 9 columns"),
+        ("1 2é 3 4 6 7", 3, 2, "2é is no address"),
+        ("1 2 x 4 6 7", 5, 1, "x is no such number"),
+        ("1 2 3 4 256 7", 9, 3, "256 is too large"),
+        ("1", 1, 0, "the line ends here"),
+        ("1.2.3.4 ::1 3 4 6 7", 1, 7, "the two addresses belong to different families"),
+        ("1.2.3 1 3 4 6 7", 1, 5, "1.2.3 is no address"),
+        ("@1.2.3.4/32 x", 1, 1, "this is a ClassBench rule, not a packet"),
+        ("1 2 3 4 6 5 7", 14, 0, "this line has 7 columns"),
+    ] {
+        let text = format!("1 2 3 4 5 6\n{line}\n1 2 3 4 5 6\n");
+        let mut trace = slow(text.as_bytes(), 5).and_then(Input::into_trace).expect("a trace");
+        assert!(trace.next().expect("good").is_some());
+        let error = trace.next().expect_err(line);
+        let shown = error.diagnostic().expect("a place");
+        assert_eq!((shown.line, shown.text.as_str(), shown.message.as_str()), (2, line, message));
+        assert!(shown.expected.is_some());
+        if line != "1" {
+            assert_eq!((shown.column, shown.width), (column, width), "{line}");
+        }
+        assert_eq!(trace.next(), Ok(None));
+    }
+    let mut trace = slow(&[b'1'; 10_000], 5000).and_then(Input::into_trace).expect("text");
+    assert!(trace.next().expect_err("long").to_string().contains("longer than 4096 bytes"));
+    // The last line of a cut stream may be half a number.
+    let text = "1 2 3 4 5 6\n".repeat(2000);
+    let mut file = gz(text.as_bytes());
+    file.truncate(file.len() - 12);
+    let mut trace = slow(&file, 5000).and_then(Input::into_trace).expect("text");
+    while let Some(record) = trace.next().expect("good lines") {
+        assert_eq!(record.rule, Some(6));
+    }
+    assert!(trace.cut().is_some_and(|cut| cut.whole() == trace.records()));
+}
