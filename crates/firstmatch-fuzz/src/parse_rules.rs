@@ -9,7 +9,8 @@ use firstmatch::{Diagnostic, KeyBuf, ParseError, Schema};
 use crate::corners;
 use crate::rng::Rng;
 
-const CAPS: Caps = Caps { regions_per_rule: 256, regions_per_set: 1 << 14 };
+const CAPS: Caps =
+    Caps { regions_per_rule: 256, regions_per_set: 1 << 14, region_bytes: usize::MAX, mask_comparisons: 1 << 14 };
 /// A schema.
 const PACKETS: usize = 60;
 

@@ -5,12 +5,14 @@ mod common;
 use common::{generate, lowered, profiles, text};
 use firstmatch::format::{self, Format, Options};
 use firstmatch::rule::Action;
-use firstmatch::{Policy, RuleSet};
+use firstmatch::{Diagnostic, Policy, RuleSet};
 use firstmatch_generate::rules::{Actions, Config, Families};
 
 fn parse(text: &str) -> RuleSet {
     let file = format::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    assert!(file.warnings.is_empty(), "{:?}", file.warnings);
+    // Profiles have ICMP among the protocols of IPv6, too.
+    let is_odd = |warning: &&Diagnostic| !warning.message.starts_with("this rule matches no regular packet");
+    assert_eq!(file.warnings.iter().find(is_odd), None);
     file.rules
 }
 

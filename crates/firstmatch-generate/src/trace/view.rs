@@ -20,10 +20,10 @@ const DPORT: usize = 3;
 const PROTO: usize = 4;
 const TCP: u32 = 6;
 
-/// Whether IPv6 has an extension header of this number: as hop-by-hop, routing, fragment, authentication and
-/// destination.
+/// Whether IPv6 has an extension header of this number: as hop-by-hop, routing, fragment, authentication, destination,
+/// mobility, HIP, shim6 and two for experiments.
 fn is_extension(protocol: u8) -> bool {
-    matches!(protocol, 0 | 43 | 44 | 51 | 60)
+    matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140 | 253 | 254)
 }
 
 /// The rules of one family.
