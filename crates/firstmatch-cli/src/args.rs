@@ -8,6 +8,7 @@ use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use firstmatch::meta::Kind;
+use firstmatch::rule::Caps;
 use firstmatch_generate::profile::PROFILES;
 
 use crate::engines;
@@ -21,7 +22,8 @@ const STYLES: Styles = Styles::styled()
 /// Packet classification: for every packet the first rule that matches.
 #[derive(Debug, Parser)]
 #[command(name = "firstmatch", version, styles = STYLES, after_help = "\
-Exit codes: 0 done, 1 the answer is bad (a check failed), 2 the input or the command is bad.")]
+Exit codes: 0 done, 1 the answer is bad (a check failed), 2 the input or the command is bad, 130 or \
+143 a signal (SIGINT or SIGTERM) ended the input.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -36,7 +38,13 @@ Examples:
   firstmatch classify edge.rules monday.pcapng --check all
   firstmatch classify acl1.rules acl1.trace --engine linear --repeat 9
   tcpdump -w - | firstmatch classify edge.rules - --json
-  firstmatch classify edge.rules monday.pcapng --csv - | grep deny")]
+  firstmatch classify edge.rules monday.pcapng --csv - | grep deny
+
+The first SIGINT or SIGTERM (Ctrl-C) ends the input: the answer for the packets before it is printed, the lines of \
+--csv are completed, and the exit code is 130 or 143. The second ends the program.
+
+A fault in the middle of the input (a malformed record, a wrong checksum) is shown behind the answer for the packets \
+before it, and the exit code is 2.")]
     Classify(ClassifyArgs),
     /// Say which rule decides about a packet, which would have been next, and why another does not match
     #[command(after_help = "\
@@ -191,11 +199,9 @@ pub(crate) enum Packets {
 
 /// A number, decimal or hexadecimal after `0x`.
 fn metadata(text: &str) -> Result<u64, String> {
-    let number = match text.strip_prefix("0x") {
-        Some(digits) => u64::from_str_radix(digits, 16),
-        None => text.parse(),
-    };
-    number.map_err(|_| "expected a number of 64 bits, decimal or hexadecimal after 0x".into())
+    let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
+    let number = u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
+    number.ok_or_else(|| "expected a number of 64 bits, decimal or hexadecimal after 0x".into())
 }
 
 fn two_numbers(text: &str) -> Result<(f64, f64), String> {
@@ -203,14 +209,35 @@ fn two_numbers(text: &str) -> Result<(f64, f64), String> {
     both.ok_or_else(|| "expected two numbers with a comma between, as 1,0.1".into())
 }
 
+/// Options for the choice of `meta`, beside the rules.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ChoiceArgs {
+    /// Predict for the machine that this file describes instead of probing this one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) machine: Option<PathBuf>,
+    /// Refuse a base of `meta` in which one packet can be tested against more than N regions; without this one of at
+    /// most 4096 is preferred
+    #[arg(long, value_name = "N")]
+    pub(crate) worst_tests: Option<usize>,
+    /// Refuse a base of `meta` in which one packet can touch more than N cache lines; without this one of at most 8192
+    /// is preferred
+    #[arg(long, value_name = "N")]
+    pub(crate) worst_lines: Option<usize>,
+    /// Refuse a base of `meta` that may take more than N bytes while it is built
+    #[arg(long, value_name = "N")]
+    pub(crate) build_bytes: Option<usize>,
+    /// Refuse a base of `meta` whose build visits regions more than N times
+    #[arg(long, value_name = "N")]
+    pub(crate) build_visits: Option<usize>,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnginesArgs {
     /// The rules, as for classify: says what `meta` takes for them, what it refused and why, what was predicted and
     /// measured, the memory and the worst case
     pub(crate) rules: Option<PathBuf>,
-    /// Predict for the machine that this file describes instead of probing this one
-    #[arg(long, value_name = "FILE", requires = "rules")]
-    pub(crate) machine: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
     /// Time every candidate that may be, however slow it is predicted to be
     #[arg(long, requires = "rules")]
     pub(crate) all: bool,
@@ -220,6 +247,8 @@ pub(crate) struct EnginesArgs {
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long, requires = "rules")]
     pub(crate) flags: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
 }
 
 #[derive(Debug, clap::Args)]
@@ -237,6 +266,8 @@ pub(crate) struct ClassifyArgs {
     /// `firstmatch engines RULES` says which it has chosen
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) base: Vec<Kind>,
+    #[command(flatten)]
+    pub(crate) choice: ChoiceArgs,
     /// Keep the answers for so many packets that differ, and give them again to equal ones: a cache in front of the
     /// engine, which pays where packets come in flows
     #[arg(long, value_name = "ENTRIES", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
@@ -251,7 +282,8 @@ pub(crate) struct ClassifyArgs {
     /// Print the answer as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write a line for each packet; `-` writes to standard output, and the summary to standard error
+    /// Write a line for each packet; `-` writes to standard output, and the summary to standard error. A file has its
+    /// name, and loses what it had before, once all lines are in it; it cannot be that of the rules or of the packets
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
     /// How many rules the summary shows, those of most packets first
@@ -266,6 +298,8 @@ pub(crate) struct ClassifyArgs {
     /// How many packets are classified by one call
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) batch: u16,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
 }
 
 #[derive(Debug, clap::Args)]
@@ -284,6 +318,8 @@ pub(crate) struct ExplainArgs {
     /// Show each condition of the rule on this line, and which of them failed
     #[arg(long, value_name = "LINE")]
     pub(crate) rule: Vec<u32>,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
 }
 
 #[derive(Debug, clap::Args)]
@@ -300,6 +336,48 @@ pub(crate) struct ConvertArgs {
     /// What becomes of the flags column of a ClassBench filter set that tests it; without this it is an error
     #[arg(long, value_name = "WHAT")]
     pub(crate) flags: Option<Flags>,
+    /// Give the rules every field of IP networks, tested or not, so that rules added to the JSON later may test it
+    #[arg(long)]
+    pub(crate) all_fields: bool,
+    #[command(flatten)]
+    pub(crate) limits: RuleLimits,
+}
+
+/// Limits on the regions that rules become.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct RuleLimits {
+    /// The most regions of one rule: the product of the values and ranges in its conditions
+    #[arg(long, value_name = "N", default_value_t = Caps::default().regions_per_rule, value_parser = regions)]
+    pub(crate) max_regions_per_rule: usize,
+    /// The most regions of all rules of one address family
+    #[arg(long, value_name = "N", default_value_t = Caps::default().regions_per_set, value_parser = regions)]
+    pub(crate) max_regions: usize,
+    /// The most bytes that the regions of one address family may take, before an engine is built from them
+    #[arg(long, value_name = "BYTES", default_value_t = Caps::default().region_bytes)]
+    pub(crate) max_region_bytes: usize,
+    /// The most comparisons that values under masks may take in one condition
+    #[arg(long, value_name = "N", default_value_t = Caps::default().mask_comparisons)]
+    pub(crate) max_mask_comparisons: usize,
+}
+
+impl RuleLimits {
+    /// Returns them as the core has them.
+    pub(crate) fn caps(&self) -> Caps {
+        Caps {
+            regions_per_rule: self.max_regions_per_rule,
+            regions_per_set: self.max_regions,
+            region_bytes: self.max_region_bytes,
+            mask_comparisons: self.max_mask_comparisons,
+        }
+    }
+}
+
+/// A number of regions that engines can hold.
+fn regions(text: &str) -> Result<usize, String> {
+    let most = Caps::default().regions_per_set;
+    let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("expected a number from 1 to {most}"))
 }
 
 /// A format of rules.

@@ -1,6 +1,7 @@
 //! `firstmatch convert`
 
-use firstmatch::format::{self, Format as CoreFormat, write};
+use anyhow::bail;
+use firstmatch::format::{self, Fields, Format as CoreFormat, Options, write};
 use firstmatch::rule::Rule;
 
 use crate::args::{ConvertArgs, Flags, Format};
@@ -8,9 +9,13 @@ use crate::rules::{self, Loaded};
 use crate::{End, diagnostics, json, output};
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
-    let Some(loaded) = load(args)? else { return Ok(End::BadInput) };
+    output::refuse_inputs(&args.output, &[("rules", &args.rules)])?;
     let to_json = args.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
     let to = args.to.unwrap_or(if to_json { Format::Json } else { Format::Native });
+    if args.all_fields && to != Format::Json {
+        bail!("--all-fields is for `--to json`: in the other formats rules have the fields that they test");
+    }
+    let Some(loaded) = load(args)? else { return Ok(End::BadInput) };
     let text = match to {
         Format::Json => json::write(&loaded.file)?,
         Format::Native | Format::Classbench => {
@@ -31,9 +36,17 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
 /// shown.
 fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = rules::text(&args.rules)? else { return Ok(None) };
-    let has_flags = !json::is_json(&text) && format::sniff(&text) == CoreFormat::ClassBench;
+    let from_json = json::is_json(&text);
+    let has_flags = !from_json && format::sniff(&text) == CoreFormat::ClassBench;
     let flags = has_flags && args.flags != Some(Flags::Ignore);
-    let Some(mut loaded) = Loaded::parse(name, text, flags) else { return Ok(None) };
+    let fields = if args.all_fields { Fields::All } else { Fields::Used };
+    let options = Options { flags, fields, caps: args.limits.caps(), ..Options::default() };
+    let Some(mut loaded) = Loaded::parse(name, text, options) else { return Ok(None) };
+    let has_own_schema = loaded.file.rules.schemas()[0].family().is_none();
+    if args.all_fields && (from_json || has_flags || has_own_schema) {
+        let what = if has_flags { "ClassBench has no others" } else { "the file names its fields itself" };
+        bail!("{}: --all-fields is for native rules for IP networks; {what}", loaded.name);
+    }
     if flags && args.flags.is_none() {
         // Nobody said what is to become of the column: that must not matter.
         let column = loaded.file.rules.schemas()[0].index_of("flags");

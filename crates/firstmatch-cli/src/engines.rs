@@ -15,29 +15,28 @@ use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{BuildError, Classifier};
 use firstmatch_net::source;
 
-use crate::args::EnginesArgs;
+use crate::args::{ChoiceArgs, EnginesArgs};
 use crate::{End, rules};
 
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
     /// What it is, in a line.
     pub(crate) summary: &'static str,
-    pub(crate) build: fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>,
+    /// Builds it; the configuration is for `meta`.
+    pub(crate) build: Build,
 }
 
+type Build = fn(&Lowered, &meta::Config) -> Result<Box<dyn Classifier>, BuildError>;
+
 impl Engine {
-    /// Builds it, or `meta` over a base that is named, with a flow cache of so many entries in front where there is to be
-    /// one.
+    /// Builds it, with a flow cache of this many entries in front where there is to be one.
     pub(crate) fn build_behind(
         &self,
         rules: &Lowered,
-        base: Option<meta::Kind>,
+        config: &meta::Config,
         cache: Option<u32>,
     ) -> Result<Box<dyn Classifier>, BuildError> {
-        let built = match base {
-            Some(_) => Box::new(meta::Engine::build(rules, &meta::Config { kind: base, ..Default::default() })?),
-            None => (self.build)(rules)?,
-        };
+        let built = (self.build)(rules, config)?;
         Ok(match cache {
             Some(entries) => {
                 let config = flow::Config { entries: entries as usize, ..flow::Config::default() };
@@ -55,44 +54,79 @@ static ENGINES: [Engine; 8] = [
     Engine {
         name: DEFAULT,
         summary: "the engine that suits the rules; `firstmatch engines RULES` says which and why (default)",
-        build: |rules| Ok(Box::new(meta::Engine::build(rules, &meta::Config::default())?)),
+        build: |rules, config| Ok(Box::new(meta::Engine::build(rules, config)?)),
     },
     Engine {
         name: "tuplemerge",
         summary: "few hash tables, found by the bits that rules share: fast, and rules come and go",
-        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::default())?)),
+        build: |rules, _| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::default())?)),
     },
     Engine {
         name: "tuplemerge_offline",
         summary: "the same with fewer tables, chosen with all rules at hand: slower to build",
-        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::offline())?)),
+        build: |rules, _| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::offline())?)),
     },
     Engine {
         name: "bit_select",
         summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
-        build: |rules| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
+        build: |rules, _| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
     },
     Engine {
         name: "bit_vector",
         summary: "a vector of rules for each lane, and the first bit of all: as fast whatever 1,000 rules look like",
-        build: |rules| Ok(Box::new(BitVector::build(rules, &bit_vector::Config::default())?)),
+        build: |rules, _| Ok(Box::new(BitVector::build(rules, &bit_vector::Config::default())?)),
     },
     Engine {
         name: "partitionsort",
         summary: "a few search trees of rules that can be sorted: rules come and go",
-        build: |rules| Ok(Box::new(PartitionSort::build(rules, &partition_sort::Config::default())?)),
+        build: |rules, _| Ok(Box::new(PartitionSort::build(rules, &partition_sort::Config::default())?)),
     },
     Engine {
         name: "tss",
         summary: "a hash table for every combination of prefix lengths, as Open vSwitch has them",
-        build: |rules| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::tss())?)),
+        build: |rules, _| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::tss())?)),
     },
     Engine {
         name: "linear",
         summary: "every rule in order, eight at a time: for small sets, and to compare with",
-        build: |rules| Ok(Box::new(Linear::build(rules, &linear::Config::default())?)),
+        build: |rules, _| Ok(Box::new(Linear::build(rules, &linear::Config::default())?)),
     },
 ];
+
+/// Returns the configuration of `meta`, the same for all commands: so all of them take the same base.
+pub(crate) fn meta_config(args: &ChoiceArgs) -> anyhow::Result<meta::Config> {
+    let machine = match &args.machine {
+        Some(path) => source::read_text(path)?.parse().with_context(|| path.display().to_string())?,
+        None => meta::Machine::probe(),
+    };
+    let limits = meta::Limits {
+        worst_tests: args.worst_tests,
+        worst_lines: args.worst_lines,
+        build_bytes: args.build_bytes.unwrap_or(usize::MAX),
+        build_visits: args.build_visits.unwrap_or(usize::MAX),
+    };
+    Ok(meta::Config { machine, limits, ..Default::default() })
+}
+
+/// Says whose limit an engine that was asked for did not keep, and how to raise it.
+pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
+    let cap = error.cap()?;
+    if engine != DEFAULT {
+        let help = match engine {
+            "bit_vector" => "`--base bit_vector` has no such limit",
+            _ => "`--engine meta` takes a base that fits",
+        };
+        return Some(format!("that is the limit of the engine {engine} itself; {help}"));
+    }
+    let option = match cap {
+        meta::Cap::WorstTests => "--worst-tests",
+        meta::Cap::WorstLines => "--worst-lines",
+        meta::Cap::BuildBytes => "--build-bytes",
+        meta::Cap::BuildVisits => "--build-visits",
+        meta::Cap::RunBytes => return None,
+    };
+    Some(format!("that is the limit set by {option}; a larger one there, or none, lets it be built"))
+}
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     ENGINES.iter().map(|engine| engine.name)
@@ -121,20 +155,16 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// What `meta` takes for each family of a rule file, and why.
 fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(path, args.flags)? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(path, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
-    let machine = match &args.machine {
-        Some(path) => source::read_text(path)?.parse().with_context(|| path.display().to_string())?,
-        None => meta::Machine::probe(),
-    };
     let margin = args.all.then_some(f64::INFINITY);
-    let config = meta::Config { machine, margin, ..Default::default() };
+    let config = meta::Config { margin, ..meta_config(&args.choice)? };
     let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
         let engine = match meta::Engine::build(rules, &config) {
             Ok(engine) => engine,
             Err(error) => {
-                loaded.build_error(&error);
+                loaded.build_error(&error, how_to_raise(DEFAULT, &error));
                 return Ok(End::BadInput);
             }
         };

@@ -13,6 +13,7 @@ mod json;
 mod manual;
 mod output;
 mod rules;
+mod stop;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ enum End {
     BadAnswer,
     /// The input is bad, and everything was said about it.
     BadInput,
+    /// A signal ended the input; the answer is for what came before.
+    Stopped(stop::Signal),
 }
 
 fn main() -> ExitCode {
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Ok(End::Done) => ExitCode::SUCCESS,
         Ok(End::BadAnswer) => ExitCode::from(1),
         Ok(End::BadInput) => ExitCode::from(2),
+        Ok(End::Stopped(signal)) => ExitCode::from(signal.exit_code()),
         // Whoever read our output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::bail;
 use firstmatch::format::{self, Options, RuleFile};
 use firstmatch::policy::Verdict;
-use firstmatch::rule::{Lowered, Rule, lower};
+use firstmatch::rule::{Caps, Lowered, Rule, lower};
 use firstmatch::schema::Source;
 use firstmatch::{BuildError, Diagnostic, Match, RuleId, Schema};
 use firstmatch_net::source::{self, SourceError};
@@ -29,9 +29,9 @@ pub(crate) struct Loaded {
 }
 
 /// Reads a rule file and shows its warnings; `None` where it has faults, which are then shown.
-pub(crate) fn load(path: &Path, flags: bool) -> anyhow::Result<Option<Loaded>> {
+pub(crate) fn load(path: &Path, flags: bool, caps: Caps) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = text(path)? else { return Ok(None) };
-    let loaded = Loaded::parse(name, text, flags);
+    let loaded = Loaded::parse(name, text, Options { flags, caps, ..Options::default() });
     Ok(loaded.inspect(Loaded::show_warnings))
 }
 
@@ -70,8 +70,7 @@ pub(crate) fn display(path: &Path) -> String {
 
 impl Loaded {
     /// Reads the text of a rule file; `None` where it has faults, which are then shown.
-    pub(crate) fn parse(name: String, text: String, flags: bool) -> Option<Self> {
-        let options = Options { flags, ..Options::default() };
+    pub(crate) fn parse(name: String, text: String, options: Options) -> Option<Self> {
         let (file, places) = if json::is_json(&text) {
             match json::read(&text, &options) {
                 Ok(read) => (read.file, Some(read.lines)),
@@ -94,8 +93,8 @@ impl Loaded {
 
     /// The same text read with or without the flags column of ClassBench.
     pub(crate) fn parse_again(self, flags: bool) -> Option<Self> {
-        let Self { name, text, .. } = self;
-        Self::parse(name, text, flags)
+        let Self { name, text, options, .. } = self;
+        Self::parse(name, text, Options { flags, ..options })
     }
 
     pub(crate) fn show_warnings(&self) {
@@ -111,12 +110,16 @@ impl Loaded {
     pub(crate) fn lower(&self) -> Option<Vec<Lowered>> {
         let rules = &self.file.rules;
         let lowered = rules.schemas().iter().map(|schema| lower(rules, schema, &self.options.caps));
-        lowered.collect::<Result<_, _>>().map_err(|error| self.build_error(&error)).ok()
+        lowered.collect::<Result<_, _>>().map_err(|error| self.build_error(&error, None)).ok()
     }
 
-    /// Shows why an engine could not be built, with the rule's line where there is one.
-    pub(crate) fn build_error(&self, error: &BuildError) {
-        let message = error.to_string();
+    /// Shows why an engine could not be built, with the rule's line where there is one, and what helps.
+    pub(crate) fn build_error(&self, error: &BuildError, help: Option<String>) {
+        let mut message = error.to_string();
+        if let Some(help) = help {
+            message.push_str("; ");
+            message.push_str(&help);
+        }
         let rule = error.rule().and_then(|id| self.rule(id));
         let Some(line) = rule.map(|rule| self.line_of(rule)).or(error.line()) else {
             return diagnostics::error(&format!("{}: {message}", self.name));

@@ -1,34 +1,40 @@
 //! `--csv`: a line for each packet.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use anyhow::Context;
 
 use super::stretch::Stretch;
+use crate::output::Output;
 use crate::rules::Loaded;
 
 pub(super) struct Writer {
-    csv: csv::Writer<Box<dyn Write>>,
+    /// None once it is finished.
+    csv: Option<csv::Writer<Output>>,
     name: String,
+    is_stdout: bool,
 }
 
 const HEADER: [&str; 7] = ["packet", "outcome", "rule", "line", "action", "verdict", "bytes"];
 
 impl Writer {
-    /// Creates the file, or takes standard output for `-`, and writes the header.
+    /// Begins the file, or takes standard output for `-`, and writes the header. Until [`Writer::finish`] the file has
+    /// the content it had before.
     pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
-        let (name, out): (_, Box<dyn Write>) = if name == "-" {
-            ("standard output".to_owned(), Box::new(io::stdout().lock()))
-        } else {
-            let file = File::create(path).with_context(|| format!("{name}: cannot be written"))?;
-            (name, Box::new(file))
-        };
-        let mut writer = Self { csv: csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out), name };
+        let out = Output::create(path).with_context(|| format!("{name}: cannot be written"))?;
+        let is_stdout = out.is_stdout();
+        let name = if is_stdout { "standard output".to_owned() } else { name };
+        let csv = Some(csv::WriterBuilder::new().buffer_capacity(1 << 16).from_writer(out));
+        let mut writer = Self { csv, name, is_stdout };
         writer.row(&HEADER)?;
         Ok(writer)
+    }
+
+    /// Whether the lines go to standard output.
+    pub(super) fn is_stdout(&self) -> bool {
+        self.is_stdout
     }
 
     pub(super) fn write(&mut self, loaded: &Loaded, stretch: &Stretch) -> anyhow::Result<()> {
@@ -50,12 +56,16 @@ impl Writer {
         Ok(())
     }
 
+    /// Ends the file, which then has its name.
     pub(super) fn finish(&mut self) -> anyhow::Result<()> {
-        self.csv.flush().with_context(|| self.failed())
+        let Some(csv) = self.csv.take() else { return Ok(()) };
+        let finished = csv.into_inner().map_err(csv::IntoInnerError::into_error).and_then(Output::finish);
+        finished.with_context(|| self.failed())
     }
 
     fn row(&mut self, row: &[&str; 7]) -> anyhow::Result<()> {
-        let written = self.csv.write_record(row).map_err(|error| match error.into_kind() {
+        let Some(csv) = &mut self.csv else { return Ok(()) };
+        let written = csv.write_record(row).map_err(|error| match error.into_kind() {
             csv::ErrorKind::Io(error) => error,
             other => io::Error::other(format!("{other:?}")),
         });

@@ -16,13 +16,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use firstmatch::{KeyBuf, meta};
-use firstmatch_net::source::{self, SourceError};
+use firstmatch_net::source::{Cut, SourceError};
 use firstmatch_net::wire;
 
 use crate::args::ClassifyArgs;
 use crate::engines::Engine;
 use crate::rules::Loaded;
-use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, rules};
+use crate::stop::Stop;
+use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, output, rules};
 use check::Checker;
 use progress::Progress;
 use report::Report;
@@ -39,66 +40,51 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     if args.rules == dash && args.input == dash {
         bail!("rules and packets cannot both come from standard input");
     }
-    let Some(loaded) = rules::load(&args.rules, args.flags)? else { return Ok(End::BadInput) };
+    if let Some(csv) = &args.csv {
+        output::refuse_inputs(csv, &[("rules", &args.rules), ("packets", &args.input)])?;
+    }
+    let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
     let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
-    let start = Instant::now();
     let bases = bases(args, lowered.len())?;
-    let build = |(rules, base)| engine.build_behind(rules, base, args.flow_cache);
+    let choice = engines::meta_config(&args.choice)?;
+    let start = Instant::now();
+    let build = |(rules, kind)| engine.build_behind(rules, &meta::Config { kind, ..choice.clone() }, args.flow_cache);
     let built = lowered.iter().zip(bases).map(build).collect::<Result<Vec<_>, _>>();
     let built = match built {
         Ok(built) => built,
         Err(error) => {
-            loaded.build_error(&error);
+            loaded.build_error(&error, engines::how_to_raise(&args.engine, &error));
             return Ok(End::BadInput);
         }
     };
     let build_time = start.elapsed();
     drop(lowered);
+    let csv = args.csv.as_deref().map(csv::Writer::create).transpose()?;
     let mut job = Job {
         loaded: &loaded,
         engines: Engines::new(built, args.batch.into()),
         tally: Tally::new(loaded.file.rules.slots()),
         checker: args.check.map(Checker::new),
-        csv: args.csv.as_deref().map(csv::Writer::create).transpose()?,
+        csv_on_stdout: csv.as_ref().is_some_and(csv::Writer::is_stdout),
+        csv,
         held: args.repeat.map(|_| Vec::new()),
         nanos: timing::Streamed::default(),
         wall: Duration::ZERO,
         is_no_trace: false,
+        stop: Stop::default(),
     };
     let packets = match job.stream(&args.input, &config) {
-        Ok(warnings) => warnings,
-        Err(error) => {
-            let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
-            let name = rules::display(&args.input);
-            rules::source_error(&name, source.clone())?;
-            if job.is_no_trace {
-                diagnostics::error(&format!("{name}: this is neither a capture (pcap, pcapng) nor a ClassBench trace"));
-            }
-            return Ok(End::BadInput);
-        }
+        Ok(packets) => packets,
+        Err(error) => return job.nothing_read(&rules::display(&args.input), error),
     };
+    let stopped = || job.stop.signal().is_some();
     let passes = match (args.repeat, &job.held) {
-        (Some(count), Some(held)) => timing::passes(&mut job.engines, held, count),
+        (Some(count), Some(held)) => timing::passes(&mut job.engines, held, count, &stopped),
         _ => Vec::new(),
     };
     let report = Report::new(&job, args, &packets, &passes, build_time);
-    let good = report.check.as_ref().is_none_or(|check| check.differences == 0);
-    if let Some(checker) = &job.checker {
-        checker.show(&loaded);
-    }
-    // Whether the answer is bad does not depend on whether anybody reads the rest.
-    let end = if good { End::Done } else { End::BadAnswer };
-    if args.json {
-        // The summary shows them itself.
-        report.warnings.iter().for_each(|warning| diagnostics::warning(warning));
-    }
-    let mut out = answer_to(args.csv.as_deref() == Some(dash));
-    let printed = if args.json { report.json(&mut out) } else { summary::print(&report, &loaded, args, &mut out) };
-    match printed {
-        Err(error) if good => Err(error.into()),
-        _ => Ok(end),
-    }
+    job.answer(&report, packets, args)
 }
 
 /// The base that is asked for in each family.
@@ -124,6 +110,7 @@ struct Job<'a> {
     tally: Tally,
     checker: Option<Checker>,
     csv: Option<csv::Writer>,
+    csv_on_stdout: bool,
     /// The keys for each schema, where they are to be classified again.
     held: Option<Vec<KeyBuf>>,
     nanos: timing::Streamed,
@@ -131,6 +118,7 @@ struct Job<'a> {
     wall: Duration,
     /// The input is text, and its first line is no packet.
     is_no_trace: bool,
+    stop: Stop,
 }
 
 /// What the input turned out to be.
@@ -139,6 +127,8 @@ struct Packets {
     /// A trace states no lengths.
     is_trace: bool,
     warnings: Vec<String>,
+    /// The fault behind the packets, if there is one.
+    fault: Option<SourceError>,
 }
 
 impl Job<'_> {
@@ -148,13 +138,19 @@ impl Job<'_> {
         let start = Instant::now();
         let mut beside = Duration::ZERO;
         let file = &self.loaded.file;
-        let mut feed = Feed::new(source::open(path)?, file.rules.schemas())?;
+        let mut feed = Feed::new(self.stop.open(path)?, file.rules.schemas())?;
         let progress = feed.progress();
         let mut progress = Progress::new(&progress);
         let keep_packets = self.checker.is_some();
-        let mut stretch = Stretch::new(config, file.rules.schemas(), &feed, keep_packets)
+        let mut stretch = Stretch::new(config, &file.rules, &feed, keep_packets)
             .with_context(|| format!("these rules cannot be applied to {name}"))?;
-        while self.fill(&mut stretch, &mut feed)? {
+        let fault = loop {
+            match self.fill(&mut stretch, &mut feed) {
+                Ok(true) => {}
+                Ok(false) => break None,
+                Err(error) if stretch.next_number() == 0 => return Err(error.into()),
+                Err(error) => break Some(error),
+            }
             self.engines.classify(&mut stretch, &mut self.nanos);
             self.tally.add(stretch.batch.records(), &stretch.answers);
             self.write_csv(|csv, loaded| csv.write(loaded, &stretch))?;
@@ -168,7 +164,7 @@ impl Job<'_> {
             }
             beside += before.elapsed();
             progress.show(stretch.next_number());
-        }
+        };
         self.write_csv(|csv, _| csv.finish())?;
         self.wall = start.elapsed().saturating_sub(beside);
         if let Some(checker) = &mut self.checker {
@@ -178,8 +174,48 @@ impl Job<'_> {
             self.engines.replay(&stretch, &mut self.nanos);
         }
         progress.clear();
-        let warnings: Vec<_> = feed.cut().iter().map(ToString::to_string).collect();
-        Ok(Packets { name, is_trace: !feed.has_lengths(), warnings })
+        let warning = |cut: &Cut| match self.stop.signal() {
+            Some(signal) => format!("{name}: {} ended the input; what follows was not read", signal.name()),
+            None => cut.to_string(),
+        };
+        let warnings: Vec<_> = feed.cut().map(warning).into_iter().collect();
+        Ok(Packets { name, is_trace: !feed.has_lengths(), warnings, fault })
+    }
+
+    /// Says why there is no packet to answer for.
+    fn nothing_read(&self, name: &str, error: anyhow::Error) -> anyhow::Result<End> {
+        let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
+        if let Some(signal) = self.stop.signal() {
+            diagnostics::error(&format!("{name}: {} ended the input before the first packet", signal.name()));
+            return Ok(End::Stopped(signal));
+        }
+        rules::source_error(name, source.clone())?;
+        if self.is_no_trace {
+            diagnostics::error(&format!("{name}: this is neither a capture (pcap, pcapng) nor a ClassBench trace"));
+        }
+        Ok(End::BadInput)
+    }
+
+    /// Prints the answer, and behind it what stands in its way.
+    fn answer(&self, report: &Report, packets: Packets, args: &ClassifyArgs) -> anyhow::Result<End> {
+        let good = report.check.as_ref().is_none_or(|check| check.differences == 0);
+        if let Some(checker) = &self.checker {
+            checker.show(self.loaded);
+        }
+        if args.json {
+            // The summary shows them itself.
+            report.warnings.iter().for_each(|warning| diagnostics::warning(warning));
+        }
+        let mut out = answer_to(self.csv_on_stdout);
+        let printed =
+            if args.json { report.json(&mut out) } else { summary::print(report, self.loaded, args, &mut out) };
+        // Whether the answer is bad or part of one does not depend on whether anybody reads it.
+        match (packets.fault, good, self.stop.signal()) {
+            (Some(fault), ..) => rules::source_error(&packets.name, fault).map(|()| End::BadInput),
+            (None, false, _) => Ok(End::BadAnswer),
+            (None, true, Some(signal)) => Ok(End::Stopped(signal)),
+            (None, true, None) => Ok(printed.map(|()| End::Done)?),
+        }
     }
 
     fn fill(&mut self, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {

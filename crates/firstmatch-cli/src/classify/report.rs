@@ -45,6 +45,9 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) check: Option<CheckResult>,
     pub(super) warnings: Vec<String>,
+    /// Why the input could not be read to its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
     #[serde(skip)]
     pub(super) is_trace: bool,
     #[serde(skip)]
@@ -144,6 +147,7 @@ impl Report {
             engines: job.engines.classifiers().iter().map(|engine| EngineStats::new(&**engine)).collect(),
             check: check.map(|check| CheckResult { packets: check.checked, differences: check.different }),
             warnings: packets.warnings.clone(),
+            error: packets.fault.as_ref().map(ToString::to_string),
             is_trace: packets.is_trace,
             by_verdict,
             by_outcome,

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use firstmatch::rule::FieldValues;
+use firstmatch::rule::{FieldValues, RuleSet};
 use firstmatch::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
 use firstmatch_net::source::{Capture, Cut, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
@@ -18,6 +18,8 @@ const MOST: usize = 4 * STRETCH;
 pub(super) enum Feed {
     Capture(Capture),
     Trace(Trace),
+    /// A trace for rules that test the flags column of ClassBench, which is no header of packets: it comes as values.
+    Flagged(Trace, Vec<Schema>),
     Rows(Rows),
 }
 
@@ -25,7 +27,10 @@ impl Feed {
     pub(super) fn new(input: Input, schemas: &[Schema]) -> Result<Self, SourceError> {
         Ok(match input {
             Input::Capture(capture) => Self::Capture(capture),
-            Input::Trace(trace) => Self::Trace(trace),
+            Input::Trace(mut trace) => {
+                let flagged = trace.need_flags_for(schemas);
+                if flagged { Self::Flagged(trace, schemas.to_vec()) } else { Self::Trace(trace) }
+            }
             Input::Table(table) => Self::Rows(table.into_rows(schemas)?),
         })
     }
@@ -33,7 +38,7 @@ impl Feed {
     pub(super) fn progress(&self) -> Progress {
         match self {
             Self::Capture(capture) => capture.progress(),
-            Self::Trace(trace) => trace.progress(),
+            Self::Trace(trace) | Self::Flagged(trace, _) => trace.progress(),
             Self::Rows(rows) => rows.progress(),
         }
     }
@@ -41,21 +46,21 @@ impl Feed {
     pub(super) fn cut(&self) -> Option<&Cut> {
         match self {
             Self::Capture(capture) => capture.cut(),
-            Self::Trace(trace) => trace.cut(),
+            Self::Trace(trace) | Self::Flagged(trace, _) => trace.cut(),
             Self::Rows(rows) => rows.cut(),
         }
     }
 
     /// Whether it states how long packets are.
     pub(super) fn has_lengths(&self) -> bool {
-        !matches!(self, Self::Trace(_))
+        !matches!(self, Self::Trace(_) | Self::Flagged(..))
     }
 
     /// An empty batch for what it delivers.
-    fn batch(&self, config: &wire::Config, schemas: &[Schema]) -> Result<Batch, NoSource> {
+    fn batch(&self, config: &wire::Config, rules: &RuleSet) -> Result<Batch, NoSource> {
         match self {
-            Self::Rows(_) => Ok(Batch::of_values(schemas)),
-            Self::Capture(_) | Self::Trace(_) => Batch::new(config, schemas),
+            Self::Rows(_) | Self::Flagged(..) => Ok(Batch::of_values(rules.schemas())),
+            Self::Capture(_) | Self::Trace(_) => Batch::for_rules(config, rules),
         }
     }
 
@@ -69,6 +74,7 @@ impl Feed {
             Self::Trace(trace) => {
                 trace.next()?.map(|record| (Packet::Headers(record.headers().with_metadata(config.metadata)), 0))
             }
+            Self::Flagged(trace, schemas) => trace.next()?.map(|record| (with_flags(&record, schemas), 0)),
             Self::Rows(rows) => rows.next()?.map(|row| (Packet::Values(row.values.clone()), row.bytes)),
         })
     }
@@ -82,9 +88,18 @@ impl Feed {
                 let push = |record: TraceRecord| batch.push_headers(&record.headers().with_metadata(metadata), 0);
                 trace.next()?.map(push).is_some()
             }
+            Self::Flagged(trace, schemas) => {
+                trace.next()?.map(|record| with_flags(&record, schemas).push(batch, 0)).is_some()
+            }
             Self::Rows(rows) => rows.next()?.map(|row| batch.push_values(row.values, row.bytes)).is_some(),
         })
     }
+}
+
+/// The values of a line that states flags; its headers where no schema is of its family.
+fn with_flags(record: &TraceRecord, schemas: &[Schema]) -> Packet {
+    let values = schemas.iter().find_map(|schema| record.values(schema));
+    values.map_or_else(|| Packet::Headers(record.headers()), Packet::Values)
 }
 
 /// One packet, as the oracle wants it.
@@ -124,18 +139,21 @@ pub(super) struct Stretch {
     /// The number of the first packet, from 0.
     pub(super) first: u64,
     config: wire::Config,
+    /// Why there is no next stretch, where packets before the fault made one more.
+    failed: Option<SourceError>,
 }
 
 impl Stretch {
     pub(super) fn new(
         config: &wire::Config,
-        schemas: &[Schema],
+        rules: &RuleSet,
         feed: &Feed,
         keep_packets: bool,
     ) -> Result<Self, NoSource> {
-        let batch = feed.batch(config, schemas)?;
-        let rows = vec![Vec::new(); schemas.len()];
-        Ok(Self { batch, packets: Vec::new(), keep_packets, answers: Vec::new(), rows, first: 0, config: *config })
+        let batch = feed.batch(config, rules)?;
+        let rows = vec![Vec::new(); rules.schemas().len()];
+        let (packets, answers) = (Vec::new(), Vec::new());
+        Ok(Self { batch, packets, keep_packets, answers, rows, first: 0, config: *config, failed: None })
     }
 
     /// The number of the first packet of the next stretch.
@@ -143,24 +161,37 @@ impl Stretch {
         self.first + self.batch.len() as u64
     }
 
-    /// Reads the next stretch; false, and the last one kept, where there is none.
+    /// Reads the next stretch; false, and the last one kept, where there is none. An error comes after every packet
+    /// before it.
     pub(super) fn fill(&mut self, feed: &mut Feed) -> Result<bool, SourceError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
         let Some((packet, bytes)) = feed.next(&self.config)? else { return Ok(false) };
         self.first = self.next_number();
         self.batch.clear();
         self.packets.clear();
         self.keep(packet, bytes);
         while self.room() {
-            if !self.keep_packets {
-                if !feed.push_next(&mut self.batch)? {
+            match self.add_next(feed) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    self.failed = Some(error);
                     break;
                 }
-            } else {
-                let Some((packet, bytes)) = feed.next(&self.config)? else { break };
-                self.keep(packet, bytes);
             }
         }
         Ok(true)
+    }
+
+    /// Adds one packet; false where there is none.
+    fn add_next(&mut self, feed: &mut Feed) -> Result<bool, SourceError> {
+        if !self.keep_packets {
+            return feed.push_next(&mut self.batch);
+        }
+        let next = feed.next(&self.config)?;
+        Ok(next.map(|(packet, bytes)| self.keep(packet, bytes)).is_some())
     }
 
     fn keep(&mut self, packet: Packet, bytes: u32) {

@@ -84,15 +84,15 @@ fn passes_keep_their_keys_and_their_number() {
     let lowered = lower(&rules, &rules.schemas()[0], &firstmatch::rule::Caps::default()).expect("few regions");
     for name in engines::names() {
         let engine = engines::named(name).expect("it is listed");
-        let classifier: Box<dyn Classifier> = (engine.build)(&lowered).expect("it fits");
+        let classifier: Box<dyn Classifier> = (engine.build)(&lowered, &Default::default()).expect("it fits");
         let mut engines = Engines::new(vec![classifier], 64);
         let mut held = firstmatch::KeyBuf::new(&rules.schemas()[0]);
         for row in 0..500 {
             held.push().copy_from_slice(batch.keys(0).row(row));
         }
-        let times = timing::passes(&mut engines, &[held], 3);
+        let times = timing::passes(&mut engines, &[held], 3, &|| false);
         assert!(times.len() == 3 && times.is_sorted() && times[0] > 0.0, "{name}: {times:?}");
-        assert!(timing::passes(&mut engines, &[firstmatch::KeyBuf::new(&rules.schemas()[0])], 3).is_empty());
+        assert!(timing::passes(&mut engines, &[firstmatch::KeyBuf::new(&rules.schemas()[0])], 3, &|| false).is_empty());
     }
     assert_eq!(timing::median(&[]), None);
     assert_eq!(timing::median(&[1.0, 2.0, 9.0]), Some(2.0));
@@ -147,7 +147,7 @@ fn a_wrong_engine_ends_badly_if_it_is_checked() {
     let engine = engines::Engine {
         name: "careless",
         summary: "",
-        build: |rules| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?))),
+        build: |rules, _| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?))),
     };
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use firstmatch::rule::{FieldValues, Rule};
+use firstmatch::schema::{Field, Schema};
 use firstmatch_net::source::{self, Input, SourceError};
-use firstmatch_net::wire::{self, Batch, Config, Extractor, Headers, SourceSet};
+use firstmatch_net::wire::{self, Batch, Config, Headers, SourceSet};
 
 use crate::args::ExplainArgs;
 use crate::format::{BOLD, DIM, clip, counted, thousands};
@@ -23,7 +24,7 @@ const RULE_WIDTH: usize = 160;
 const ALIGNED: usize = 60;
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(&args.rules, false)? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(&args.rules, false, args.limits.caps())? else { return Ok(End::BadInput) };
     let mut asked = Vec::new();
     for &line in &args.rule {
         match loaded.rules_on(line)[..] {
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     }
     let config = loaded.wire_config(args.metadata)?;
     let text = args.packet.join(" ");
-    let (what, packet) = match find(text, args.number, &config, &loaded) {
+    let (what, packet) = match find(text, args, &config, &loaded) {
         Ok(found) => found,
         Err(error) => {
             let Some(source) = error.downcast_ref::<SourceError>() else { return Err(error) };
@@ -58,14 +59,22 @@ enum Packet {
 }
 
 /// The packet that is meant, and how to call it.
-fn find(text: String, number: Option<u64>, config: &Config, loaded: &Loaded) -> anyhow::Result<(String, Packet)> {
-    if let Some(number) = number {
-        return from_file(&text, number, config, loaded);
+fn find(text: String, args: &ExplainArgs, config: &Config, loaded: &Loaded) -> anyhow::Result<(String, Packet)> {
+    let is_file = |path: &str| path == "-" || Path::new(path).exists();
+    let numbered = text.rsplit_once('#').and_then(|(path, number)| Some((path, packet::number(number)?)));
+    if let Some(number) = args.number {
+        match numbered {
+            Some((path, other)) if !is_file(&text) && is_file(path) => {
+                bail!("which packet of {path}, {other} or {number}? Say one of `#{other}` and `--packet {number}`")
+            }
+            _ if !is_file(&text) && packet::parse(&text).is_ok() => {
+                bail!("--packet is the number of a packet in a file; `{text}` is a packet by hand")
+            }
+            _ => return from_file(&text, number, args, config, loaded),
+        }
     }
-    if let Some((path, number)) = text.rsplit_once('#')
-        && let Ok(number) = number.parse()
-    {
-        return from_file(path, number, config, loaded);
+    if let Some((path, number)) = numbered {
+        return from_file(path, number, args, config, loaded);
     }
     if Path::new(&text).exists() {
         bail!("which packet of {text}? Say '{text}#0', or --packet 0");
@@ -83,7 +92,13 @@ fn no_rule(loaded: &Loaded, line: u32) -> String {
 }
 
 /// The packet of this number in a capture, a trace or a table.
-fn from_file(path: &str, number: u64, config: &Config, loaded: &Loaded) -> anyhow::Result<(String, Packet)> {
+fn from_file(
+    path: &str,
+    number: u64,
+    args: &ExplainArgs,
+    config: &Config,
+    loaded: &Loaded,
+) -> anyhow::Result<(String, Packet)> {
     let name = rules::display(Path::new(path));
     let mut count = 0;
     let found = match source::open(Path::new(path))? {
@@ -104,6 +119,9 @@ fn from_file(path: &str, number: u64, config: &Config, loaded: &Loaded) -> anyho
             }
             count += 1;
         },
+        Input::Table(_) if args.metadata.is_some() => {
+            bail!("{name} is a table, which has the metadata of each packet itself: leave out --metadata")
+        }
         Input::Table(table) => {
             let mut rows = table.into_rows(loaded.file.rules.schemas())?;
             loop {
@@ -140,9 +158,11 @@ impl<'a> Explanation<'a> {
                 (schema.map_or(Vec::new(), |schema| show::values(schema, &values)), Ok(values))
             }
             Packet::Headers(headers) => {
-                let mut batch = Batch::new(config, schemas).context("these rules cannot be applied to packets")?;
-                let asked = (0..batch.schemas()).map(|schema| batch.extractor(schema)).map(Extractor::needed);
-                let asked = asked.fold(SourceSet::NONE, SourceSet::union);
+                let mut batch =
+                    Batch::for_rules(config, &loaded.file.rules).context("these rules cannot be applied to packets")?;
+                // All that the rules might test is shown, whatever they do test.
+                let fields = schemas.iter().flat_map(Schema::fields);
+                let asked = SourceSet::of(&fields.filter_map(Field::source).collect::<Vec<_>>());
                 let outcome = batch.push_headers(&headers, 0);
                 (show::headers(&headers, asked), batch.values(&headers).ok_or(outcome))
             }

@@ -40,7 +40,7 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
     if word == "proto" {
         word = next("the protocol")?;
     }
-    let proto = protocol_number(word).or_else(|| word.parse().ok());
+    let proto = protocol_number(word).or_else(|| u8::try_from(number(word)?).ok());
     let proto = proto.ok_or_else(|| anyhow!("`{word}` is no protocol; expected a name such as tcp, or a number"))?;
     let (src, sport) = endpoint(next("the source")?)?;
     let arrow = next("`>`")?;
@@ -62,7 +62,12 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
     let echo = icmp_type_number(family, "echo-request").unwrap_or(0);
     // What is not said is a packet that opens a conversation.
     let mut packet = Packet { proto, src, dst, ports, icmp_type: echo, icmp_code: 0, tcp_flags: 0x02, vlan: None };
+    let mut given = Vec::new();
     while let Some(key) = words.next() {
+        if given.contains(&key) {
+            bail!("`{key}` is given twice");
+        }
+        given.push(key);
         let value = words.next().ok_or_else(|| anyhow!("`{key}` stands without its value"))?;
         let number = || number(value).ok_or_else(|| anyhow!("`{key} {value}`: expected a number"));
         let byte = || u8::try_from(number()?).map_err(|_| anyhow!("`{key} {value}`: at most 255"));
@@ -84,11 +89,10 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
     Ok(packet)
 }
 
-fn number(word: &str) -> Option<u32> {
-    match word.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => word.parse().ok(),
-    }
+/// A number, decimal or hexadecimal after `0x`, without a sign.
+pub(super) fn number(word: &str) -> Option<u64> {
+    let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |digits| (digits, 16));
+    if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }
 }
 
 /// `10.0.0.1`, `10.0.0.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.

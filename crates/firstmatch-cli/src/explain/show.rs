@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use firstmatch::Schema;
 use firstmatch::format::native::{icmp_type_name, protocol_name};
 use firstmatch::rule::{ConditionRef, FieldValues, Test};
-use firstmatch::schema::{Family, Field, Kind, Source};
+use firstmatch::schema::{ExtensionHeader, Family, Field, Kind, Source};
 use firstmatch_net::wire::{Headers, Outcome, SourceSet};
 
 /// How many of a condition's tests are shown.
@@ -68,6 +68,11 @@ fn value_of(value: u128, source: Option<Source>, family: Option<Family>) -> Stri
         (Some(Source::Proto | Source::IpProto), _) => format!("{value}{}", named(protocol_name(value as u8))),
         (Some(Source::IcmpType), Some(family)) => format!("{value}{}", named(icmp_type_name(family, value as u8))),
         (Some(Source::TcpFlags), _) => format!("{value:#04x}"),
+        (Some(Source::ExtHeaders), _) => {
+            let set = ExtensionHeader::ALL.iter().filter(|header| value & u128::from(header.bit) != 0);
+            let names: Vec<_> = set.map(|header| header.name).collect();
+            format!("{value:#04x} ({})", if names.is_empty() { "none".to_owned() } else { names.join(" and ") })
+        }
         _ => value.to_string(),
     }
 }
@@ -143,6 +148,9 @@ fn test(test: Test, of: Option<Family>, field: &Field) -> String {
         }
         Test::Value(value) => show(value),
         Test::Range { lo, hi } => format!("{}-{}", show(lo), show(hi)),
+        Test::Mask { value, mask } if source == Some(Source::ExtHeaders) && value == mask => {
+            ExtensionHeader::by_bit(value).map_or(format!("{value:#04x}/{mask:#04x}"), |header| header.name.to_owned())
+        }
         Test::Mask { value, mask } if is_address => format!("{}/{}", show(value), show(mask)),
         Test::Mask { value, mask } => format!("{value:#04x}/{mask:#04x}"),
     }
@@ -152,16 +160,17 @@ fn test(test: Test, of: Option<Family>, field: &Field) -> String {
 pub(super) fn why_unknown(outcome: Outcome) -> String {
     let why = match outcome {
         Outcome::Complete | Outcome::NoPorts | Outcome::FragmentLayer3 => "it was classified",
-        Outcome::Fragment => "a fragment other than the first, whose ports are in another packet",
+        Outcome::Fragment => "a fragment other than the first, and what the rules test is in another packet",
         Outcome::FirstFragmentShort => "a first fragment that ends before the fields the rules test",
         Outcome::Truncated => "the capture ends before the fields the rules test",
-        Outcome::Malformed => "its lengths or versions contradict each other",
+        Outcome::Malformed => "its lengths, versions or routing headers contradict each other",
         Outcome::ExtensionCap => "more IPv6 extension headers than are followed",
+        Outcome::UnknownExtension => "an IPv6 extension header that is not read, so what follows it is unknown",
         Outcome::VlanCap => "more VLAN tags than are followed",
         Outcome::MplsCap => "more MPLS labels than are followed",
         Outcome::NotIp => "neither IPv4 nor IPv6",
-        Outcome::OtherFamily => "the rules are for the other family",
-        Outcome::LacksField => "it lacks a field that every packet should have",
+        Outcome::OtherFamily => "the rules are for packets of the other family alone",
+        Outcome::LacksField => "it lacks a field that every packet should have, and rules test it",
         Outcome::UnknownLink => "a link type that is not known",
     };
     format!("{why} ({outcome})")

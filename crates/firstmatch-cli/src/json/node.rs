@@ -65,7 +65,8 @@ impl<'t> Doc<'t> {
                 }
                 let message = error.to_string();
                 let message = message.rsplit_once(" at line ").map_or(&*message, |(message, _)| message);
-                doc.fault_at(at, at, format!("no JSON: {message}"), None);
+                let fault = doc.diagnostic(at, at, format!("no JSON: {message}"), None);
+                doc.faults.push((at, fault));
                 Err(doc.into_faults())
             }
         }
@@ -105,21 +106,26 @@ impl<'t> Doc<'t> {
         what: impl fmt::Display,
         expected: impl Into<String>,
     ) -> Option<T> {
-        let at = self.start(node);
-        let end = at + node.find('\n').unwrap_or(node.len());
-        // Of an object or a list the opening brace is enough.
-        let end = if node.starts_with(['{', '[']) { at + 1 } else { end };
         if self.faults.len() >= self.cap {
             self.more += 1;
             return None;
         }
-        let pointer = self.pointer(at);
         let expected = Some(expected.into()).filter(|expected| !expected.is_empty());
-        self.fault_at(at, end, format!("{pointer}: {what}"), expected);
+        let fault = self.about(node, what, expected);
+        self.faults.push((self.start(node), fault));
         None
     }
 
-    fn fault_at(&mut self, at: usize, end: usize, message: String, expected: Option<String>) {
+    /// What is to be said of a value, with the place where it begins.
+    pub(super) fn about(&self, node: Node<'t>, what: impl fmt::Display, expected: Option<String>) -> Diagnostic {
+        let at = self.start(node);
+        let end = at + node.find('\n').unwrap_or(node.len());
+        // The opening brace is enough for an object or a list.
+        let end = if node.starts_with(['{', '[']) { at + 1 } else { end };
+        self.diagnostic(at, end, format!("{}: {what}", self.pointer(at)), expected)
+    }
+
+    fn diagnostic(&self, at: usize, end: usize, message: String, expected: Option<String>) -> Diagnostic {
         let index = self.lines.partition_point(|&start| start <= at).max(1) - 1;
         let start = self.lines[index];
         let line = self.text[start..].lines().next().unwrap_or("");
@@ -128,15 +134,14 @@ impl<'t> Doc<'t> {
             Some((cut, _)) => format!("{}…", &line[..cut]),
             None => line.to_owned(),
         };
-        let diagnostic = Diagnostic {
+        Diagnostic {
             line: u32::try_from(index + 1).unwrap_or(u32::MAX),
             column: count(self.text.get(start..at)).saturating_add(1),
             width: count(self.text.get(at..end)),
             message,
             expected,
             text,
-        };
-        self.faults.push((at, diagnostic));
+        }
     }
 
     /// The JSON pointer (RFC 6901) of the value at this place of the text.

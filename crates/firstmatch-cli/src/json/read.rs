@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use firstmatch::format::{Options, RuleFile};
+use firstmatch::format::{Options, Part, RuleFile, contradiction, extension_as_protocol};
 use firstmatch::policy::{Fragments, Policy, Verdict};
-use firstmatch::rule::Priority;
-use firstmatch::{RuleId, RuleSet, Schema};
+use firstmatch::rule::{Priority, Rule, covered};
+use firstmatch::{Diagnostic, RuleId, RuleSet, Schema};
 
 use super::node::{Doc, Node, shown};
 use super::rule::{RuleIn, read_action, read_rule};
@@ -20,14 +20,14 @@ const IDS_ALWAYS: usize = 1 << 16;
 /// Reads a rule file.
 pub(crate) fn read(text: &str, options: &Options) -> Result<Read, Faults> {
     let (mut doc, root) = Doc::new(text, options.max_faults)?;
-    let read = read_document(&mut doc, root);
+    let read = read_document(&mut doc, root, options);
     match read {
         Some(read) if doc.is_good() => Ok(read),
         _ => Err(doc.into_faults()),
     }
 }
 
-fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>) -> Option<Read> {
+fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>, options: &Options) -> Option<Read> {
     let mut object = doc.object(root, "rule file")?;
     let format = object.need(doc, "format");
     let version = object.need(doc, "version");
@@ -49,9 +49,50 @@ fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>) -> Option<Read> {
     let nodes = doc.list(rules?, "list of rules")?;
     let rules: Vec<_> = nodes.iter().filter_map(|&node| read_rule(doc, node, &schemas)).collect();
     let complete = rules.len() == nodes.len();
-    let (rules, lines) = rule_set(doc, schemas, rules, complete)?;
-    let file = RuleFile { rules, policy: policy?, warnings: Vec::new(), more_warnings: 0 };
+    let (rules, nodes) = rule_set(doc, schemas, rules, complete)?;
+    let (warnings, more_warnings) = warnings(doc, &rules, &nodes, options);
+    let lines = nodes.iter().map(|node| node.map_or(0, |node| doc.line(node))).collect();
+    let file = RuleFile { rules, policy: policy?, warnings, more_warnings };
     Some(Read { file, lines })
+}
+
+/// What is allowed but hardly meant, as in native files, in the order of lines; and how many more there are.
+fn warnings<'t>(
+    doc: &Doc<'t>,
+    rules: &RuleSet,
+    nodes: &[Option<Node<'t>>],
+    options: &Options,
+) -> (Vec<Diagnostic>, usize) {
+    if options.max_warnings == 0 {
+        return (Vec::new(), 0);
+    }
+    let (mut kept, mut more) = (Vec::new(), 0);
+    let mut warn = |rule: &Rule, what: String, expected: Option<&str>| match nodes[rule.id.slot()] {
+        Some(node) if kept.len() < options.max_warnings => {
+            kept.push(doc.about(node, what, expected.map(str::to_owned)));
+        }
+        _ => more += 1,
+    };
+    let name = |part| match part {
+        Part::Family => "its family".to_owned(),
+        Part::Condition(field) => format!("the condition on {}", rules.schemas()[0].fields()[field].name()),
+        Part::Set => "the schema".to_owned(),
+    };
+    for rule in rules.iter() {
+        if let Some(found) = contradiction(rules.schemas(), rule) {
+            warn(rule, found.describe(name), None);
+        } else if let Some((field, number)) = extension_as_protocol(rules.schemas(), rule) {
+            let what = format!(
+                "{} names {number}, which never holds in IPv6, where it is an extension header",
+                name(Part::Condition(field))
+            );
+            warn(rule, what, Some("\"family\": \"ipv4\", if that is meant"));
+        }
+    }
+    let line = |rule: &Rule| nodes[rule.id.slot()].map_or(0, |node| doc.line(node));
+    covered(rules, |rule, covering| warn(rule, covering.describe(line), None));
+    kept.sort_by_key(|warning: &Diagnostic| (warning.line, warning.column));
+    (kept, more)
 }
 
 fn read_policy<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Policy> {
@@ -74,13 +115,13 @@ fn read_policy<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Policy> {
     Some(policy)
 }
 
-/// The rules in a set, each under its id, if it has one, and the lines they begin on.
+/// The rules in a set, each under its id, if it has one, and by slot where they stand.
 fn rule_set<'t>(
     doc: &mut Doc<'t>,
     schemas: Vec<Schema>,
     mut rules: Vec<RuleIn<'t>>,
     complete: bool,
-) -> Option<(RuleSet, Vec<u32>)> {
+) -> Option<(RuleSet, Vec<Option<Node<'t>>>)> {
     let with = rules.iter().filter(|rule| rule.priority.is_some()).count();
     let mut seen = HashMap::with_capacity(with);
     for (index, rule) in rules.iter_mut().enumerate() {
@@ -120,7 +161,7 @@ fn rule_set<'t>(
         (one, None) => RuleSet::new(one),
         (four, Some(six)) => RuleSet::dual(four, six),
     };
-    let mut lines = vec![0; rules.len()];
+    let mut nodes = vec![None; rules.len()];
     for RuleIn { node, id, spec, .. } in rules {
         let inserted = match id {
             Some((id, _)) => set.insert_as(id, spec).map(|()| id),
@@ -128,13 +169,13 @@ fn rule_set<'t>(
         };
         match inserted {
             Ok(id) => {
-                lines.resize(lines.len().max(id.slot() + 1), 0);
-                lines[id.slot()] = doc.line(node);
+                nodes.resize(nodes.len().max(id.slot() + 1), None);
+                nodes[id.slot()] = Some(node);
             }
             // Everything a set refuses is a fault above; this is for what a set may refuse one day.
             Err(error) => return doc.fault(node, error, ""),
         }
     }
     set.shrink_to_fit();
-    Some((set, lines))
+    Some((set, nodes))
 }

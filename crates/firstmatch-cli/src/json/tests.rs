@@ -481,3 +481,60 @@ fn the_documents_of_the_manual_are_read() {
     let text = format!("{{\"format\": \"firstmatch-rules\", \"version\": 1, \"schemas\": [{schema}], \"rules\": []}}");
     assert_eq!(back(&text).rules.schemas()[0].fields().len(), 2);
 }
+
+/// A line of a ClassBench filter set with prefixes, ports and protocols of every form that the format has.
+fn classbench_line(random: &mut Random, six: bool) -> String {
+    let mut prefix = || {
+        let width = if six { 128 } else { 32 };
+        let len = random.pick(&[0, 1, 8, 24, 31, 32, 64, 127, 128]).min(width);
+        let value = random.bits(width) & !(u128::MAX.checked_shr(128 - width + len).unwrap_or(0));
+        if six {
+            format!("{}/{len}", std::net::Ipv6Addr::from(value))
+        } else {
+            format!("{}/{len}", std::net::Ipv4Addr::from(value as u32))
+        }
+    };
+    let addresses = [prefix(), prefix()].join("\t");
+    let mut ports = || {
+        let (a, b) = (random.bits(16), random.bits(16));
+        let (lo, hi) = random.pick(&[(0, 65535), (a, a), (a.min(b), a.max(b)), (1024, 65535), (0, 0)]);
+        format!("{lo} : {hi}")
+    };
+    let ports = [ports(), ports()].join("\t");
+    let mask = random.pick(&[0, 0xFF, 0xFF, 0x0F]);
+    let flags = random.pick(&["", "\t0x0000/0x0000", "\t0x1000/0x1200"]);
+    format!("@{addresses}\t{ports}\t0x{:02X}/0x{mask:02X}{flags}\n", random.bits(8) & mask)
+}
+
+/// The parts of a rule that do not depend on its place.
+fn meaning(file: &RuleFile) -> Vec<(Action, firstmatch::rule::Conditions, Option<Family>)> {
+    file.rules.iter().map(|rule| (rule.action, rule.conditions.clone(), rule.family)).collect()
+}
+
+/// Rules are the same rules whichever format they come from: schema, policy, order, actions and conditions are equal,
+/// and a set of one takes the rules of another.
+#[test]
+fn rules_of_every_format_are_the_same_rules() {
+    let mut random = Random(5);
+    for round in 0..200 {
+        let six = round % 2 == 1;
+        let text: String = (0..1 + random.below(12)).map(|_| classbench_line(&mut random, six)).collect();
+        let classbench = format::parse(&text, &Options::default()).expect(&text);
+        let mut native = String::new();
+        format::write::native(&classbench.rules, &classbench.policy, &mut native).expect("it can be written");
+        let native = format::parse(&native, &Options::default()).expect(&native);
+        let json = back(&write(&classbench).expect("it can be written"));
+        let both = back(&write(&native).expect("it can be written"));
+        let mut again = String::new();
+        format::write::classbench(&both.rules, &both.policy, &mut again).expect("it can be written");
+        let again = format::parse(&again, &Options::default()).expect(&again);
+        for other in [&native, &json, &both, &again] {
+            assert_eq!(meaning(other), meaning(&classbench), "{text}");
+            assert_eq!((other.rules.schemas(), other.policy), (classbench.rules.schemas(), classbench.policy));
+            let mut set = other.rules.clone();
+            for (rule, priority) in classbench.rules.iter().zip(1..) {
+                set.insert(RuleSpec { priority: Priority(priority), ..rule.spec.clone() }).expect("the same fields");
+            }
+        }
+    }
+}

@@ -197,3 +197,80 @@ fn compressed_files_are_read() {
     let (code, out, err) = fixture.run(&["classify", "x.rules.gz", "x.pcap.gz"]);
     assert!(code == 0 && out.contains("10 packets"), "{err}");
 }
+
+#[test]
+fn flags_of_a_trace_decide_where_rules_test_them() {
+    let fixture = Fixture::new("flags");
+    // The rule of the fixture wants bit 0x0200 clear; the second is for the rest of the hosts.
+    let line = |flags: u32, rule: u32| format!("167772161\t3221225991\t1024\t80\t6\t{flags}\t{rule}\n");
+    let lines = line(0x0200, 0) + &line(0x0200_0200, 1) + &line(0, 1) + &line(u32::MAX, 1);
+    fixture.write("own.trace", &lines);
+    for engine in ["meta", "linear"] {
+        let value =
+            json(&fixture, &["classify", "cb.rules", "own.trace", "--flags", "--check", "all", "--engine", engine]);
+        let hits: Vec<_> = value["rule_hits"].as_array().unwrap().iter().map(|hit| hit["packets"].clone()).collect();
+        assert_eq!((hits, &value["check"]["differences"]), (vec![2.into(), 2.into()], &0.into()), "{engine}");
+    }
+    let value = json(&fixture, &["classify", "cb.rules", "own.trace"]);
+    assert_eq!(value["rule_hits"][0]["packets"], 4, "without the field the first rule takes all");
+    // A packet of the other family is unknown, as ever.
+    fixture.write("both.trace", lines + "::1 ::2 1 2 6 0 1\n");
+    let value = json(&fixture, &["classify", "cb.rules", "both.trace", "--flags", "--check", "all"]);
+    assert_eq!(value["outcomes"], serde_json::json!({ "complete": 4, "other-family": 1 }));
+}
+
+#[test]
+fn only_what_rules_test_makes_a_packet_unknown() {
+    let fixture = Fixture::new("demand");
+    let plain = packets();
+    // A later fragment, and a UDP packet that ends before its ports.
+    let mut cut = plain[6].clone();
+    cut.truncate(14 + 4 + 20);
+    fixture.write("odd.pcap", capture(&[plain[8].clone(), cut]));
+    for (rules, outcomes) in [
+        ("permit src 10.0.0.0/8\n", serde_json::json!({ "complete": 2 })),
+        ("permit src 10.0.0.0/8\ndeny dport 22\n", serde_json::json!({ "fragment": 1, "truncated": 1 })),
+        ("family ipv6\npermit src ::/0\n", serde_json::json!({ "other-family": 2 })),
+    ] {
+        fixture.write("few.rules", rules);
+        let value = json(&fixture, &["classify", "few.rules", "odd.pcap", "--check", "all"]);
+        assert_eq!((&value["outcomes"], &value["check"]["differences"]), (&outcomes, &0.into()), "{rules}");
+        let (code, out, _) = fixture.run(&["explain", "few.rules", "odd.pcap#0"]);
+        assert_eq!(
+            (code, out.contains("no rule was asked")),
+            (0, rules.contains("22") || rules.contains("ipv6")),
+            "{out}"
+        );
+    }
+    let (_, out, _) = fixture.run(&["explain", "few.rules", "odd.pcap#0"]);
+    assert!(out.contains("the rules are for packets of the other family alone (other-family)"), "{out}");
+}
+
+/// An engine that was asked for by name says whose limit it does not keep and what raises it.
+#[test]
+fn a_limit_says_how_to_raise_it() {
+    let fixture = Fixture::new("limits");
+    let rule = |at: u32| {
+        let [_, b, c, d] = (at * 7919).to_be_bytes();
+        format!("permit tcp src 10.{b}.{c}.{d} dst 172.16.{c}.0/24 sport {}-{} dport {}\n", at % 3000, 4000 + at, at)
+    };
+    fixture.write("many.rules", format!("family ipv4\n{}", (1..=4000).map(rule).collect::<String>()));
+    fixture.write("cb.trace", "167772161\t3221225991\t1024\t80\t6\t0\n");
+    let said = |more: &[&str]| {
+        let (code, _, error) = fixture.run(&[&["classify", "many.rules", "cb.trace"], more].concat());
+        (code, error)
+    };
+    let (code, error) = said(&["--engine", "bit_vector"]);
+    assert_eq!(code, 2, "{error}");
+    assert!(
+        error.contains("the limit of the engine bit_vector itself; `--base bit_vector` has no such limit"),
+        "{error}"
+    );
+    for limit in ["--worst-tests", "--worst-lines", "--build-bytes", "--build-visits"] {
+        let (code, error) = said(&[limit, "3", "--base", "bit_select"]);
+        assert_eq!(code, 2, "{error}");
+        assert!(error.contains("the limit is 3") && error.contains(&format!("the limit set by {limit}")), "{error}");
+        assert_eq!(said(&[limit, "100000000", "--base", "bit_select"]).0, 0, "{limit}");
+    }
+    assert_eq!(fixture.run(&["engines", "many.rules", "--build-bytes", "3"]).0, 2, "nothing is built of 3 bytes");
+}

@@ -66,6 +66,45 @@ fn what_cannot_be_converted_is_named_and_nothing_is_written() {
     assert_snapshot!("convert-bad", shown);
 }
 
+/// Rules that come later may test what those of the file do not.
+#[test]
+fn json_may_have_every_field() {
+    let fixture = Fixture::new("all-fields");
+    fixture.write("one.rules", "family ipv4\npermit tcp\n");
+    fixture.write("own.rules", "schema openflow\npermit tcp\n");
+    let (code, json, _) = fixture.run(&["convert", "one.rules", "--to", "json", "--all-fields"]);
+    assert_eq!(code, 0);
+    fixture.write("all.json", &json);
+    let all = "{ \"action\": \"deny\", \"priority\": 1, \"conditions\": [{\"field\": \"vlan_vid\", \"tests\": [{\"value\": 20}]}] },\n    {\"id\"";
+    fixture.write("more.json", json.replacen("{\"id\"", all, 1));
+    let mut shown = fixture.shown(&["convert", "more.json"]);
+    for line in [
+        &["convert", "one.rules", "--all-fields"][..],
+        &["convert", "one.rules", "--to", "classbench", "--all-fields"],
+        &["convert", "all.json", "--to", "json", "--all-fields"],
+        &["convert", "own.rules", "--to", "json", "--all-fields"],
+        &["convert", "cb.rules", "--to", "json", "--all-fields"],
+        &["convert", "all.json", "--to", "native"],
+    ] {
+        shown.push_str(&fixture.shown(line));
+        shown.push('\n');
+    }
+    assert_snapshot!("all-fields", shown);
+}
+
+/// The warnings about rules do not depend on their format.
+#[test]
+fn json_has_the_warnings_of_native_rules() {
+    let fixture = Fixture::new("warned");
+    fixture.write(
+        "warned.rules",
+        "permit icmp dport 22\ndeny tcp\ndeny ah\npermit tcp dport 80\npermit family ipv4 icmpv6\n",
+    );
+    let mut shown = fixture.shown(&["convert", "warned.rules", "-o", "warned.json"]);
+    shown.push_str(&fixture.shown(&["convert", "warned.json"]));
+    assert_snapshot!("warned", shown);
+}
+
 #[test]
 fn a_round_trip_is_the_identity() {
     let fixture = Fixture::new("convert-round");
@@ -112,7 +151,7 @@ fn json_rules_in_the_other_commands() {
     fixture.write("short.json", fixture.read("x.json").replace('\n', " "));
     shown.push_str(&fixture.shown(&["explain", "short.json", "x.pcap#0", "--rule", "1"]));
     // A rule beyond the caps.
-    let odd = (0..80).map(|n| format!("{{\"value\":{}}}", 2 * n + 1)).collect::<Vec<_>>().join(",");
+    let odd = (0..1100).map(|n| format!("{{\"value\":{}}}", 2 * n + 1)).collect::<Vec<_>>().join(",");
     let condition = |field: &str| format!("{{\"field\":\"{field}\",\"tests\":[{odd}]}}");
     fixture.write(
         "large.json",

@@ -103,3 +103,28 @@ fn what_cannot_be_explained() {
     assert!(!shown.contains("exit code 0"), "{shown}");
     assert_snapshot!("unexplained", shown);
 }
+
+#[test]
+fn what_has_no_use_is_refused() {
+    let fixture = Fixture::new("unused");
+    fixture.write("of.rules", "schema openflow\npermit metadata 7\n");
+    fixture.write("of.csv", "in_port,metadata,eth_src,eth_dst,eth_type,vlan_vid,vlan_pcp,mpls_label,mpls_tc,ipv4_src,ipv4_dst,ip_proto,ip_dscp,tp_src,tp_dst\n1,7,,,,,,,,,,,,,\n");
+    let tcp = "tcp 1.1.1.1:1 > 2.2.2.2:2";
+    let mut shown = String::new();
+    for line in [
+        &["x.rules", tcp, "--metadata", "7"][..],
+        &["of.rules", "of.csv#0", "--metadata", "7"],
+        &["of.rules", tcp, "--metadata", "+7"],
+        &["x.rules", tcp, "--packet", "3"],
+        &["x.rules", "x.pcap#1", "--packet", "3"],
+        &["x.rules", "x.pcap#+1"],
+        &["x.rules", "icmp 1.1.1.1 > 2.2.2.2 type 8 type 0"],
+        &["x.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2 vlan +7"],
+        &["x.rules", "proto +6 1.1.1.1:1 > 2.2.2.2:2"],
+    ] {
+        shown.push_str(&fixture.shown(&[&["explain"], line].concat()));
+        shown.push('\n');
+    }
+    assert!(!shown.contains("exit code 0"), "{shown}");
+    assert_snapshot!("unused", shown);
+}

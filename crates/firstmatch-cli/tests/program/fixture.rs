@@ -54,6 +54,13 @@ impl Fixture {
         fs::write(self.folder.join(name), content).unwrap();
     }
 
+    /// A pipe with a name.
+    pub(crate) fn fifo(&self, name: &str) -> PathBuf {
+        let path = self.folder.join(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.folder.join(name)).unwrap()
     }
