@@ -1,9 +1,10 @@
 //! The weights of `meta`'s predictions, fitted to what candidates take on generated sets.
 //!
-//! Each set is built and timed by `meta` itself, with every candidate that may be, in several rounds over all sets. A
-//! round has the median of a candidate's turns, and the lower quartile of the rounds is what is fitted: what else runs
-//! on a machine, and on others that share its last cache, only adds to a time. A weight is never below 0. What is
-//! minimised is the sum of relative errors, so that a time that was disturbed pulls no harder than another.
+//! Each set is built and timed by `meta` itself, with every candidate that may be, on every sort of traffic, in several
+//! rounds over all sets. A round has the least of a candidate's turns, and the lower quartile of the rounds is what is
+//! fitted: what else runs on a machine, and on others that share its last cache, only adds to a time. A weight is never
+//! below 0. What is minimised is the sum of relative errors, so that a time that was disturbed pulls no harder than
+//! another.
 
 use std::fs;
 use std::io::Write;
@@ -12,7 +13,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use firstmatch::meta::{Config, Engine, Kind, Machine, Prediction};
+use firstmatch::meta::{Config, Engine, Kind, Machine, Prediction, Traffic};
 use firstmatch::rule::{Caps, Lowered, lower};
 use firstmatch::schema::Family;
 use firstmatch::{RuleSet, format};
@@ -58,9 +59,10 @@ struct Set {
     seen: Vec<Sample>,
 }
 
-/// A candidate for a set.
+/// A candidate for a set, on one sort of traffic.
 struct Sample {
     kind: Kind,
+    traffic: Traffic,
     terms: [f64; TERMS],
     predicted: f64,
     nanos: Vec<f64>,
@@ -169,15 +171,19 @@ fn time(set: &mut Set, machine: &Machine) -> anyhow::Result<()> {
     };
     let explained = Engine::build(&set.rules, &all)?.explain();
     for candidate in explained.candidates {
-        let (Some(predicted), Some(nanos)) = (candidate.predicted, candidate.nanos) else { continue };
-        match set.seen.iter_mut().find(|sample| sample.kind == candidate.kind) {
-            Some(sample) => sample.nanos.push(nanos),
-            None => set.seen.push(Sample {
-                kind: candidate.kind,
-                terms: predicted.terms,
-                predicted: predicted.nanos,
-                nanos: vec![nanos],
-            }),
+        for (traffic, on) in Traffic::ALL.into_iter().zip(candidate.on) {
+            let (Some(predicted), Some(nanos)) = (on.predicted, on.nanos) else { continue };
+            let is_it = |sample: &&mut Sample| (sample.kind, sample.traffic) == (candidate.kind, traffic);
+            match set.seen.iter_mut().find(is_it) {
+                Some(sample) => sample.nanos.push(nanos),
+                None => set.seen.push(Sample {
+                    kind: candidate.kind,
+                    traffic,
+                    terms: predicted.terms,
+                    predicted: predicted.nanos,
+                    nanos: vec![nanos],
+                }),
+            }
         }
     }
     Ok(())
@@ -233,7 +239,7 @@ fn show(out: &mut dyn Write, name: &str, errors: impl Iterator<Item = f64>) -> a
     if let [Some(median), Some(most), Some(worst)] = [at(0.5), at(0.9), at(1.0)] {
         writeln!(
             out,
-            "{name:24} {:4} sets: median {median:5.1} %, 90th {most:5.1} %, worst {worst:5.1} %",
+            "{name:24} {:4} times: median {median:5.1} %, 90th {most:5.1} %, worst {worst:5.1} %",
             errors.len()
         )?;
     }
@@ -244,7 +250,11 @@ fn samples<'a>(path: &Path, sets: impl Iterator<Item = &'a Set>) -> anyhow::Resu
     let mut file = csv::Writer::from_path(path).with_context(|| path.display().to_string())?;
     for set in sets {
         for sample in &set.seen {
-            let mut row = vec![set.name.clone(), sample.kind.to_string(), format!("{:.3}", sample.measured())];
+            let mut row = vec![
+                format!("{} {}", set.name, sample.traffic),
+                sample.kind.to_string(),
+                format!("{:.3}", sample.measured()),
+            ];
             row.extend(sample.terms.iter().map(|term| format!("{term:.4}")));
             row.push(set.rules.regions().len().to_string());
             file.write_record(&row)?;

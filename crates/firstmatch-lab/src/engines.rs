@@ -114,7 +114,7 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
         open: open.unwrap_or(default.open),
         growth: growth.unwrap_or(default.growth),
     });
-    let config = bit_select::Config { budget, simd, shape };
+    let config = bit_select::Config { budget, simd, shape, ..Default::default() };
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(BitSelect::build(rules, &config)?))),
         empty: None,

@@ -5,10 +5,10 @@ use std::process::Command;
 
 /// This machine, this moment, this code.
 pub(crate) struct Machine {
-    /// As `AMD EPYC (family 26)`.
+    /// As `AMD EPYC (family 25, model 17)`: virtual machines hide the name of the processor.
     pub(crate) cpu: String,
     pub(crate) cores: usize,
-    /// The commit of the working folder, with a `+` where files are changed.
+    /// The commit of the working folder, with a `+` where code is changed.
     pub(crate) commit: String,
     /// As `2026-11-21`, in UTC.
     pub(crate) date: String,
@@ -22,10 +22,16 @@ impl Machine {
             line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned())
         };
         let model = of("model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-        let cpu = of("cpu family").map_or(model.clone(), |family| format!("{model} (family {family})"));
+        let cpu = match (of("cpu family"), of("model")) {
+            (Some(family), Some(number)) => format!("{model} (family {family}, model {number})"),
+            _ => model,
+        };
         let commit = match git(&["rev-parse", "--short", "HEAD"]) {
-            Some(commit) if git(&["status", "--porcelain", "-uno"]).is_some_and(|changed| changed.is_empty()) => commit,
-            Some(commit) => format!("{commit}+"),
+            Some(commit) => {
+                let changed = git(&["diff", "--name-only", "--no-relative", "HEAD"]);
+                let code = changed.is_none_or(|changed| changed.lines().any(is_code));
+                format!("{commit}{}", if code { "+" } else { "" })
+            }
             None => "unknown".to_owned(),
         };
         let now = jiff::Timestamp::now().to_string();
@@ -40,7 +46,46 @@ impl Machine {
     }
 }
 
+/// Whether a figure may depend on a file of the repository: on all but records and documents.
+fn is_code(path: &str) -> bool {
+    let record = path.starts_with("benchmarks/record/") || path.ends_with("/record.csv");
+    !(record || path.starts_with("docs/") || path.ends_with(".md"))
+}
+
 fn git(args: &[&str]) -> Option<String> {
     let output = Command::new("git").args(args).output().ok().filter(|output| output.status.success())?;
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_and_documents_are_no_code() {
+        for path in
+            ["benchmarks/record/some-cpu/2026-11-23-x.csv", "papers/storm/record.csv", "README.md", "docs/a.svg"]
+        {
+            assert!(!is_code(path), "{path}");
+        }
+        for path in
+            ["crates/firstmatch/src/lib.rs", "Cargo.lock", "benchmarks/definitions/x.toml", "examples/edge.rules"]
+        {
+            assert!(is_code(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_folder_tells_models_apart() {
+        let machine = |cpu: &str| Machine { cpu: cpu.to_owned(), cores: 2, commit: String::new(), date: String::new() };
+        assert_eq!(machine("AMD EPYC (family 25, model 17)").folder(), "amd-epyc-family-25-model-17");
+        assert_ne!(
+            machine("AMD EPYC (family 25, model 1)").folder(),
+            machine("AMD EPYC (family 25, model 17)").folder()
+        );
+        let here = Machine::here();
+        if fs::read_to_string("/proc/cpuinfo").is_ok_and(|info| info.contains("model\t")) {
+            assert!(here.cpu.contains("model "), "{}", here.cpu);
+        }
+    }
 }

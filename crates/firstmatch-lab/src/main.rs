@@ -7,10 +7,12 @@ mod compare;
 mod definition;
 mod engines;
 mod generate;
+mod leads;
 mod machine;
 mod measure;
 mod memory;
 mod ovs_like;
+mod readme;
 mod record;
 mod report;
 mod reproduce;
@@ -53,7 +55,7 @@ Examples:
   firstmatch-lab measure --test
   firstmatch-lab measure generated-1k
   firstmatch-lab measure classbench --sets ~/classbench
-  firstmatch-lab measure my.toml --no-record")]
+  firstmatch-lab measure my.toml --record")]
     Measure(MeasureArgs),
     /// Write rule sets and traces: the reference sets, or by options that `firstmatch generate` does not have
     #[command(subcommand)]
@@ -83,6 +85,11 @@ Examples:
   firstmatch-lab report
   firstmatch-lab report --sets ~/classbench --out report.html")]
     Report(report::ReportArgs),
+    /// Print the table of the README, from the newest records of a processor model
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab readme amd-epyc-family-25-model-17 --write README.md")]
+    Readme(readme::ReadmeArgs),
     /// Build a table of rte_acl and say what it took: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
@@ -96,15 +103,12 @@ struct MeasureArgs {
     /// The folder of the rule sets and traces that are not part of the repository
     #[arg(long, env = "FIRSTMATCH_SETS", value_name = "DIR")]
     sets: Option<PathBuf>,
-    /// Do everything once and briefly, for the answers' sake; nothing is recorded
-    #[arg(long)]
-    test: bool,
-    /// Where records are kept
-    #[arg(long, value_name = "DIR", default_value = "benchmarks/record")]
-    record: PathBuf,
-    /// Record nothing
+    /// Do everything once and briefly, for the answers' sake
     #[arg(long, conflicts_with = "record")]
-    no_record: bool,
+    test: bool,
+    /// Write a record of each definition, below benchmarks/record or another folder
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true, default_missing_value = "benchmarks/record")]
+    record: Option<PathBuf>,
 }
 
 /// Where definitions with a name are.
@@ -119,6 +123,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::calibrate(args, &mut stdout().lock()),
         Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
         Command::Report(args) => report(args),
+        Command::Readme(args) => readme::readme(args, &mut stdout().lock()),
         #[cfg(feature = "rte-acl")]
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
     };
@@ -194,7 +199,6 @@ fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut
                     table::print(out, definition, &report)?;
                     rows.extend(record::rows(definition, &report));
                     notes.extend(report.notes.iter().map(|note| format!("{}: {note}", report.set)));
-                    notes.extend(report.busy.then(|| format!("{}: the machine was busy", report.set)));
                     reports.push(report);
                 }
             }
@@ -209,8 +213,9 @@ fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut
     if let Some(lookup) = &definition.lookup {
         table::means(out, lookup, &reports)?;
     }
-    if !rows.is_empty() && !args.test && !args.no_record {
-        let path = record::write(&args.record, machine, definition, &notes, &rows)?;
+    table::leads(out, &rows)?;
+    if let Some(folder) = args.record.as_ref().filter(|_| !rows.is_empty()) {
+        let path = record::write(folder, machine, definition, &notes, &rows)?;
         writeln!(out, "recorded in {}", path.display())?;
     }
     Ok(wrong)

@@ -12,7 +12,7 @@ use crate::machine::Machine;
 use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
 use crate::measure::under_updates::FIGURES;
-use crate::measure::{Line, Report, median};
+use crate::measure::{Line, Report, from_itself, median};
 use crate::statistics::{Summary, is_void};
 
 /// One figure of one engine on one set.
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     pub(crate) max: Option<f64>,
     /// Of wall time, where the others are of CPU time.
     pub(crate) wall_median: Option<f64>,
-    /// How far the first engine is from itself in this measure.
+    /// How far the first engine is from itself in this measure; of a line of `rte_acl`, how far that line is.
     pub(crate) noise_floor: Option<f64>,
     /// How far the medians of the sittings are apart.
     #[serde(default)]
@@ -65,30 +65,7 @@ pub(crate) fn rows(definition: &Definition, report: &Report) -> Vec<Row> {
             of_line.size(built);
         }
     }
-    if report.busy {
-        // Times of a busy machine say nothing but in relation to each other.
-        rows.iter_mut().filter(|row| row.is_time()).for_each(Row::without_figures);
-    }
     rows
-}
-
-impl Row {
-    fn is_time(&self) -> bool {
-        !matches!(self.unit.as_str(), "bytes" | "lines" | "tests" | "instructions")
-    }
-
-    fn without_figures(&mut self) {
-        for figure in [
-            &mut self.median,
-            &mut self.min,
-            &mut self.lower_quartile,
-            &mut self.upper_quartile,
-            &mut self.max,
-            &mut self.wall_median,
-        ] {
-            *figure = None;
-        }
-    }
 }
 
 struct OfLine<'a> {
@@ -136,11 +113,15 @@ impl OfLine<'_> {
                 Cell::Dependent => ("lookup, dependent", 1),
             };
             let yardsticks = yardsticks(report, |line| line.figures.cpu(index)).map(|by| by.map(|by| cpu.median / by));
-            let row = self.push(measure, "ns/packet", Some(batch), cpu);
+            let floor = match line.role {
+                Role::RteAcl | Role::RteAclAgain => from_itself(&report.lines, line, |line| line.figures.cpu(index)),
+                _ => report.floors[index],
+            };
+            let row = self.push(measure, "ns/key", Some(batch), cpu);
             row.wall_median = Some(wall.median);
-            row.noise_floor = Some(report.floors[index]);
+            row.noise_floor = Some(floor);
             row.drift = line.figures.drift(index);
-            row.void = is_void(report.floors[index]);
+            row.void = is_void(floor);
             [row.of_limit, row.of_rte_acl, row.of_linear] = yardsticks;
         }
         for (index, batch) in lookup::latency_batches(lookup).enumerate() {
@@ -151,7 +132,7 @@ impl OfLine<'_> {
         let largest = lookup.batches.iter().copied().max();
         for (index, &threads) in lookup.threads.iter().enumerate() {
             let Some((cpu, wall)) = line.figures.threads(index) else { continue };
-            let row = self.push("lookup, all threads", "ns/packet", largest, cpu);
+            let row = self.push("lookup, all threads", "ns/key", largest, cpu);
             (row.threads, row.wall_median) = (threads, Some(wall.median));
         }
         if let Some(instructions) = line.figures.instructions {

@@ -54,6 +54,11 @@ pub(crate) fn noise_floor(one: f64, other: f64) -> f64 {
     (one - other).abs() / one.min(other)
 }
 
+/// Returns the wider of two noise floors, for a ratio of figures that have one each; not a number where one is not.
+pub(crate) fn wider(one: f64, other: f64) -> f64 {
+    if one.is_nan() || other.is_nan() { f64::NAN } else { one.max(other) }
+}
+
 /// What a ratio of medians says beside a noise floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

@@ -5,13 +5,13 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::definition::{Definition, Lookup, UnderUpdates};
+use crate::leads;
 use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
 use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, updates_a_second};
-use crate::record::yardsticks;
-use crate::statistics::{Summary, Verdict, geometric_mean, is_void};
-use crate::yardstick::LIMIT_NANOS;
+use crate::record::{Row, yardsticks};
+use crate::statistics::{Summary, Verdict, geometric_mean, is_void, wider};
 
 /// Everything about one set.
 pub(crate) fn print(out: &mut dyn Write, definition: &Definition, report: &Report) -> io::Result<()> {
@@ -49,11 +49,14 @@ fn noise(out: &mut dyn Write, lookup: &Lookup, report: &Report) -> io::Result<()
     let drifts: Vec<String> = drifts.collect();
     let void = if report.floors.iter().any(|floor| is_void(*floor)) { "; above 8.0 % the run is void (?)" } else { "" };
     writeln!(out, "noise floor: {}{void}", floors.join(", "))?;
+    let peers = lookup::cells(lookup).into_iter().zip(&report.peer_floors);
+    let peers = peers.filter_map(|(cell, floor)| Some(format!("{} {}", title(cell), percent((*floor)?))));
+    let peers: Vec<String> = peers.collect();
+    if !peers.is_empty() {
+        writeln!(out, "noise floor of rte_acl: {}", peers.join(", "))?;
+    }
     if !drifts.is_empty() {
         writeln!(out, "between sittings at most: {}", drifts.join(", "))?;
-    }
-    if report.busy {
-        writeln!(out, "busy: limit takes more than {LIMIT_NANOS} ns a packet; only ratios are recorded")?;
     }
     Ok(())
 }
@@ -76,17 +79,17 @@ pub(crate) fn table(head: Vec<String>) -> Table {
     table
 }
 
-/// Nanoseconds a packet by batch, then figures of the largest batch.
+/// Returns the table of nanoseconds a key by batch, then figures of the largest batch.
 fn lookups(lookup: &Lookup, report: &Report) -> Table {
     let cells = lookup::cells(lookup);
     let largest = (0..cells.len()).max_by_key(|&index| match cells[index] {
         Cell::Batch(batch) => batch,
         Cell::Dependent => 0,
     });
-    let mut head = vec!["ns a packet, batch of".to_owned()];
+    let mut head = vec!["ns a prepared key, batch of".to_owned()];
     head.extend(cells.iter().map(|cell| title(*cell)));
-    head.extend(["spread", "Mpps", "p50/p99 µs"].map(str::to_owned));
-    head.extend(lookup.threads.iter().map(|threads| format!("Mpps, {threads} threads")));
+    head.extend(["spread", "M keys/s", "p50/p99 µs"].map(str::to_owned));
+    head.extend(lookup.threads.iter().map(|threads| format!("M keys/s, {threads} threads")));
     head.extend(["× limit", "× rte_acl", "× linear"].map(str::to_owned));
     let mut table = table(head);
     for line in report.lines.iter().filter(|line| line.built.is_ok()) {
@@ -102,7 +105,9 @@ fn lookups(lookup: &Lookup, report: &Report) -> Table {
         row.extend(threads.map(|figures| figure(figures.map(|(_, wall)| number(1000.0 / wall.median)))));
         let floor = largest.map_or(f64::NAN, |cell| report.floors[cell]);
         let yardsticks = largest.map_or([None; 3], |cell| yardsticks(report, of(cell)));
-        row.extend(yardsticks.map(|by| figure(best.zip(by).map(|(s, by)| ratio(s.median / by, floor)))));
+        let peer = largest.and_then(|cell| report.peer_floors[cell]).map_or(floor, |peer| wider(floor, peer));
+        let of = |(by, floor): (Option<f64>, f64)| figure(best.zip(by).map(|(s, by)| ratio(s.median / by, floor)));
+        row.extend(yardsticks.into_iter().zip([floor, peer, floor]).map(of));
         table.add_row(row);
     }
     table
@@ -143,6 +148,9 @@ fn sizes(definition: &Definition, report: &Report) -> Table {
     for (line, built) in report.lines.iter().filter_map(|line| Some((line, line.built.as_ref().ok()?))) {
         // One table of `rte_acl` serves all its algorithms.
         let (name, algorithm) = line.name.rsplit_once(' ').unwrap_or((&line.name, ""));
+        if line.role == Role::RteAclAgain {
+            continue;
+        }
         let is_acl = line.role == Role::RteAcl;
         if is_acl && table_before.replace(name) == Some(name) {
             continue;
@@ -188,7 +196,9 @@ pub(crate) fn means(out: &mut dyn Write, lookup: &Lookup, reports: &[Report]) ->
     head.extend(cells.iter().map(|cell| title(*cell)));
     head.push("bytes a rule".to_owned());
     let mut table = table(head);
-    for name in first.lines.iter().filter(|line| line.role != Role::Again).map(|line| &line.name) {
+    for name in
+        first.lines.iter().filter(|line| !matches!(line.role, Role::Again | Role::RteAclAgain)).map(|line| &line.name)
+    {
         let lines = || reports.iter().map(|report| report.lines.iter().find(|line| line.name == *name));
         let mean = |of: &dyn Fn(&Line, &Report) -> Option<f64>| {
             let figures = lines().zip(reports).map(|(line, report)| of(line?, report)).collect::<Option<Vec<_>>>();
@@ -201,6 +211,14 @@ pub(crate) fn means(out: &mut dyn Write, lookup: &Lookup, reports: &[Report]) ->
         }));
         table.add_row(row);
     }
+    writeln!(out, "\n{table}")
+}
+
+/// Prints the least lead of each engine over `rte_acl`, where that was measured.
+pub(crate) fn leads(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+    let Some((head, rows)) = leads::table(rows) else { return Ok(()) };
+    let mut table = table(head);
+    rows.into_iter().for_each(|row| _ = table.add_row(row));
     writeln!(out, "\n{table}")
 }
 

@@ -76,14 +76,19 @@ fn a_definition_is_measured_and_recorded() {
         "| limit ",
         "| linear ",
         "tight: the engine needs ",
-        "Mpps, 2 threads",
+        "M keys/s, 2 threads",
         "with 1 reader(s)",
     ] {
         assert!(out.contains(expected), "{expected}: {out}");
     }
-    assert!(!folder.join("record").exists(), "a test records nothing");
+    let records = || folder.join("record").exists() || folder.join("benchmarks").exists();
+    assert!(!records(), "a test records nothing");
+    let (code, out) = lab(&folder, &["good.toml", "--test", "--record"]);
+    assert!(code == 2 && out.contains("cannot be used with"), "{code}: {out}");
+    let (code, out) = lab(&folder, &["good.toml"]);
+    assert!(code == 0 && !records(), "{code}: nothing is recorded unasked: {out}");
 
-    let (code, out) = lab(&folder, &["good.toml", "--record", "record"]);
+    let (code, out) = lab(&folder, &["good.toml", "--record=record"]);
     assert_eq!(code, 0, "{out}");
     let path = out.lines().find_map(|line| line.strip_prefix("recorded in ")).expect("it says where");
     let text = fs::read_to_string(folder.join(path)).expect("the record");
@@ -104,6 +109,23 @@ fn a_definition_is_measured_and_recorded() {
         assert!(!row[at("of_limit")].is_empty() && !row[at("of_linear")].is_empty());
         assert!(row[at("drift")].parse::<f64>().is_ok_and(|drift| drift >= 0.0), "three sittings");
     }
+}
+
+/// One key a call takes `limit` longer than any batch, as a slow machine would: its times are recorded all the same.
+#[test]
+fn times_of_a_slow_machine_are_recorded() {
+    let folder = folder("slow");
+    let good = good(&folder);
+    let (definition, _) = good.split_once("[[engines]]").expect("it has engines");
+    let text = format!("{definition}[[engines]]\nengine = \"linear\"\n[lookup]\nbatches = [1]\nrounds = 1\n");
+    fs::write(folder.join("slow.toml"), text).expect("a file");
+    let (code, out) = lab(&folder, &["slow.toml", "--record=record"]);
+    assert_eq!(code, 0, "{out}");
+    let path = out.lines().find_map(|line| line.strip_prefix("recorded in ")).expect("it says where");
+    let text = fs::read_to_string(folder.join(path)).expect("the record");
+    let limit = text.lines().find(|line| line.contains(",limit,lookup,")).expect("the yardstick");
+    let median: f64 = limit.split(',').nth(8).unwrap_or_default().parse().expect("its time");
+    assert!(median > 0.0, "{limit}");
 }
 
 #[test]

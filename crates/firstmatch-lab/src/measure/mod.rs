@@ -19,7 +19,7 @@ use crate::memory::counted;
 use crate::statistics::{Summary, noise_floor};
 use crate::workload::{self, Loaded, Workload};
 use crate::yardstick;
-use lookup::{Cell, Figures};
+use lookup::Figures;
 use subject::{Built, Role, Subject};
 
 /// How long things may take, and who is told how far they are.
@@ -83,10 +83,10 @@ pub(crate) struct Report {
     pub(crate) lines: Vec<Line>,
     /// For each cell how far the first engine is from itself.
     pub(crate) floors: Vec<f64>,
+    /// For each cell how far the line of `rte_acl` that is the fastest there is from itself; none without `rte_acl`.
+    pub(crate) peer_floors: Vec<Option<f64>>,
     /// The same for updates, without and with readers.
     pub(crate) update_floors: [Option<f64>; 2],
-    /// Whether `limit` took too long: something else ran.
-    pub(crate) busy: bool,
     /// What else is to be said.
     pub(crate) notes: Vec<String>,
 }
@@ -220,15 +220,11 @@ impl Bench<'_> {
         let cells = definition.lookup.as_ref().map(lookup::cells).unwrap_or_default();
         let floors: Vec<f64> =
             (0..cells.len()).map(|cell| between_twins(&lines, |line| line.figures.cpu(cell))).collect();
+        let peer_floors = (0..cells.len()).map(|cell| peer_floor(&lines, |line| line.figures.cpu(cell))).collect();
         let update_floors = [0, 1].map(|which| {
             let floor = between_twins(&lines, |line| updates_a_second(line, which));
             (!floor.is_nan()).then_some(floor)
         });
-        let largest = cells.iter().enumerate().filter_map(|(index, cell)| match cell {
-            Cell::Batch(batch) => Some((*batch, index)),
-            Cell::Dependent => None,
-        });
-        let limit = largest.max().and_then(|(_, cell)| median(&lines, Role::Limit, |line| line.figures.cpu(cell)));
         Report {
             set: self.name,
             rules: rules.len(),
@@ -237,10 +233,8 @@ impl Bench<'_> {
             rule_bytes: counted(|| rules.as_ref().clone()).1.kept,
             region_bytes: counted(|| work.lowered.as_ref().clone()).1.kept,
             floors,
+            peer_floors,
             update_floors,
-            busy: rules.len() <= yardstick::LIMIT_RULES
-                && work.keys.len() <= yardstick::LIMIT_KEYS
-                && limit.is_some_and(|nanos| nanos > yardstick::LIMIT_NANOS),
             lines,
             notes: self.notes,
         }
@@ -267,8 +261,64 @@ fn between_twins(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> f64 {
     }
 }
 
+/// Returns how far a line of `rte_acl` is from the same line over its second table; not a number without the two.
+pub(crate) fn from_itself(lines: &[Line], line: &Line, of: impl Fn(&Line) -> Option<Summary>) -> f64 {
+    let name = line.name.strip_suffix(" again").unwrap_or(&line.name);
+    let twin = lines
+        .iter()
+        .find(|twin| twin.name != line.name && twin.name.strip_suffix(" again").unwrap_or(&twin.name) == name);
+    match (of(line), twin.and_then(of)) {
+        (Some(one), Some(other)) => noise_floor(one.median, other.median),
+        _ => f64::NAN,
+    }
+}
+
+/// Returns the noise floor of the line of `rte_acl` that is the fastest; none where no line has figures.
+fn peer_floor(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> Option<f64> {
+    let nanos = |line: &Line| of(line).map_or(f64::INFINITY, |figures| figures.median);
+    let peers = lines.iter().filter(|line| line.role == Role::RteAcl && nanos(line).is_finite());
+    let fastest = peers.min_by(|one, other| nanos(one).total_cmp(&nanos(other)))?;
+    Some(from_itself(lines, fastest, &of))
+}
+
 /// What this machine or this build lacks, a line each.
 pub(crate) fn missing() -> Vec<String> {
     let counter = counter::Instructions::open().err().map(|error| format!("instructions: {error:#}"));
     counter.into_iter().chain(yardstick::missing()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of several lines of `rte_acl` the noise of the fastest counts, which is that between it and its own second table.
+    #[test]
+    fn the_peer_has_a_noise_floor_of_its_own() {
+        let line = |name: &str, role| Line {
+            name: name.to_owned(),
+            role,
+            built: Err(anyhow!("not built")),
+            figures: Figures::default(),
+            updates: [None; 2],
+            under_updates: Vec::new(),
+        };
+        let lines = [
+            line("bit_select", Role::First),
+            line("bit_select again", Role::Again),
+            line("rte_acl avx2", Role::RteAcl),
+            line("rte_acl max avx2", Role::RteAcl),
+            line("rte_acl avx2 again", Role::RteAclAgain),
+            line("rte_acl max avx2 again", Role::RteAclAgain),
+        ];
+        let nanos = [10.0, 10.5, 40.0, 20.0, 60.0, 22.0];
+        let of = |line: &Line| {
+            let at = lines.iter().position(|other| other.name == line.name)?;
+            Some(Summary::exactly(nanos[at]))
+        };
+        assert!((between_twins(&lines, of) - 0.05).abs() < 1e-9);
+        assert!((peer_floor(&lines, of).expect("it is there") - 0.1).abs() < 1e-9);
+        assert!((from_itself(&lines, &lines[4], of) - 0.5).abs() < 1e-9);
+        assert_eq!(peer_floor(&lines[..2], of), None);
+        assert!(peer_floor(&lines[..4], of).is_some_and(f64::is_nan), "without a second table nothing is known");
+    }
 }

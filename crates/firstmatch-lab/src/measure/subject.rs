@@ -26,6 +26,8 @@ pub(crate) enum Role {
     Limit,
     Linear,
     RteAcl,
+    /// A line of `rte_acl` over a second table of the same rules: their difference is the noise floor of that line.
+    RteAclAgain,
 }
 
 /// An engine in one configuration, built.
@@ -126,9 +128,9 @@ impl Subject {
         }
     }
 
-    /// A context of `rte_acl` under one of its algorithms.
+    /// Makes a line of a context of `rte_acl` under one of its algorithms.
     #[cfg(feature = "rte-acl")]
-    pub(crate) fn rte_acl(name: String, built: anyhow::Result<rte_acl::RteAcl>) -> Self {
+    pub(crate) fn rte_acl(name: String, role: Role, built: anyhow::Result<rte_acl::RteAcl>) -> Self {
         let built = built.map(|acl| {
             let figures = acl.figures();
             Built {
@@ -140,7 +142,7 @@ impl Subject {
                 peak_bytes: figures.peak_bytes,
             }
         });
-        Self { name, role: Role::RteAcl, built, recipe: None }
+        Self { name, role, built, recipe: None }
     }
 }
 

@@ -3,7 +3,8 @@
 //! A random half of the rules to begin with, then insertions and removals of random rules, each kind as likely, a
 //! transaction an update, lowering included. A reader at full speed has a core of its own; the writer shares one with the
 //! thread that rebuilds. What the engine refuses for want of a rebuild is tried again. At the end the answers are
-//! compared with those of `linear` over the rules then live.
+//! compared with those of `linear` over the rules then live, and the reader is timed once more, with the writer stopped:
+//! the same rules in the same changed state, so that the difference is what the writer costs.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,15 +34,18 @@ use crate::workload::Workload;
 const STRIDE: usize = 16;
 /// As long off its core is no work of its own.
 const OFF: Duration = Duration::from_micros(20);
-/// How long the reader is timed before the rules change.
+/// How long the reader is timed before the rules change, and after.
 const QUIET: Duration = Duration::from_millis(1000);
 /// How many keys are compared at the end.
 const COMPARED: usize = 2000;
 
 /// What is measured at each rate, with its unit.
-pub(crate) const FIGURES: [(&str, &str); 9] = [
+pub(crate) const FIGURES: [(&str, &str); 12] = [
     ("updates", "updates/s"),
-    ("reader, share of quiet", "ratio"),
+    ("reader, share with the writer stopped", "ratio"),
+    ("reader before", "ns/key"),
+    ("reader beside", "ns/key"),
+    ("reader after", "ns/key"),
     ("overlay at most", "rules"),
     ("overlay's cap", "rules"),
     ("rebuilds", "rebuilds/s"),
@@ -119,10 +123,13 @@ fn run(
         move || from.elapsed() >= length
     };
     let cores = cores();
-    let alone = thread::scope(|scope| {
-        let reader = scope.spawn(|| read(engine, &work.keys, updates.batch, cores[0], until(quiet)));
-        reader.join().unwrap_or_else(|panic| resume_unwind(panic))
-    });
+    let alone = || {
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| read(engine, &work.keys, updates.batch, cores[0], until(quiet)));
+            reader.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    };
+    let before = alone();
     let done = AtomicBool::new(false);
     let (outcome, beside) = thread::scope(|scope| {
         let reader = scope.spawn(|| read(engine, &work.keys, updates.batch, cores[0], || done.load(Ordering::Relaxed)));
@@ -142,6 +149,7 @@ fn run(
     });
     let Written { count, wall, most, cap, rebuilds, mut commits } = outcome?;
     compare(engine, writer.rules(), work)?;
+    let after = alone();
     commits.sort_unstable();
     let micros = |share: f64| {
         let at = (share * commits.len().saturating_sub(1) as f64) as usize;
@@ -150,7 +158,10 @@ fn run(
     let seconds = wall.as_secs_f64();
     Ok([
         count as f64 / seconds,
-        alone / beside,
+        after / beside,
+        before,
+        beside,
+        after,
         most as f64,
         cap as f64,
         rebuilds as f64 / seconds,
@@ -379,7 +390,7 @@ mod tests {
     use super::*;
     use crate::workload;
 
-    /// Readers and a writer that has to rebuild again and again; the answers are compared at the end.
+    /// Readers and a writer, with an overlay so small that it has to rebuild; the answers are compared at the end.
     #[test]
     fn rules_change_beside_readers() {
         let set = rules::generate(&rules::Config { rules: 2000, seed: 3, ..Default::default() }).expect("rules");
@@ -391,8 +402,8 @@ mod tests {
         for (rate, in_place) in [(0, Some(0)), (20_000, Some(0)), (0, None), (20_000, None)] {
             let config = meta::Config { overlay: Some(64), in_place, seed: Some(1), ..Default::default() };
             let figures = run(&updates, rate, &config, &work, &set, &pace).expect("right answers");
-            let [count, share, most, cap, rebuilds, ..] = figures;
-            assert!(count > 0.0 && share > 0.0 && rebuilds > 0.0, "{figures:?}");
+            let [count, share, before, beside, after, most, cap, ..] = figures;
+            assert!(count > 0.0 && before > 0.0 && (share - after / beside).abs() < 1e-9, "{figures:?}");
             assert!((most > 0.0 || in_place.is_none()) && most <= cap && cap == 64.0, "{figures:?}");
         }
     }

@@ -7,8 +7,9 @@ use super::plot::{Bar, Form, Reference, Series, bars, chart};
 use super::records::Record;
 use super::scale::{Axis, short};
 use super::view::{Looks, Mean, View, What, a_rule, as_is};
+use crate::leads;
 use crate::record::Row;
-use crate::statistics::Verdict;
+use crate::statistics::{Verdict, wider};
 use crate::table::{bytes, number, percent};
 
 /// Where figures are as far apart as this, bars have a logarithmic axis.
@@ -25,7 +26,7 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
     // One kind of axis for all sets.
     let places = || view.sets.iter().flat_map(|set| view.engines.iter().map(move |name| (&set.set, name)));
     let medians = places().filter_map(|(set, name)| view.row(set, name, view.largest()?)?.median);
-    let axis = axis_of("ns a packet", medians);
+    let axis = axis_of("ns a prepared key", medians);
     let by_set = view.sets.iter().map(|set| lookups(&view, set, &axis, looks)).collect::<anyhow::Result<Vec<_>>>()?;
     let by_set: Vec<Figure> = by_set.into_iter().flatten().collect();
     let all = [
@@ -42,9 +43,11 @@ pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> an
     ];
     let all: Vec<Figure> = all.into_iter().flatten().collect();
     let work = work(&view);
+    let leads = leads::table(&record.rows).map(|(head, rows)| Table { head, rows, words: false });
     Ok(html! {
         (head(record, shows))
         @if !all.is_empty() { h3 { "All sets" } (figures(&all)?) }
+        @if let Some(leads) = &leads { (details("Least lead of each engine over rte_acl", &table(leads))) }
         @if !work.rows.is_empty() { (details("Work a lookup", &table(&work))) }
         @if !by_set.is_empty() { h3 { "Lookups by set" } (figures(&by_set)?) }
     })
@@ -116,7 +119,7 @@ fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Re
     Ok(Some(Figure {
         svg: bars(&format!("Lookups in {}", set.set), axis, &all, &references)?,
         caption: format!(
-            "CPU time a packet in batches of {batch}: medians; whiskers and ±: the quartiles. {} Yardsticks beyond the axis are in the legend only.",
+            "CPU time a prepared key in batches of {batch}: medians; whiskers and ±: the quartiles. {} Yardsticks beyond the axis are in the legend only.",
             fastest(&rows, first.noise_floor.unwrap_or(f64::NAN))
         ),
         title,
@@ -125,7 +128,7 @@ fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Re
     }))
 }
 
-/// What is left of lookups on a busy machine: multiples of `limit`.
+/// Draws lookups as multiples of `limit`, for a set whose times an earlier version of the lab withheld.
 fn ratios(view: &View<'_>, set: &Row, what: What<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let bar = |name: &&str| {
         let row = view.line(&set.set, name, what)?;
@@ -136,7 +139,7 @@ fn ratios(view: &View<'_>, set: &Row, what: What<'_>, looks: &Looks) -> anyhow::
     };
     let all: Vec<Bar> = view.engines.iter().filter_map(bar).collect();
     let title = format!("{}: {} rules", set.set, set.rules);
-    let caption = "The machine was busy: only ratios to limit are recorded.".to_owned();
+    let caption = "Times were withheld from this record: it has only ratios to limit.".to_owned();
     bar_figure(title, "CPU time of lookups by that of limit", caption, &all, lookup_table(view, set))
 }
 
@@ -162,7 +165,7 @@ fn fastest(rows: &[&Row], floor: f64) -> String {
 /// Every line of a set, as it was measured.
 fn lookup_table(view: &View<'_>, set: &Row) -> Table {
     let batches = view.batches();
-    let mut table = Table::new(&["ns a packet, batch of"]);
+    let mut table = Table::new(&["ns a prepared key, batch of"]);
     table.head.extend(batches.iter().map(usize::to_string));
     table.head.extend(["1 dependent", "spread", "× limit", "× rte_acl", "× linear"].map(str::to_owned));
     let rows = || view.record.rows.iter().filter(|row| row.set == set.set);
@@ -184,11 +187,13 @@ fn lookup_table(view: &View<'_>, set: &Row) -> Table {
         cells.push(or_dash(spread.map(percent)));
         let floor = best.and_then(|row| row.noise_floor).unwrap_or(f64::NAN);
         let ratios = best.map_or([None; 3], |row| [row.of_limit, row.of_rte_acl, row.of_linear]);
-        let marked = |by: f64| {
+        let peer = batches.last().and_then(|&batch| view.row(&set.set, "rte_acl", What::lookup(batch))?.noise_floor);
+        let floors = [floor, peer.map_or(floor, |peer| wider(floor, peer)), floor];
+        let marked = |(by, floor): (f64, f64)| {
             let mark = if by == 1.0 { "" } else { Verdict::of(by, floor).mark() };
             format!("{}{mark}", short(by))
         };
-        cells.extend(ratios.map(|by| or_dash(by.map(marked))));
+        cells.extend(ratios.into_iter().zip(floors).map(|(by, floor)| or_dash(by.map(|by| marked((by, floor))))));
         table.rows.push(cells);
     }
     table
@@ -228,11 +233,11 @@ fn growth_by_batch(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figu
     let point = |name: &str, batch: usize| Some((batch as f64, view.mean(name, What::lookup(batch), &as_is)?.value));
     let of = |name| (name, batches.iter().filter_map(|&batch| point(name, batch)).collect());
     let all = view.names(&["limit", "rte_acl"]).into_iter().map(of).collect();
-    let (series, legend, table) = lines_of(("ns a packet, batch of", Form::Line), looks, all);
+    let (series, legend, table) = lines_of(("ns a prepared key, batch of", Form::Line), looks, all);
     let x = Axis::log("packets a batch").with_ticks(batches.iter().map(|&batch| batch as f64).collect());
     let title = "Lookups by batch".to_owned();
     Ok((!series.is_empty()).then_some(Figure {
-        svg: chart(&title, &x, &Axis::log("ns a packet"), &series)?,
+        svg: chart(&title, &x, &Axis::log("ns a prepared key"), &series)?,
         caption: "CPU time. Packets of a batch are independent of each other.".to_owned(),
         title,
         legend,
@@ -244,7 +249,7 @@ fn growth_by_batch(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figu
 fn distribution(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let Some(what) = view.largest().filter(|&what| view.sets_with(what).len() >= 3) else { return Ok(None) };
     let sets = view.sets_with(what);
-    let mut table = Table::new(&["ns a packet"]);
+    let mut table = Table::new(&["ns a prepared key"]);
     table.head.extend(sets.iter().map(|&set| set.to_owned()));
     let (mut series, mut legend) = (Vec::new(), Vec::new());
     for name in view.names(&["limit", "rte_acl"]) {
@@ -261,7 +266,7 @@ fn distribution(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>
     }
     let title = "Distribution over the sets".to_owned();
     Ok(Some(Figure {
-        svg: chart(&title, &Axis::log("ns a packet, at most"), &Axis::linear("% of the sets"), &series)?,
+        svg: chart(&title, &Axis::log("ns a prepared key, at most"), &Axis::linear("% of the sets"), &series)?,
         caption: "For how many of the sets lookups take no longer.".to_owned(),
         title,
         legend,
@@ -310,11 +315,11 @@ fn threads(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
         |name: &str, (threads, what): (usize, What<'_>)| Some((threads as f64, view.mean(name, what, &packets)?.value));
     let of = |name| (name, plans.iter().filter_map(|&plan| point(name, plan)).collect());
     let all = view.names(&["rte_acl"]).into_iter().map(of).collect();
-    let (series, legend, table) = lines_of(("million packets a second, threads", Form::Line), looks, all);
+    let (series, legend, table) = lines_of(("million keys a second, threads", Form::Line), looks, all);
     let x = Axis::linear("threads").with_ticks(plans.iter().map(|plan| plan.0 as f64).collect());
     let title = "Threads".to_owned();
     Ok((!series.is_empty()).then_some(Figure {
-        svg: chart(&title, &x, &Axis::linear("million packets/s"), &series)?,
+        svg: chart(&title, &x, &Axis::linear("million keys/s"), &series)?,
         caption: "All threads together, wall time, the largest batch.".to_owned(),
         title,
         legend,
@@ -420,7 +425,7 @@ fn rates(
 
 /// What has no plot: worst cases and instructions.
 fn work(view: &View<'_>) -> Table {
-    let mut table = Table::new(&["set", "engine", "worst: lines", "worst: tests", "instructions a packet"]);
+    let mut table = Table::new(&["set", "engine", "worst: lines", "worst: tests", "instructions a prepared key"]);
     for set in &view.sets {
         for name in view.names(&super::view::YARDSTICKS) {
             let of = |measure: &str, unit: &str| {
@@ -429,8 +434,11 @@ fn work(view: &View<'_>) -> Table {
                     .find(|row| row.set == set.set && row.engine == name && row.measure == measure && row.unit == unit);
                 row.and_then(|row| row.median).map(short)
             };
-            let cells =
-                [of("worst case", "lines"), of("worst case", "tests"), of("instructions a packet", "instructions")];
+            let cells = [
+                of("worst case", "lines"),
+                of("worst case", "tests"),
+                of("instructions a prepared key", "instructions"),
+            ];
             if cells.iter().any(Option::is_some) {
                 table.rows.push([set.set.clone(), name.to_owned()].into_iter().chain(cells.map(or_dash)).collect());
             }

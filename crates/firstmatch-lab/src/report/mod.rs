@@ -50,7 +50,7 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
         let of_machine: Vec<&Record> = records.measured.iter().filter(|record| record.machine == machine).collect();
         let body = match overview::newest(&of_machine) {
             Some(newest) => overview::trade(newest, &looks)?,
-            None => html! { p { "No record has times of lookups: the machine was busy, or they were not measured." } },
+            None => html! { p { "No record has times of lookups." } },
         };
         sections.push(Section { title: "Lookups against updates and memory".to_owned(), body });
         if let Some(body) = overview::growth(&of_machine, &looks)? {
@@ -107,7 +107,7 @@ fn lead(args: &ReportArgs, records: &Records, here: &Machine) -> Markup {
         }
         p {
             "Of each definition and machine the newest record. Engines are timed in one run, in interleaved rounds, and
-            their answers compared. Beside them stand " strong { "limit" } ", an exact-match table that no classifier can
+            their answers compared. Lookups are of prepared keys: what it takes to parse a packet comes on top. Beside them stand " strong { "limit" } ", an exact-match table that no classifier can
             beat, " strong { "rte_acl" } " of DPDK where it was built in, and " strong { "linear" } ", one rule after the
             other. How far the first engine is from itself in the same run is the noise floor: " strong { "≈" } " marks
             ratios within it, which are no difference, and " strong { "?" } ", with hollow bars, what is void because it is

@@ -76,7 +76,7 @@ pub(crate) fn growth(records: &[&Record], looks: &Looks) -> anyhow::Result<Optio
     for (name, sizes) in &families {
         let sets: Vec<(&View<'_>, &Row)> = sizes.values().map(|&(_, view, set)| (view, set)).collect();
         let figures = [
-            of_family(&format!("{name}: lookups"), "ns a packet", &sets, looks, &|view, set, name| {
+            of_family(&format!("{name}: lookups"), "ns a prepared key", &sets, looks, &|view, set, name| {
                 view.row(&set.set, name, view.largest()?)?.median
             })?,
             of_family(&format!("{name}: memory"), "bytes a rule", &sets, looks, &|view, set, name| {

@@ -85,7 +85,7 @@ impl Against<'_> {
             series.push(Series { look: looks.get(name), form, points: vec![(x, y)] });
             legend.push((looks.get(name), name.to_owned()));
         }
-        let mut table = Table::new(&["", "ns a packet", self.axis]);
+        let mut table = Table::new(&["", "ns a prepared key", self.axis]);
         for name in view.names(&YARDSTICKS) {
             let cells = [nanos(name), other(name)].map(|figure| or_dash(figure.map(short)));
             table.rows.push(std::iter::once(name.to_owned()).chain(cells).collect());
@@ -102,7 +102,7 @@ impl Against<'_> {
         Ok(Some(Figure {
             title: self.title.to_owned(),
             caption,
-            svg: chart(self.title, &Axis::log("ns a packet"), &Axis::log(self.axis), &series)?,
+            svg: chart(self.title, &Axis::log("ns a prepared key"), &Axis::log(self.axis), &series)?,
             legend,
             table,
         }))

@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claims {
-    claims: Vec<Claim>,
+    pub(super) claims: Vec<Claim>,
 }
 
 /// One number, row or structure that the text states.

@@ -14,7 +14,7 @@ use super::partitions::Partitions;
 use super::tables::Tables;
 
 /// The entries by name.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Experiments(pub(super) BTreeMap<String, Entry>);
 
@@ -45,20 +45,35 @@ pub(super) enum Run {
     Expansion(Expansion),
 }
 
+impl Run {
+    /// Returns the ids of the claims that an experiment of this kind measures.
+    fn claims(&self) -> Vec<&str> {
+        match self {
+            Self::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
+            Self::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Distribution(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Prefixes(run) => vec![&run.claim],
+            Self::Expansion(run) => vec![&run.claim],
+        }
+    }
+}
+
 impl Experiments {
+    /// Whether some experiment measures a claim.
+    pub(super) fn measure(&self, claim: &str) -> bool {
+        self.0.values().any(|entry| entry.run.claims().contains(&claim))
+    }
+
+    /// Reads and checks the experiments of a paper; there are none where the file is not there.
     pub(super) fn read(path: &Path, claims: &Claims) -> anyhow::Result<Self> {
+        if !path.exists() {
+            return Ok(Self::default());
+        }
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let all: Self = toml::from_str(&text).with_context(|| path.display().to_string())?;
         for (name, entry) in &all.0 {
-            let ids: Vec<&str> = match &entry.run {
-                Run::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
-                Run::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-                Run::Distribution(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-                Run::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-                Run::Prefixes(run) => vec![&run.claim],
-                Run::Expansion(run) => vec![&run.claim],
-            };
-            for id in ids {
+            for id in entry.run.claims() {
                 let claim = claims.get(id);
                 let about = claim.is_some_and(|claim| claim.entry == *name);
                 ensure!(about, "{}: entry `{name}`: there is no claim `{id}` about it", path.display());

@@ -12,6 +12,7 @@ mod sax_pac;
 mod tables;
 mod verdict;
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -22,7 +23,7 @@ use comfy_table::{Table, presets};
 
 use crate::machine::Machine;
 use crate::report::records;
-use claims::Claims;
+use claims::{Claim, Claims};
 use experiment::{Entry, Experiments, Run};
 use verdict::Verdict;
 
@@ -37,9 +38,9 @@ pub(crate) struct ReproduceArgs {
     /// profiles of these names
     #[arg(long, value_name = "DIR")]
     seeds: Option<PathBuf>,
-    /// Record nothing
+    /// Write what came of each claim to the record.csv of its paper
     #[arg(long)]
-    no_record: bool,
+    record: bool,
 }
 
 /// What came of a claim.
@@ -77,6 +78,18 @@ impl Paper {
         let experiments = Experiments::read(&folder.join("experiment.toml"), &claims)?;
         Ok(Self { key: key.to_owned(), folder, claims, experiments })
     }
+
+    /// Returns the entries that have claims or an experiment, in order.
+    fn entries(&self) -> BTreeSet<&str> {
+        let claimed = self.claims.claims.iter().map(|claim| claim.entry.as_str());
+        claimed.chain(self.experiments.0.keys().map(String::as_str)).collect()
+    }
+
+    /// Returns the claims about an entry that no experiment measures.
+    fn not_run<'a>(&'a self, entry: &'a str) -> impl Iterator<Item = &'a Claim> {
+        let of_entry = self.claims.claims.iter().filter(move |claim| claim.entry == entry);
+        of_entry.filter(|claim| !self.experiments.measure(&claim.id))
+    }
 }
 
 /// Runs entries and prints what they show; a verdict that fails is no error.
@@ -93,17 +106,23 @@ pub(crate) fn reproduce(args: &ReproduceArgs, machine: &Machine, out: &mut dyn W
     writeln!(out, "{}, {} cores; commit {}; {}", machine.cpu, machine.cores, machine.commit, machine.date)?;
     for (key, only) in wanted {
         let paper = Paper::read(&args.papers, &key)?;
+        let entries = paper.entries();
         if let Some(only) = &only
-            && !paper.experiments.0.contains_key(only)
+            && !entries.contains(only.as_str())
         {
-            let known: Vec<_> = paper.experiments.0.keys().map(String::as_str).collect();
+            let known: Vec<_> = entries.into_iter().collect();
             bail!("{key} has no entry `{only}`; expected one of {}", known.join(", "));
         }
-        let chosen = paper.experiments.0.iter().filter(|(name, _)| only.as_ref().is_none_or(|only| only == *name));
-        for (name, entry) in chosen {
-            let outcomes = run(entry, args.seeds.as_deref(), out, &format!("{key}/{name}"))?;
+        for name in entries.into_iter().filter(|name| only.as_ref().is_none_or(|only| only == name)) {
+            let outcomes = match paper.experiments.0.get(name) {
+                Some(entry) => run(entry, args.seeds.as_deref(), out, &format!("{key}/{name}"))?,
+                None => Vec::new(),
+            };
+            if outcomes.is_empty() {
+                writeln!(out, "\n{key}/{name}: there is no experiment")?;
+            }
             let rows = judge(&paper, name, &outcomes, out)?;
-            if !args.no_record {
+            if args.record {
                 let path = record(&paper, machine, args.seeds.is_some(), name, rows)?;
                 writeln!(out, "recorded in {}", path.display())?;
             }
@@ -117,15 +136,22 @@ fn list(papers: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut keys: Vec<String> = Vec::new();
     for entry in entries {
         let entry = entry?;
-        if entry.path().join("experiment.toml").exists() {
+        if entry.path().join("expected.toml").exists() {
             keys.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
     keys.sort_unstable();
     for key in keys {
         let paper = Paper::read(papers, &key)?;
-        for (name, entry) in &paper.experiments.0 {
-            writeln!(out, "{key}/{name}: {}", entry.shows.trim())?;
+        for name in paper.entries() {
+            let shows = paper.experiments.0.get(name).map(|entry| entry.shows.trim().to_owned());
+            let not_run = match paper.not_run(name).count() {
+                0 => None,
+                1 => Some("not run: 1 claim".to_owned()),
+                count => Some(format!("not run: {count} claims")),
+            };
+            let parts: Vec<String> = [shows, not_run].into_iter().flatten().collect();
+            writeln!(out, "{key}/{name}: {}", parts.join("; "))?;
         }
     }
     Ok(())
@@ -144,28 +170,35 @@ fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str) -> 
     .with_context(|| name.to_owned())
 }
 
-/// Prints claimed and measured side by side; the rows of the record.
+/// Prints claimed and measured side by side, then the claims that no experiment measures, and returns the rows of the
+/// record.
 fn judge(paper: &Paper, entry: &str, outcomes: &[Outcome], out: &mut dyn Write) -> anyhow::Result<Vec<[String; 9]>> {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["claim", "claimed", "measured", "ratio", "shape", "verdict"]);
-    let mut rows = Vec::new();
+    let mut judged = Vec::new();
     for Outcome { claim: id, measured } in outcomes {
         let claim = paper.claims.get(id).with_context(|| format!("{}: there is no claim `{id}`", paper.key))?;
         let verdict = Verdict::of(claim, measured);
+        judged.push((claim, verdict::shown(measured), verdict::ratio(claim, measured), verdict));
+    }
+    judged.extend(paper.not_run(entry).map(|claim| (claim, String::new(), String::new(), Verdict::NotRun)));
+    let mut rows = Vec::new();
+    for (claim, measured, ratio, verdict) in judged {
         let row = [
             paper.key.clone(),
             entry.to_owned(),
             claim.claim.clone(),
             claim.unit.clone().unwrap_or_default(),
             claim.claimed(),
-            verdict::shown(measured),
-            verdict::ratio(claim, measured),
+            measured,
+            ratio,
             claim.shape.to_string(),
             verdict.name().to_owned(),
         ];
         let [_, _, what, unit, claimed, found, ratio, shape, verdict] = &row;
-        let with_unit = |text: &str| if unit.is_empty() { text.to_owned() } else { format!("{text} {unit}") };
+        let with_unit =
+            |text: &str| if unit.is_empty() || text.is_empty() { text.to_owned() } else { format!("{text} {unit}") };
         table.add_row([what, &with_unit(claimed), &with_unit(found), ratio, shape, verdict]);
         rows.push(row);
     }
@@ -179,8 +212,8 @@ fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
 }
 
 /// Columns of a record: those that [`judge`] gives, then what ran.
-const COLUMNS: [&str; 10] =
-    ["paper", "entry", "claim", "unit", "claimed", "measured", "ratio", "shape", "verdict", "by"];
+const COLUMNS: [&str; 11] =
+    ["paper", "entry", "claim", "unit", "claimed", "measured", "ratio", "shape", "verdict", "by", "machine"];
 
 /// Puts the rows of an entry in the place of those that are there; the other entries keep theirs.
 fn record(
@@ -192,18 +225,23 @@ fn record(
 ) -> anyhow::Result<PathBuf> {
     let path = paper.folder.join("record.csv");
     let Machine { cpu, cores, commit, date } = machine;
+    let entries = paper.entries();
     let by = format!("{commit}, {date}{}", if seeds { ", parameter files" } else { "" });
     let mut all: Vec<Vec<String>> = match std::fs::read_to_string(&path) {
         Ok(text) => records::rows(&path, &text)?,
         Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
-    all.retain(|row| row.get(1).is_none_or(|name| name != entry && paper.experiments.0.contains_key(name)));
-    all.extend(rows.into_iter().map(|row| row.into_iter().chain([by.clone()]).collect()));
+    all.retain(|row| row.get(1).is_none_or(|name| name != entry && entries.contains(name.as_str())));
+    let machine = format!("{cpu}, {cores} cores");
+    for row in rows {
+        let ran = row[8] != Verdict::NotRun.name();
+        let [by, machine] = [&by, &machine].map(|text| if ran { text.clone() } else { String::new() });
+        all.push(row.into_iter().chain([by, machine]).collect());
+    }
     // In the order of the entries; those of an entry stay as they are.
     all.sort_by(|a, b| a.get(1).cmp(&b.get(1)));
     let mut out = Vec::new();
-    writeln!(out, "# {cpu}, {cores} cores")?;
     writeln!(out, "# firstmatch-lab reproduce {}", paper.key)?;
     let mut csv = csv::Writer::from_writer(&mut out);
     csv.write_record(COLUMNS)?;
@@ -243,11 +281,30 @@ mod tests {
             if let Run::Tables(_) | Run::Prefixes(_) = entry.run {
                 let outcomes = run(entry, None, &mut Vec::new(), name).expect("a run");
                 for row in judge(&paper, name, &outcomes, &mut Vec::new()).expect("claims") {
-                    assert_eq!(row[8], "holds", "{row:?}");
-                    judged += 1;
+                    assert!(["holds", "not run"].contains(&row[8].as_str()), "{row:?}");
+                    judged += usize::from(row[8] == "holds");
                 }
             }
         }
         assert_eq!(judged, 3);
+    }
+
+    /// Of every paper the record has a row for each claim, those without an experiment as not run, and every row that
+    /// was run names its machine.
+    #[test]
+    fn records_have_a_row_for_every_claim() {
+        let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers");
+        for key in ["bitmap-rfc", "decomposition", "shaikot", "storm", "tuplemerge"] {
+            let paper = Paper::read(&papers, key).expect("good files");
+            let path = paper.folder.join("record.csv");
+            let text = std::fs::read_to_string(&path).expect("a record");
+            let rows: Vec<Vec<String>> = records::rows(&path, &text).expect("good rows");
+            for claim in &paper.claims.claims {
+                let of_claim = |row: &&Vec<String>| row[1] == claim.entry && row[2] == claim.claim;
+                let row = rows.iter().find(of_claim).unwrap_or_else(|| panic!("{key}: no row of `{}`", claim.id));
+                assert_eq!(row[8] == "not run", !paper.experiments.measure(&claim.id), "{row:?}");
+                assert_eq!(row[8] == "not run", row[10].is_empty(), "{row:?}");
+            }
+        }
     }
 }

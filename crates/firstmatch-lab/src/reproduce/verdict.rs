@@ -7,6 +7,8 @@ use super::claims::{Claim, Shape};
 pub(super) enum Verdict {
     Holds,
     Fails,
+    /// No experiment measures the claim.
+    NotRun,
 }
 
 impl Verdict {
@@ -28,6 +30,7 @@ impl Verdict {
         match self {
             Self::Holds => "holds",
             Self::Fails => "FAILS",
+            Self::NotRun => "not run",
         }
     }
 }

@@ -24,12 +24,6 @@ use crate::{
 };
 use limit::Limit;
 
-/// Above this, in nanoseconds, for up to [`LIMIT_RULES`] rules and [`LIMIT_KEYS`] keys, something else runs on the machine.
-/// More keys come from memory each time, and with their answers take longer than the table.
-pub(crate) const LIMIT_NANOS: f64 = 5.5;
-pub(crate) const LIMIT_RULES: usize = 100_000;
-pub(crate) const LIMIT_KEYS: usize = 200_000;
-
 /// The exact-match table with the stream that it is asked for.
 pub(crate) struct LimitRun {
     pub(crate) table: Box<dyn Classifier>,

@@ -23,7 +23,7 @@ pub(crate) use child::{ChildArgs, child};
 
 use crate::measure::Source;
 use crate::measure::lane::Lane;
-use crate::measure::subject::Subject;
+use crate::measure::subject::{Role, Subject};
 use crate::workload::Workload;
 use heap::Heap;
 use layout::Layout;
@@ -83,27 +83,32 @@ impl Drop for Context {
 }
 
 /// The lines of a workload: every configuration, built in a process of its own first, under every algorithm that this
-/// machine has. And what is to be said about them.
+/// machine has. Each is there twice, over tables built one after the other, so that its own noise is known. And what is
+/// to be said about them.
 pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, Vec<String>) {
     let (mut all, mut notes) = (Vec::new(), Vec::new());
     for (name, max_size) in CONFIGURATIONS {
         let name = format!("rte_acl{name}");
-        let table = child::build_apart(source, max_size)
-            .and_then(|(figures, bytes)| Ok((figures, Arc::new(Table::build(&work.lowered, max_size, Some(bytes))?))));
-        let (figures, table) = match table {
+        let tables = child::build_apart(source, max_size).and_then(|(figures, bytes)| {
+            let table = || Ok::<_, anyhow::Error>(Arc::new(Table::build(&work.lowered, max_size, Some(bytes))?));
+            Ok((figures, [(Role::RteAcl, "", table()?), (Role::RteAclAgain, " again", table()?)]))
+        });
+        let (figures, tables) = match tables {
             Ok(built) => built,
             Err(error) => {
-                all.push(Subject::rte_acl(name, Err(error)));
+                all.push(Subject::rte_acl(name, Role::RteAcl, Err(error)));
                 continue;
             }
         };
-        let huge = table.context.heap.huge_share().unwrap_or(0.0);
-        if huge < 0.99 {
-            notes.push(format!("{name}: {:.0} % of its table is on huge pages", huge * 100.0));
-        }
-        for (algorithm, number) in ALGORITHMS.into_iter().filter(|&(_, number)| table.has(number)) {
-            let acl = RteAcl { table: Arc::clone(&table), algorithm: number, figures };
-            all.push(Subject::rte_acl(format!("{name} {algorithm}"), Ok(acl)));
+        for (role, again, table) in tables {
+            let huge = table.context.heap.huge_share().unwrap_or(0.0);
+            if huge < 0.99 {
+                notes.push(format!("{name}{again}: {:.0} % of its table is on huge pages", huge * 100.0));
+            }
+            for (algorithm, number) in ALGORITHMS.into_iter().filter(|&(_, number)| table.has(number)) {
+                let acl = RteAcl { table: Arc::clone(&table), algorithm: number, figures };
+                all.push(Subject::rte_acl(format!("{name} {algorithm}{again}"), role, Ok(acl)));
+            }
         }
     }
     (all, notes)

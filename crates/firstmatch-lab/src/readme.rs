@@ -1,0 +1,213 @@
+//! `firstmatch-lab readme`: the table of the README, from the newest records of a processor model.
+
+use std::fs;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use clap::Args;
+
+use crate::leads::{Peer, least};
+use crate::record::Row;
+use crate::report::records::{Record, Records};
+use crate::statistics::geometric_mean;
+use crate::table::{number, percent};
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadmeArgs {
+    /// The processor model: a folder of records
+    machine: String,
+    /// Where records are kept
+    #[arg(long, value_name = "DIR", default_value = "benchmarks/record")]
+    record: PathBuf,
+    /// Put the table into a file as well, in place of the one there
+    #[arg(long, value_name = "FILE")]
+    write: Option<PathBuf>,
+}
+
+/// The columns: the end of a set's name, and the definition that has its lookups.
+const COLUMNS: [(&str, &str); 3] = [("1k", "fastest-1k"), ("10k", "fastest-10k"), ("100k", "fastest-100k")];
+/// The definition that has changes beside a reader, for all columns.
+const CHANGES: &str = "updates-under-load";
+/// The engines with a row of lookups each, then those of the other rows.
+const ENGINES: [&str; 3] = ["bit_select", "bit_vector", "meta"];
+const NAMED: [&str; 2] = ["bit_select", "meta"];
+const BATCH: usize = 32;
+/// The lines around the table in a file.
+const BEGIN: &str = "<!-- firstmatch-lab readme ";
+const END: &str = "<!-- end of the table -->";
+
+/// Prints the table, and writes it into a file where that is asked for.
+pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let records = Records::read(&args.record)?;
+    let of_machine: Vec<&Record> = records.measured.iter().filter(|record| record.machine == args.machine).collect();
+    let known = records.machines().join(", ");
+    ensure!(!of_machine.is_empty(), "there is no record of `{}`; expected one of {known}", args.machine);
+    let text = Table::of(&of_machine).text(&args.machine);
+    if let Some(path) = &args.write {
+        let named = || path.display().to_string();
+        let file = fs::read_to_string(path).with_context(named)?;
+        let parts = file.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        let (before, after) = parts.with_context(|| format!("{}: expected `{BEGIN}…` and `{END}`", path.display()))?;
+        fs::write(path, format!("{before}{}{after}", text.trim_end())).with_context(named)?;
+    }
+    write!(out, "{text}")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The records of a machine by column, and the rows that they give.
+struct Table<'a> {
+    lookups: [Option<&'a Record>; COLUMNS.len()],
+    changes: Option<&'a Record>,
+    rows: Vec<(String, [Option<String>; COLUMNS.len()])>,
+}
+
+impl<'a> Table<'a> {
+    fn of(records: &[&'a Record]) -> Self {
+        let named = |name: &str| records.iter().copied().find(|record| record.definition == name);
+        let lookups = COLUMNS.map(|(_, definition)| named(definition));
+        let mut table = Self { lookups, changes: named(CHANGES), rows: Vec::new() };
+        table.times();
+        table.leads();
+        table.sizes();
+        table.beside_changes();
+        table
+    }
+
+    /// Adds a row of what each record of lookups gives; none where no record gives anything.
+    fn row(&mut self, name: String, of: impl Fn(&Record) -> Option<String>) {
+        let cells = self.lookups.map(|record| of(record?));
+        if cells.iter().any(Option::is_some) {
+            self.rows.push((name, cells));
+        }
+    }
+
+    fn times(&mut self) {
+        let nanos = |name: &str, of: &dyn Fn(&str) -> bool, batch: usize, table: &mut Self| {
+            table.row(name.to_owned(), |record| mean(record, of, ("lookup", Some(batch)), |_| 1.0).map(number));
+        };
+        for engine in ENGINES {
+            nanos(&format!("`{engine}`, ns a prepared key"), &|name| name == engine, BATCH, self);
+        }
+        nanos(
+            "DPDK's `rte_acl` up to AVX2, its faster configuration on each set",
+            &|name| Peer::Avx2.is(name),
+            BATCH,
+            self,
+        );
+        nanos("`rte_acl` with AVX-512, which firstmatch does not use", &|name| Peer::Any.is(name), BATCH, self);
+        nanos("`linear`", &|name| name == "linear", BATCH, self);
+        nanos("an exact-match table of as many keys: the floor", &|name| name == "limit", BATCH, self);
+        for engine in NAMED {
+            nanos(&format!("one key a call: `{engine}`"), &|name| name == engine, 1, self);
+        }
+        nanos("one key a call: `rte_acl`", &|name| Peer::Any.is(name), 1, self);
+    }
+
+    fn leads(&mut self) {
+        for (peer, over) in [(Peer::Avx2, "`rte_acl` up to AVX2"), (Peer::Any, "`rte_acl` with AVX-512")] {
+            for engine in ENGINES {
+                self.row(format!("least lead of `{engine}` over {over}, times"), |record| {
+                    let lead = least(&record.rows, engine, ("lookup", BATCH), peer)?;
+                    Some(format!("{} (`{}`)", number(lead.ratio), lead.set))
+                });
+            }
+        }
+        let floor = |is: &dyn Fn(&Row) -> bool, record: &Record| {
+            let rows = record.rows.iter().filter(|row| row.measure == "lookup" && row.batch == Some(BATCH) && is(row));
+            rows.filter(|row| row.median.is_some()).filter_map(|row| row.noise_floor).reduce(f64::max).map(percent)
+        };
+        let ours = |row: &Row| !Peer::Any.is(&row.engine);
+        self.row("noise floor at most: two builds of one engine".to_owned(), |record| floor(&ours, record));
+        // Only where it is there twice is its floor its own.
+        let twice = |record: &Record| {
+            record.rows.iter().any(|row| row.engine.starts_with("rte_acl") && row.engine.ends_with(" again"))
+        };
+        self.row("noise floor at most: two tables of `rte_acl`".to_owned(), |record| {
+            twice(record).then(|| floor(&|row| Peer::Any.is(&row.engine), record)).flatten()
+        });
+    }
+
+    fn sizes(&mut self) {
+        let acl = |name: &'static str| move |engine: &str| engine == format!("{name} avx2");
+        let mut both = |name: &str, of: &dyn Fn(&str) -> bool| {
+            let bytes =
+                |record: &Record| mean(record, of, ("run", None), |row| 1.0 / row.rules.max(1) as f64).map(number);
+            let millis = |record: &Record| mean(record, of, ("build", None), |_| 1000.0).map(number);
+            self.row(format!("bytes a rule in all: {name}"), bytes);
+            self.row(format!("ms to build: {name}"), millis);
+        };
+        for engine in NAMED {
+            both(&format!("`{engine}`"), &|name| name == engine);
+        }
+        both("`rte_acl`", &acl("rte_acl"));
+        both("`rte_acl`, tables of up to 2 GiB", &acl("rte_acl max"));
+    }
+
+    /// Adds what `meta` does beside a reader: the least favourable set of each size.
+    fn beside_changes(&mut self) {
+        let Some(record) = self.changes else { return };
+        let least = |measure: &str, size: &str| {
+            let of_size = |row: &&Row| row.set.rsplit_once('_').is_some_and(|(_, end)| end == size);
+            let rows = record.rows.iter().filter(of_size).filter(|row| row.engine == "meta" && row.measure == measure);
+            rows.filter_map(|row| row.median).reduce(f64::min)
+        };
+        let thousands = |rate: f64| format!("{:.0},000", rate / 1000.0);
+        let rates = COLUMNS.map(|(size, _)| least("under updates, as many as can be: updates", size).map(thousands));
+        let share = "under updates, 100000/s: reader, share with the writer stopped";
+        let shares = COLUMNS.map(|(size, _)| least(share, size).map(|share| format!("{:.0} %", share * 100.0)));
+        let rows = [
+            ("`meta`: changes a second beside a reader, at least", rates),
+            ("what a reader keeps of its lookups beside 100,000 changes a second, at least", shares),
+        ];
+        self.rows.extend(
+            rows.map(|(name, cells)| (name.to_owned(), cells))
+                .into_iter()
+                .filter(|(_, cells)| cells.iter().any(Option::is_some)),
+        );
+    }
+
+    fn text(&self, machine: &str) -> String {
+        let sets = |record: &Record| {
+            let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
+            sets.dedup();
+            sets.len()
+        };
+        let heads = COLUMNS.iter().zip(self.lookups);
+        let heads = heads.map(|((size, _), record)| match record {
+            Some(record) => format!("{size} rules, {} sets", sets(record)),
+            None => format!("{size} rules"),
+        });
+        let mut text =
+            format!("{BEGIN}{machine} -->\n| | {} |\n|---|---|---|---|\n", heads.collect::<Vec<_>>().join(" | "));
+        for (name, cells) in &self.rows {
+            let cells: Vec<&str> = cells.iter().map(|cell| cell.as_deref().unwrap_or("–")).collect();
+            text += &format!("| {name} | {} |\n", cells.join(" | "));
+        }
+        let records = self.lookups.into_iter().chain([self.changes]).flatten();
+        let links = records.map(|record| {
+            let file = record.path.file_name().unwrap_or_default().to_string_lossy();
+            let head = record.head.first().map_or("", String::as_str);
+            format!("- [{}](benchmarks/record/{machine}/{file}): {head}\n", record.definition)
+        });
+        text + "\n" + &links.collect::<String>() + END + "\n"
+    }
+}
+
+/// Returns the geometric mean over all sets of a record of the least median among some engines, scaled; none where a set
+/// has none: it would be a mean of other sets.
+fn mean(
+    record: &Record,
+    of: &dyn Fn(&str) -> bool,
+    (measure, batch): (&str, Option<usize>),
+    scale: impl Fn(&Row) -> f64,
+) -> Option<f64> {
+    let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
+    sets.dedup();
+    let least = |set: &&str| {
+        let rows = record.rows.iter().filter(|row| row.set == *set && row.measure == measure && row.batch == batch);
+        rows.filter(|row| of(&row.engine)).filter_map(|row| Some(row.median? * scale(row))).reduce(f64::min)
+    };
+    geometric_mean(&sets.iter().map(least).collect::<Option<Vec<_>>>()?)
+}
