@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All checks and tests:    ./ci.sh
 # Some of them, in order:  ./ci.sh fmt test
-# For longer:              ./ci.sh fuzz churn captures
+# For longer:              ./ci.sh fuzz churn beside captures
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
@@ -44,11 +44,33 @@ stage_shell() {
     fi
 }
 
-# Every test.
-stage_test() { cargo test --workspace --locked; }
+# Every test. One that hangs ends it: TEST_SECONDS.
+stage_test() { timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked; }
+
+# A model of readers, queries and the writer of `meta`: every order of what a few threads do.
+stage_loom() {
+    RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
+        timeout 1800 cargo test -p firstmatch --lib --locked -- meta::twin::model
+}
 
 # Every definition of the lab that needs nothing beyond the repository, briefly: the answers are right.
 stage_lab() { cargo run --release -p firstmatch-lab --locked -- measure --test; }
+
+# The lab with DPDK's rte_acl: where Debian's dpdk-dev is missing and can be installed, it is. In .ci/run it must be there.
+stage_rte_acl() {
+    has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
+    if ! has_dpdk && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends dpdk-dev libdpdk-dev pkg-config || true
+    fi
+    if has_dpdk; then
+        cargo test -p firstmatch-lab --locked --features rte-acl --bin firstmatch-lab --test program
+    elif [ -n "${CI:-}" ]; then
+        printf '!! FAILED: there is no DPDK (apt-get install dpdk-dev pkg-config)\n' >&2
+        return 1
+    else
+        skip "there is no DPDK (apt-get install dpdk-dev pkg-config)"
+    fi
+}
 
 # The report in a browser: where Debian's chromium is missing and can be installed, it is, in under a minute.
 stage_report() { crates/firstmatch-lab/tests/report.sh; }
@@ -70,14 +92,21 @@ stage_churn() {
         cargo test --release -p firstmatch-generate --locked --test churn
 }
 
+# Packets counted and questions asked beside a writer at full rate, for long.
+stage_beside() {
+    BESIDE_DECISIONS="${BESIDE_DECISIONS:-10000000}" BESIDE_COMMITS="${BESIDE_COMMITS:-100000}" \
+        BESIDE_SECONDS="${BESIDE_SECONDS:-60}" \
+        cargo test --release -p firstmatch --locked --test harness beside:: -- --nocapture --test-threads 1
+}
+
 # Real captures, fetched into target/captures, packet by packet against another parser.
 stage_captures() {
     crates/firstmatch-net/tests/captures.sh
     cargo test -p firstmatch-net --locked --test captures
 }
 
-all=(fmt clippy doc deny shell test report readme lab)
-on_request=(fuzz churn captures)
+all=(fmt clippy doc deny shell test loom rte_acl report readme lab)
+on_request=(fuzz churn beside captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
     if ! declare -F "stage_$stage" >/dev/null; then
