@@ -4,8 +4,9 @@
 //! The tests of a condition are united, and complements taken, on whole values *before* values are split into lanes,
 //! so the regions of one rule never overlap. Sizes for a field of `k` lanes: a prefix or a value under a mask is one
 //! box; a range at most `2k - 1`; the complement of `n` prefixes at most `n + 1` ranges; the complement of a value
-//! under a mask with `m` bits at most `m` values under masks. A union of `n` intervals takes a sort; values under
-//! different masks are compared pair by pair, which [`Caps::mask_comparisons`] bounds.
+//! under a mask with `m` bits at most `m` values under masks. A list of prefixes of which few touch stays a list of
+//! prefixes, because one range among them would make an engine keep two bounds for each. A union of `n` intervals takes
+//! a sort; values under different masks are compared pair by pair, which [`Caps::mask_comparisons`] bounds.
 
 use super::{ConditionRef, RuleSet, RuleSpec, Test};
 use super::{Region, Regions};
@@ -311,6 +312,9 @@ struct Cube {
     mask: u128,
 }
 
+/// Splitting a union of intervals into prefixes may add one part for every this many intervals.
+const SPLIT: usize = 8;
+
 const EVERY: Cube = Cube { value: 0, mask: 0 };
 
 /// The values that satisfy a condition, as disjoint pieces.
@@ -335,7 +339,9 @@ fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Ca
     // cubes hold in the gaps; negated: what no cube holds in the gaps.
     let mut out = Vec::new();
     if !condition.negated {
-        out.extend(intervals.iter().map(|&(lo, hi)| Piece { lo, hi, cube: EVERY }));
+        let split = prefixes_if_near(&intervals);
+        let parts = split.as_ref().unwrap_or(&intervals);
+        out.extend(parts.iter().map(|&(lo, hi)| Piece { lo, hi, cube: EVERY }));
     }
     let parts = match condition.negated {
         false => disjoint(cubes, &mut left)?,
@@ -397,6 +403,25 @@ fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
         }
     }
     out
+}
+
+/// Splits intervals into prefixes, if that makes at most [`SPLIT`] of them more.
+fn prefixes_if_near(intervals: &[(u128, u128)]) -> Option<Vec<(u128, u128)>> {
+    let most = intervals.len() + intervals.len() / SPLIT;
+    let prefixes = || intervals.iter().flat_map(|&(lo, hi)| prefixes(lo, hi));
+    (prefixes().take(most + 1).count() <= most).then(|| prefixes().collect())
+}
+
+/// The fewest prefixes that an interval consists of, in order.
+fn prefixes(lo: u128, hi: u128) -> impl Iterator<Item = (u128, u128)> {
+    let mut next = Some(lo);
+    std::iter::from_fn(move || {
+        let first = next?;
+        let open = (0..=first.trailing_zeros()).rev().find(|&open| first | low_bits(open) <= hi)?;
+        let last = first | low_bits(open);
+        next = last.checked_add(1).filter(|&after| after <= hi);
+        Some((first, last))
+    })
 }
 
 /// What sorted, separate intervals leave of `0..=max`.

@@ -195,6 +195,25 @@ fn the_bounds_are_tight() {
 }
 
 /// Two fields: the regions are the product, and two rules' conditions on different fields do not disturb each other.
+/// Of a hundred values few touch: each stays a prefix. Of ten consecutive values the union is one range.
+#[test]
+fn a_list_of_prefixes_stays_one() {
+    let schema = Schema::with_lane_bits(None, vec![Field::new("f", 16, Kind::Range, None)], 16);
+    let value = |value: u128| Test::Value(value);
+    let scattered: Vec<Test> = (0..100).map(|at| value(at * 7)).chain([value(1), value(8)]).collect();
+    let consecutive: Vec<Test> = (3..13).map(value).collect();
+    for (tests, wanted, all_prefixes) in [(&scattered, 101, true), (&consecutive, 1, false)] {
+        let rule = RuleSpec { conditions: [condition(false, tests)].into(), ..empty_rule(Priority(1)) };
+        let mut regions = Regions::new(1);
+        lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("within the caps");
+        let is_prefix = |region: Region<'_>| {
+            let size = region.hi[0] - region.lo[0] + 1;
+            size.is_power_of_two() && region.lo[0].is_multiple_of(size)
+        };
+        assert_eq!((regions.len(), regions.iter().all(is_prefix)), (wanted, all_prefixes), "{regions:?}");
+    }
+}
+
 #[test]
 fn two_fields() {
     let fields = vec![Field::new("a", 3, Kind::Range, None).optional(), Field::new("b", 3, Kind::Mask, None)];
