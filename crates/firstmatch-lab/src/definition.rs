@@ -44,7 +44,7 @@ pub(crate) struct Set {
     /// Whether packets are looked up in the order of the trace.
     #[serde(default)]
     pub(crate) in_order: bool,
-    /// The digest of the answers; what it is to be is said where it is missing or wrong.
+    /// The digest of rules, keys and answers; what it is to be is said where it is missing or wrong.
     pub(crate) digest: Option<String>,
 }
 

@@ -5,6 +5,7 @@ mod calibrate;
 mod clock;
 mod compare;
 mod definition;
+mod digest;
 mod engines;
 mod generate;
 mod leads;

@@ -12,7 +12,6 @@ use firstmatch_generate::trace::Locality;
 use firstmatch_generate::{attack, keys, openflow, rules, trace};
 use firstmatch_net::source::{self, Input};
 use firstmatch_net::wire::{self, Batch, Headers};
-use sha2::{Digest, Sha256};
 
 use crate::definition::{self, Generate, Origin, Shape};
 
@@ -79,22 +78,6 @@ impl Workload {
         }
         Ok(answers)
     }
-}
-
-/// The digest of the answers of all workloads of a set: SHA-256, its first 16 bytes, of the line of the rule that
-/// matches each key, as four bytes, the lowest first; 0 where none does.
-pub(crate) fn digest<'a>(rules: &RuleSet, answers: impl IntoIterator<Item = &'a Option<Match>>) -> String {
-    let mut hash = Sha256::new();
-    for answer in answers {
-        let line = answer.and_then(|found| rules.get(found.rule)).and_then(|rule| rule.line);
-        hash.update(line.map_or(0, u32::from).to_le_bytes());
-    }
-    short(hash)
-}
-
-/// The first 16 bytes of a digest.
-pub(crate) fn short(hash: Sha256) -> String {
-    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Of a batch and the index of a packet.
@@ -243,7 +226,7 @@ fn rows(set: &RuleSet, config: &keys::Config) -> anyhow::Result<Packets> {
 }
 
 /// What the lanes of a row say of each field.
-fn field_values(schema: &Schema, row: &[u32]) -> FieldValues {
+pub(crate) fn field_values(schema: &Schema, row: &[u32]) -> FieldValues {
     let value = |field: usize| {
         let lanes = schema.lanes_of(field).map(|lane| (&schema.lanes()[lane], row[lane]));
         lanes

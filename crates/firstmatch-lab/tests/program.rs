@@ -54,7 +54,7 @@ fn good(folder: &Path) -> String {
     fs::write(&path, without).expect("a file");
     let (code, out) = lab(folder, &["digest.toml", "--test"]);
     assert_eq!(code, 0, "{out}");
-    let (_, digest) = out.rsplit_once("its answers is ").expect("it says the digest");
+    let (_, digest) = out.rsplit_once("keys and answers is ").expect("it says the digest");
     GOOD.replace("DIGEST", digest.trim())
 }
 
@@ -201,5 +201,5 @@ fn other_answers_fail_the_run() {
     fs::write(folder.join("wrong.toml"), definition).expect("a file");
     let (code, out) = lab(&folder, &["wrong.toml", "--test"]);
     assert_eq!(code, 1, "{out}");
-    assert!(out.contains("small: FAILED: the answers have the digest"), "{out}");
+    assert!(out.contains("small: FAILED: the rules, keys and answers have the digest"), "{out}");
 }

@@ -18,7 +18,7 @@ use firstmatch_generate::{Profile, rules, trace};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::workload::short;
+use crate::digest::short;
 
 const NAMES: [&str; 12] = ["acl1", "acl2", "acl3", "acl4", "acl5", "fw1", "fw2", "fw3", "fw4", "fw5", "ipc1", "ipc2"];
 /// Of rules and traces alike.

@@ -15,6 +15,7 @@ use firstmatch::{Match, RuleSet};
 use indicatif::ProgressBar;
 
 use crate::definition::{Definition, Missing, Set};
+use crate::digest;
 use crate::memory::counted;
 use crate::statistics::{Summary, noise_floor};
 use crate::workload::{self, Loaded, Workload};
@@ -170,11 +171,11 @@ fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, 
     let wrong = |error: anyhow::Error| Fault::Wrong(format!("{error:#}"));
     let right = loaded.workloads.iter().map(|work| work.answers(&loaded.rules)).collect::<anyhow::Result<Vec<_>>>();
     let right = right.map_err(wrong)?;
-    let is = workload::digest(&loaded.rules, right.iter().flatten());
+    let is = digest::digest(loaded, &right);
     match &set.digest {
         Some(stated) if *stated == is => Ok(right),
-        Some(stated) => Err(wrong(anyhow!("the answers have the digest {is}, not {stated}: other rules or packets"))),
-        None => Err(Fault::NotRun(format!("it states no digest; that of its answers is {is}"))),
+        Some(stated) => Err(wrong(anyhow!("the rules, keys and answers have the digest {is}, not {stated}"))),
+        None => Err(Fault::NotRun(format!("it states no digest; that of its rules, keys and answers is {is}"))),
     }
 }
 

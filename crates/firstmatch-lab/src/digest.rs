@@ -1,0 +1,207 @@
+//! The digest of a set: of its rules, its keys and the right answers.
+//!
+//! It is taken over lines of text, so that it depends neither on how engines keep keys nor on how rules are lowered.
+//! `benchmarks/README.md` documents the lines.
+
+use std::fmt::{self, Write};
+
+use firstmatch::rule::{Condition, FieldValues, Rule, Test};
+use firstmatch::schema::{Family, Schema};
+use firstmatch::{Match, RuleSet};
+use sha2::{Digest, Sha256};
+
+use crate::workload::{Loaded, field_values};
+
+/// Bytes of text that are collected before they are hashed.
+const BUFFER: usize = 1 << 16;
+
+/// Returns the digest of a set whose right answers are known, one list for each workload: the first 16 bytes of the
+/// SHA-256 of its lines, in hexadecimal.
+pub(crate) fn digest(loaded: &Loaded, answers: &[Vec<Option<Match>>]) -> String {
+    let mut out = Hasher::default();
+    // A hasher takes every text.
+    let _never = lines(loaded, answers, &mut out);
+    out.finish()
+}
+
+/// Returns the first 16 bytes of a digest in hexadecimal.
+pub(crate) fn short(hash: Sha256) -> String {
+    hash.finalize()[..16].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Hashes text, a buffer at a time.
+#[derive(Default)]
+struct Hasher {
+    hash: Sha256,
+    buffer: String,
+}
+
+impl Hasher {
+    fn finish(mut self) -> String {
+        self.hash.update(&self.buffer);
+        short(self.hash)
+    }
+}
+
+impl Write for Hasher {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.buffer.push_str(text);
+        if self.buffer.len() >= BUFFER {
+            self.hash.update(&self.buffer);
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Writes every line of a set: its schemas, its rules in order, then the keys of each workload with their answers.
+fn lines(loaded: &Loaded, answers: &[Vec<Option<Match>>], out: &mut dyn Write) -> fmt::Result {
+    loaded.rules.schemas().iter().try_for_each(|schema| write_schema(schema, out))?;
+    loaded.rules.iter().try_for_each(|rule| write_rule(&loaded.rules, rule, out))?;
+    for (work, answers) in loaded.workloads.iter().zip(answers) {
+        for (row, answer) in (0..work.keys.len()).zip(answers) {
+            write_key(&field_values(work.schema(), work.keys.keys().row(row)), out)?;
+            let rule = answer.and_then(|found| loaded.rules.get(found.rule));
+            writeln!(out, " = {}", rule.and_then(|rule| rule.line).map_or(0, u32::from))?;
+        }
+    }
+    Ok(())
+}
+
+fn name(family: Option<Family>) -> &'static str {
+    family.map_or("any", Family::name)
+}
+
+fn write_schema(schema: &Schema, out: &mut dyn Write) -> fmt::Result {
+    write!(out, "schema {}", name(schema.family()))?;
+    schema.fields().iter().try_for_each(|field| write!(out, " {}:{}", field.name(), field.width()))?;
+    writeln!(out)
+}
+
+fn write_rule(rules: &RuleSet, rule: &Rule, out: &mut dyn Write) -> fmt::Result {
+    let line = rule.line.map_or(0, u32::from);
+    write!(out, "rule {line} priority {:x} {} {}", rule.priority.0, rule.action, name(rule.family))?;
+    let mut conditions: Vec<Condition> = rule.conditions.to_vec();
+    conditions.sort_by_key(|condition| condition.field);
+    for Condition { field, negated, tests } in conditions {
+        write!(out, " {}{}", rules.schemas()[0].fields()[field].name(), if negated { " not" } else { "" })?;
+        for (family, test) in tests {
+            write!(out, " {}:", name(family))?;
+            match test {
+                Test::Value(value) => write!(out, "{value:x}")?,
+                Test::Prefix { value, len } => write!(out, "{value:x}/{len}")?,
+                Test::Range { lo, hi } => write!(out, "{lo:x}-{hi:x}")?,
+                Test::Mask { value, mask } => write!(out, "{value:x}&{mask:x}")?,
+            }
+        }
+    }
+    writeln!(out)
+}
+
+fn write_key(values: &FieldValues, out: &mut dyn Write) -> fmt::Result {
+    write!(out, "key {}", name(values.family))?;
+    values.values.iter().try_for_each(|value| match value {
+        Some(value) => write!(out, " {value:x}"),
+        None => write!(out, " -"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::definition::Definition;
+    use crate::workload;
+
+    const RULES: &str = "family ipv4\n\
+        permit tcp src 10.0.0.0/8 dport 20-25\n\
+        deny udp dst not 192.0.2.7 sport { 53, 123 }\n\
+        mark 7\n";
+    const TRACE: &str = "167772161\t1\t5\t22\t6\t0\n1\t2\t53\t9\t17\t0\n1\t3221225991\t53\t9\t17\t0\n";
+
+    /// Loads every set of a definition whose engines do not matter.
+    fn loaded(folder: &str, sets: &str) -> Vec<(Loaded, Vec<Vec<Option<Match>>>)> {
+        let path = Path::new(folder).join("digest.toml");
+        fs::write(&path, format!("shows = \"a test\"\n{sets}[[engines]]\nengine = \"linear\"\n")).expect("a file");
+        let definition = Definition::read(&path).expect("a good definition");
+        let of_set = |set| {
+            let origin = definition.origin(set, None).expect("it says where it comes from");
+            let loaded = workload::load(set, &origin).expect("a good set");
+            let answers = loaded.workloads.iter().map(|work| work.answers(&loaded.rules).expect("as the oracle's"));
+            let answers = answers.collect();
+            (loaded, answers)
+        };
+        definition.sets.iter().map(of_set).collect()
+    }
+
+    /// Loads one set from the text of its rules and of its trace.
+    fn of_texts(test: &str, rules: &str, trace: &str) -> (Loaded, Vec<Vec<Option<Match>>>) {
+        let folder = std::env::temp_dir().join(format!("firstmatch-digest-{test}-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        fs::write(folder.join("of.rules"), rules).expect("a file");
+        fs::write(folder.join("of.trace"), trace).expect("a file");
+        let set = "[[sets]]\nname = \"of\"\nrules = \"of.rules\"\ntrace = \"of.trace\"\n";
+        let loaded = loaded(&folder.to_string_lossy(), set).pop().expect("one set");
+        fs::remove_dir_all(&folder).expect("it goes");
+        loaded
+    }
+
+    /// Each of these leaves every answer as it was: the line of the first rule that matches.
+    #[test]
+    fn every_part_of_a_rule_and_of_a_key_counts() {
+        let of = |rules: &str, trace: &str| {
+            let (loaded, answers) = of_texts("parts", rules, trace);
+            let lines: Vec<u32> = answers
+                .iter()
+                .flatten()
+                .map(|answer| answer.and_then(|found| loaded.rules.get(found.rule)?.line).map_or(0, u32::from))
+                .collect();
+            assert_eq!(lines, [2, 3, 4], "{rules}{trace}");
+            digest(&loaded, &answers)
+        };
+        let mut digests = vec![of(RULES, TRACE)];
+        for (from, to) in [
+            ("permit", "deny"),
+            ("mark 7", "mark 8"),
+            ("20-25", "20-26"),
+            ("10.0.0.0/8", "10.0.0.0/9"),
+            ("192.0.2.7", "192.0.2.0/24"),
+            ("53, 123", "53, 124"),
+            ("deny udp", "deny"),
+        ] {
+            assert!(RULES.contains(from), "{from}");
+            digests.push(of(&RULES.replacen(from, to, 1), TRACE));
+        }
+        digests.push(of(RULES, &TRACE.replacen("167772161", "167772162", 1)));
+        digests.push(of(RULES, &TRACE.replacen("\t9\t", "\t10\t", 1)));
+        let all = digests.len();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), all);
+    }
+
+    /// Their traces hit rule after rule in one order, so their answers are equal.
+    #[test]
+    fn sets_of_one_size_have_digests_of_their_own() {
+        let folder = std::env::temp_dir().join(format!("firstmatch-digest-sizes-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let set = |profile: &str, seed: u32| {
+            let generate = format!("{{ profile = \"{profile}\", rules = 100, seed = {seed}, headers = 1000 }}");
+            format!("[[sets]]\nname = \"{profile}{seed}\"\ngenerate = {generate}\n")
+        };
+        let sets = [("acl", 1), ("fw", 1), ("ipc", 1), ("acl", 2)].map(|(profile, seed)| set(profile, seed)).concat();
+        let all = loaded(&folder.to_string_lossy(), &sets);
+        fs::remove_dir_all(&folder).expect("it goes");
+        let lines = |(loaded, answers): &(Loaded, Vec<Vec<Option<Match>>>)| -> Vec<u32> {
+            let line = |found: Match| loaded.rules.get(found.rule)?.line.map(u32::from);
+            answers.iter().flatten().map(|answer| answer.and_then(line).unwrap_or(0)).collect()
+        };
+        assert!(all[1..].iter().any(|other| lines(other) == lines(&all[0])), "answers alone tell them apart");
+        let mut digests: Vec<String> = all.iter().map(|(loaded, answers)| digest(loaded, answers)).collect();
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), 4);
+    }
+}
