@@ -44,6 +44,19 @@ pub(super) struct Tree {
     bytes: f64,
 }
 
+/// A key, and the regions that it passes as if they were not there.
+#[derive(Clone, Copy)]
+struct Walker<'a> {
+    key: &'a [u32],
+    passed: &'a [u32],
+}
+
+impl Walker<'_> {
+    fn is_held(&self, regions: &Regions, region: u32) -> bool {
+        regions.get(region as usize).contains(self.key) && !self.passed.contains(&region)
+    }
+}
+
 /// Keys to walk with.
 pub(super) struct Sample {
     /// Bytes of a block.
@@ -53,12 +66,13 @@ pub(super) struct Sample {
     pub(super) copies: f64,
     lanes: usize,
     keys: Vec<u32>,
+    /// Wide regions, which every second pair of keys passes as if they were not there. Walks that all end in one would
+    /// predict the same of every plan, and traffic that passes it would meet trees that are good for nothing.
+    wide: Vec<u32>,
 }
 
 impl Sample {
-    /// Draws keys inside regions: corners and points anywhere. At most half of them lie in a wide region before their
-    /// own, because walks that all end there would promise the same of every plan. Trees may take `room` bytes, of
-    /// blocks of `lines` lines.
+    /// Draws keys inside regions: corners and points anywhere. Trees may take `room` bytes, of blocks of `lines` lines.
     pub(super) fn new(regions: &Regions, visits: &Visits, lines: usize, room: usize) -> Self {
         let (lanes, count) = (regions.lanes().max(1), regions.len().min(KEYS));
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
@@ -66,8 +80,7 @@ impl Sample {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
             (state >> 32) as u32
         };
-        let wide = wide(regions, visits);
-        let (mut keys, mut hidden) = (Vec::with_capacity(count * lanes), 0);
+        let mut keys = Vec::with_capacity(count * lanes);
         for index in 0..TRIES * count {
             if keys.len() == count * lanes {
                 break;
@@ -82,19 +95,21 @@ impl Sample {
                 let value = if is_corner { [lo, hi][random() as usize >> 31] } else { any };
                 keys.push(region.ternary.map_or(value, |(of, mask)| of[lane] | value & !mask[lane]));
             }
-            let key = &keys[start..];
-            let is_hidden = wide.iter().any(|wide| wide.region < own && regions.get(wide.region).contains(key));
-            if !region.contains(key) || is_hidden && 2 * hidden >= count {
+            if !region.contains(&keys[start..]) {
                 keys.truncate(start);
-            } else {
-                hidden += usize::from(is_hidden);
             }
         }
+        let wide = wide(regions, visits).iter().map(|wide| wide.region as u32).collect();
         let block = lines * size_of::<Line>();
         // A table has some entries however few regions there are.
         let least = (regions.len().div_ceil(BLOCK) * block + (1 << 10)) as f64;
         let most_bytes = (MOST * least).max(NEAR).min(room as f64);
-        Self { block, most_bytes, copies: most_bytes / least, lanes, keys }
+        Self { block, most_bytes, copies: most_bytes / least, lanes, keys, wide }
+    }
+
+    fn walker(&self, at: usize) -> Walker<'_> {
+        let key = &self.keys[at * self.lanes..][..self.lanes];
+        Walker { key, passed: if at & 2 == 0 { &[] } else { &self.wide } }
     }
 
     /// A tree, and where its root leads each key.
@@ -169,8 +184,7 @@ impl Kernel for Walk<'_> {
                         let limit = *best;
                         let ways = ways[now.clone()].iter().flatten();
                         for &(tree, way) in ways.filter(|(_, way)| way.best < limit) {
-                            let key = &sample.keys[at * sample.lanes..][..sample.lanes];
-                            follow(isa, &trees[tree].draft, way, key, regions, best, counts);
+                            follow(isa, &trees[tree].draft, way, sample.walker(at), regions, best, counts);
                         }
                     }
                 }
@@ -229,7 +243,7 @@ fn follow<I: Isa>(
     isa: I,
     draft: &Draft,
     mut way: Way,
-    key: &[u32],
+    walker: Walker<'_>,
     regions: &Regions,
     best: &mut u32,
     counts: &mut Counts,
@@ -239,7 +253,7 @@ fn follow<I: Isa>(
         match way.to {
             To::Node(node) => {
                 nodes += 1;
-                match draft.step(isa, &draft.nodes[node as usize], key) {
+                match draft.step(isa, &draft.nodes[node as usize], walker.key) {
                     Some(next) => way = next,
                     None => break,
                 }
@@ -251,7 +265,7 @@ fn follow<I: Isa>(
                         break;
                     }
                     blocks += 1;
-                    if let Some(&hit) = block.iter().find(|&&region| regions.get(region as usize).contains(key)) {
+                    if let Some(&hit) = block.iter().find(|&&region| walker.is_held(regions, region)) {
                         *best = hit.min(*best);
                         break;
                     }

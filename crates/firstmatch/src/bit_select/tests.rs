@@ -1,4 +1,5 @@
 use super::*;
+use crate::key::KeyBuf;
 use crate::rule::Test;
 use crate::schema::{Field, Kind};
 use crate::test_rules::set;
@@ -91,7 +92,7 @@ fn columns_of_every_kind_are_asked() {
         assert!(engine.shape.optional.len() == 11 && engine.shape.prefixes.len() == 7);
         assert_eq!(engine.shape.singles.is_empty(), !is_single);
         let rules: Vec<(Match, Range<usize>)> = all.by_rule().collect();
-        let mut keys = crate::key::KeyBuf::new(&schema);
+        let mut keys = KeyBuf::new(&schema);
         for index in 0..20_000 {
             let corner = || {
                 let region = all.regions().get(random(all.regions().len()));
@@ -237,4 +238,34 @@ fn roots_are_kept_while_they_serve() {
     let (kept, less, _) = with(&mostly, Some(&roots));
     assert!(kept == masks && less * 2 < alone, "{less} visits, {alone} without the roots");
     assert_eq!(with(&destinations, Some(&roots)).0, with(&destinations, None).0);
+}
+
+/// Below a rule that holds nearly all keys the trees suit those that pass it as well as without that rule.
+#[test]
+fn a_wide_first_rule_changes_no_plan() {
+    let mut random = crate::parts::wide::Random(3);
+    let mut prefix = |least: u32| {
+        let len = least + random.below(33 - least as usize) as u32;
+        Test::Prefix { value: u128::from(random.next() as u32 >> (32 - len)) << (32 - len), len }
+    };
+    let rules: Vec<Vec<(usize, Test)>> = (0..4000u128)
+        .map(|at| match at % 4 {
+            0 => vec![(1, prefix(12)), (3, Test::Value(at % 50)), (4, Test::Value(6))],
+            1 => vec![(0, prefix(8)), (3, Test::Range { lo: at, hi: 65535 })],
+            _ => vec![(0, prefix(12)), (1, prefix(12)), (4, Test::Value(6 + 11 * (at & 1)))],
+        })
+        .collect();
+    // All sources but one /24, as two regions.
+    let hole = 0xC633_6400u32;
+    let wide = [(0, u128::from(hole) - 1), (u128::from(hole) + 256, u128::from(u32::MAX))];
+    let wide = wide.map(|(lo, hi)| vec![(0, Test::Range { lo, hi })]);
+    let schema = Schema::ipv4();
+    let (without, with) = (set(&schema, rules.clone()), set(&schema, wide.into_iter().chain(rules)));
+    let mut keys = KeyBuf::new(&schema);
+    for (at, region) in without.regions().iter().enumerate() {
+        keys.push()[..5].copy_from_slice(&[hole | at as u32 % 256, region.lo[1], 9, region.lo[3], region.lo[4]]);
+    }
+    let tests = |set: &Lowered| build(set).work(keys.keys()).visits;
+    let (without, with) = (tests(&without), tests(&with));
+    assert!(2 * with <= 3 * without, "{with} tests for {without} without the rule");
 }
