@@ -22,7 +22,8 @@ pub(crate) struct Wide {
 }
 
 /// Returns the wide regions in order. Compares each region with 32 keys, which counts as one visit: most differ in the
-/// first lane.
+/// first lane. Half of the keys take a lane that their region leaves open from another region, because packets have what
+/// rules ask for: `permit tcp` is wide above rules for any protocol.
 pub(crate) fn wide(regions: &Regions, visits: &Visits) -> Vec<Wide> {
     visits.add(regions.len());
     let mut random = Random(0);
@@ -31,6 +32,10 @@ pub(crate) fn wide(regions: &Regions, visits: &Visits) -> Vec<Wide> {
         let at = random.below(regions.len());
         let mut key = vec![0; regions.lanes()];
         random.inside(regions, at, &mut key);
+        if random.next() & 1 == 1 {
+            let other = random.below(regions.len());
+            random.narrow(regions, at, other, &mut key);
+        }
         keys.push((at, key));
     }
     let held = |index: usize| {
@@ -70,6 +75,20 @@ impl Random {
         lo + (((self.next() >> 32) * (u64::from(hi - lo) + 1)) >> 32) as u32
     }
 
+    /// Moves a key of a region into another in each lane where the other lies in the region.
+    fn narrow(&mut self, regions: &Regions, index: usize, other: usize, key: &mut [u32]) {
+        let [region, other] = [index, other].map(|index| regions.get(index));
+        if region.ternary.is_some() || other.ternary.is_some() {
+            return;
+        }
+        for (lane, word) in key.iter_mut().enumerate().take(regions.lanes()) {
+            let (lo, hi) = (other.lo[lane], other.hi[lane]);
+            if region.lo[lane] <= lo && hi <= region.hi[lane] {
+                *word = self.between(lo, hi);
+            }
+        }
+    }
+
     /// Fills a key with a point anywhere in a region, ternary lanes included.
     pub(crate) fn inside(&mut self, regions: &Regions, index: usize, key: &mut [u32]) {
         let region = regions.get(index);
@@ -83,4 +102,23 @@ impl Random {
 /// Returns the number below `count` that is as far up as `number` is among all of 64 bits.
 pub(crate) fn share(number: u64, count: usize) -> usize {
     ((u128::from(number) * count as u128) >> 64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Test;
+    use crate::schema::Schema;
+    use crate::test_rules::set;
+
+    /// Rules for any protocol lie behind a rule for one of them, because packets have the protocols of rules.
+    #[test]
+    fn a_rule_for_a_protocol_of_others_is_wide() {
+        let net = |at: u128| (0, Test::Prefix { value: at << 12, len: 20 });
+        let of = |protocol: u128| (4, Test::Value(protocol));
+        let rules = (0..1000).map(|at| if at % 2 == 0 { vec![net(at)] } else { vec![net(at), of(17)] });
+        let all = set(&Schema::ipv4(), [vec![of(17)], vec![of(6)]].into_iter().chain(rules));
+        let wide = wide(all.regions(), &Visits::default());
+        assert_eq!(wide.iter().map(|wide| wide.region).collect::<Vec<_>>(), [0]);
+    }
 }
