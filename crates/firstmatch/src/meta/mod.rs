@@ -33,7 +33,7 @@
 //! the rules, from their edges, behind the widest rules, uniform keys and keys that no rule holds. What the keys of a
 //! sort meet is counted, and a model says what a lookup will take on a [`Machine`]. A candidate's *worst ratio* is the
 //! largest, over all sorts, of what it takes to what the fastest takes there. Those whose worst ratio is predicted to be
-//! at most 1.5 times the least are timed side by side, and the least worst ratio is taken, or the first by order of
+//! at most four times the least are timed side by side, and the least worst ratio is taken, or the first by order of
 //! those within 5 % of it; `linear` where there are only a few regions. For example, with `permit` before 10,000 rules
 //! every lookup of `linear` ends at the first region, but a key behind that rule costs it all of them.
 //! [`Engine::explain`] says what was predicted and timed and what was refused and why.
@@ -172,7 +172,7 @@ pub struct Config {
     /// order is taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
     /// Candidates are timed whose worst ratio to the fastest, over all sorts of [`Traffic`], is predicted to be up to
-    /// this many times the least. `None`: 1.5, or 6 where lookups are not compiled for the instruction set that
+    /// this many times the least. `None`: 4, or 6 where lookups are not compiled for the instruction set that
     /// predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules have the
     /// same base by the same machine description; with infinity all are timed that may be.
     pub margin: Option<f64>,
