@@ -1,10 +1,10 @@
 //! What `meta` chooses by default beside every base by name, on rules below a wide first rule and after its removal:
 //!
-//!     cargo run --release -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [rounds=7] [all]
+//!     cargo run --release -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [keys=4096] [rounds=7] [all]
 //!
 //! For each generated profile, first rule and sort of traffic the base that was taken, what a packet takes in it and in
-//! the fastest base that keeps the default limits, and their ratio: those above 2 alone, or `all`. The times are the
-//! least of interleaved rounds. The last line sums up.
+//! the fastest base that keeps the default limits, their ratio, and what each base takes that was asked for by name:
+//! ratios above 2 alone, or `all`. The times are the least of interleaved rounds. The last line sums up.
 
 #![expect(clippy::print_stdout, reason = "the figures that were asked for")]
 
@@ -34,17 +34,17 @@ enum Past {
     Nothing,
 }
 
-/// Keys of each sort of traffic.
-const KEYS: usize = 4096;
 const BATCH: usize = 256;
-/// Number of keys tried to find those that match no rule.
-const TRIED: usize = 1 << 17;
+/// Number of keys tried to find one that matches no rule.
+const TRIES: usize = 32;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let word = |name: &str| args.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let rounds = word("rounds").map_or(Ok(7), str::parse)?;
     let sizes = word("rules").map_or(Ok(vec![10_000, 100_000]), |size| size.parse().map(|size| vec![size]))?;
+    // Keys of each sort of traffic.
+    let keys = word("keys").map_or(Ok(4096), str::parse)?;
     let shows_all = args.iter().any(|word| word == "all");
     let is_asked = |name: &str| {
         word("profile").map_or(name.ends_with(|c: char| c.is_ascii_digit()) || name == "uniform", |asked| asked == name)
@@ -56,17 +56,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         for profile in PROFILES.into_iter().filter(|name| is_asked(name)) {
             for (first, past) in FIRST {
                 let set = below(first, profile, rules)?;
-                for phase in measured(&set, past, rounds)? {
+                for phase in measured(&set, past, keys, rounds)? {
                     over += usize::from(!phase.keeps_limits);
                     for row in phase.rows {
                         let ratio = row.base.1 / row.best.1;
                         (counted, slower) = (counted + 1, slower + usize::from(ratio > 2.0));
                         worst = worst.max(ratio);
                         if ratio > 2.0 || shows_all {
-                            println!(
-                                "{rules} {profile} `{first}`; {}; {}: {} {:.1}, {} {:.1}, {ratio:.2}",
+                            print!(
+                                "{rules} {profile} `{first}`; {}; {}: {} {:.1}, {} {:.1}, {ratio:.2};",
                                 phase.name, row.traffic, row.base.0, row.base.1, row.best.0, row.best.1
                             );
+                            row.others.iter().for_each(|(kind, nanos)| print!(" {kind} {nanos:.1}"));
+                            println!();
                         }
                     }
                 }
@@ -96,14 +98,15 @@ struct Row {
     traffic: &'static str,
     base: (Kind, f64),
     best: (Kind, f64),
+    others: Vec<(Kind, f64)>,
 }
 
 /// The rules as they are, and without the first.
-fn measured(set: &RuleSet, past: Past, rounds: usize) -> Result<Vec<Phase>, Box<dyn Error>> {
+fn measured(set: &RuleSet, past: Past, keys: usize, rounds: usize) -> Result<Vec<Phase>, Box<dyn Error>> {
     let config = Config::default();
     let (engines, mut writer) = meta::open(set.clone(), &config)?;
     let lowered = lower(set, &set.schemas()[0], &Caps::default())?;
-    let mut phases = vec![phase("built", &engines[0], &lowered, past, rounds)?];
+    let mut phases = vec![phase("built", &engines[0], &lowered, past, keys, rounds)?];
     let first = set.iter().next().ok_or("no rules")?.id;
     let mut transaction = writer.begin();
     transaction.remove(first)?;
@@ -114,7 +117,7 @@ fn measured(set: &RuleSet, past: Past, rounds: usize) -> Result<Vec<Phase>, Box<
     }
     let rest = writer.rules().clone();
     let lowered = lower(&rest, &rest.schemas()[0], &Caps::default())?;
-    phases.push(phase("removed", &engines[0], &lowered, past, rounds)?);
+    phases.push(phase("removed", &engines[0], &lowered, past, keys, rounds)?);
     Ok(phases)
 }
 
@@ -123,6 +126,7 @@ fn phase(
     engine: &Engine,
     lowered: &Lowered,
     past: Past,
+    keys: usize,
     rounds: usize,
 ) -> Result<Phase, Box<dyn Error>> {
     let explained = engine.explain();
@@ -140,21 +144,26 @@ fn phase(
         }
     }
     let mut rows = Vec::new();
-    for (traffic, keys) in traffic(lowered, engine, past)? {
+    for (traffic, keys) in traffic(lowered, engine, past, keys)? {
         let mut all: Vec<&dyn Classifier> = others.iter().map(|(_, other)| other as &dyn Classifier).collect();
         all.push(engine);
         let nanos = timed(&all, &keys, rounds);
         let (own, others_nanos) = nanos.split_last().ok_or("nothing timed")?;
-        let of_others = others.iter().map(|(kind, _)| *kind).zip(others_nanos.iter().copied());
-        let best =
-            of_others.chain([(explained.kind, *own)]).min_by(|a, b| a.1.total_cmp(&b.1)).ok_or("nothing timed")?;
-        rows.push(Row { traffic, base: (explained.kind, *own), best });
+        let others: Vec<_> = others.iter().map(|(kind, _)| *kind).zip(others_nanos.iter().copied()).collect();
+        let base = (explained.kind, *own);
+        let best = others.iter().copied().chain([base]).min_by(|a, b| a.1.total_cmp(&b.1)).ok_or("nothing timed")?;
+        rows.push(Row { traffic, base, best, others });
     }
     Ok(Phase { name, keeps_limits: explained.base.worst_tests <= 4096, rows })
 }
 
 /// Sorts of traffic with their keys; what cannot be had is left out.
-fn traffic(lowered: &Lowered, engine: &Engine, past: Past) -> Result<Vec<(&'static str, KeyBuf)>, Box<dyn Error>> {
+fn traffic(
+    lowered: &Lowered,
+    engine: &Engine,
+    past: Past,
+    count: usize,
+) -> Result<Vec<(&'static str, KeyBuf)>, Box<dyn Error>> {
     let drawn =
         |points, keys, seed| keys::generate(lowered, &keys::Config { keys, points, seed, ..Default::default() });
     let lead_past = |from: &KeyBuf| {
@@ -170,14 +179,15 @@ fn traffic(lowered: &Lowered, engine: &Engine, past: Past) -> Result<Vec<(&'stat
         }
         keys
     };
-    let from_rules = drawn(Points::Interior, KEYS, 1)?;
-    let mut all = vec![("hole", lead_past(&from_rules)), ("uniform", drawn(Points::Uniform, KEYS, 2)?)];
-    let tried = [drawn(Points::Edges, TRIED, 3)?, drawn(Points::Uniform, TRIED, 4)?];
+    let from_rules = drawn(Points::Interior, count, 1)?;
+    let mut all = vec![("hole", lead_past(&from_rules)), ("uniform", drawn(Points::Uniform, count, 2)?)];
+    let tried = TRIES * count;
+    let tried = [drawn(Points::Edges, tried, 3)?, drawn(Points::Uniform, tried, 4)?];
     let mut unmatched = KeyBuf::new(lowered.schema());
     for tried in tried.iter().flat_map(|tried| [lead_past(tried)]) {
         let mut found = vec![None; tried.len()];
         engine.classify_batch(&mut engine.scratch(), tried.keys(), &mut found);
-        let misses = (0..tried.len()).filter(|&at| found[at].is_none()).take(KEYS / 2);
+        let misses = (0..tried.len()).filter(|&at| found[at].is_none()).take(count / 2);
         misses.for_each(|at| unmatched.push().copy_from_slice(tried.keys().row(at)));
     }
     all.push(("from rules", from_rules));
