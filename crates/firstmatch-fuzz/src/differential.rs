@@ -73,7 +73,7 @@ pub fn differential(data: &[u8]) {
         // To the byte what it has said it takes, or not at all.
         let exact = Budget { run_bytes: stats.total_bytes() };
         // `meta` has engines that may take more while they are built, and others to fall back to.
-        let is_meta = subject.name.starts_with("meta");
+        let is_meta = subject.is_meta();
         if !subject.is_updatable() && !is_meta {
             assert!(subject.try_build(&round.lowered, exact).is_ok(), "{}", subject.name);
         }

@@ -1,29 +1,36 @@
-//! Insertions and removals, right ones and wrong ones: after each the engines answer as the oracle.
+//! Insertions and removals, right ones and wrong ones: after each the engine answers as the oracle.
 
+use firstmatch::cache::flow::{self, FlowCache};
+use firstmatch::linear::{self, Linear};
+use firstmatch::meta::{self, Kind, RebuildJob, Rebuilt, Transaction};
 use firstmatch::rule::{Caps, FieldValues, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, lower};
-use firstmatch::simd::Level;
-use firstmatch::tuple::{Config, TupleMerge};
 use firstmatch::{Budget, Classifier, Match, Schema, Scratch, Stats, Updatable, UpdateError};
 
 use crate::case::Case;
 use crate::corners;
 use crate::draw::Draw;
+use crate::engines::{Start, Subject, small_bases, small_meta, updatable_engines};
 use crate::generate::schemas;
 use crate::rng::Rng;
 
 const MOST_STEPS: usize = 64;
 const MOST_REGIONS: usize = 32;
-/// After each step.
+/// After each step, from the corners of as many rules as this or fewer.
 const PACKETS: usize = 12;
+const ASKED: usize = 6;
 /// The last rules that were removed: their ids are stale, their corners worth asking about.
 const DEAD: usize = 8;
 
-/// An engine and a rule set that take the same changes. Under a budget some are refused, so each engine has a set of
-/// its own.
+/// Families that the first byte chooses among: subjects of the harness whose names begin so, of which the next byte
+/// chooses one. Behind the last family comes a writer, whose readers cache flows.
+const FAMILIES: [&str; 4] = ["tuple", "partition_sort", "meta", "flow cache"];
+
+/// An engine and a rule set that take the same changes.
 struct Mirror {
-    config: Config,
+    subject: Subject,
+    budget: Budget,
     schema: Schema,
-    engine: TupleMerge,
+    engine: Box<dyn Updatable>,
     /// One for all steps.
     scratch: Scratch,
     set: RuleSet,
@@ -32,21 +39,20 @@ struct Mirror {
 }
 
 impl Mirror {
-    fn new(schema: &Schema, config: Config) -> Option<Self> {
-        let engine = match TupleMerge::new(schema, &config) {
+    fn new(schema: &Schema, subject: Subject, budget: Budget) -> Option<Self> {
+        let engine = match subject.try_start(Start::Empty(schema), budget) {
             Ok(engine) => engine,
             Err(error) => {
-                assert!(error.budget_exceeded(), "{config:?}: {error}");
+                assert!(error.budget_exceeded(), "{}: {error}", subject.name);
                 return None;
             }
         };
         let (schema, set) = (schema.clone(), RuleSet::new(schema.clone()));
-        Some(Self { config, scratch: engine.scratch(), schema, engine, set, regions: 0, dead: Vec::new() })
+        Some(Self { subject, budget, scratch: engine.scratch(), schema, engine, set, regions: 0, dead: Vec::new() })
     }
 
-    /// The live rule at this place, counted round.
-    fn live(&self, place: usize) -> Option<RuleId> {
-        self.set.iter().nth(place % self.set.len().max(1)).map(|rule| rule.id)
+    fn name(&self) -> String {
+        format!("{}, {:?}", self.subject.name, self.budget)
     }
 
     fn insert(&mut self, spec: &RuleSpec, regions: &Regions) {
@@ -58,11 +64,15 @@ impl Mirror {
             Ok(()) => self.regions += regions.len(),
             Err(error) => {
                 self.set.remove(id).expect("just inserted");
-                let Self { config, .. } = self;
-                assert!(error.budget_exceeded() && config.budget != Budget::default(), "{config:?}: {error}");
-                // Regions that were in already went again; the memory they took may be kept for the next.
-                let after = self.engine.stats();
-                assert!(regions.len() > 1 || after == before, "{config:?}: {before:?}, then {after:?}");
+                assert!(error.budget_exceeded() && self.budget != Budget::default(), "{}: {error}", self.name());
+                // Regions that were in already went again; the memory they took may be kept for the next. `meta` has
+                // given its second copy what that was owed.
+                let (after, name) = (self.engine.stats(), self.name());
+                assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{name}");
+                assert!(
+                    regions.len() > 1 || self.subject.is_meta() || after == before,
+                    "{name}: {before:?}, {after:?}"
+                );
             }
         }
     }
@@ -73,18 +83,15 @@ impl Mirror {
         self.regions -= firstmatch::rule::lower_rule(&self.schema, &rule, &Caps::default(), &mut regions)
             .expect("it was lowered before");
         let removed = self.engine.remove(id);
-        assert!(removed.is_ok(), "{:?}: {removed:?}", self.config);
-        if self.dead.len() == DEAD {
-            self.dead.remove(0);
-        }
-        self.dead.push((id, rule.spec));
+        assert!(removed.is_ok(), "{}: {removed:?}", self.name());
+        remember(&mut self.dead, id, rule.spec);
     }
 
     /// A change that must fail and leave everything as it was.
-    fn fails(&mut self, what: &str, change: impl FnOnce(&mut TupleMerge) -> Result<(), UpdateError>) -> UpdateError {
+    fn fails(&mut self, what: &str, change: impl FnOnce(&mut dyn Updatable) -> Result<(), UpdateError>) -> UpdateError {
         let before = self.engine.stats();
-        let Err(error) = change(&mut self.engine) else { panic!("{:?}: {what} was accepted", self.config) };
-        assert_eq!(self.engine.stats(), before, "{:?}: {what} left something behind", self.config);
+        let Err(error) = change(&mut *self.engine) else { panic!("{}: {what} was accepted", self.name()) };
+        assert_eq!(self.engine.stats(), before, "{}: {what} left something behind", self.name());
         error
     }
 
@@ -92,7 +99,7 @@ impl Mirror {
     fn remove_stale(&mut self, place: usize) {
         let mut stale: Vec<RuleId> = self.dead.iter().map(|(id, _)| *id).collect();
         stale.extend([RuleId::new(self.set.slots() as u32, 0), RuleId::new(u32::MAX - 1, u32::MAX)]);
-        if let Some(live) = self.live(place) {
+        if let Some(live) = live(&self.set, place) {
             let slot = live.slot() as u32;
             stale.extend([live.reuse().wrapping_add(1), live.reuse().wrapping_sub(1)].map(|r| RuleId::new(slot, r)));
         }
@@ -102,7 +109,7 @@ impl Mirror {
     }
 
     fn insert_twice(&mut self, place: usize, regions: &Regions) {
-        let Some(live) = self.live(place) else { return };
+        let Some(live) = live(&self.set, place) else { return };
         let reuse = live.reuse().wrapping_add(place as u32 & 1);
         let rule = Match { rule: RuleId::new(live.slot() as u32, reuse), priority: Priority(u64::MAX) };
         let error = self.fails("a slot that is taken", |engine| engine.insert(rule, regions));
@@ -122,87 +129,243 @@ impl Mirror {
     /// What the engine says of itself.
     fn check_stats(&self) -> Stats {
         let stats = self.engine.stats();
-        let bytes = stats.total_bytes();
-        assert!(bytes <= self.config.budget.run_bytes, "{:?}: {bytes} bytes", self.config);
-        assert_eq!(stats.regions, self.regions, "{:?}", self.config);
+        let budgeted = stats.bytes.iter().filter(|(part, _)| *part != "rules for rebuilds");
+        let bytes: usize = budgeted.map(|(_, bytes)| bytes).sum();
+        assert!(bytes <= self.budget.run_bytes, "{}: {bytes} bytes", self.name());
+        assert_eq!((stats.rules, stats.regions), (self.rules_with_regions(), self.regions), "{}", self.name());
         stats
     }
 
+    /// A rule that no packet matches is in no engine.
+    fn rules_with_regions(&self) -> usize {
+        let mut regions = Regions::new(self.schema.lanes().len());
+        let mut has_some = |rule: &RuleSpec| {
+            regions.clear();
+            firstmatch::rule::lower_rule(&self.schema, rule, &Caps::default(), &mut regions).is_ok_and(|of| of > 0)
+        };
+        self.set.iter().filter(|rule| has_some(&rule.spec)).count()
+    }
+
     fn check(&mut self, packets: &[FieldValues]) {
-        self.check_stats();
         let case = Case::new(&self.set, &self.schema, packets.to_vec());
-        if let Err(what) = case.check_with(&self.engine, &mut self.scratch) {
-            panic!("{:?}: {what}\n{:#?}", self.config, self.set);
+        if let Err(what) = case.check_with(&*self.engine, &mut self.scratch) {
+            panic!("{}: {what}\n{:#?}", self.name(), self.set);
         }
     }
 
-    /// In the end a fresh build from the same rules says the same.
+    /// In the end `linear` and a fresh build from the same rules say the same.
     fn finish(&self, rng: &mut Rng) {
         let lowered = lower(&self.set, &self.schema, &Caps::default()).expect("within the caps");
-        let config = Config { budget: Budget::default(), ..self.config.clone() };
-        let fresh = TupleMerge::build(&lowered, &config).expect("no budget");
+        let fresh = self.subject.start(Start::Rules(&lowered));
+        let linear = Linear::build(&lowered, &linear::Config::default()).expect("no budget");
         let (changed, built) = (self.check_stats(), fresh.stats());
-        assert_eq!((changed.rules, changed.regions), (built.rules, built.regions), "{:?}", self.config);
+        assert_eq!((changed.rules, changed.regions), (built.rules, built.regions), "{}", self.name());
         let case = Case::new(&self.set, &self.schema, corners::of_set(&self.set, &self.schema, rng, 3 * PACKETS));
-        for engine in [&self.engine, &fresh] {
+        for engine in [&*self.engine as &dyn Classifier, &*fresh, &linear] {
             if let Err(what) = case.check_lengths(engine, [3 * PACKETS, 1, 2, 9]) {
-                panic!("{config:?}: {what}\n{:#?}", self.set);
+                panic!("{}: {what}\n{:#?}", self.name(), self.set);
             }
         }
     }
 }
 
-/// `c`, whether crowded rules spill, and whether there is a budget.
-const CONFIGS: [(usize, bool, bool); 6] =
-    [(1, false, false), (1, true, true), (2, true, false), (3, false, true), (8, true, true), (40, false, false)];
+/// The live rule at this place, counted round.
+fn live(set: &RuleSet, place: usize) -> Option<RuleId> {
+    set.iter().nth(place % set.len().max(1)).map(|rule| rule.id)
+}
 
-/// Plays a sequence of changes, some of which must be refused, on TupleMerge at several `c` and budgets. After each
-/// the answers are the oracle's, a refused change has changed nothing and the budget is kept.
+fn remember(dead: &mut Vec<(RuleId, RuleSpec)>, id: RuleId, spec: RuleSpec) {
+    if dead.len() == DEAD {
+        dead.remove(0);
+    }
+    dead.push((id, spec));
+}
+
+/// Packets from the corners of the last changes and of a few other rules, live and dead.
+fn packets(
+    set: &RuleSet,
+    schema: &Schema,
+    last: Option<&RuleSpec>,
+    dead: &[(RuleId, RuleSpec)],
+    rng: &mut Rng,
+) -> Vec<FieldValues> {
+    let gone = dead.last().map(|(_, spec)| spec);
+    let mut asked: Vec<RuleSpec> = last.into_iter().chain(gone).cloned().collect();
+    let alone = |spec: &RuleSpec, rng: &mut Rng| corners::packets(schema, std::slice::from_ref(spec), rng, 3);
+    let mut packets: Vec<FieldValues> = asked.iter().flat_map(|spec| alone(spec, rng)).collect();
+    for _ in 0..if set.is_empty() { 0 } else { ASKED } {
+        asked.extend(set.iter().nth(rng.below(set.len())).map(|rule| rule.spec.clone()));
+    }
+    asked.extend((!dead.is_empty()).then(|| rng.pick(dead).1.clone()));
+    packets.extend(corners::packets(schema, &asked, rng, PACKETS));
+    packets
+}
+
+/// Plays a sequence of changes, some of which must be refused. The first byte chooses the engine: TupleMerge,
+/// PartitionSort, `meta` in place or with an overlay, or a writer of live rules with a flow cache in front of its readers.
+/// After each change the answers are the oracle's, a refused change has changed nothing and the budget is kept; in the end
+/// `linear` and a fresh build agree.
 pub fn updates(data: &[u8]) {
     let mut draw = Draw::new(data);
+    let (family, which) = (draw.below(FAMILIES.len() + 1), usize::from(draw.byte()));
     let mut all = schemas();
     let schema = all.swap_remove(draw.below(all.len())).1;
     let mut rng = Rng::new(u64::from(draw.word()));
     let run_bytes = 500 + usize::from(draw.word()) * 2;
-    let levels: Vec<Level> = Level::available().collect();
-    let config = |(number, (collision_limit, spill, small)): (usize, (usize, bool, bool))| Config {
-        budget: if small { Budget { run_bytes } } else { Budget::default() },
-        simd: Some(levels[number % levels.len()]),
-        collision_limit,
-        spill,
-        seed: Some(number as u64),
-        ..Config::default()
-    };
-    let mut mirrors: Vec<Mirror> =
-        CONFIGS.into_iter().enumerate().map(config).filter_map(|config| Mirror::new(&schema, config)).collect();
+    match FAMILIES.get(family) {
+        None => commit(&mut draw, which, &schema, &mut rng),
+        Some(prefix) => {
+            // What a random seed breaks would not come again.
+            let is_of = |s: &Subject| s.name.starts_with(prefix) && !s.name.contains("random");
+            let mut subjects: Vec<Subject> = updatable_engines().into_iter().filter(is_of).collect();
+            let subject = subjects.swap_remove(which / 2 % subjects.len());
+            let budget = if which % 2 == 1 { Budget { run_bytes } } else { Budget::default() };
+            if let Some(mirror) = Mirror::new(&schema, subject, budget) {
+                change(&mut draw, mirror, &mut rng);
+            }
+        }
+    }
+}
+
+fn change(draw: &mut Draw<'_>, mut mirror: Mirror, rng: &mut Rng) {
     for _ in 0..MOST_STEPS {
         if draw.is_done() {
             break;
         }
         let (step, place) = (draw.below(16), usize::from(draw.byte()));
-        let rule = if step < 10 { draw.rule(&schema, MOST_REGIONS) } else { None };
-        for mirror in &mut mirrors {
-            match (step, &rule) {
-                (0..9, Some((spec, regions))) => mirror.insert(spec, regions),
-                (9, Some((_, regions))) => mirror.insert_twice(place, regions),
-                (10..14, _) => mirror.live(place).into_iter().for_each(|id| mirror.remove(id)),
-                (14, _) => mirror.remove_stale(place),
-                (15, _) => mirror.insert_other_lanes(place),
-                _ => {}
+        let rule = if step < 10 { draw.rule(&mirror.schema, MOST_REGIONS) } else { None };
+        match (step, &rule) {
+            (0..9, Some((spec, regions))) => mirror.insert(spec, regions),
+            (9, Some((_, regions))) => mirror.insert_twice(place, regions),
+            (10..14, _) => live(&mirror.set, place).into_iter().for_each(|id| mirror.remove(id)),
+            (14, _) => mirror.remove_stale(place),
+            (15, _) => mirror.insert_other_lanes(place),
+            _ => {}
+        }
+        let last = rule.as_ref().map(|(spec, _)| spec);
+        let packets = packets(&mirror.set, &mirror.schema, last, &mirror.dead, rng);
+        mirror.check(&packets);
+    }
+    mirror.finish(rng);
+}
+
+/// One step of a transaction, done to the rules that it should come to as well; the rule that was drawn.
+fn step(
+    draw: &mut Draw<'_>,
+    schema: &Schema,
+    transaction: &mut Transaction<'_>,
+    next: &mut RuleSet,
+    dead: &mut Vec<(RuleId, RuleSpec)>,
+) -> Option<RuleSpec> {
+    let (what, place) = (draw.below(8), usize::from(draw.byte()));
+    match (what, live(next, place)) {
+        (0..4, _) => {
+            let (spec, _) = draw.rule(schema, MOST_REGIONS)?;
+            assert_eq!(transaction.insert(spec.clone()).ok(), next.insert(spec.clone()).ok());
+            Some(spec)
+        }
+        (4..7, Some(old)) => {
+            transaction.remove(old).expect("it is live");
+            assert!(transaction.remove(old).is_err_and(|error| error.is_stale()));
+            let rule = next.remove(old).expect("it is live");
+            remember(dead, old, rule.spec);
+            None
+        }
+        (_, Some(old)) => {
+            let (spec, _) = draw.rule(schema, MOST_REGIONS)?;
+            let rule = next.remove(old).expect("it is live");
+            let spec = RuleSpec { priority: rule.priority, ..spec };
+            assert_eq!(transaction.replace(old, spec.clone()).ok(), next.insert(spec.clone()).ok());
+            remember(dead, old, rule.spec);
+            Some(spec)
+        }
+        _ => None,
+    }
+}
+
+/// Commits to live rules with rebuilds under way, readers with a cache and without one.
+fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
+    let bases: Vec<(Kind, usize)> = small_bases().collect();
+    let (kind, in_place) = bases[which % bases.len()];
+    let config = meta::Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+    let (engines, mut writer) = meta::open(RuleSet::new(schema.clone()), &config).expect("no budget");
+    let entries = 1 + which / bases.len();
+    let cache =
+        flow::Config { entries, ways: 1 + entries % 8, steps_aside: false, seed: Some(1), ..Default::default() };
+    let cached = FlowCache::new(engines[0].clone(), &cache).expect("no level is forced");
+    let (mut behind, mut bare) = (cached.scratch(), Classifier::scratch(&engines[0]));
+    let (mut dead, mut job, mut built): (_, Option<RebuildJob>, Option<Rebuilt>) = (Vec::new(), None, None);
+    for _ in 0..MOST_STEPS {
+        if draw.is_done() {
+            break;
+        }
+        let how = draw.byte();
+        let mut next = writer.rules().clone();
+        let mut transaction = writer.begin();
+        let mut last = None;
+        for _ in 0..1 + how % 3 {
+            last = step(draw, schema, &mut transaction, &mut next, &mut dead).or(last);
+        }
+        let mut is_refused = false;
+        if how >= 240 {
+            drop(transaction);
+        } else if let Err(error) = transaction.commit() {
+            assert!(error.needs_rebuild(), "{error}");
+            is_refused = true;
+        } else {
+            assert!(writer.rules().iter().eq(next.iter()), "the rules are those of the transaction");
+        }
+        // One of the steps of a rebuild, so that changes come in between.
+        if is_refused || how & 4 != 0 {
+            match (built.take(), job.take()) {
+                // A new base may have less room than the old one for what has changed meanwhile.
+                (Some(built), _) => drop(writer.install(built)),
+                (None, Some(running)) => built = Some(RebuildJob::run(running).expect("no budget")),
+                (None, None) => job = Some(writer.begin_rebuild()),
             }
         }
-        // From the rules of the set without a budget, which takes every change.
-        let Some(all) = mirrors.iter().find(|mirror| mirror.config.budget == Budget::default()) else { return };
-        let mut rules: Vec<RuleSpec> = all.set.iter().map(|rule| rule.spec.clone()).collect();
-        rules.extend(all.dead.iter().map(|(_, spec)| spec.clone()));
-        // Those of the last change are asked about most.
-        let last = rule.iter().map(|(spec, _)| spec).chain(all.dead.last().map(|(_, spec)| spec));
-        let mut packets: Vec<FieldValues> =
-            last.flat_map(|spec| corners::packets(&schema, std::slice::from_ref(spec), &mut rng, 3)).collect();
-        packets.extend(corners::packets(&schema, &rules, &mut rng, PACKETS));
-        mirrors.iter_mut().for_each(|mirror| mirror.check(&packets));
+        let case = Case::new(writer.rules(), schema, packets(writer.rules(), schema, last.as_ref(), &dead, rng));
+        // Twice: the second time the answers are the cache's.
+        for _ in 0..2 {
+            let (of, scratch): (&dyn Classifier, _) = (&cached, &mut behind);
+            if let Err(what) = case.check_with(of, scratch) {
+                panic!("{cache:?} over {config:?}: {what}\n{:#?}", writer.rules());
+            }
+        }
+        if let Err(what) = case.check_with(&engines[0], &mut bare) {
+            panic!("{config:?}: {what}\n{:#?}", writer.rules());
+        }
     }
-    for mirror in &mirrors {
-        mirror.finish(&mut rng);
+    let rules = writer.rules();
+    let lowered = lower(rules, schema, &Caps::default()).expect("within the caps");
+    let linear = Linear::build(&lowered, &linear::Config::default()).expect("no budget");
+    let case = Case::new(rules, schema, corners::of_set(rules, schema, rng, 3 * PACKETS));
+    for engine in [&engines[0] as &dyn Classifier, &cached, &linear] {
+        if let Err(what) = case.check_lengths(engine, [3 * PACKETS, 1, 2, 9]) {
+            panic!("{config:?}: {what}\n{rules:#?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Every family has a seed over every schema. What a fuzzer can do in a minute depends on how long one takes.
+    #[test]
+    fn seeds_drive_every_family() {
+        let mut seen = BTreeSet::new();
+        for (path, data) in crate::files("seeds/updates") {
+            let mut draw = Draw::new(&data);
+            let (family, _, schema) = (draw.below(FAMILIES.len() + 1), draw.byte(), draw.below(schemas().len()));
+            seen.insert((family, schema));
+            let start = Instant::now();
+            updates(&data);
+            println!("{:?} {}", start.elapsed(), path.display());
+        }
+        assert_eq!(seen.len(), (FAMILIES.len() + 1) * schemas().len(), "{seen:?}");
     }
 }

@@ -13,7 +13,7 @@ if ! browser >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; 
     if apt-get update -qq; then apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core || true; fi
 fi
 if ! browser >/dev/null; then
-    printf '!! SKIPPED: there is no chromium (apt-get install chromium)\n'
+    printf '!! SKIPPED: there is no chromium (apt-get install chromium)\n' | tee -a "${FIRSTMATCH_SKIPPED:-/dev/null}"
     exit 0
 fi
 

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/../../.."
 folder=$(realpath -m "${1:-target/captures}")
 gopacket=github.com/gopacket/gopacket@v1.7.7
 
-skip() { printf '!! SKIPPED: %s\n' "$*" >&2; }
+skip() { printf '!! SKIPPED: %s\n' "$*" | tee -a "${FIRSTMATCH_SKIPPED:-/dev/null}" >&2; }
 
 # keep NAME FROM: copies the captures below FROM to $folder/NAME.
 keep() {

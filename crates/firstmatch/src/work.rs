@@ -33,4 +33,4 @@ impl Work {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -267,6 +267,8 @@ pub(super) fn choose(
         if let Some(base) = trials.fastest(trial)? {
             return Ok(trials.end(base, Outcome::Slower, Some(regions)));
         }
+        // Each was to be built beside the keys of its trial. Without them one may keep the cap on builds.
+        trials.try_alone();
     }
     if let Some(base) = trials.first_by_order()? {
         return Ok(trials.end(base, Outcome::NotNeeded, None));

@@ -92,6 +92,12 @@ impl<'a> Trials<'a> {
         }
     }
 
+    /// Lets candidates that were refused for what is in memory beside them be tried by themselves.
+    pub(super) fn try_alone(&mut self) {
+        let is_large = |outcome| matches!(outcome, Outcome::Refused { cap: Cap::BuildBytes, .. });
+        self.candidates.iter_mut().filter(|of| is_large(of.outcome)).for_each(|of| of.outcome = Outcome::NotNeeded);
+    }
+
     /// Returns the first that may be tried, that no cap is in the way of and that keeps the default limits; where none
     /// does, the first of those that are less than twice as bad as the least bad.
     pub(super) fn first_by_order(&mut self) -> Result<Option<Chosen>, BuildError> {

@@ -1,7 +1,10 @@
+use super::node::{is_entry, line_of, lines_of};
 use super::order;
 use super::*;
+use crate::parts::PIECE;
 use crate::rule::{Priority, Region};
 use crate::schema::{Field, Kind};
+use crate::work::tests::{change_half, keys_of, sets};
 
 fn pairs() -> Schema {
     Schema::new(None, ["x", "y"].map(|name| Field::new(name, 8, Kind::Range, None)).into())
@@ -98,4 +101,59 @@ fn trees_stay_low_and_shrink_again() {
     }
     let few = engine.stats();
     assert_eq!((few.regions, few.worst_lines), (3, 4), "one node and an entry: {few:?}");
+}
+
+/// Cache lines and regions that a lookup of a key meets, were every partition still worth asking: the walk of
+/// [`lookup`](super::lookup), one key and one node at a time.
+fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
+    let (arena, lanes) = (&engine.arena, engine.arena.lanes());
+    let (mut lines, mut tests) = (engine.rest.lines(), engine.rest.len());
+    for partition in &engine.partitions {
+        let mut handle = partition.root;
+        while !is_entry(handle) {
+            lines += lines_of(handle);
+            let (line, last) = (line_of(handle) as usize, lines_of(handle) - 1);
+            let node = &arena.lines.piece(line).expect("it is there")[line % PIECE..];
+            let keys = if last == 1 { &node[0].0[1..] } else { &node[0].0[1..8] };
+            let word = row[(node[0].0[0] & 0xFFFF) as usize];
+            let at = keys.iter().filter(|&&key| key <= word).count();
+            handle = node[last].0[8 - 8 * last + at];
+        }
+        for entry in arena.group(line_of(handle)) {
+            (lines, tests) = (lines + arena.lines_per_entry(), tests + 1);
+            let (lo, hi) = arena.bounds(entry);
+            let is_inside = (0..lanes).all(|lane| (lo[lane]..=hi[lane]).contains(&row[lane]));
+            // All of a group have the same bounds.
+            if !is_inside || arena.passes_ternary(arena.run(entry), lanes, row) {
+                break;
+            }
+        }
+    }
+    (lines, tests)
+}
+
+/// No key meets more than is stated, of rules as they were inserted and after half of them have gone for others; and some
+/// key meets as much as a good part of it.
+#[test]
+fn no_key_meets_more_than_is_stated() {
+    for (number, all) in sets().iter().enumerate() {
+        for (reorder, most_partitions) in [(10, 128), (0, 128), (40, 3), (10, 0)] {
+            let config = Config { reorder, most_partitions, ..Config::default() };
+            let mut engine = PartitionSort::build(all, &config).expect("no budget");
+            let keys = keys_of(all);
+            for when in ["built", "changed"] {
+                let stats = engine.stats();
+                let said = format!("set {number}, {config:?}, {when}: {stats:?}");
+                let each = (0..keys.len()).map(|at| met(&engine, keys.keys().row(at)));
+                let most = each.fold((0, 0), |most, of| (most.0.max(of.0), most.1.max(of.1)));
+                assert!(most.0 <= stats.worst_lines && most.1 <= stats.worst_tests, "{most:?}, {said}");
+                // Of equal regions the first decides, unless their masks differ.
+                let is_met = most.0 * 4 >= stats.worst_lines && most.1 * 4 >= stats.worst_tests;
+                assert!(is_met || number == 3, "{most:?}, {said}");
+                if when == "built" {
+                    change_half(all, &mut engine);
+                }
+            }
+        }
+    }
 }

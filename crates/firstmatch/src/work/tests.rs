@@ -13,7 +13,7 @@ use crate::test_rules::set;
 use crate::tuple::{self, Merge, TupleMerge};
 
 /// Rule sets of different shapes: hosts, prefixes that overlap, ranges that overlap, the same rule many times.
-fn sets() -> Vec<Lowered> {
+pub(crate) fn sets() -> Vec<Lowered> {
     let mut state = 5u64;
     let mut random = |below: u128| {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -40,7 +40,7 @@ fn sets() -> Vec<Lowered> {
 }
 
 /// Keys from the corners of regions, those with one lane beside them, and one that no rule holds.
-fn keys_of(all: &Lowered) -> KeyBuf {
+pub(crate) fn keys_of(all: &Lowered) -> KeyBuf {
     let mut keys = KeyBuf::new(all.schema());
     keys.push()[..5].copy_from_slice(&[u32::MAX, u32::MAX, 65_535, 65_534, 255]);
     for (at, region) in all.regions().iter().enumerate() {
@@ -63,14 +63,30 @@ fn most<E: Base>(engine: &E, keys: &KeyBuf, lines: impl Fn(&Work) -> f64) -> (us
     each.fold((0, 0), |(most, tests), work| (most.max(lines(&work).round() as usize), tests.max(work.visits)))
 }
 
+/// The lines of what keys meet in TupleMerge: planes by their rows, probes, entries, and buckets beyond the first; see
+/// `tuple::work`.
+pub(crate) fn lines_of_tuple(engine: &TupleMerge, work: &Work) -> f64 {
+    let rest = Engine::stats(engine).untabled.div_ceil(8) as f64;
+    work.done[1] * engine.lines_per_plane() as f64 + work.done[2] + work.done[5] + (work.done[7] - rest).max(0.0)
+}
+
+/// Takes out every second rule and puts a copy of each other one in.
+pub(crate) fn change_half(all: &Lowered, engine: &mut impl Updatable) {
+    for (at, (rule, range)) in all.by_rule().enumerate() {
+        if at % 2 == 0 {
+            engine.remove(rule.rule).expect("it is there");
+        } else {
+            let mut regions = Regions::new(5);
+            range.for_each(|at| regions.push(all.regions().get(at)));
+            let copy = Match { rule: RuleId::new(5000 + at as u32, 0), priority: Priority(rule.priority.0 + 1) };
+            engine.insert(copy, &regions).expect("it fits");
+        }
+    }
+}
+
 fn check_tuple(engine: &TupleMerge, keys: &KeyBuf, name: &str) {
     let stats = Engine::stats(engine);
-    // Planes by their rows, probes, entries, and buckets beyond the first; see `tuple::work`.
-    let rest = stats.untabled.div_ceil(8) as f64;
-    let lines = |work: &Work| {
-        work.done[1] * engine.lines_per_plane() as f64 + work.done[2] + work.done[5] + (work.done[7] - rest).max(0.0)
-    };
-    let (lines, tests) = most(engine, keys, lines);
+    let (lines, tests) = most(engine, keys, |work| lines_of_tuple(engine, work));
     assert!(lines <= stats.worst_lines, "{name}: {lines} lines, {stats:?}");
     assert!(tests <= stats.worst_tests, "{name}: {tests} tests, {stats:?}");
 }
@@ -114,18 +130,7 @@ fn no_key_meets_more_than_is_stated() {
             if number == 3 {
                 assert_eq!(stats.worst_tests, 30, "all in one group: {stats:?}");
             }
-            // Half of the rules go, and copies of the others come.
-            for (at, (rule, range)) in all.by_rule().enumerate() {
-                if at % 2 == 0 {
-                    built.remove(rule.rule).expect("it is there");
-                } else {
-                    let mut regions = Regions::new(5);
-                    range.for_each(|at| regions.push(all.regions().get(at)));
-                    let copy =
-                        Match { rule: RuleId::new(5000 + at as u32, 0), priority: Priority(rule.priority.0 + 1) };
-                    built.insert(copy, &regions).expect("it fits");
-                }
-            }
+            change_half(all, &mut built);
             check_tuple(&built, &keys, &format!("set {number}, {merge:?}, changed"));
         }
     }

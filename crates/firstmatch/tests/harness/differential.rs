@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use firstmatch::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch::simd::Level;
 use firstmatch::{Classifier, Match, Schema};
 
 use crate::broken::{Fault, lane_faults};
@@ -119,6 +120,15 @@ impl Round {
             Some((hits.next()?, hits.next()?))
         })
     }
+}
+
+/// Half of what is listed runs at vector levels. On a desk without them the rest is tested; continuous integration has to
+/// have a machine that can run them all.
+#[test]
+fn continuous_integration_tests_every_level() {
+    let missing: Vec<Level> = Level::ALL.into_iter().filter(|level| !level.is_available()).collect();
+    let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
+    assert!(missing.is_empty() || !is_ci, "half of the harness would not run: this machine lacks {missing:?}");
 }
 
 /// The rounds are worth their time only if the engines they exercise differ from one another.

@@ -14,6 +14,8 @@ use firstmatch::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, St
 /// One engine in one configuration at one SIMD level.
 pub(crate) struct Subject {
     pub(crate) name: String,
+    /// The SIMD level where the list has the same configuration at every level.
+    pub(crate) level: Option<Level>,
     /// For engines that are built and then stay.
     fixed: Option<Box<Fixed>>,
     /// For engines that also take updates.
@@ -38,7 +40,7 @@ impl Subject {
         let boxed = move |lowered: &Lowered, budget: Budget| -> Result<Box<dyn Classifier>, BuildError> {
             Ok(Box::new(build(lowered, budget)?))
         };
-        Self { name, fixed: Some(Box::new(boxed)), updatable: None }
+        Self { name, level: None, fixed: Some(Box::new(boxed)), updatable: None }
     }
 
     fn updatable<E: Engine + Updatable>(
@@ -48,7 +50,17 @@ impl Subject {
         let boxed = move |from: Start<'_>, budget: Budget| -> Result<Box<dyn Updatable>, BuildError> {
             Ok(Box::new(start(from, budget)?))
         };
-        Self { name, fixed: None, updatable: Some(Box::new(boxed)) }
+        Self { name, level: None, fixed: None, updatable: Some(Box::new(boxed)) }
+    }
+
+    /// Returns the name without the SIMD level, which subjects of one structure share.
+    pub(crate) fn structure(&self) -> String {
+        self.level.map_or(self.name.clone(), |level| self.name.replace(&format!(" {level:?}"), ""))
+    }
+
+    /// Whether `meta` is in it, which rebuilds, keeps rules to rebuild from and may fall back to another base.
+    pub(crate) fn is_meta(&self) -> bool {
+        self.name.contains("meta")
     }
 
     pub(crate) fn build(&self, lowered: &Lowered) -> Box<dyn Classifier> {
@@ -78,114 +90,151 @@ impl Subject {
 
 /// The list. A new engine adds itself here and is tested by everything.
 pub(crate) fn engines() -> Vec<Subject> {
-    let mut all = Vec::new();
+    let mut all = metas();
     for level in Level::available() {
-        all.push(Subject::fixed(format!("bit_select {level:?}"), move |lowered, budget| {
+        let here = bases(level).into_iter().chain(tuples(level)).chain(metas_at(level)).chain(caches(level));
+        all.extend(here.chain(partition_sorts(level)).map(|subject| Subject { level: Some(level), ..subject }));
+    }
+    all
+}
+
+/// Each structure once, at the best level: for what no instruction set changes, such as bytes and limits.
+pub(crate) fn structures() -> Vec<Subject> {
+    let best = Level::available().last();
+    engines().into_iter().filter(|subject| subject.level.is_none() || subject.level == best).collect()
+}
+
+fn bases(level: Level) -> [Subject; 4] {
+    [
+        Subject::fixed(format!("bit_select {level:?}"), move |lowered, budget| {
             BitSelect::build(lowered, &bit_select::Config { budget, simd: Some(level), ..Default::default() })
-        }));
-        all.push(Subject::fixed(format!("bit_select {level:?} lean"), move |lowered, budget| {
+        }),
+        Subject::fixed(format!("bit_select {level:?} lean"), move |lowered, budget| {
             let config = bit_select::Config { budget, simd: Some(level), lean: 0, ..Default::default() };
             BitSelect::build(lowered, &config)
-        }));
-        all.push(Subject::fixed(format!("bit_vector {level:?}"), move |lowered, budget| {
+        }),
+        Subject::fixed(format!("bit_vector {level:?}"), move |lowered, budget| {
             // The largest sets here need more than vectors are worth.
             let vectors = 64 << 20;
             BitVector::build(lowered, &bit_vector::Config { budget, simd: Some(level), vectors })
-        }));
-        all.push(Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
+        }),
+        Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
             Linear::build(lowered, &linear::Config { budget, simd: Some(level) })
-        }));
+        }),
+    ]
+}
+
+fn tuples(level: Level) -> impl Iterator<Item = Subject> {
+    // Seeds of their own, so that a failure comes again; and once the seed that users get.
+    let configs = [
+        (Merge::Online, 1, false, 512, Some(1)),
+        (Merge::Online, 1, true, 512, Some(1)),
+        (Merge::Online, 2, true, 0, Some(2)),
+        (Merge::Online, 3, false, 512, Some(3)),
+        (Merge::Online, 8, true, 512, None),
+        (Merge::Online, 40, false, 512, Some(40)),
+        (Merge::None, 1, false, 512, Some(4)),
+        (Merge::None, 1, false, 5, Some(5)),
+        (Merge::Offline, 8, false, 512, Some(6)),
+        (Merge::Offline, 1, true, 512, Some(7)),
+    ];
+    configs.into_iter().map(move |(merge, collision_limit, spill, most_tables, seed)| {
+        let config =
+            move |budget| tuple::Config { budget, simd: Some(level), merge, collision_limit, spill, most_tables, seed };
+        let (spills, seeded) = (if spill { " spill" } else { "" }, if seed.is_some() { "" } else { " random" });
+        let name = format!("tuple {level:?} {merge:?} c={collision_limit}{spills} tables<={most_tables}{seeded}");
+        Subject::updatable(name, move |start, budget| match start {
+            Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
+            Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
+        })
+    })
+}
+
+/// `meta` over every kind of base, for rules that stay; and over `bit_select`, for rules that change.
+fn metas_at(level: Level) -> impl Iterator<Item = Subject> {
+    let fixed = Kind::ALL.into_iter().map(move |kind| {
+        Subject::fixed(format!("meta {level:?} over {}", kind.name()), move |lowered, budget| {
+            let (simd, kind, seed) = (Some(level), Some(kind), Some(9));
+            meta::Engine::build(lowered, &meta::Config { budget, simd, kind, seed, ..Default::default() })
+        })
+    });
+    let config = move |budget| meta::Config { budget, simd: Some(level), ..bit_select_alone() };
+    let name = format!("meta {level:?} over bit_select alone, overlay<=1");
+    fixed.chain([Subject::updatable(name, move |start, budget| exclusive(start, &config(budget)))])
+}
+
+fn exclusive(start: Start<'_>, config: &meta::Config) -> Result<Exclusive, BuildError> {
+    match start {
+        Start::Empty(schema) => Exclusive::new(schema, config),
+        Start::Rules(lowered) => Exclusive::build(lowered, config),
     }
-    for level in Level::available() {
-        // Seeds of their own, so that a failure comes again; and once the seed that users get.
-        for (merge, collision_limit, spill, most_tables, seed) in [
-            (Merge::Online, 1, false, 512, Some(1)),
-            (Merge::Online, 1, true, 512, Some(1)),
-            (Merge::Online, 2, true, 0, Some(2)),
-            (Merge::Online, 3, false, 512, Some(3)),
-            (Merge::Online, 8, true, 512, None),
-            (Merge::Online, 40, false, 512, Some(40)),
-            (Merge::None, 1, false, 512, Some(4)),
-            (Merge::None, 1, false, 5, Some(5)),
-            (Merge::Offline, 8, false, 512, Some(6)),
-            (Merge::Offline, 1, true, 512, Some(7)),
-        ] {
-            let config = move |budget| tuple::Config {
-                budget,
-                simd: Some(level),
-                merge,
-                collision_limit,
-                spill,
-                most_tables,
-                seed,
-            };
-            let (spills, seeded) = (if spill { " spill" } else { "" }, if seed.is_some() { "" } else { " random" });
-            let name = format!("tuple {level:?} {merge:?} c={collision_limit}{spills} tables<={most_tables}{seeded}");
-            all.push(Subject::updatable(name, move |start, budget| match start {
-                Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
-                Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
-            }));
-        }
-        for kind in Kind::ALL {
-            let name = format!("meta {level:?} over {}", kind.name());
-            all.push(Subject::fixed(name, move |lowered, budget| {
-                let (simd, kind, seed) = (Some(level), Some(kind), Some(9));
-                meta::Engine::build(lowered, &meta::Config { budget, simd, kind, seed, ..Default::default() })
-            }));
-        }
-    }
+}
+
+fn metas() -> Vec<Subject> {
+    let mut all = Vec::new();
     for (kind, in_place) in small_bases() {
         let config = move |budget| meta::Config { budget, kind: Some(kind), in_place: Some(in_place), ..small_meta() };
         let name = format!("meta over {}, overlay<=4, in place<={in_place}", kind.name());
-        all.push(Subject::updatable(name, move |start, budget| match start {
-            Start::Empty(schema) => Exclusive::new(schema, &config(budget)),
-            Start::Rules(lowered) => Exclusive::build(lowered, &config(budget)),
-        }));
+        all.push(Subject::updatable(name, move |start, budget| exclusive(start, &config(budget))));
     }
     // What is timed is another each time.
     for (name, trial) in [("meta", Some(0)), ("meta, timed: random", None)] {
         all.push(Subject::updatable(name.into(), move |start, budget| {
-            let config = meta::Config { budget, trial, seed: Some(9), ..Default::default() };
-            match start {
-                Start::Empty(schema) => Exclusive::new(schema, &config),
-                Start::Rules(lowered) => Exclusive::build(lowered, &config),
-            }
+            exclusive(start, &meta::Config { budget, trial, seed: Some(9), ..Default::default() })
         }));
     }
-    for level in Level::available() {
-        // So small that they evict all the time, in sets of every kind; one that steps aside again and again.
-        let cache = move |entries, ways, steps_aside| flow::Config {
-            entries,
-            ways,
-            steps_aside,
-            window: 8,
-            longest_pause: 16,
-            simd: Some(level),
-            seed: Some(8),
-        };
-        for (entries, ways, steps_aside) in [(1, 1, false), (6, 2, false), (24, 8, false), (300, 7, true)] {
-            let config = cache(entries, ways, steps_aside);
-            let name = format!("flow cache of {entries} in sets of {ways} {level:?} over");
-            let (first, second) = (config.clone(), config);
-            all.push(Subject::fixed(format!("{name} linear"), move |lowered, budget| {
-                FlowCache::new(Linear::build(lowered, &linear::Config { budget, simd: Some(level) })?, &first)
-            }));
-            let inner = move |budget| tuple::Config { budget, simd: Some(level), seed: Some(9), ..Default::default() };
-            all.push(Subject::updatable(format!("{name} tuple"), move |start, budget| match start {
-                Start::Empty(schema) => FlowCache::new(TupleMerge::new(schema, &inner(budget))?, &second),
-                Start::Rules(lowered) => FlowCache::new(TupleMerge::build(lowered, &inner(budget))?, &second),
-            }));
-        }
-        for (reorder, most_partitions) in [(10, 128), (0, 128), (40, 3), (10, 0)] {
-            let config = move |budget| partition_sort::Config { budget, simd: Some(level), reorder, most_partitions };
-            let name = format!("partition_sort {level:?} reorder<={reorder} partitions<={most_partitions}");
-            all.push(Subject::updatable(name, move |start, budget| match start {
-                Start::Empty(schema) => PartitionSort::new(schema, &config(budget)),
-                Start::Rules(lowered) => PartitionSort::build(lowered, &config(budget)),
-            }));
-        }
-    }
     all
+}
+
+fn caches(level: Level) -> Vec<Subject> {
+    // So small that they evict all the time, in sets of every kind; one that steps aside again and again.
+    let cache = move |entries, ways, steps_aside| flow::Config {
+        entries,
+        ways,
+        steps_aside,
+        window: 8,
+        longest_pause: 16,
+        simd: Some(level),
+        seed: Some(8),
+    };
+    let mut all = Vec::new();
+    for (entries, ways, steps_aside) in [(1, 1, false), (6, 2, false), (24, 8, false), (300, 7, true)] {
+        let config = cache(entries, ways, steps_aside);
+        let name = format!("flow cache of {entries} in sets of {ways} {level:?} over");
+        let (first, second) = (config.clone(), config);
+        all.push(Subject::fixed(format!("{name} linear"), move |lowered, budget| {
+            FlowCache::new(Linear::build(lowered, &linear::Config { budget, simd: Some(level) })?, &first)
+        }));
+        let inner = move |budget| tuple::Config { budget, simd: Some(level), seed: Some(9), ..Default::default() };
+        all.push(Subject::updatable(format!("{name} tuple"), move |start, budget| match start {
+            Start::Empty(schema) => FlowCache::new(TupleMerge::new(schema, &inner(budget))?, &second),
+            Start::Rules(lowered) => FlowCache::new(TupleMerge::build(lowered, &inner(budget))?, &second),
+        }));
+    }
+    let config = cache(100, 4, false);
+    let (simd, kind) = (Some(level), Some(Kind::BitSelect));
+    let inner = move |budget| meta::Config { budget, simd, kind, ..small_meta() };
+    let name = format!("flow cache of 100 in sets of 4 {level:?} over meta over bit_select, overlay<=4");
+    all.push(Subject::updatable(name, move |start, budget| FlowCache::new(exclusive(start, &inner(budget))?, &config)));
+    all
+}
+
+fn partition_sorts(level: Level) -> impl Iterator<Item = Subject> {
+    [(10, 128), (0, 128), (40, 3), (10, 0)].into_iter().map(move |(reorder, most_partitions)| {
+        let config = move |budget| partition_sort::Config { budget, simd: Some(level), reorder, most_partitions };
+        let name = format!("partition_sort {level:?} reorder<={reorder} partitions<={most_partitions}");
+        Subject::updatable(name, move |start, budget| match start {
+            Start::Empty(schema) => PartitionSort::new(schema, &config(budget)),
+            Start::Rules(lowered) => PartitionSort::build(lowered, &config(budget)),
+        })
+    })
+}
+
+/// `bit_select` by itself where rules change, as far as that can be had from outside: every change is done in place, and
+/// what has to stay beside the base, a rule or a mark, makes a rebuild due at once.
+pub(crate) fn bit_select_alone() -> meta::Config {
+    let (kind, in_place) = (Some(Kind::BitSelect), Some(1 << 20));
+    meta::Config { kind, in_place, overlay: Some(1), dead: Some(1), seed: Some(8), ..Default::default() }
 }
 
 /// So small that every test crosses many rebuilds and, with them, flips.
@@ -201,6 +250,11 @@ pub(crate) fn small_bases() -> impl Iterator<Item = (Kind, usize)> {
 /// Those that take updates.
 pub(crate) fn updatable_engines() -> Vec<Subject> {
     engines().into_iter().filter(Subject::is_updatable).collect()
+}
+
+/// Those that take updates, each structure once.
+pub(crate) fn updatable_structures() -> Vec<Subject> {
+    structures().into_iter().filter(Subject::is_updatable).collect()
 }
 
 /// Regions in order of priority; the first that contains the key wins. Only the broken engines need it: it is what

@@ -1,76 +1,23 @@
-//! Every byte counted: lookups allocate nothing, statistics tell the truth, budgets are kept.
+//! Every byte counted: statistics tell the truth, budgets are kept, memory does not creep.
+
+use std::collections::HashMap;
 
 use firstmatch::rule::{Caps, Lowered, Priority, Regions, Rule, RuleId, RuleSet, lower};
 use firstmatch::tuple::{self, Merge, TupleMerge};
-use firstmatch::{Budget, Classifier, Match, Schema, Stats, Updatable, format, meta};
+use firstmatch::{Budget, Classifier, Match, Schema, Stats, Updatable};
 
-use crate::case::{Case, LONGEST};
+use crate::case::Case;
 use crate::corners;
 use crate::corpus::regions_of;
 use crate::counter::{Counted, counted};
-use crate::engines::{Start, engines, updatable_engines};
+use crate::engines::{Start, engines, structures, updatable_structures};
 use crate::generate::{Rules, rule_set, schemas};
 use crate::rng::Rng;
 
-fn lowered(schema: &Schema, rules: usize, seed: u64) -> (RuleSet, Lowered) {
+pub(crate) fn lowered(schema: &Schema, rules: usize, seed: u64) -> (RuleSet, Lowered) {
     let set = rule_set(schema, &mut Rng::new(seed), rules);
     let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
     (set, lowered)
-}
-
-#[test]
-fn lookups_allocate_nothing() {
-    for (seed, (name, schema)) in (0..).zip(schemas()) {
-        let (set, lowered) = lowered(&schema, 150, seed);
-        let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut Rng::new(seed), 300));
-        let keys = case.keys.keys();
-        let mut out = vec![None; keys.len()];
-        let engines: Vec<_> = engines().into_iter().map(|subject| (subject.build(&lowered), subject)).collect();
-        // Each takes the scratch of the one before: the first batch renews it where it must, and for good.
-        let mut scratch = engines[0].0.scratch();
-        for (engine, subject) in engines {
-            engine.classify_batch(&mut scratch, keys.slice(0, 1), &mut out[..1]);
-            let ((), count) = counted(|| {
-                for length in (0..=LONGEST).chain([keys.len()]) {
-                    engine.classify_batch(&mut scratch, keys.slice(0, length), &mut out[..length]);
-                    engine.improve_batch(&mut scratch, &keys.slice(0, length), &mut out[..length]);
-                }
-                out[0] = engine.classify(&mut scratch, keys);
-            });
-            assert_eq!(count.calls, 0, "{}, {name}: {count:?}", subject.name);
-            assert!(out == case.want, "{}, {name}", subject.name);
-        }
-    }
-}
-
-/// A reader's scratch has room for whatever base a rebuild takes: the first batch after one to `bit_vector`, too,
-/// allocates nothing.
-#[test]
-fn the_first_batch_after_a_rebuild_allocates_nothing() {
-    let text = |rules: u32| -> String {
-        let rule = |at| format!("deny sport {at}-{} dport {}-{}\n", 2 * at + 90, 300 - at, 999 - at);
-        std::iter::once("family ipv4\n".to_owned()).chain((0..rules).map(rule)).collect()
-    };
-    let parsed = |rules| format::parse(&text(rules), &format::Options::default()).expect("rules").rules;
-    let config = meta::Config { margin: Some(1.0), seed: Some(1), ..meta::Config::default() };
-    let (engines, mut writer) = meta::open(parsed(3), &config).expect("no budget");
-    let (engine, all) = (&engines[0], parsed(300));
-    let case = Case::new(&all, engine.schema(), corners::of_set(&all, engine.schema(), &mut Rng::new(1), 300));
-    let (keys, mut out) = (case.keys.keys(), vec![None; case.keys.keys().len()]);
-    let mut scratch = Classifier::scratch(engine);
-    engine.classify_batch(&mut scratch, keys, &mut out);
-    let mut transaction = writer.begin();
-    for rule in all.iter().skip(3) {
-        transaction.insert(rule.spec.clone()).expect("it fits");
-    }
-    transaction.commit().expect("there is room");
-    let rebuilt = writer.begin_rebuild().run().expect("no budget");
-    let _old = writer.install(rebuilt).expect("the last");
-    assert_eq!(engine.explain().kind, meta::Kind::BitVector, "{}", engine.explain());
-    let ((), count) = counted(|| engine.classify_batch(&mut scratch, keys, &mut out));
-    assert_eq!(count.calls, 0, "{count:?}");
-    let right = out.iter().zip(&case.want).all(|(is, want)| is.map(|of| of.priority) == want.map(|of| of.priority));
-    assert!(right, "the answers are those of the oracle");
 }
 
 /// Bytes on the heap beyond the engine's own struct. The schema is shared, so there is nothing else.
@@ -89,7 +36,7 @@ fn statistics_count_what_the_allocator_counts() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         for rules in [0, 1, 7, 8, 9, 60, 400] {
             let (set, lowered) = lowered(&schema, rules, seed);
-            for subject in engines() {
+            for subject in structures() {
                 let (engine, count) = counted(|| subject.build(&lowered));
                 let stats = engine.stats();
                 let (said, is) = heap(&stats, size_of_val(&*engine), &count);
@@ -110,7 +57,7 @@ fn statistics_stay_true_through_updates() {
         let mut rng = Rng::new(seed);
         let mut rules = Rules::new(&schema, &mut rng, 200);
         let specs: Vec<_> = (0..200).map(|_| regions_of(&schema, &rules.rule(&mut rng))).collect();
-        for subject in updatable_engines() {
+        for subject in updatable_structures() {
             let (mut engine, mut count) = counted(|| subject.start(Start::Empty(&schema)));
             let mut live = Vec::new();
             for step in 0..600 {
@@ -139,11 +86,12 @@ fn statistics_stay_true_through_updates() {
 fn memory_does_not_creep() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let set = rule_set(&schema, &mut Rng::new(seed), 100);
-        for subject in updatable_engines() {
+        for subject in updatable_structures() {
             let bytes = in_and_out(&mut *subject.start(Start::Empty(&schema)), &set, seed);
-            // Over ten rounds: an engine with rebuilds swings between the sizes before and after one.
-            let [first, last] = [0..10, 20..30].map(|rounds| bytes[rounds].iter().sum::<usize>());
-            assert!(last <= first * 2, "{}, {name}: {bytes:?}", subject.name);
+            // Over ten rounds: an engine with rebuilds swings between the sizes before and after one. The first two rounds
+            // only show what there has to be room for. A leak of 4 % a round is noticed.
+            let [first, last] = [2..12, 20..30].map(|rounds| bytes[rounds].iter().sum::<usize>());
+            assert!(2 * last <= 3 * first, "{}, {name}: {bytes:?}", subject.name);
         }
         // All rules in one, two or three tables, and as many with one key as it takes: groups of every length.
         let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
@@ -183,7 +131,7 @@ fn in_and_out(engine: &mut dyn Updatable, set: &RuleSet, seed: u64) -> Vec<usize
 fn builds_keep_their_budget() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let (_, lowered) = lowered(&schema, 200, seed);
-        for subject in engines() {
+        for subject in structures() {
             let needed = budgeted(&subject.build(&lowered).stats());
             let (mut built, mut refused) = (0, 0);
             for run_bytes in (0..=16).map(|i| needed * i / 8).chain([needed - 1, needed + 1, 0, 1, 100]) {
@@ -221,10 +169,13 @@ fn insertions_keep_their_budget() {
         let (set, _) = lowered(&schema, 300, seed);
         let mut rng = Rng::new(seed);
         let budgets = [5_000, 9_000, 20_000, 40_000, 90_000];
-        for (subject, run_bytes) in updatable_engines().iter().flat_map(|s| budgets.map(|bytes| (s, bytes))) {
+        // A rebuild for every other rule, and `meta` is there with a larger overlay.
+        let mut subjects = updatable_structures();
+        subjects.retain(|subject| !subject.name.contains("alone"));
+        for (subject, run_bytes) in subjects.iter().flat_map(|s| budgets.map(|bytes| (s, bytes))) {
             let (started, mut count) = counted(|| subject.try_start(Start::Empty(&schema), Budget { run_bytes }));
             let Ok(mut engine) = started else {
-                assert!(subject.name.starts_with("meta") && run_bytes < 20_000, "{}, {name}", subject.name);
+                assert!(subject.is_meta() && run_bytes < 20_000, "{}, {name}", subject.name);
                 continue;
             };
             let mut accepted = RuleSet::new(schema.clone());
@@ -246,7 +197,7 @@ fn insertions_keep_their_budget() {
                         let after = engine.stats();
                         assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{}", subject.name);
                         // `meta` has given its second copy what that was owed.
-                        let same = (after == before && change.live == 0) || subject.name.starts_with("meta");
+                        let same = (after == before && change.live == 0) || subject.is_meta();
                         assert!(regions.len() > 1 || same, "{}, {name}", subject.name);
                     }
                 }
@@ -255,7 +206,7 @@ fn insertions_keep_their_budget() {
                 assert!(said == is && within, "{}, {name}: {is} bytes of {run_bytes}", subject.name);
             }
             assert!(refused > 0 || run_bytes >= 40_000, "{}, {name}: all within {run_bytes}", subject.name);
-            let enough = if subject.name.starts_with("meta") { 40_000 } else { 20_000 };
+            let enough = if subject.is_meta() { 40_000 } else { 20_000 };
             assert!(!accepted.is_empty() || run_bytes < enough, "{}, {name}: none within {run_bytes}", subject.name);
             let packets = corners::of_set(&accepted, &schema, &mut Rng::new(seed), 100);
             let case = Case::new(&accepted, &schema, packets);
@@ -272,12 +223,20 @@ fn insertions_keep_their_budget() {
     }
 }
 
-/// Same rules, same seed, same configuration: the same structure.
+/// Same rules, same seed, same configuration: the same structure, at every SIMD level. So other tests may count bytes at
+/// one level alone.
 #[test]
 fn builds_repeat() {
-    let (_, lowered) = lowered(&Schema::ipv4(), 300, 1);
-    for subject in engines().iter().filter(|subject| !subject.name.contains("random")) {
-        let stats = |engine: Box<dyn Classifier>| engine.stats();
-        assert_eq!(stats(subject.build(&lowered)), stats(subject.build(&lowered)), "{}", subject.name);
+    for (seed, (name, schema)) in (0..).zip(schemas()) {
+        let (_, lowered) = lowered(&schema, 300, seed);
+        let mut known = HashMap::new();
+        for subject in engines().iter().filter(|subject| !subject.name.contains("random")) {
+            let stats = subject.build(&lowered).stats();
+            assert_eq!(subject.build(&lowered).stats(), stats, "{}, {name}", subject.name);
+            let first = known.entry(subject.structure()).or_insert_with(|| stats.clone());
+            assert_eq!(*first, stats, "{}, {name}: another level builds something else", subject.name);
+        }
+        let random = structures().iter().filter(|subject| subject.name.contains("random")).count();
+        assert_eq!(known.len() + random, structures().len(), "{:?}", known.keys());
     }
 }

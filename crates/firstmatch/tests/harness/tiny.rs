@@ -2,6 +2,7 @@
 
 use firstmatch::rule::{Caps, Condition, Priority, RuleSet, RuleSpec, Test, lower};
 use firstmatch::schema::{Field, Kind, Schema};
+use firstmatch::simd::Level;
 
 use crate::broken::Fault;
 use crate::case::Case;
@@ -44,7 +45,8 @@ impl Domain {
     fn try_set(&self, engines: &[Subject], chosen: &[usize]) {
         let (set, case) = self.case(chosen);
         let lowered = lower(&set, &self.schema, &Caps::default()).expect("within the caps");
-        for subject in engines {
+        let turn = chosen.iter().sum::<usize>();
+        for subject in engines.iter().filter(|subject| is_turn(subject, turn)) {
             if let Err(what) = case.check(&*subject.build(&lowered)) {
                 panic!("{}: {set:?}: {what}", subject.name);
             }
@@ -79,9 +81,27 @@ fn domains() -> Vec<Domain> {
     ]
 }
 
+/// Those that differ where rules stay. `meta` answers as the base that it has chosen, which is there by itself; what is
+/// behind a cache makes no difference to it.
+fn differing() -> Vec<Subject> {
+    let is_same = |subject: &Subject| {
+        let is_behind_cache = subject.name.starts_with("flow cache") && !subject.name.ends_with("linear");
+        is_behind_cache || subject.is_meta() && subject.name != "meta"
+    };
+    engines().into_iter().filter(|subject| !is_same(subject)).collect()
+}
+
+/// Whether a subject is put to this rule set. Engines of many configurations take turns: each configuration sees every set
+/// at one SIMD level, and at every level as many.
+fn is_turn(subject: &Subject, turn: usize) -> bool {
+    let has_many = ["tuple", "partition_sort", "flow cache"].iter().any(|family| subject.name.starts_with(family));
+    let levels = Level::available().count();
+    !has_many || subject.level == Level::available().nth(turn % levels)
+}
+
 #[test]
 fn every_pair_of_rules() {
-    let engines = engines();
+    let engines = differing();
     for domain in domains() {
         for first in 0..domain.rules.len() {
             for second in 0..domain.rules.len() {
@@ -93,7 +113,7 @@ fn every_pair_of_rules() {
 
 #[test]
 fn many_larger_sets() {
-    let engines = engines();
+    let engines = differing();
     let mut rng = Rng::new(5);
     for domain in domains() {
         for round in 0..10_000 {

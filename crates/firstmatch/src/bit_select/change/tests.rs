@@ -166,6 +166,13 @@ impl<'r> Walk<'r> {
                 }
             }
         }
+        let stats = Engine::stats(&self.engine);
+        for at in 0..rows.len() {
+            let work = self.engine.work(rows.keys().slice(at, at + 1));
+            // The roots as well, a line each.
+            let lines = work.lines.round() as usize + stats.tables;
+            assert!(lines <= stats.worst_lines && work.visits <= stats.worst_tests, "{lines}, {work:?}, {stats:?}");
+        }
         let mut winners = self.there.iter().chain(&self.marked).collect::<Vec<_>>();
         winners.sort_by_key(|(rule, _)| rule.priority);
         let marked: HashSet<RuleId> = self.marked.iter().map(|(rule, _)| rule.rule).collect();

@@ -318,7 +318,7 @@ fn single_values_are_read_as_rules_write_them() {
 
 #[test]
 fn the_manual_names_every_header_field() {
-    let manual = include_str!("../../../docs/rules.md");
+    let manual = include_str!("../../../../docs/rules.md");
     for source in Source::ALL {
         assert!(manual.contains(&format!("`{}`", source.name())), "{}", source.name());
     }

@@ -97,7 +97,7 @@ fn a_family_narrows_a_rule_or_a_value() {
 
 #[test]
 fn the_example_survives_being_written() {
-    let file = parse(include_str!("../../../examples/edge.rules"));
+    let file = parse(include_str!("../../../../examples/edge.rules"));
     let text = to(Format::Native, &file);
     let back = parse(&text);
     assert_eq!((back.policy, back.rules.schemas()), (file.policy, file.rules.schemas()));
