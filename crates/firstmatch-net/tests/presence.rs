@@ -60,8 +60,7 @@ fn a_field_is_there_where_the_table_says() {
                 let Some(kinds) = source.ether_types().filter(|_| of_tcp && source != Source::RoutingType) else {
                     continue;
                 };
-                let expected =
-                    kinds.contains(&ether_type) && source.family().is_none_or(|required| required == family);
+                let expected = kinds.contains(&ether_type) && source.family().is_none_or(|required| required == family);
                 let is_there = headers.value(source).is_some();
                 assert_eq!(is_there, expected, "{} behind {ether_type:#06x}, {family}", source.name());
             }

@@ -234,7 +234,8 @@ fn a_frame_check_sequence_is_no_part_of_the_packet() {
     bytes[36..40].copy_from_slice(&2u32.to_le_bytes());
     bytes[23] = 0x24;
     assert_eq!(data(&bytes), &whole[..60]);
-    for (stated, len) in [(0, 64), (4, 61), (32, 61), (255, 34)] {
+    // From 16 on the option counts bits.
+    for (stated, len) in [(0, 64), (4, 61), (15, 50), (16, 63), (32, 61), (255, 34)] {
         let mut ng = Ng::new(true);
         ng.section();
         let (link, snaplen, option) = (ng.n16(1), ng.n32(0), [ng.n16(13), ng.n16(1)].concat());
@@ -472,6 +473,28 @@ fn a_record_is_too_long_whether_or_not_it_is_there() {
     }
 }
 
+/// What an obsolete packet block states as its length ends before the length that closes the block.
+#[test]
+fn an_obsolete_packet_ends_before_its_block() {
+    for big in [false, true] {
+        for stated in 0..16 {
+            let mut ng = Ng::new(big);
+            ng.section();
+            ng.interface(1, 0);
+            let head = [0, 0, stated, 8].map(|n| ng.n32(n)).concat();
+            ng.block(2, &[&[0; 4], &head, &[7; 8]], true);
+            match read(&ng.bytes, 1 << 20) {
+                Ok((packets, None, None)) if stated <= 8 => assert_eq!(packets[0].data, [7; 8][..stated as usize]),
+                Ok((packets, _, Some(error))) if stated > 8 => {
+                    let says = "the fields of this block (kind 0x2) contradict its length";
+                    assert!(packets.is_empty() && error.to_string().contains(says), "{stated}: {error}");
+                }
+                other => panic!("{stated}: {other:?}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn garbage_never_panics() {
     let mut rng = Rng(6);
@@ -565,6 +588,10 @@ fn whole_texts_are_utf8_and_bounded() {
     let small = Limits { max_text: 20, ..Limits::default() };
     let error = read_text_with(&marked.0, &small).expect_err("too large");
     assert!(error.to_string().ends_with("there are more than 20 bytes in it, the most allowed"), "{error}");
+    let plain = Temporary::new("plain", text.as_bytes());
+    let most = |max_text| read_text_with(&plain.0, &Limits { max_text, ..Limits::default() });
+    assert_eq!(most(text.len()).as_deref(), Ok(text));
+    assert!(most(text.len() - 1).is_err());
 
     let latin = Temporary::new("latin", b"permit\r\n# n\xc3\xa9 caf\xe9 ol\xc3\xa9\r\ndeny\r\n");
     let error = read_text(&latin.0).expect_err("latin-1");

@@ -31,7 +31,8 @@ fn traces_are_read_line_by_line() {
         assert_eq!((first.proto, first.flags, first.rule, first.family), (6, None, Some(17), Family::Ipv4));
         let second = trace.next().expect("good").expect("a record");
         assert_eq!((second.proto, second.rule, trace.line()), (255, None, 4));
-        assert_eq!(trace.next().expect("good").map(|r| r.src), Some(0xffff_ffff));
+        // The largest number of 32 bits is an address of IPv4.
+        assert_eq!(trace.next().expect("good").map(|r| (r.src, r.family)), Some((0xffff_ffff, Family::Ipv4)));
         assert_eq!((trace.next(), trace.records(), trace.cut()), (Ok(None), 3, None));
     }
     let seven = "2001:db8::1 ::2 1 2 17 0x0012 9\n4294967296 5 1 2 17 0x2 9\n";
@@ -129,6 +130,14 @@ fn bad_trace_lines_are_shown() {
     }
     let mut trace = slow(&[b'1'; 10_000], 5000).and_then(Input::into_trace).expect("text");
     assert!(trace.next().expect_err("long").to_string().contains("longer than 4096 bytes"));
+    // A line may be as long as the limit, whether or not it is the last.
+    for end in ["", "\n", "\n1 2 3 4 5 6\n"] {
+        for (len, is_read) in [(4096, true), (4097, false)] {
+            let text = format!("1 2 3 4 5 {}6{end}", " ".repeat(len - 11));
+            let mut trace = slow(text.as_bytes(), 5000).and_then(Input::into_trace).expect("text");
+            assert_eq!(trace.next().is_ok(), is_read, "{len} bytes, then {end:?}");
+        }
+    }
     // The last line of a cut stream may be half a number.
     let text = "1 2 3 4 5 6\n".repeat(2000);
     let mut file = gz(text.as_bytes());

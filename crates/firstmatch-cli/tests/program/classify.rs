@@ -274,3 +274,24 @@ fn a_limit_says_how_to_raise_it() {
     }
     assert_eq!(fixture.run(&["engines", "many.rules", "--build-bytes", "3"]).0, 2, "nothing is built of 3 bytes");
 }
+
+/// One base is for every address family; else there are as many bases as families.
+#[test]
+fn bases_are_as_many_as_families() {
+    let fixture = Fixture::new("bases");
+    for (rules, input, families) in [("x.rules", "x.pcap", 2), ("cb.rules", "cb.trace", 1)] {
+        for bases in 1..=3 {
+            let mut line = vec!["classify", rules, input];
+            (0..bases).for_each(|_| line.extend(["--base", "linear"]));
+            let (code, _, error) = fixture.run(&line);
+            if bases == 1 || bases == families {
+                assert_eq!(code, 0, "{rules}, {bases} bases: {error}");
+            } else {
+                let says = format!(
+                    "--base names {bases} bases; expected one, or as many as the rules have address families, {families}"
+                );
+                assert!(code == 2 && error.contains(&says), "{rules}, {bases} bases: {error}");
+            }
+        }
+    }
+}

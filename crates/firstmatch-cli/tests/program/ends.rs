@@ -251,3 +251,15 @@ fn a_file_of_lines_keeps_what_it_had_until_the_new_ones_are_whole() {
     let output = fixture.command(&[&line[..], &["/dev/stdout"]].concat()).stdout(into).output().unwrap();
     assert_eq!((output.status.code(), fixture.read("into")), (Some(0), lines));
 }
+
+/// Whoever closes the pipe has seen enough: that is no error.
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let fixture = Fixture::new("closed");
+    for line in [&["classify", "x.rules", "x.pcap"][..], &["explain", "x.rules", "x.pcap#0"], &["convert", "x.rules"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, _, error) = result(&fixture.command(line).stdout(writer).output().unwrap());
+        assert_eq!((code, error.as_str()), (0, ""), "{line:?}");
+    }
+}

@@ -128,3 +128,18 @@ fn what_has_no_use_is_refused() {
     assert!(!shown.contains("exit code 0"), "{shown}");
     assert_snapshot!("unused", shown);
 }
+
+#[test]
+fn numbers_are_taken_up_to_their_ends() {
+    let fixture = Fixture::new("numbers");
+    let tagged = |vlan: &str| fixture.run(&["explain", "x.rules", &format!("tcp 1.1.1.1:1 > 2.2.2.2:2 vlan {vlan}")]);
+    assert_eq!(tagged("4095").0, 0);
+    let (code, _, error) = tagged("4096");
+    assert!(code == 2 && error.contains("`vlan 4096`: at most 4095"), "{error}");
+    // The nearest rule may stand before the line that was asked for, or behind it.
+    fixture.write("far.rules", "permit tcp\n\n\n\n\n\n\ndeny udp\n");
+    for (asked, nearest) in [("3", 1), ("6", 8), ("99", 8)] {
+        let (code, _, error) = fixture.run(&["explain", "far.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2", "--rule", asked]);
+        assert!(code == 2 && error.contains(&format!("the nearest is on line {nearest}\n")), "{asked}: {error}");
+    }
+}

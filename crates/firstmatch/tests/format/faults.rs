@@ -334,6 +334,15 @@ const NATIVE: &[(&str, &[&str])] = &[
      &["1:16+1 `x` has no place here; expected the end of the line"]),
     ("set a = { $ }\n",
      &["1:11+1 a `$` without a name; expected the name of a set after it"]),
+    // The first one counts, however many follow.
+    ("default permit\ndefault deny\ndefault deny\n",
+     &["2:1+7 default is already given on line 1", "3:1+7 default is already given on line 1"]),
+    // Columns inside messages count characters, too.
+    ("permit é dport 1 dport 2\n",
+     &[
+        "1:8+1 the character `é` has no place here",
+        "1:18+7 there is already a condition on dport, in column 10; expected one condition a field: a list takes several values",
+     ]),
     (concat!(
         "family ipv4\n",
         "family ipv6\n",
@@ -491,12 +500,14 @@ const CLASSBENCH: &[(&str, &[&str])] = &[
         "\n",
         "# comment\n",
         "@10.0.0.0/8\t192.0.2.0/24\t0 : 65535\t80 : 80\t0x06/0xFF\t0x1000/0x0200\n",
+        "@192.0.2.0/24\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x07/0xFE\n",
     ),
      &[
         "warning 1:2+10 `10.1.0.0/8` has bits outside its prefix; they are dropped",
         "warning 1:40+9 `0x06/0xF0` has bits outside its mask; they are dropped",
         "warning 4:1+66 this rule is never the first to match: the rule on line 1 takes all its packets",
         "warning 4:54+13 `0x1000/0x0200` has bits outside its mask; they are dropped",
+        "warning 5:45+9 `0x07/0xFE` has bits outside its mask; they are dropped",
     ]),
 ];
 

@@ -36,6 +36,9 @@ fn sets_that_explode_are_refused() {
     let error = format::parse(&text, &options).unwrap_err();
     let message = "3:14: with this the sets of the file come to more than 1000 values";
     assert_eq!(error.to_string(), message);
+    // The definition and each use count.
+    let exact = |max_expanded| format::parse(&text, &Options { max_expanded, ..Options::default() });
+    assert!(exact(1200).is_ok() && exact(1199).is_err());
     // Each set is the one before, twice: the union is no larger.
     let mut text = "set s0 = { 1, 2 }\n".to_owned();
     for i in 1..100 {

@@ -34,6 +34,7 @@ fn conditions_that_contradict_each_other_are_named() {
         ("permit family ipv4 icmpv6", "8+18", "`icmpv6` (column 20) is a protocol of IPv6, `family ipv4` (column 8) asks for IPv4".into()),
         ("permit src ::1 icmp", "8+12", "`icmp` (column 16) is a protocol of IPv4, `src ::1` (column 8) asks for IPv6".into()),
         ("permit family ipv6 ah", "8+14", "`ah` (column 20) is never the protocol of IPv6 packets, where it is an extension header, `family ipv6` (column 8) asks for IPv6".into()),
+        ("permit family ipv4 ext_headers routing", "8+31", "`ext_headers routing` (column 20) asks for IPv6, `family ipv4` (column 8) asks for IPv4".into()),
         ("permit src 10.0.0.0/8 dst ::1", "8+22", "`src 10.0.0.0/8` (column 8) asks for IPv4, `dst ::1` (column 23) asks for IPv6".into()),
         ("permit family ipv6 src not 10.0.0.0/8", "8+30", "`src not 10.0.0.0/8` (column 20) asks for IPv4, `family ipv6` (column 8) asks for IPv6".into()),
         ("permit icmpv6 icmp_type 8 family ipv4", "8+18", "`icmp_type 8` (column 15) needs icmp, which `icmpv6` (column 8) rules out".into()),
@@ -70,6 +71,8 @@ fn an_extension_header_is_no_protocol_of_ipv6() {
     };
     assert_eq!(warnings("deny ah\n"), [format!("1:6+2 {}", what(51))]);
     assert_eq!(warnings("deny tcp\ndeny proto { 6, 43 }\n"), [format!("2:6+15 {}", what(43))]);
+    // Where one of several protocols is none, the rule matches packets of the others.
+    assert_eq!(warnings("deny family ipv6 proto { 6, 43 }\n"), [format!("1:18+15 {}", what(43))]);
     for quiet in [
         "deny family ipv4 ah\n",
         "family ipv4\ndeny ah\n",
@@ -142,6 +145,7 @@ fn rules_behind_others_are_told_with_the_line_of_the_other() {
     for (text, expected) in [
         ("permit tcp dport 22\n\ndeny dport 22 tcp   # again\n", vec![format!("3:1+17 {}", equal(1))]),
         ("permit tcp\ndeny tcp dport 22\n", vec![format!("2:1+17 {}", behind(1))]),
+        ("deny tcp\ndeny family ipv4 tcp\n", vec![format!("2:1+20 {}", behind(1))]),
         ("deny dport 1000-2000 src 10.0.0.0/8\npermit tcp src 10.1.2.0/24 dport { 1000, 1500-1600 }\n", vec![format!("2:1+52 {}", behind(1))]),
         ("deny dport not 22\npermit dport 80\npermit dport 22\n", vec![format!("2:1+15 {}", behind(1))]),
         ("deny dport any\npermit dport not 80\npermit\n  deny icmp\n", vec![format!("2:1+19 {}", behind(1)), format!("4:3+9 {}", behind(3))]),

@@ -55,6 +55,31 @@ fn native_text_reads_as_a_person_would_have_written_it() {
     assert_eq!(to(Format::Native, &parse("")), "family inet\ndefault deny\nunknown deny\nfragments unknown\n");
 }
 
+/// A prefix of all bits is one value, one of no bits is `any` only where every family is meant.
+#[test]
+fn prefixes_at_both_ends_keep_their_meaning() {
+    let text = "family inet\ndefault deny\nunknown deny\nfragments unknown\n\n\
+        permit src 0.0.0.0/0\npermit dst not ::/0\npermit src any\n";
+    assert_eq!(to(Format::Native, &parse(text)), text);
+    let mut file = parse("family ipv4\n");
+    let tests = [(2, Test::Prefix { value: 5, len: 16 }), (3, Test::Prefix { value: 4, len: 15 })];
+    let conditions = tests.map(|(field, test)| Condition { field, negated: false, tests: vec![(None, test)] });
+    let rule = RuleSpec {
+        priority: Priority(1),
+        action: Action::Permit,
+        conditions: conditions.into(),
+        family: None,
+        line: None,
+    };
+    file.rules.insert(rule).unwrap();
+    assert!(to(Format::Native, &file).ends_with("\n\npermit sport 5 dport 4-5\n"));
+    // The lengths of a field of the schema's own go up to its width.
+    let lengths: String = (0..=16).map(|len| format!("permit f 0x0000/{len}\n")).collect();
+    let schema = "schema {\n    f 16 prefix\n}\n";
+    assert_eq!(parse(&format!("{schema}{lengths}")).rules.len(), 17);
+    assert!(format::parse(&format!("{schema}permit f 0x0000/17\n"), &Options::default()).is_err());
+}
+
 #[test]
 fn extension_headers_are_written_by_name() {
     let text = "family inet\ndefault deny\nunknown deny\nfragments unknown\n\n\

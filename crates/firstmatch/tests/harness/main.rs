@@ -4,13 +4,15 @@
 //! engine in batches of every length. `corpus` reads `testdata/`, `differential` draws rule sets at random, `lowering`
 //! and `tiny` walk whole small domains, `lists` has conditions on thousands of addresses, `updates` changes rules and
 //! compares after every few changes, `writing` writes rules and reads them back, `cache` is about what a cache keeps
-//! and when it steps aside, `meta` about writers, readers and rebuilds, `choice` about the bases it takes and `caps`
-//! about those it refuses, `memory` counts every byte, `allocation` finds lookups that take any, `sharing` is about
-//! scratches and threads, `beside` about what counts and asks beside a writer, `limit` has tests of threads end.
-//! `broken` holds engines with one thing wrong: the tests assert that they would be caught.
+//! and when it steps aside, `meta` about writers, readers and rebuilds, `choice` about the bases it takes, `caps` about
+//! those it refuses, `due` about when a rebuild is due, `bounds` about limits at their very numbers, `memory` counts
+//! every byte, `allocation` finds lookups that take any, `sharing` is about scratches and threads, `beside` about what
+//! counts and asks beside a writer, `limit` has tests of threads end. `broken` holds engines with one thing wrong: the
+//! tests assert that they would be caught.
 
 mod allocation;
 mod beside;
+mod bounds;
 mod broken;
 mod cache;
 mod caps;
@@ -20,6 +22,7 @@ mod corners;
 mod corpus;
 mod counter;
 mod differential;
+mod due;
 mod engines;
 mod generate;
 mod limit;
