@@ -3,11 +3,13 @@
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
 use firstmatch::meta::{Cap, Config, Engine, Kind, Limits, Outcome};
-use firstmatch::rule::{Caps, Lowered, lower};
+use firstmatch::rule::{
+    Caps, Condition, Lowered, NamedCondition, Priority, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
+};
 use firstmatch::tuple::{self, TupleMerge};
 use firstmatch::{Classifier, Schema};
 
-use crate::generate::{rule_set, schemas};
+use crate::generate::{empty_rule, rule_set, schemas};
 use crate::rng::Rng;
 
 fn lowered(schema: &Schema, rules: usize) -> Lowered {
@@ -81,4 +83,51 @@ fn a_cache_adds_its_own_to_the_bounds() {
         let bounds = (before.worst_tests + 1, before.worst_lines + 1 + 2 * entry);
         assert_eq!((after.worst_tests, after.worst_lines), bounds, "{name}");
     }
+}
+
+fn on(field: usize, tests: &[Test]) -> Condition {
+    Condition { field, negated: false, tests: tests.iter().map(|&test| (None, test)).collect() }
+}
+
+/// Values that touch become one region, in whatever order and form they are listed.
+#[test]
+fn neighbours_are_one_region() {
+    let schema = Schema::ipv4();
+    let tests = [Test::Range { lo: 3, hi: 9 }, Test::Value(1), Test::Prefix { value: 10, len: 15 }, Test::Value(2)];
+    for (tests, regions) in [(&tests[..], 1), (&tests[..2], 2), (&[Test::Value(7), Test::Value(8)], 1)] {
+        let rule = RuleSpec { conditions: [on(3, tests)].into(), ..empty_rule(Priority(1)) };
+        let mut out = Regions::new(schema.lanes().len());
+        lower_rule(&schema, &rule, &Caps::default(), &mut out).expect("within the caps");
+        assert_eq!(out.len(), regions, "{tests:?}");
+    }
+}
+
+/// A region under a mask takes two bounds, value and mask a lane; one without takes the bounds alone.
+#[test]
+fn regions_under_masks_count_whole() {
+    let schema = Schema::ipv4();
+    let each = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<firstmatch::Match>();
+    for (test, each) in [(Test::Mask { value: 1, mask: 5 }, each(4)), (Test::Value(1), each(2))] {
+        let mut set = RuleSet::new(schema.clone());
+        for at in 0..10 {
+            let conditions = [on(3, &[test])].into();
+            set.insert(RuleSpec { conditions, ..empty_rule(Priority(at)) }).expect("the rule fits");
+        }
+        let within = |region_bytes| lower(&set, &schema, &Caps { region_bytes, ..Caps::default() });
+        assert!(within(10 * each).is_ok() && within(10 * each - 1).is_err(), "{test:?}");
+    }
+}
+
+/// A rule set refuses conditions that were bound to other fields, and two conditions on one field.
+#[test]
+fn a_set_refuses_what_is_bound_elsewhere_and_what_is_said_twice() {
+    let (mut ipv4, mut ipv6) = (RuleSet::new(Schema::ipv4()), RuleSet::new(Schema::ipv6()));
+    let bound = ipv4.bind([NamedCondition::new("dport", [Test::Value(7)])]).expect("the field exists");
+    let rule = RuleSpec { conditions: bound, ..empty_rule(Priority(1)) };
+    assert!(ipv6.insert(rule.clone()).is_err() && ipv6.is_empty());
+    ipv4.insert(rule).expect("the rule fits");
+    let twice = [on(3, &[Test::Value(7)]), on(3, &[Test::Value(8)])].into();
+    let error = ipv4.insert(RuleSpec { conditions: twice, ..empty_rule(Priority(2)) }).expect_err("two conditions");
+    assert!(error.to_string().contains("there are two conditions on dport"), "{error}");
+    assert_eq!(ipv4.len(), 1);
 }
