@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Context, ensure};
 use clap::Args;
 
-use crate::record::Row;
+use crate::record::{FRAME_TO_DECISION, Row};
 use crate::report::records;
 use crate::statistics::noise_floor;
 use crate::table::{number, percent, table};
@@ -62,7 +62,7 @@ pub(crate) fn compare(args: &CompareArgs, out: &mut dyn Write) -> anyhow::Result
 fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut rows: Vec<Row> = records::rows(path, &text)?;
-    rows.retain(|row| row.measure.starts_with("lookup"));
+    rows.retain(|row| row.measure.starts_with("lookup") || row.measure == FRAME_TO_DECISION);
     Ok(rows)
 }
 

@@ -119,6 +119,8 @@ pub(crate) struct Lookup {
     pub(crate) batches: Vec<usize>,
     /// Whether single lookups are also timed where each chooses the next key.
     pub(crate) dependent: bool,
+    /// Whether packets are also looked up from frames in memory; keys are then those of the frames.
+    pub(crate) frames: bool,
     /// Numbers of threads beyond one, each with the largest batch.
     pub(crate) threads: Vec<usize>,
     pub(crate) rounds: usize,
@@ -126,7 +128,7 @@ pub(crate) struct Lookup {
 
 impl Default for Lookup {
     fn default() -> Self {
-        Self { batches: vec![1, 8, 32, 256], dependent: true, threads: Vec::new(), rounds: 15 }
+        Self { batches: vec![1, 8, 32, 256], dependent: true, frames: false, threads: Vec::new(), rounds: 15 }
     }
 }
 
@@ -221,6 +223,11 @@ impl Definition {
             ensure!(batch, "[under_updates] batch: expected a number from 1 to {}", 1 << 20);
         }
         Ok(())
+    }
+
+    /// Whether packets are also looked up from frames.
+    pub(crate) fn frames(&self) -> bool {
+        self.lookup.as_ref().is_some_and(|lookup| lookup.frames)
     }
 
     /// Where a set comes from. Paths are relative to the definition; those that start with `$SETS/` lie in `sets`.
@@ -322,5 +329,31 @@ mod tests {
             count += 1;
         }
         assert!(count > 0);
+    }
+
+    /// A digest stands for one set: of all definitions, sets with equal digests are the same set, and the other way
+    /// round.
+    #[test]
+    fn digests_tell_sets_apart() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks/definitions");
+        let mut sets = Vec::new();
+        for entry in fs::read_dir(folder).expect("definitions") {
+            let definition = Definition::read(&entry.expect("a file").path()).expect("a good definition");
+            for set in &definition.sets {
+                let origin = definition.origin(set, Some(Path::new("sets"))).expect("it says where it comes from");
+                // `acl` is a name of `acl1`, and so with the others.
+                let mut origin = format!("{origin:?}, {:?}, frames: {}", set.transform, definition.frames());
+                for kind in ["acl", "fw", "ipc"] {
+                    origin = origin.replace(&format!("name: \"{kind}1\""), &format!("name: \"{kind}\""));
+                }
+                sets.push((set.digest.clone(), origin, format!("{}: {}", definition.name, set.name)));
+            }
+        }
+        assert!(sets.len() > 100);
+        for (index, (digest, origin, name)) in sets.iter().enumerate() {
+            for (other_digest, other_origin, other) in &sets[..index] {
+                assert_eq!(digest == other_digest, origin == other_origin, "{name} and {other}");
+            }
+        }
     }
 }

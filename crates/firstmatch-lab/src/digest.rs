@@ -1,7 +1,7 @@
 //! The digest of a set: of its rules, its keys and the right answers.
 //!
 //! It is taken over lines of text, so that it depends neither on how engines keep keys nor on how rules are lowered.
-//! `benchmarks/README.md` documents the lines.
+//! `benchmarks/README.md` documents the lines, and the test `the_lines_are_as_documented` has an example of each.
 
 use std::fmt::{self, Write};
 
@@ -111,6 +111,8 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
+    use firstmatch::rule::Action;
+
     use super::*;
     use crate::definition::Definition;
     use crate::workload;
@@ -128,7 +130,7 @@ mod tests {
         let definition = Definition::read(&path).expect("a good definition");
         let of_set = |set| {
             let origin = definition.origin(set, None).expect("it says where it comes from");
-            let loaded = workload::load(set, &origin).expect("a good set");
+            let loaded = workload::load(set, &origin, definition.frames()).expect("a good set");
             let answers = loaded.workloads.iter().map(|work| work.answers(&loaded.rules).expect("as the oracle's"));
             let answers = answers.collect();
             (loaded, answers)
@@ -146,6 +148,24 @@ mod tests {
         let loaded = loaded(&folder.to_string_lossy(), set).pop().expect("one set");
         fs::remove_dir_all(&folder).expect("it goes");
         loaded
+    }
+
+    #[test]
+    fn the_lines_are_as_documented() {
+        let (loaded, answers) = of_texts("lines", RULES, TRACE);
+        let mut text = String::new();
+        lines(&loaded, &answers, &mut text).expect("a text takes everything");
+        assert_eq!(
+            text,
+            "schema ipv4 src:32 dst:32 sport:16 dport:16 proto:8\n\
+             rule 2 priority 200000000 permit any src any:a000000/8 dport any:14-19 proto any:6\n\
+             rule 3 priority 300000000 deny any dst not any:c0000207 sport any:35 any:7b proto any:11\n\
+             rule 4 priority 400000000 mark 7 any\n\
+             key ipv4 a000001 1 5 16 6 = 2\n\
+             key ipv4 1 2 35 9 11 = 3\n\
+             key ipv4 1 c0000207 35 9 11 = 4\n"
+        );
+        assert_eq!(digest(&loaded, &answers), short(Sha256::new_with_prefix(&text)));
     }
 
     /// Each of these leaves every answer as it was: the line of the first rule that matches.
@@ -180,6 +200,20 @@ mod tests {
         digests.sort_unstable();
         digests.dedup();
         assert_eq!(digests.len(), all);
+    }
+
+    #[test]
+    fn a_priority_counts() {
+        let (mut loaded, answers) = of_texts("priority", RULES, TRACE);
+        let before = digest(&loaded, &answers);
+        let mut rules = RuleSet::new(loaded.rules.schemas()[0].clone());
+        for rule in loaded.rules.iter() {
+            let mut spec = rule.spec.clone();
+            spec.priority.0 += u64::from(rule.action == Action::Mark(7));
+            rules.insert_as(rule.id, spec).expect("its place is free");
+        }
+        loaded.rules = rules;
+        assert_ne!(digest(&loaded, &answers), before);
     }
 
     /// Their traces hit rule after rule in one order, so their answers are equal.

@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use clap::Args;
 
 use crate::leads::{Peer, least};
-use crate::record::Row;
+use crate::record::{FRAME_TO_DECISION, Row};
 use crate::report::records::{Record, Records};
 use crate::statistics::geometric_mean;
 use crate::table::{number, percent};
@@ -28,6 +28,8 @@ pub(crate) struct ReadmeArgs {
 
 /// The columns: the end of a set's name, and the definition that has its lookups.
 const COLUMNS: [(&str, &str); 3] = [("1k", "fastest-1k"), ("10k", "fastest-10k"), ("100k", "fastest-100k")];
+/// The definitions that have lookups from frames, by column.
+const FRAMES: [&str; COLUMNS.len()] = ["frames-1k", "frames-10k", "frames-100k"];
 /// The definition that has changes beside a reader, for all columns.
 const CHANGES: &str = "updates-under-load";
 /// The engines with a row of lookups each, then those of the other rows.
@@ -59,6 +61,7 @@ pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<E
 /// The records of a machine by column, and the rows that they give.
 struct Table<'a> {
     lookups: [Option<&'a Record>; COLUMNS.len()],
+    frames: [Option<&'a Record>; COLUMNS.len()],
     changes: Option<&'a Record>,
     rows: Vec<(String, [Option<String>; COLUMNS.len()])>,
 }
@@ -67,9 +70,10 @@ impl<'a> Table<'a> {
     fn of(records: &[&'a Record]) -> Self {
         let named = |name: &str| records.iter().copied().find(|record| record.definition == name);
         let lookups = COLUMNS.map(|(_, definition)| named(definition));
-        let mut table = Self { lookups, changes: named(CHANGES), rows: Vec::new() };
+        let mut table = Self { lookups, frames: FRAMES.map(named), changes: named(CHANGES), rows: Vec::new() };
         table.times();
         table.leads();
+        table.frames_to_decisions();
         table.sizes();
         table.beside_changes();
         table
@@ -77,7 +81,17 @@ impl<'a> Table<'a> {
 
     /// Adds a row of what each record of lookups gives; none where no record gives anything.
     fn row(&mut self, name: String, of: impl Fn(&Record) -> Option<String>) {
-        let cells = self.lookups.map(|record| of(record?));
+        self.row_of(self.lookups, name, of);
+    }
+
+    /// Adds a row of what each of these records gives; none where no record gives anything.
+    fn row_of(
+        &mut self,
+        records: [Option<&Record>; COLUMNS.len()],
+        name: String,
+        of: impl Fn(&Record) -> Option<String>,
+    ) {
+        let cells = records.map(|record| of(record?));
         if cells.iter().any(Option::is_some) {
             self.rows.push((name, cells));
         }
@@ -129,6 +143,30 @@ impl<'a> Table<'a> {
         });
     }
 
+    /// Adds what a packet takes from its frame in memory to the answer, over the sets of the records of that.
+    fn frames_to_decisions(&mut self) {
+        let records = self.frames;
+        let nanos = |name: &str, of: &dyn Fn(&str) -> bool, table: &mut Self| {
+            table.row_of(records, name.to_owned(), |record| {
+                let nanos = mean(record, of, (FRAME_TO_DECISION, Some(BATCH)), |_| 1.0)?;
+                Some(format!("{} ({} sets)", number(nanos), sets(record)))
+            });
+        };
+        for engine in NAMED {
+            nanos(&format!("from a frame to a decision, ns: `{engine}`"), &|name| name == engine, self);
+        }
+        for (peer, over) in [(Peer::Avx2, "`rte_acl` up to AVX2"), (Peer::Any, "`rte_acl` with AVX-512")] {
+            let acl = format!("from a frame to a decision, ns: {over}, reading the frame in place");
+            nanos(&acl, &|name| peer.is(name), self);
+            for engine in NAMED {
+                self.row_of(records, format!("least lead of `{engine}` from frames over {over}, times"), |record| {
+                    let lead = least(&record.rows, engine, (FRAME_TO_DECISION, BATCH), peer)?;
+                    Some(format!("{} (`{}`)", number(lead.ratio), lead.set))
+                });
+            }
+        }
+    }
+
     fn sizes(&mut self) {
         let acl = |name: &'static str| move |engine: &str| engine == format!("{name} avx2");
         let mut both = |name: &str, of: &dyn Fn(&str) -> bool| {
@@ -169,11 +207,6 @@ impl<'a> Table<'a> {
     }
 
     fn text(&self, machine: &str) -> String {
-        let sets = |record: &Record| {
-            let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
-            sets.dedup();
-            sets.len()
-        };
         let heads = COLUMNS.iter().zip(self.lookups);
         let heads = heads.map(|((size, _), record)| match record {
             Some(record) => format!("{size} rules, {} sets", sets(record)),
@@ -185,7 +218,7 @@ impl<'a> Table<'a> {
             let cells: Vec<&str> = cells.iter().map(|cell| cell.as_deref().unwrap_or("–")).collect();
             text += &format!("| {name} | {} |\n", cells.join(" | "));
         }
-        let records = self.lookups.into_iter().chain([self.changes]).flatten();
+        let records = self.lookups.into_iter().chain(self.frames).chain([self.changes]).flatten();
         let links = records.map(|record| {
             let file = record.path.file_name().unwrap_or_default().to_string_lossy();
             let head = record.head.first().map_or("", String::as_str);
@@ -193,6 +226,13 @@ impl<'a> Table<'a> {
         });
         text + "\n" + &links.collect::<String>() + END + "\n"
     }
+}
+
+/// Number of sets of a record.
+fn sets(record: &Record) -> usize {
+    let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
+    sets.dedup();
+    sets.len()
 }
 
 /// Returns the geometric mean over all sets of a record of the least median among some engines, scaled; none where a set

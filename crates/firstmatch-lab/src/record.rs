@@ -15,6 +15,9 @@ use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, from_itself, median};
 use crate::statistics::{Summary, is_void};
 
+/// The measure of lookups from frames in memory, parsing included.
+pub(crate) const FRAME_TO_DECISION: &str = "frame to decision";
+
 /// One figure of one engine on one set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -108,16 +111,17 @@ impl OfLine<'_> {
         let (report, line) = (self.report, self.line);
         for (index, cell) in lookup::cells(lookup).into_iter().enumerate() {
             let (Some(cpu), Some(wall)) = (line.figures.cpu(index), line.figures.wall(index)) else { continue };
-            let (measure, batch) = match cell {
-                Cell::Batch(batch) => ("lookup", batch),
-                Cell::Dependent => ("lookup, dependent", 1),
+            let (measure, unit, batch) = match cell {
+                Cell::Batch(batch) => ("lookup", "ns/key", batch),
+                Cell::Dependent => ("lookup, dependent", "ns/key", 1),
+                Cell::Frames(batch) => (FRAME_TO_DECISION, "ns/frame", batch),
             };
             let yardsticks = yardsticks(report, |line| line.figures.cpu(index)).map(|by| by.map(|by| cpu.median / by));
             let floor = match line.role {
                 Role::RteAcl | Role::RteAclAgain => from_itself(&report.lines, line, |line| line.figures.cpu(index)),
                 _ => report.floors[index],
             };
-            let row = self.push(measure, "ns/key", Some(batch), cpu);
+            let row = self.push(measure, unit, Some(batch), cpu);
             row.wall_median = Some(wall.median);
             row.noise_floor = Some(floor);
             row.drift = line.figures.drift(index);

@@ -10,7 +10,7 @@ use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
 use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, updates_a_second};
-use crate::record::{Row, yardsticks};
+use crate::record::{self, Row, yardsticks};
 use crate::statistics::{Summary, Verdict, geometric_mean, is_void, wider};
 
 /// Everything about one set.
@@ -65,6 +65,7 @@ fn title(cell: Cell) -> String {
     match cell {
         Cell::Batch(batch) => batch.to_string(),
         Cell::Dependent => "1 dependent".to_owned(),
+        Cell::Frames(batch) => format!("{batch} from frames"),
     }
 }
 
@@ -84,13 +85,20 @@ fn lookups(lookup: &Lookup, report: &Report) -> Table {
     let cells = lookup::cells(lookup);
     let largest = (0..cells.len()).max_by_key(|&index| match cells[index] {
         Cell::Batch(batch) => batch,
-        Cell::Dependent => 0,
+        Cell::Dependent | Cell::Frames(_) => 0,
     });
+    let batch_of_frames = |index: usize| match cells[index] {
+        Cell::Frames(batch) => Some(batch),
+        _ => None,
+    };
+    let with_frames = (0..cells.len()).filter(|&index| batch_of_frames(index).is_some());
+    let largest_frames = with_frames.max_by_key(|&index| batch_of_frames(index));
     let mut head = vec!["ns a prepared key, batch of".to_owned()];
     head.extend(cells.iter().map(|cell| title(*cell)));
     head.extend(["spread", "M keys/s", "p50/p99 µs"].map(str::to_owned));
     head.extend(lookup.threads.iter().map(|threads| format!("M keys/s, {threads} threads")));
     head.extend(["× limit", "× rte_acl", "× linear"].map(str::to_owned));
+    head.extend(largest_frames.map(|_| "from frames × rte_acl".to_owned()));
     let mut table = table(head);
     for line in report.lines.iter().filter(|line| line.built.is_ok()) {
         let of = |cell: usize| move |line: &Line| line.figures.cpu(cell);
@@ -108,6 +116,12 @@ fn lookups(lookup: &Lookup, report: &Report) -> Table {
         let peer = largest.and_then(|cell| report.peer_floors[cell]).map_or(floor, |peer| wider(floor, peer));
         let of = |(by, floor): (Option<f64>, f64)| figure(best.zip(by).map(|(s, by)| ratio(s.median / by, floor)));
         row.extend(yardsticks.into_iter().zip([floor, peer, floor]).map(of));
+        row.extend(largest_frames.map(|cell| {
+            let nanos = |line: &Line| line.figures.cpu(cell);
+            let [_, peer, _] = record::yardsticks(report, nanos);
+            let floor = report.peer_floors[cell].map_or(report.floors[cell], |peer| wider(report.floors[cell], peer));
+            figure(nanos(line).zip(peer).map(|(own, peer)| ratio(own.median / peer, floor)))
+        }));
         table.add_row(row);
     }
     table

@@ -8,10 +8,10 @@ use firstmatch::linear::{self, Linear};
 use firstmatch::rule::{Caps, FieldValues, Lowered, first_match, lower};
 use firstmatch::schema::Family;
 use firstmatch::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema, format};
-use firstmatch_generate::trace::Locality;
+use firstmatch_generate::trace::{Header, Locality, MIN_FRAME};
 use firstmatch_generate::{attack, keys, openflow, rules, trace};
 use firstmatch_net::source::{self, Input};
-use firstmatch_net::wire::{self, Batch, Headers};
+use firstmatch_net::wire::{self, Batch, Headers, LinkType};
 
 use crate::definition::{self, Generate, Origin, Shape};
 
@@ -35,17 +35,29 @@ pub(crate) struct Workload {
     samples: Vec<(usize, FieldValues)>,
     /// Whether the order of the keys says something.
     pub(crate) in_order: bool,
+    /// The packets as frames, where they are to be looked up from those as well: one for each key.
+    pub(crate) frames: Option<Frames>,
 }
 
-/// Reads or generates a set.
-pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>) -> anyhow::Result<Loaded> {
+/// Bytes of a frame.
+pub(crate) const FRAME: usize = MIN_FRAME;
+
+/// Ethernet frames of [`FRAME`] bytes.
+pub(crate) struct Frames {
+    pub(crate) all: Vec<[u8; FRAME]>,
+    /// How they are parsed.
+    pub(crate) config: wire::Config,
+}
+
+/// Reads or generates a set, whose packets become frames where `frames` says so.
+pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>, frames: bool) -> anyhow::Result<Loaded> {
     let transform = |rules: RuleSet| match set.transform {
         Some(transform) => transform.apply(&rules),
         None => Ok(rules),
     };
     let (rules, mut packets) = match origin {
-        Origin::Files { rules, trace } => files(rules, trace, transform)?,
-        Origin::Generated(config) => generated(config, transform)?,
+        Origin::Files { rules, trace } => files(rules, trace, frames, transform)?,
+        Origin::Generated(config) => generated(config, frames, transform)?,
     };
     let both = rules.schemas().len() > 1;
     let mut workloads = Vec::new();
@@ -55,7 +67,8 @@ pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>) -> anyhow::Result
             let part = schema.family().filter(|_| both).map(Family::name);
             let lowered = Arc::new(lower(&rules, schema, &Caps::default())?);
             let samples = packets.samples(index, keys.len(), rules.len());
-            workloads.push(Workload { part, lowered, keys, samples, in_order: set.in_order });
+            let frames = packets.frames.take();
+            workloads.push(Workload { part, lowered, keys, samples, in_order: set.in_order, frames });
         }
     }
     ensure!(!workloads.is_empty(), "there is no packet to classify");
@@ -88,6 +101,7 @@ struct Packets {
     batch: Batch,
     /// Each packet as the oracle looks at it.
     values: Values,
+    frames: Option<Frames>,
 }
 
 impl Packets {
@@ -108,26 +122,52 @@ impl Packets {
     }
 }
 
+fn of_rows(batch: Batch, all: Vec<FieldValues>) -> Packets {
+    Packets { batch, values: Box::new(move |_, packet| all.get(packet).cloned()), frames: None }
+}
+
 fn of_headers(batch: Batch, headers: Vec<Headers>) -> Packets {
-    Packets { batch, values: Box::new(move |batch, packet| batch.values(&headers[packet])) }
+    Packets { batch, values: Box::new(move |batch, packet| batch.values(&headers[packet])), frames: None }
+}
+
+/// Makes frames of headers and parses them again: the keys are those of the frames, so ports that a protocol does not
+/// have are absent.
+fn framed(headers: impl Iterator<Item = Header>, config: wire::Config, schemas: &[Schema]) -> anyhow::Result<Packets> {
+    ensure!(schemas.len() == 1, "frames are made for rules of one family");
+    let mut frames = Frames { all: Vec::new(), config };
+    let mut bytes = Vec::new();
+    for header in headers {
+        ensure!(header.family == Family::Ipv4, "frames are made of IPv4 packets alone");
+        bytes.clear();
+        header.append_frame(&mut bytes)?;
+        frames.all.push(<[u8; FRAME]>::try_from(bytes.as_slice()).context("a frame of another length")?);
+    }
+    let headers = frames.all.iter().map(|frame| wire::parse(&frames.config, LinkType::Ethernet, frame));
+    let headers: Vec<Headers> = headers.collect();
+    let batch = pushed(Batch::new(&frames.config, schemas)?, &headers);
+    ensure!(batch.keys(0).len() == headers.len(), "the rules are over fields that the frames of a trace lack");
+    Ok(Packets { frames: Some(frames), ..of_headers(batch, headers) })
 }
 
 fn files(
     rules: &Path,
     packets: &Path,
+    frames: bool,
     transform: impl Fn(RuleSet) -> anyhow::Result<RuleSet>,
 ) -> anyhow::Result<(RuleSet, Packets)> {
     let named = |path: &Path| path.display().to_string();
     let text = source::read_text(rules)?;
     let file = format::parse(&text, &format::Options::default()).with_context(|| named(rules))?;
-    let packets = read(packets, &file.policy, file.rules.schemas()).with_context(|| named(packets))?;
+    let packets = read(packets, frames, &file.policy, file.rules.schemas()).with_context(|| named(packets))?;
     Ok((transform(file.rules).with_context(|| named(rules))?, packets))
 }
 
-fn read(path: &Path, policy: &Policy, schemas: &[Schema]) -> anyhow::Result<Packets> {
+fn read(path: &Path, frames: bool, policy: &Policy, schemas: &[Schema]) -> anyhow::Result<Packets> {
     let config = wire::Config::from(policy);
-    let mut headers = Vec::new();
-    let cut = match source::open(path)? {
+    let (mut headers, mut records) = (Vec::new(), Vec::new());
+    let input = source::open(path)?;
+    ensure!(!frames || matches!(input, Input::Trace(_)), "frames are made of traces alone");
+    let cut = match input {
         Input::Capture(mut capture) => {
             while let Some(packet) = capture.next()? {
                 headers.push(wire::parse_on(&config, packet.interface, packet.link, packet.data));
@@ -137,6 +177,10 @@ fn read(path: &Path, policy: &Policy, schemas: &[Schema]) -> anyhow::Result<Pack
         Input::Trace(mut trace) => {
             while let Some(record) = trace.next()? {
                 headers.push(record.headers());
+                if frames {
+                    let source::TraceRecord { family, src, dst, sport, dport, proto, .. } = record;
+                    records.push(Header { src, dst, family, sport, dport, proto, rule: None });
+                }
             }
             trace.cut().map(ToString::to_string)
         }
@@ -151,12 +195,13 @@ fn read(path: &Path, policy: &Policy, schemas: &[Schema]) -> anyhow::Result<Pack
             let cut = rows.cut().map(ToString::to_string);
             return match cut {
                 Some(cut) => Err(anyhow!(cut)),
-                None => Ok(Packets { batch, values: Box::new(move |_, packet| all.get(packet).cloned()) }),
+                None => Ok(of_rows(batch, all)),
             };
         }
     };
     match cut {
         Some(cut) => Err(anyhow!(cut)),
+        None if frames => framed(records.into_iter(), config, schemas),
         None => Ok(of_headers(pushed(Batch::new(&config, schemas)?, &headers), headers)),
     }
 }
@@ -169,6 +214,7 @@ fn pushed(mut batch: Batch, headers: &[Headers]) -> Batch {
 
 fn generated(
     config: &Generate,
+    frames: bool,
     transform: impl Fn(RuleSet) -> anyhow::Result<RuleSet>,
 ) -> anyhow::Result<(RuleSet, Packets)> {
     let locality = match (config.flows, config.zipf) {
@@ -198,6 +244,7 @@ fn generated(
         Shape::Openflow => openflow::generate(&openflow::Config { rules: count, seed, ..Default::default() })?,
     })?;
     if matches!(config.profile, Shape::Openflow) {
+        ensure!(!frames, "the fields of `{}` are not those of frames", definition::OPENFLOW);
         let packets = rows(&set, &keys::Config { keys: config.headers, seed, locality, ..Default::default() })?;
         return Ok((set, packets));
     }
@@ -211,7 +258,7 @@ fn generated(
         coverage: if is_complete { trace::Coverage::Complete } else { trace::Coverage::Drawn },
         ..trace::Config::default()
     };
-    let packets = walked(&set, &trace)?;
+    let packets = walked(&set, &trace, frames)?;
     Ok((set, packets))
 }
 
@@ -222,7 +269,7 @@ fn rows(set: &RuleSet, config: &keys::Config) -> anyhow::Result<Packets> {
     let all: Vec<FieldValues> = (0..drawn.len()).map(|row| field_values(schema, drawn.keys().row(row))).collect();
     let mut batch = Batch::of_values(set.schemas());
     all.iter().for_each(|values| _ = batch.push_values(values, 0));
-    Ok(Packets { batch, values: Box::new(move |_, packet| all.get(packet).cloned()) })
+    Ok(of_rows(batch, all))
 }
 
 /// What the lanes of a row say of each field.
@@ -237,8 +284,11 @@ pub(crate) fn field_values(schema: &Schema, row: &[u32]) -> FieldValues {
     FieldValues { family: schema.family(), values: (0..schema.fields().len()).map(value).collect() }
 }
 
-fn walked(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Packets> {
+fn walked(set: &RuleSet, config: &trace::Config, frames: bool) -> anyhow::Result<Packets> {
     let trace = trace::generate(set, config)?;
+    if frames {
+        return framed(trace.iter().copied(), wire::Config::from(&Policy::default()), set.schemas());
+    }
     let headers = trace.iter().map(|h| Headers::of_five_tuple(h.family, h.src, h.dst, h.sport, h.dport, h.proto));
     let headers: Vec<Headers> = headers.collect();
     let batch = Batch::for_policy(&Policy::default(), set.schemas())?;
@@ -252,8 +302,9 @@ pub(crate) fn drawn(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Wor
     Ok(Workload {
         part: None,
         lowered,
-        keys: walked(set, config)?.keys(0, schema),
+        keys: walked(set, config, false)?.keys(0, schema),
         samples: Vec::new(),
         in_order: true,
+        frames: None,
     })
 }

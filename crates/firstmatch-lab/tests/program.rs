@@ -111,6 +111,37 @@ fn a_definition_is_measured_and_recorded() {
     }
 }
 
+/// Frames of a set whose packets are of protocols with ports and without: every engine and yardstick answers them.
+#[test]
+fn packets_are_looked_up_from_frames() {
+    let folder = folder("frames");
+    let with_frames = |definition: String| {
+        let (head, _) = definition.split_once("[[engines]]").expect("it has engines");
+        let lookup = "[lookup]\nbatches = [1, 32]\ndependent = false\nframes = true\nrounds = 1\n";
+        format!("{head}[[engines]]\nengine = \"tuplemerge\"\n{lookup}")
+    };
+    fs::write(folder.join("none.toml"), with_frames(GOOD.replace("DIGEST", "of no set"))).expect("a file");
+    let (code, out) = lab(&folder, &["none.toml", "--test"]);
+    let (_, digest) = out.split_once("keys and answers have the digest ").expect("it says the digest");
+    let digest = digest.split(',').next().expect("a word");
+    let of_keys = good(&folder);
+    assert!(code == 1 && !of_keys.contains(digest), "{code}: ports that a protocol lacks are absent in frames: {out}");
+    fs::write(folder.join("frames.toml"), with_frames(GOOD.replace("DIGEST", digest))).expect("a file");
+    let (code, out) = lab(&folder, &["frames.toml", "--record=record"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("| 32 from frames |"), "{out}");
+    let path = out.lines().find_map(|line| line.strip_prefix("recorded in ")).expect("it says where");
+    let text = fs::read_to_string(folder.join(path)).expect("the record");
+    for (engine, rows) in [("tuplemerge", 2), ("tuplemerge again", 2), ("linear", 2), ("limit", 0)] {
+        let of_engine = format!(",{engine},frame to decision,");
+        assert_eq!(text.lines().filter(|line| line.contains(&of_engine)).count(), rows, "{engine}: {text}");
+    }
+    let six = GOOD.replace("headers = 3000", "headers = 3000, family = \"ipv6\"");
+    fs::write(folder.join("six.toml"), with_frames(six)).expect("a file");
+    let (_, out) = lab(&folder, &["six.toml", "--test"]);
+    assert!(out.contains("small: not run: frames are made of IPv4 packets alone"), "{out}");
+}
+
 /// One key a call takes `limit` longer than any batch, as a slow machine would: its times are recorded all the same.
 #[test]
 fn times_of_a_slow_machine_are_recorded() {

@@ -35,6 +35,41 @@ fn the_table_is_that_of_the_records() {
     assert_eq!(fs::read_to_string(&path).expect("the file").trim_end(), text.trim_end());
 }
 
+/// Two sets of 1,000 rules from frames: means over both, the least lead, and a dash where there is no record.
+#[test]
+fn figures_from_frames_have_rows_of_their_own() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("frames-record");
+    fs::create_dir_all(folder.join("cpu")).expect("a folder");
+    let mut text =
+        "# cpu; 2026-01-01\n# firstmatch-lab measure frames-1k\nset,rules,keys,engine,measure,batch,threads,unit,\
+                    median,min,lower_quartile,upper_quartile,max,wall_median,noise_floor,drift,void,of_limit,\
+                    of_rte_acl,of_linear\n"
+            .to_owned();
+    for (set, engine, median) in [
+        ("one", "bit_select", 20),
+        ("one", "rte_acl avx2", 40),
+        ("one", "rte_acl avx512x16", 10),
+        ("two", "bit_select", 80),
+        ("two", "rte_acl avx2", 90),
+        ("two", "rte_acl avx512x16", 120),
+    ] {
+        text += &format!("{set},9,9,{engine},frame to decision,32,1,ns/frame,{median},1,1,1,1,1,0.01,,false,,,\n");
+    }
+    fs::write(folder.join("cpu/2026-01-01-frames-1k.csv"), text).expect("a file");
+    let (code, out) = readme(&["cpu", "--record", &folder.to_string_lossy()]);
+    assert_eq!(code, 0, "{out}");
+    for expected in [
+        "| from a frame to a decision, ns: `bit_select` | 40.0 (2 sets) | – | – |\n",
+        "ns: `rte_acl` up to AVX2, reading the frame in place | 60.0 (2 sets) | – | – |\n",
+        "least lead of `bit_select` from frames over `rte_acl` up to AVX2, times | 1.12 (`two`) | – | – |\n",
+        "least lead of `bit_select` from frames over `rte_acl` with AVX-512, times | 0.50 (`one`) | – | – |\n",
+        "- [frames-1k](benchmarks/record/cpu/2026-01-01-frames-1k.csv): cpu; 2026-01-01\n",
+    ] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    assert!(!out.contains("`meta`"), "a row that no record fills is left out: {out}");
+}
+
 #[test]
 fn what_is_not_there_is_named() {
     let (code, out) = readme(&["no-such-cpu"]);

@@ -40,12 +40,38 @@ impl Trace {
         let mut bytes = Vec::new();
         for (number, header) in (0..).zip(self.iter()) {
             bytes.clear();
-            frame(header, &mut bytes).map_err(from_build)?;
-            bytes.resize(bytes.len().max(MIN_FRAME), 0);
+            header.append_frame(&mut bytes)?;
             let packet = PcapPacket::new(Duration::from_micros(number), bytes.len() as u32, &bytes);
             out.write_packet(&packet).map_err(from_pcap)?;
         }
         out.into_writer().flush()
+    }
+}
+
+impl Header {
+    /// Appends the Ethernet frame of the header: [`MIN_FRAME`] bytes, or as many as its headers take, with right lengths
+    /// and checksums. The ports are left out where the protocol has none.
+    ///
+    /// # Errors
+    /// If the frame cannot be built.
+    ///
+    /// ```
+    /// use firstmatch::schema::Family;
+    /// use firstmatch_generate::trace::{Header, MIN_FRAME};
+    ///
+    /// # fn main() -> std::io::Result<()> {
+    /// let header = Header { src: 1, dst: 2, family: Family::Ipv4, sport: 3, dport: 53, proto: 17, rule: None };
+    /// let mut frame = Vec::new();
+    /// header.append_frame(&mut frame)?;
+    /// assert_eq!((frame.len(), &frame[12..14], frame[23]), (MIN_FRAME, &[8, 0][..], 17));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn append_frame(&self, out: &mut Vec<u8>) -> io::Result<()> {
+        let before = out.len();
+        frame(self, out).map_err(from_build)?;
+        out.resize(out.len().max(before + MIN_FRAME), 0);
+        Ok(())
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
-use firstmatch::{Classifier, Keys, Match, Scratch};
+use firstmatch::{Classifier, Keys, Match, Schema, Scratch};
+use firstmatch_net::wire::{self, Batch, LinkType};
 
 use crate::clock::{Taken, timed};
+use crate::workload::FRAME;
 
 /// One thread with its keys, in whatever form its engine takes them, and the places for the answers.
 pub(crate) trait Lane {
@@ -47,6 +49,55 @@ impl Lane for Rows<'_> {
     fn classify(&mut self, from: usize, to: usize) {
         let keys = self.keys.slice(from, to);
         self.classifier.classify_batch(&mut self.scratch, keys, &mut self.answers[from..to]);
+    }
+
+    #[inline(always)]
+    fn bit(&self, at: usize) -> usize {
+        bit(&self.answers[at])
+    }
+}
+
+/// Any classifier, over frames in memory, as a user of `firstmatch-net` has it: a batch of frames is parsed into rows,
+/// the rows are looked up, and the answers are put where the frames are.
+pub(crate) struct FromFrames<'a> {
+    classifier: &'a dyn Classifier,
+    scratch: Scratch,
+    batch: Batch,
+    frames: &'a [[u8; FRAME]],
+    /// The answers of a batch, one a row.
+    by_row: Vec<Option<Match>>,
+    pub(crate) answers: Vec<Option<Match>>,
+}
+
+impl<'a> FromFrames<'a> {
+    pub(crate) fn new(
+        classifier: &'a dyn Classifier,
+        schema: &Schema,
+        frames: &'a [[u8; FRAME]],
+        config: &wire::Config,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            classifier,
+            scratch: classifier.scratch(),
+            batch: Batch::new(config, std::slice::from_ref(schema))?,
+            frames,
+            by_row: vec![None; frames.len()],
+            answers: vec![None; frames.len()],
+        })
+    }
+}
+
+impl Lane for FromFrames<'_> {
+    #[inline(always)]
+    fn classify(&mut self, from: usize, to: usize) {
+        self.batch.clear();
+        for frame in &self.frames[from..to] {
+            self.batch.push_frame(LinkType::Ethernet, frame, FRAME as u32);
+        }
+        let keys = self.batch.keys(0);
+        let by_row = &mut self.by_row[..keys.len()];
+        self.classifier.classify_batch(&mut self.scratch, keys, by_row);
+        self.batch.scatter(0, by_row, &mut self.answers[from..to]);
     }
 
     #[inline(always)]

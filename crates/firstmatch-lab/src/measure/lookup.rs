@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use firstmatch::{KeyBuf, Keys, Match};
+use firstmatch::{KeyBuf, Keys, Match, Schema};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -14,7 +14,7 @@ use super::lane::percentile;
 use super::subject::{Built, Subject};
 use crate::definition::Lookup;
 use crate::statistics::{Summary, noise_floor};
-use crate::workload::Workload;
+use crate::workload::{Frames, Workload};
 
 /// A way to look up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +23,8 @@ pub(crate) enum Cell {
     Batch(usize),
     /// One by one, each choosing the next key.
     Dependent,
+    /// From frames in memory to answers by frame, in batches of so many.
+    Frames(usize),
 }
 
 /// A trace shorter than this is learnt by the branch predictor if it comes again in the same order: it is joined in
@@ -32,6 +34,8 @@ const LEARNT: usize = 100_000;
 pub(crate) struct Round {
     keys: KeyBuf,
     right: Vec<Option<Match>>,
+    /// The frames of these keys, if there are any.
+    frames: Option<Frames>,
     /// The same for `limit`, if it is there.
     limit: Option<(KeyBuf, Vec<Option<Match>>)>,
 }
@@ -60,7 +64,11 @@ impl Round {
             (out, order.iter().map(|&row| right[row]).collect::<Vec<_>>())
         };
         let (keys, right) = in_order(&work.keys, right);
-        Self { keys, right, limit: limit.map(|(keys, right)| in_order(keys, right)) }
+        let frames = work.frames.as_ref().map(|frames| {
+            let all = order.iter().map(|&row| frames.all[row]).collect();
+            Frames { all, config: frames.config }
+        });
+        Self { keys, right, frames, limit: limit.map(|(keys, right)| in_order(keys, right)) }
     }
 
     /// The keys of the trace, or those of `limit`, with the right answers.
@@ -69,6 +77,15 @@ impl Round {
             Some((keys, right)) if limit => (keys.keys(), right),
             _ => (self.keys.keys(), &self.right),
         }
+    }
+
+    pub(crate) fn schema(&self) -> &Schema {
+        self.keys.schema()
+    }
+
+    /// The frames of the keys, in the same order.
+    pub(crate) fn frames(&self) -> Option<&Frames> {
+        self.frames.as_ref()
     }
 
     fn len(&self) -> usize {
@@ -96,6 +113,9 @@ pub(crate) fn cells(lookup: &Lookup) -> Vec<Cell> {
     let mut cells: Vec<Cell> = lookup.batches.iter().map(|&batch| Cell::Batch(batch)).collect();
     if lookup.dependent {
         cells.insert(usize::from(cells.first() == Some(&Cell::Batch(1))), Cell::Dependent);
+    }
+    if lookup.frames {
+        cells.extend(lookup.batches.iter().map(|&batch| Cell::Frames(batch)));
     }
     cells
 }
@@ -208,6 +228,9 @@ fn once(
     let cells = cells(lookup);
     figures.cells.resize_with(cells.len(), Default::default);
     for (index, (cell, (cpu, wall))) in cells.iter().zip(&mut figures.cells).enumerate() {
+        if !built.takes(*cell) {
+            continue;
+        }
         // Short passes see other keys in each cell: the same ones would be learnt.
         let from = (index + 1) * count % (round.len() - count + 1);
         let taken = built.pass(round, *cell, from, from + count)?;

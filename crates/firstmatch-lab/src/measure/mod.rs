@@ -138,7 +138,7 @@ pub(crate) fn prepare<'a>(
         })
     })?;
     pace.progress("reading");
-    let loaded = workload::load(set, &origin).map_err(not_run)?;
+    let loaded = workload::load(set, &origin, definition.frames()).map_err(not_run)?;
     pace.progress("the right answers");
     let right = right_answers(set, &loaded)?;
     let Loaded { rules, workloads } = loaded;

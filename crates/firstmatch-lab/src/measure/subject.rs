@@ -3,7 +3,7 @@
 use anyhow::{anyhow, ensure};
 use firstmatch::{Classifier, KeyBuf, Match, Stats};
 
-use super::lane::{self, Rows};
+use super::lane::{self, FromFrames, Rows};
 use super::lookup::{Cell, Round};
 use crate::clock::{Taken, timed};
 use crate::definition;
@@ -172,33 +172,52 @@ impl Built {
 
     /// One pass over some keys of a round, whose answers are then compared.
     pub(crate) fn pass(&self, round: &Round, cell: Cell, from: usize, to: usize) -> anyhow::Result<Taken> {
-        self.with_lane(round, from, to, |lane, count| match cell {
-            Cell::Batch(batch) => (lane::Run::batched(lane, count, batch), false),
+        self.with_lane(round, cell, from, to, |lane, count| match cell {
+            Cell::Batch(batch) | Cell::Frames(batch) => (lane::Run::batched(lane, count, batch), false),
             Cell::Dependent => (lane::Run::dependent(lane, count), true),
         })
     }
 
-    /// The latencies of the batches of a pass.
-    pub(crate) fn latencies(&self, round: &Round, batch: usize, from: usize, to: usize) -> anyhow::Result<Vec<f64>> {
-        self.with_lane(round, from, to, |lane, count| (lane::Run::latencies(lane, count, batch), false))
+    /// Whether this one has figures of a cell: the table of `limit` is asked for keys of its own, which have no frames.
+    pub(crate) fn takes(&self, cell: Cell) -> bool {
+        !matches!((&self.form, cell), (Form::Limit(_), Cell::Frames(_)))
     }
 
-    /// Hands out a thread's lane over some keys of a round, then compares its answers: all, or those on the path of
-    /// dependent lookups.
+    /// The latencies of the batches of a pass.
+    pub(crate) fn latencies(&self, round: &Round, batch: usize, from: usize, to: usize) -> anyhow::Result<Vec<f64>> {
+        let cell = Cell::Batch(batch);
+        self.with_lane(round, cell, from, to, |lane, count| (lane::Run::latencies(lane, count, batch), false))
+    }
+
+    /// Hands out a thread's lane over some keys of a round, or over their frames, then compares its answers: all, or
+    /// those on the path of dependent lookups.
     fn with_lane<T>(
         &self,
         round: &Round,
+        cell: Cell,
         from: usize,
         to: usize,
         run: impl FnOnce(&mut dyn lane::Run, usize) -> (T, bool),
     ) -> anyhow::Result<T> {
         let (keys, right) = round.of(self.limit_keys().is_some());
         let (keys, right) = (keys.slice(from, to), &right[from..to]);
-        let (out, on_path, answers) = match &self.form {
-            Form::Rows(classifier) => rows(&**classifier, keys, run),
-            Form::Limit(limit) => rows(&*limit.table, keys, run),
+        let frames = round.frames().filter(|_| matches!(cell, Cell::Frames(_)));
+        let (out, on_path, answers) = match (&self.form, frames) {
+            (Form::Rows(classifier), Some(frames)) => {
+                let mut lane = FromFrames::new(&**classifier, round.schema(), &frames.all[from..to], &frames.config)?;
+                let (out, on_path) = run(&mut lane, to - from);
+                (out, on_path, lane.answers)
+            }
             #[cfg(feature = "rte-acl")]
-            Form::RteAcl(acl) => {
+            (Form::RteAcl(acl), Some(frames)) => {
+                let mut lane = acl.frame_lane(&frames.all[from..to])?;
+                let (out, on_path) = run(&mut lane, to - from);
+                (out, on_path, lane.answers())
+            }
+            (Form::Rows(classifier), None) => rows(&**classifier, keys, run),
+            (Form::Limit(limit), _) => rows(&*limit.table, keys, run),
+            #[cfg(feature = "rte-acl")]
+            (Form::RteAcl(acl), None) => {
                 let mut lane = acl.lane(keys);
                 let (out, on_path) = run(&mut lane, keys.len());
                 (out, on_path, lane.answers())

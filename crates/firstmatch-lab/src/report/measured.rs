@@ -8,7 +8,7 @@ use super::records::Record;
 use super::scale::{Axis, short};
 use super::view::{Looks, Mean, View, What, a_rule, as_is};
 use crate::leads;
-use crate::record::Row;
+use crate::record::{FRAME_TO_DECISION, Row};
 use crate::statistics::{Verdict, wider};
 use crate::table::{bytes, number, percent};
 
@@ -165,8 +165,10 @@ fn fastest(rows: &[&Row], floor: f64) -> String {
 /// Every line of a set, as it was measured.
 fn lookup_table(view: &View<'_>, set: &Row) -> Table {
     let batches = view.batches();
+    let frames = view.batches_of(FRAME_TO_DECISION);
     let mut table = Table::new(&["ns a prepared key, batch of"]);
     table.head.extend(batches.iter().map(usize::to_string));
+    table.head.extend(frames.iter().map(|batch| format!("{batch} from frames")));
     table.head.extend(["1 dependent", "spread", "× limit", "× rte_acl", "× linear"].map(str::to_owned));
     let rows = || view.record.rows.iter().filter(|row| row.set == set.set);
     let mut names: Vec<&str> = Vec::new();
@@ -181,6 +183,8 @@ fn lookup_table(view: &View<'_>, set: &Row) -> Table {
         };
         let mut cells = vec![name.to_owned()];
         cells.extend(batches.iter().map(|&batch| or_dash(of("lookup", batch).and_then(|row| row.median).map(number))));
+        let from_frames = |&batch: &usize| or_dash(of(FRAME_TO_DECISION, batch).and_then(|row| row.median).map(number));
+        cells.extend(frames.iter().map(from_frames));
         cells.push(or_dash(of("lookup, dependent", 1).and_then(|row| row.median).map(number)));
         let best = batches.last().and_then(|&batch| of("lookup", batch));
         let spread = best.and_then(|row| Some((row.upper_quartile? - row.lower_quartile?) / 2.0 / row.median?));

@@ -163,7 +163,12 @@ impl<'a> View<'a> {
 
     /// The batches of lookups, from the smallest.
     pub(crate) fn batches(&self) -> Vec<usize> {
-        let of_lookup = self.record.rows.iter().filter(|row| row.measure == "lookup");
+        self.batches_of("lookup")
+    }
+
+    /// The batches of a measure, from the smallest.
+    pub(crate) fn batches_of(&self, measure: &str) -> Vec<usize> {
+        let of_lookup = self.record.rows.iter().filter(|row| row.measure == measure);
         let mut batches: Vec<usize> = of_lookup.filter_map(|row| row.batch).collect();
         batches.sort_unstable();
         batches.dedup();

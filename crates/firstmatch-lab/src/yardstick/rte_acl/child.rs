@@ -47,7 +47,7 @@ pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     let definition = Definition::read(&args.definition)?;
     let set = definition.sets.iter().find(|set| set.name == args.set).context("there is no such set")?;
     let Ok(origin) = definition.origin(set, args.sets.as_deref()) else { bail!("the set has no origin") };
-    let loaded = workload::load(set, &origin)?;
+    let loaded = workload::load(set, &origin, definition.frames())?;
     let lowered = Arc::clone(&loaded.workloads.get(args.index).context("there is no such schema")?.lowered);
     drop(loaded);
     super::heap::start(MEGABYTES)?;
@@ -58,7 +58,7 @@ pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     // The peak counts from here.
     fs::write("/proc/self/clear_refs", "5")?;
     let before = status("VmRSS:")?;
-    let (table, taken) = timed(|| Table::build(&lowered, args.max_size, None));
+    let (table, taken) = timed(|| Table::build(&lowered, super::form(&definition), args.max_size, None));
     let table = table?;
     let peak = status("VmHWM:")?.saturating_sub(before);
     let bytes = table.table_bytes + table.rule_bytes;

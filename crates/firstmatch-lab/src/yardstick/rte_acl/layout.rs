@@ -1,7 +1,18 @@
 //! How a key lies in memory for `rte_acl`: a field of one byte, then groups of four bytes, in network order.
+//!
+//! A prepared key has the byte last. In a frame the fields stand where IPv4 has them, from the byte of the protocol on:
+//!
+//! ```text
+//! byte    0         1 2        3 4 5 6   7 8 9 10   11 12   13 14
+//!         protocol  checksum   source    dest.      sport   dport
+//! ```
+//!
+//! What stands in the place of the ports may be anything in packets of protocols without ports. So a rule that tests a
+//! port is handed over once for each protocol that has ports, and no such packet matches it.
 
 use anyhow::{bail, ensure};
 use firstmatch::rule::Lowered;
+use firstmatch::schema::Source;
 
 use super::sys::{self, FieldDef};
 
@@ -15,9 +26,25 @@ struct Place {
     kind: u8,
 }
 
+/// What lookups are of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Keys that were prepared.
+    Keys,
+    /// Frames, or keys whose fields are as far apart as in a frame.
+    Frames,
+}
+
+/// The value of the lane of a port that is absent.
+const ABSENT: u32 = 0x1_0000;
+
+/// The protocols that have ports where TCP has them: TCP, UDP, DCCP, SCTP, UDP-Lite, as `firstmatch-net` reads them.
+const WITH_PORTS: [u32; 5] = [6, 17, 33, 132, 136];
+
 /// Where each lane of a key is.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
+    pub(super) form: Form,
     /// The byte first, then the words, then the halves.
     places: Vec<Place>,
     /// The lanes of whole words, in order from the start of a key.
@@ -27,16 +54,18 @@ pub(super) struct Layout {
     byte: usize,
     /// Words of 32 bits a key.
     pub(super) stride: usize,
+    /// Bytes of a key before the place that `rte_acl` gets a pointer to.
+    pub(super) start: usize,
 }
 
 impl Layout {
     /// For the lanes of a rule set: some of 32 bits, an even number of 16 (or 17, one value for absent), and one of 8.
-    pub(super) fn new(rules: &Lowered) -> anyhow::Result<Self> {
+    pub(super) fn new(rules: &Lowered, form: Form) -> anyhow::Result<Self> {
         let (mut words, mut halves, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         for (index, lane) in rules.schema().lanes().iter().enumerate() {
             match (lane.bits.count_ones(), lane.absent) {
                 (32, None) => words.push(index),
-                (16, None) | (17, Some(0x1_0000)) => halves.push(index),
+                (16, None) | (17, Some(ABSENT)) => halves.push(index),
                 (8, None) => bytes.push(index),
                 _ => bail!("a field of {} bits that may be absent is beyond it", lane.bits.count_ones()),
             }
@@ -45,17 +74,27 @@ impl Layout {
         ensure!(rules.regions().ternary_lanes().is_empty(), "values under masks are not handed to it");
         let halves: Vec<[usize; 2]> = halves.as_chunks::<2>().0.to_vec();
         let byte = bytes[0];
+        if form == Form::Frames {
+            let source = |&lane: &usize| rules.schema().fields()[rules.schema().lanes()[lane].field].source();
+            let lanes: Vec<_> = words.iter().chain(halves.iter().flatten()).chain([&byte]).map(source).collect();
+            let in_frame = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto].map(Some);
+            ensure!(lanes == in_frame, "it reads the 5-tuple of IPv4 in frames, and no other fields");
+        }
+        // As in a frame, the protocol of a key for frames is the second byte of the first word.
+        let (byte_offset, first_word, start) = match form {
+            Form::Keys => (4 * (words.len() + halves.len()), 0, 0),
+            Form::Frames => (0, 3, 1),
+        };
 
-        let mut places =
-            vec![Place { lane: byte, size: 1, offset: 4 * (words.len() + halves.len()), kind: sys::BITMASK }];
+        let mut places = vec![Place { lane: byte, size: 1, offset: byte_offset, kind: sys::BITMASK }];
         places.extend(words.iter().enumerate().map(|(at, &lane)| Place {
             lane,
             size: 4,
-            offset: 4 * at,
+            offset: first_word + 4 * at,
             kind: sys::MASK,
         }));
         for (pair, lanes) in halves.iter().enumerate() {
-            let offset = 4 * (words.len() + pair);
+            let offset = first_word + 4 * (words.len() + pair);
             let half = |at: usize| Place { lane: lanes[at], size: 2, offset: offset + 2 * at, kind: sys::RANGE };
             places.extend([half(0), half(1)]);
         }
@@ -70,7 +109,7 @@ impl Layout {
             }
         }
         let stride = (words.len() + halves.len() + 1).next_multiple_of(4);
-        Ok(Self { places, words, halves, byte, stride })
+        Ok(Self { form, places, words, halves, byte, stride, start })
     }
 
     /// The fields, in order.
@@ -86,8 +125,23 @@ impl Layout {
         })
     }
 
+    /// What a rule says, as one rule or several. None where only absent values match.
+    pub(super) fn rules(&self, lo: &[u32], hi: &[u32]) -> Vec<Vec<sys::Field>> {
+        let tests_ports = self.halves.iter().flatten().any(|&lane| hi[lane] < ABSENT);
+        if self.form == Form::Keys || !tests_ports {
+            return self.fields(lo, hi).into_iter().collect();
+        }
+        let of_protocol = |protocol: u32| {
+            let (mut lo, mut hi) = (lo.to_vec(), hi.to_vec());
+            (lo[self.byte], hi[self.byte]) = (protocol, protocol);
+            self.fields(&lo, &hi)
+        };
+        let protocols = WITH_PORTS.into_iter().filter(|protocol| (lo[self.byte]..=hi[self.byte]).contains(protocol));
+        protocols.filter_map(of_protocol).collect()
+    }
+
     /// What a rule says, field by field: value and mask, or the ends of a range. `None` where only absent values match.
-    pub(super) fn fields(&self, lo: &[u32], hi: &[u32]) -> Option<Vec<sys::Field>> {
+    fn fields(&self, lo: &[u32], hi: &[u32]) -> Option<Vec<sys::Field>> {
         let field = |place: &Place| {
             let (lo, hi) = (u64::from(lo[place.lane]), u64::from(hi[place.lane]));
             let (value, mask_range) = match (place.kind, place.size) {
@@ -102,19 +156,31 @@ impl Layout {
         self.places.iter().map(field).collect()
     }
 
-    /// Writes a key; false where a value is absent, which no key of `rte_acl` says.
+    /// Writes a key; false where a value is absent, which no key of `rte_acl` says. In the form of frames an absent port
+    /// is some port, as it is in a frame.
     #[inline(always)]
     pub(super) fn write(&self, row: &[u32], key: &mut [u32]) -> bool {
+        let groups = match self.form {
+            Form::Keys => {
+                let (groups, byte) = key.split_at_mut(self.words.len() + self.halves.len());
+                byte[0] = row[self.byte].to_le();
+                groups
+            }
+            Form::Frames => {
+                let (byte, groups) = key.split_at_mut(1);
+                byte[0] = (row[self.byte] << 8).to_le();
+                groups
+            }
+        };
         let mut over = 0;
-        for (to, &lane) in key.iter_mut().zip(&self.words) {
+        for (to, &lane) in groups.iter_mut().zip(&self.words) {
             *to = row[lane].to_be();
         }
-        for (to, &[first, second]) in key[self.words.len()..].iter_mut().zip(&self.halves) {
+        for (to, &[first, second]) in groups[self.words.len()..].iter_mut().zip(&self.halves) {
             over |= row[first] | row[second];
             *to = (row[first] << 16 | row[second]).to_be();
         }
-        key[self.words.len() + self.halves.len()] = row[self.byte].to_le();
-        over >> 16 == 0
+        self.form == Form::Frames || over >> 16 == 0
     }
 }
 

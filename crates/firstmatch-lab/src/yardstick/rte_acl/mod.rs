@@ -6,6 +6,7 @@
 #![expect(unsafe_code, reason = "a C interface; each block says what it relies on")]
 
 mod child;
+mod frames;
 mod heap;
 mod layout;
 mod sys;
@@ -21,12 +22,13 @@ use firstmatch::{Engine, Keys, Match, Schema, Stats};
 
 pub(crate) use child::{ChildArgs, child};
 
+use crate::definition::Definition;
 use crate::measure::Source;
 use crate::measure::lane::Lane;
 use crate::measure::subject::{Role, Subject};
 use crate::workload::Workload;
 use heap::Heap;
-use layout::Layout;
+use layout::{Form, Layout};
 
 /// Its algorithms on this architecture: name and number.
 const ALGORITHMS: [(&str, i32); 5] = [("scalar", 1), ("sse", 2), ("avx2", 3), ("avx512x16", 6), ("avx512x32", 7)];
@@ -90,7 +92,10 @@ pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, V
     for (name, max_size) in CONFIGURATIONS {
         let name = format!("rte_acl{name}");
         let tables = child::build_apart(source, max_size).and_then(|(figures, bytes)| {
-            let table = || Ok::<_, anyhow::Error>(Arc::new(Table::build(&work.lowered, max_size, Some(bytes))?));
+            let table = || {
+                let table = Table::build(&work.lowered, form(source.definition), max_size, Some(bytes))?;
+                Ok::<_, anyhow::Error>(Arc::new(table))
+            };
             Ok((figures, [(Role::RteAcl, "", table()?), (Role::RteAclAgain, " again", table()?)]))
         });
         let (figures, tables) = match tables {
@@ -114,11 +119,16 @@ pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, V
     (all, notes)
 }
 
+/// What the lookups of a definition are of.
+fn form(definition: &Definition) -> Form {
+    if definition.frames() { Form::Frames } else { Form::Keys }
+}
+
 impl Table {
     /// Builds a table in a heap with room for so many bytes, or in DPDK's own, which has started then.
-    fn build(lowered: &Arc<Lowered>, max_size: usize, room: Option<usize>) -> anyhow::Result<Self> {
+    fn build(lowered: &Arc<Lowered>, form: Form, max_size: usize, room: Option<usize>) -> anyhow::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let layout = Layout::new(lowered)?;
+        let layout = Layout::new(lowered, form)?;
         let heap = room.map_or_else(|| Ok(Heap::of_dpdk()), Heap::new)?;
         let rules = rules(lowered, &layout)?;
         let fields = layout.defs().len();
@@ -172,6 +182,12 @@ impl Table {
         assert_eq!(code, 0, "rte_acl refuses no lookup of one category");
     }
 
+    /// Where `rte_acl` finds each of some keys.
+    fn pointers(&self, keys: &[u32]) -> impl Iterator<Item = *const u8> {
+        let start = self.layout.start;
+        keys.chunks_exact(self.layout.stride).map(move |key| key.as_ptr().cast::<u8>().wrapping_add(start))
+    }
+
     /// What a result means.
     fn found(&self, result: u32) -> Option<Match> {
         (result as usize).checked_sub(1).map(|index| self.lowered.rules()[index])
@@ -189,11 +205,12 @@ fn rules(lowered: &Lowered, layout: &Layout) -> anyhow::Result<Vec<u64>> {
     let mut rules = Vec::new();
     ensure!(lowered.regions().len() < sys::MAX_PRIORITY as usize, "more regions than rte_acl has priorities");
     for (index, region) in (0..).zip(lowered.regions().iter()) {
-        let Some(fields) = layout.fields(region.lo, region.hi) else { continue };
-        // Category 1; the larger priority wins; the result is the place from 1.
-        rules.push(1 | u64::from(sys::MAX_PRIORITY as u32 - index) << 32);
-        rules.push(u64::from(index + 1));
-        rules.extend(fields.iter().flat_map(|field| [field.value, field.mask_range]));
+        for fields in layout.rules(region.lo, region.hi) {
+            // Category 1; the larger priority wins; the result is the place from 1.
+            rules.push(1 | u64::from(sys::MAX_PRIORITY as u32 - index) << 32);
+            rules.push(u64::from(index + 1));
+            rules.extend(fields.iter().flat_map(|field| [field.value, field.mask_range]));
+        }
     }
     Ok(rules)
 }
@@ -213,7 +230,7 @@ impl RteAcl {
                 beyond.push((index, self.table.beyond(rows.row(index))));
             }
         }
-        let pointers = keys.chunks_exact(layout.stride).map(|key| key.as_ptr().cast()).collect();
+        let pointers = self.table.pointers(&keys).collect();
         AclLane { acl: self, pointers, _keys: keys, results: vec![u32::MAX; rows.len()], beyond }
     }
 }
@@ -290,8 +307,7 @@ impl Engine for RteAcl {
                 beyond |= u32::from(!self.table.layout.write(row(index), key)) << index;
             }
             let mut pointers = [std::ptr::null(); CHUNK];
-            let starts = keys.chunks_exact(stride).map(|key| key.as_ptr().cast());
-            pointers.iter_mut().zip(starts).for_each(|(to, start)| *to = start);
+            pointers.iter_mut().zip(self.table.pointers(&keys)).for_each(|(to, start)| *to = start);
             // SAFETY: as many pointers as places, each to a whole key: `CHUNK` keys of the longest stride fit.
             unsafe { self.table.classify(self.algorithm, &pointers[..best.len()], &mut results[..best.len()]) };
             for (index, (best, mut result)) in best.iter_mut().zip(results).enumerate() {
