@@ -263,7 +263,7 @@ fn a_wide_first_rule_changes_no_plan() {
     let (without, with) = (set(&schema, rules.clone()), set(&schema, wide.into_iter().chain(rules)));
     let mut keys = KeyBuf::new(&schema);
     for (at, region) in without.regions().iter().enumerate() {
-        keys.push()[..5].copy_from_slice(&[hole | at as u32 % 256, region.lo[1], 9, region.lo[3], region.lo[4]]);
+        keys.push()[..5].copy_from_slice(&[hole | (at as u32 % 256), region.lo[1], 9, region.lo[3], region.lo[4]]);
     }
     let tests = |set: &Lowered| build(set).work(keys.keys()).visits;
     let (without, with) = (tests(&without), tests(&with));

@@ -32,13 +32,19 @@ fn a_limit_takes_what_just_fits_and_refuses_one_less() {
         };
         let build_bytes = numbers(&refused.to_string())[0];
         let visits = own.visits.expect("every build visits regions");
-        let caps: [(Cap, usize, fn(usize) -> Limits); 4] = [
-            (Cap::WorstLines, free.base.worst_lines, |n| Limits { worst_lines: Some(n), ..Limits::default() }),
-            (Cap::WorstTests, free.base.worst_tests, |n| Limits { worst_tests: Some(n), ..Limits::default() }),
-            (Cap::BuildBytes, build_bytes, |n| Limits { build_bytes: n, ..Limits::default() }),
-            (Cap::BuildVisits, visits, |n| Limits { build_visits: n, ..Limits::default() }),
+        let caps = [
+            (Cap::WorstLines, free.base.worst_lines),
+            (Cap::WorstTests, free.base.worst_tests),
+            (Cap::BuildBytes, build_bytes),
+            (Cap::BuildVisits, visits),
         ];
-        for (cap, needed, limits) in caps {
+        for (cap, needed) in caps {
+            let limits = |most| match cap {
+                Cap::WorstLines => Limits { worst_lines: Some(most), ..Limits::default() },
+                Cap::WorstTests => Limits { worst_tests: Some(most), ..Limits::default() },
+                Cap::BuildBytes => Limits { build_bytes: most, ..Limits::default() },
+                _ => Limits { build_visits: most, ..Limits::default() },
+            };
             let fits = build(limits(needed)).map(|engine| engine.explain().kind);
             assert_eq!(fits.ok(), Some(kind), "{kind}: {cap:?} {needed} is enough");
             let error = build(limits(needed - 1)).expect_err("one less is too little").to_string();
