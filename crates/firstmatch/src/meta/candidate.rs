@@ -101,6 +101,11 @@ pub enum Outcome {
         /// Tests of a lookup in the worst case.
         tests: usize,
     },
+    /// It takes more than a mebibyte and four times the memory of another, which takes at most twice as long on any traffic.
+    Heavy {
+        /// Its bytes.
+        bytes: usize,
+    },
     /// It was not built: one of 1,024 of the regions would be slower than another candidate is with all.
     Sampled {
         /// Picoseconds a packet that the one of 1,024 regions is predicted to take.
@@ -147,6 +152,9 @@ impl fmt::Display for Outcome {
             Self::Deep { cap, needed, allowed } => write!(f, "not taken by default: {}", cap.says(*needed, *allowed)),
             Self::HardlyFaster { tests } => {
                 write!(f, "not taken: up to {tests} tests a packet, a hundred times another's, and not twice as fast")
+            }
+            Self::Heavy { bytes } => {
+                write!(f, "not taken: {bytes} bytes, four times another's, and not twice as fast")
             }
             Self::Sampled { picoseconds } => {
                 write!(

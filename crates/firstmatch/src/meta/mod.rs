@@ -39,7 +39,8 @@
 //! [`Engine::explain`] says what was predicted and timed and what was refused and why.
 //!
 //! A worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred, and one with a
-//! hundred times the tests of another has to be twice as fast on every sort ([`Limits`]). A rebuild keeps the kind until
+//! hundred times the tests of another has to be twice as fast on every sort ([`Limits`]). Memory counts as well: above
+//! 1 MiB a base with four times the bytes of another has to be twice as fast on some sort. A rebuild keeps the kind until
 //! the regions have become twice or half as many as they were when it was chosen, or a wide rule that it rested on has
 //! gone. A kind can be [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and
 //! [`Config::trial`] turns both off.

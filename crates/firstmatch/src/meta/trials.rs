@@ -37,6 +37,10 @@ const KEYS: usize = 1024;
 const FEWEST: usize = 8;
 /// A candidate whose worst case has this many times the tests of another's has to be this many times as fast everywhere.
 const DEEP: (usize, f64) = (100, 2.0);
+/// A candidate of more bytes than the first number that has this many times the bytes of another is out where the other
+/// takes at most this many times as long on every sort of traffic: two bases that are about as fast under a trial are not
+/// beside other programs that need the cache.
+const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
 /// A prediction spares a candidate the timing only if it is for one whose worst case has at most this many times its
 /// tests: predictions of long walks are the least sure.
 const DEEPER: usize = 2;
@@ -66,6 +70,7 @@ struct Built {
     base: Chosen,
     nanos: Vec<f64>,
     tests: usize,
+    bytes: usize,
     badness: f64,
 }
 
@@ -225,8 +230,9 @@ impl<'a> Trials<'a> {
     }
 
     fn built(&self, base: Chosen, nanos: Vec<f64>) -> Built {
-        let tests = base.stats().worst_tests;
-        Built { badness: self.badness(&base), base, nanos, tests }
+        let stats = base.stats();
+        let (tests, bytes) = (stats.worst_tests, stats.total_bytes());
+        Built { badness: self.badness(&base), base, nanos, tests, bytes }
     }
 
     /// Returns how many times the worst case of a base is as bad as the default limits.
@@ -278,22 +284,34 @@ impl<'a> Trials<'a> {
     }
 
     /// Drops candidates whose worst case is a hundred times that of another than which they are not far faster on every
-    /// sample.
+    /// sample, and those that take far more memory than another which is not far slower on any.
     fn leave_hardly_faster(&mut self, built: &mut Vec<Built>, nanos: &mut Vec<Vec<f64>>) {
-        let is_out = |at: usize| {
+        let is_hardly_faster = |at: usize| {
             let others = (0..built.len()).filter(|&other| built[at].tests >= DEEP.0 * built[other].tests.max(1));
             let mut faster =
                 others.map(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| own * DEEP.1 <= *of));
             faster.any(|is_faster| !is_faster)
         };
-        let out: Vec<bool> = (0..built.len()).map(is_out).collect();
-        for (built, _) in built.iter().zip(&out).filter(|(_, out)| **out) {
-            self.of(built.base.kind()).outcome = Outcome::HardlyFaster { tests: built.tests };
+        let is_heavy = |at: usize| {
+            let bytes = built[at].bytes;
+            let mut lighter =
+                (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
+            lighter.any(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| *of <= own * HEAVY.2))
+        };
+        let left_out = |at: usize| match built[at] {
+            Built { tests, .. } if is_hardly_faster(at) => Some(Outcome::HardlyFaster { tests }),
+            Built { bytes, .. } if is_heavy(at) => Some(Outcome::Heavy { bytes }),
+            _ => None,
+        };
+        let outcomes: Vec<Option<Outcome>> = (0..built.len()).map(left_out).collect();
+        for (built, outcome) in built.iter().zip(&outcomes) {
+            let candidate = self.of(built.base.kind());
+            candidate.outcome = outcome.unwrap_or(candidate.outcome);
         }
-        let mut each = out.iter();
-        built.retain(|_| each.next() == Some(&false));
-        let mut each = out.iter();
-        nanos.retain(|_| each.next() == Some(&false));
+        let mut each = outcomes.iter();
+        built.retain(|_| each.next() == Some(&None));
+        let mut each = outcomes.iter();
+        nanos.retain(|_| each.next() == Some(&None));
     }
 
     fn of(&mut self, kind: Kind) -> &mut Candidate {
