@@ -296,7 +296,10 @@ impl<'a> Trials<'a> {
             let bytes = built[at].bytes;
             let mut lighter =
                 (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
-            lighter.any(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| *of <= own * HEAVY.2))
+            // Of one that was not compared nothing is known.
+            lighter.any(|other| {
+                nanos[at].iter().zip(&nanos[other]).all(|(own, of)| of.is_finite() && *of <= own * HEAVY.2)
+            })
         };
         let left_out = |at: usize| match built[at] {
             Built { tests, .. } if is_hardly_faster(at) => Some(Outcome::HardlyFaster { tests }),
