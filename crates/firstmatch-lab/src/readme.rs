@@ -21,7 +21,7 @@ pub(crate) struct ReadmeArgs {
     /// Where records are kept
     #[arg(long, value_name = "DIR", default_value = "benchmarks/record")]
     record: PathBuf,
-    /// Put the table into a file as well, in place of the one there
+    /// Put the table into a file as well, in place of the one of this model there, or of the first
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 }
@@ -50,7 +50,10 @@ pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<E
     if let Some(path) = &args.write {
         let named = || path.display().to_string();
         let file = fs::read_to_string(path).with_context(named)?;
-        let parts = file.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+        // The table of this machine, or else the first.
+        let own = format!("{BEGIN}{} -->", args.machine);
+        let begin = file.find(&own).or_else(|| file.find(BEGIN));
+        let parts = begin.and_then(|at| Some((&file[..at], file[at..].split_once(END)?.1)));
         let (before, after) = parts.with_context(|| format!("{}: expected `{BEGIN}…` and `{END}`", path.display()))?;
         fs::write(path, format!("{before}{}{after}", text.trim_end())).with_context(named)?;
     }
@@ -146,18 +149,23 @@ impl<'a> Table<'a> {
     /// Adds what a packet takes from its frame in memory to the answer, over the sets of the records of that.
     fn frames_to_decisions(&mut self) {
         let records = self.frames;
-        let nanos = |name: &str, of: &dyn Fn(&str) -> bool, table: &mut Self| {
-            table.row_of(records, name.to_owned(), |record| {
-                let nanos = mean(record, of, (FRAME_TO_DECISION, Some(BATCH)), |_| 1.0)?;
-                Some(format!("{} ({} sets)", number(nanos), sets(record)))
-            });
-        };
+        let nanos =
+            |records: [Option<&Record>; COLUMNS.len()], name: &str, of: &dyn Fn(&str) -> bool, table: &mut Self| {
+                table.row_of(records, name.to_owned(), |record| {
+                    let nanos = mean(record, of, (FRAME_TO_DECISION, Some(BATCH)), |_| 1.0)?;
+                    Some(format!("{} ({} sets)", number(nanos), sets(record)))
+                });
+            };
         for engine in NAMED {
-            nanos(&format!("from a frame to a decision, ns: `{engine}`"), &|name| name == engine, self);
+            nanos(records, &format!("from a frame to a decision, ns: `{engine}`"), &|name| name == engine, self);
         }
         for (peer, over) in [(Peer::Avx2, "`rte_acl` up to AVX2"), (Peer::Any, "`rte_acl` with AVX-512")] {
+            // A machine without AVX-512 has no figures of it.
+            let is_avx512 = |row: &Row| row.engine.contains("avx512");
+            let has_lines = |record: &&Record| peer == Peer::Avx2 || record.rows.iter().any(is_avx512);
+            let records = records.map(|record| record.filter(has_lines));
             let acl = format!("from a frame to a decision, ns: {over}, reading the frame in place");
-            nanos(&acl, &|name| peer.is(name), self);
+            nanos(records, &acl, &|name| peer.is(name), self);
             for engine in NAMED {
                 self.row_of(records, format!("least lead of `{engine}` from frames over {over}, times"), |record| {
                     let lead = least(&record.rows, engine, (FRAME_TO_DECISION, BATCH), peer)?;
