@@ -124,6 +124,10 @@ impl<'a> Trials<'a> {
     /// Returns the candidate whose worst ratio to the fastest, over all sorts of traffic, is the least: measured, where
     /// several are predicted to be about as good. Comparing takes no more than `visits` visits of regions.
     pub(super) fn fastest(&mut self, visits: usize) -> Result<Option<Chosen>, BuildError> {
+        // The keys alone would take more than a build may.
+        if trial::bytes(self.set) > self.config.limits.build_bytes {
+            return Ok(None);
+        }
         let count = trial::keys(self.set);
         let mut samples = traffic::of_rules(self.set, self.wide, count);
         let mut built: Vec<Built> = Vec::new();
