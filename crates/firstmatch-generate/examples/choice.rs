@@ -1,4 +1,4 @@
-//! What `meta` chooses by default beside every base by name, on rules below a wide first rule and after its removal:
+//! Compares the default choice of `meta` with every base by name, on rules below a wide first rule and after its removal:
 //!
 //!     cargo run --release -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [keys=4096] [rounds=7] [all]
 //!

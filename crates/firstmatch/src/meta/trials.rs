@@ -300,7 +300,7 @@ impl<'a> Trials<'a> {
             let bytes = built[at].bytes;
             let mut lighter =
                 (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
-            // Of one that was not compared nothing is known.
+            // A candidate that was not compared has infinite times, which say nothing.
             lighter.any(|other| {
                 nanos[at].iter().zip(&nanos[other]).all(|(own, of)| of.is_finite() && *of <= own * HEAVY.2)
             })

@@ -339,9 +339,8 @@ fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Ca
     // cubes hold in the gaps; negated: what no cube holds in the gaps.
     let mut out = Vec::new();
     if !condition.negated {
-        let split = prefixes_if_near(&intervals);
-        let parts = split.as_ref().unwrap_or(&intervals);
-        out.extend(parts.iter().map(|&(lo, hi)| Piece { lo, hi, cube: EVERY }));
+        let parts = prefixes_if_near(&intervals).unwrap_or(intervals);
+        out.extend(parts.into_iter().map(|(lo, hi)| Piece { lo, hi, cube: EVERY }));
     }
     let parts = match condition.negated {
         false => disjoint(cubes, &mut left)?,

@@ -195,7 +195,7 @@ fn the_bounds_are_tight() {
 }
 
 /// Two fields: the regions are the product, and two rules' conditions on different fields do not disturb each other.
-/// Of a hundred values few touch: each stays a prefix. Of ten consecutive values the union is one range.
+/// A list of a hundred values of which few touch stays a list of prefixes; ten consecutive values become one range.
 #[test]
 fn a_list_of_prefixes_stays_one() {
     let schema = Schema::with_lane_bits(None, vec![Field::new("f", 16, Kind::Range, None)], 16);
