@@ -14,7 +14,8 @@ if ! command -v c++ >/dev/null; then
 fi
 host=$(rustc -vV | sed -n 's/^host: //p')
 export CARGO_TARGET_DIR="${FUZZ_TARGET_DIR:-$PWD/target}"
-# What cargo-fuzz passes, less what only a nightly compiler takes. --target keeps it from build scripts.
+# The flags that cargo-fuzz passes, without those that need a nightly compiler. --target keeps them away from build
+# scripts.
 flags=(-Cpasses=sancov-module --cfg fuzzing)
 for flag in level=4 inline-8bit-counters pc-table trace-compares; do
     flags+=("-Cllvm-args=-sanitizer-coverage-$flag")
@@ -26,7 +27,7 @@ for target in "${targets[@]}"; do
     dictionary=()
     if [ -e "$target.dict" ]; then dictionary=("-dict=$target.dict"); fi
     printf '\n-- %s, %s s\n' "$target" "$seconds"
-    # New inputs go to corpus/, the other two folders are only read.
+    # New inputs go to corpus/; the other two folders are only read.
     if ! "$CARGO_TARGET_DIR/$host/release/$target" "corpus/$target" "seeds/$target" "found/$target" \
         "${dictionary[@]}" -max_total_time="$seconds" -max_len=2048 -timeout=20 -rss_limit_mb=2048 \
         -print_final_stats=1 -artifact_prefix="artifacts/$target/"; then

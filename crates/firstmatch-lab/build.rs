@@ -1,4 +1,4 @@
-//! Finds DPDK, where it is asked for.
+//! Finds DPDK if the feature `rte-acl` is on.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     #[cfg(feature = "rte-acl")]
     {
         let mut probe = pkg_config::Config::new();
-        // Of its many libraries two are enough.
+        // Two of its many libraries are enough.
         let found = probe.atleast_version("22.11").cargo_metadata(false).probe("libdpdk")?;
         for folder in found.link_paths {
             println!("cargo:rustc-link-search=native={}", folder.display());

@@ -1,4 +1,7 @@
-//! A rule set and packets from its corners: every engine must answer as the oracle.
+//! Fuzz target that compares every engine with the oracle on a drawn rule set.
+//!
+//! The packets come from the corners of the rules, because engines fail there first. For example, a rule for ports 10
+//! to 20 gives packets with the ports 9, 10, 15, 20 and 21.
 
 use firstmatch::linear::{self, Linear};
 use firstmatch::rule::{Caps, Lowered, RuleSet, lower};
@@ -17,13 +20,13 @@ const MOST_RULES: usize = 40;
 const MOST_REGIONS: usize = 64;
 const PACKETS: usize = LONGEST + 15;
 
-/// What the bytes mean.
+/// Rule set and packets drawn from the bytes of one run.
 pub(crate) struct Round {
     pub(crate) schema: Schema,
     pub(crate) set: RuleSet,
     pub(crate) lowered: Lowered,
     pub(crate) case: Case,
-    /// How one more TupleMerge is configured.
+    /// Collision limit of one more TupleMerge.
     collision_limit: usize,
     spill: bool,
     rng: Rng,
@@ -38,7 +41,7 @@ impl Round {
         let mut rng = Rng::new(u64::from(draw.word()));
         let mut set = RuleSet::new(schema.clone());
         while !draw.is_done() && set.len() < MOST_RULES {
-            // Two rules in one place: the later one is refused and nothing is changed, which the set's own tests see.
+            // A rule at a priority that is taken is refused and changes nothing.
             if let Some((spec, _)) = draw.rule(&schema, MOST_REGIONS) {
                 let (taken, len) = (set.at(spec.priority).is_some(), set.len());
                 let inserted = set.insert(spec);
@@ -50,7 +53,7 @@ impl Round {
         Self { schema, set, lowered, case, collision_limit, spill, rng }
     }
 
-    /// A few batch lengths, others each time, so that runs as a whole see them all.
+    /// Checks `engine` at a few batch lengths, some of them random so that many runs try all.
     fn check(&mut self, name: &str, engine: &dyn Classifier) {
         let lengths = [PACKETS, 0, 1, self.rng.below(LONGEST), self.rng.below(LONGEST), self.rng.below(9)];
         if let Err(what) = self.case.check_lengths(engine, lengths) {
@@ -59,20 +62,22 @@ impl Round {
     }
 }
 
-/// Draws a schema, rules and packets from the corners of the rules; every engine of the harness at every SIMD level,
-/// in batches of several lengths, must answer as the oracle.
+/// Draws a schema, rules and packets, and compares every engine with the oracle.
+///
+/// Every engine of the harness is built, and TupleMerge at every SIMD level. Each classifies in batches of several
+/// lengths.
 pub fn differential(data: &[u8]) {
     let mut round = Round::new(data);
-    // What a random seed breaks would not come again.
+    // Subjects with a random seed are left out, because a failure of theirs could not be replayed.
     for subject in engines().iter().filter(|subject| !subject.name.contains("random")) {
         let engine = subject.build(&round.lowered);
         let stats = engine.stats();
         assert_eq!(stats.regions, round.lowered.regions().len(), "{}", subject.name);
         assert_eq!(stats.rules, round.lowered.by_rule().count(), "{}", subject.name);
         round.check(&subject.name, &*engine);
-        // To the byte what it has said it takes, or not at all.
+        // An engine fits a budget of exactly the bytes that it reports.
         let exact = Budget { run_bytes: stats.total_bytes() };
-        // `meta` has engines that may take more while they are built, and others to fall back to.
+        // Not `meta`, because its candidates may take more while they are built.
         let is_meta = subject.is_meta();
         if !subject.is_updatable() && !is_meta {
             assert!(subject.try_build(&round.lowered, exact).is_ok(), "{}", subject.name);
@@ -81,7 +86,8 @@ pub fn differential(data: &[u8]) {
             let error = subject.try_build(&round.lowered, Budget { run_bytes }).map(|engine| engine.stats());
             let kept = match &error {
                 Err(error) => error.budget_exceeded(),
-                // Some then build what is slower. What a writer keeps is not of the budget.
+                // `meta` and `bit_select` may build a slower engine instead. The writer's rules for rebuilds do not
+                // count.
                 Ok(stats) => {
                     let budgeted = stats.bytes.iter().filter(|(part, _)| *part != "rules for rebuilds");
                     let bytes: usize = budgeted.map(|(_, bytes)| bytes).sum();
@@ -113,7 +119,7 @@ mod tests {
     use super::*;
     use crate::broken::{Fault, lane_faults};
 
-    /// The seeds as a whole are strong: most of their packets match, and engines broken on purpose are caught.
+    /// Most packets of the seeds match, and the seeds catch engines broken on purpose.
     #[test]
     fn broken_engines_are_caught() {
         let rounds: Vec<Round> = crate::files("seeds/differential").iter().map(|(_, data)| Round::new(data)).collect();

@@ -1,5 +1,7 @@
-//! Rules from bytes. Few distinct values, so that rules overlap, shadow and repeat one another; a changed byte changes
-//! a test, not everything behind it.
+//! Drawing rules from the bytes of a fuzzer.
+//!
+//! Values are few, so that rules overlap, shadow and repeat one another. A changed byte changes one test rather than
+//! all that follows.
 
 use arbitrary::Unstructured;
 use firstmatch::Schema;
@@ -8,10 +10,10 @@ use firstmatch::schema::Field;
 
 use crate::generate::empty_rule;
 
-/// Draws from the bytes of one run. Where they have run out everything is zero.
+/// Source of values that reads the bytes of one run, then returns zeros.
 pub(crate) struct Draw<'a> {
     bytes: Unstructured<'a>,
-    /// For each field the values that its tests were made of so far.
+    /// For each field, the values that its tests have used so far.
     pool: Vec<Vec<u128>>,
 }
 
@@ -20,7 +22,7 @@ impl<'a> Draw<'a> {
         Self { bytes: Unstructured::new(bytes), pool: Vec::new() }
     }
 
-    /// Whether the bytes have run out.
+    /// Returns whether the bytes have run out.
     pub(crate) fn is_done(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -33,12 +35,12 @@ impl<'a> Draw<'a> {
         self.bytes.arbitrary().unwrap_or(0)
     }
 
-    /// A number below `n`, which is at most 256.
+    /// Returns a number below `n`, which is at most 256.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         usize::from(self.byte()) % n.max(1)
     }
 
-    /// A value of a field: an old one mostly, or its neighbour, or a new one.
+    /// Returns a value of `field`: mostly an old one, else its neighbour or a new one.
     fn value(&mut self, index: usize, field: &Field) -> u128 {
         let (how, max) = (self.byte(), field.max());
         let pool = &self.pool[index];
@@ -70,7 +72,7 @@ impl<'a> Draw<'a> {
                 Test::Range { lo: value.min(other), hi: value.max(other) }
             }
             form => {
-                // A few bits compared, or all but a few.
+                // Form 3 compares one or two bits, the last form all but these.
                 let bits = (0..2).fold(0, |mask, _| mask | 1u128 << (u32::from(self.byte()) % field.width()));
                 let mask = if form == 3 { bits } else { max & !bits };
                 Test::Mask { value: value & mask, mask }
@@ -85,7 +87,7 @@ impl<'a> Draw<'a> {
         Condition { field, negated: how % 8 == 1, tests }
     }
 
-    /// A rule with its regions; `None` where it would have more than `most`.
+    /// Draws a rule with its regions; `None` if it would have more than `most` regions.
     pub(crate) fn rule(&mut self, schema: &Schema, most: usize) -> Option<(RuleSpec, Regions)> {
         if self.pool.is_empty() {
             self.pool = schema.fields().iter().map(|field| vec![0, field.max()]).collect();

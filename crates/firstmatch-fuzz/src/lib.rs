@@ -1,11 +1,11 @@
-//! What the fuzz targets do with their bytes: they compare answers.
+//! Fuzz targets as ordinary functions that compare answers.
 //!
 //! `fuzz/` is a workspace of its own, because a fuzzer wants its own compiler flags; its targets only call the
-//! functions below. Here they are ordinary code: what a fuzzer has found lies in `fuzz/found/`, and `tests/replay.rs`
-//! puts every file of it, and every seed, through the same functions.
+//! functions below. An input that a fuzzer once failed on is kept as a file in `fuzz/found/`. `tests/replay.rs` passes
+//! every such file, and every seed, to the same functions.
 //!
-//! A target panics when an answer is wrong. Packets, rules, engines and the other parser are those of the tests of
-//! `firstmatch` and `firstmatch-net`.
+//! A target panics when an answer is wrong. The packets, rules, engines and the reference parser are those of the tests
+//! of `firstmatch` and `firstmatch-net`.
 #![deny(unsafe_code)]
 #![expect(dead_code, reason = "the harness's own tests use the rest of it")]
 
@@ -18,7 +18,7 @@ mod readers;
 mod updates;
 mod wire;
 
-// Parts of the tests' own code, as they are.
+// Modules of other crates' tests, included unchanged.
 #[path = "../../firstmatch/tests/harness/broken.rs"]
 mod broken;
 #[path = "../../firstmatch/tests/harness/case.rs"]
@@ -45,10 +45,10 @@ pub use readers::readers;
 pub use updates::updates;
 pub use wire::wire;
 
-/// What a target does with its bytes. It panics when an answer is wrong.
+/// Function of a target, which panics when an answer is wrong.
 pub type Target = fn(&[u8]);
 
-/// The targets by name.
+/// All targets, each with its name.
 pub const TARGETS: [(&str, Target); 5] = [
     ("parse_rules", parse_rules),
     ("readers", readers),
@@ -57,12 +57,12 @@ pub const TARGETS: [(&str, Target); 5] = [
     ("updates", updates),
 ];
 
-/// The folder `fuzz/`.
+/// Returns the path of the folder `fuzz/`.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz")
 }
 
-/// The files of a folder in `fuzz/` with their bytes, in order; none where it is not there.
+/// Returns the files of a folder in `fuzz/` with their bytes, sorted; none if it is missing.
 pub fn files(folder: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let entries = std::fs::read_dir(self::folder().join(folder)).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect();

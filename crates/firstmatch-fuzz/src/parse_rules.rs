@@ -1,5 +1,7 @@
-//! Text as a rule file: it parses, lowers to what the oracle says and survives being written, or every fault points
-//! into the text.
+//! Fuzz target that reads text as a rule file.
+//!
+//! A file that parses must lower to regions that agree with the oracle, and must survive being written and read.
+//! Otherwise every fault must point into the text.
 
 use firstmatch::format::write::write;
 use firstmatch::format::{Format, Options, RuleFile, parse, sniff};
@@ -11,15 +13,17 @@ use crate::rng::Rng;
 
 const CAPS: Caps =
     Caps { regions_per_rule: 256, regions_per_set: 1 << 14, region_bytes: usize::MAX, mask_comparisons: 1 << 14 };
-/// A schema.
+/// Number of packets drawn for each schema.
 const PACKETS: usize = 60;
 
 fn options(format: Option<Format>) -> Options {
     Options { format, caps: CAPS, max_expanded: 1 << 12, flags: format.is_some(), ..Options::default() }
 }
 
-/// Reads the bytes as a rule file in every format. A file that parses is lowered and compared with the oracle on
-/// packets from the corners of its rules; otherwise every fault lies inside the text.
+/// Reads `data` as a rule file in every format and checks the result.
+///
+/// A file that parses is lowered and compared with the oracle on packets from the corners of its rules. Otherwise every
+/// fault must lie inside the text.
 pub fn parse_rules(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     for format in [Format::Native, Format::ClassBench] {
@@ -33,7 +37,7 @@ pub fn parse_rules(data: &[u8]) {
         }
         check_caps(&text, format, &read);
     }
-    // Unless told otherwise it looks at the text.
+    // Without a format in the options, `parse` guesses it from the text as `sniff` does.
     let same = Options { flags: false, ..options(Some(sniff(&text))) };
     let (guessed, told) = (parse(&text, &options(None)), parse(&text, &same));
     match (&guessed, &told) {
@@ -55,12 +59,12 @@ fn check_file(text: &str, file: &RuleFile) {
     }
 }
 
-/// What was read can be written, and reads back as the same rules in the same order.
+/// Checks that a written file reads back as the same rules in the same order.
 fn check_written(format: Format, file: &RuleFile) {
     let mut text = String::new();
     match write(file, format, &mut text) {
         Ok(()) => {}
-        // Without a rule there is nothing that a ClassBench file could say.
+        // A ClassBench file cannot express an empty rule set.
         Err(_) if format == Format::ClassBench && file.rules.is_empty() => return,
         Err(error) => panic!("{error}"),
     }
@@ -70,12 +74,12 @@ fn check_written(format: Format, file: &RuleFile) {
     assert!(back.rules.iter().map(spec).eq(file.rules.iter().map(spec)), "{text}");
 }
 
-/// Every packet lies in one region of each rule that matches it, and in none of the others.
+/// Checks that a packet lies in one region of each rule that matches it, and in no others.
 fn check_lowering(set: &RuleSet, schema: &Schema, seed: u64) {
     let lowered = match lower(set, schema, &CAPS) {
         Ok(lowered) => lowered,
         Err(error) => {
-            // Each rule is within its cap, else the file had been refused.
+            // Each rule is within its own cap, because `parse` would have refused the file otherwise.
             let all = lower(set, schema, &Caps { regions_per_set: usize::MAX, ..CAPS }).expect("only the set's cap");
             assert!(all.regions().len() > CAPS.regions_per_set, "{error}");
             return;
@@ -107,7 +111,7 @@ fn check_faults(text: &str, error: &ParseError) {
     assert!(error.to_string().lines().count() >= error.faults().len());
 }
 
-/// Fewer faults are kept: those that are kept do not change, and none is lost count of.
+/// Checks that a cap of one fault and one warning drops diagnostics alone, and counts them.
 fn check_caps(text: &str, format: Format, all: &Result<RuleFile, ParseError>) {
     let few = parse(text, &Options { max_faults: 1, max_warnings: 1, ..options(Some(format)) });
     match (all, &few) {
@@ -122,10 +126,10 @@ fn check_caps(text: &str, format: Format, all: &Result<RuleFile, ParseError>) {
     }
 }
 
-/// Every place is inside the text, in order, and shows the line it is on.
+/// Checks that every diagnostic lies inside the text, in order, and shows the line it is on.
 fn check_places(text: &str, diagnostics: &[Diagnostic]) {
     assert!(diagnostics.is_sorted_by_key(|d| (d.line, d.column)), "{diagnostics:?}");
-    // A byte order mark belongs to no line.
+    // A byte order mark belongs to no line, so columns do not count it.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let lines: Vec<&str> = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
     for d in diagnostics {
@@ -142,7 +146,9 @@ fn check_places(text: &str, diagnostics: &[Diagnostic]) {
     }
 }
 
-/// The packets depend on the text alone, but not in a way that a fuzzer has to fight.
+/// Returns the seed for packets: the length of `text`.
+///
+/// Packets so depend on the text alone, yet most changes of a byte leave them as they are.
 fn data_seed(text: &str) -> u64 {
     text.len() as u64
 }
@@ -151,7 +157,7 @@ fn data_seed(text: &str) -> u64 {
 mod tests {
     use super::*;
 
-    /// A fuzzer that starts from texts that do not parse never gets to see a rule.
+    /// A fuzzer that starts from texts with faults never reaches the code behind the parser.
     #[test]
     fn seeds_parse_unless_their_name_says_otherwise() {
         for (path, data) in crate::files("seeds/parse_rules") {

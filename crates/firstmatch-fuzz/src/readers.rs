@@ -1,4 +1,6 @@
-//! Bytes as a file of packets: what is read does not depend on how the bytes arrive, and every error points into them.
+//! Fuzz target that reads bytes as a file of packets.
+//!
+//! The result must not depend on how the bytes arrive, and every error must point into them.
 
 use std::fmt::Debug;
 use std::io::{self, Cursor, Read};
@@ -8,19 +10,22 @@ use firstmatch_net::source::{Capture, Cut, Input, Limits, Rows, SourceError, Tab
 use firstmatch_net::wire::{Batch, Config};
 
 const NAME: &str = "fuzz";
-/// Small, so that inputs reach them.
+/// Limits small enough for the fuzzer's inputs to reach them.
 const LIMITS: Limits = Limits { max_record: 512, max_line: 128, max_text: 1 << 20 };
-/// A compressed stream may hold more than anybody waits for.
+/// Most packets read from one input, because a small compressed stream may hold billions.
 const MOST: usize = 1 << 12;
 
-/// Reads the bytes as whatever they look like, at once and in small pieces: both give the same, packet by packet, and
-/// end the same way. What is shorter gives the first packets of what is longer.
+/// Reads `data` in the format it looks like, at once and in small pieces.
+///
+/// Both ways must give the same packets and end the same way. A file that is cut short must give the first packets of
+/// the whole one.
 pub fn readers(data: &[u8]) {
     let whole = drain(Box::new(Cursor::new(data.to_vec())));
     check_end(data, &whole);
     for piece in [1, 7] {
         let same = drain(Box::new(Pieces { data: Cursor::new(data.to_vec()), piece }));
-        // How much a damaged compressed stream still gives depends on how much of it was there when that was noticed.
+        // A damaged compressed stream yields more or less data, depending on how much had arrived when the damage was
+        // noticed.
         let is_damaged = |drained: &Drained| drained.error.is_some() || drained.cut.is_some();
         if is_plain(data) || !(is_damaged(&whole) || is_damaged(&same)) {
             assert_eq!(whole, same, "in pieces of {piece}");
@@ -33,7 +38,7 @@ pub fn readers(data: &[u8]) {
     }
 }
 
-/// Gives few bytes at a time.
+/// Reader that returns at most `piece` bytes at a time.
 struct Pieces {
     data: Cursor<Vec<u8>>,
     piece: usize,
@@ -46,11 +51,11 @@ impl Read for Pieces {
     }
 }
 
-/// All that was read.
+/// Result of reading a whole input: its packets, and how it ended.
 #[derive(Debug, PartialEq)]
 struct Drained {
     kind: Kind,
-    /// Each packet, shown.
+    /// Each packet in `Debug` format.
     packets: Vec<String>,
     cut: Option<Cut>,
     error: Option<SourceError>,
@@ -79,7 +84,7 @@ fn drain(reader: Box<dyn Read + Send>) -> Drained {
     }
 }
 
-/// Takes what `next` gives, shown, until it is none or too much; after an error there must be no more.
+/// Collects at most [`MOST`] results of `next` in `Debug` format; its end must be final.
 fn take<T: Debug>(kind: Kind, mut next: impl FnMut() -> Result<Option<T>, SourceError>) -> Drained {
     let (mut packets, mut error) = (Vec::new(), None);
     while packets.len() < MOST {
@@ -132,7 +137,7 @@ fn drain_table(table: Table) -> Drained {
     let drained = take(Kind::Table, || {
         let row = rows.next()?;
         Ok(row.map(|row| {
-            // It panics where a value does not fit its field.
+            // `push_values` panics if a value does not fit its field.
             keys[row.schema].clear();
             keys[row.schema].push_values(row.values);
             format!("{row:?}")
@@ -142,7 +147,7 @@ fn drain_table(table: Table) -> Drained {
     Drained { cut: rows.cut().cloned(), ..drained }
 }
 
-/// Whether the bytes are the stream: no compression lies between.
+/// Returns whether `data` starts with the magic number of neither gzip nor zstd.
 fn is_plain(data: &[u8]) -> bool {
     !data.starts_with(&[0x1f, 0x8b]) && !matches!(data, [_, 0xb5, 0x2f, 0xfd, ..] | [_, 0x2a, 0x4d, 0x18, ..])
 }
@@ -168,7 +173,7 @@ fn check_end(data: &[u8], drained: &Drained) {
     }
 }
 
-/// The place is inside the text, and shows the line it is on.
+/// Checks that the diagnostic lies inside the text and shows the line it is on.
 fn check_place(data: &[u8], diagnostic: &Diagnostic) {
     let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
     let number = diagnostic.line as usize;
@@ -184,7 +189,7 @@ fn check_place(data: &[u8], diagnostic: &Diagnostic) {
 fn check_shorter(whole: &Drained, shorter: &Drained) {
     let count = shorter.packets.len();
     assert!(count <= whole.packets.len() && shorter.packets == whole.packets[..count]);
-    // What contradicts itself in the shorter one does so in the longer one too.
+    // A capture that contradicts itself when it is cut must do so when it is whole.
     if shorter.kind == Kind::Capture && shorter.error.is_some() {
         assert_eq!(shorter.error, whole.error);
     }
@@ -194,7 +199,7 @@ fn check_shorter(whole: &Drained, shorter: &Drained) {
 mod tests {
     use super::*;
 
-    /// A fuzzer that starts from files that nobody can read never gets to see a packet.
+    /// A fuzzer that starts from unreadable files never reaches the code behind the readers.
     #[test]
     fn seeds_are_read_unless_their_name_says_otherwise() {
         let mut kinds = Vec::new();

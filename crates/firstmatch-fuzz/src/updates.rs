@@ -1,4 +1,4 @@
-//! Insertions and removals, right ones and wrong ones: after each the engine answers as the oracle.
+//! Fuzz target that inserts and removes rules, and compares with the oracle after each step.
 
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
@@ -15,23 +15,24 @@ use crate::rng::Rng;
 
 const MOST_STEPS: usize = 64;
 const MOST_REGIONS: usize = 32;
-/// After each step, from the corners of as many rules as this or fewer.
+/// Number of packets drawn after each step, besides those of the last changes.
 const PACKETS: usize = 12;
 const ASKED: usize = 6;
-/// The last rules that were removed: their ids are stale, their corners worth asking about.
+/// Number of removed rules remembered, for their stale ids and their corners.
 const DEAD: usize = 8;
 
-/// Families that the first byte chooses among: subjects of the harness whose names begin so, of which the next byte
-/// chooses one. Behind the last family comes a writer, whose readers cache flows.
+/// Prefixes of subject names: the first byte chooses a prefix, the next one of its subjects.
+///
+/// The number behind the last prefix stands for [`commit`], a writer whose readers cache flows.
 const FAMILIES: [&str; 4] = ["tuple", "partition_sort", "meta", "flow cache"];
 
-/// An engine and a rule set that take the same changes.
+/// An engine and a rule set that receive the same changes.
 struct Mirror {
     subject: Subject,
     budget: Budget,
     schema: Schema,
     engine: Box<dyn Updatable>,
-    /// One for all steps.
+    /// Scratch that all steps share.
     scratch: Scratch,
     set: RuleSet,
     regions: usize,
@@ -56,7 +57,7 @@ impl Mirror {
     }
 
     fn insert(&mut self, spec: &RuleSpec, regions: &Regions) {
-        // The priority is taken, or the rule is in.
+        // Nothing is inserted where the priority is taken.
         let Ok(id) = self.set.insert(spec.clone()) else { return };
         let rule = Match { rule: id, priority: spec.priority };
         let before = self.engine.stats();
@@ -65,8 +66,8 @@ impl Mirror {
             Err(error) => {
                 self.set.remove(id).expect("just inserted");
                 assert!(error.budget_exceeded() && self.budget != Budget::default(), "{}: {error}", self.name());
-                // Regions that were in already went again; the memory they took may be kept for the next. `meta` has
-                // given its second copy what that was owed.
+                // Regions that were already inserted are taken out again; the memory they took may be kept for later
+                // ones. `meta` has replayed its backlog on the second replica.
                 let (after, name) = (self.engine.stats(), self.name());
                 assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{name}");
                 assert!(
@@ -87,7 +88,7 @@ impl Mirror {
         remember(&mut self.dead, id, rule.spec);
     }
 
-    /// A change that must fail and leave everything as it was.
+    /// Applies a change that must fail and checks that the statistics stay as they were.
     fn fails(&mut self, what: &str, change: impl FnOnce(&mut dyn Updatable) -> Result<(), UpdateError>) -> UpdateError {
         let before = self.engine.stats();
         let Err(error) = change(&mut *self.engine) else { panic!("{}: {what} was accepted", self.name()) };
@@ -95,7 +96,7 @@ impl Mirror {
         error
     }
 
-    /// Ids that no live rule has: of removed rules, of slots never used, of live slots at other times.
+    /// Removes an id that no live rule has: of a removed rule, an unused slot or another reuse.
     fn remove_stale(&mut self, place: usize) {
         let mut stale: Vec<RuleId> = self.dead.iter().map(|(id, _)| *id).collect();
         stale.extend([RuleId::new(self.set.slots() as u32, 0), RuleId::new(u32::MAX - 1, u32::MAX)]);
@@ -126,7 +127,7 @@ impl Mirror {
         assert!(!error.is_stale() && !error.budget_exceeded(), "{error}");
     }
 
-    /// What the engine says of itself.
+    /// Checks the engine's numbers of rules and regions, and that it keeps the budget.
     fn check_stats(&self) -> Stats {
         let stats = self.engine.stats();
         let budgeted = stats.bytes.iter().filter(|(part, _)| *part != "rules for rebuilds");
@@ -136,7 +137,7 @@ impl Mirror {
         stats
     }
 
-    /// A rule that no packet matches is in no engine.
+    /// Returns the number of rules with a region, because no engine holds the others.
     fn rules_with_regions(&self) -> usize {
         let mut regions = Regions::new(self.schema.lanes().len());
         let mut has_some = |rule: &RuleSpec| {
@@ -153,7 +154,7 @@ impl Mirror {
         }
     }
 
-    /// In the end `linear` and a fresh build from the same rules say the same.
+    /// Checks that the changed engine, a fresh build and `linear` agree with the oracle.
     fn finish(&self, rng: &mut Rng) {
         let lowered = lower(&self.set, &self.schema, &Caps::default()).expect("within the caps");
         let fresh = self.subject.start(Start::Rules(&lowered));
@@ -169,7 +170,7 @@ impl Mirror {
     }
 }
 
-/// The live rule at this place, counted round.
+/// Returns the id of the live rule at `place`, modulo the number of rules.
 fn live(set: &RuleSet, place: usize) -> Option<RuleId> {
     set.iter().nth(place % set.len().max(1)).map(|rule| rule.id)
 }
@@ -181,7 +182,7 @@ fn remember(dead: &mut Vec<(RuleId, RuleSpec)>, id: RuleId, spec: RuleSpec) {
     dead.push((id, spec));
 }
 
-/// Packets from the corners of the last changes and of a few other rules, live and dead.
+/// Returns packets from the corners of the last changes and of a few other rules.
 fn packets(
     set: &RuleSet,
     schema: &Schema,
@@ -201,10 +202,11 @@ fn packets(
     packets
 }
 
-/// Plays a sequence of changes, some of which must be refused. The first byte chooses the engine: TupleMerge,
-/// PartitionSort, `meta` in place or with an overlay, or a writer of live rules with a flow cache in front of its readers.
-/// After each change the answers are the oracle's, a refused change has changed nothing and the budget is kept; in the end
-/// `linear` and a fresh build agree.
+/// Plays a sequence of changes, some of which must be refused.
+///
+/// The first byte chooses the engine: TupleMerge, PartitionSort, `meta` in place or with an overlay, or a writer whose
+/// readers have a flow cache. After each change the answers must be the oracle's, a refused change must have changed
+/// nothing, and the budget must be kept. In the end `linear` and a fresh build must agree.
 pub fn updates(data: &[u8]) {
     let mut draw = Draw::new(data);
     let (family, which) = (draw.below(FAMILIES.len() + 1), usize::from(draw.byte()));
@@ -215,7 +217,7 @@ pub fn updates(data: &[u8]) {
     match FAMILIES.get(family) {
         None => commit(&mut draw, which, &schema, &mut rng),
         Some(prefix) => {
-            // What a random seed breaks would not come again.
+            // Subjects with a random seed are left out, because a failure of theirs could not be replayed.
             let is_of = |s: &Subject| s.name.starts_with(prefix) && !s.name.contains("random");
             let mut subjects: Vec<Subject> = updatable_engines().into_iter().filter(is_of).collect();
             let subject = subjects.swap_remove(which / 2 % subjects.len());
@@ -249,7 +251,7 @@ fn change(draw: &mut Draw<'_>, mut mirror: Mirror, rng: &mut Rng) {
     mirror.finish(rng);
 }
 
-/// One step of a transaction, done to the rules that it should come to as well; the rule that was drawn.
+/// Applies a drawn step to `transaction` and the expected rules `next`; returns its rule.
 fn step(
     draw: &mut Draw<'_>,
     schema: &Schema,
@@ -283,7 +285,7 @@ fn step(
     }
 }
 
-/// Commits to live rules with rebuilds under way, readers with a cache and without one.
+/// Commits while rebuilds are under way, and checks readers with and without a flow cache.
 fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
     let bases: Vec<(Kind, usize)> = small_bases().collect();
     let (kind, in_place) = bases[which % bases.len()];
@@ -315,17 +317,17 @@ fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
         } else {
             assert!(writer.rules().iter().eq(next.iter()), "the rules are those of the transaction");
         }
-        // One of the steps of a rebuild, so that changes come in between.
+        // One step of a rebuild at a time (begin, run, install), so that commits happen in between.
         if is_refused || how & 4 != 0 {
             match (built.take(), job.take()) {
-                // A new base may have less room than the old one for what has changed meanwhile.
+                // Installing may fail, because a new base may have less room for the backlog than the old one.
                 (Some(built), _) => drop(writer.install(built)),
                 (None, Some(running)) => built = Some(RebuildJob::run(running).expect("no budget")),
                 (None, None) => job = Some(writer.begin_rebuild()),
             }
         }
         let case = Case::new(writer.rules(), schema, packets(writer.rules(), schema, last.as_ref(), &dead, rng));
-        // Twice: the second time the answers are the cache's.
+        // Two passes, because the flow cache answers the second.
         for _ in 0..2 {
             let (of, scratch): (&dyn Classifier, _) = (&cached, &mut behind);
             if let Err(what) = case.check_with(of, scratch) {
@@ -354,7 +356,9 @@ mod tests {
 
     use super::*;
 
-    /// Every family has a seed over every schema. What a fuzzer can do in a minute depends on how long one takes.
+    /// Every family must have a seed over every schema.
+    ///
+    /// The printed times show how many runs a fuzzer can make in a minute.
     #[test]
     fn seeds_drive_every_family() {
         let mut seen = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! A frame: the parser says what etherparse says, and never more than it can know.
+//! Fuzz target that parses a frame and compares every header field with etherparse's.
 
 use std::cell::RefCell;
 
@@ -10,15 +10,15 @@ use crate::common::Frame;
 use crate::invariants::{WithBuffers, check, check_grows, extractors};
 use crate::reference::{Notes, compare};
 
-/// From tight to loose: what one knows the next knows too.
+/// Caps from tight to loose: a field that one cap leaves known stays known under the next.
 const CAPS: [usize; 4] = [0, 1, 8, 100];
-/// Frames are cut at each of their first bytes.
+/// Most cuts of a frame that are tried: one to each length below this.
 const MOST_CUTS: usize = 300;
 
-/// Each of these takes long to make.
+/// Extractors and batches kept between runs, because each takes long to make.
 struct Tools {
     extractors: Vec<WithBuffers>,
-    /// A rule set's schemas with the rows that their values are pushed into.
+    /// For each list of schemas a batch, and the rows that its values are expected to fill.
     batches: Vec<(Batch, Vec<KeyBuf>)>,
 }
 
@@ -42,9 +42,11 @@ fn config(cap: usize, fragments: Fragments) -> Config {
     Config { fragments, ..caps }
 }
 
-/// Two bytes of link type and a frame. Its headers are read under several configurations and cut anywhere; each packet
-/// has one outcome, looser caps and more bytes never make anything less known, rows and values agree, and every field
-/// is as etherparse sees it.
+/// Reads two bytes as a link type and the rest as a frame, and checks the parser's result.
+///
+/// The frame is parsed under several configurations and cut anywhere. Each packet must have one outcome, and looser
+/// caps or more bytes must never make a field less known. Rows and values must agree, and every field must be as
+/// etherparse sees it.
 pub fn wire(data: &[u8]) {
     let Some((link, bytes)) = data.split_first_chunk::<2>() else { return };
     let link = LinkType::from_number(u16::from_be_bytes(*link).into());
@@ -82,7 +84,7 @@ fn check_cuts(config: &Config, link: LinkType, bytes: &[u8]) {
     check_grows(&before, &whole);
 }
 
-/// One packet, one outcome, and one row or none.
+/// Checks that a frame gives one outcome, and a row if and only if it is classified.
 fn check_batch(batch: &mut Batch, rows: &mut [KeyBuf], link: LinkType, bytes: &[u8]) {
     batch.clear();
     let outcome = batch.push_frame(link, bytes, bytes.len() as u32);

@@ -1,4 +1,4 @@
-//! The seeds of every fuzz target, and whatever fuzzing once found, put through the target again.
+//! Replays the seeds of every fuzz target and the inputs that fuzzing once failed on.
 
 use firstmatch_fuzz::{TARGETS, files};
 
@@ -10,14 +10,14 @@ fn seeds_and_findings_pass() {
         let found = files(&format!("found/{name}"));
         println!("{name}: {} seeds, {} findings", seeds.len(), found.len());
         for (path, data) in seeds.iter().chain(&found) {
-            // Captured by the test runner, and shown when the next line panics.
+            // The test runner captures this line and shows it if the target panics.
             println!("{}", path.display());
             target(data);
         }
     }
 }
 
-/// A folder without a target would be replayed by nobody.
+/// A folder that belongs to no target would never be replayed.
 #[test]
 fn every_folder_belongs_to_a_target() {
     for folder in ["seeds", "found"] {

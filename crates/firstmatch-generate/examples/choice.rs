@@ -1,10 +1,13 @@
-//! Compares the default choice of `meta` with every base by name, on rules below a wide first rule and after its removal:
+//! Compares the base that `meta` chooses with every other base.
+//!
+//! The rules stand below a wide first rule, which is then removed:
 //!
 //!     cargo run --release -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [keys=4096] [rounds=7] [all]
 //!
-//! For each generated profile, first rule and sort of traffic the base that was taken, what a packet takes in it and in
-//! the fastest base that keeps the default limits, their ratio, and what each base takes that was asked for by name:
-//! ratios above 2 alone, or `all`. The times are the least of interleaved rounds. The last line sums up.
+//! Each row is a generated profile, a first rule and a kind of traffic. It shows the time of a packet in the chosen
+//! base and in the fastest one within the default limits, and their ratio. The times in the forced bases follow. Rows
+//! with a ratio above 2 are printed, or all with `all`. Each time is the least of several interleaved rounds. The last
+//! line sums up.
 
 #![expect(clippy::print_stdout, reason = "the figures that were asked for")]
 
@@ -19,7 +22,7 @@ use firstmatch_generate::keys::{self, Points};
 use firstmatch_generate::profile::PROFILES;
 use firstmatch_generate::rules;
 
-/// First rules, and what of a key leads past each: an address or a protocol instead of its own.
+/// First rules, each with the change of address or protocol that leads a key past it.
 const FIRST: [(&str, Past); 4] = [
     ("deny src not 10.0.0.0/8", Past::Source(0x0A00_0000, 24)),
     ("permit src not 198.51.100.0/24", Past::Source(0xC633_6400, 8)),
@@ -43,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let word = |name: &str| args.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let rounds = word("rounds").map_or(Ok(7), str::parse)?;
     let sizes = word("rules").map_or(Ok(vec![10_000, 100_000]), |size| size.parse().map(|size| vec![size]))?;
-    // Keys of each sort of traffic.
+    // Number of keys for each kind of traffic.
     let keys = word("keys").map_or(Ok(4096), str::parse)?;
     let shows_all = args.iter().any(|word| word == "all");
     let is_asked = |name: &str| {
@@ -79,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Generated rules below a first one.
+/// Generates rules and puts the rule `first` in front of them.
 fn below(first: &str, profile: &str, rules: usize) -> Result<RuleSet, Box<dyn Error>> {
     let config = rules::Config { rules, profile: profile.parse()?, fewer: true, ..rules::Config::default() };
     let mut text = String::new();
@@ -101,7 +104,7 @@ struct Row {
     others: Vec<(Kind, f64)>,
 }
 
-/// The rules as they are, and without the first.
+/// Measures `set` as it is, and again after its first rule is removed.
 fn measured(set: &RuleSet, past: Past, keys: usize, rounds: usize) -> Result<Vec<Phase>, Box<dyn Error>> {
     let config = Config::default();
     let (engines, mut writer) = meta::open(set.clone(), &config)?;
@@ -132,7 +135,7 @@ fn phase(
     let explained = engine.explain();
     let mut others = Vec::new();
     for kind in Kind::ALL {
-        // A base that is asked for by name is held against no default.
+        // A forced base is not subject to the limits of the default choice, so the slowest cases are left out here.
         let refused = kind == Kind::BitVector && lowered.regions().len() > 2048
             || kind == Kind::Linear && lowered.regions().len() > 4096;
         if refused {
@@ -157,7 +160,7 @@ fn phase(
     Ok(Phase { name, keeps_limits: explained.base.worst_tests <= 4096, rows })
 }
 
-/// Sorts of traffic with their keys; what cannot be had is left out.
+/// Returns kinds of traffic with their keys; a kind without enough keys is left out.
 fn traffic(
     lowered: &Lowered,
     engine: &Engine,
@@ -197,14 +200,14 @@ fn traffic(
     Ok(all)
 }
 
-/// Nanoseconds a key of each engine: the least of some rounds.
+/// Returns nanoseconds per key for each engine, the least over `rounds` rounds.
 fn timed(engines: &[&dyn Classifier], keys: &KeyBuf, rounds: usize) -> Vec<f64> {
     let mut least = vec![f64::INFINITY; engines.len()];
     let mut scratches: Vec<_> = engines.iter().map(|engine| engine.scratch()).collect();
     let mut found = [None::<Match>; BATCH];
     for round in 0..=rounds {
         for ((engine, scratch), least) in engines.iter().zip(&mut scratches).zip(&mut least) {
-            // The first pass of a turn brings the engine into the caches.
+            // The first pass of a turn loads the engine into the caches.
             for _ in 0..2 {
                 let start = Instant::now();
                 for from in (0..keys.len()).step_by(BATCH) {

@@ -1,13 +1,16 @@
-//! Generated rule sets beside published ones, side by side:
+//! Compares a generated rule set with a published one.
 //!
 //!     cargo run --release -p firstmatch-generate --example compare -- PARAMETERS ORIGINAL
 //!     cargo run --release -p firstmatch-generate --example compare -- profile=acl1 ORIGINAL
 //!
 //! PARAMETERS is a ClassBench parameter file, ORIGINAL a filter set (plain or compressed) that ClassBench's own
-//! generator made from it; as many rules as that has are generated, or `rules=N`: the original plants as many as it is
-//! asked for and then drops those that came twice. One line a pair: rules, copies, different values
-//! a field, the deepest nesting of sources and destinations, original/ours; then how far apart the histograms are, 0 to
-//! 1: pairs of prefix lengths, pairs of port classes, protocols. `seed=N` is another seed, `out=FILE` writes our rules.
+//! generator made from it. As many rules are generated as ORIGINAL has, because ClassBench's generator drops duplicates
+//! from the number requested; `rules=N` overrides that. `seed=N` sets the seed, and `out=FILE` writes the generated
+//! rules.
+//!
+//! One line per pair shows original/generated: rules, copies, unique values of each field, and the deepest nesting of
+//! sources and destinations. Then come distances between histograms, from 0 to 1: pairs of prefix lengths, pairs of
+//! port classes, and protocols.
 
 use std::error::Error;
 use std::io::Write;

@@ -1,14 +1,16 @@
-//! Rules or a trace, to standard output:
+//! Generates rules or a trace and writes them to standard output.
 //!
 //!     cargo run --release -p firstmatch-generate --example generate -- rules profile=fw rules=10000 seed=3
 //!     cargo run --release -p firstmatch-generate --example generate -- trace profile=fw rules=10000 headers=1000000 zipf=1
 //!
-//! `trace` is for the rules that the same words give to `rules`. What was done, and in what time, goes to standard
-//! error. Words: profile rules seed ipv6 (share of a dual-stack set; 1 is IPv6 alone) disorder duplicates shadowed
-//! catch_all smoothing scope_addresses scope_applications flags fewer parameters (a ClassBench parameter file, instead
-//! of profile) deny mark format (classbench, native); headers zipf pareto (a,b) flows (a second) phases
-//! unmatched coverage (complete, drawn)
-//! tries.
+//! `trace` generates the rules that the same words give to `rules`, and then a trace for them. Progress and times go to
+//! standard error. Words:
+//!
+//! - For rules: profile, parameters (a ClassBench parameter file, instead of profile), rules, seed, ipv6 (the share in
+//!   a dual-stack set; 1 is IPv6 alone), disorder, duplicates, shadowed, catch_all, smoothing, scope_addresses,
+//!   scope_applications, flags, fewer, deny, mark, format (classbench or native).
+//! - For traces: headers, seed2, zipf, pareto (a,b), flows (per second), phases, unmatched, coverage (complete or
+//!   drawn), tries.
 #![expect(clippy::print_stderr, reason = "an example says what it does")]
 
 use std::collections::HashMap;
@@ -24,7 +26,7 @@ use firstmatch_generate::{rules, trace};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// The words of the command line, each taken once.
+/// Words of the command line by name; each is taken once.
 struct Words(HashMap<String, String>);
 
 impl Words {

@@ -1,7 +1,7 @@
-//! Rule sets made to make classifiers explode: in time, in memory, or while they are built.
+//! Rule sets that make classifiers explode: in time, in memory, or while they are built.
 //!
-//! Rules stand in order of how much they match, the narrowest first, so that each can be hit and a lookup cannot stop
-//! early at a wide one. No two are the same.
+//! Rules are ordered by how much they match, the narrowest first. Each rule can therefore be hit, and a lookup cannot
+//! stop early at a wide one. No two rules are the same.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -16,29 +16,33 @@ use crate::openflow::spec;
 use crate::random::{Purpose, Random};
 use crate::rules::MAX_RULES;
 
-/// What is attacked.
+/// Weakness of a classifier that a rule set attacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attack {
-    /// One packet lies in all rules: prefixes of its addresses of every length, ranges around its ports. Whatever parts
-    /// rules copies them.
+    /// One packet lies in all rules, so a structure that cuts the space copies them.
+    ///
+    /// The rules have prefixes of its addresses of every length and ranges around its ports.
     Overlapping,
-    /// Half of the rules fix the source alone, half the destination: each of the one overlaps each of the other, and a
-    /// structure that parts by both fields holds their product.
+    /// Half of the rules fix only the source, the other half only the destination.
+    ///
+    /// Each rule of one half overlaps each of the other, so a structure that cuts both fields holds their product. For
+    /// example, 1,000 rules have 500 · 500 = 250,000 intersections.
     Cross,
-    /// Any addresses, and a range in both ports: no bit of an address helps, and few of a port.
+    /// A range in both ports and any address: no bit of an address helps, and few of a port.
     Ranges,
-    /// Every pair of prefix lengths in turn, with a protocol: as many tuples as there can be, 1,089 in IPv4 and 16,641 in
-    /// IPv6.
+    /// Every pair of prefix lengths in turn, with a protocol.
+    ///
+    /// That gives as many tuples as possible: 33² = 1,089 in IPv4 and 129² = 16,641 in IPv6.
     Tuples,
-    /// Prefixes of every length and a range in both ports: everything at a time.
+    /// Prefixes of every length and a range in both ports: all the difficulties at once.
     Mixed,
 }
 
 impl Attack {
-    /// Every one.
+    /// All attacks.
     pub const ALL: [Self; 5] = [Self::Overlapping, Self::Cross, Self::Ranges, Self::Tuples, Self::Mixed];
 
-    /// The name: `overlapping`, `cross`, `ranges`, `tuples`, `mixed`.
+    /// Returns the name: `overlapping`, `cross`, `ranges`, `tuples` or `mixed`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Overlapping => "overlapping",
@@ -66,13 +70,13 @@ impl FromStr for Attack {
     }
 }
 
-/// How often a rule is drawn anew that is there already.
+/// Most draws for one rule until it is a new one.
 const TRIES: u64 = 1000;
 
-/// Generates so many distinct rules over the 5-tuple of a family.
+/// Generates `rules` distinct rules over the 5-tuple of `family`.
 ///
 /// # Errors
-/// When the number of rules is not 1 to [`MAX_RULES`], or there are not so many distinct ones.
+/// If `rules` is not 1 to [`MAX_RULES`], or the attack does not have that many distinct rules.
 pub fn generate(attack: Attack, family: Family, rules: usize, seed: u64) -> Result<RuleSet, Error> {
     if !(1..=MAX_RULES).contains(&rules) {
         return Err(Error::config(format!("rules is {rules}, not a number from 1 to {MAX_RULES}")));
@@ -100,14 +104,14 @@ pub fn generate(attack: Attack, family: Family, rules: usize, seed: u64) -> Resu
     Ok(set)
 }
 
-/// The packet that overlapping rules share.
+/// Packet that all rules of [`Attack::Overlapping`] match.
 struct Centre {
     bits: u32,
     addresses: [u128; 2],
     ports: [u32; 2],
 }
 
-/// Source, destination, source port, destination port, protocol.
+/// Draws the tests of rule `number` for both addresses, both ports and the protocol.
 fn draw(attack: Attack, number: usize, centre: &Centre, random: &mut Random) -> [Option<Test>; 5] {
     let bits = centre.bits;
     match attack {
@@ -156,7 +160,7 @@ fn range(lo: u32, hi: u32) -> Option<Test> {
     }
 }
 
-/// How many bits of a field a test leaves open, about.
+/// Returns about how many of a field's `bits` a test leaves open.
 fn width(test: &Option<Test>, bits: u32) -> u32 {
     match *test {
         None => bits,

@@ -1,8 +1,8 @@
-//! What can go wrong.
+//! Errors of the generators.
 
 use std::fmt;
 
-/// Why nothing was generated.
+/// Reason why nothing was generated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error(Kind);
 
@@ -46,12 +46,12 @@ impl Error {
         Self(Kind::Engine(error.to_string()))
     }
 
-    /// Whether a value of the configuration is out of its bounds.
+    /// Returns whether a value of the configuration is out of its bounds.
     pub fn is_config(&self) -> bool {
         matches!(self.0, Kind::Config(_))
     }
 
-    /// Where the profile cannot yield as many distinct rules as asked for: how many were found, and how many asked.
+    /// Returns the numbers of distinct rules found and requested, if the profile was exhausted.
     pub fn exhausted_at(&self) -> Option<(usize, usize)> {
         match self.0 {
             Kind::Exhausted { found, asked, .. } => Some((found, asked)),
@@ -59,7 +59,7 @@ impl Error {
         }
     }
 
-    /// Where a trace is too short to hit every rule: how many headers it takes.
+    /// Returns the number of headers needed, if the trace is too short to hit every rule.
     pub fn headers_needed(&self) -> Option<usize> {
         match self.0 {
             Kind::TooFewHeaders { needed, .. } => Some(needed),

@@ -1,4 +1,4 @@
-//! Rule sets and packet traces of any size, the same bytes for the same seed on every machine.
+//! Rule sets and packet traces of any size; a seed gives the same bytes on every machine.
 //!
 //! ```
 //! use firstmatch::{Policy, format::write};
@@ -16,22 +16,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Profile`]: what rules look like, in numbers: prefix trees, port classes, protocols, prefix lengths. Sixteen come
-//!   along; ClassBench parameter files are read.
+//! - [`Profile`]: the shape of rules in numbers: prefix trees, port classes, protocols, prefix lengths. Sixteen come
+//!   with the crate; ClassBench parameter files can be read.
 //! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
-//! - [`openflow`] and [`npf`]: the rule sets of two papers. [`attack`]: rule sets made to make classifiers explode.
+//! - [`openflow`] and [`npf`]: the rule sets of two papers. [`attack`]: rule sets that make classifiers explode.
 //! - [`trace`]: headers that hit every rule that can be hit, with locality, in flows or phases, and headers that match
 //!   nothing; or headers from elsewhere.
-//! - [`keys`]: rows for rules over any schema: from rules, from their edges, uniform, or the costliest that are found.
-//! - [`Statistics`]: a rule set in figures, to compare two by.
+//! - [`keys`]: rows for rules over any schema: from rules, from their edges, uniform, or the costliest found.
+//! - [`Statistics`]: figures of a rule set, by which two sets can be compared.
 //!
 //! [`firstmatch::format::write`] writes rule sets as text.
 //!
 //! # The same bytes
 //!
-//! A seed and a configuration give the same rules and headers on every machine. All random bits are those of
-//! PCG XSL RR 128/64 and of SplitMix64's finaliser; what is drawn from them is integer arithmetic, or arithmetic of
-//! IEEE doubles without any function of the platform. Tests hold digests: a change of them is a change of version.
+//! A seed and a configuration give the same rules and headers on every machine, because no function of the platform is
+//! used. All random bits are those of PCG XSL RR 128/64 and of SplitMix64's finaliser. Numbers are drawn from them by
+//! integer arithmetic or by arithmetic of IEEE doubles. Tests hold digests of the results; a change of a digest is a
+//! change of version.
 #![deny(unsafe_code)]
 
 pub mod attack;

@@ -1,8 +1,8 @@
-//! The rule sets of npf (Shaikot, PhD dissertation, Washington State University 2012).
+//! Rule sets of npf (Shaikot, PhD dissertation, Washington State University 2012).
 //!
-//! Rules pick each field's value by itself from a pool of values. In 4.6 ports and protocols come from the pool of some
-//! real rule sets and the prefixes are random, for 25 to 1,000 rules; in 5.8.2 each field has 2^8 values of a packet
-//! trace, for 500 to 5,000 rules.
+//! Rules pick the value of each field independently from a pool of values. In Section 4.6 ports and protocols come from
+//! the pool of real rule sets and the prefixes are random, for 25 to 1,000 rules. In Section 5.8.2 each field has 2^8
+//! values of a packet trace, for 500 to 5,000 rules.
 
 use std::collections::HashSet;
 use std::hash::Hash;
@@ -17,23 +17,26 @@ use crate::random::{Purpose, Random};
 use crate::rules::MAX_RULES;
 use crate::trace::Header;
 
-/// The fields by their place in the 5-tuple.
+/// Fields by their index in the 5-tuple.
 const FIELDS: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
 
-/// Values of the fields of the 5-tuple: source, destination, source port, destination port, protocol. `None` is no
-/// condition.
+/// Pools of values, one for each field of the 5-tuple.
+///
+/// The order is source, destination, source port, destination port, protocol. `None` is no condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pools {
     family: Family,
-    /// For each field its different values, in the order they were met.
+    /// Distinct values of each field, in the order of their first use.
     fields: [Vec<Option<Test>>; 5],
 }
 
-/// How many values of a packet trace 5.8.2 takes a field.
+/// Number of values of a packet trace that Section 5.8.2 takes for each field.
 pub const VALUES: usize = 1 << 8;
 
 impl Pools {
-    /// The different values that rules have, field by field. Conditions of more than one test are passed over.
+    /// Collects the distinct values of rules, field by field.
+    ///
+    /// Conditions of more than one test are skipped.
     pub fn of_rules<'s>(family: Family, sets: impl IntoIterator<Item = &'s RuleSet>) -> Self {
         let mut fields: [Vec<Option<Test>>; 5] = Default::default();
         for set in sets {
@@ -52,14 +55,16 @@ impl Pools {
         Self { family, fields }
     }
 
-    /// The first `values` different values of packets, field by field ([`VALUES`] in 5.8.2).
+    /// Collects the first `values` distinct values of packets, field by field.
+    ///
+    /// Section 5.8.2 takes [`VALUES`].
     pub fn of_headers(family: Family, headers: impl IntoIterator<Item = Header>, values: usize) -> Self {
         let mut fields: [Vec<Option<Test>>; 5] = Default::default();
         for header in headers.into_iter().filter(|header| header.family == family) {
             let of = [header.src, header.dst, header.sport.into(), header.dport.into(), header.proto.into()];
             for (pool, value) in fields.iter_mut().zip(of) {
                 pool.push(Some(Test::Value(value)));
-                // Thinned out now and then: the pool stays small whatever the trace.
+                // Duplicates are removed now and then, so that the pool stays small whatever the length of the trace.
                 if pool.len() >= 4 * values.max(64) {
                     distinct(pool, values);
                 }
@@ -69,32 +74,31 @@ impl Pools {
         Self { family, fields }
     }
 
-    /// How many values each field has.
+    /// Returns the number of values of each field.
     pub fn sizes(&self) -> [usize; 5] {
         self.fields.each_ref().map(Vec::len)
     }
 }
 
-/// Keeps the first of each value, and no more than so many.
+/// Keeps the first of each value, and at most `most` values.
 fn distinct<T: Copy + Eq + Hash>(values: &mut Vec<T>, most: usize) {
     let mut seen = HashSet::new();
     values.retain(|value| seen.len() < most && seen.insert(*value));
 }
 
-/// Where the addresses of rules come from.
+/// Source of the addresses of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addresses {
-    /// Random prefixes, each length from 1 to that of an address as likely as any other (4.6).
+    /// Random prefixes, each length from 1 to that of an address equally likely (Section 4.6).
     Random,
-    /// The pools (5.8.2).
+    /// Addresses of the pools (Section 5.8.2).
     Pooled,
 }
 
 /// Generates a set of distinct rules over the 5-tuple of the pools' family.
 ///
 /// # Errors
-/// When the number of rules is not 1 to [`MAX_RULES`], a pool that is needed is empty, or the pools do not have so many
-/// combinations (a thousand in a row that were there already).
+/// If `rules` is not 1 to [`MAX_RULES`], a pool that is needed is empty, or 1,000 draws in a row give no new rule.
 pub fn generate(pools: &Pools, addresses: Addresses, rules: usize, seed: u64) -> Result<RuleSet, Error> {
     if !(1..=MAX_RULES).contains(&rules) {
         return Err(Error::config(format!("rules is {rules}, not a number from 1 to {MAX_RULES}")));

@@ -1,10 +1,15 @@
-//! Rules over the 15 fields of OpenFlow by ratios of different values (Qu, Zhou, Prasanna, HPSR 2014, Table III).
+//! Rules over the 15 OpenFlow fields, with given ratios of distinct values.
 //!
-//! A field of ratio ρ has `min(ρ · rules, 2^width)` different values. Most rules come in stacks: the rules of a stack
-//! have the same values of the exact fields, and prefixes and ranges that lie one in another, the narrowest first. So a
-//! key drawn from a rule matches several (some 3.6 in the mean for the ratios of Table III), where values drawn
-//! independently would leave it one. There are as many stacks as the exact field with the most values needs; half of
-//! them have one rule.
+//! The ratios are those of Qu, Zhou, Prasanna, HPSR 2014, Table III.
+//!
+//! A field of ratio ρ has `min(ρ · rules, 2^width)` distinct values. For example, a field of 16 bits and ratio 0.25 has
+//! 250 values in 1,000 rules.
+//!
+//! Most rules come in stacks. The rules of a stack have the same values of the exact fields, and nested prefixes and
+//! ranges, the narrowest first. Therefore a key drawn from a rule matches several rules, while with independently drawn
+//! values it would match only one. With the ratios of Table III a key matches more than three in the mean, as the test
+//! `table_iii_s_values_and_overlaps` checks. There are as many stacks as the exact field with the most values needs;
+//! half of them have one rule.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -18,44 +23,45 @@ use crate::profile::check;
 use crate::random::{Purpose, Random};
 use crate::rules::MAX_RULES;
 
-/// The ratios of Table III in the order of [`Schema::openflow`].
+/// Ratios of Table III in the order of [`Schema::openflow`].
 pub const TABLE_III: [f64; 15] = [0.02, 0.02, 0.25, 0.25, 0.01, 0.2, 1.0, 0.02, 1.0, 0.25, 0.25, 0.02, 1.0, 0.1, 0.1];
 
-/// The deepest stack.
+/// Most rules of a stack.
 const DEPTH: usize = 7;
 
-/// What to generate.
+/// Parameters of [`generate`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// How many rules, 1 to [`MAX_RULES`].
+    /// Number of rules, 1 to [`MAX_RULES`].
     pub rules: usize,
-    /// Everything random comes from it.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// For each field the different values over the rules, 0 to 1; one value there is at least.
+    /// For each field, the ratio of distinct values to rules, 0 to 1, with one value at least.
     pub ratios: [f64; 15],
-    /// How often an exact field of a rule is left without a condition, 0 to 1. That takes values away: the ratios hold
-    /// for 0.
+    /// Share of rules that leave a given exact field without a condition, 0 to 1.
+    ///
+    /// Wildcards take values away, so the ratios hold only for 0.
     pub wildcards: f64,
 }
 
 impl Default for Config {
-    /// 1,000 rules, seed 1, Table III, no wildcards.
+    /// Makes 1,000 rules with seed 1 and the ratios of Table III, without wildcards.
     fn default() -> Self {
         Self { rules: 1000, seed: 1, ratios: TABLE_III, wildcards: 0.0 }
     }
 }
 
-/// The values of a field that nest: in stacks, each of which lies in the one before it backwards, and single ones.
+/// Nesting values of a field: stacks, in which each value lies in the next, and single ones.
 struct Nested {
-    /// Each from the narrowest to the widest.
+    /// Stacks, each from the narrowest value to the widest.
     stacks: Vec<Vec<Test>>,
     singles: Vec<Test>,
 }
 
-/// Generates a rule set over [`Schema::openflow`]. No two rules are the same.
+/// Generates a rule set over [`Schema::openflow`] without duplicates.
 ///
 /// # Errors
-/// When the configuration is out of its bounds, or its ratios do not give so many distinct rules.
+/// If the configuration is out of its bounds, or its ratios do not give that many distinct rules.
 pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     if !(1..=MAX_RULES).contains(&config.rules) {
         return Err(Error::config(format!("rules is {}, not a number from 1 to {MAX_RULES}", config.rules)));
@@ -95,10 +101,10 @@ pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     let mut drafts: Vec<(u64, Vec<Option<Test>>)> = Vec::with_capacity(rules);
     let mut seen: HashSet<Vec<Option<Test>>> = HashSet::with_capacity(rules);
     for (stack, &size) in sizes.iter().enumerate() {
-        // The narrowest first: their places are in order.
+        // Sorted places put the narrowest rule of the stack first.
         let mut places: Vec<u64> = (0..size).map(|_| random.bits()).collect();
         places.sort_unstable();
-        // The first stacks take each value once, so that all are in use.
+        // The first stacks take each value once, so that all values are used.
         let picks: Vec<usize> = (0..counts.len())
             .map(|field| match &nested[field] {
                 None if stack < values[field].len() => stack,
@@ -113,7 +119,8 @@ pub fn generate(config: &Config) -> Result<RuleSet, Error> {
                     .map(|field| match &nested[field] {
                         None if random.chance(config.wildcards) => None,
                         None => values[field].get(picks[field]).map(|&value| Test::Value(value)),
-                        // Those that came twice are drawn anew where that does not take them out of their stack.
+                        // A duplicate is drawn anew only in a stack of one rule, because it would leave its stack
+                        // otherwise.
                         Some(own) if size == 1 && tries.start > 1 => Some(own.test(random.index(own.len()), 0)),
                         Some(own) => Some(own.test(picks[field], depth)),
                     })
@@ -137,7 +144,7 @@ pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     Ok(set)
 }
 
-/// A rule of these tests, one a field, with the priority and the number of a line.
+/// Returns a rule with one test per field, and with the priority and number of `line`.
 pub(crate) fn spec(line: u32, tests: Vec<Option<Test>>) -> RuleSpec {
     let conditions = tests
         .into_iter()
@@ -152,14 +159,16 @@ pub(crate) fn spec(line: u32, tests: Vec<Option<Test>>) -> RuleSpec {
     }
 }
 
-/// The sizes of stacks: half of them 1, the others equal but for a rest, none above [`DEPTH`] unless there are too few.
+/// Returns the sizes of `stacks` stacks: half are 1, the others equal within one rule.
+///
+/// None exceeds [`DEPTH`], unless there are too few stacks.
 fn sizes(rules: usize, stacks: usize) -> Vec<usize> {
     let deep = (stacks / 2).min(rules - stacks).max(usize::from(rules > stacks));
     let more = rules - stacks;
     (0..stacks).map(|stack| if stack < deep { 1 + more / deep + usize::from(stack < more % deep) } else { 1 }).collect()
 }
 
-/// Which of a field's values a stack has: an index for [`Nested::test`].
+/// Chooses the value of a field for a stack: an index for [`Nested::test`].
 fn pick(own: &Nested, stack: usize, size: usize, random: &mut Random) -> usize {
     match (own.stacks.len(), own.singles.len()) {
         (0, _) => random.index(own.singles.len()),
@@ -170,7 +179,7 @@ fn pick(own: &Nested, stack: usize, size: usize, random: &mut Random) -> usize {
                 random.index(stacks)
             }
         }
-        // Single rules take the single values, last to first, as far as they go.
+        // Stacks of one rule take the single values in order, as far as these go.
         (stacks, singles) => {
             let at = stack % (2 * singles.max(1));
             if at < singles { stacks + at } else { random.index(own.len()) }
@@ -191,11 +200,11 @@ impl Nested {
     }
 }
 
-/// Different values of so many bits.
+/// Returns `count` distinct values of `bits` bits.
 fn distinct(count: usize, bits: u32, random: &mut Random) -> Vec<u128> {
     let most = u128::MAX >> (128 - bits);
     if count as u128 > most / 2 {
-        // Most of all there are: all in random order, and the first of them.
+        // For more than half of all values, shuffles all of them and keeps the first `count`.
         let mut all: Vec<u128> = (0..=most).collect();
         random.shuffle(&mut all);
         all.truncate(count);
@@ -212,10 +221,10 @@ fn distinct(count: usize, bits: u32, random: &mut Random) -> Vec<u128> {
     values
 }
 
-/// Stacks of prefixes of 32 to 20 bits, each stack in a /20 of its own, and single ones.
+/// Returns stacks of prefixes of 32 to 20 bits, each in its own /20, and single prefixes.
 fn prefixes(count: usize, random: &mut Random) -> Nested {
     let (stacks, singles) = (count / DEPTH, count % DEPTH);
-    // There are 2^20 networks: where more values are asked for than that leaves room for, single ones are hosts.
+    // There are 2^20 networks, so values that would need more are left out.
     let networks = distinct((stacks + singles).min(1 << 20), 20, random);
     let prefix = |network: u128, host: u128, len: u32| {
         let value = (network << 12 | host & 0xFFF) & (u128::MAX << (32 - len));
@@ -233,7 +242,7 @@ fn prefixes(count: usize, random: &mut Random) -> Nested {
     nested
 }
 
-/// Stacks of ranges of ports, from one port to some thousands, and single ones: no two the same.
+/// Returns distinct port ranges: stacks from one port to some thousands, and single ranges.
 fn ranges(count: usize, random: &mut Random) -> Nested {
     let mut seen = HashSet::with_capacity(count);
     let mut nested = Nested { stacks: Vec::new(), singles: Vec::new() };
@@ -249,7 +258,7 @@ fn ranges(count: usize, random: &mut Random) -> Nested {
             if seen.insert((lo, hi)) {
                 own.push(if lo == hi { Test::Value(lo.into()) } else { range(lo, hi) });
             }
-            // Wider on either side: strictly, since one side has room.
+            // A range that cannot grow on the drawn side is a duplicate, and the next turn draws again.
             let wider = 1 << (2 * own.len().min(6));
             let (below, above) = (random.between(0, wider), random.between(0, wider));
             lo = lo.saturating_sub(below as u16);

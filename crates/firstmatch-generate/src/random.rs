@@ -1,14 +1,17 @@
 //! Random numbers that are the same on every machine and in every version of this crate.
 //!
-//! The bits come from PCG XSL RR 128/64 (O'Neill 2014; `rand_pcg::Pcg64`): its state is the seed taken
-//! through SplitMix64's finaliser, its stream a constant a purpose, so that what one purpose draws changes nothing
-//! for another. Everything above the bits is here and is integer arithmetic, or additions, products and divisions of
-//! IEEE doubles, or `libm`'s functions, which are made of those: no platform's own logarithm is ever called.
+//! The bits come from PCG XSL RR 128/64 (O'Neill 2014; `rand_pcg::Pcg64`). Its state is the seed passed through
+//! SplitMix64's finaliser. Its stream is a constant of the purpose, so that draws for one purpose change nothing for
+//! another.
+//!
+//! Everything above the bits is integer arithmetic, additions, products and divisions of IEEE doubles, or functions of
+//! `libm`, which consist of those. No logarithm of the platform is ever called, because platforms differ in the last
+//! bits.
 
 use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 
-/// What random numbers are drawn for: each purpose has a stream of its own.
+/// Purpose of random numbers; each has a stream of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Rules = 1,
@@ -23,7 +26,7 @@ pub(crate) enum Purpose {
     Fields = 10,
 }
 
-/// A stream of random numbers.
+/// Stream of random numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(Pcg64);
 
@@ -38,7 +41,7 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// A number below `n`, each as likely as any other (Lemire 2019); 0 where `n` is 0.
+    /// Returns a number below `n`, each equally likely (Lemire 2019); 0 if `n` is 0.
     #[inline]
     pub(crate) fn below(&mut self, n: u64) -> u64 {
         loop {
@@ -50,19 +53,19 @@ impl Random {
         }
     }
 
-    /// An index of a slice of this length.
+    /// Returns an index of a slice of length `len`.
     #[inline]
     pub(crate) fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// A number from `lo` to `hi`, both included.
+    /// Returns a number from `lo` to `hi`, both included.
     #[inline]
     pub(crate) fn between(&mut self, lo: u32, hi: u32) -> u32 {
         lo + self.below(u64::from(hi - lo) + 1) as u32
     }
 
-    /// A number in `[0, 1)`, a multiple of 2^-53.
+    /// Returns a number in `[0, 1)`, a multiple of 2^-53.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -75,7 +78,7 @@ impl Random {
         self.unit() < share
     }
 
-    /// Every order is as likely as any other (Fisher and Yates).
+    /// Shuffles `items`, with every order equally likely (Fisher and Yates).
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for end in (1..items.len()).rev() {
             items.swap(end, self.index(end + 1));
@@ -97,17 +100,18 @@ pub(crate) fn mix2(a: u64, b: u64) -> u64 {
     mix(mix(a).wrapping_add(0x9E37_79B9_7F4A_7C15) ^ b)
 }
 
-/// Items drawn by weight. Weights are kept in units of 2^-48 of their sum.
+/// Items drawn by weight, with weights in units of 2^-48 of their sum.
 #[derive(Clone, Debug)]
 pub(crate) struct Weighted<T> {
     items: Vec<T>,
-    /// For each item the sum of the weights up to and including its own; strictly ascending.
+    /// For each item, the sum of the weights up to and including its own; strictly ascending.
     ends: Vec<u64>,
 }
 
 impl<T: Copy> Weighted<T> {
-    /// Items without weight are left out; without an item left nothing can be drawn. Weights are finite and not
-    /// negative: configurations are validated before.
+    /// Builds the table; items without weight are left out.
+    ///
+    /// Weights are finite and not negative, because configurations are validated before.
     pub(crate) fn new(items: impl IntoIterator<Item = (T, f64)>) -> Self {
         let items: Vec<(T, f64)> = items.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
         let sum: f64 = items.iter().map(|(_, weight)| weight).sum();
@@ -127,15 +131,17 @@ impl<T: Copy> Weighted<T> {
         &self.items
     }
 
-    /// `None` where there is nothing to draw.
+    /// Draws an item; `None` if there is none.
     #[inline]
     pub(crate) fn draw(&self, random: &mut Random) -> Option<T> {
         let at = random.below(*self.ends.last()?);
         self.items.get(self.ends.partition_point(|&end| end <= at)).copied()
     }
 
-    /// The same with a bias to the first items (up to 1) or to the last (down to -1): what is drawn uniformly, `u`,
-    /// counts as `u · (bias · u − bias + 1)` (Taylor and Turner 2007, III-E).
+    /// Draws an item with a bias to the first items (up to 1) or to the last (down to -1).
+    ///
+    /// A uniform draw `u` counts as `u · (bias · u − bias + 1)` (Taylor and Turner 2007, III-E). For example, with bias
+    /// 1 the first of two equal items is drawn in 71 % of the cases, because u² < 1/2 for u < 0.71.
     pub(crate) fn draw_biased(&self, bias: f64, random: &mut Random) -> Option<T> {
         if bias == 0.0 {
             return self.draw(random);
@@ -157,7 +163,7 @@ mod tests {
         let first: Vec<u64> = (0..3).map(|_| random.bits()).collect();
         let mut again = Random::new(1, Purpose::Rules);
         assert_eq!(first, (0..3).map(|_| again.bits()).collect::<Vec<_>>());
-        // As another implementation of PCG and SplitMix64, written from their papers, has it.
+        // The numbers are from another implementation of PCG and SplitMix64, written from their papers.
         assert_eq!(first, [13082398249650251981, 16362431021209908341, 9591675941408060786]);
     }
 
@@ -191,7 +197,7 @@ mod tests {
     fn a_bias_favours_one_end() {
         let weighted = Weighted::new([('a', 1.0), ('b', 1.0)]);
         let mut random = Random::new(5, Purpose::Rules);
-        // Drawn below a half: u (x u - x + 1) < 1/2, for x = 1 u² < 1/2, for x = -1 2u - u² < 1/2.
+        // An item of the first half is drawn if u (x u - x + 1) < 1/2: for x = 1 u² < 1/2, for x = -1 2u - u² < 1/2.
         for (bias, share) in [(1.0, 0.707), (0.0, 0.5), (-1.0, 0.293)] {
             let a = (0..4000).filter(|_| weighted.draw_biased(bias, &mut random) == Some('a')).count();
             assert!((a as f64 / 4000.0 - share).abs() < 0.03, "{bias}: {a}");

@@ -1,4 +1,4 @@
-//! What a rule set looks like, in numbers that two sets can be compared by.
+//! Figures of a rule set, by which two sets can be compared.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,45 +8,48 @@ use firstmatch::schema::{Family, Source};
 
 use crate::profile::{PortClass, PortPair};
 
-/// The figures of a rule set. Each histogram counts rules.
+/// Figures of a rule set; each histogram counts rules.
 ///
-/// Made for sets whose rules have one test a field, as generated ones and those of ClassBench; a rule with a condition
-/// of another form is left out of the histograms that need a prefix, a range or a number there.
+/// They are made for sets whose rules have one test per field, like generated sets and those of ClassBench. A rule with
+/// a condition of another form is left out of the histograms that need a prefix, a range or a number there.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statistics {
-    /// How many rules there are.
+    /// Number of rules.
     pub rules: usize,
-    /// How many have the conditions of an earlier one.
+    /// Number of rules with the same conditions as an earlier one.
     pub copies: usize,
-    /// Each field, in the order of the schema.
+    /// Figures of each field, in the order of the schema.
     pub fields: Vec<FieldStatistics>,
-    /// The lengths of the source's and the destination's prefix, in bits; 0 without a condition.
+    /// Lengths of the source's and the destination's prefix, in bits; 0 without a condition.
     pub length_pairs: BTreeMap<(u32, u32), usize>,
-    /// The classes of the two ports.
+    /// Classes of the two ports.
     pub port_classes: BTreeMap<PortPair, usize>,
-    /// The protocols; `None` without a condition.
+    /// Protocols; `None` without a condition.
     pub protocols: BTreeMap<Option<u8>, usize>,
 }
 
-/// The figures of one field.
+/// Figures of one field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldStatistics {
-    /// Its name.
+    /// Name of the field.
     pub name: String,
-    /// How many rules have no condition on it.
+    /// Number of rules without a condition on the field.
     pub wildcards: usize,
-    /// How many different conditions rules have on it; none is one too.
+    /// Number of distinct conditions on the field; no condition counts as one.
     pub unique: usize,
-    /// The lengths of prefixes, 0 without a condition. Empty for a field whose tests are no prefixes.
+    /// Lengths of prefixes, 0 without a condition; empty for a field whose tests are no prefixes.
     pub lengths: BTreeMap<u32, usize>,
-    /// How many prefixes of rules lie one in another at most, without the wildcard.
+    /// Length of the longest chain of nested prefixes, without the wildcard.
     pub deepest: usize,
-    /// How many distinct prefixes have so many others around them, themselves among them.
+    /// Number of distinct prefixes by depth.
+    ///
+    /// The depth is the number of prefixes that hold the prefix, including itself. For example, 10.0.0.0/8 and
+    /// 10.1.0.0/16 alone have the depths 1 and 2.
     pub depths: BTreeMap<usize, usize>,
 }
 
 impl Statistics {
-    /// Takes them, in time and memory proportional to the rules.
+    /// Computes the figures, in time and memory proportional to the number of rules.
     pub fn of(set: &RuleSet) -> Self {
         let schema = &set.schemas()[0];
         let at = |source| schema.index_of_source(source);
@@ -84,8 +87,9 @@ impl Statistics {
         statistics
     }
 
-    /// The share of rules that two histograms put elsewhere, 0 to 1 (the total variation distance). 1 where one of the
-    /// two is empty.
+    /// Returns the total variation distance of two histograms, 0 to 1.
+    ///
+    /// That is the share of rules that they put elsewhere. It is 1 if one of the two is empty.
     pub fn apart<K: Ord>(one: &BTreeMap<K, usize>, other: &BTreeMap<K, usize>) -> f64 {
         let sums = [one, other].map(|map| map.values().sum::<usize>() as f64);
         if sums.contains(&0.0) {
@@ -134,13 +138,13 @@ impl FieldStatistics {
     }
 }
 
-/// The width of a field in the schema of a family.
+/// Returns the width of a field in the schema of a family.
 fn width(set: &RuleSet, index: usize, family: Option<Family>) -> u32 {
     let schema = set.schema(family).unwrap_or(&set.schemas()[0]);
     schema.fields().get(index).map_or(128, firstmatch::schema::Field::width)
 }
 
-/// The test of a field: `None` without a condition, `Some(None)` where it is not just one test.
+/// Returns the test of a field: `None` for no condition, `Some(None)` for several tests.
 fn test(rule: &Rule, field: usize) -> Option<Option<(Option<Family>, Test)>> {
     let condition = rule.conditions.on(field)?;
     Some(condition.tests().next().filter(|_| condition.count() == 1 && !condition.negated))

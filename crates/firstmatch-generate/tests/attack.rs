@@ -1,4 +1,4 @@
-//! Rule sets made to make classifiers explode: that they are what they say, and that nothing explodes.
+//! Tests that attack sets are as described, and that no engine explodes on them.
 
 use std::collections::HashSet;
 
@@ -31,7 +31,7 @@ fn sets(rules: usize) -> impl Iterator<Item = (String, Lowered)> {
     })
 }
 
-/// Sets by profiles, of which nothing is to be feared.
+/// Generates ordinary sets by profile, for comparison.
 fn ordinary(rules: usize) -> impl Iterator<Item = (String, Lowered)> {
     PROFILES.into_iter().map(move |name| {
         let profile = name.parse().expect("a profile");
@@ -55,7 +55,7 @@ fn attacks_are_what_they_say() {
         }
 
         let lengths = |region: Region<'_>| -> Vec<u32> {
-            // Source and destination, four lanes each in IPv6.
+            // Source and destination have four lanes each in IPv6.
             let lanes = family.address_bits() as usize / 32;
             let open = |lane: usize| (region.lo[lane] ^ region.hi[lane]).count_ones();
             [0, lanes].iter().map(|&first| (first..first + lanes).map(open).sum()).collect()
@@ -74,7 +74,9 @@ fn attacks_are_what_they_say() {
     assert!("all".parse::<Attack>().is_err_and(|error| error.to_string().contains("expected one of overlapping, ")));
 }
 
-/// No attack takes much more memory than ordinary rules of as many lanes do, at run time or while it is built.
+/// No attack takes much more memory than ordinary rules, at run time or at build peak.
+///
+/// The comparison is per lane.
 #[test]
 fn memory_does_not_explode() {
     let each = |set: &Lowered| {
@@ -88,7 +90,7 @@ fn memory_does_not_explode() {
         let usual = ordinary(rules).map(|(_, set)| each(&set)).reduce(|a, b| std::array::from_fn(|i| a[i].max(b[i])));
         let usual = usual.expect("there are profiles");
         for (name, set) in sets(rules) {
-            // IPv6 has 11 lanes where IPv4 has 5.
+            // IPv6 has 11 lanes, IPv4 has 5.
             let share = set.schema().lanes().len() as f64 / 5.0;
             for (is, usual) in each(&set).into_iter().zip(usual) {
                 assert!(is < 2.5 * usual * share, "{rules} rules, {name}: {is} bytes a region, otherwise {usual}");
@@ -97,8 +99,9 @@ fn memory_does_not_explode() {
     }
 }
 
-/// Whatever the set, budget and limits: a base that keeps them and answers rightly, or an error that says what was in the
-/// way. Nothing takes more while it is built than was allowed.
+/// A base keeps any budget and limits and answers correctly, or the error names the cause.
+///
+/// No build takes more memory than was allowed.
 #[test]
 fn budgets_and_limits_are_kept() {
     for (name, set) in sets(1500).chain(ordinary(1500)) {
@@ -166,8 +169,9 @@ fn budgets_and_limits_are_kept() {
     }
 }
 
-/// No build takes more bytes than the bound that it is held against, or more visits than a few times what ordinary rules
-/// take; and the bound is not far above what some set takes. Where visits are capped, a build stops soon.
+/// No build exceeds its bound on bytes, or a few times the region visits of ordinary rules.
+///
+/// The bound must not be far above the need of some set. Where visits are capped, a build stops soon.
 #[test]
 fn builds_do_not_explode() {
     let mut nearest = Kind::ALL.map(|_| 0.0);
@@ -211,8 +215,9 @@ fn builds_do_not_explode() {
     assert!(nearest.iter().all(|&share| share > 0.4), "{nearest:?} of {:?}", Kind::ALL);
 }
 
-/// Comparing candidates keeps its budget, whatever lookups can be made to visit: those that are counted make no more than
-/// the worst case, which a debug assertion holds each prediction against.
+/// Comparing candidates keeps its budget of region visits on attack sets too.
+///
+/// Counted lookups make at most the visits of the worst case; a debug assertion checks that for each prediction.
 #[test]
 fn comparing_keeps_its_budget() {
     let mut unpredicted = 0;
@@ -228,7 +233,7 @@ fn comparing_keeps_its_budget() {
     assert!(unpredicted > 10, "{unpredicted}");
 }
 
-/// TupleMerge takes long to build from ranges alone: where there is another, `meta` finds that out from a few.
+/// TupleMerge builds slowly from ranges alone; `meta` finds that out from a few regions.
 #[test]
 fn what_takes_long_to_build_is_not_tried() {
     for (name, set) in sets(3000).chain(ordinary(3000)) {
@@ -237,7 +242,7 @@ fn what_takes_long_to_build_is_not_tried() {
         let [_, _, tuples, linear] = explained.candidates;
         let is_long = matches!(tuples.outcome, Outcome::LongBuckets { .. });
         assert_eq!(is_long, name.starts_with("ranges"), "{name}: {explained}");
-        // Where nothing parts the rules, walking them all may be the fastest.
+        // If nothing separates the rules, scanning them all may be the fastest.
         let is_parted = linear.outcome == Outcome::Predicted;
         assert_eq!(!is_parted, ["overlapping", "ranges"].iter().any(|of| name.starts_with(of)), "{name}: {explained}");
     }

@@ -1,5 +1,7 @@
-//! Rules of every kind come and go through `meta` while it is rebuilt now and then: it answers as `linear` built from
-//! what is there, `CHURN_STEPS` changes long (20,000) for `CHURN_SEEDS` sets of each profile (2).
+//! Inserts and removes rules of every kind in `meta` while it is rebuilt now and then.
+//!
+//! It must answer like `linear` built from the current rules. `CHURN_STEPS` sets the number of changes (20,000),
+//! `CHURN_SEEDS` the number of sets for each profile (2).
 
 mod common;
 
@@ -10,18 +12,19 @@ use firstmatch::rule::{Caps, RuleId, RuleSpec, lower};
 use firstmatch::{Classifier, RuleSet};
 use firstmatch_generate::{Profile, keys, rules};
 
-/// Changes between comparisons.
+/// Number of changes between comparisons.
 const EVERY: usize = 1000;
 
-/// A rebuild and the step of its next stage: it runs and is installed a while later, and catches up with what came
-/// meanwhile.
+/// A rebuild and the step at which its next stage happens.
+///
+/// It runs and is installed some steps later, and then catches up with the changes made meanwhile.
 enum Job {
     None,
     Begun(Box<RebuildJob>, usize),
     Done(Box<Rebuilt>, usize),
 }
 
-/// Half of a set's rules are there at first; then one comes or goes, at random.
+/// A set with half of its rules live at first; then rules come and go at random.
 struct Churn {
     state: u64,
     specs: Vec<RuleSpec>,
@@ -107,7 +110,7 @@ fn rules_come_and_go_as_linear_says() {
             let lowered = lower(&all, &schema, &Caps::default()).expect("it fits");
             let keys = keys::Config { keys: 3000, seed, ..Default::default() };
             let keys = keys::generate(&lowered, &keys).expect("there are keys");
-            // By prediction alone, so that it is the same everywhere.
+            // Chosen by prediction alone, so that the base is the same on every machine.
             let config = meta::Config { kind: base, margin: Some(1.0), seed: Some(1), ..Default::default() };
             let mut churn = Churn::new(&all, seed, &config);
             let mut scratch = Classifier::scratch(&churn.engine);

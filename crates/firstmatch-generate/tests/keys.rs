@@ -1,4 +1,4 @@
-//! Keys over any schema, and the rule sets of the papers.
+//! Tests of keys over any schema, and of the rule sets of the papers.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn drawn(of: &Lowered, config: &Config) -> KeyBuf {
     keys::generate(of, config).expect("there are keys")
 }
 
-/// How many regions each key lies in.
+/// Returns the number of regions that each key lies in.
 fn matches(of: &Lowered, keys: &KeyBuf) -> Vec<usize> {
     let row = |at: usize| of.regions().iter().filter(|region| region.contains(keys.keys().row(at))).count();
     (0..keys.len()).map(row).collect()
@@ -139,7 +139,7 @@ fn points_lie_where_they_are_asked_for() {
     for points in [Points::Interior, Points::Corners] {
         assert!(matches(&of, &with(points)).iter().all(|&count| count > 0), "{points:?}");
     }
-    // The ends of every lane, and what is one step outside them.
+    // The ends of every lane; edges may be one step outside them.
     let lanes = set.schemas()[0].lanes().len();
     let ends: Vec<BTreeSet<u32>> = (0..lanes)
         .map(|lane| of.regions().iter().flat_map(|region| [region.lo[lane], region.hi[lane]]).collect())
@@ -174,7 +174,7 @@ fn with_seed(of: &Lowered, seed: u64) -> KeyBuf {
 fn the_hardest_keys_cost_more_than_others() {
     let set = generate(&rules::Config { rules: 2000, profile: Profile::acl(), ..Default::default() });
     let of = lowered(&set);
-    // How many rules a key lies in: only intersections have many.
+    // The cost is the number of rules that a key lies in: only intersections have many.
     let mut count = |keys: firstmatch::Keys<'_>, costs: &mut [u64]| {
         for (at, cost) in costs.iter_mut().enumerate() {
             *cost = of.regions().iter().filter(|region| region.contains(keys.row(at))).count() as u64;

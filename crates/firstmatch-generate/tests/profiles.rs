@@ -1,4 +1,4 @@
-//! The built-in profiles beside what is published, and ClassBench parameter files.
+//! Tests of the built-in profiles against published sets, and of ClassBench parameter files.
 
 mod common;
 
@@ -11,8 +11,10 @@ use firstmatch_generate::profile::{PROFILES, PortPair, Profile, classbench};
 use firstmatch_generate::rules::{Config, Families};
 use firstmatch_generate::{Statistics, stretch};
 
-/// How many different values the fields of the twelve published ClassBench sets have, the smallest and the largest of
-/// a kind: sources, destinations, source ports, destination ports, protocols; for 1,000 and for 10,000 rules.
+/// Least and most distinct values per field of the twelve published ClassBench sets.
+///
+/// The fields are sources, destinations, source ports, destination ports and protocols. Each kind of set has a line,
+/// for 1,000 and for 10,000 rules.
 type Spans = [RangeInclusive<usize>; 5];
 const PUBLISHED: [(&str, Spans, Spans); 3] = [
     ("acl", [83..=370, 323..=488, 1..=2, 26..=151, 4..=6], [523..=5569, 907..=6293, 1..=3, 27..=230, 4..=7]),
@@ -20,7 +22,7 @@ const PUBLISHED: [(&str, Spans, Spans); 3] = [
     ("ipc", [183..=240, 162..=420, 3..=25, 3..=46, 4..=6], [1434..=4695, 2522..=8899, 3..=34, 3..=53, 4..=7]),
 ];
 
-/// The median of five seeds is within the span.
+/// The median over five seeds is within the span.
 #[test]
 fn unique_values_are_as_many_as_in_published_sets() {
     let mut outside = Vec::new();
@@ -69,7 +71,7 @@ fn a_million_rules_are_there() {
     }
 }
 
-/// IPv6 sets have the same tree: as many prefixes, nested as deep, of stretched lengths.
+/// IPv6 sets have the same tree: as many prefixes, nested as deep, with stretched lengths.
 #[test]
 fn ipv6_nests_as_ipv4_does() {
     let of = |families| {
@@ -94,7 +96,7 @@ fn ipv6_nests_as_ipv4_does() {
 const PLAIN: &str = "-scale\n100\n#\n-prots\n0\t0.25\tWILD\n6\t0.75\tTCP\n#\n-flags\n6\t0x0200/0x1200,1.0\t\n#\n-extra\n0\n#\n\
     -spar\n#\n-spem\n#\n-dpar\n1.0 20:21\n#\n-dpem\n0.5\t80:80\n0.5\t443:443\n#\n";
 
-/// A parameter file of its own: TCP to two ports or to a range, and what has no ports.
+/// Returns a small parameter file: TCP to two ports or to a range, and rules without ports.
 fn parameters() -> String {
     let shares = |of: &[(usize, &str)]| -> String {
         let share = |at| of.iter().find(|(own, _)| *own == at).map_or("0.0", |(_, share)| share);
@@ -167,7 +169,7 @@ fn a_fault_of_a_parameter_file_is_named_with_its_place() {
         assert!(column == 0 || error.column() == column, "{shown}");
     }
     for cut in 0..good.len() - 1 {
-        // No part of a file panics, and none that ends before the last section is whole.
+        // No part of a file panics, and only a part that reaches the last section parses.
         let whole = classbench::parse("cut", &good[..cut]).is_ok();
         assert!(!whole || good[..cut].contains("-pcorr"), "{}", &good[..cut]);
     }

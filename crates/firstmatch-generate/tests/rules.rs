@@ -1,4 +1,4 @@
-//! Generated rule sets: the same for the same seed, as many as asked for, and shaped as their profiles say.
+//! Tests that rule sets are reproducible, and of the size and shape that were requested.
 
 mod common;
 
@@ -50,7 +50,7 @@ fn counts_are_exact_and_rules_distinct() {
     }
 }
 
-/// The share of rules for each value of something.
+/// Returns the share of rules for each value of `of`.
 fn shares<K: Ord>(set: &RuleSet, of: impl Fn(&Rule) -> K) -> BTreeMap<K, f64> {
     let mut shares = BTreeMap::new();
     for rule in set.iter() {
@@ -59,7 +59,7 @@ fn shares<K: Ord>(set: &RuleSet, of: impl Fn(&Rule) -> K) -> BTreeMap<K, f64> {
     shares
 }
 
-/// The largest distance between what was asked for and what came.
+/// Returns the largest difference between the requested and the found shares.
 fn distance<K: Ord + Copy>(wanted: &BTreeMap<K, f64>, found: &BTreeMap<K, f64>) -> f64 {
     let sum: f64 = wanted.values().sum();
     let keys: BTreeSet<K> = wanted.keys().chain(found.keys()).copied().collect();
@@ -71,9 +71,10 @@ fn pair(rule: &Rule) -> PortPair {
     PortPair::new(port_class(rule, SPORT), port_class(rule, DPORT))
 }
 
-/// No share is off by more than two rules in a hundred, of prefix lengths seven. Chance alone makes that 0.4 in sets of
-/// 20,000; the rest is kinds of rules of which there are few different ones, since duplicates are drawn anew: a
-/// firewall's rules with neither address differ by ports and protocol alone.
+/// No share is off by more than 2 %, or 7 % for prefix lengths.
+///
+/// Chance alone makes 0.4 % in sets of 20,000. The rest comes from kinds of rules with few distinct members, because
+/// duplicates are drawn anew. For example, a firewall's rules with neither address differ by ports and protocol alone.
 #[test]
 fn protocols_ports_and_lengths_are_the_profile_s() {
     for profile in profiles() {
@@ -182,7 +183,7 @@ fn dual_stack_sets_have_both_families() {
     let of = shares(&set, |rule| rule.conditions.iter().find_map(|condition| condition.tests().next()?.0));
     assert!((of[&Some(Family::Ipv6)] - 0.3).abs() < 0.02, "{of:?}");
     assert!(of[&Some(Family::Ipv4)] > 0.6);
-    // Without addresses a rule is for both.
+    // A rule without addresses is for both families.
     let any = set.iter().filter(|rule| rule.conditions.iter().all(|condition| condition.field > DST)).count();
     assert!((of.get(&None).copied().unwrap_or(0.0) * 10_000.0 - any as f64).abs() < 1e-6);
     let none = Config { families: Families::Both { ipv6: 0.0 }, ..config(Profile::fw(), 500, 6) };
@@ -222,7 +223,7 @@ fn what_cannot_be_had_is_an_error_that_says_so() {
     assert!(asked == 100_000 && (100..5000).contains(&found), "{error}");
     assert!(error.to_string().contains("the profile ipc yields"), "{error}");
 
-    // Every rule is a host against a host with one protocol: nothing lies in it.
+    // Every rule is a host against a host with one protocol, so no rule can lie in another.
     let mut exact = Profile::acl();
     exact.lengths = vec![LengthPair::new(32, 32, 1.0)];
     exact.lengths_of = Vec::new();
@@ -339,7 +340,7 @@ fn flags_come_where_they_are_asked_for() {
     let set = generate(&Config { flags: true, ..config(Profile::fw(), 4000, 3) });
     let field = set.schemas()[0].index_of("flags").expect("it is there");
     let with = set.iter().filter(|rule| rule.conditions.iter().any(|condition| condition.field == field)).count();
-    // Nearly all rules for TCP have flags, and these are half of all.
+    // Nearly all TCP rules have flags, and these are half of all rules.
     assert!((1800..2800).contains(&with), "{with}");
     assert!(text(&set).lines().all(|line| line.split('\t').count() == 6));
     assert_eq!(Statistics::of(&set).copies, 0);

@@ -1,4 +1,4 @@
-//! Traces: every rule that can be hit is hit, and what is written beside a header is the first rule that matches it.
+//! Tests that a trace hits every rule that can be hit, and names each header's first match.
 
 mod common;
 
@@ -29,7 +29,7 @@ fn values(header: &Header) -> FieldValues {
     FieldValues { family: Some(header.family), values: values.into_iter().map(Some).collect() }
 }
 
-/// Every `step`-th header's rule is the oracle's.
+/// Checks the rule of every `step`-th header against the oracle.
 fn check(set: &RuleSet, trace: &Trace, step: usize) {
     let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
     for header in trace.iter().step_by(step) {
@@ -62,7 +62,7 @@ fn every_rule_that_can_be_hit_is_hit() {
     }
 }
 
-/// Rules over a few ports and protocols, so that every header is tried: what is said to be unreachable is.
+/// Tries every header of small domains to confirm the rules proved unreachable.
 #[test]
 fn what_is_proved_unreachable_is_unreachable() {
     let mut proved = 0;
@@ -184,7 +184,7 @@ fn locality_is_a_knob() {
     let uniform = with(Locality::Uniform);
     let counted = counts(&uniform);
     assert!(counted[0] < 300 && counted[199] > 120, "{counted:?}");
-    // 1 / (1 + 1/2 + … + 1/200) of the headers are of the most popular rule.
+    // The most popular rule has 1 / (1 + 1/2 + … + 1/200) of the headers.
     let zipf = counts(&with(Locality::Zipf { s: 1.0 }));
     assert!((6300..7300).contains(&zipf[0]) && zipf.len() == 200, "{zipf:?}");
     // P(a burst is longer than k) = (b/k)^a: with a = 2, b = 4 the mean is about 8.
@@ -267,7 +267,7 @@ fn what_is_written_reads_back() {
     }
 }
 
-/// Packet by packet the capture of a trace has its headers, no field more, and the first rule that matches.
+/// A capture must have the headers of its trace, no field more, and the same first matches.
 fn check_capture(set: &RuleSet, trace: &Trace) {
     let mut bytes = Vec::new();
     trace.write_pcap(&mut bytes).expect("written");
@@ -313,7 +313,7 @@ fn a_capture_has_the_packets_that_the_trace_says() {
         }
     }
     let parse = |text: &str| format::parse(text, &Options::default()).expect("it parses").rules;
-    // Whatever the protocol. The last three are for packets without ports, for those with, and for none.
+    // Every protocol. The last three rules are for packets without ports, for packets with ports, and for none.
     let protocols: String = (0..256).map(|proto| format!("permit proto {proto} dst 10.0.0.1\n")).collect();
     let set =
         parse(&format!("{protocols}permit proto icmp\ndeny sport 0-65535 proto tcp\ndeny sport 1-9 proto ospf\n"));

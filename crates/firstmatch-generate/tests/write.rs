@@ -1,4 +1,4 @@
-//! Generated rules, written, parse back to the same rules.
+//! Tests that generated rules, once written, parse back to the same rules.
 
 mod common;
 
@@ -44,7 +44,7 @@ fn generated_sets_come_back_rule_by_rule() {
             let read = parse(&native(&set));
             assert_eq!((lowered(&set), actions(&set)), (lowered(&read), actions(&read)));
             if let Families::Both { .. } = families {
-                // Only the lines are others: directives come first.
+                // Only the lines differ, because directives come first.
                 let said = |set: &RuleSet| -> Vec<_> {
                     set.iter().map(|rule| (rule.conditions.clone(), rule.family)).collect()
                 };

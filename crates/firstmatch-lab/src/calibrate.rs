@@ -1,10 +1,9 @@
-//! The weights of `meta`'s predictions, fitted to what candidates take on generated sets.
+//! Fits the weights of `meta`'s predictions to times of candidates on generated sets.
 //!
-//! Each set is built and timed by `meta` itself, with every candidate that may be, on every sort of traffic, in several
-//! rounds over all sets. A round has the least of a candidate's turns, and the lower quartile of the rounds is what is
-//! fitted: what else runs on a machine, and on others that share its last cache, only adds to a time. A weight is never
-//! below 0. What is minimised is the sum of relative errors, so that a time that was disturbed pulls no harder than
-//! another.
+//! `meta` itself builds and times each set, with every candidate and on every kind of traffic, in several rounds over
+//! all sets. A round records the least of a candidate's turns. The fit takes the lower quartile of the rounds, because
+//! other programs, and other machines that share the last-level cache, only add to a time. No weight is below 0. The
+//! fit minimises the sum of relative errors, so that a disturbed time counts no more than another.
 
 use std::fs;
 use std::io::Write;
@@ -27,39 +26,39 @@ use crate::statistics::Summary;
 
 #[derive(Debug, Args)]
 pub(crate) struct CalibrateArgs {
-    /// How often each set is built and timed
+    /// Number of times each set is built and timed
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
-    /// Rule files to check the fit on, which it does not see, plain or compressed
+    /// Rule files that only check the fit, plain or compressed
     #[arg(value_name = "RULES")]
     check: Vec<PathBuf>,
-    /// The file of the core crate to write machine and weights to
+    /// File of the core crate to write machine and weights to
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
-    /// Write what was counted and measured to this file, as CSV
+    /// File to write all counts and times to, as CSV
     #[arg(long, value_name = "FILE")]
     samples: Option<PathBuf>,
 }
 
 const PROFILES: [&str; 12] =
     ["acl1", "acl2", "acl3", "acl4", "acl5", "fw1", "fw2", "fw3", "fw4", "fw5", "ipc1", "ipc2"];
-/// Numbers of rules, and the seed of each: none of a reference set.
+/// Numbers of rules, each with the seed of its first set; no reference set has these seeds.
 const SIZES: [(usize, u64); 8] =
     [(50, 1100), (150, 1200), (300, 1300), (1000, 1400), (1700, 1500), (3000, 1600), (10_000, 1700), (30_000, 1800)];
-/// Those of other families and schemas.
+/// Sizes and seeds for other families and schemas.
 const OTHERS: [(usize, u64); 3] = [(300, 2100), (1000, 2200), (4000, 2300)];
-/// Times that weigh the fit anew, so that it comes to minimise errors, not their squares.
+/// Number of reweighted fits, because reweighting makes least squares minimise plain errors.
 const WEIGHED: usize = 60;
 const TERMS: usize = Prediction::TERMS;
 
-/// A rule set.
+/// Rule set with its samples.
 struct Set {
     name: String,
     rules: Lowered,
     seen: Vec<Sample>,
 }
 
-/// A candidate for a set, on one sort of traffic.
+/// Times and counts of a candidate for a set, on one kind of traffic.
 struct Sample {
     kind: Kind,
     traffic: Traffic,
@@ -160,7 +159,7 @@ fn read(path: &Path) -> anyhow::Result<Set> {
     Ok(Set { name, rules, seen: Vec::new() })
 }
 
-/// Builds and times all candidates of a set once more.
+/// Builds and times all candidates of a set once.
 fn time(set: &mut Set, machine: &Machine) -> anyhow::Result<()> {
     let all = Config {
         machine: *machine,
@@ -189,12 +188,12 @@ fn time(set: &mut Set, machine: &Machine) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The weights, none below 0, with the least sum of relative errors.
+/// Returns the weights, none below 0, with the least sum of relative errors.
 fn weights(samples: &[([f64; TERMS], f64)]) -> [f64; TERMS] {
     let mut weights = [0.0; TERMS];
     let mut worth = vec![1.0; samples.len()];
     for _ in 0..WEIGHED {
-        // Least squares, one weight after the other: those of all others stay as they are.
+        // Weighted least squares by coordinate descent: one weight at a time, while the others stay.
         let mut products = [[0.0; TERMS + 1]; TERMS];
         for ((terms, nanos), worth) in samples.iter().zip(&worth) {
             for (row, a) in products.iter_mut().zip(terms) {
@@ -218,7 +217,7 @@ fn weights(samples: &[([f64; TERMS], f64)]) -> [f64; TERMS] {
     weights
 }
 
-/// How far a prediction is off, as a part of what was measured.
+/// Returns the relative error of a prediction.
 fn error(terms: &[f64; TERMS], nanos: f64, weights: &[f64; TERMS]) -> f64 {
     terms.iter().zip(weights).map(|(term, weight)| term * weight).sum::<f64>() / nanos - 1.0
 }

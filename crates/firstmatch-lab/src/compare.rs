@@ -1,4 +1,4 @@
-//! `firstmatch-lab compare`: two records of one definition side by side.
+//! `firstmatch-lab compare`: compares two records of one definition.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,21 +16,22 @@ use crate::table::{number, percent, table};
 
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
-    /// A record, as `measure` writes it
+    /// Record, as `measure` writes it
     before: PathBuf,
-    /// Another of the same definition
+    /// Another record of the same definition
     after: PathBuf,
 }
 
-/// A column of a table: set, measure, batch and threads.
+/// Column of a table: set, measure, batch and threads.
 type Column = (String, String, Option<usize>, usize);
 
 fn column(row: &Row) -> Column {
     (row.set.clone(), row.measure.clone(), row.batch, row.threads)
 }
 
-/// Prints each lookup whose two figures are further apart than the noise of its column in either record. Exit code 0
-/// whether there are any or not.
+/// Prints each lookup whose two figures differ by more than the noise of their column.
+///
+/// The noise is the larger one of the two records. The exit code is 0 in any case.
 pub(crate) fn compare(args: &CompareArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let [before, after] = [read(&args.before)?, read(&args.after)?];
     let noise = [noise(&before), noise(&after)];
@@ -58,7 +59,7 @@ pub(crate) fn compare(args: &CompareArgs, out: &mut dyn Write) -> anyhow::Result
     Ok(ExitCode::SUCCESS)
 }
 
-/// The lookups of a record.
+/// Reads the lookups of a record.
 fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
     let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let mut rows: Vec<Row> = records::rows(path, &text)?;
@@ -66,7 +67,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// For each column how far a figure is from itself: between the twins, or between the sittings of any engine.
+/// Returns the noise of each column: the largest noise floor or drift of any engine.
 fn noise(rows: &[Row]) -> BTreeMap<Column, f64> {
     let mut noise: BTreeMap<Column, f64> = BTreeMap::new();
     for row in rows {

@@ -1,4 +1,4 @@
-//! Definitions: what is measured, as TOML. `benchmarks/README.md` documents the format.
+//! Definitions of measurements, as TOML; `benchmarks/README.md` documents the format.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,17 +12,17 @@ use serde::Deserialize;
 
 use crate::transform::Transform;
 
-/// A definition.
+/// Definition of a measurement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Definition {
-    /// The name of its file, without the ending.
+    /// Name of its file, without the extension.
     #[serde(skip)]
     pub(crate) name: String,
-    /// Its file.
+    /// Path of its file.
     #[serde(skip)]
     pub(crate) path: PathBuf,
-    /// What it shows.
+    /// Text that says what the measurement shows.
     pub(crate) shows: String,
     pub(crate) sets: Vec<Set>,
     pub(crate) engines: Vec<Engine>,
@@ -31,7 +31,7 @@ pub(crate) struct Definition {
     pub(crate) under_updates: Option<UnderUpdates>,
 }
 
-/// Rules and the packets to look up: files, or generated.
+/// Rules and the packets to look up, from files or generated.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Set {
@@ -39,30 +39,30 @@ pub(crate) struct Set {
     rules: Option<String>,
     trace: Option<String>,
     generate: Option<Generate>,
-    /// What becomes of the rules before anything else.
+    /// Transformation of the rules before anything else.
     pub(crate) transform: Option<Transform>,
     /// Whether packets are looked up in the order of the trace.
     #[serde(default)]
     pub(crate) in_order: bool,
-    /// The digest of rules, keys and answers; what it is to be is said where it is missing or wrong.
+    /// Digest of rules, keys and answers; if it is missing or wrong, the run says the right one.
     pub(crate) digest: Option<String>,
 }
 
-/// Where a set comes from.
+/// Source of a set.
 #[derive(Clone, Debug)]
 pub(crate) enum Origin<'a> {
     Files { rules: PathBuf, trace: PathBuf },
     Generated(&'a Generate),
 }
 
-/// The profile whose rules are over the 15 fields of OpenFlow.
+/// Profile whose rules are over the 15 fields of OpenFlow.
 pub(crate) const OPENFLOW: &str = "openflow";
 
-/// Rules and headers drawn from a seed.
+/// Parameters of rules and headers drawn from a seed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Generate {
-    /// What rules look like: of a profile, or of an attack.
+    /// Shape of the rules: a profile or an attack.
     #[serde(deserialize_with = "profile")]
     pub(crate) profile: Shape,
     pub(crate) rules: usize,
@@ -70,15 +70,15 @@ pub(crate) struct Generate {
     #[serde(default)]
     pub(crate) family: Family,
     pub(crate) headers: usize,
-    /// The exponent of Zipf's law; none where every rule is as likely.
+    /// Exponent of Zipf's law; without it every rule is equally likely.
     pub(crate) zipf: Option<f64>,
-    /// Packets come in flows, so many of them starting in a second.
+    /// Number of flows that start per second; without it packets do not come in flows.
     pub(crate) flows: Option<f64>,
     #[serde(default)]
     pub(crate) unmatched: f64,
 }
 
-/// What generated rules look like.
+/// Shape of generated rules.
 #[derive(Clone, Debug)]
 pub(crate) enum Shape {
     Profile(Box<Profile>),
@@ -94,32 +94,32 @@ pub(crate) enum Family {
     Ipv6,
 }
 
-/// An engine in one configuration.
+/// Engine in one configuration.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Engine {
     pub(crate) engine: String,
-    /// Its name in tables; that of the engine where there is none.
+    /// Name in tables; by default that of the engine.
     name: Option<String>,
-    /// What its configuration sets beyond the defaults.
+    /// Values of its configuration that differ from the defaults.
     #[serde(default)]
     pub(crate) config: toml::Table,
     #[serde(default, deserialize_with = "level")]
     pub(crate) simd: Option<Level>,
-    /// The bytes it may take at run time.
+    /// Budget at run time, in bytes.
     pub(crate) run_bytes: Option<usize>,
-    /// The keys of the flow cache in front of it.
+    /// Number of keys of the flow cache in front of it.
     pub(crate) flow_cache: Option<usize>,
 }
 
-/// Which lookups are timed.
+/// Parameters of timed lookups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Lookup {
     pub(crate) batches: Vec<usize>,
-    /// Whether single lookups are also timed where each chooses the next key.
+    /// Whether single lookups are also timed where each answer chooses the next key.
     pub(crate) dependent: bool,
-    /// Whether packets are also looked up from frames in memory; keys are then those of the frames.
+    /// Whether packets are also looked up from frames in memory, whose keys all lookups use.
     pub(crate) frames: bool,
     /// Numbers of threads beyond one, each with the largest batch.
     pub(crate) threads: Vec<usize>,
@@ -132,13 +132,13 @@ impl Default for Lookup {
     }
 }
 
-/// How updates are timed.
+/// Parameters of timed updates.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Updates {
-    /// Half of them insertions, half removals.
+    /// Number of updates, half of them insertions, half removals.
     pub(crate) count: usize,
-    /// Threads that look up meanwhile.
+    /// Number of threads that look up meanwhile.
     pub(crate) readers: usize,
     pub(crate) rounds: usize,
 }
@@ -149,15 +149,15 @@ impl Default for Updates {
     }
 }
 
-/// How lookups and updates side by side are timed, with the readers and the writer of an engine that has them.
+/// Parameters of lookups beside updates, for engines with readers and a writer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct UnderUpdates {
-    /// Updates a second; 0 is as many as can be.
+    /// Updates per second; 0 is as many as possible.
     pub(crate) rates: Vec<u64>,
-    /// How long each rate is kept up in a sitting.
+    /// Duration of each rate in a sitting, in seconds.
     pub(crate) seconds: f64,
-    /// What the reader looks up at a time.
+    /// Number of keys that the reader looks up at a time.
     pub(crate) batch: usize,
 }
 
@@ -225,12 +225,14 @@ impl Definition {
         Ok(())
     }
 
-    /// Whether packets are also looked up from frames.
+    /// Returns whether packets are also looked up from frames.
     pub(crate) fn frames(&self) -> bool {
         self.lookup.as_ref().is_some_and(|lookup| lookup.frames)
     }
 
-    /// Where a set comes from. Paths are relative to the definition; those that start with `$SETS/` lie in `sets`.
+    /// Returns the source of `set`.
+    ///
+    /// Paths are relative to the definition; those that start with `$SETS/` lie in `sets`.
     pub(crate) fn origin<'a>(&self, set: &'a Set, sets: Option<&Path>) -> Result<Origin<'a>, Missing> {
         match (&set.rules, &set.trace, &set.generate) {
             (None, None, Some(generate)) => Ok(Origin::Generated(generate)),
@@ -246,28 +248,28 @@ impl Definition {
             Some(rest) => sets.ok_or(Missing::Sets)?.join(rest),
             None => self.path.parent().unwrap_or(Path::new("")).join(path),
         };
-        // Sets come compressed or not.
+        // Files may be compressed.
         let with = |end: &str| PathBuf::from(format!("{}{end}", base.display()));
         Ok(["", ".zst", ".gz"].map(with).into_iter().find(|path| path.exists()).unwrap_or(base))
     }
 }
 
-/// Why a set has no origin.
+/// Reason why a set has no source.
 #[derive(Debug)]
 pub(crate) enum Missing {
     /// Its files lie in a folder that was not given.
     Sets,
-    /// The definition does not say.
+    /// The definition does not state it.
     Origin(&'static str),
 }
 
 impl Engine {
-    /// Its name in tables.
+    /// Returns the name in tables.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.engine)
     }
 
-    /// An engine as a yardstick: the defaults.
+    /// Returns an engine in its default configuration, as a yardstick.
     pub(crate) fn plain(engine: &str) -> Self {
         Self {
             engine: engine.to_owned(),
@@ -279,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// Whether nothing of it is set.
+    /// Returns whether the configuration is the default.
     pub(crate) fn is_plain(&self) -> bool {
         self.config.is_empty() && self.simd.is_none() && self.run_bytes.is_none() && self.flow_cache.is_none()
     }
@@ -331,8 +333,7 @@ mod tests {
         assert!(count > 0);
     }
 
-    /// A digest stands for one set: of all definitions, sets with equal digests are the same set, and the other way
-    /// round.
+    /// Sets of all definitions have equal digests if and only if they are the same set.
     #[test]
     fn digests_tell_sets_apart() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks/definitions");
@@ -341,7 +342,7 @@ mod tests {
             let definition = Definition::read(&entry.expect("a file").path()).expect("a good definition");
             for set in &definition.sets {
                 let origin = definition.origin(set, Some(Path::new("sets"))).expect("it says where it comes from");
-                // `acl` is a name of `acl1`, and so with the others.
+                // `acl` is a name of `acl1`, and likewise for `fw` and `ipc`.
                 let mut origin = format!("{origin:?}, {:?}, frames: {}", set.transform, definition.frames());
                 for kind in ["acl", "fw", "ipc"] {
                     origin = origin.replace(&format!("name: \"{kind}1\""), &format!("name: \"{kind}\""));

@@ -1,7 +1,8 @@
-//! The digest of a set: of its rules, its keys and the right answers.
+//! Digest of a set: of its rules, its keys and the right answers.
 //!
-//! It is taken over lines of text, so that it depends neither on how engines keep keys nor on how rules are lowered.
-//! `benchmarks/README.md` documents the lines, and the test `the_lines_are_as_documented` has an example of each.
+//! It is taken over lines of text, so that it depends neither on the engines' form of keys nor on how rules are
+//! lowered. `benchmarks/README.md` documents the lines. The test `the_lines_are_as_documented` has an example of each;
+//! for example, `key ipv4 a000001 1 5 16 6 = 2` is a key that the rule on line 2 matches.
 
 use std::fmt::{self, Write};
 
@@ -12,14 +13,15 @@ use sha2::{Digest, Sha256};
 
 use crate::workload::{Loaded, field_values};
 
-/// Bytes of text that are collected before they are hashed.
+/// Number of bytes of text collected before they are hashed.
 const BUFFER: usize = 1 << 16;
 
-/// Returns the digest of a set whose right answers are known, one list for each workload: the first 16 bytes of the
-/// SHA-256 of its lines, in hexadecimal.
+/// Returns the digest of a set and its right answers, one list for each workload.
+///
+/// It is the first 16 bytes of the SHA-256 of the set's lines, in hexadecimal.
 pub(crate) fn digest(loaded: &Loaded, answers: &[Vec<Option<Match>>]) -> String {
     let mut out = Hasher::default();
-    // A hasher takes every text.
+    // Writing to a hasher cannot fail.
     let _never = lines(loaded, answers, &mut out);
     out.finish()
 }
@@ -54,7 +56,9 @@ impl Write for Hasher {
     }
 }
 
-/// Writes every line of a set: its schemas, its rules in order, then the keys of each workload with their answers.
+/// Writes every line of a set.
+///
+/// These are its schemas, its rules in order, then the keys of each workload with their answers.
 fn lines(loaded: &Loaded, answers: &[Vec<Option<Match>>], out: &mut dyn Write) -> fmt::Result {
     loaded.rules.schemas().iter().try_for_each(|schema| write_schema(schema, out))?;
     loaded.rules.iter().try_for_each(|rule| write_rule(&loaded.rules, rule, out))?;
@@ -168,7 +172,7 @@ mod tests {
         assert_eq!(digest(&loaded, &answers), short(Sha256::new_with_prefix(&text)));
     }
 
-    /// Each of these leaves every answer as it was: the line of the first rule that matches.
+    /// Each of these changes leaves every answer as it was: the line of the first match.
     #[test]
     fn every_part_of_a_rule_and_of_a_key_counts() {
         let of = |rules: &str, trace: &str| {
@@ -216,7 +220,7 @@ mod tests {
         assert_ne!(digest(&loaded, &answers), before);
     }
 
-    /// Their traces hit rule after rule in one order, so their answers are equal.
+    /// The traces hit rule after rule in one order, so the answers of the sets are equal.
     #[test]
     fn sets_of_one_size_have_digests_of_their_own() {
         let folder = std::env::temp_dir().join(format!("firstmatch-digest-sizes-{}", std::process::id()));

@@ -1,4 +1,4 @@
-//! The engines that definitions can name, each with the names of its configuration.
+//! Registry of the engines that definitions can name, with their configurations.
 
 use anyhow::{Context, bail};
 use firstmatch::bit_select::{self, BitSelect};
@@ -20,17 +20,17 @@ use crate::ovs_like::OvsLike;
 type Build = dyn Fn(&Lowered) -> Result<Box<dyn Classifier>, BuildError>;
 type Empty = dyn Fn(&Schema) -> Result<Box<dyn Updatable>, BuildError>;
 
-/// How an engine in one configuration is made.
+/// Constructors of an engine in one configuration.
 pub(crate) struct Recipe {
-    /// From rules.
+    /// Builds the engine from rules.
     pub(crate) build: Box<Build>,
-    /// Without rules, if it takes updates.
+    /// Builds the engine without rules, if it takes updates.
     pub(crate) empty: Option<Box<Empty>>,
-    /// How its writer and readers are made, if it has such.
+    /// Configuration of a writer and readers, if the engine has them.
     pub(crate) live: Option<meta::Config>,
 }
 
-/// What every configuration has.
+/// Settings that every configuration has.
 #[derive(Clone, Copy)]
 struct Common {
     budget: Budget,
@@ -39,7 +39,7 @@ struct Common {
 
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
-/// The list. A new engine adds itself here and can be measured.
+/// All engines; an entry makes a new engine measurable.
 const ENGINES: [(&str, Read); 9] = [
     ("bit_select", bit_select),
     ("bit_vector", bit_vector),
@@ -53,7 +53,7 @@ const ENGINES: [(&str, Read); 9] = [
 ];
 
 impl definition::Engine {
-    /// How it is made.
+    /// Returns the constructors of the engine.
     pub(crate) fn recipe(&self) -> anyhow::Result<Recipe> {
         let Some((_, read)) = ENGINES.iter().find(|(name, _)| *name == self.engine) else {
             let names = ENGINES.map(|(name, _)| name).join(", ");
@@ -138,7 +138,10 @@ fn bit_vector(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
     })
 }
 
-/// Lookups are of rules that stay; updates are of an owner who rebuilds when it is due, on the same thread.
+/// Reads a `meta` engine.
+///
+/// Its lookups use a frozen rule set. Its updates use an owned engine, which rebuilds on the same thread when a rebuild
+/// is due.
 fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -164,7 +167,7 @@ fn ovs_like(table: toml::Table, Common { budget, simd }: Common) -> Result<Recip
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Names {
-        /// The keys of the exact-match cache.
+        /// Number of keys of the exact-match cache.
         emc: Option<usize>,
         megaflows: Option<usize>,
     }
@@ -193,7 +196,7 @@ fn partition_sort(table: toml::Table, Common { budget, simd }: Common) -> Result
     struct Names {
         reorder: Option<usize>,
         most_partitions: Option<usize>,
-        /// The paper's own values.
+        /// Whether to start from the paper's own values.
         #[serde(default)]
         paper: bool,
     }
@@ -224,7 +227,7 @@ fn tuples(name: &str, table: toml::Table, common: Common) -> Result<Recipe, toml
 }
 
 impl definition::Engine {
-    /// The configuration of an engine of tuples.
+    /// Returns the configuration of a tuple engine.
     pub(crate) fn tuple_config(&self) -> anyhow::Result<tuple::Config> {
         tuple_config(&self.engine, self.config.clone(), self.common()).context("config")
     }
@@ -245,7 +248,7 @@ fn tuple_config(
         collision_limit: Option<usize>,
         spill: Option<bool>,
         most_tables: Option<usize>,
-        /// The paper's own values.
+        /// Whether to start from the paper's own values.
         #[serde(default)]
         paper: bool,
     }
@@ -262,7 +265,7 @@ fn tuple_config(
         collision_limit: collision_limit.unwrap_or(default.collision_limit),
         spill: spill.unwrap_or(default.spill),
         most_tables: most_tables.unwrap_or(default.most_tables),
-        // What is built twice is the same twice, and the same tomorrow.
+        // A fixed seed, so that two builds, and builds in two runs, are the same.
         seed: Some(1),
         ..default
     })

@@ -1,12 +1,12 @@
-//! The least lead of each engine over `rte_acl`, from the rows of a record.
+//! Least lead of each engine over `rte_acl`, from the rows of a record.
 
 use crate::record::Row;
 use crate::table::number;
 
-/// The lines of `rte_acl` that an engine is compared with: those of the fastest count, set by set.
+/// Lines of `rte_acl` that an engine is compared with; for each set the fastest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// Every algorithm of the machine.
+    /// All algorithms of the machine.
     Any,
     /// Lines that use no more than AVX2, as firstmatch does.
     Avx2,
@@ -22,22 +22,24 @@ impl Peer {
         }
     }
 
-    /// Whether a line of a record is one of them.
+    /// Returns whether a line of a record is one of these lines.
     pub(crate) fn is(self, engine: &str) -> bool {
         let is_first = engine.split(' ').next() == Some("rte_acl") && !engine.ends_with(" again");
         is_first && (self == Self::Any || !engine.contains("avx512"))
     }
 }
 
-/// The least lead of an engine, and the set it is on.
+/// Least lead of an engine, with its set.
+///
+/// For example, 36 ns against 24 ns on one set and 48 ns against 10 ns on another give 1.5.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Lead<'a> {
-    /// The time of `rte_acl` by that of the engine: below 1 the engine is slower.
+    /// Time of `rte_acl` over that of the engine; below 1 the engine is slower.
     pub(crate) ratio: f64,
     pub(crate) set: &'a str,
 }
 
-/// Returns the least lead of an engine over `rte_acl` in a measure; none where no set has times of both.
+/// Returns the least lead of an engine over `rte_acl`; `None` if no set has times of both.
 pub(crate) fn least<'a>(
     rows: &'a [Row],
     engine: &str,
@@ -54,8 +56,10 @@ pub(crate) fn least<'a>(
     leads.min_by(|one, other| one.ratio.total_cmp(&other.ratio))
 }
 
-/// Returns the least leads of all engines, a row each for AVX2 and for every algorithm, and a column a measure and batch,
-/// with the head of the table; none where `rte_acl` has no times.
+/// Returns the least leads of all engines as a table head and rows.
+///
+/// Each engine has a row for AVX2 and one for every algorithm, and a column for each measure and batch. The result is
+/// `None` if `rte_acl` has no times.
 pub(crate) fn table(rows: &[Row]) -> Option<(Vec<String>, Vec<Vec<String>>)> {
     let timed = || rows.iter().filter(|row| row.unit.starts_with("ns/") && row.threads == 1 && row.batch.is_some());
     let mut columns: Vec<(&str, usize)> = Vec::new();
@@ -90,7 +94,7 @@ mod tests {
     use super::*;
     use crate::report::records;
 
-    /// Two sets on which different engines are the faster ones: each engine has its own least lead.
+    /// Different engines are faster on two sets, so each engine has its own least lead.
     #[test]
     fn each_engine_has_a_least_lead_of_its_own() {
         let head = "set,rules,keys,engine,measure,batch,threads,unit,median,min,lower_quartile,upper_quartile,max,\

@@ -1,16 +1,18 @@
-//! Where and when: for the head of a record.
+//! Description of the machine, the code and the date, for the head of a record.
 
 use std::fs;
 use std::process::Command;
 
-/// This machine, this moment, this code.
+/// Machine, commit and date of a run.
 pub(crate) struct Machine {
-    /// As `AMD EPYC (family 25, model 17)`: virtual machines hide the name of the processor.
+    /// Processor, such as `AMD EPYC (family 25, model 17)`.
+    ///
+    /// Family and model are included, because virtual machines hide the name of the processor.
     pub(crate) cpu: String,
     pub(crate) cores: usize,
-    /// The commit of the working folder, with a `+` where code is changed.
+    /// Commit of the working folder, with a `+` if code is changed.
     pub(crate) commit: String,
-    /// As `2026-11-21`, in UTC.
+    /// Date in UTC, such as `2026-11-21`.
     pub(crate) date: String,
 }
 
@@ -39,14 +41,14 @@ impl Machine {
         Self { cpu, cores: std::thread::available_parallelism().map_or(1, Into::into), commit, date }
     }
 
-    /// The processor as the name of a folder.
+    /// Returns the processor as the name of a folder.
     pub(crate) fn folder(&self) -> String {
         let words = self.cpu.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
         words.collect::<Vec<_>>().join("-").to_lowercase()
     }
 }
 
-/// Whether a figure may depend on a file of the repository: on all but records and documents.
+/// Returns whether figures may depend on a file: all but records and documents count.
 fn is_code(path: &str) -> bool {
     let record = path.starts_with("benchmarks/record/") || path.ends_with("/record.csv");
     !(record || path.starts_with("docs/") || path.ends_with(".md"))

@@ -1,4 +1,4 @@
-//! `firstmatch-lab`: every figure of this project's documents, re-made.
+//! `firstmatch-lab`: recomputes every figure in this project's documents.
 #![deny(unsafe_code)]
 
 mod calibrate;
@@ -35,7 +35,7 @@ use definition::Definition;
 use machine::Machine;
 use measure::{Bench, Fault, Pace, Report};
 
-/// The laboratory of firstmatch: measures it beside its yardsticks.
+/// Laboratory of firstmatch: measures it beside its yardsticks.
 #[derive(Debug, Parser)]
 #[command(
     name = "firstmatch-lab",
@@ -50,7 +50,7 @@ struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Measure what definitions say: lookups, memory, builds and updates, beside limit, linear and rte_acl
+    /// Measure what definitions state: lookups, memory, builds and updates, beside limit, linear and rte_acl
     #[command(after_help = "\
 Examples:
   firstmatch-lab measure --test
@@ -58,17 +58,17 @@ Examples:
   firstmatch-lab measure classbench --sets ~/classbench
   firstmatch-lab measure my.toml --record")]
     Measure(MeasureArgs),
-    /// Write rule sets and traces: the reference sets, or by options that `firstmatch generate` does not have
+    /// Write rule sets and traces: the reference sets, or with options that `firstmatch generate` does not have
     #[command(subcommand)]
     Generate(generate::GenerateArgs),
-    /// Run a paper's experiments and print what it claims beside what is measured
+    /// Run a paper's experiments and print its claims beside the measurements
     #[command(after_help = "\
 Examples:
   firstmatch-lab reproduce
   firstmatch-lab reproduce tuplemerge/table1
   firstmatch-lab reproduce tuplemerge")]
     Reproduce(reproduce::ReproduceArgs),
-    /// Fit what `meta` predicts its candidates to take, on generated sets, and say how far it is off
+    /// Fit the model by which `meta` predicts its candidates' times to generated sets, and print its errors
     #[command(after_help = "\
 Examples:
   firstmatch-lab calibrate
@@ -91,7 +91,7 @@ Examples:
 Examples:
   firstmatch-lab readme amd-epyc-family-25-model-17 --write README.md")]
     Readme(readme::ReadmeArgs),
-    /// Build a table of rte_acl and say what it took: a process of its own for `measure`
+    /// Build a table of rte_acl and print its costs: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
     BuildRteAcl(yardstick::rte_acl::ChildArgs),
@@ -101,10 +101,10 @@ Examples:
 struct MeasureArgs {
     /// Definitions: names of files in benchmarks/definitions, or paths. All of them if none is named
     definitions: Vec<String>,
-    /// The folder of the rule sets and traces that are not part of the repository
+    /// Folder of the rule sets and traces that are not part of the repository
     #[arg(long, env = "FIRSTMATCH_SETS", value_name = "DIR")]
     sets: Option<PathBuf>,
-    /// Do everything once and briefly, for the answers' sake
+    /// Do everything once and briefly, only to check the answers
     #[arg(long, conflicts_with = "record")]
     test: bool,
     /// Write a record of each definition, below benchmarks/record or another folder
@@ -112,7 +112,7 @@ struct MeasureArgs {
     record: Option<PathBuf>,
 }
 
-/// Where definitions with a name are.
+/// Folder of the definitions that are given by name.
 const DEFINITIONS: &str = "benchmarks/definitions";
 
 fn main() -> ExitCode {
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
         Command::BuildRteAcl(args) => yardstick::rte_acl::child(args).map(|()| ExitCode::SUCCESS),
     };
     end.unwrap_or_else(|error| {
-        // Where standard error is gone, nobody is told.
+        // If standard error is closed, the message is lost.
         let _gone = writeln!(stderr(), "error: {error:#}");
         ExitCode::from(2)
     })
@@ -168,14 +168,14 @@ fn report(args: &report::ReportArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs one definition; whether an answer was wrong.
+/// Runs one definition and returns whether an answer was wrong.
 fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut dyn Write) -> anyhow::Result<bool> {
     writeln!(out, "\n{}: {}", definition.name, definition.shows.trim())?;
     let mut wrong = false;
     let (mut reports, mut rows, mut notes): (Vec<Report>, Vec<_>, Vec<String>) = Default::default();
     notes.extend(measure::missing());
     notes.iter().try_for_each(|note| writeln!(out, "{note}"))?;
-    // The bench of every set, or why it has none; all are built before the first is measured.
+    // Each set with its benches, or the reason why it has none. All are built before the first is measured.
     let mut pace = Pace { brief: args.test, bar: ProgressBar::new_spinner() };
     let mut benches = Vec::new();
     for set in &definition.sets {

@@ -1,4 +1,4 @@
-//! What is on the heap, counted by the allocator.
+//! Heap usage, counted by the allocator.
 
 use std::alloc::System;
 
@@ -11,13 +11,13 @@ static HEAP: Cap<&PeakMemAlloc<System>> = Cap::new(&INSTRUMENTED_SYSTEM, usize::
 /// Bytes of the heap, of all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// How many more there are now than before. Something that was freed meanwhile counts against it.
+    /// Increase from before to after; memory freed meanwhile reduces it.
     pub(crate) kept: usize,
-    /// How many more there were at the most.
+    /// Largest increase meanwhile.
     pub(crate) peak: usize,
 }
 
-/// Runs it and counts what it allocates, and whatever other threads do meanwhile.
+/// Runs `run` and counts its allocations, together with those of other threads meanwhile.
 pub(crate) fn counted<T>(run: impl FnOnce() -> T) -> (T, Counted) {
     INSTRUMENTED_SYSTEM.reset_peak_memory();
     let before = HEAP.allocated();
@@ -32,7 +32,8 @@ mod tests {
 
     #[test]
     fn it_counts_what_is_kept_and_the_peak() {
-        // Other tests run beside this one: the block is larger than all they take, and the slack than what they free.
+        // Other tests run beside this one, so the block is larger than all they allocate, and the slack than all they
+        // free.
         const BLOCK: usize = 256 << 20;
         const SLACK: usize = 16 << 20;
         let (kept, all) = counted(|| {

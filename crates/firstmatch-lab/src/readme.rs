@@ -1,4 +1,4 @@
-//! `firstmatch-lab readme`: the table of the README, from the newest records of a processor model.
+//! `firstmatch-lab readme`: makes the README's table from a processor model's newest records.
 
 use std::fs;
 use std::io::Write;
@@ -16,31 +16,31 @@ use crate::table::{number, percent};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReadmeArgs {
-    /// The processor model: a folder of records
+    /// Processor model: a folder of records
     machine: String,
-    /// Where records are kept
+    /// Folder of the records
     #[arg(long, value_name = "DIR", default_value = "benchmarks/record")]
     record: PathBuf,
-    /// Put the table into a file as well, in place of the one of this model there, or of the first
+    /// Put the table into a file as well, in place of this model's table there, or else the first
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 }
 
-/// The columns: the end of a set's name, and the definition that has its lookups.
+/// Columns: the end of a set's name, and the definition with its lookups.
 const COLUMNS: [(&str, &str); 3] = [("1k", "fastest-1k"), ("10k", "fastest-10k"), ("100k", "fastest-100k")];
-/// The definitions that have lookups from frames, by column.
+/// Definitions with lookups from frames, by column.
 const FRAMES: [&str; COLUMNS.len()] = ["frames-1k", "frames-10k", "frames-100k"];
-/// The definition that has changes beside a reader, for all columns.
+/// Definition with changes beside a reader, for all columns.
 const CHANGES: &str = "updates-under-load";
-/// The engines with a row of lookups each, then those of the other rows.
+/// Engines with a row of lookups each, then those of the other rows.
 const ENGINES: [&str; 3] = ["bit_select", "bit_vector", "meta"];
 const NAMED: [&str; 2] = ["bit_select", "meta"];
 const BATCH: usize = 32;
-/// The lines around the table in a file.
+/// Lines around the table in a file.
 const BEGIN: &str = "<!-- firstmatch-lab readme ";
 const END: &str = "<!-- end of the table -->";
 
-/// Prints the table, and writes it into a file where that is asked for.
+/// Prints the table, and writes it into a file if `args` names one.
 pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let records = Records::read(&args.record)?;
     let of_machine: Vec<&Record> = records.measured.iter().filter(|record| record.machine == args.machine).collect();
@@ -50,7 +50,7 @@ pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<E
     if let Some(path) = &args.write {
         let named = || path.display().to_string();
         let file = fs::read_to_string(path).with_context(named)?;
-        // The table of this machine, or else the first.
+        // The table of this machine is replaced, or else the first.
         let own = format!("{BEGIN}{} -->", args.machine);
         let begin = file.find(&own).or_else(|| file.find(BEGIN));
         let parts = begin.and_then(|at| Some((&file[..at], file[at..].split_once(END)?.1)));
@@ -61,7 +61,7 @@ pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
-/// The records of a machine by column, and the rows that they give.
+/// Records of a machine by column, and the rows made from them.
 struct Table<'a> {
     lookups: [Option<&'a Record>; COLUMNS.len()],
     frames: [Option<&'a Record>; COLUMNS.len()],
@@ -82,12 +82,12 @@ impl<'a> Table<'a> {
         table
     }
 
-    /// Adds a row of what each record of lookups gives; none where no record gives anything.
+    /// Adds a row with a cell for each record of lookups, unless all cells are empty.
     fn row(&mut self, name: String, of: impl Fn(&Record) -> Option<String>) {
         self.row_of(self.lookups, name, of);
     }
 
-    /// Adds a row of what each of these records gives; none where no record gives anything.
+    /// Adds a row with a cell for each of `records`, unless all cells are empty.
     fn row_of(
         &mut self,
         records: [Option<&Record>; COLUMNS.len()],
@@ -137,7 +137,7 @@ impl<'a> Table<'a> {
         };
         let ours = |row: &Row| !Peer::Any.is(&row.engine);
         self.row("noise floor at most: two builds of one engine".to_owned(), |record| floor(&ours, record));
-        // Only where it is there twice is its floor its own.
+        // The noise floor is its own only if it has a second table.
         let twice = |record: &Record| {
             record.rows.iter().any(|row| row.engine.starts_with("rte_acl") && row.engine.ends_with(" again"))
         };
@@ -146,7 +146,7 @@ impl<'a> Table<'a> {
         });
     }
 
-    /// Adds what a packet takes from its frame in memory to the answer, over the sets of the records of that.
+    /// Adds the times from a frame in memory to the answer, over the sets of the frame records.
     fn frames_to_decisions(&mut self) {
         let records = self.frames;
         let nanos =
@@ -191,7 +191,7 @@ impl<'a> Table<'a> {
         both("`rte_acl`, tables of up to 2 GiB", &acl("rte_acl max"));
     }
 
-    /// Adds what `meta` does beside a reader: the least favourable set of each size.
+    /// Adds the figures of `meta` beside a reader, on the least favourable set of each size.
     fn beside_changes(&mut self) {
         let Some(record) = self.changes else { return };
         let least = |measure: &str, size: &str| {
@@ -236,15 +236,17 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Number of sets of a record.
+/// Returns the number of sets of a record.
 fn sets(record: &Record) -> usize {
     let mut sets: Vec<&str> = record.rows.iter().map(|row| row.set.as_str()).collect();
     sets.dedup();
     sets.len()
 }
 
-/// Returns the geometric mean over all sets of a record of the least median among some engines, scaled; none where a set
-/// has none: it would be a mean of other sets.
+/// Returns the geometric mean over a record's sets of the least median of some engines.
+///
+/// Medians are scaled by `scale`. The mean is `None` if a set has no such median, because the mean would be over other
+/// sets. For example, medians of 10 ns and 40 ns on two sets give 20 ns.
 fn mean(
     record: &Record,
     of: &dyn Fn(&str) -> bool,

@@ -15,10 +15,10 @@ use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, from_itself, median};
 use crate::statistics::{Summary, is_void};
 
-/// The measure of lookups from frames in memory, parsing included.
+/// Measure of lookups from frames in memory, parsing included.
 pub(crate) const FRAME_TO_DECISION: &str = "frame to decision";
 
-/// One figure of one engine on one set.
+/// Row with one figure of one engine on one set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
@@ -26,7 +26,7 @@ pub(crate) struct Row {
     pub(crate) rules: usize,
     pub(crate) keys: usize,
     pub(crate) engine: String,
-    /// What it is a figure of.
+    /// Name of the measure.
     pub(crate) measure: String,
     pub(crate) batch: Option<usize>,
     pub(crate) threads: usize,
@@ -36,27 +36,27 @@ pub(crate) struct Row {
     pub(crate) lower_quartile: Option<f64>,
     pub(crate) upper_quartile: Option<f64>,
     pub(crate) max: Option<f64>,
-    /// Of wall time, where the others are of CPU time.
+    /// Median of wall time; the others are of CPU time.
     pub(crate) wall_median: Option<f64>,
-    /// How far the first engine is from itself in this measure; of a line of `rte_acl`, how far that line is.
+    /// Noise floor of the first engine in this measure; for a line of `rte_acl`, its own.
     pub(crate) noise_floor: Option<f64>,
-    /// How far the medians of the sittings are apart.
+    /// Relative distance between the medians of the sittings.
     #[serde(default)]
     pub(crate) drift: Option<f64>,
     /// Whether the noise floor voids the figure.
     pub(crate) void: bool,
-    /// The median as a multiple of those of the yardsticks.
+    /// Median as a multiple of each yardstick's.
     pub(crate) of_limit: Option<f64>,
     pub(crate) of_rte_acl: Option<f64>,
     pub(crate) of_linear: Option<f64>,
 }
 
-/// The medians of the yardsticks, in the order of the columns.
+/// Returns the medians of the yardsticks, in the order of the columns.
 pub(crate) fn yardsticks(report: &Report, of: impl Fn(&Line) -> Option<Summary>) -> [Option<f64>; 3] {
     [Role::Limit, Role::RteAcl, Role::Linear].map(|role| median(&report.lines, role, &of))
 }
 
-/// Every figure of a report.
+/// Returns every figure of a report.
 pub(crate) fn rows(definition: &Definition, report: &Report) -> Vec<Row> {
     let mut rows = Vec::new();
     for line in &report.lines {
@@ -101,7 +101,6 @@ impl OfLine<'_> {
             of_rte_acl: None,
             of_linear: None,
         });
-        // It was pushed just now.
         let last = self.rows.len() - 1;
         &mut self.rows[last]
     }
@@ -185,7 +184,7 @@ impl OfLine<'_> {
     }
 }
 
-/// Writes the rows of a definition below a folder: `<cpu>/<date>-<definition>.csv`.
+/// Writes the rows of a definition to `<cpu>/<date>-<definition>.csv` below a folder.
 pub(crate) fn write(
     folder: &Path,
     machine: &Machine,

@@ -1,6 +1,6 @@
-//! Medians, spread, and what a ratio is worth.
+//! Medians, spread, and the significance of ratios.
 
-/// Figures of several rounds.
+/// Summary of the figures of several rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) min: f64,
@@ -11,11 +11,11 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Of at least one figure.
+    /// Summarises the figures; `None` if there is none.
     pub(crate) fn of(figures: &[f64]) -> Option<Self> {
         let mut sorted = figures.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
-        // Between two figures where the place is no whole number.
+        // Interpolates between two figures if the position is not an integer.
         let at = |share: f64| {
             let place = share * (sorted.len() - 1) as f64;
             let (low, high) = (sorted[place.floor() as usize], sorted[place.ceil() as usize]);
@@ -30,36 +30,40 @@ impl Summary {
         })
     }
 
-    /// Of a figure that has no spread.
+    /// Summarises a figure that has no spread.
     pub(crate) fn exactly(figure: f64) -> Self {
         Self { min: figure, lower_quartile: figure, median: figure, upper_quartile: figure, max: figure }
     }
 
-    /// Half the distance of the quartiles, as a part of the median.
+    /// Returns half the interquartile range over the median.
     pub(crate) fn spread(&self) -> f64 {
         (self.upper_quartile - self.lower_quartile) / 2.0 / self.median
     }
 }
 
-/// A noise floor above this voids a run.
+/// Noise floor above which a run is void.
 const VOID: f64 = 0.08;
 
-/// Whether a noise floor voids a run; one that is not a number does.
+/// Returns whether a noise floor voids a run; NaN does.
 pub(crate) fn is_void(floor: f64) -> bool {
     floor.is_nan() || floor > VOID
 }
 
-/// How far the same engine under two names is apart, as a part of the smaller.
+/// Returns the noise floor of two figures of one engine: their distance over the smaller.
+///
+/// For example, 100 ns and 105 ns give 5 %.
 pub(crate) fn noise_floor(one: f64, other: f64) -> f64 {
     (one - other).abs() / one.min(other)
 }
 
-/// Returns the wider of two noise floors, for a ratio of figures that have one each; not a number where one is not.
+/// Returns the wider of two noise floors, for a ratio of figures that have one each.
+///
+/// It is NaN if either is.
 pub(crate) fn wider(one: f64, other: f64) -> f64 {
     if one.is_nan() || other.is_nan() { f64::NAN } else { one.max(other) }
 }
 
-/// What a ratio of medians says beside a noise floor.
+/// Result of comparing a ratio of medians with a noise floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Less,
@@ -74,14 +78,14 @@ impl Verdict {
     pub(crate) fn of(ratio: f64, floor: f64) -> Self {
         match ratio {
             _ if is_void(floor) => Self::Void,
-            // A ratio and its inverse are as far from 1.
+            // A ratio and its inverse are equally far from 1.
             _ if ratio.max(1.0 / ratio) - 1.0 <= floor => Self::Same,
             _ if ratio < 1.0 => Self::Less,
             _ => Self::More,
         }
     }
 
-    /// What stands behind a ratio that is not to be taken for a win.
+    /// Returns the mark behind a ratio that is no win.
     pub(crate) fn mark(self) -> &'static str {
         match self {
             Self::Less | Self::More => "",
@@ -91,7 +95,7 @@ impl Verdict {
     }
 }
 
-/// The n-th root of the product.
+/// Returns the geometric mean; `None` without figures.
 pub(crate) fn geometric_mean(figures: &[f64]) -> Option<f64> {
     let logs: f64 = figures.iter().map(|figure| figure.ln()).sum();
     (!figures.is_empty()).then(|| (logs / figures.len() as f64).exp())

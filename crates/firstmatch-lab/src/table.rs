@@ -1,4 +1,4 @@
-//! Figures for people.
+//! Tables of figures on the terminal.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::measure::{Line, Report, updates_a_second};
 use crate::record::{self, Row, yardsticks};
 use crate::statistics::{Summary, Verdict, geometric_mean, is_void, wider};
 
-/// Everything about one set.
+/// Prints all figures of one set.
 pub(crate) fn print(out: &mut dyn Write, definition: &Definition, report: &Report) -> io::Result<()> {
     let Report { set, rules, regions, keys, rule_bytes, region_bytes, .. } = report;
     writeln!(
@@ -69,7 +69,7 @@ fn title(cell: Cell) -> String {
     }
 }
 
-/// A table whose first column is text and whose others are figures.
+/// Creates a table whose first column is text and whose others are figures.
 pub(crate) fn table(head: Vec<String>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -80,7 +80,7 @@ pub(crate) fn table(head: Vec<String>) -> Table {
     table
 }
 
-/// Returns the table of nanoseconds a key by batch, then figures of the largest batch.
+/// Returns the table of nanoseconds per key by batch, then figures of the largest batch.
 fn lookups(lookup: &Lookup, report: &Report) -> Table {
     let cells = lookup::cells(lookup);
     let largest = (0..cells.len()).max_by_key(|&index| match cells[index] {
@@ -127,7 +127,7 @@ fn lookups(lookup: &Lookup, report: &Report) -> Table {
     table
 }
 
-/// Updates and a reader side by side.
+/// Returns the table of updates beside a reader.
 fn under_updates(updates: &UnderUpdates, report: &Report) -> Table {
     let mut head = vec!["updates/s, asked for".to_owned()];
     head.extend(FIGURES.iter().map(|(measure, unit)| format!("{measure} ({unit})")));
@@ -146,7 +146,7 @@ fn under_updates(updates: &UnderUpdates, report: &Report) -> Table {
     table
 }
 
-/// What was built, and how it changes.
+/// Returns the table of builds, memory and updates.
 fn sizes(definition: &Definition, report: &Report) -> Table {
     let head = ["", "build", "run", "a rule", "scratch", "build peak", "worst lines/tests", "instructions"];
     let mut head = head.map(str::to_owned).to_vec();
@@ -202,7 +202,7 @@ fn floor_of(floor: Option<f64>) -> String {
     })
 }
 
-/// The geometric means over the sets in which an engine has figures everywhere.
+/// Prints geometric means over the sets, for engines that have figures on all of them.
 pub(crate) fn means(out: &mut dyn Write, lookup: &Lookup, reports: &[Report]) -> io::Result<()> {
     let Some(first) = reports.first().filter(|_| reports.len() > 1) else { return Ok(()) };
     let cells = lookup::cells(lookup);
@@ -240,7 +240,7 @@ fn figure(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
-/// Three digits that count.
+/// Formats up to three significant digits.
 pub(crate) fn number(value: f64) -> String {
     match value {
         value if value < 9.95 => format!("{value:.2}"),

@@ -1,4 +1,4 @@
-//! Rule sets made into what systems without ranges can hold (Daly et al., section V-E and Table VI).
+//! Conversion of rule sets for systems without ranges (Daly et al., V-E and Table VI).
 
 use std::num::NonZeroU32;
 
@@ -7,22 +7,26 @@ use firstmatch::RuleSet;
 use firstmatch::rule::{Condition, Priority, RuleSpec, Test};
 use serde::Deserialize;
 
-/// What becomes of ranges.
+/// Conversion of ranges.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Transform {
-    /// A range becomes the fewest prefixes that make it up, and a rule with ranges the rules of all combinations.
+    /// A range becomes the fewest prefixes that cover it exactly.
+    ///
+    /// A rule with several ranges becomes the rules of all combinations. For example, port 1–17 becomes five prefixes:
+    /// 1, 2–3, 4–7, 8–15 and 16–17.
     Prefixes,
-    /// A range becomes its first value, but one of all values stays.
+    /// A range becomes its first value, except the range of all values, which stays.
     SinglePorts,
 }
 
-/// A rule set does not become larger than this.
+/// Most rules of a converted set.
 const MOST_RULES: usize = 1 << 24;
 
 impl Transform {
-    /// The rule set in whose place the transformed one stands: rules in the order of those they come from, numbered anew
-    /// as if each had a line of its own.
+    /// Returns the converted rule set.
+    ///
+    /// Its rules are in the order of their originals, and numbered as if each had a line of its own.
     pub(crate) fn apply(self, set: &RuleSet) -> anyhow::Result<RuleSet> {
         let mut out = match set.schemas() {
             [ipv4, ipv6] => RuleSet::dual(ipv4.clone(), ipv6.clone()),
@@ -45,7 +49,7 @@ impl Transform {
         Ok(out)
     }
 
-    /// The conditions of each rule that comes of one.
+    /// Returns the conditions of each rule that results from one rule.
     fn combinations(self, set: &RuleSet, conditions: &[Condition]) -> anyhow::Result<Vec<Vec<Condition>>> {
         let mut all = vec![Vec::new()];
         for condition in conditions {
@@ -86,12 +90,14 @@ impl Transform {
     }
 }
 
-/// The fewest prefixes of values of so many bits that make up an interval, in order: value and length of each.
+/// Returns the fewest prefixes that cover an interval of `width`-bit values, in order.
+///
+/// Each is a value and a length.
 pub(crate) fn prefixes(lo: u128, hi: u128, width: u32) -> Vec<(u128, u32)> {
     let mut out = Vec::new();
     let mut next = Some(lo);
     while let Some(value) = next.filter(|&value| value <= hi) {
-        // As many trailing bits are open as the value has zeros there, and as leave it within the interval.
+        // The open bits are limited by the trailing zeros of the value and by the end of the interval.
         let most = value.trailing_zeros().min(width);
         let open = (0..=most).rev().find(|&open| hi - value >= last(open)).unwrap_or(0);
         out.push((value, width - open));
@@ -100,7 +106,7 @@ pub(crate) fn prefixes(lo: u128, hi: u128, width: u32) -> Vec<(u128, u32)> {
     out
 }
 
-/// The largest value of so many bits.
+/// Returns the largest value of `bits` bits.
 fn last(bits: u32) -> u128 {
     u128::MAX.checked_shr(128 - bits).unwrap_or(0)
 }
@@ -114,7 +120,7 @@ mod tests {
 
     #[test]
     fn prefixes_make_up_every_interval_and_are_the_fewest() {
-        // Of intervals of 6 bits: the fewest prefixes by a search over all that end where the interval does.
+        // For intervals of 6 bits, a search over all possible last prefixes finds the fewest.
         for lo in 0..64u128 {
             let mut fewest = vec![usize::MAX; 65];
             fewest[lo as usize] = 0;

@@ -1,4 +1,4 @@
-//! Workloads: the rules of a set, lowered, the keys to look up, and the right answers.
+//! Workloads: the lowered rules of a set, the keys to look up, and the right answers.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,41 +15,43 @@ use firstmatch_net::wire::{self, Batch, Headers, LinkType};
 
 use crate::definition::{self, Generate, Origin, Shape};
 
-/// The oracle walks at most about so many rules for a workload: for all its keys, or for a sample of them.
+/// Most rules, approximately, that the oracle visits for a workload.
+///
+/// It checks all keys, or an even sample of them. For example, with 10,000 rules it checks 2,000 keys.
 const ORACLE_STEPS: usize = 20_000_000;
 
-/// One rule set and its packets.
+/// Rule set with its packets.
 pub(crate) struct Loaded {
     pub(crate) rules: RuleSet,
-    /// One a schema that packets came for.
+    /// One workload for each schema with packets.
     pub(crate) workloads: Vec<Workload>,
 }
 
-/// One schema of a rule set and its packets.
+/// One schema of a rule set with its packets.
 pub(crate) struct Workload {
-    /// The family, where the rules are for two.
+    /// Family, if the rules are for two.
     pub(crate) part: Option<&'static str>,
     pub(crate) lowered: Arc<Lowered>,
     pub(crate) keys: KeyBuf,
-    /// What the oracle looks at, of a sample: the row and the values.
+    /// Sample for the oracle: rows with their values.
     samples: Vec<(usize, FieldValues)>,
-    /// Whether the order of the keys says something.
+    /// Whether the order of the keys matters.
     pub(crate) in_order: bool,
-    /// The packets as frames, where they are to be looked up from those as well: one for each key.
+    /// Packets as frames, one for each key, if lookups from frames are timed.
     pub(crate) frames: Option<Frames>,
 }
 
-/// Bytes of a frame.
+/// Size of a frame in bytes.
 pub(crate) const FRAME: usize = MIN_FRAME;
 
 /// Ethernet frames of [`FRAME`] bytes.
 pub(crate) struct Frames {
     pub(crate) all: Vec<[u8; FRAME]>,
-    /// How they are parsed.
+    /// Configuration of the parser.
     pub(crate) config: wire::Config,
 }
 
-/// Reads or generates a set, whose packets become frames where `frames` says so.
+/// Reads or generates a set; its packets become frames if `frames` is set.
 pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>, frames: bool) -> anyhow::Result<Loaded> {
     let transform = |rules: RuleSet| match set.transform {
         Some(transform) => transform.apply(&rules),
@@ -80,7 +82,7 @@ impl Workload {
         self.lowered.schema()
     }
 
-    /// The right answers: those of `linear`, compared with the oracle's where it is asked.
+    /// Returns the answers of `linear`, after comparing those of the sample with the oracle's.
     pub(crate) fn answers(&self, rules: &RuleSet) -> anyhow::Result<Vec<Option<Match>>> {
         let linear = Linear::build(&self.lowered, &linear::Config::default())?;
         let mut answers = vec![None; self.keys.len()];
@@ -93,13 +95,13 @@ impl Workload {
     }
 }
 
-/// Of a batch and the index of a packet.
+/// Function from a batch and the index of a packet to the packet's values.
 type Values = Box<dyn Fn(&Batch, usize) -> Option<FieldValues>>;
 
-/// Packets, and what the oracle makes of them.
+/// Packets, with their values for the oracle.
 struct Packets {
     batch: Batch,
-    /// Each packet as the oracle looks at it.
+    /// Returns each packet's values as the oracle sees them.
     values: Values,
     frames: Option<Frames>,
 }
@@ -113,7 +115,7 @@ impl Packets {
         keys
     }
 
-    /// Rows of one schema, evenly spread, as many as the oracle has time for.
+    /// Returns rows of one schema, evenly spread, as many as the oracle has time for.
     fn samples(&self, index: usize, keys: usize, rules: usize) -> Vec<(usize, FieldValues)> {
         let count = (ORACLE_STEPS / rules.max(1)).clamp(1, keys);
         let packets = self.batch.packets(index);
@@ -130,8 +132,9 @@ fn of_headers(batch: Batch, headers: Vec<Headers>) -> Packets {
     Packets { batch, values: Box::new(move |batch, packet| batch.values(&headers[packet])), frames: None }
 }
 
-/// Makes frames of headers and parses them again: the keys are those of the frames, so ports that a protocol does not
-/// have are absent.
+/// Makes frames of headers and parses them.
+///
+/// The keys are those of the frames, so ports that a protocol does not have are absent.
 fn framed(headers: impl Iterator<Item = Header>, config: wire::Config, schemas: &[Schema]) -> anyhow::Result<Packets> {
     ensure!(schemas.len() == 1, "frames are made for rules of one family");
     let mut frames = Frames { all: Vec::new(), config };
@@ -248,7 +251,7 @@ fn generated(
         let packets = rows(&set, &keys::Config { keys: config.headers, seed, locality, ..Default::default() })?;
         return Ok((set, packets));
     }
-    // Where that takes too long or too many headers, not every rule is hit.
+    // Not every rule is hit if that takes too long or the trace has too few headers.
     let is_complete = config.headers >= set.len() && matches!(config.profile, Shape::Profile(_));
     let trace = trace::Config {
         headers: config.headers,
@@ -262,7 +265,7 @@ fn generated(
     Ok((set, packets))
 }
 
-/// Keys drawn from the rules, whatever the fields.
+/// Draws keys from the rules, whatever the fields.
 fn rows(set: &RuleSet, config: &keys::Config) -> anyhow::Result<Packets> {
     let schema = &set.schemas()[0];
     let drawn = keys::generate(&lower(set, schema, &Caps::default())?, config)?;
@@ -272,7 +275,7 @@ fn rows(set: &RuleSet, config: &keys::Config) -> anyhow::Result<Packets> {
     Ok(of_rows(batch, all))
 }
 
-/// What the lanes of a row say of each field.
+/// Returns the value of each field in a row.
 pub(crate) fn field_values(schema: &Schema, row: &[u32]) -> FieldValues {
     let value = |field: usize| {
         let lanes = schema.lanes_of(field).map(|lane| (&schema.lanes()[lane], row[lane]));
@@ -295,7 +298,7 @@ fn walked(set: &RuleSet, config: &trace::Config, frames: bool) -> anyhow::Result
     Ok(of_headers(pushed(batch, &headers), headers))
 }
 
-/// The first schema of a set with keys drawn from its rules. No sample is kept for the oracle.
+/// Returns the first schema of a set with keys drawn from its rules, and no sample.
 pub(crate) fn drawn(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Workload> {
     let schema = &set.schemas()[0];
     let lowered = Arc::new(lower(set, schema, &Caps::default())?);

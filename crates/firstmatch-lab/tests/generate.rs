@@ -1,4 +1,4 @@
-//! Reference sets that are equal, differ or are not known, and what else is generated.
+//! Tests of reference sets that are equal, different or unknown, and of other files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the program in a folder: the exit code and what it said.
+/// Runs the program in a folder; returns the exit code and the outputs.
 fn generate(folder: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firstmatch-lab"));
     let Output { status, stdout, stderr } =
@@ -26,7 +26,7 @@ fn generate(folder: &Path, args: &[&str]) -> (i32, String, String) {
     (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
 }
 
-/// What a command that goes well writes.
+/// Returns the output of a command that succeeds.
 fn output(folder: &Path, line: &str) -> String {
     let (code, out, err) = generate(folder, &line.split(' ').collect::<Vec<_>>());
     assert_eq!(code, 0, "{line}: {err}");
@@ -45,7 +45,7 @@ fn read(path: &Path) -> String {
 fn reference_sets_are_those_that_are_recorded() {
     let folder = folder("recorded");
     let args = ["reference", "acl1", "ipc2", "--sizes", "1000", "--out", "sets", "--digests", DIGESTS];
-    // The second time all files are there.
+    // In the second turn all files exist.
     for _ in 0..2 {
         let (code, out, err) = generate(&folder, &args);
         assert_eq!((code, err.as_str()), (0, ""), "{out}");
@@ -98,7 +98,7 @@ fn what_differs_from_its_digest_fails() {
     assert!(code == 2 && err.contains("unknown field `profile`"), "{err}");
 }
 
-/// A parameter file of rules for TCP between prefixes of two bits: there are 16.
+/// Returns a parameter file of TCP rules between prefixes of two bits, of which there are 16.
 fn parameters() -> String {
     let one = ["1.0"].into_iter().chain([("0.0"); 24]).collect::<Vec<_>>().join("\t");
     let mut text = format!("-scale\n10\n#\n-prots\n6\t1.0\t{one}\n#\n-flags\n#\n-extra\n0\n#\n");
@@ -121,7 +121,7 @@ fn sets_of_parameter_files_are_known_by_their_text() {
     let out = output(&folder, &format!("{line} --record"));
     assert!(out.starts_with("fw3_1k: 16 rules (984 fewer than asked for); "), "{out}");
     assert!(output(&folder, line).ends_with(": equal\n"));
-    // The same sets, but nobody has said so.
+    // The sets are the same, but the file's digest is unknown.
     write(&file, &(parameters() + "# with a remark\n"));
     assert!(output(&folder, line).ends_with(": not recorded\n"));
 

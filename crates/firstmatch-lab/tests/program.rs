@@ -1,4 +1,4 @@
-//! The program on definitions that are good, bad, wrong and beyond their means.
+//! Tests the program with definitions that are good, bad, wrong or too demanding.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String) {
     (status.code().unwrap_or(-1), String::from_utf8_lossy(&[stdout, stderr].concat()).into_owned())
 }
 
-/// The good definition with its digest, as the program says it.
+/// Returns the good definition with the digest that the program states.
 fn good(folder: &Path) -> String {
     let path = folder.join("digest.toml");
     let without: String =
@@ -111,7 +111,7 @@ fn a_definition_is_measured_and_recorded() {
     }
 }
 
-/// Frames of a set whose packets are of protocols with ports and without: every engine and yardstick answers them.
+/// Every engine and yardstick answers frames of protocols with ports and without.
 #[test]
 fn packets_are_looked_up_from_frames() {
     let folder = folder("frames");
@@ -142,7 +142,7 @@ fn packets_are_looked_up_from_frames() {
     assert!(out.contains("small: not run: frames are made of IPv4 packets alone"), "{out}");
 }
 
-/// One key a call takes `limit` longer than any batch, as a slow machine would: its times are recorded all the same.
+/// Times are recorded on a slow machine too, where `limit` takes long for one key a call.
 #[test]
 fn times_of_a_slow_machine_are_recorded() {
     let folder = folder("slow");

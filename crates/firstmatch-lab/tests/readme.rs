@@ -1,4 +1,4 @@
-//! The README's table is the one that the records give.
+//! Tests that the README's table is the one that the records give.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn the_table_is_that_of_the_records() {
     assert_eq!(fs::read_to_string(&path).expect("the file").trim_end(), text.trim_end());
 }
 
-/// Two sets of 1,000 rules from frames: means over both, the least lead, and a dash where there is no record.
+/// Frame records of two sets give means over both and least leads; a missing record a dash.
 #[test]
 fn figures_from_frames_have_rows_of_their_own() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("frames-record");

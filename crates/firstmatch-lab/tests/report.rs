@@ -1,4 +1,4 @@
-//! The report of a few made-up figures, of none, and of files that are broken.
+//! Tests the report with a few made-up figures, with none, and with broken files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Runs the program in a folder: the exit code and what it said.
+/// Runs the program in a folder; returns the exit code and the outputs.
 fn report(folder: &Path, args: &[&str]) -> (i32, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_firstmatch-lab"));
     let Output { status, stdout, stderr } =
@@ -26,7 +26,7 @@ fn report(folder: &Path, args: &[&str]) -> (i32, String, String) {
     (status.code().unwrap_or(-1), text(&stdout), text(&stderr))
 }
 
-/// The text of a page by lines, plots as what they are called and how many marks they have.
+/// Returns the text of a page by lines; a plot is its title and its number of marks.
 fn outline(page: &str) -> String {
     let (mut lines, mut line) = (Vec::new(), String::new());
     let (mut in_plot, mut in_row, mut marks) = (false, false, 0);
@@ -162,7 +162,7 @@ fn generated_sets_stand_beside_the_originals() {
     fs::create_dir_all(folder.join("sets/seeds")).expect("a folder");
     fs::write(folder.join("sets/seeds/plain_seed"), &seed).expect("a parameter file");
     let profile = firstmatch_generate::profile::classbench::parse("plain_seed", &seed).expect("it is good");
-    // The first differs from ours only by its seed, the second also by its profile.
+    // The first differs from the generated set only by its seed, the second also by its profile.
     for (name, profile) in [("plain_1k", profile), ("plain_2k", Profile::fw())] {
         let set =
             rules::generate(&rules::Config { rules: 800, seed: 9, profile, ..Default::default() }).expect("rules");

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The report in a real browser without a window: every plot drawn, no text cut off or on another, nothing fetched, no
-# message on the console, in light and dark, on a desk and on a phone. Screenshots stay in target/report.
+# Opens the report in a headless browser. Every plot must be drawn, no text cut off or on another, nothing fetched, and
+# no message on the console. It does so in light and dark, at the width of a desk and of a phone. Screenshots stay in
+# target/report.
 #     crates/firstmatch-lab/tests/report.sh [PAGE]      PAGE: another report than that of the test's records
 set -euo pipefail
 cd "$(dirname "$0")/../../.."

@@ -1,4 +1,4 @@
-//! Keys that cost an engine the most, found by search.
+//! Search for the keys that cost an engine the most.
 
 use firstmatch::rule::Lowered;
 use firstmatch::{Classifier, KeyBuf, Keys, Match};
@@ -7,35 +7,37 @@ use super::points::{Cells, Points};
 use crate::error::Error;
 use crate::random::{Purpose, Random};
 
-/// How to search.
+/// Parameters of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hardest {
-    /// How many keys to keep, 1 or more.
+    /// Number of keys to keep, 1 or more.
     pub keys: usize,
-    /// How many to draw at random and price, before the costliest are varied; at least as many as are kept.
+    /// Number of keys to draw at random and price first; at least [`Hardest::keys`].
     pub drawn: usize,
-    /// How often each kept key is varied: one field of it becomes that of a corner or an edge of another rule, and the
-    /// costlier of the two stays.
+    /// Number of times that each kept key is varied.
+    ///
+    /// One field of it becomes that of a corner or an edge of another rule, and the costlier key of the two stays.
     pub rounds: usize,
-    /// Everything random comes from it.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
 impl Default for Hardest {
-    /// 1,000 keys of 20,000, varied 20 times, seed 1.
+    /// Keeps 1,000 keys of 20,000, varied 20 times, with seed 1.
     fn default() -> Self {
         Self { keys: 1000, drawn: 20_000, rounds: 20, seed: 1 }
     }
 }
 
-/// The costliest keys that a search finds, the costliest first, with their costs. `cost` prices a batch of keys: one
-/// number a key, the larger the harder.
+/// Returns the costliest keys that a search finds, the costliest first, with their costs.
 ///
-/// What is drawn first is a quarter each of interiors, corners, edges and the whole space; then single fields are
-/// exchanged, so that keys come to lie where rules intersect. For tuple spaces, [`late_matches`] is the cost.
+/// `cost` prices a batch of keys: one number per key, larger for a harder key. For tuple spaces, use [`late_matches`].
+///
+/// The keys drawn first are a quarter each of interiors, corners, edges and the whole space. Then single fields are
+/// exchanged, so that keys come to lie where rules intersect.
 ///
 /// # Errors
-/// When a number is out of its bounds, or there is no rule.
+/// If a number is out of its bounds, or there is no rule.
 pub fn hardest(
     lowered: &Lowered,
     config: &Hardest,
@@ -97,8 +99,10 @@ pub fn hardest(
     Ok((sorted, order.iter().map(|&at| costs[at]).collect()))
 }
 
-/// The cost of a key for an engine that walks its tables until no better match is left, as tuple spaces do: the place
-/// of the rule that matches it, and the most where none does. `engine` answers; any engine over the rules will do.
+/// Returns a cost for engines that walk tables until no better match is left.
+///
+/// This suits tuple spaces. The cost is the place of the rule that matches the key, or the number of rules if none
+/// does. For example, a key that the third rule matches costs 2. `engine` answers; it may be any engine over the rules.
 pub fn late_matches<'c>(lowered: &'c Lowered, engine: &'c dyn Classifier) -> impl FnMut(Keys<'_>, &mut [u64]) + 'c {
     let mut scratch = engine.scratch();
     let mut found: Vec<Option<Match>> = Vec::new();

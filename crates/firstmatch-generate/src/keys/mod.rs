@@ -1,8 +1,7 @@
 //! Keys for rules over any schema.
 //!
-//! A [trace](crate::trace) has headers of the 5-tuple, each with the rule that matches it. What is here are plain rows
-//! for an engine, whatever the fields: drawn from rules, from their edges, uniformly, or searched for because they
-//! cost the most.
+//! A [trace](crate::trace) has headers of the 5-tuple, each with the rule that matches it. This module makes plain rows
+//! for an engine, whatever the fields: drawn from rules, from their edges, uniformly, or by a search for the costliest.
 
 mod hardest;
 mod points;
@@ -19,31 +18,33 @@ use crate::random::{Purpose, Random};
 use crate::trace::{Locality, MAX_HEADERS, plan};
 use points::Cells;
 
-/// What to generate.
+/// Parameters of [`generate`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// How many keys, 1 to [`MAX_HEADERS`].
+    /// Number of keys, 1 to [`MAX_HEADERS`].
     pub keys: usize,
-    /// Everything random comes from it.
+    /// Seed of all random draws.
     pub seed: u64,
     /// Where in a rule its keys lie.
     pub points: Points,
-    /// How often rules, and keys, come again.
+    /// How often rules and keys repeat.
     pub locality: Locality,
 }
 
 impl Default for Config {
-    /// 100,000 keys, seed 1, from anywhere in rules, uniform over these.
+    /// Makes 100,000 keys with seed 1, from the interiors of rules, uniform over the rules.
     fn default() -> Self {
         Self { keys: 100_000, seed: 1, points: Points::Interior, locality: Locality::Uniform }
     }
 }
 
-/// Draws keys. Where the points are of rules, each key is drawn from a rule as locality has it; an earlier rule may
-/// take it. Optional fields are present, unless a rule asks for their absence.
+/// Draws keys.
+///
+/// Unless the points are [`Points::Uniform`], each key is drawn from a rule that the locality chooses, though an
+/// earlier rule may match it too. Optional fields are present, unless a rule requires their absence.
 ///
 /// # Errors
-/// When the configuration is out of its bounds, or points of rules are asked for and there is no rule.
+/// If the configuration is out of its bounds, or the points need a rule and there is none.
 pub fn generate(lowered: &Lowered, config: &Config) -> Result<KeyBuf, Error> {
     if !(1..=MAX_HEADERS).contains(&config.keys) {
         return Err(Error::config(format!("keys is {}, not a number from 1 to {MAX_HEADERS}", config.keys)));
@@ -54,7 +55,7 @@ pub fn generate(lowered: &Lowered, config: &Config) -> Result<KeyBuf, Error> {
         return Err(Error::nothing_matched());
     }
     let mut random = Random::new(config.seed, Purpose::Headers);
-    // Without rules a burst is of nothing.
+    // Without rules a burst stands for no rule.
     let plan = plan(config.locality, 1, targets.len().max(1), config.keys, false, &mut random);
     let schema = lowered.schema();
     let (cells, nothing) = (Cells::new(schema), Region { lo: &[], hi: &[], ternary: None });

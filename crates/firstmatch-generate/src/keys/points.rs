@@ -1,4 +1,4 @@
-//! Points of boxes over lanes.
+//! Points of regions.
 
 use std::ops::Range;
 
@@ -10,21 +10,22 @@ use crate::random::Random;
 /// Where in a rule a key lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Points {
-    /// Anywhere in it.
+    /// Anywhere in the rule.
     Interior,
     /// Each field at one of its ends.
     Corners,
-    /// Half of them corners, half a corner with one field moved one step out of the rule, below its low end or above
-    /// its high one, where there is room.
+    /// A corner in half of the cases, else a corner with one field moved out of the rule.
+    ///
+    /// The move is one step, below the field's low end or above its high end, where there is room.
     Edges,
-    /// Anywhere at all, each field uniformly: rules play no part.
+    /// Anywhere at all, each field uniformly, regardless of the rules.
     Uniform,
 }
 
-/// The lanes of a schema, ready to draw points over.
+/// Lanes of a schema, prepared for drawing points.
 pub(super) struct Cells<'s> {
     schema: &'s Schema,
-    /// The largest value of each lane that is not absence.
+    /// Largest value of each lane that does not mean absence.
     max: Vec<u32>,
 }
 
@@ -34,7 +35,7 @@ impl<'s> Cells<'s> {
         Self { schema, max: max.collect() }
     }
 
-    /// Fills a row with a point of a region, or of [`Points::Uniform`] whatever the region.
+    /// Fills `row` with a point of `region`; for [`Points::Uniform`] the region plays no part.
     pub(super) fn point(&self, region: Region<'_>, points: Points, random: &mut Random, row: &mut [u32]) {
         if points == Points::Uniform {
             for (word, &max) in row.iter_mut().zip(&self.max) {
@@ -46,7 +47,7 @@ impl<'s> Cells<'s> {
         for field in 0..fields {
             let high = random.coin();
             for lane in self.schema.lanes_of(field) {
-                // Where only absence is left, that it is.
+                // If the region holds only absence, the value is absence.
                 let lo = region.lo[lane];
                 let hi = region.hi[lane].min(self.max[lane]).max(lo);
                 row[lane] = match points {
@@ -68,7 +69,7 @@ impl<'s> Cells<'s> {
     }
 }
 
-/// Moves the field of these lanes one step outside a region, where there is room.
+/// Moves the field with the lanes `field` one step out of `region`, where there is room.
 pub(crate) fn beside(field: Range<usize>, region: Region<'_>, max: &[u32], random: &mut Random, row: &mut [u32]) {
     for lane in field.rev() {
         let (lo, hi) = (region.lo[lane], region.hi[lane].min(max[lane]));

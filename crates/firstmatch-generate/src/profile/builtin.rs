@@ -1,25 +1,31 @@
-//! The profiles that come with the crate.
+//! Built-in profiles.
 //!
-//! Twelve are named after the twelve published ClassBench parameter sets and take after them: what those have in
-//! hundreds of figures a set is summed up in some forty, rounded. Shares are percents, rare kinds are folded into their
-//! neighbours, four levels of a tree share one branching and one skew (in twentieths and tenths), ports are this
-//! crate's own lists. What a rule set of 1,000 or 10,000 rules has of different values a field is within what the
-//! published sets of the same kind have.
+//! Twelve profiles are named after the twelve published ClassBench parameter sets and resemble them. Each sums up the
+//! hundreds of figures of such a set in some forty, rounded:
+//!
+//! - Shares are percentages, and rare kinds are folded into their neighbours.
+//! - Four levels of a tree share one branching and one skew (in twentieths and tenths).
+//! - Ports are those of the lists below.
+//!
+//! For 1,000 and 10,000 rules, the numbers of distinct values per field are within those of published sets of the same
+//! kind.
 //!
 //! `uniform` has no structure.
 
 use super::figures::{self, Figures, Values};
 use super::{Flags, LengthPair, PortPair, Ports, Profile, Protocol, Tree};
 
-/// The names of the profiles that come with the crate: five access-control lists, five firewalls, two IP chains
-/// (`acl`, `fw` and `ipc` are the first of each), and one without structure.
+/// Names of the built-in profiles.
+///
+/// They are five access-control lists, five firewalls, two IP chains and one without structure; `acl`, `fw` and `ipc`
+/// are the first of each kind.
 pub const PROFILES: [&str; 16] = [
     "acl", "acl1", "acl2", "acl3", "acl4", "acl5", "fw", "fw1", "fw2", "fw3", "fw4", "fw5", "ipc", "ipc1", "ipc2",
     "uniform",
 ];
 
 impl Profile {
-    /// One of [`PROFILES`].
+    /// Returns one of [`PROFILES`] by its name.
     pub(super) fn named(name: &str) -> Option<Self> {
         let figures = match name {
             "acl" | "acl1" => &figures::ACL1,
@@ -40,23 +46,27 @@ impl Profile {
         Some(figures.profile(name))
     }
 
-    /// An access-control list: services of hosts and of small networks, sources mostly hosts and networks.
+    /// Returns an access-control list: services of hosts and small networks.
+    ///
+    /// Sources are mostly hosts and networks.
     pub fn acl() -> Self {
         figures::ACL1.profile("acl")
     }
 
-    /// A firewall: the wildcard on one side of most rules, both ports in many.
+    /// Returns a firewall: one wildcard address in most rules, and both ports in many.
     pub fn fw() -> Self {
         figures::FW1.profile("fw")
     }
 
-    /// An IP chain: networks and hosts on both sides, many rules for any protocol.
+    /// Returns an IP chain: networks and hosts on both sides, and many rules for any protocol.
     pub fn ipc() -> Self {
         figures::IPC1.profile("ipc")
     }
 
-    /// No structure: every pair of prefix lengths and of port classes as likely as any other, any address, any port;
-    /// a quarter each of any protocol, TCP, UDP and ICMP. What a classifier should not be measured on alone.
+    /// Returns a profile without structure: no classifier should be measured on it alone.
+    ///
+    /// Every pair of prefix lengths and of port classes is equally likely, with any address and any port. Any protocol,
+    /// TCP, UDP and ICMP have a quarter each.
     pub fn uniform() -> Self {
         let every = PortPair::ALL.map(|pair| (pair, 1.0)).to_vec();
         let any = Ports { other: 1.0, ..Ports::default() };
@@ -129,22 +139,25 @@ impl Values {
         Ports {
             exact: weigh(&SERVICES[..self.services]),
             ranges: weigh(&RANGES[..self.ranges]),
-            // Values that are not listed come as often as the rarer half of the listed.
+            // Unlisted values are as frequent as the rarer half of the listed ones.
             other: if self.others == 0 { 0.0 } else { self.others as f64 / all as f64 },
             pool: self.others,
         }
     }
 }
 
-/// Services by the registry of IANA, and a few that vendors made common; the more often met in published lists the
-/// further to the front.
+/// Services in the registry of IANA and a few common vendor ports.
+///
+/// The more frequent a service is in published lists, the further it is to the front.
 const SERVICES: [u16; 48] = [
     80, 443, 53, 22, 25, 123, 161, 514, 21, 23, 110, 143, 389, 445, 139, 3389, 69, 1433, 1521, 8080, 137, 138, 135,
     162, 636, 993, 995, 179, 111, 2049, 20, 88, 3306, 5060, 500, 4500, 1812, 1813, 587, 5432, 8443, 6000, 3128, 1723,
     5190, 49, 873, 119,
 ];
 
-/// Ranges in use: active and passive FTP, NetBIOS, SNMP, RADIUS, X11, SIP, RTP, traceroute, dynamic ports.
+/// Ranges of ports in use.
+///
+/// They are those of active and passive FTP, NetBIOS, SNMP, RADIUS, X11, SIP, RTP, traceroute and dynamic ports.
 const RANGES: [(u16, u16); 16] = [
     (20, 21),
     (137, 139),
@@ -164,7 +177,7 @@ const RANGES: [(u16, u16); 16] = [
     (10000, 20000),
 ];
 
-/// The k-th of a list, counted from 1, has the weight 1/k.
+/// Weighs the k-th value, counted from 1, with 1/k.
 fn weigh<T: Copy>(values: &[T]) -> Vec<(T, f64)> {
     (1..).zip(values).map(|(rank, &value)| (value, 1.0 / f64::from(rank))).collect()
 }

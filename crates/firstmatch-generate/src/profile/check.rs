@@ -1,18 +1,18 @@
-//! Whether a profile's numbers make sense. What passes here never panics later and never divides by zero.
+//! Validation of profiles, so that drawing from a valid one never panics or divides by zero.
 
 use super::{LengthPair, PortClass, PortPair, Ports, Profile, Tree};
 use crate::error::Error;
 
-/// Whether headers of this protocol have ports.
+/// Returns whether headers of `protocol` have ports.
 pub(crate) fn with_ports(protocol: u8) -> bool {
     matches!(protocol, 6 | 17 | 33 | 132 | 136)
 }
 
 impl Profile {
-    /// Whether rules can be drawn from it.
+    /// Checks that rules can be drawn from the profile.
     ///
     /// # Errors
-    /// When a number is out of its bounds or something needed is missing; the error names it.
+    /// If a number is out of its bounds or something needed is missing; the error names it.
     pub fn check(&self) -> Result<(), Error> {
         let fail = |what: String| Err(Error::config(format!("profile {}: {what}", self.name)));
         for (at, &value) in self.correlation.iter().enumerate() {
@@ -100,12 +100,12 @@ fn lengths(what: &str, pairs: &[LengthPair]) -> Result<(), String> {
     }
 }
 
-/// A share is a number from 0 to 1.
+/// Checks that a share is a number from 0 to 1.
 pub(crate) fn share(what: &str, value: f64) -> Result<(), String> {
     if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{what} is {value}, not a number from 0 to 1")) }
 }
 
-/// Weights are not negative, and one at least is positive.
+/// Checks that no weight is negative and at least one is positive.
 fn weights(what: &str, weights: impl Iterator<Item = f64>) -> Result<(), String> {
     let mut sum = 0.0;
     for weight in weights {
@@ -114,7 +114,7 @@ fn weights(what: &str, weights: impl Iterator<Item = f64>) -> Result<(), String>
         }
         sum += weight;
     }
-    // The smallest sum that weights can be divided by without overflowing.
+    // Weights can be divided by any larger sum without overflow.
     let fine = sum.is_finite() && sum > 1e-200;
     if fine { Ok(()) } else { Err(format!("{what}: the weights sum to {sum}")) }
 }

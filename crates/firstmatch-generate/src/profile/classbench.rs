@@ -1,7 +1,7 @@
 //! ClassBench parameter files.
 //!
-//! A file is made of sections. A line that starts with `-` opens one by its name, a line that starts with `#` ends
-//! it; columns are parted by blanks, which may stand at the end of a line too. Each section comes once, in any order:
+//! A file consists of sections. A line that starts with `-` opens a section by its name, and a line that starts with
+//! `#` ends it. Columns are separated by blanks, which may also end a line. Each section occurs once, in any order:
 //!
 //! | section | lines |
 //! |---|---|
@@ -10,8 +10,8 @@
 //! | `-flags` | a protocol, then `value/mask,share` any number of times, in hexadecimal |
 //! | `-extra` | the number of further fields: only 0 can be read |
 //! | `-spar -spem -dpar -dpem` | a share and `lo:hi`: source and destination ports, ranges and single ports |
-//! | `-wc_wc` … `-em_em` | by the pair of port classes: `total,share`, then `source,share` for the source's part of that total of the two prefix lengths |
-//! | `-snest -dnest` | the most prefixes one in another |
+//! | `-wc_wc` … `-em_em` | by pair of port classes: `total,share` of the sum of both prefix lengths, then `source,share` of the source's part |
+//! | `-snest -dnest` | the most prefixes that may nest |
 //! | `-sskew -dskew` | a level of the tree, the probabilities of one child and of two, the skew |
 //! | `-pcorr` | a level from 1, the probability that the two addresses of a rule agree there too |
 
@@ -19,7 +19,7 @@ use std::fmt;
 
 use super::{Flags, LengthPair, Level, PortClass, PortPair, Ports, Profile, Protocol, Tree};
 
-/// What is wrong with a parameter file.
+/// Fault in a parameter file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParameterError {
     file: String,
@@ -29,12 +29,12 @@ pub struct ParameterError {
 }
 
 impl ParameterError {
-    /// The line, counted from 1.
+    /// Returns the line, counted from 1.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// The column in characters, counted from 1.
+    /// Returns the column in characters, counted from 1.
     pub fn column(&self) -> usize {
         self.column
     }
@@ -48,10 +48,13 @@ impl fmt::Display for ParameterError {
 
 impl std::error::Error for ParameterError {}
 
-/// Reads a parameter file. `file` is its name in messages, and the profile's up to the last dot or `_seed`.
+/// Reads a parameter file.
+///
+/// `file` is its name in messages. The profile gets the name up to the last dot or `_seed`; for example, `acl1_seed`
+/// gives `acl1`.
 ///
 /// # Errors
-/// With the place of the first fault and what was expected there.
+/// If the text has a fault: the error has the place of the first one and says what was expected there.
 pub fn parse(file: &str, text: &str) -> Result<Profile, ParameterError> {
     let mut reader = Reader::default();
     let mut section: Option<&str> = None;
@@ -100,7 +103,7 @@ pub fn parse(file: &str, text: &str) -> Result<Profile, ParameterError> {
     let base = file.rsplit(['/', '\\']).next().unwrap_or(file);
     let stem = base.strip_suffix("_seed").or_else(|| base.rsplit_once('.').map(|(stem, _)| stem));
     profile.name = stem.unwrap_or(base).to_owned();
-    // Each number was in its bounds; what is left is that shares of a kind sum to nothing, or a class without ports.
+    // Each number was in its bounds. Still wrong may be shares that sum to zero, or a class without ports.
     profile.check().map_err(|error| ParameterError {
         file: file.to_owned(),
         line: last.line,
@@ -110,7 +113,7 @@ pub fn parse(file: &str, text: &str) -> Result<Profile, ParameterError> {
     Ok(profile)
 }
 
-/// Those without the 25 of prefix lengths.
+/// Names of the sections, without the 25 sections of prefix lengths.
 const SECTIONS: [&str; 13] =
     ["scale", "prots", "flags", "extra", "spar", "spem", "dpar", "dpem", "snest", "sskew", "dnest", "dskew", "pcorr"];
 
@@ -133,7 +136,7 @@ fn pair_name(pair: PortPair) -> String {
     format!("{}_{}", code(pair.source), code(pair.destination))
 }
 
-/// A part of a line without blanks.
+/// Part of a line without blanks.
 #[derive(Clone, Copy, Debug)]
 struct Word<'t> {
     text: &'t str,
@@ -169,7 +172,7 @@ impl<'t> Word<'t> {
         Fault { at: self.line, column: self.column, message: format!("`{shown}` is not {expected}") }
     }
 
-    /// The two parts about a separator.
+    /// Splits the word at the first separator `by`.
     fn split(self, by: char, expected: &str) -> Result<(Self, Self), Fault> {
         let (one, other) = self.text.split_once(by).ok_or_else(|| self.fault(expected))?;
         let column = self.column + one.chars().count() + 1;
@@ -196,13 +199,13 @@ impl<'t> Word<'t> {
 /// A protocol and its flags by weight.
 type FlagsOf = (Option<u8>, Vec<(Flags, f64)>);
 
-/// What was read so far.
+/// Contents of the sections read so far.
 #[derive(Default)]
 struct Reader {
     scale: Option<u32>,
     protocols: Vec<Protocol>,
     flags: Vec<FlagsOf>,
-    /// Source and destination.
+    /// Ports of the source and of the destination.
     ports: [Ports; 2],
     lengths: Vec<(PortPair, Vec<LengthPair>)>,
     nesting: [Option<u8>; 2],
@@ -303,7 +306,7 @@ impl Reader {
             };
             own.push(LengthPair::new(length as u8, destination as u8, share * part.share()?));
         }
-        // The name was looked up when the section began.
+        // `parse` has already checked the name of the section.
         let Some(pair) = port_pair(pair) else { return Ok(()) };
         match self.lengths.iter_mut().find(|(of, _)| *of == pair) {
             Some((_, all)) => all.extend(own),
@@ -361,7 +364,7 @@ impl Reader {
     }
 }
 
-/// Just so many words.
+/// Returns exactly `N` words, or a fault.
 fn columns<'w, 't, const N: usize>(words: &'w [Word<'t>], what: &str) -> Result<&'w [Word<'t>; N], Fault> {
     let found = words.get(..N).and_then(|found| found.try_into().ok());
     match (found, words.get(N)) {

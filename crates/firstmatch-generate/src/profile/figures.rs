@@ -1,34 +1,34 @@
-//! The figures of the built-in profiles: see [`super::builtin`] for how they were come by.
+//! Figures of the built-in profiles; [`super::builtin`] says how they were derived.
 
 use super::PortClass::{self, Exact as Em, High as Hi, Low as Lo, Range as Ar, Wildcard as Wc};
 
-/// Pairs of port classes and their shares.
+/// Pairs of port classes with their shares.
 type Classes = &'static [(PortClass, PortClass, f64)];
-/// Prefix lengths of source and destination and their shares.
+/// Prefix lengths of source and destination with their shares.
 type Pairs = &'static [(u8, u8, f64)];
 
-/// A profile in short. Shares are weights, percents by and large.
+/// Profile in short form, with weights that are percentages as a rule.
 pub(super) struct Figures {
     pub(super) scale: u32,
-    /// A protocol (0 is any), its share, and its pairs of port classes.
+    /// Protocols (0 is any), each with its share and its pairs of port classes.
     pub(super) protocols: &'static [(u8, f64, Classes)],
-    /// A protocol, flags, their mask, the share.
+    /// Flags: protocol, value, mask, share.
     pub(super) flags: &'static [(u8, u16, u16, f64)],
     pub(super) source_ports: Values,
     pub(super) destination_ports: Values,
-    /// Prefix lengths by pair of port classes.
+    /// Prefix lengths for pairs of port classes.
     pub(super) lengths: &'static [(PortClass, PortClass, Pairs)],
-    /// Those of the other pairs; where there are none, as the first.
+    /// Prefix lengths of the other pairs; if empty, those of the first pair.
     pub(super) other_lengths: Pairs,
     pub(super) nesting: (u8, u8),
-    /// The first level, branching and skew from there on.
+    /// Levels with the branching and skew from there on.
     pub(super) source: &'static [(usize, f64, f64)],
     pub(super) destination: &'static [(usize, f64, f64)],
-    /// The first level and the correlation from there on.
+    /// Levels with the correlation from there on.
     pub(super) correlation: &'static [(usize, f64)],
 }
 
-/// How many ports and ranges of the common lists are in use, and how many others of each.
+/// Number of listed ports and ranges in use, and of unlisted ones of each.
 pub(super) struct Values {
     pub(super) services: usize,
     pub(super) ranges: usize,

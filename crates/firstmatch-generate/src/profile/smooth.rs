@@ -1,13 +1,15 @@
-//! The knob smoothing: prefix lengths near those of a profile (Taylor and Turner 2007, III-D).
+//! Smoothing: prefix lengths near those of a profile (Taylor and Turner 2007, III-D).
 
 use std::collections::BTreeMap;
 
 use super::{LengthPair, Profile};
 
 impl Profile {
-    /// The same profile with every pair of prefix lengths spread over those at most `radius` steps away, a step being
-    /// one bit of one of the two lengths: the sum of the two by the symmetric binomial distribution over
-    /// `-radius ..= radius`, then the source's among those in reach by another. What falls outside 0 to 32 is left out.
+    /// Returns the profile with each pair of prefix lengths spread over at most `radius` steps.
+    ///
+    /// A step is one bit of one of the two lengths. The sum of the two is spread by the symmetric binomial distribution
+    /// over `-radius ..= radius`, then the source's length among those in reach by another. Lengths outside 0 to 32 are
+    /// left out.
     #[must_use]
     pub fn smoothed(&self, radius: u8) -> Self {
         let mut profile = self.clone();
@@ -26,7 +28,7 @@ fn spread(pairs: &[LengthPair], radius: u8) -> Vec<LengthPair> {
     for pair in pairs.iter().filter(|pair| pair.share > 0.0) {
         let (source, total) = (i32::from(pair.source), i32::from(pair.source) + i32::from(pair.destination));
         for (further, part) in (-radius..=radius).zip(&totals) {
-            // Steps that are left go to and fro: one length up, the other down.
+            // Remaining steps go in pairs: one length up, the other down.
             let aside = (radius - further.abs()) / 2;
             let (first, last) = (source + further.min(0) - aside, source + further.max(0) + aside);
             for (source, own) in (first..=last).zip(binomial(last - first)) {
@@ -42,7 +44,7 @@ fn spread(pairs: &[LengthPair], radius: u8) -> Vec<LengthPair> {
     shares.into_iter().map(|((source, destination), share)| LengthPair { source, destination, share }).collect()
 }
 
-/// The shares of 0 to `n` heads of `n` coins.
+/// Returns the probabilities of 0 to `n` heads of `n` coins.
 fn binomial(n: i32) -> Vec<f64> {
     let mut row = vec![1.0];
     for _ in 0..n {
@@ -74,7 +76,7 @@ mod tests {
     fn what_falls_outside_is_left_out() {
         let edge = spread(&[LengthPair::new(0, 32, 1.0)], 2);
         assert!(edge.iter().all(|p| p.source <= 2 && p.destination >= 30), "{edge:?}");
-        // A half of a step's total stays, and of it what does not leave the square.
+        // The weight falls with the distance from the pair.
         let at = |s, d| edge.iter().find(|p| (p.source, p.destination) == (s, d)).map_or(0.0, |p| p.share);
         assert!(at(0, 32) > at(1, 32) && at(1, 32) > at(2, 32) && at(2, 32) > 0.0, "{edge:?}");
         let plain = Profile::acl();

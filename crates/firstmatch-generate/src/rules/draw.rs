@@ -13,21 +13,21 @@ use crate::error::Error;
 use crate::profile::{Flags, LengthPair, PortClass, PortPair, Ports, Profile, with_ports};
 use crate::random::{Purpose, Random, Weighted, mix, mix2};
 
-/// What a rule matches.
+/// Conditions of a rule on the 5-tuple.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tuple {
-    /// `None` where both addresses are wildcards in a set of both families.
+    /// `None` for two wildcard addresses in a set of both families.
     pub(crate) family: Option<Family>,
     pub(crate) src: Node,
     pub(crate) dst: Node,
     pub(crate) sport: (u16, u16),
     pub(crate) dport: (u16, u16),
     pub(crate) proto: Option<u8>,
-    /// No condition where flags were not asked for.
+    /// No condition unless [`Config::flags`] is set.
     pub(crate) flags: Flags,
 }
 
-/// Every port.
+/// Range of all ports.
 pub(crate) const ANY_PORT: (u16, u16) = (0, u16::MAX);
 
 impl Tuple {
@@ -45,8 +45,10 @@ impl Tuple {
         Self { family: None, ..*self } == Self::EVERYTHING
     }
 
-    /// A number that different tuples share with a probability of 2^-64 each pair: a million have 3·10^-8 in all of
-    /// meeting, and then one tuple is drawn again, no more.
+    /// Returns a hash by which duplicates are found.
+    ///
+    /// Two different tuples collide with a probability of 2^-64. A million tuples have a collision with probability
+    /// 3·10^-8, which only means that one of them is drawn again.
     pub(crate) fn fingerprint(&self) -> u64 {
         let ports = u64::from(self.sport.0) << 48
             | u64::from(self.sport.1) << 32
@@ -59,55 +61,54 @@ impl Tuple {
     }
 }
 
-/// What is drawn of a rule before its addresses are planted.
+/// Properties of a rule that are drawn before its addresses are planted.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     family: Family,
-    /// An index into the profile's protocols.
+    /// Index into the profile's protocols.
     protocol: usize,
     classes: PortPair,
     lengths: (u8, u8),
 }
 
-/// Prefix lengths: their sum first, then the source's part of it.
+/// Distribution of prefix lengths: the sum of the two first, then the source's part of it.
 #[derive(Debug)]
 struct Lengths {
-    /// Indices into `pairs`, the shortest first.
+    /// Indices into `pairs`, the shortest sum first.
     totals: Weighted<usize>,
     pairs: Vec<Weighted<(u8, u8)>>,
 }
 
-/// The prefixes of one family and side that were given out, by their length.
+/// Prefixes given out for one family and side, by length.
 type Pool = [Vec<Node>; 33];
 
-/// Draws tuples, no two the same.
+/// Source of distinct tuples.
 #[derive(Debug)]
 pub(crate) struct Drawer<'c> {
     profile: &'c Profile,
     config: &'c Config,
     families: Weighted<Family>,
     protocols: Weighted<usize>,
-    /// For each protocol its port classes, in the order of [`PortPair::ALL`], and its flags.
+    /// For each protocol, its port classes in the order of [`PortPair::ALL`], and its flags.
     classes: Vec<(Weighted<PortPair>, Weighted<Flags>)>,
     ports: [PortValues; 2],
     lengths: Lengths,
     lengths_of: Vec<(PortPair, Lengths)>,
-    /// By family.
+    /// Plans by family.
     plans: [Plan; 2],
-    /// By family and side.
+    /// Pools by family and side.
     pools: [[Pool; 2]; 2],
     seen: HashSet<u64, BuildHasherDefault<Mixed>>,
     tries: u64,
 }
 
-/// How many kinds of rules may be tried in vain, one after the other, before the profile counts as exhausted.
+/// Number of kinds tried in vain in a row before the profile counts as exhausted.
 const PATIENCE: u32 = 2000;
-/// How many tuples of one kind are tried: first with other ports alone, then with other prefixes that rules have, then
-/// with prefixes that none has.
+/// Number of tries for one kind: with other ports, then used prefixes, then new prefixes.
 const TRIES_OF_A_KIND: [u32; 3] = [8, 24, 8];
 
 impl<'c> Drawer<'c> {
-    /// The profile is the one to draw from, smoothed; it has been checked.
+    /// Prepares drawing from `profile`, which must be smoothed and checked.
     pub(crate) fn new(profile: &'c Profile, config: &'c Config) -> Self {
         let (seed, ipv6) = (config.seed, config.families.ipv6());
         let classes = profile.protocols.iter().map(|protocol| {
@@ -135,13 +136,13 @@ impl<'c> Drawer<'c> {
         }
     }
 
-    /// So many tuples, no two the same; fewer where the profile has no more and the configuration allows it.
+    /// Draws `count` distinct tuples; fewer if there are no more and [`Config::fewer`] is set.
     ///
-    /// All are planted together. Those that come twice then get other ports, other prefixes of the same lengths that
-    /// rules have already, or new prefixes; where none of that gives a new tuple, another kind of rule is drawn.
+    /// All tuples are planted together. A duplicate then gets other ports, other prefixes of the same lengths that
+    /// rules already use, or new prefixes. If none of these gives a new tuple, another kind of rule is drawn.
     ///
     /// # Errors
-    /// When so many in a row were no new ones that there are hardly any left.
+    /// If `PATIENCE` kinds of rules in a row give no new tuple.
     pub(crate) fn draw(&mut self, count: usize, random: &mut Random) -> Result<Vec<Tuple>, Error> {
         let kinds: Vec<Kind> = (0..count).filter_map(|_| self.kind(random)).collect();
         let planted = self.plant(&kinds);
@@ -164,7 +165,7 @@ impl<'c> Drawer<'c> {
         Ok(tuples)
     }
 
-    /// The addresses of rules of these kinds. They come to the pools.
+    /// Plants the addresses of rules of these kinds, and adds them to the pools.
     fn plant(&mut self, kinds: &[Kind]) -> Vec<(Node, Node)> {
         let mut planted = vec![(Node::ROOT, Node::ROOT); kinds.len()];
         for family in [Family::Ipv4, Family::Ipv6] {
@@ -213,7 +214,7 @@ impl<'c> Drawer<'c> {
         Some(Tuple { family, src, dst, sport, dport, proto, flags: drawn.unwrap_or_default() })
     }
 
-    /// Another tuple for a rule of this kind that came twice, or of another kind.
+    /// Returns a new tuple in place of a duplicate, of the same kind or of another.
     fn anew(&mut self, mut kind: Kind, mut src: Node, mut dst: Node, random: &mut Random) -> Option<Tuple> {
         let [ports, used, _] = TRIES_OF_A_KIND;
         for tried in 0..PATIENCE {
@@ -233,7 +234,7 @@ impl<'c> Drawer<'c> {
         None
     }
 
-    /// A prefix that rules have, or where there is none of this length, or on request, any.
+    /// Returns a prefix from the pool; a random one if `fresh` or the pool has none.
     fn prefix(&self, family: Family, side: usize, steps: u8, fresh: bool, random: &mut Random) -> Node {
         let pool = &self.pools[family as usize][side][usize::from(steps)];
         match pool.get(random.index(pool.len())) {
@@ -242,13 +243,13 @@ impl<'c> Drawer<'c> {
         }
     }
 
-    /// Notes a tuple, unless it was seen before or matches everything.
+    /// Records a tuple; `None` if it was seen before or matches everything.
     fn accept(&mut self, tuple: Tuple) -> Option<Tuple> {
         self.tries += 1;
         (!tuple.is_everything() && self.seen.insert(tuple.fingerprint())).then_some(tuple)
     }
 
-    /// A new tuple that lies wholly in another, if one is found in a few tries.
+    /// Returns a new tuple that lies wholly in `of`, if a few tries find one.
     pub(crate) fn refine(&mut self, of: Tuple, random: &mut Random) -> Option<Tuple> {
         (0..8).find_map(|_| {
             let mut tuple = of;
@@ -278,7 +279,7 @@ impl<'c> Drawer<'c> {
         })
     }
 
-    /// A prefix in another, of a length that others of that side have.
+    /// Returns a prefix inside `of`, with a length that other prefixes of that side have.
     fn deeper(&self, family: Family, side: usize, of: Node, random: &mut Random) -> Option<Node> {
         let pool = &self.pools[family as usize][side];
         let longer: Vec<u8> = (of.steps + 1..=32).filter(|&steps| !pool[usize::from(steps)].is_empty()).collect();
@@ -286,7 +287,7 @@ impl<'c> Drawer<'c> {
         Some(stray(&self.plans[family as usize], of, steps, random))
     }
 
-    /// The measure that rules are ordered by.
+    /// Returns the measure that rules are ordered by.
     pub(crate) fn measure(&self, tuple: &Tuple, measures: &Measures) -> i64 {
         let addresses = tuple.family.map_or(0, |family| {
             let plan = &self.plans[family as usize];
@@ -299,7 +300,7 @@ impl<'c> Drawer<'c> {
             + measures.flags(tuple.flags)
     }
 
-    /// The address of a node, and its prefix length.
+    /// Returns the address and the prefix length of a node.
     pub(crate) fn address(&self, family: Family, node: Node) -> (u128, u32) {
         self.plans[family as usize].address(node)
     }
@@ -321,7 +322,7 @@ impl Lengths {
     }
 }
 
-/// A hash of one word. Keys are the generator's own: nobody chooses them to collide.
+/// Hasher of one word; it needs no secret, because nobody but the generator chooses the keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Mixed(u64);
 
@@ -339,7 +340,7 @@ impl Hasher for Mixed {
     }
 }
 
-/// The values of one side's ports.
+/// Distribution of the ports of one side.
 #[derive(Debug)]
 struct PortValues {
     exact: Weighted<(u16, u16)>,
@@ -378,12 +379,12 @@ impl PortValues {
         if other { None } else { list.draw(random) }
     }
 
-    /// What the pool has of random numbers.
+    /// Returns a random number, from the pool if it is limited.
     fn other(&self, random: &mut Random) -> u64 {
         if self.pool == 0 { random.bits() } else { mix2(self.salt, random.below(self.pool)) }
     }
 
-    /// A range of two to a few thousand ports: most of the published ones are short.
+    /// Returns a range of two to a few thousand ports; like published ranges, most are short.
     fn other_range(&self, random: &mut Random) -> Option<(u16, u16)> {
         let bits = self.other(random);
         let width = 1u16 << ((bits >> 16 & 0xF) % 13);

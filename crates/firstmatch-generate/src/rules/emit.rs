@@ -1,4 +1,4 @@
-//! Drafts become a rule set.
+//! Conversion of drafts into a rule set.
 
 use std::num::NonZeroU32;
 
@@ -11,7 +11,7 @@ use super::{Actions, Config, Draft, Families};
 use crate::error::Error;
 use crate::random::{Random, mix2};
 
-/// The fields of a 5-tuple by their index.
+/// Indices of the fields of a 5-tuple.
 const SRC: usize = 0;
 const DST: usize = 1;
 const SPORT: usize = 2;
@@ -34,13 +34,13 @@ pub(super) fn rule_set(drafts: &[Draft], config: &Config, drawer: &Drawer<'_>) -
             family: None,
             line: NonZeroU32::new(line),
         };
-        // A tuple is made of values that fit: no refusal is possible, and none would go unnoticed.
+        // A tuple's values always fit their fields, so an error here would be a fault of the generator.
         set.insert(spec).map_err(|error| Error::unsupported(format!("rule {line}: {error}")))?;
     }
     Ok(set)
 }
 
-/// The 5-tuple, with ClassBench's flags where they are asked for.
+/// Returns the schema of the 5-tuple, with ClassBench's flags if `flags` is set.
 fn schema(family: Family, flags: bool) -> Schema {
     let mut fields = Schema::five_tuple(family, &[]).fields().to_vec();
     if flags {
@@ -49,7 +49,7 @@ fn schema(family: Family, flags: bool) -> Schema {
     Schema::new(Some(family), fields)
 }
 
-/// Wildcards are no conditions, as the parsers of both formats have it.
+/// Returns the conditions of a tuple; as in the parsers, wildcards are no conditions.
 fn conditions(tuple: &Tuple, families: Families, drawer: &Drawer<'_>) -> Vec<Condition> {
     let count = usize::from(tuple.src.steps > 0)
         + usize::from(tuple.dst.steps > 0)
@@ -86,7 +86,9 @@ fn conditions(tuple: &Tuple, families: Families, drawer: &Drawer<'_>) -> Vec<Con
     conditions
 }
 
-/// Copies of a rule have its action: what is drawn depends on the tuple and the seed alone.
+/// Returns the action of a rule.
+///
+/// It depends on the tuple and the seed alone, so that copies of a rule have its action.
 fn action(config: &Config, tuple: &Tuple) -> Action {
     let Actions::Stated { deny, mark } = config.actions else { return Action::Match };
     let mut random = Random::new(mix2(config.seed, tuple.fingerprint()), crate::random::Purpose::Actions);

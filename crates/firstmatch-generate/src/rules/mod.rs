@@ -1,19 +1,25 @@
-//! Rule sets.
+//! Generated rule sets.
 //!
-//! Of each rule a [`Profile`] gives a family, a protocol, the classes of its ports and then their values, and the
-//! lengths of the two prefixes. Then the sources of all are planted in one tree, then the destinations in another, as
-//! ClassBench's generator does (Taylor and Turner 2007). A rule that comes twice is drawn anew, first with other ports,
-//! then with other prefixes that rules have, then as a rule of another kind, some ten thousand times at most; a
-//! profile that is exhausted then is an error that says how many rules there are, or a smaller set
-//! ([`Config::fewer`]). At last the rules are put in order.
+//! A [`Profile`] gives each rule a family, a protocol, the classes and values of its ports, and the lengths of its two
+//! prefixes. Then the sources of all rules are planted in one tree and the destinations in another, as in ClassBench's
+//! generator (Taylor and Turner 2007).
+//!
+//! A duplicate is drawn again, first with other ports, then with other prefixes, then as another kind of rule. If 2,000
+//! kinds in a row give no new rule, the profile is exhausted. That is an error with the number of rules found, or gives
+//! a smaller set ([`Config::fewer`]). Finally the rules are put in order.
 //!
 //! # Order and shadowing
 //!
-//! More specific rules tend to come first, as people write them. The order is that of a random product measure of
-//! what rules match (`order.rs` has the argument): a rule that holds another always comes behind it. So **no
-//! rule is shadowed by one earlier rule**, in a set of any size and for any disorder, except for the share asked for
-//! in [`Config::shadowed`] and exact duplicates ([`Config::duplicates`]). Rules that several earlier rules cover
-//! together do occur, as in real sets; a [trace](crate::trace) finds them.
+//! More specific rules tend to come first, because people write rules so. The order is that of a random product measure
+//! of what rules match (`order.rs` has the argument): a rule that holds another always comes behind it. For example, a
+//! rule for 10.1.0.0/16 stands before an otherwise equal rule for 10.0.0.0/8.
+//!
+//! # Invariants
+//! - **No rule is shadowed by one earlier rule**, in a set of any size and for any disorder (test
+//!   `no_rule_stands_behind_one_that_holds_it`). Exceptions are the share [`Config::shadowed`] and exact duplicates
+//!   ([`Config::duplicates`]).
+//!
+//! Rules that several earlier rules cover together do occur, as in real sets; a [trace](crate::trace) finds them.
 
 mod draw;
 mod emit;
@@ -31,55 +37,62 @@ use crate::random::{Purpose, Random};
 use draw::{Drawer, Tuple};
 use order::Measures;
 
-/// The most rules of a set: as many as a set may have regions, of which each generated rule is one.
+/// Most rules of a set: the most regions of a set, because each generated rule is one.
 pub const MAX_RULES: usize = 1 << 24;
 
-/// What to generate.
+/// Parameters of [`generate`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How many rules, 1 to [`MAX_RULES`]. Exactly so many come, or an error, unless [`Config::fewer`] says otherwise.
+    /// Number of rules, 1 to [`MAX_RULES`]; exact unless [`Config::fewer`] is set.
     pub rules: usize,
-    /// Everything random comes from it.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// What rules look like.
+    /// Shape of the rules.
     pub profile: Profile,
-    /// The families of their addresses.
+    /// Address families of the rules.
     pub families: Families,
-    /// What rules ask for.
+    /// Actions of the rules.
     pub actions: Actions,
-    /// How far the order is from one by how much rules match, 0 to 1: see [the module](self). With 0 sets take as many
-    /// tables of a tuple space as those that ClassBench's own generator made.
+    /// Disorder of the rules, 0 to 1; with 0 they are ordered by how much they match.
+    ///
+    /// See [the module](self). With 0 a set takes as many tables of a tuple space as one that ClassBench's own
+    /// generator made.
     pub disorder: f64,
-    /// The share of rules that are exact copies of an earlier one, rounded down.
+    /// Share of rules that are exact copies of an earlier one, rounded down.
     pub duplicates: f64,
-    /// The share of rules that lie wholly in one earlier rule and are no copies, rounded down.
+    /// Share of rules that lie wholly in one earlier rule and are no copies, rounded down.
     pub shadowed: f64,
-    /// Whether the last rule matches everything. (No other one ever does.)
+    /// Whether the last rule matches everything; no other rule ever does.
     pub catch_all: bool,
-    /// How far prefix lengths may be from the profile's, in bits of the two together, 0 to 64: see
-    /// [`Profile::smoothed`].
+    /// Largest distance of prefix lengths from the profile's, in bits of both together, 0 to 64.
+    ///
+    /// See [`Profile::smoothed`].
     pub smoothing: u8,
     /// Whether wider or narrower rules are favoured.
     pub scope: Scope,
-    /// Whether rules have flags, the last column of ClassBench: the schema's last field is `flags` then.
+    /// Whether rules have conditions on flags, the last column of ClassBench.
+    ///
+    /// If so, the schema's last field is `flags`.
     pub flags: bool,
-    /// What an exhausted profile gives: all the distinct rules that were found (`true`), or an error.
+    /// Whether an exhausted profile gives the distinct rules that were found instead of an error.
     pub fewer: bool,
 }
 
-/// ClassBench's two knobs of scope, each -1 to 1: above 0 rules that match more are drawn more often, below 0 those
-/// that match less (Taylor and Turner 2007, III-E).
+/// ClassBench's two scope parameters, each -1 to 1 (Taylor and Turner 2007, III-E).
+///
+/// Above 0 rules that match more are drawn more often, below 0 rules that match less.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Scope {
-    /// For the prefix lengths.
+    /// Scope of the prefix lengths.
     pub addresses: f64,
-    /// For the classes of ports, in the order of [`PortPair::ALL`](crate::profile::PortPair::ALL).
+    /// Scope of the port classes, ordered as [`PortPair::ALL`](crate::profile::PortPair::ALL).
     pub applications: f64,
 }
 
 impl Default for Config {
-    /// 1,000 rules of [`Profile::acl`] in IPv4, seed 1, without actions, copies, shadowed rules, flags or a last one
-    /// that matches everything, without smoothing or scope, in the order of how much they match.
+    /// Makes 1,000 rules of [`Profile::acl`] in IPv4 with seed 1, ordered by how much they match.
+    ///
+    /// The rules have no actions, copies, shadowed rules, flags, catch-all, smoothing or scope.
     fn default() -> Self {
         Self {
             rules: 1000,
@@ -99,16 +112,16 @@ impl Default for Config {
     }
 }
 
-/// The families of addresses.
+/// Address families of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Families {
     /// IPv4 alone: a set over [`Schema::ipv4`](firstmatch::Schema::ipv4).
     Ipv4,
     /// IPv6 alone: a set over [`Schema::ipv6`](firstmatch::Schema::ipv6).
     Ipv6,
-    /// A dual-stack set. Rules with two wildcard addresses are for both families.
+    /// A dual-stack set; rules with two wildcard addresses are for both families.
     Both {
-        /// The share of IPv6 among the rules, 0 to 1.
+        /// Share of IPv6 among the rules, 0 to 1.
         ipv6: f64,
     },
 }
@@ -123,25 +136,25 @@ impl Families {
     }
 }
 
-/// What rules ask for.
+/// Actions of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Actions {
-    /// Nothing ([`Action::Match`](firstmatch::rule::Action::Match)): what the ClassBench format holds.
+    /// [`Action::Match`](firstmatch::rule::Action::Match) alone, as in the ClassBench format.
     Unstated,
-    /// To permit, to deny, or to mark with a number from 1 to 255: what the native format holds.
+    /// Permit, deny, or mark with a number from 1 to 255, as in the native format.
     Stated {
-        /// The share of `deny`, 0 to 1.
+        /// Share of `deny`, 0 to 1.
         deny: f64,
-        /// The share of `mark`, 0 to 1; both together are at most 1.
+        /// Share of `mark`, 0 to 1; both shares together are at most 1.
         mark: f64,
     },
 }
 
 impl Config {
-    /// Whether every value is within its bounds.
+    /// Checks that every value is within its bounds.
     ///
     /// # Errors
-    /// When one is not; the error names it.
+    /// If a value is not; the error names it.
     pub fn check(&self) -> Result<(), Error> {
         if !(1..=MAX_RULES).contains(&self.rules) {
             return Err(Error::config(format!("rules is {}, not a number from 1 to {MAX_RULES}", self.rules)));
@@ -178,18 +191,19 @@ impl Config {
     }
 }
 
-/// A rule before it is written down.
+/// Rule before it is written to the set.
 #[derive(Clone, Copy, Debug)]
 struct Draft {
     measure: i64,
     tuple: Tuple,
 }
 
-/// Generates a rule set. The rule of place *n* (from 1) has the priority and the line *n*, as in a file of its own.
+/// Generates a rule set.
+///
+/// The rule at place *n* (from 1) has the priority and line *n*, as in a file.
 ///
 /// # Errors
-/// When the configuration is out of its bounds, or the profile cannot yield as many distinct rules
-/// ([`Error::exhausted_at`]).
+/// If the configuration is out of its bounds, or the profile has too few distinct rules ([`Error::exhausted_at`]).
 pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     config.check()?;
     let part = |share: f64| ((config.rules as f64 * share) as usize).min(config.rules - 1);
@@ -213,7 +227,7 @@ pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     let own = drafts.len();
     add_shadowed(&mut drafts, own, shadowed, config, &mut drawer)?;
     add_copies(&mut drafts, copies, config.seed);
-    // Stable: a copy comes behind what it is a copy of even where the measures are the same.
+    // The sort is stable, so that a copy comes behind its original even if their measures are equal.
     drafts.sort_by_key(|draft| draft.measure);
     if config.catch_all {
         drafts.push(Draft { measure: 0, tuple: Tuple::EVERYTHING });
@@ -221,10 +235,10 @@ pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     emit::rule_set(&drafts, config, &drawer)
 }
 
-/// Adds rules that lie in one of the first `own`, and puts each anywhere behind that.
+/// Adds rules that lie in one of the first `own`, and puts each anywhere behind its holder.
 ///
-/// Rules that were there stay free of shadow: what lies in the new rule lies in its holder too, so it stands before
-/// that and hence before the new one.
+/// Rules that were there stay free of shadow, because a rule that lies in the new one lies in its holder too. It stands
+/// before the holder, and hence before the new rule.
 fn add_shadowed(
     drafts: &mut Vec<Draft>,
     own: usize,
@@ -264,7 +278,7 @@ fn add_copies(drafts: &mut Vec<Draft>, count: usize, seed: u64) {
     }
 }
 
-/// A place behind that of a measure; 0 is the largest.
+/// Returns a random measure from `measure` to 0, the largest.
 fn behind(measure: i64, random: &mut Random) -> i64 {
     measure + random.below(measure.unsigned_abs() + 1).cast_signed()
 }

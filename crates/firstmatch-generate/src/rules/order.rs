@@ -1,30 +1,36 @@
-//! The order of rules.
+//! Order of generated rules.
 //!
-//! Rules are in the order of a measure of what they match, the smallest first: the product of five random measures,
-//! one on the values of each field. A rule that holds another has the larger measure, whatever the measures are, so
-//! **no rule stands behind one that holds it**, by construction and for any number of rules. How random the measures
-//! are is the knob `disorder`: with 0 they are uniform, and rules are sorted by how much they match; with 1 most of
-//! the traffic is where a few steps of the trees lead. Of two rules drawn at random the one that matches more stands
-//! first in one pair of ten with 0.5, in one of five with 1 (acl, fw and ipc, 10,000 rules).
+//! Rules are ordered by a measure of what they match, the smallest first. The measure is the product of random
+//! measures, one on the values of each field. A rule that holds another has the larger measure, whatever the measures
+//! are.
 //!
-//! All measures are logarithms as integers, in units of 2^-32 bits: sums of them are exact, and what is strictly smaller in
-//! one field and no larger in the others is strictly smaller.
+//! The parameter `disorder` says how random the measures are. With 0 they are uniform, and rules are sorted by how much
+//! they match. With 1 most of the measure is where a few steps of the trees lead, so that some wider rules stand before
+//! narrower ones (test `disorder_is_a_knob`).
+//!
+//! # Invariants
+//! - **No rule stands behind one that holds it**, by construction and for any number of rules (test
+//!   `no_rule_stands_behind_one_that_holds_it`).
+//! - All measures are logarithms as integers, in units of 2^-32 bits, so their sums are exact. If a rule is strictly
+//!   smaller in one field and no larger in the others, it is strictly smaller (tests
+//!   `a_range_in_another_has_the_smaller_measure` and
+//!   `an_ancestor_s_prefix_holds_the_node_s_and_has_the_larger_measure`).
 
 use super::tree::spread;
 use crate::profile::Flags;
 use crate::random::mix2;
 
-/// The measures on ports and protocols.
+/// Random measures on ports, protocols and flags.
 #[derive(Debug)]
 pub(crate) struct Measures {
     disorder: u64,
     salt: u64,
-    /// For source and destination ports: the measure of all ports below each.
+    /// For source and destination ports, the measure of all ports below each port.
     ports: [Vec<u64>; 2],
 }
 
 impl Measures {
-    /// `disorder` is in units of 2^-16.
+    /// Draws the measures; `disorder` is in units of 2^-16.
     pub(crate) fn new(seed: u64, disorder: u64) -> Self {
         let salt = mix2(seed, 0x006F_7264_6572);
         let ports = [0u64, 1].map(|which| {
@@ -39,26 +45,26 @@ impl Measures {
         Self { disorder, salt, ports }
     }
 
-    /// `disorder` in units of 2^-16, for the measures of trees.
+    /// Returns `disorder`, in units of 2^-16, for the measures of trees.
     pub(crate) fn disorder(&self) -> u64 {
         self.disorder
     }
 
-    /// The measure of a range of ports: of the source's (0) or the destination's (1).
+    /// Returns the measure of a range of source ports (`which` is 0) or destination ports (1).
     pub(crate) fn ports(&self, which: usize, (lo, hi): (u16, u16)) -> i64 {
         let below = &self.ports[which];
         let share = below[usize::from(hi) + 1] - below[usize::from(lo)];
-        // A port has a sixth of the mean or more, so ranges one in the other differ by 2^-19 of the whole or more: by
+        // A port has at least a sixth of the mean, so nested ranges differ by at least 2^-19 of the whole. That is
         // thousands of units, while rounding to a double moves a sum by 2^-53 of itself.
         bits(share) - bits(below[65536])
     }
 
-    /// The measure of a protocol; the wildcard has all.
+    /// Returns the measure of a protocol; the wildcard has all.
     pub(crate) fn protocol(&self, number: Option<u8>) -> i64 {
         number.map_or(0, |number| -8 * spread(mix2(self.salt ^ 2, number.into()), self.disorder))
     }
 
-    /// The measure of flags under a mask: each bit that is compared takes its part.
+    /// Returns the measure of flags under a mask, to which each compared bit contributes.
     pub(crate) fn flags(&self, flags: Flags) -> i64 {
         let bits = (0..16u64).filter(|bit| flags.mask >> bit & 1 == 1);
         -bits
@@ -67,7 +73,7 @@ impl Measures {
     }
 }
 
-/// A logarithm to the base 2, in units of 2^-32.
+/// Returns the logarithm to base 2, in units of 2^-32.
 fn bits(of: u64) -> i64 {
     (libm::log2(of as f64) * (1u64 << 32) as f64) as i64
 }

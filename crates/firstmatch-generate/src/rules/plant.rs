@@ -1,14 +1,15 @@
-//! Planting prefixes in a tree: all at once, from the root down (Taylor and Turner 2007, III-C).
+//! Planting prefixes in a tree, all at once from the root (Taylor and Turner 2007, III-C).
 
 use super::tree::{Node, Plan};
 use crate::profile::{Level, Tree};
 use crate::random::Random;
 
-/// Sources that destinations follow: the source of each rule, and how often one more bit is the same.
+/// Sources that destinations follow, and for each level the probability that they do.
 pub(crate) type Leaders<'a> = (&'a [Node], &'a [f64; 32]);
 
-/// Prefixes of these lengths, each the place of a rule. `growth` is how many times the set is larger than the one that
-/// the tree's figures were taken from.
+/// Plants prefixes of the given lengths and returns their nodes, in the same order.
+///
+/// `growth` is the size of the set relative to the one that the tree's figures were taken from.
 pub(crate) fn plant(
     tree: &Tree,
     plan: &Plan,
@@ -28,13 +29,13 @@ pub(crate) fn plant(
     planting.nodes
 }
 
-/// A random node of a length in another.
+/// Returns a random node of `steps` steps below `from`.
 pub(crate) fn stray(plan: &Plan, from: Node, steps: u8, random: &mut Random) -> Node {
     let bits = random.bits();
     (from.steps..steps).fold(from, |node, step| node.child(plan.forced(node).unwrap_or(bits >> step & 1 == 1)))
 }
 
-/// The levels of a tree for a set that is so many times larger.
+/// Returns the levels of a tree for a set that is `growth` times larger.
 fn grown(mut levels: [Level; 32], growth: f64) -> [Level; 32] {
     if growth <= 1.0 {
         return levels;
@@ -64,7 +65,9 @@ enum Side {
     One,
 }
 
-/// How many prefixes end on the way to a node: all, and those of rules that followed their sources there.
+/// Number of distinct prefixes that end on the way to a node.
+///
+/// `following` counts those of destinations that have gone where their sources went.
 #[derive(Clone, Copy, Debug, Default)]
 struct Nested {
     all: u32,
@@ -82,10 +85,10 @@ struct Planting<'a> {
     levels: [Level; 32],
     most: u32,
     leaders: Option<Leaders<'a>>,
-    /// Whether a rule's destination is where its source went so far.
+    /// Whether a rule's destination has gone where its source went.
     follows: Vec<bool>,
     sides: Vec<Side>,
-    /// What comes out. Until a node is reached its way is 0.
+    /// Resulting nodes; until its node is reached, a prefix has the way 0.
     nodes: Vec<Node>,
     random: &'a mut Random,
 }
@@ -95,7 +98,7 @@ impl Planting<'_> {
         self.nodes[item as usize].steps
     }
 
-    /// Plants what a node holds.
+    /// Plants the prefixes `items`, all of which lie in `node`.
     fn grow(&mut self, node: Node, above: Nested, items: &mut [u32]) {
         let ended = partition(items, |item| self.steps(item) == node.steps);
         let (ended, rest) = items.split_at_mut(ended);
@@ -123,7 +126,7 @@ impl Planting<'_> {
         }
     }
 
-    /// Orders the items so that those of side 0 come first, and says how many these are.
+    /// Reorders `items` so that those of side 0 come first, and returns their number.
     fn share_out(&mut self, node: Node, nested: Nested, items: &mut [u32]) -> usize {
         if let Some(side) = self.plan.forced(node) {
             for &item in &*items {
@@ -157,8 +160,10 @@ impl Planting<'_> {
         zeros + to_zero
     }
 
-    /// Where prefixes may nest no deeper, those that end one step on stand alone on their side. The larger part goes to
-    /// the heavier side.
+    /// Separates prefixes that end at `next` from the others; returns how many go to side 0.
+    ///
+    /// This keeps the bound on nesting, because an ending prefix then holds no other. The larger part goes to the
+    /// heavier side.
     fn part(&self, next: u8, heavy: bool, items: &mut [u32]) -> usize {
         let ending = partition(items, |item| self.steps(item) == next);
         let others = items.len() - ending;
@@ -169,14 +174,14 @@ impl Planting<'_> {
         ending
     }
 
-    /// The source of a rule and the side it goes at a level, if it goes on there.
+    /// Returns a rule's source and the side it takes at `level`; `None` if it has ended.
     fn leader(&self, item: u32, level: u8) -> Option<(Node, bool)> {
         let (nodes, _) = self.leaders?;
         let leader = nodes[item as usize];
         (leader.steps > level).then(|| (leader, leader.side(level)))
     }
 
-    /// The side of a rule that has followed its source so far, if that decides it.
+    /// Returns the side of a rule that has followed its source so far, if its source decides it.
     fn follow(&mut self, item: u32, level: u8) -> Side {
         if !self.follows[item as usize] {
             return Side::Open;
@@ -185,7 +190,7 @@ impl Planting<'_> {
             self.follows[item as usize] = false;
             return Side::Open;
         };
-        // Where the source ends, its destination goes beside it: else one would lie in the other.
+        // Where the source ends, the destination goes beside it, because one would lie in the other otherwise.
         if leader.steps == level + 1 || !self.random.chance(correlation[usize::from(level)]) {
             self.follows[item as usize] = false;
             return Side::from(!side);
@@ -193,7 +198,7 @@ impl Planting<'_> {
         Side::from(side)
     }
 
-    /// How many of those left open go to side 0.
+    /// Returns how many of the `open` items go to side 0.
     fn open_to_zero(&mut self, level: Level, heavy: bool, zeros: usize, open: usize, ones: usize) -> usize {
         if open == 0 {
             return 0;
@@ -211,7 +216,7 @@ impl Planting<'_> {
     }
 }
 
-/// Brings the items of a kind to the front and counts them.
+/// Moves the items that satisfy `is` to the front and returns their number.
 fn partition(items: &mut [u32], is: impl Fn(u32) -> bool) -> usize {
     let mut front = 0;
     for at in 0..items.len() {

@@ -1,13 +1,13 @@
-//! The addresses of the nodes of a prefix tree, and a random measure on them: both are hashes of the nodes.
+//! Addresses and a random measure of the nodes of a prefix tree, both hashes of the nodes.
 
 use firstmatch::schema::Family;
 
 use crate::random::{mix, mix2};
 
-/// The length in IPv6 of a prefix that has `length` bits in IPv4 (0 to 32; above, as 32).
+/// Returns the IPv6 prefix length, in bits, for an IPv4 `length` of 0 to 32; above, as 32.
 ///
-/// Strictly growing, so prefixes nest as in IPv4. The anchors are what is routed and assigned: /16 is a provider's
-/// /32, /24 (the longest that is routed) a site's /48, /28 a network's /64, /32 a host's /128.
+/// It grows strictly, so prefixes nest as in IPv4. Its anchors are lengths that are routed and assigned. For example,
+/// /16 becomes a provider's /32, /24 (the longest routed) a site's /48, /28 a network's /64, and /32 a host's /128.
 pub fn stretch(length: u8) -> u8 {
     STRETCH[usize::from(length.min(32))]
 }
@@ -17,10 +17,12 @@ const STRETCH: [u8; 33] = [
     96, 112, 128,
 ];
 
-/// The level whose nodes are networks of hosts: /28, in IPv6 /64.
+/// Level whose nodes are networks of hosts: /28, in IPv6 /64.
 const NETWORK: u8 = 28;
 
-/// A node: the way to it, from the top bit down, and its length. Bits below the way are 0.
+/// Node of the tree: its path from the top bit down, and its length.
+///
+/// Bits below the path are 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Node {
     pub(crate) way: u32,
@@ -30,19 +32,19 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) const ROOT: Self = Self { way: 0, steps: 0 };
 
-    /// The first `steps` steps of the way; no more than it has.
+    /// Returns the ancestor after the first `steps` steps, which must not exceed the node's.
     pub(crate) fn ancestor(self, steps: u8) -> Self {
         let kept = u32::MAX.checked_shl(32 - u32::from(steps)).unwrap_or(0);
         Self { way: self.way & kept, steps }
     }
 
-    /// Whether it lies in another, or is it.
+    /// Returns whether the node lies in `other` or is equal to it.
     #[cfg(test)]
     pub(crate) fn is_in(self, other: Self) -> bool {
         other.steps <= self.steps && self.ancestor(other.steps) == other
     }
 
-    /// A number no other node has.
+    /// Returns a number that no other node has.
     pub(crate) fn number(self) -> u64 {
         u64::from(self.way) << 8 | u64::from(self.steps)
     }
@@ -51,13 +53,13 @@ impl Node {
         Self { way: self.way | u32::from(side) << (31 - self.steps), steps: self.steps + 1 }
     }
 
-    /// The side of a step of the way, counted from 0.
+    /// Returns the side taken at `step`, counted from 0.
     pub(crate) fn side(self, step: u8) -> bool {
         self.way >> (31 - step) & 1 == 1
     }
 }
 
-/// The plan of the addresses of one family.
+/// Address plan of one family.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     family: Family,
@@ -69,18 +71,20 @@ impl Plan {
         Self { family, salt: mix2(salt, family as u64) }
     }
 
-    /// The logarithm of the share of the traffic that a node has, in units of 2^-32 bits, never above 0: a random measure on
-    /// sources (0) or destinations (1), the same for a seed. A node's is strictly above that of every node in it.
+    /// Returns the logarithm of a node's share of traffic, in units of 2^-32 bits, at most 0.
     ///
-    /// With `disorder` 0 (in units of 2^-16, up to 2^16) each step takes one bit; with more each takes a random part,
-    /// some many bits and most few.
+    /// It is a random measure on sources (`side` 0) or destinations (1), fixed by the seed. A node's measure is
+    /// strictly above that of every node below it.
+    ///
+    /// With `disorder` 0 (in units of 2^-16, up to 2^16) each step takes one bit. With more, each takes a random part:
+    /// some many bits, most few.
     pub(crate) fn measure(&self, side: usize, node: Node, disorder: u64) -> i64 {
         let salt = MEASURE ^ side as u64;
         let taken = (1..=node.steps).map(|steps| spread(self.hash(node.ancestor(steps)) ^ salt, disorder));
         -taken.sum::<i64>()
     }
 
-    /// The address of a node, in the low bits of its family's width, and the prefix length.
+    /// Returns the address of a node, in the low bits of the family's width, and its length.
     pub(crate) fn address(&self, node: Node) -> (u128, u32) {
         match self.family {
             Family::Ipv4 => (node.way.into(), node.steps.into()),
@@ -88,8 +92,10 @@ impl Plan {
         }
     }
 
-    /// A step in IPv6 is several bits: the last is the step's side, those before it are the node's own. The first step
-    /// stays in 2000::/3; the hosts of half of the networks are numbered from 0, those of the others at random.
+    /// Returns the IPv6 address of a node.
+    ///
+    /// A step is several bits: the last is the step's side, the others are derived from the node. The first step stays
+    /// in 2000::/3. The hosts of half of the networks are numbered from 0, those of the others at random.
     fn stretched(&self, node: Node) -> u128 {
         let mut address = 0u128;
         let mut numbered = false;
@@ -115,7 +121,7 @@ impl Plan {
         mix(self.salt.wrapping_add(node.number().wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
-    /// The side that keeps IPv4 addresses out of 0/8, 127/8 and 224/3, where there is one.
+    /// Returns the side that keeps IPv4 addresses out of 0/8, 127/8 and 224/3, if a node has one.
     pub(crate) fn forced(&self, node: Node) -> Option<bool> {
         match (self.family, node.steps, node.way) {
             (Family::Ipv4, 2, 0xC000_0000) | (Family::Ipv4, 7, 0x7E00_0000) => Some(false),
@@ -128,11 +134,13 @@ impl Plan {
 const MEASURE: u64 = 0x6D65_6173_7572_6500;
 const FILLER: u64 = 0x6669_6C6C_6572_0000;
 
-/// A positive random number with the mean 2^32: `disorder` parts (of 2^16) of one with a heavy tail, the rest constant.
-/// At least a sixth of the mean, at most 171 times as much.
+/// Returns a positive random number with mean 2^32.
+///
+/// It is a constant plus `disorder` parts (of 2^16) of a heavy-tailed number: at least a sixth of the mean, at most 171
+/// times as much.
 pub(crate) fn spread(hash: u64, disorder: u64) -> i64 {
     let hash = mix(hash);
-    // 2^k with probability 2^-(k+1) up to k = 9 and 2^10 with the rest: the mean is 6, the standard deviation 39.
+    // 2^k has probability 2^-(k+1) up to k = 9, and 2^10 the rest: the mean is 6, the standard deviation 39.
     let heavy = 1u64 << hash.trailing_zeros().min(10);
     let random = (heavy << 32) / 6;
     ((((1 << 16) - disorder) << 16) + (random >> 16) * disorder).cast_signed()

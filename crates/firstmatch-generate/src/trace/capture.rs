@@ -1,4 +1,4 @@
-//! A trace as a capture.
+//! Writing a trace as a capture.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -12,23 +12,25 @@ use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 use super::{Header, Trace};
 use crate::profile::with_ports;
 
-/// The least bytes of a frame; shorter ones are padded with zeros.
+/// Least size of a frame in bytes; shorter frames are padded with zeros.
 pub const MIN_FRAME: usize = 64;
 
-/// The addresses of Ethernet: locally administered, as nothing depends on them.
+/// Ethernet addresses, locally administered because nothing depends on them.
 const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const RECEIVER: [u8; 6] = [2, 0, 0, 0, 0, 2];
 const HOPS: u8 = 64;
 
 impl Trace {
-    /// Writes the trace as a capture in the pcap format: Ethernet frames of [`MIN_FRAME`] bytes, or of as many as
-    /// their headers take, with right lengths and checksums, a microsecond apart. The rules are not in it.
+    /// Writes the trace as a pcap capture of Ethernet frames, a microsecond apart.
     ///
-    /// The packets have exactly the headers of a trace with [`Form::Packets`](super::Form::Packets); of any other the
+    /// Each frame has [`MIN_FRAME`] bytes, or as many as its headers take, with correct lengths and checksums. The
+    /// rules are not written.
+    ///
+    /// The packets have exactly the headers of a trace with [`Form::Packets`](super::Form::Packets). For other traces,
     /// ports that a protocol does not have are left out.
     ///
     /// # Errors
-    /// When the writer fails.
+    /// If the writer fails.
     pub fn write_pcap<W: Write>(&self, out: W) -> io::Result<()> {
         let header = PcapHeader {
             datalink: DataLink::ETHERNET,
@@ -49,8 +51,9 @@ impl Trace {
 }
 
 impl Header {
-    /// Appends the Ethernet frame of the header: [`MIN_FRAME`] bytes, or as many as its headers take, with right lengths
-    /// and checksums. The ports are left out where the protocol has none.
+    /// Appends the Ethernet frame of the header, with correct lengths and checksums.
+    ///
+    /// It has [`MIN_FRAME`] bytes, or as many as its headers take. The ports are left out if the protocol has none.
     ///
     /// # Errors
     /// If the frame cannot be built.

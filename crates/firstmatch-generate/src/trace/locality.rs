@@ -1,38 +1,44 @@
-//! How often rules come, and how often the same header comes again.
+//! Locality: how often rules, and the same headers, repeat.
 
 use crate::random::Random;
 
 /// Locality of reference.
 ///
-/// Where coverage is complete every rule first gets one header; what follows is for the rest of the trace.
+/// With complete coverage every rule first gets one header; the locality applies to the rest of the trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Locality {
-    /// Each rule is as likely as any other, each header drawn anew.
+    /// Each rule is equally likely, and each header is drawn anew.
     Uniform,
-    /// Bursts of the same header, of Pareto-distributed length, each of a rule drawn uniformly. This is that of
-    /// ClassBench's generator of traces (Taylor and Turner 2007): a burst has `⌈b / (1 − u)^(1/a)⌉` headers for a
-    /// uniform *u* in [0, 1), one where `b` is 0. Bursts do not mix, and are cut where the trace ends.
+    /// Bursts of the same header with Pareto-distributed lengths, each of a uniformly drawn rule.
+    ///
+    /// This is ClassBench's trace generator (Taylor and Turner 2007): a burst has `⌈b / (1 − u)^(1/a)⌉` headers for a
+    /// uniform *u* in [0, 1), or one if `b` is 0. For example, `a` 1 and `b` 1 give bursts longer than 10 headers in
+    /// one of 10 cases. Bursts do not mix, and the last is cut at the end of the trace.
     Pareto {
-        /// The shape, above 0: the smaller, the longer the longest bursts.
+        /// Shape, above 0: the smaller, the longer the longest bursts.
         a: f64,
-        /// The scale, 0 or more: the length of the shortest bursts.
+        /// Scale, 0 or more: the length of the shortest bursts.
         b: f64,
     },
-    /// The k-th most popular rule is drawn in proportion to `1 / k^s`, each header anew. Which rules are popular is
-    /// random.
+    /// The k-th most popular rule is drawn in proportion to `1 / k^s`, each header anew.
+    ///
+    /// The popularity of rules is random.
     Zipf {
-        /// The exponent, 0 to 16; 0 is uniform, 1 the usual.
+        /// Exponent, 0 to 16; 0 is uniform, 1 the usual.
         s: f64,
     },
-    /// Flows: the same header a number of times over a time, flows mixed as they overlap. Sizes and durations are as
-    /// measured on public traces (Shaikot, PhD dissertation, Washington State University 2012, 5.2.1 and Figure 5.1):
-    /// 60 % of the flows have three packets or fewer, 20 % ten or more, and these carry 70 % of the traffic; 20 % of
-    /// the flows, with 60 % of the traffic, last five seconds or longer. What is between these figures is this crate's:
-    /// sizes from ten have a Pareto tail of shape 1.55, durations from five seconds one of shape 1.5.
+    /// Flows: each repeats a header over some time, and overlapping flows mix.
+    ///
+    /// Sizes and durations are as measured on public traces (Shaikot, PhD dissertation, Washington State University
+    /// 2012, 5.2.1 and Figure 5.1). 60 % of the flows have three packets or fewer. 20 % have ten or more, and carry
+    /// 70 % of the traffic. 20 % of the flows, with 60 % of the traffic, last five seconds or longer.
+    ///
+    /// The values between these figures are this crate's: Pareto tails of shape 1.55 for sizes from ten, and of shape
+    /// 1.5 for durations from five seconds.
     Flows {
-        /// The exponent of Zipf's law by which flows fall to rules, 0 to 16.
+        /// Exponent of Zipf's law by which flows choose rules, 0 to 16.
         s: f64,
-        /// How many flows start in a second, above 0: the larger, the more of them overlap.
+        /// Number of flows that start per second, above 0: the larger, the more of them overlap.
         rate: f64,
     },
 }
@@ -54,16 +60,16 @@ impl Locality {
     }
 }
 
-/// The same header a number of times.
+/// Repetitions of one header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Burst {
-    /// An index into what headers are drawn from.
+    /// Index into the pool that headers are drawn from.
     pub(crate) of: u32,
     pub(crate) copies: u32,
     pub(crate) phase: u32,
 }
 
-/// The bursts of a trace.
+/// Bursts of a trace.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) bursts: Vec<Burst>,
@@ -71,9 +77,10 @@ pub(crate) struct Plan {
     phases: u32,
 }
 
-/// Bursts of `headers` headers in all, drawn from `pool` things; with `each`, of each thing one burst at least. In each
-/// of `phases` equal parts other things are popular. The caller has seen to it that there are things and as many
-/// headers as it takes.
+/// Plans bursts of `headers` headers in all, drawn from a pool of `pool` things.
+///
+/// With `each`, each thing gets at least one burst. Each of `phases` equal parts has its own popular things. The caller
+/// ensures that `pool` is positive and, with `each`, that `headers` suffices.
 pub(crate) fn plan(
     locality: Locality,
     phases: u32,
@@ -102,7 +109,7 @@ pub(crate) fn plan(
             random.shuffle(&mut popular);
         }
         let once = &once[part(first, phase)..part(first, phase + 1)];
-        // Headers that are not yet given to a burst, beyond one for each of the first bursts.
+        // Headers not yet in a burst, beyond one for each of the first bursts.
         let mut left = part(headers - first, phase + 1) - part(headers - first, phase);
         for &of in once {
             let copies = copies(left + 1, random);
@@ -123,15 +130,17 @@ pub(crate) fn plan(
 }
 
 impl Plan {
-    /// Adds bursts of one header each, for what the plan was not made of, to any of the phases.
+    /// Adds bursts of one header each, in random phases, for headers outside the pool.
     pub(crate) fn add_singles(&mut self, count: usize, random: &mut Random) {
         let phases = u64::from(self.phases);
         let single = |_| Burst { of: 0, copies: 1, phase: random.below(phases) as u32 };
         self.bursts.extend((0..count).map(single));
     }
 
-    /// The bursts in random order, phase by phase, each written out by its index; flows by the times of their packets,
-    /// which come along, in seconds.
+    /// Returns the index of the burst of each header, in order.
+    ///
+    /// Bursts are in random order, phase by phase. Packets of flows are ordered by their times, which are returned too,
+    /// in seconds.
     pub(crate) fn order(&self, random: &mut Random) -> (Vec<u32>, Option<Vec<f64>>) {
         if let Locality::Flows { rate, .. } = self.locality {
             let (order, times) = self.flows(rate, random);
@@ -160,7 +169,7 @@ impl Plan {
             let start = starts[phase] + random.unit() * lasting[phase];
             let duration = flow_duration(burst.copies, random);
             packets.push((start, index));
-            // The last packet makes the duration.
+            // The last packet ends the flow exactly after its duration.
             for left in (1..burst.copies).rev() {
                 let at = if left == 1 { 1.0 } else { random.unit() };
                 packets.push((start + at * duration, index));
@@ -171,19 +180,19 @@ impl Plan {
     }
 }
 
-/// How many packets a flow has.
+/// Returns a random number of packets of a flow.
 fn flow_size(random: &mut Random) -> u64 {
     match random.below(100) {
         0..25 => 1,
         25..45 => 2,
         45..60 => 3,
         60..80 => random.between(4, 9).into(),
-        // Conversion drops the fraction: sizes are 10 or more.
+        // The conversion drops the fraction: sizes are 10 or more.
         _ => (10.0 / libm::pow(1.0 - random.unit(), 1.0 / 1.55)).min(1e5) as u64,
     }
 }
 
-/// How long a flow of so many packets lasts, in seconds.
+/// Returns a random duration, in seconds, of a flow of `packets` packets.
 fn flow_duration(packets: u32, random: &mut Random) -> f64 {
     let long = match packets {
         ..2 => return 0.0,
@@ -194,15 +203,15 @@ fn flow_duration(packets: u32, random: &mut Random) -> f64 {
     if lasts { (5.0 / libm::pow(1.0 - u, 1.0 / 1.5)).min(3600.0) } else { 5.0 * u * u * u }
 }
 
-/// A length, at least 1.
+/// Returns a random burst length, at least 1.
 fn pareto(a: f64, b: f64, random: &mut Random) -> u64 {
-    // Conversion saturates: what overflows is as long as can be.
+    // The conversion saturates, so an overflow gives the largest length.
     libm::ceil(b / libm::pow(1.0 - random.unit(), 1.0 / a)).max(1.0) as u64
 }
 
-/// Ranks by Zipf's law, in units of 2^-32 of the weight of the first.
+/// Zipf's law over ranks, in units of 2^-32 of the weight of the first rank.
 struct Zipf {
-    /// For each rank the sum of the weights up to its own.
+    /// For each rank, the sum of the weights up to and including its own.
     ends: Vec<u64>,
 }
 
@@ -210,7 +219,7 @@ impl Zipf {
     fn new(ranks: usize, s: f64) -> Self {
         let mut end = 0;
         let ends = (1..=ranks).map(|rank| {
-            // Even the rarest can be drawn.
+            // A weight of at least 1 lets even the rarest rank be drawn.
             end += ((1u64 << 32) as f64 / libm::pow(rank as f64, s)).max(1.0) as u64;
             end
         });
@@ -310,7 +319,7 @@ mod tests {
         let traffic = plan.bursts.iter().zip(&lasting).filter(|(_, lasts)| **lasts).map(|(b, _)| b.copies as usize);
         let traffic = traffic.sum::<usize>() as f64 / 1e6;
         assert!((traffic - 0.6).abs() < 0.06, "{traffic}");
-        // Flows are mixed: two packets in a row are seldom of one.
+        // Flows are mixed: two consecutive packets are seldom of one flow.
         assert!(order.windows(2).filter(|pair| pair[0] == pair[1]).count() < 100_000);
     }
 

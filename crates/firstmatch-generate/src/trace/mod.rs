@@ -1,9 +1,8 @@
 //! Packet traces.
 //!
-//! A trace has headers drawn from the corners and the interiors of rules, each checked with an engine
-//! ([`TupleMerge`](firstmatch::tuple::TupleMerge)): the rule written beside a header **is** the first that matches it.
-//! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see
-//! [`Covered`].
+//! A trace has headers drawn from the corners and interiors of rules. Each header is looked up in an engine
+//! ([`TupleMerge`](firstmatch::tuple::TupleMerge)), so the rule written beside it **is** the first that matches it.
+//! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see [`Covered`].
 
 mod capture;
 mod locality;
@@ -28,32 +27,36 @@ pub(crate) use locality::plan;
 use search::{Fate, Hunter};
 use view::View;
 
-/// The most headers of a trace.
+/// Most headers of a trace.
 pub const MAX_HEADERS: usize = 1 << 31;
 
-/// What to generate.
+/// Parameters of [`generate`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Config {
-    /// How many headers, 1 to [`MAX_HEADERS`].
+    /// Number of headers, 1 to [`MAX_HEADERS`].
     pub headers: usize,
-    /// Everything random comes from it.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// How often rules, and headers, come again.
+    /// How often rules and headers repeat.
     pub locality: Locality,
-    /// In how many equal parts the trace falls, 1 or more: in each, [`Locality`] makes other rules popular.
+    /// Number of equal parts, 1 or more; in each, [`Locality`] makes other rules popular.
     pub phases: u32,
-    /// The share of headers that match no rule, 0 to 1, rounded to the nearest number of headers.
+    /// Share of headers that match no rule, 0 to 1, rounded to the nearest number of headers.
     pub unmatched: f64,
-    /// Which rules are hit.
+    /// Rules that must be hit.
     pub coverage: Coverage,
-    /// What the headers are for.
+    /// Use of the headers.
     pub form: Form,
-    /// How many headers are tried for one rule, 1 or more, before it is given up: see [`Covered::given_up`].
+    /// Number of headers tried for one rule before it is given up, 1 or more.
+    ///
+    /// See [`Covered::given_up`].
     pub tries: u32,
 }
 
 impl Default for Config {
-    /// 100,000 headers, seed 1, uniform over the rules, one phase, all matched, complete coverage, lines, 2,000 tries.
+    /// Makes 100,000 matching headers with seed 1, uniform over the rules.
+    ///
+    /// They have one phase, complete coverage, the form of lines, and at most 2,000 tries for a rule.
     fn default() -> Self {
         Self {
             headers: 100_000,
@@ -68,46 +71,48 @@ impl Default for Config {
     }
 }
 
-/// Which rules are hit.
+/// Choice of the rules that a trace must hit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coverage {
-    /// Every rule that can be hit is hit once at least; a trace too short for that is an error.
+    /// Every rule that can be hit is hit at least once; a trace too short for that is an error.
     Complete,
-    /// Rules are drawn as locality has it, and a header of each; where an earlier rule takes it, so be it. This is
-    /// what ClassBench's generator does, and the only way to a trace with fewer headers than rules.
+    /// Rules are drawn by the locality, and a header of each, even if an earlier rule matches it.
+    ///
+    /// This is what ClassBench's generator does, and the only way to a trace with fewer headers than rules.
     Drawn,
 }
 
-/// What headers are for.
+/// Use of the headers of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Lines of a trace, which have ports whatever the protocol.
+    /// Lines of a text trace, in which every protocol has ports.
     Lines,
-    /// Packets of a capture. They have ports if their protocol has, else the ports are absent, and that is what the
-    /// rules see; in IPv6 no protocol is the number of an extension header.
+    /// Packets of a capture, in which ports are absent if the protocol has none.
+    ///
+    /// The rules see the ports as absent too. In IPv6 no protocol is the number of an extension header.
     Packets,
 }
 
-/// One header.
+/// Header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Header {
-    /// The source address, in the low bits of its family's width.
+    /// Source address, in the low bits of its family's width.
     pub src: u128,
-    /// The destination address.
+    /// Destination address.
     pub dst: u128,
-    /// The family of both.
+    /// Family of both addresses.
     pub family: Family,
-    /// The source port; 0 where the protocol has none, unless a rule asks for another and this is a line.
+    /// Source port; 0 if the protocol has none, unless a rule requires another in a line.
     pub sport: u16,
-    /// The destination port, likewise.
+    /// Destination port, likewise.
     pub dport: u16,
-    /// The protocol.
+    /// Protocol.
     pub proto: u8,
-    /// The first rule that matches: its 0-based place in the order of the set.
+    /// 0-based place in the set of the first rule that matches.
     pub rule: Option<u32>,
 }
 
-/// A trace: headers in order, some of them several times.
+/// Trace: headers in order, some of them several times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     headers: Vec<Header>,
@@ -117,27 +122,30 @@ pub struct Trace {
     covered: Covered,
 }
 
-/// Which rules a trace hits, and why it does not hit the others.
+/// Rules that a trace hits, and reasons why it does not hit the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Covered {
-    /// How many rules there are.
+    /// Number of rules.
     pub rules: usize,
-    /// How many of them are the first to match some header.
+    /// Number of rules that are the first to match some header.
     pub hit: usize,
-    /// The rules proved never to be the first: earlier ones cover them together, or they hold for no header with
-    /// ports and the headers are [`Form::Lines`]. In the order of the set. [`Coverage::Drawn`] proves it of rules
-    /// without any region alone.
+    /// Rules proved never to be the first match, in the order of the set.
+    ///
+    /// Either earlier rules cover them together, or they match no header with ports and the headers are
+    /// [`Form::Lines`]. With [`Coverage::Drawn`] only rules without any region are proved.
     pub unreachable: Vec<RuleId>,
-    /// The rules neither hit nor proved unreachable after [`Config::tries`] headers; with [`Form::Packets`] also those
-    /// that hold for no packet, such as one for a port of a protocol without ports. Empty with [`Coverage::Drawn`].
+    /// Rules neither hit nor proved unreachable after [`Config::tries`] headers.
+    ///
+    /// With [`Form::Packets`] they include rules that match no packet, such as one for a port of a protocol without
+    /// ports. The list is empty with [`Coverage::Drawn`].
     pub given_up: Vec<RuleId>,
 }
 
 impl Config {
-    /// Whether every value is within its bounds.
+    /// Checks that every value is within its bounds.
     ///
     /// # Errors
-    /// When one is not; the error names it.
+    /// If a value is not; the error names it.
     pub fn check(&self) -> Result<(), Error> {
         if !(1..=MAX_HEADERS).contains(&self.headers) {
             return Err(Error::config(format!("headers is {}, not a number from 1 to {MAX_HEADERS}", self.headers)));
@@ -158,14 +166,18 @@ impl Config {
 /// In [`Form::Lines`] ports are never absent, so a rule that only a packet without ports could hit counts as
 /// unreachable.
 ///
-/// Takes time O(headers · lookup) and, for rules that random headers do not hit, O([`Config::tries`] · lookup) each;
-/// memory for the engine, 48 bytes a burst and 4 a header. For a million rules of `acl`, `fw` or `ipc` that is some 5
-/// seconds; of a million `uniform` ones, in which one in a hundred is covered by many, minutes, unless
-/// [`Config::tries`] is lowered.
+/// The time is O(headers · lookup), plus O([`Config::tries`] · lookup) for each rule that random headers do not hit.
+/// Sets in which several rules together often cover another therefore take much longer, unless [`Config::tries`] is
+/// lowered. The memory is that of the engine, 48 bytes a burst and 4 a header.
 ///
 /// # Errors
-/// When the configuration is out of its bounds, the set has a field that a trace has no column for, or one of ports
-/// that packets without them cannot be in, no rule can be hit, the trace is too short to hit every rule, or every header matches though some are not to.
+/// If one of these holds:
+///
+/// - the configuration is out of its bounds;
+/// - the set has a field that a trace has no column for, or one of ports that packets without ports cannot leave
+///   absent;
+/// - no rule can be hit, or the trace is too short to hit every rule;
+/// - every header matches, though [`Config::unmatched`] requires some that do not.
 pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     config.check()?;
     let views = View::all(set, config.form)?;
@@ -177,7 +189,7 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
         let mut random = Random::new(config.seed, Purpose::Witnesses);
         hunters.iter_mut().for_each(|hunter| hunter.witnesses(config.tries, &mut random));
     }
-    // What headers are drawn from: pairs of a view and one of its targets.
+    // Pool that headers are drawn from: pairs of a view and one of its targets.
     let pool: Vec<(u32, u32)> = (0..)
         .zip(&hunters)
         .flat_map(|(view, hunter)| hunter.drawn_from(config.coverage).map(move |target| (view, target)))
@@ -208,11 +220,12 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     Ok(Trace { headers, order, times, covered })
 }
 
-/// The trace of headers that come from elsewhere, as from a capture: in their order, each with the first rule that
-/// matches it, whatever was in [`Header::rule`]. Headers of a family that the set is not for match nothing.
+/// Returns the trace of given headers in their order, each with its first matching rule.
+///
+/// [`Header::rule`] of the given headers is ignored. Headers of a family that the set does not have match nothing.
 ///
 /// # Errors
-/// When the set has a field that a trace has no column for, or there is no header.
+/// If the set has a field that a trace has no column for, or there is no header.
 pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> Result<Trace, Error> {
     let views = View::all(set, Form::Lines)?;
     let mut places: HashMap<Header, u32> = HashMap::new();
@@ -240,7 +253,7 @@ pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> R
     Ok(Trace { headers: distinct, order, times: None, covered })
 }
 
-/// A header for each burst.
+/// Draws a header for each burst.
 fn draw(hunters: &[Hunter<'_>], pool: &[(u32, u32)], plan: &[Burst], random: &mut Random) -> Vec<Header> {
     let nothing = Header { src: 0, dst: 0, family: Family::Ipv4, sport: 0, dport: 0, proto: 0, rule: None };
     let mut headers = vec![nothing; plan.len()];
@@ -278,38 +291,40 @@ fn covered(set: &RuleSet, hunters: &[Hunter<'_>], headers: &[Header]) -> Covered
 }
 
 impl Trace {
-    /// How many headers there are.
+    /// Returns the number of headers.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there is none. There always is one.
+    /// Returns whether there is no header; a trace always has one.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 
-    /// The headers in order.
+    /// Iterates over the headers in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Header> {
         self.order.iter().map(|&at| &self.headers[at as usize])
     }
 
-    /// When each header comes, in seconds from the first flow's start at the earliest: of [`Locality::Flows`] alone.
+    /// Returns the time of each header, in seconds; only for [`Locality::Flows`].
+    ///
+    /// Times count from the earliest possible start of the first flow.
     pub fn times(&self) -> Option<&[f64]> {
         self.times.as_deref()
     }
 
-    /// Which rules are hit.
+    /// Returns the coverage of the rules.
     pub fn coverage(&self) -> &Covered {
         &self.covered
     }
 
-    /// Writes the trace in the form of ClassBench: `src dst sport dport proto rule`, a header a line, tabs between.
+    /// Writes the trace in the form of ClassBench, a header per line, with tabs between columns.
     ///
-    /// Numbers are decimal, but addresses of IPv6, which have colons. The rule is the 0-based place of the first that
-    /// matches, -1 where none does.
+    /// The columns are `src dst sport dport proto rule`. Numbers are decimal, except IPv6 addresses, which have colons.
+    /// The rule is the 0-based place of the first that matches, or -1.
     ///
     /// # Errors
-    /// When the writer fails.
+    /// If the writer fails.
     pub fn write<W: Write>(&self, mut out: W) -> io::Result<()> {
         for header in self.iter() {
             let Header { src, dst, family, sport, dport, proto, rule } = *header;

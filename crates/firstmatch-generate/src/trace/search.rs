@@ -1,9 +1,12 @@
-//! Finding headers: at random first, then exactly.
+//! Search for headers: at random first, then exactly.
 //!
-//! A rule that a few random headers do not hit is hunted down. The hunt keeps the part of the rule that may still be
-//! free as disjoint boxes. It tries a point of a box; where an earlier rule takes it, that rule's region is cut out of
-//! the box, which leaves a few smaller ones. So a hunt ends with a header, or with no box left: then the rule is proved
-//! unreachable. The number of points tried is bounded.
+//! A rule that a few random headers do not hit is hunted. The hunt keeps the part of the rule that earlier rules may
+//! leave free, as disjoint boxes. It tries a point of a box. If an earlier rule matches the point, that rule's region
+//! is cut out of the box, which leaves a few smaller boxes. A hunt thus ends with a header, or with no box: then the
+//! rule is proved unreachable.
+//!
+//! For example, a rule for ports 0 to 99 is a box. If a point is taken by an earlier rule for ports 20 to 29, the boxes
+//! 0 to 19 and 30 to 99 remain. The number of points tried is bounded.
 
 use firstmatch::rule::Region;
 use firstmatch::{Classifier, KeyBuf, Match, Scratch};
@@ -13,30 +16,30 @@ use super::{Coverage, Header};
 use crate::error::Error;
 use crate::random::Random;
 
-/// How many headers are looked up at once.
+/// Number of headers looked up at once.
 const BATCH: usize = 1024;
-/// How many rules are hunted at once: each may keep some ten boxes a try.
+/// Number of rules hunted at once, few because each may keep some ten boxes per try.
 const PACK: usize = 16;
 
-/// What is known of a rule.
+/// State of knowledge about a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
     /// Proved never to be the first match.
     Unreachable,
-    /// Not known: it was not looked for.
+    /// Not known, because it was not searched for.
     Unknown,
-    /// Looked for in vain.
+    /// Searched for in vain.
     GivenUp,
-    /// There is a header.
+    /// Hit by a header.
     Hit,
 }
 
-/// Finds headers in a view.
+/// Search for headers in a view.
 #[derive(Debug)]
 pub(crate) struct Hunter<'v> {
     pub(crate) view: &'v View,
     fates: Vec<Fate>,
-    /// For each target that is hit a row that hits it.
+    /// For each target that is hit, a row that hits it.
     witnesses: Vec<u32>,
     lanes: usize,
 }
@@ -47,7 +50,7 @@ impl<'v> Hunter<'v> {
         Self { view, fates: vec![Fate::Unknown; view.targets.len()], witnesses: Vec::new(), lanes }
     }
 
-    /// Looks for a header for every target.
+    /// Searches for a header for every target.
     pub(crate) fn witnesses(&mut self, tries: u32, random: &mut Random) {
         self.witnesses = vec![0; self.lanes * self.view.targets.len()];
         let mut lookup = Lookup::new(self.view);
@@ -118,14 +121,16 @@ impl<'v> Hunter<'v> {
         }
     }
 
-    /// The targets that headers are drawn from.
+    /// Iterates over the targets that headers are drawn from.
     pub(crate) fn drawn_from(&self, coverage: Coverage) -> impl Iterator<Item = u32> {
         let all = coverage == Coverage::Drawn;
         (0..).zip(&self.fates).filter(move |(_, fate)| all || **fate == Fate::Hit).map(|(target, _)| target)
     }
 
-    /// Fills in a header for each pair of an index into `out` and a target: one drawn anew that the target is the
-    /// first to match, or its witness; without a witness what was drawn, whatever matches it.
+    /// Fills `out` with a header for each pair of an index into it and a target.
+    ///
+    /// A header is drawn anew if one hits its target; otherwise it is the target's witness. Without a witness it is the
+    /// last draw, whatever rule matches it.
     pub(crate) fn headers(&self, wanted: &[(u32, u32)], random: &mut Random, out: &mut [Header]) {
         let mut lookup = Lookup::new(self.view);
         let mut again: Vec<(u32, u32)> = Vec::new();
@@ -162,7 +167,7 @@ impl<'v> Hunter<'v> {
         }
     }
 
-    /// What is known of each rule, by its place: the best of all views.
+    /// Raises `out`, indexed by a rule's place, to the best fate over all views.
     pub(crate) fn fates(&self, out: &mut [Fate]) {
         for (target, &fate) in self.view.targets.iter().zip(&self.fates) {
             if let Some(place) = self.view.place(Some(target.rule)) {
@@ -173,7 +178,7 @@ impl<'v> Hunter<'v> {
     }
 }
 
-/// Notes the rule of each header of a view's family.
+/// Sets the rule of each header of the view's family.
 pub(crate) fn answer(view: &View, headers: &mut [Header]) {
     let mut lookup = Lookup::new(view);
     for headers in headers.chunks_mut(BATCH) {
@@ -191,9 +196,9 @@ pub(crate) fn answer(view: &View, headers: &mut [Header]) {
     }
 }
 
-/// So many headers that no rule matches: half anywhere, half beside rules.
+/// Returns `count` headers that no rule matches: half from anywhere, half beside rules.
 ///
-/// Where few are found they come again; where none is found at random, one is hunted for.
+/// If few are found they repeat; if none is found at random, one is hunted.
 pub(crate) fn unmatched(
     hunters: &[Hunter<'_>],
     count: usize,
@@ -255,10 +260,10 @@ fn hunt_unmatched(hunters: &[Hunter<'_>], tries: u32, tried: usize, random: &mut
     Err(Error::nothing_unmatched(tried + hunters.len() * tries as usize * 16, proved))
 }
 
-/// The search for one header.
+/// Search for one header.
 #[derive(Debug)]
 struct Hunt {
-    /// What may be free, disjoint; the last is tried next.
+    /// Disjoint boxes that may be free; the last is tried next.
     boxes: Vec<Box>,
 }
 
@@ -266,8 +271,9 @@ struct Hunt {
 struct Box {
     lo: Vec<u32>,
     hi: Vec<u32>,
-    /// The region whose masks a point must pass too, where it has masks. They may take a point out of the box, but
-    /// not out of the region.
+    /// Region whose masks a point must pass too, if it has masks.
+    ///
+    /// The masks may move a point out of the box, but not out of the region.
     masks: Option<usize>,
 }
 
@@ -283,7 +289,7 @@ impl Hunt {
         Self { boxes: boxes.collect() }
     }
 
-    /// A point of the box that is tried next.
+    /// Draws a point of the box that is tried next.
     fn point(&self, view: &View, round: u32, random: &mut Random, row: &mut [u32]) {
         let Some(last) = self.boxes.last() else { return };
         let ternary = last.masks.and_then(|index| view.lowered.regions().get(index).ternary);
@@ -291,8 +297,9 @@ impl Hunt {
         view.point(Region { lo: &last.lo, hi: &last.hi, ternary }, at, random, row);
     }
 
-    /// Cuts the region of another rule that took the point out of the last box. A region with masks is no box: it
-    /// stays, and another point is tried.
+    /// Cuts the region of the rule `by`, which matches the point `row`, out of the last box.
+    ///
+    /// A region with masks is no box: it is not cut, and another point is tried.
     fn cut(&mut self, view: &View, by: Match, row: &[u32]) {
         let Some(region) = view.regions_of(by).find(|region| region.contains(row)) else { return };
         if region.ternary.is_some() {
@@ -302,7 +309,7 @@ impl Hunt {
         let overlaps =
             (0..rest.lo.len()).all(|lane| region.lo[lane] <= rest.hi[lane] && rest.lo[lane] <= region.hi[lane]);
         if !overlaps {
-            // Masks took the point out of its box.
+            // The masks moved the point out of its box.
             return self.boxes.push(rest);
         }
         let start = self.boxes.len();
@@ -320,12 +327,12 @@ impl Hunt {
                 rest.hi[lane] = region.hi[lane];
             }
         }
-        // The first pieces are the largest: they are tried first.
+        // The first pieces are the largest, so they are tried first.
         self.boxes[start..].reverse();
     }
 }
 
-/// A batch of rows and what the engine finds for them.
+/// Batch of rows with their matches.
 #[derive(Debug)]
 struct Lookup<'v> {
     view: &'v View,

@@ -1,4 +1,4 @@
-//! A rule set as a trace sees it: regions of one family, an engine, and points of regions.
+//! View of a rule set for a trace: regions of one family, an engine, and points of regions.
 
 use std::ops::Range;
 
@@ -13,44 +13,46 @@ use crate::keys::beside;
 use crate::profile::with_ports;
 use crate::random::Random;
 
-/// The columns of a trace.
+/// Columns of a trace.
 const COLUMNS: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
 const SPORT: usize = 2;
 const DPORT: usize = 3;
 const PROTO: usize = 4;
 const TCP: u32 = 6;
 
-/// Whether IPv6 has an extension header of this number: as hop-by-hop, routing, fragment, authentication, destination,
-/// mobility, HIP, shim6 and two for experiments.
+/// Returns whether `protocol` is the number of an IPv6 extension header.
+///
+/// The headers are hop-by-hop, routing, fragment, authentication, destination, mobility, HIP, shim6 and two for
+/// experiments.
 fn is_extension(protocol: u8) -> bool {
     matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140 | 253 | 254)
 }
 
-/// The rules of one family.
+/// Rules of one family.
 #[derive(Debug)]
 pub(crate) struct View {
     form: Form,
     pub(crate) family: Family,
     pub(crate) lowered: Lowered,
     pub(crate) engine: TupleMerge,
-    /// For each rule that has a region here: its regions.
+    /// Rules that have a region here, each with its regions.
     pub(crate) targets: Vec<Target>,
-    /// By slot the place of a rule in the order of the set.
+    /// Place of a rule in the order of the set, by slot.
     pub(crate) places: Vec<u32>,
-    /// The lanes of each column.
+    /// Lanes of each column.
     columns: [Range<usize>; 5],
-    /// The largest value of each lane; absent is one in packets alone.
+    /// Largest value of each lane; only in packets it is the value for absent.
     pub(crate) max: Vec<u32>,
 }
 
-/// A rule that headers may be drawn from.
+/// Rule that headers may be drawn from.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) rule: Match,
     pub(crate) regions: Range<usize>,
 }
 
-/// Where in a box a point lies.
+/// Position of a point in a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Where {
     /// Each field at one of its ends.
@@ -60,7 +62,7 @@ pub(crate) enum Where {
 }
 
 impl View {
-    /// A view for each schema of a set.
+    /// Builds a view for each schema of a set.
     pub(crate) fn all(set: &RuleSet, form: Form) -> Result<Vec<Self>, Error> {
         let mut places = vec![0; set.slots()];
         for (place, rule) in (0..).zip(set.iter()) {
@@ -102,12 +104,12 @@ impl View {
         Ok(Self { form, family, lowered, engine, targets, places, columns, max })
     }
 
-    /// The place of a rule in the order of the set.
+    /// Returns the place of a rule in the order of the set.
     pub(crate) fn place(&self, found: Option<Match>) -> Option<u32> {
         found.and_then(|found| self.places.get(found.rule.slot()).copied())
     }
 
-    /// The regions of a rule that was found here.
+    /// Iterates over the regions of a rule of this view.
     pub(crate) fn regions_of(&self, rule: Match) -> impl Iterator<Item = Region<'_>> {
         let rules = self.lowered.rules();
         let start = rules.partition_point(|other| other.priority < rule.priority);
@@ -115,8 +117,10 @@ impl View {
         (start..start + own).map(|index| self.lowered.regions().get(index))
     }
 
-    /// Fills a row with a point of a region. Where the protocol is free it is one that is common, and where the
-    /// protocol has no ports they are 0, if the region allows that.
+    /// Fills `row` with a point of a region.
+    ///
+    /// A protocol without a condition becomes a common one. If the protocol has no ports, the ports are 0 if the region
+    /// allows that.
     pub(crate) fn point(&self, region: Region<'_>, at: Where, random: &mut Random, row: &mut [u32]) {
         for column in &self.columns {
             let high = random.coin();
@@ -130,7 +134,7 @@ impl View {
             }
         }
         let allows = |lane: usize, value: u32| (region.lo[lane]..=region.hi[lane]).contains(&value);
-        // A protocol is one lane, unless lanes are narrow: then nothing here is common.
+        // A protocol is one lane. If lanes are narrow it is several, and no common protocol is drawn.
         let proto = self.columns[PROTO].start;
         if region.lo[proto] == 0 && region.hi[proto] == 0xFF {
             row[proto] = [6, 6, 6, 17, 17, 17, 1, row[proto]][random.index(8)];
@@ -148,7 +152,7 @@ impl View {
         self.settle(row);
     }
 
-    /// Makes a row one that a packet can have, if it is to be one.
+    /// Changes a row to one that a packet can have, if the form is packets.
     fn settle(&self, row: &mut [u32]) {
         if self.form == Form::Lines {
             return;
@@ -169,13 +173,13 @@ impl View {
         }
     }
 
-    /// What stands in a column.
+    /// Returns the value of a column.
     fn value(&self, column: usize, row: &[u32]) -> u128 {
         let lanes = self.lowered.schema().lanes();
         self.columns[column].clone().fold(0, |value, lane| value | u128::from(row[lane]) << lanes[lane].shift)
     }
 
-    /// A box's neighbour: one field of a point of it set one step outside, where there is room.
+    /// Moves one field of a point one step out of its region, where there is room.
     pub(crate) fn beside(&self, region: Region<'_>, random: &mut Random, row: &mut [u32]) {
         self.step_outside(region, random, row);
         self.settle(row);
@@ -197,10 +201,10 @@ impl View {
         }
     }
 
-    /// The header of a row.
+    /// Returns the header of a row.
     pub(crate) fn header(&self, row: &[u32], rule: Option<u32>) -> Header {
         let [src, dst, sport, dport, proto] = [0, 1, 2, 3, 4].map(|column| self.value(column, row));
-        // Absent is one more than the largest port: as 16 bits it is 0.
+        // Absence is one more than the largest port, so as 16 bits it is 0.
         let (sport, dport) = (sport as u16, dport as u16);
         Header { src, dst, family: self.family, sport, dport, proto: proto as u8, rule }
     }

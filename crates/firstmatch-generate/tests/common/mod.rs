@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Helpers shared by the tests.
 #![allow(dead_code, clippy::allow_attributes, reason = "each test binary uses its part")]
 
 use std::collections::{BTreeSet, HashMap};
@@ -28,12 +28,12 @@ pub(crate) fn text(set: &RuleSet) -> String {
     text
 }
 
-/// FNV-1a, 64 bits.
+/// Returns the 64-bit FNV-1a hash.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xCBF2_9CE4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// The one test of a generated rule's field.
+/// Returns the single test of a generated rule's field.
 pub(crate) fn test_of(rule: &Rule, field: usize) -> Option<Test> {
     let condition = rule.conditions.on(field)?.unpack();
     assert!(!condition.negated && condition.tests.len() == 1);
@@ -64,7 +64,7 @@ pub(crate) fn protocol(rule: &Rule) -> Option<u8> {
     })
 }
 
-/// What a set lowers to in each of its families: the regions and, for each, the place of its rule.
+/// Lowers a set in each family; returns the regions and, for each, the place of its rule.
 pub(crate) fn lowered(set: &RuleSet) -> Vec<(Regions, Vec<usize>)> {
     let places: HashMap<RuleId, usize> = set.iter().zip(0..).map(|(rule, place)| (rule.id, place)).collect();
     let lower = |schema| lower(set, schema, &Caps::default()).expect("it fits");
@@ -75,16 +75,16 @@ pub(crate) fn lowered(set: &RuleSet) -> Vec<(Regions, Vec<usize>)> {
     set.schemas().iter().map(of).collect()
 }
 
-/// Whether a region holds another; neither has masks.
+/// Returns whether `outer` holds `inner`; neither may have masks.
 pub(crate) fn holds(outer: &Region<'_>, inner: &Region<'_>) -> bool {
     assert!(outer.ternary.is_none() && inner.ternary.is_none());
     let mut lanes = outer.lo.iter().zip(outer.hi).zip(inner.lo.iter().zip(inner.hi));
     lanes.all(|((lo, hi), (ilo, ihi))| lo <= ilo && ihi <= hi)
 }
 
-/// The places of the rules that lie wholly in one earlier rule, by comparing all with all.
+/// Returns the places of rules that lie wholly in one earlier rule, by comparing all pairs.
 pub(crate) fn shadowed(set: &RuleSet) -> Vec<usize> {
-    // A rule is shadowed where it is in every family it has regions in: generated ones have one region in each.
+    // A rule is shadowed if it is in every family where it has regions; generated rules have one region in each.
     let views = lowered(set);
     let mut holders: Vec<Option<BTreeSet<usize>>> = vec![None; set.len()];
     for (regions, places) in &views {

@@ -1,4 +1,6 @@
-//! Rule sets and traces as files: the reference sets, and options of the generator that `firstmatch generate` does not have.
+//! Rule sets and traces as files.
+//!
+//! These are the reference sets, and options of the generator that `firstmatch generate` does not have.
 
 mod reference;
 
@@ -56,13 +58,13 @@ Examples:
     Npf(NpfArgs),
 }
 
-/// How many rules, from what.
+/// Number of rules and seed.
 #[derive(Debug, Args)]
 pub(crate) struct Drawn {
-    /// How many rules
+    /// Number of rules
     #[arg(long, value_name = "N", default_value_t = 1000)]
     rules: usize,
-    /// Everything random comes from it
+    /// Seed of all random draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -73,13 +75,13 @@ pub(crate) struct RulesArgs {
     shape: Shape,
     #[command(flatten)]
     drawn: Drawn,
-    /// How far prefix lengths may be from those of the profile, in bits of the two together, 0 to 64
+    /// Largest distance of prefix lengths from those of the profile, in bits of both together, 0 to 64
     #[arg(long, value_name = "BITS", default_value_t = 0)]
     smoothing: u8,
     /// Favour wide prefixes (above 0, up to 1) or narrow ones (below 0, down to -1)
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     address_scope: f64,
-    /// Favour wide classes of ports, or narrow ones, likewise
+    /// Favour wide classes of ports or narrow ones, likewise
     #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     application_scope: f64,
     /// Rules for IPv6
@@ -88,19 +90,19 @@ pub(crate) struct RulesArgs {
     /// With conditions on flags, the last column of ClassBench
     #[arg(long)]
     flags: bool,
-    /// As many rules as can be told apart, where there are not as many as asked for
+    /// Accept fewer rules if the profile has fewer distinct ones
     #[arg(long)]
     fewer: bool,
 }
 
-/// What rules look like.
+/// Shape of the rules.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Shape {
     /// A ClassBench parameter file
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
-    /// A profile that comes along
+    /// A built-in profile
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(PROFILES))]
     profile: Option<String>,
 }
@@ -109,28 +111,28 @@ pub(crate) struct Shape {
 pub(crate) struct TraceArgs {
     /// The rules: ClassBench or native
     rules: PathBuf,
-    /// How many headers
+    /// Number of headers
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     headers: usize,
-    /// Everything random comes from it
+    /// Seed of all random draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How rules and headers come again: `uniform`; `zipf:S`, popular rules by Zipf's law with the exponent S;
-    /// `pareto:A,B`, bursts as ClassBench's of shape A and scale B; `flows:S,RATE`, flows that mix, RATE of them
-    /// starting in a second, rules by Zipf's law
+    /// How rules and headers repeat: `uniform`; `zipf:S`, popular rules by Zipf's law with exponent S; `pareto:A,B`,
+    /// bursts as in ClassBench with shape A and scale B; `flows:S,RATE`, mixed flows, RATE of them starting per second,
+    /// rules by Zipf's law
     #[arg(long, value_name = "KIND", default_value = "uniform", value_parser = locality)]
     locality: Locality,
-    /// In how many equal parts other rules are popular
+    /// Number of equal parts, in each of which other rules are popular
     #[arg(long, value_name = "N", default_value_t = 1)]
     phases: u32,
-    /// The share of headers that match no rule, 0 to 1
+    /// Share of headers that match no rule, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     unmatched: f64,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct AttackArgs {
-    /// What is attacked
+    /// Weakness to attack
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(Attack::ALL.map(Attack::name)))]
     attack: String,
     #[command(flatten)]
@@ -142,10 +144,10 @@ pub(crate) struct AttackArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct NpfArgs {
-    /// Rule files whose ports and protocols are taken; prefixes are random (4.6)
+    /// Rule files to take ports and protocols from; prefixes are random (Section 4.6)
     #[arg(value_name = "RULES", required_unless_present = "trace")]
     pools: Vec<PathBuf>,
-    /// A trace of which the first 256 values of each field are taken (5.8.2)
+    /// Trace to take the first 256 values of each field from (Section 5.8.2)
     #[arg(long, value_name = "TRACE", conflicts_with = "pools")]
     trace: Option<PathBuf>,
     #[command(flatten)]
@@ -251,7 +253,7 @@ fn read(path: &Path) -> anyhow::Result<RuleSet> {
     Ok(file.rules)
 }
 
-/// The parameter file of a name in a folder, as a profile, and its text.
+/// Reads the parameter file `<name>_seed` in `folder` and returns the profile and the text.
 pub(crate) fn seed(folder: &Path, name: &str) -> anyhow::Result<(Profile, String)> {
     let path = folder.join(format!("{name}_seed"));
     let text = source::read_text(&path)?;

@@ -1,8 +1,8 @@
-//! The reference sets.
+//! Reference sets.
 //!
-//! Rules and traces of the twelve kinds that ClassBench's parameter files describe, from one seed: whoever has this
-//! program has the same sets. Digests of them are kept; that of a parameter file's text says whose they are, so that
-//! sets of another file by the same name are compared with nothing.
+//! They are rules and traces of the twelve kinds that ClassBench's parameter files describe. All come from one seed, so
+//! everybody with this program has the same sets. Their digests are kept. Sets of a parameter file are kept under the
+//! digest of its text, so that sets of another file with the same name are not compared with them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,45 +21,45 @@ use sha2::{Digest, Sha256};
 use crate::digest::short;
 
 const NAMES: [&str; 12] = ["acl1", "acl2", "acl3", "acl4", "acl5", "fw1", "fw2", "fw3", "fw4", "fw5", "ipc1", "ipc2"];
-/// Of rules and traces alike.
+/// Seed of the rules and of the traces.
 const SEED: u64 = 1;
 const HEADERS: usize = 100_000;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReferenceArgs {
-    /// Which of them; all twelve if none is named
+    /// Names of the sets; all twelve if none is given
     #[arg(value_name = "NAME", value_parser = PossibleValuesParser::new(NAMES))]
     names: Vec<String>,
-    /// The folder for NAME_1k.rules, NAME_1k.trace and so on. No file there that differs is overwritten
+    /// Folder for NAME_1k.rules, NAME_1k.trace and so on; a file there that differs is never overwritten
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// A folder of ClassBench parameter files, NAME_seed, instead of the profiles that come along
+    /// Folder of ClassBench parameter files, NAME_seed, instead of the built-in profiles
     #[arg(long, value_name = "DIR")]
     seeds: Option<PathBuf>,
-    /// How many rules
+    /// Numbers of rules
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1000,10000,100000")]
     sizes: Vec<usize>,
-    /// Rules and headers of IPv6: NAME_v6_1k
+    /// IPv6 rules and headers: NAME_v6_1k
     #[arg(long)]
     ipv6: bool,
-    /// Where digests are kept
+    /// File with the digests
     #[arg(long, value_name = "FILE", default_value = "benchmarks/reference.toml")]
     digests: PathBuf,
-    /// Keep these digests instead of comparing them
+    /// Record these digests instead of comparing them
     #[arg(long)]
     record: bool,
 }
 
-/// The digests of rules and trace.
+/// Digests of rules and trace.
 type Pair = [String; 2];
 
-/// What is known of the sets, by their names.
+/// Known digests of the sets, by their names.
 #[derive(Debug, Default, Deserialize, Serialize)]
 #[serde(default, deny_unknown_fields)]
 struct Digests {
-    /// Of the profiles that come along.
+    /// Digests of sets of built-in profiles.
     profiles: BTreeMap<String, Pair>,
-    /// Of parameter files, by the digest of their text.
+    /// Digests of sets of parameter files, by the digest of the file's text.
     parameters: BTreeMap<String, BTreeMap<String, Pair>>,
 }
 
@@ -69,19 +69,19 @@ const HEAD: &str = "\
 
 ";
 
-/// What sets are generated from.
+/// Kind of sets: a profile with its name.
 struct Kind {
     name: String,
     profile: Profile,
-    /// The digest of the parameter file, where there is one.
+    /// Digest of the parameter file, if there is one.
     file: Option<String>,
 }
 
-/// One set, as the bytes of its files.
+/// Set as the bytes of its files.
 struct Set {
     rules: Vec<u8>,
     trace: Vec<u8>,
-    /// How many rules there are, and how many of them no header hits.
+    /// Number of rules; `missed` of them are hit by no header.
     count: usize,
     missed: usize,
 }
@@ -128,7 +128,7 @@ pub(super) fn reference(args: &ReferenceArgs, out: &mut dyn Write) -> anyhow::Re
     Ok(if differs { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// All parameter files are read before anything is generated.
+/// Returns the kinds of sets; all parameter files are read before anything is generated.
 fn kinds(args: &ReferenceArgs) -> anyhow::Result<Vec<Kind>> {
     let named = NAMES.iter().filter(|name| args.names.is_empty() || args.names.iter().any(|named| named == *name));
     let kind = |&name: &&str| {
@@ -144,7 +144,7 @@ fn kinds(args: &ReferenceArgs) -> anyhow::Result<Vec<Kind>> {
     named.map(kind).collect()
 }
 
-/// As definitions have it: `acl1_1k`, `acl1_v6_100k`.
+/// Returns the name of a set, as in definitions: `acl1_1k`, `acl1_v6_100k`.
 fn name(kind: &str, size: usize, ipv6: bool) -> String {
     let size = if size.is_multiple_of(1000) { format!("{}k", size / 1000) } else { size.to_string() };
     format!("{kind}{}_{size}", if ipv6 { "_v6" } else { "" })
@@ -159,7 +159,7 @@ fn make(profile: &Profile, size: usize, ipv6: bool) -> anyhow::Result<Set> {
         fewer: true,
         ..rules::Config::default()
     })?;
-    // No trace can hit more rules than it has headers.
+    // A trace cannot hit more rules than it has headers.
     let coverage = if set.len() > HEADERS { Coverage::Drawn } else { Coverage::Complete };
     let config = trace::Config { headers: HEADERS, seed: SEED, coverage, ..trace::Config::default() };
     let walked = trace::generate(&set, &config)?;
@@ -170,7 +170,7 @@ fn make(profile: &Profile, size: usize, ipv6: bool) -> anyhow::Result<Set> {
     Ok(Set { rules, trace, count: set.len(), missed: covered.rules - covered.hit })
 }
 
-/// Writes a file that is not there.
+/// Writes a file unless it exists; an existing file must be equal.
 fn keep(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     match fs::read(path) {
         Ok(there) if there == bytes => Ok(()),

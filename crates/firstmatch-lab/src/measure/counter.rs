@@ -1,4 +1,4 @@
-//! The machine's counter of instructions, where it has one for us.
+//! Hardware counter of instructions, if the machine provides one.
 
 use anyhow::Context;
 
@@ -7,13 +7,13 @@ pub(crate) struct Instructions(perf_event::Counter);
 
 #[cfg(target_os = "linux")]
 impl Instructions {
-    /// Opens it for this thread.
+    /// Opens the counter for this thread.
     pub(crate) fn open() -> anyhow::Result<Self> {
         let counter = perf_event::Builder::new().kind(perf_event::events::Hardware::INSTRUCTIONS).build();
         counter.map(Self).context("this machine counts no instructions for us")
     }
 
-    /// How many instructions of user code something takes.
+    /// Returns the number of user-mode instructions that `run` takes.
     pub(crate) fn count<T>(&mut self, run: impl FnOnce() -> T) -> Option<u64> {
         self.0.reset().ok()?;
         self.0.enable().ok()?;

@@ -1,4 +1,4 @@
-//! What is timed: passes of one thread over keys.
+//! Timed loops: passes of one thread over keys.
 
 use std::time::Instant;
 
@@ -8,29 +8,33 @@ use firstmatch_net::wire::{self, Batch, LinkType};
 use crate::clock::{Taken, timed};
 use crate::workload::FRAME;
 
-/// One thread with its keys, in whatever form its engine takes them, and the places for the answers.
+/// One thread's keys, in the form that its engine takes, and the buffer for the answers.
 pub(crate) trait Lane {
     /// Looks up the keys `from..to`.
     fn classify(&mut self, from: usize, to: usize);
 
-    /// A bit of the answer to a key that was looked up: for [`Run::dependent`].
+    /// Returns one bit of the answer to the key at `at`, for [`Run::dependent`].
     fn bit(&self, at: usize) -> usize;
 }
 
-/// Passes over the first keys of a lane. Object safe, and compiled for each kind of lane, so that a pass is one virtual
-/// call and its lookups are none.
+/// Passes over the first keys of a lane.
+///
+/// The trait is object safe and is compiled for each kind of lane. A pass is therefore one virtual call, and its
+/// lookups are none.
 pub(crate) trait Run {
-    /// All keys in batches, each of which knows its keys from the start.
+    /// Looks up all keys in batches; the keys of a batch are known from its start.
     fn batched(&mut self, keys: usize, batch: usize) -> Taken;
 
-    /// As many lookups as keys, one by one: the answer to each says which of the two next keys comes then.
+    /// Makes `keys` lookups, one by one, where each answer chooses between the two next keys.
+    ///
+    /// For example, after the key at 5 comes the key at 6 or 7, by the lowest bit of the rule's slot.
     fn dependent(&mut self, keys: usize) -> Taken;
 
-    /// The nanoseconds of wall time of each batch, with one reading of the clock; sorted.
+    /// Returns the wall time of each batch in nanoseconds, with one reading of the clock; sorted.
     fn latencies(&mut self, keys: usize, batch: usize) -> Vec<f64>;
 }
 
-/// Any classifier, over rows of keys.
+/// Lane of any classifier over rows of keys.
 pub(crate) struct Rows<'a> {
     classifier: &'a dyn Classifier,
     scratch: Scratch,
@@ -57,14 +61,16 @@ impl Lane for Rows<'_> {
     }
 }
 
-/// Any classifier, over frames in memory, as a user of `firstmatch-net` has it: a batch of frames is parsed into rows,
-/// the rows are looked up, and the answers are put where the frames are.
+/// Lane of any classifier over frames in memory, as in a program that uses `firstmatch-net`.
+///
+/// A batch of frames is parsed into rows, the rows are looked up, and the answers are scattered to the order of the
+/// frames.
 pub(crate) struct FromFrames<'a> {
     classifier: &'a dyn Classifier,
     scratch: Scratch,
     batch: Batch,
     frames: &'a [[u8; FRAME]],
-    /// The answers of a batch, one a row.
+    /// Answers of a batch, one for each row.
     by_row: Vec<Option<Match>>,
     pub(crate) answers: Vec<Option<Match>>,
 }
@@ -106,7 +112,7 @@ impl Lane for FromFrames<'_> {
     }
 }
 
-/// The lowest bit of the rule's number; 0 where none matches.
+/// Returns the lowest bit of the rule's slot; 0 if no rule matches.
 fn bit(answer: &Option<Match>) -> usize {
     answer.map_or(0, |found| found.rule.slot() & 1)
 }
@@ -139,7 +145,7 @@ impl<L: Lane> Run for L {
             self.classify(from, keys.min(from + batch));
             nanos.push(start.elapsed().as_nanos() as f64);
         }
-        // The last batch may be shorter.
+        // The last batch may be shorter, so it is left out.
         if !keys.is_multiple_of(batch) && nanos.len() > 1 {
             nanos.pop();
         }
@@ -154,7 +160,7 @@ fn next(at: usize, bit: usize, keys: usize) -> usize {
     if next >= keys { next - keys } else { next }
 }
 
-/// Which keys [`Run::dependent`] looks up if the answers are these.
+/// Iterates over the keys that [`Run::dependent`] looks up, given their answers.
 pub(crate) fn path(answers: &[Option<Match>], keys: usize) -> impl Iterator<Item = usize> {
     let mut at = 0;
     (0..keys).map(move |_| {
@@ -164,7 +170,7 @@ pub(crate) fn path(answers: &[Option<Match>], keys: usize) -> impl Iterator<Item
     })
 }
 
-/// The value that a share of sorted ones do not pass.
+/// Returns the least of the sorted values that at least `share` of them do not exceed.
 pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get(((sorted.len() as f64 * share).ceil() as usize).saturating_sub(1).min(last)).copied().unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! Lookups: every engine in every round, round after round in another order.
+//! Lookups: every engine in every round, each round in another order.
 
 use std::panic::resume_unwind;
 use std::thread;
@@ -16,27 +16,28 @@ use crate::definition::Lookup;
 use crate::statistics::{Summary, noise_floor};
 use crate::workload::{Frames, Workload};
 
-/// A way to look up.
+/// Way to look up, timed in a cell of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Cell {
-    /// In batches of so many keys.
+    /// In batches of this many keys.
     Batch(usize),
-    /// One by one, each choosing the next key.
+    /// One by one, where each answer chooses the next key.
     Dependent,
-    /// From frames in memory to answers by frame, in batches of so many.
+    /// From frames in memory to answers by frame, in batches of this many.
     Frames(usize),
 }
 
-/// A trace shorter than this is learnt by the branch predictor if it comes again in the same order: it is joined in
-/// several orders until it is as long.
+/// Least number of keys of a round.
+///
+/// A shorter trace is repeated in several orders, because the branch predictor would learn one order.
 const LEARNT: usize = 100_000;
-/// The keys of a round, in an order of its own, or from a place of its own where the trace's order says something.
+/// Keys of one round, in an order of its own; a trace in order only starts elsewhere.
 pub(crate) struct Round {
     keys: KeyBuf,
     right: Vec<Option<Match>>,
-    /// The frames of these keys, if there are any.
+    /// Frames of these keys, if there are any.
     frames: Option<Frames>,
-    /// The same for `limit`, if it is there.
+    /// Keys and answers for `limit`, if it takes part.
     limit: Option<(KeyBuf, Vec<Option<Match>>)>,
 }
 
@@ -71,7 +72,7 @@ impl Round {
         Self { keys, right, frames, limit: limit.map(|(keys, right)| in_order(keys, right)) }
     }
 
-    /// The keys of the trace, or those of `limit`, with the right answers.
+    /// Returns the keys with the right answers: those of the trace, or those of `limit`.
     pub(crate) fn of(&self, limit: bool) -> (Keys<'_>, &[Option<Match>]) {
         match &self.limit {
             Some((keys, right)) if limit => (keys.keys(), right),
@@ -83,7 +84,7 @@ impl Round {
         self.keys.schema()
     }
 
-    /// The frames of the keys, in the same order.
+    /// Returns the frames of the keys, in the same order.
     pub(crate) fn frames(&self) -> Option<&Frames> {
         self.frames.as_ref()
     }
@@ -93,22 +94,22 @@ impl Round {
     }
 }
 
-/// What was measured of one subject. Nanoseconds a packet, but for latencies.
+/// Figures of one subject, in nanoseconds per packet except for latencies.
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
-    /// For each cell of [`cells`] the CPU and the wall time of each round.
+    /// For each cell of [`cells`], the CPU time and the wall time of each round.
     cells: Vec<(Vec<f64>, Vec<f64>)>,
-    /// For each batch of more than one key the median and the 99th percentile of each round: nanoseconds a batch.
+    /// For each batch of several keys, p50 and p99 of each round, in nanoseconds per batch.
     latencies: Vec<(Vec<f64>, Vec<f64>)>,
-    /// For each number of threads the CPU time of each and, of all together, the wall time.
+    /// For each number of threads, the CPU time of each thread and the wall time of all together.
     threads: Vec<(Vec<f64>, Vec<f64>)>,
-    /// Instructions a packet in the largest batch, where the machine counts them.
+    /// Instructions per packet in the largest batch, if the machine counts them.
     pub(crate) instructions: Option<f64>,
-    /// How many rounds there were before each sitting.
+    /// Number of rounds before each sitting.
     sittings: Vec<usize>,
 }
 
-/// The cells of a definition.
+/// Returns the cells of a definition.
 pub(crate) fn cells(lookup: &Lookup) -> Vec<Cell> {
     let mut cells: Vec<Cell> = lookup.batches.iter().map(|&batch| Cell::Batch(batch)).collect();
     if lookup.dependent {
@@ -120,7 +121,7 @@ pub(crate) fn cells(lookup: &Lookup) -> Vec<Cell> {
     cells
 }
 
-/// The batches whose latencies are taken: of one key they would be those of the clock.
+/// Returns the batches whose latencies are taken; for one key the clock would dominate.
 pub(crate) fn latency_batches(lookup: &Lookup) -> impl Iterator<Item = usize> {
     lookup.batches.iter().copied().filter(|&batch| batch > 1)
 }
@@ -138,7 +139,7 @@ impl Figures {
         self.sittings.push(self.cells.first().map_or(0, |(cpu, _)| cpu.len()));
     }
 
-    /// How far the medians of the sittings are apart, as a part of the smallest; none of one sitting.
+    /// Returns the relative distance between the medians of the sittings; `None` for one sitting.
     pub(crate) fn drift(&self, cell: usize) -> Option<f64> {
         let (cpu, _) = self.cells.get(cell)?;
         let ends = self.sittings.iter().skip(1).copied().chain([cpu.len()]);
@@ -152,18 +153,18 @@ impl Figures {
         Some(noise_floor(all.min, all.max))
     }
 
-    /// The median and the 99th percentile.
+    /// Returns the median and the 99th percentile of the latency.
     pub(crate) fn latency(&self, index: usize) -> Option<(Summary, Summary)> {
         self.latencies.get(index).and_then(|(p50, p99)| Some((Summary::of(p50)?, Summary::of(p99)?)))
     }
 
-    /// CPU time a packet of one thread, wall time a packet of all.
+    /// Returns the CPU time per packet of one thread and the wall time per packet of all.
     pub(crate) fn threads(&self, index: usize) -> Option<(Summary, Summary)> {
         self.threads.get(index).and_then(|(cpu, wall)| Some((Summary::of(cpu)?, Summary::of(wall)?)))
     }
 }
 
-/// The rounds of lookups of every subject.
+/// Rounds of lookups of every subject.
 pub(crate) struct Rounds {
     pub(crate) figures: Vec<Figures>,
     random: Pcg64,
@@ -176,7 +177,9 @@ impl Rounds {
         Self { figures, random: Pcg64::seed_from_u64(1), number: 0 }
     }
 
-    /// A sitting's rounds. A subject that answers wrongly is not measured further: its `built` becomes that error.
+    /// Runs a sitting's rounds.
+    ///
+    /// A subject that answers wrongly is not measured further: its `built` becomes that error.
     pub(crate) fn sit(
         &mut self,
         lookup: &Lookup,
@@ -190,7 +193,7 @@ impl Rounds {
         for _ in 0..pace.rounds(lookup.rounds) {
             let limit = subjects.iter().find_map(|subject| subject.built.as_ref().ok()?.limit_keys());
             let round = Round::new(work, right, limit, pace, &mut self.random);
-            // Each is as often the one that comes first to keys that are not in any cache.
+            // Each subject is equally often the first, which finds the keys in no cache.
             for which in turns(subjects.len(), self.number) {
                 pace.progress(&subjects[which].name);
                 subjects[which].move_elsewhere(work);
@@ -204,12 +207,12 @@ impl Rounds {
     }
 }
 
-/// Whose turn it is in a round, one after another.
+/// Iterates over the subjects in the order of a round, which starts one further each time.
 pub(super) fn turns(subjects: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..subjects).map(move |turn| (turn + round) % subjects)
 }
 
-/// Everything of one subject in one round.
+/// Measures all cells of one subject in one round.
 fn once(
     lookup: &Lookup,
     built: &Built,
@@ -219,7 +222,7 @@ fn once(
     figures: &mut Figures,
 ) -> anyhow::Result<()> {
     let largest = lookup.batches.iter().copied().max().unwrap_or(1);
-    // How long a pass may be, by a first guess; then a pass that brings the engine into the caches.
+    // A first guess gives the length of a pass. Then one pass loads the engine into the caches.
     let guess = built.pass(round, Cell::Batch(largest), 0, round.len().min(pace.fewest()))?;
     let nanos = guess.cpu.as_secs_f64() * 1e9 / round.len().min(pace.fewest()) as f64;
     let count = ((pace.pass_nanos() / nanos) as usize).max(pace.fewest()).min(round.len());
@@ -231,7 +234,7 @@ fn once(
         if !built.takes(*cell) {
             continue;
         }
-        // Short passes see other keys in each cell: the same ones would be learnt.
+        // Short passes take other keys in each cell, because the branch predictor would learn the same ones.
         let from = (index + 1) * count % (round.len() - count + 1);
         let taken = built.pass(round, *cell, from, from + count)?;
         cpu.push(taken.cpu.as_secs_f64() * 1e9 / count as f64);
@@ -257,7 +260,7 @@ fn once(
     Ok(())
 }
 
-/// Several threads over the same keys: the CPU time a packet of each, and the wall time a packet of all.
+/// Runs several threads over the same keys; returns CPU and wall time per packet.
 fn together(built: &Built, round: &Round, threads: usize, batch: usize, count: usize) -> anyhow::Result<(f64, f64)> {
     let taken = thread::scope(|scope| {
         let one = || built.pass(round, Cell::Batch(batch), 0, count);

@@ -1,4 +1,4 @@
-//! Measuring one definition: every set of it, every engine, in one run.
+//! Measures one definition: all its sets and engines in one run.
 
 mod counter;
 pub(crate) mod lane;
@@ -23,35 +23,35 @@ use crate::yardstick;
 use lookup::Figures;
 use subject::{Built, Role, Subject};
 
-/// How long things may take, and who is told how far they are.
+/// Durations of a run, and its progress bar.
 pub(crate) struct Pace {
-    /// Whether to do everything once, and soon.
+    /// Whether to do everything once and briefly.
     pub(crate) brief: bool,
     pub(crate) bar: ProgressBar,
 }
 
 impl Pace {
-    /// How long a pass over keys takes at the most, unless it would have too few.
+    /// Returns the intended nanoseconds of a pass over keys; [`Pace::fewest`] may make it longer.
     fn pass_nanos(&self) -> f64 {
         if self.brief { 1e6 } else { 25e6 }
     }
 
-    /// A pass has no fewer keys than this, so that reading the clock does not count.
+    /// Returns the least number of keys of a pass, so that reading the clock does not count.
     fn fewest(&self) -> usize {
         if self.brief { 512 } else { 4096 }
     }
 
-    /// The rounds of a sitting, of so many in all.
+    /// Returns the number of rounds of a sitting, out of `all` rounds.
     fn rounds(&self, all: usize) -> usize {
         if self.brief { 1 } else { all.div_ceil(SITTINGS) }
     }
 
-    /// How often a run comes back to every set.
+    /// Returns the number of times that a run visits every set.
     pub(crate) fn sittings(&self) -> usize {
         if self.brief { 1 } else { SITTINGS }
     }
 
-    /// What is being measured.
+    /// Shows on the progress bar that `what` is being measured.
     pub(crate) fn at(&mut self, what: &str) {
         self.bar.set_prefix(what.to_owned());
         self.progress("");
@@ -63,48 +63,48 @@ impl Pace {
     }
 }
 
-/// Why a set has no figures.
+/// Reason why a set has no figures.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// It is not there, or not here.
+    /// The set is missing, or this machine cannot run it.
     NotRun(String),
     /// An answer was wrong.
     Wrong(String),
 }
 
-/// The figures of one schema of a set.
+/// Figures of one schema of a set.
 pub(crate) struct Report {
     pub(crate) set: String,
     pub(crate) rules: usize,
     pub(crate) regions: usize,
     pub(crate) keys: usize,
-    /// Bytes of the rules as they are kept, and of the regions they are lowered to.
+    /// Bytes of the stored rules, and of the regions they are lowered to.
     pub(crate) rule_bytes: usize,
     pub(crate) region_bytes: usize,
     pub(crate) lines: Vec<Line>,
-    /// For each cell how far the first engine is from itself.
+    /// For each cell, the noise floor: the distance between two builds of the first engine.
     pub(crate) floors: Vec<f64>,
-    /// For each cell how far the line of `rte_acl` that is the fastest there is from itself; none without `rte_acl`.
+    /// For each cell, the noise floor of the fastest line of `rte_acl`; `None` without `rte_acl`.
     pub(crate) peer_floors: Vec<Option<f64>>,
-    /// The same for updates, without and with readers.
+    /// Noise floors of updates, without and with readers.
     pub(crate) update_floors: [Option<f64>; 2],
-    /// What else is to be said.
+    /// Further remarks.
     pub(crate) notes: Vec<String>,
 }
 
-/// The figures of one engine, or why there are none.
+/// Figures of one engine, or the reason why it has none.
 pub(crate) struct Line {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) built: anyhow::Result<Built>,
     pub(crate) figures: Figures,
-    /// Updates a second, without and with readers: of CPU time and of wall time.
+    /// Updates per second, without and with readers: of CPU time and of wall time.
     pub(crate) updates: [Option<(Summary, Summary)>; 2],
-    /// For each rate what [`under_updates::FIGURES`] says.
+    /// For each rate, the figures named in [`under_updates::FIGURES`].
     pub(crate) under_updates: Vec<[Summary; under_updates::FIGURES.len()]>,
 }
 
-/// How often a run comes back to every set: what drifts in minutes shows between sittings.
+/// Number of times that a run visits every set: drift over minutes shows between sittings.
 pub(crate) const SITTINGS: usize = 3;
 
 /// One schema of a set with everything built, while it is measured.
@@ -115,7 +115,7 @@ pub(crate) struct Bench<'a> {
     work: Workload,
     right: Vec<Option<Match>>,
     subjects: Vec<Subject>,
-    /// Which of them could not be built.
+    /// Whether each subject failed to build.
     unbuilt: Vec<bool>,
     notes: Vec<String>,
     lookups: lookup::Rounds,
@@ -166,7 +166,7 @@ pub(crate) fn prepare<'a>(
     Ok(workloads.into_iter().zip(right).enumerate().map(bench).collect())
 }
 
-/// The right answers of every workload of a set, whose digest is the one that the definition states.
+/// Returns the right answers of every workload, if the digest is the definition's.
 fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, Fault> {
     let wrong = |error: anyhow::Error| Fault::Wrong(format!("{error:#}"));
     let right = loaded.workloads.iter().map(|work| work.answers(&loaded.rules)).collect::<anyhow::Result<Vec<_>>>();
@@ -179,19 +179,19 @@ fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, 
     }
 }
 
-/// Where a workload comes from.
+/// Source of a workload.
 #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
 pub(crate) struct Source<'a> {
     pub(crate) definition: &'a Definition,
     pub(crate) set: &'a Set,
     pub(crate) sets: Option<&'a Path>,
     pub(crate) brief: bool,
-    /// Its place among the workloads of the set.
+    /// Index among the workloads of the set.
     pub(crate) index: usize,
 }
 
 impl Bench<'_> {
-    /// Its share of the rounds. What answers wrongly is not measured further.
+    /// Runs one sitting; a subject that answers wrongly is not measured further.
     pub(crate) fn sit(&mut self, pace: &Pace) -> Result<(), Fault> {
         if let Some(lookup) = &self.definition.lookup {
             self.lookups.sit(lookup, &mut self.subjects, &self.work, &self.right, pace);
@@ -202,7 +202,7 @@ impl Bench<'_> {
         if let Some(updates) = &self.definition.under_updates {
             self.beside.sit(updates, &mut self.subjects, &self.work, &self.rules, pace);
         }
-        // What was built and then has an error answered wrongly.
+        // A subject that was built and now has an error answered wrongly.
         let wrong = self.subjects.iter().zip(&self.unbuilt).find_map(|(subject, unbuilt)| match &subject.built {
             Err(error) if !unbuilt => Some(format!("{}: {error:#}", subject.name)),
             _ => None,
@@ -242,19 +242,21 @@ impl Bench<'_> {
     }
 }
 
-/// Of CPU time, or, with readers, of wall time: whoever waits for a lock takes no CPU time.
+/// Returns the updates per second of CPU time, or of wall time with readers.
+///
+/// A thread that waits for a lock takes no CPU time, so CPU time would hide the waiting.
 pub(crate) fn updates_a_second(line: &Line, with_readers: usize) -> Option<Summary> {
     line.updates[with_readers].map(|(cpu, wall)| if with_readers == 0 { cpu } else { wall })
 }
 
-/// The median of the line of a role.
+/// Returns the least median among the lines of a role.
 pub(crate) fn median(lines: &[Line], role: Role, of: impl Fn(&Line) -> Option<Summary>) -> Option<f64> {
-    // Of several the best: `rte_acl` has a line an algorithm.
+    // The least counts, because `rte_acl` has a line for each algorithm.
     let medians = lines.iter().filter(|line| line.role == role).filter_map(|line| Some(of(line)?.median));
     medians.reduce(f64::min)
 }
 
-/// How far the first engine is from itself; not a number where it has no figures.
+/// Returns the noise floor of the first engine; NaN if it has no figures.
 fn between_twins(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> f64 {
     match (median(lines, Role::First, &of), median(lines, Role::Again, &of)) {
         (Some(one), Some(other)) => noise_floor(one, other),
@@ -262,7 +264,9 @@ fn between_twins(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> f64 {
     }
 }
 
-/// Returns how far a line of `rte_acl` is from the same line over its second table; not a number without the two.
+/// Returns the noise floor between a line of `rte_acl` and its twin; NaN without a twin.
+///
+/// The twin is the same line over the second table.
 pub(crate) fn from_itself(lines: &[Line], line: &Line, of: impl Fn(&Line) -> Option<Summary>) -> f64 {
     let name = line.name.strip_suffix(" again").unwrap_or(&line.name);
     let twin = lines
@@ -274,7 +278,7 @@ pub(crate) fn from_itself(lines: &[Line], line: &Line, of: impl Fn(&Line) -> Opt
     }
 }
 
-/// Returns the noise floor of the line of `rte_acl` that is the fastest; none where no line has figures.
+/// Returns the noise floor of the fastest line of `rte_acl`; `None` if no line has figures.
 fn peer_floor(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> Option<f64> {
     let nanos = |line: &Line| of(line).map_or(f64::INFINITY, |figures| figures.median);
     let peers = lines.iter().filter(|line| line.role == Role::RteAcl && nanos(line).is_finite());
@@ -282,7 +286,7 @@ fn peer_floor(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> Option<f
     Some(from_itself(lines, fastest, &of))
 }
 
-/// What this machine or this build lacks, a line each.
+/// Returns the features that this machine or this build lacks, a line each.
 pub(crate) fn missing() -> Vec<String> {
     let counter = counter::Instructions::open().err().map(|error| format!("instructions: {error:#}"));
     counter.into_iter().chain(yardstick::missing()).collect()
@@ -292,7 +296,7 @@ pub(crate) fn missing() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Of several lines of `rte_acl` the noise of the fastest counts, which is that between it and its own second table.
+    /// The noise floor is that of the fastest line of `rte_acl`, between its own two tables.
     #[test]
     fn the_peer_has_a_noise_floor_of_its_own() {
         let line = |name: &str, role| Line {

@@ -1,4 +1,4 @@
-//! What is measured: engines and yardsticks, built.
+//! Subjects of a measurement: engines and yardsticks, built.
 
 use anyhow::{anyhow, ensure};
 use firstmatch::{Classifier, KeyBuf, Match, Stats};
@@ -15,38 +15,38 @@ use crate::workload::Workload;
 use crate::yardstick::rte_acl;
 use crate::yardstick::{LimitRun, limit};
 
-/// What a subject is to the others.
+/// Role of a subject in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// The first engine of the definition, and the same under a second name: their difference is the noise floor.
+    /// First engine of the definition; [`Role::Again`] is its second build, for the noise floor.
     First,
     Again,
     Engine,
-    /// The yardsticks.
+    /// Yardsticks.
     Limit,
     Linear,
     RteAcl,
-    /// A line of `rte_acl` over a second table of the same rules: their difference is the noise floor of that line.
+    /// Line of `rte_acl` over a second table of the same rules, for the noise floor of that line.
     RteAclAgain,
 }
 
-/// An engine in one configuration, built.
+/// Engine in one configuration, with its build.
 pub(crate) struct Subject {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) built: anyhow::Result<Built>,
-    /// How it is made, unless it is a yardstick of its own making.
+    /// Constructors; `None` for a yardstick that has none.
     pub(crate) recipe: Option<Recipe>,
 }
 
-/// What a build gave and took.
+/// Result and costs of a build.
 pub(crate) struct Built {
     form: Form,
     pub(crate) stats: Stats,
-    /// CPU seconds.
+    /// CPU seconds of the builds.
     pub(crate) seconds: Summary,
     pub(crate) run_bytes: usize,
-    /// What each thread that looks up needs beside.
+    /// Bytes of scratch for each thread that looks up.
     pub(crate) scratch_bytes: usize,
     pub(crate) peak_bytes: usize,
 }
@@ -58,14 +58,14 @@ enum Form {
     RteAcl(rte_acl::RteAcl),
 }
 
-/// Builds are repeated, for a median, as long as they take less than this in all.
+/// Most seconds of repeated builds, which give a median.
 const BUILD_SECONDS: f64 = 1.0;
 const MOST_BUILDS: usize = 5;
-/// What is built sooner than this is built for every round.
+/// Subjects that are built faster than this, in seconds, are built anew for every round.
 const QUICK_SECONDS: f64 = 0.1;
 
 impl Subject {
-    /// All engines of a definition, the first twice, and the yardsticks.
+    /// Builds all engines of a definition, the first twice, and the yardsticks.
     pub(crate) fn all(definition: &definition::Definition, work: &Workload, right: &[Option<Match>]) -> Vec<Self> {
         let mut all = Vec::new();
         for (index, engine) in definition.engines.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Subject {
         Self { name: "limit".to_owned(), role: Role::Limit, built, recipe: None }
     }
 
-    /// Builds it anew where that is quick, so that where its memory happens to lie is not the same for all rounds.
+    /// Builds the engine anew if that is quick, so that its place in memory varies by round.
     pub(crate) fn move_elsewhere(&mut self, work: &Workload) {
         if let (Ok(built), Some(recipe)) = (&mut self.built, &self.recipe)
             && built.seconds.median < QUICK_SECONDS
@@ -128,7 +128,7 @@ impl Subject {
         }
     }
 
-    /// Makes a line of a context of `rte_acl` under one of its algorithms.
+    /// Creates a line of `rte_acl` from a table under one of its algorithms.
     #[cfg(feature = "rte-acl")]
     pub(crate) fn rte_acl(name: String, role: Role, built: anyhow::Result<rte_acl::RteAcl>) -> Self {
         let built = built.map(|acl| {
@@ -146,7 +146,7 @@ impl Subject {
     }
 }
 
-/// Builds it a few times; the time of all builds, the memory of the last.
+/// Builds an engine a few times; returns the times of all builds and the memory of the last.
 fn build<T, E>(make: impl Fn() -> Result<T, E>) -> Result<(T, Summary, Counted), E> {
     let mut seconds = Vec::new();
     loop {
@@ -162,7 +162,7 @@ fn build<T, E>(make: impl Fn() -> Result<T, E>) -> Result<(T, Summary, Counted),
 }
 
 impl Built {
-    /// The keys of a round that this one is asked for.
+    /// Returns the keys and answers of a round that replace the trace's, for `limit`.
     pub(crate) fn limit_keys(&self) -> Option<(&KeyBuf, &[Option<Match>])> {
         match &self.form {
             Form::Limit(run) => Some((&run.keys, &run.answers)),
@@ -170,7 +170,7 @@ impl Built {
         }
     }
 
-    /// One pass over some keys of a round, whose answers are then compared.
+    /// Makes one pass over keys of a round and compares the answers.
     pub(crate) fn pass(&self, round: &Round, cell: Cell, from: usize, to: usize) -> anyhow::Result<Taken> {
         self.with_lane(round, cell, from, to, |lane, count| match cell {
             Cell::Batch(batch) | Cell::Frames(batch) => (lane::Run::batched(lane, count, batch), false),
@@ -178,19 +178,22 @@ impl Built {
         })
     }
 
-    /// Whether this one has figures of a cell: the table of `limit` is asked for keys of its own, which have no frames.
+    /// Returns whether the subject has figures of a cell.
+    ///
+    /// `limit` has no figures from frames, because its keys are replaced by entries of its table.
     pub(crate) fn takes(&self, cell: Cell) -> bool {
         !matches!((&self.form, cell), (Form::Limit(_), Cell::Frames(_)))
     }
 
-    /// The latencies of the batches of a pass.
+    /// Returns the latencies of the batches of a pass, in nanoseconds.
     pub(crate) fn latencies(&self, round: &Round, batch: usize, from: usize, to: usize) -> anyhow::Result<Vec<f64>> {
         let cell = Cell::Batch(batch);
         self.with_lane(round, cell, from, to, |lane, count| (lane::Run::latencies(lane, count, batch), false))
     }
 
-    /// Hands out a thread's lane over some keys of a round, or over their frames, then compares its answers: all, or
-    /// those on the path of dependent lookups.
+    /// Runs `run` on a lane over keys or frames of a round, then compares the answers.
+    ///
+    /// It compares all answers, or those on the path of dependent lookups.
     fn with_lane<T>(
         &self,
         round: &Round,

@@ -1,10 +1,12 @@
-//! Updates beside readers: an engine with a writer of its own, as its users have it.
+//! Updates beside readers, for engines with a writer and readers of their own.
 //!
-//! A random half of the rules to begin with, then insertions and removals of random rules, each kind as likely, a
-//! transaction an update, lowering included. A reader at full speed has a core of its own; the writer shares one with the
-//! thread that rebuilds. What the engine refuses for want of a rebuild is tried again. At the end the answers are
-//! compared with those of `linear` over the rules then live, and the reader is timed once more, with the writer stopped:
-//! the same rules in the same changed state, so that the difference is what the writer costs.
+//! A random half of the rules is live at first. Then random rules are inserted and removed, with equal probability, one
+//! update per transaction, lowering included. A reader at full speed has a core of its own. The writer shares a core
+//! with the thread that rebuilds. If the engine refuses an update for want of a rebuild, another one is drawn later.
+//!
+//! At the end the answers are compared with those of `linear` over the live rules. Then the reader is timed once more
+//! with the writer stopped. The rules are in the same changed state, so the difference is the cost of the writer. For
+//! example, 40 ns per key afterwards and 50 ns beside the writer give a share of 0.8.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,17 +31,18 @@ use crate::definition::UnderUpdates;
 use crate::statistics::Summary;
 use crate::workload::Workload;
 
-/// Updates between two looks at the clocks: where the writer was off its core meanwhile, the commits of all of them are left
-/// out of the latencies.
+/// Updates between two readings of the clocks.
+///
+/// If the writer was off its core meanwhile, the commits of all of them are left out of the latencies.
 const STRIDE: usize = 16;
-/// As long off its core is no work of its own.
+/// Time off the core that counts as an interruption from outside.
 const OFF: Duration = Duration::from_micros(20);
-/// How long the reader is timed before the rules change, and after.
+/// Time for which the reader is timed before the rules change, and after.
 const QUIET: Duration = Duration::from_millis(1000);
-/// How many keys are compared at the end.
+/// Number of keys compared at the end.
 const COMPARED: usize = 2000;
 
-/// What is measured at each rate, with its unit.
+/// Figures at each rate, with their units.
 pub(crate) const FIGURES: [(&str, &str); 12] = [
     ("updates", "updates/s"),
     ("reader, share with the writer stopped", "ratio"),
@@ -55,7 +58,7 @@ pub(crate) const FIGURES: [(&str, &str); 12] = [
     ("commit, max", "us"),
 ];
 
-/// Of every subject, at every rate, the figures of each sitting.
+/// Figures of each sitting, by subject and rate.
 pub(crate) struct Sittings(Vec<Vec<Vec<[f64; FIGURES.len()]>>>);
 
 impl Sittings {
@@ -63,7 +66,7 @@ impl Sittings {
         Self(vec![Vec::new(); subjects])
     }
 
-    /// A sitting of every engine with a writer. What fails has its error instead.
+    /// Runs a sitting of every engine with a writer; a failure replaces the subject's build.
     pub(crate) fn sit(
         &mut self,
         updates: &UnderUpdates,
@@ -91,7 +94,7 @@ impl Sittings {
         }
     }
 
-    /// For each subject and rate the figures, where there are any.
+    /// Returns the figures of each subject at each rate.
     pub(crate) fn summaries(self) -> Vec<Vec<[Summary; FIGURES.len()]>> {
         let of_rate = |sittings: Vec<[f64; FIGURES.len()]>| {
             let figures: Vec<Summary> = (0..FIGURES.len())
@@ -135,7 +138,7 @@ fn run(
         let reader = scope.spawn(|| read(engine, &work.keys, updates.batch, cores[0], || done.load(Ordering::Relaxed)));
         let (jobs, to_run) = channel();
         let (to_install, rebuilt) = channel();
-        // Both it and the writer begin on the core of the writer.
+        // The rebuilding thread and the writer both run on the writer's core.
         let writing = scope.spawn(|| {
             pin(cores[1]);
             let rebuilds = Rebuilds { jobs, rebuilt, count: 0 };
@@ -172,7 +175,7 @@ fn run(
     ])
 }
 
-/// The rules that are live and those that are not.
+/// Live rules and the others.
 struct Churn {
     specs: Vec<RuleSpec>,
     live: Vec<(usize, RuleId)>,
@@ -181,7 +184,7 @@ struct Churn {
 }
 
 impl Churn {
-    /// With the set of those that are live at the start.
+    /// Creates the state with the set of the rules that are live at the start.
     fn new(rules: &RuleSet) -> anyhow::Result<(Self, RuleSet)> {
         let specs: Vec<RuleSpec> = rules.iter().map(|rule| rule.spec.clone()).collect();
         ensure!(specs.len() >= 2, "it has fewer than two rules");
@@ -201,8 +204,9 @@ impl Churn {
         Ok((Self { specs, live, outside, random }, set))
     }
 
-    /// Draws an update and commits it: how long the commit took, or `None` where it is refused before a rebuild is
-    /// installed, and nothing has changed.
+    /// Draws an update, commits it and returns the nanoseconds of the commit.
+    ///
+    /// The result is `None` if the commit is refused until a rebuild is installed; nothing has changed then.
     fn step(&mut self, writer: &mut Writer) -> anyhow::Result<Option<u32>> {
         let Self { specs, live, outside, random } = self;
         let inserts = (random.random::<bool>() || live.len() < 2) && !outside.is_empty();
@@ -231,21 +235,21 @@ impl Churn {
     }
 }
 
-/// Rebuilds on another thread.
+/// Channels to the thread that rebuilds.
 struct Rebuilds {
     jobs: Sender<Work>,
     rebuilt: Receiver<Result<Rebuilt, BuildError>>,
     count: usize,
 }
 
-/// What that thread is given.
+/// Work for that thread.
 enum Work {
     Run(Box<RebuildJob>),
     Drop(Box<Retired>),
 }
 
 impl Rebuilds {
-    /// Installs what is there, and begins what is due.
+    /// Installs a finished rebuild, and begins one that is due.
     fn look(&mut self, writer: &mut Writer) -> anyhow::Result<()> {
         let gone = || anyhow!("the thread that rebuilds is gone");
         if let Ok(rebuilt) = self.rebuilt.try_recv() {
@@ -254,7 +258,7 @@ impl Rebuilds {
                     self.jobs.send(Work::Drop(Box::new(retired))).map_err(|_| gone())?;
                     self.count += 1;
                 }
-                // There is no room in the new overlay for what has changed: the next one begins from that.
+                // The new overlay has no room for the backlog; the next rebuild starts from the changed rules.
                 Err(error) if error.needs_rebuild() => {}
                 Err(error) => return Err(error.into()),
             }
@@ -280,11 +284,11 @@ fn rebuild(core: Option<usize>, work: &Receiver<Work>, to_install: &Sender<Resul
     }
 }
 
-/// What the writer has come to.
+/// Results of the writer.
 struct Written {
     count: u64,
     wall: Duration,
-    /// The most rules that the overlay has had, looked at once a stride.
+    /// Most rules in the overlay, read once per stride.
     most: usize,
     cap: usize,
     rebuilds: usize,
@@ -292,7 +296,7 @@ struct Written {
     commits: Vec<u32>,
 }
 
-/// Updates at a rate, or as many as can be where it is 0.
+/// Makes updates at `rate` per second, or as many as possible if it is 0.
 fn write(
     engine: &Engine,
     writer: &mut Writer,
@@ -332,7 +336,7 @@ fn write(
     Ok(Written { count, wall: start.elapsed(), most, cap, rebuilds: rebuilds.count, commits })
 }
 
-/// Looks up until it is done: CPU nanoseconds a key.
+/// Looks up until `done`; returns CPU nanoseconds per key.
 fn read(engine: &Engine, keys: &KeyBuf, batch: usize, core: Option<usize>, done: impl Fn() -> bool) -> f64 {
     pin(core);
     let mut scratch = engine.scratch();
@@ -364,7 +368,7 @@ fn compare(engine: &Engine, rules: &RuleSet, work: &Workload) -> anyhow::Result<
     Ok(())
 }
 
-/// The cores of the reader and of the writer; `None` where there are no two.
+/// Returns the cores of the reader and of the writer; `None` if there are not two.
 fn cores() -> [Option<usize>; 2] {
     let Ok(set) = sched_getaffinity(None) else { return [None; 2] };
     let mut free = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core));
@@ -372,7 +376,7 @@ fn cores() -> [Option<usize>; 2] {
     if second.is_some() { [first, second] } else { [None; 2] }
 }
 
-/// Keeps this thread on a core. Where that cannot be it runs where it may.
+/// Pins this thread to a core; if that fails, the thread runs on any core.
 fn pin(core: Option<usize>) {
     if let Some(core) = core {
         let mut set = CpuSet::new();
@@ -390,7 +394,7 @@ mod tests {
     use super::*;
     use crate::workload;
 
-    /// Readers and a writer, with an overlay so small that it has to rebuild; the answers are compared at the end.
+    /// A small overlay forces rebuilds beside readers; the answers are compared at the end.
     #[test]
     fn rules_change_beside_readers() {
         let set = rules::generate(&rules::Config { rules: 2000, seed: 3, ..Default::default() }).expect("rules");
@@ -398,7 +402,7 @@ mod tests {
             workload::drawn(&set, &trace::Config { headers: 5000, seed: 4, ..Default::default() }).expect("keys");
         let updates = UnderUpdates { rates: Vec::new(), seconds: 0.0, batch: 32 };
         let pace = Pace { brief: true, bar: ProgressBar::hidden() };
-        // With 0, whatever comes goes to the overlay.
+        // With 0 in place, every insertion goes to the overlay.
         for (rate, in_place) in [(0, Some(0)), (20_000, Some(0)), (0, None), (20_000, None)] {
             let config = meta::Config { overlay: Some(64), in_place, seed: Some(1), ..Default::default() };
             let figures = run(&updates, rate, &config, &work, &set, &pace).expect("right answers");

@@ -1,12 +1,13 @@
-//! Updates: how many a second an engine takes.
+//! Updates: the number per second that an engine takes.
 //!
-//! The protocol of the TupleMerge paper (Daly et al., IEEE/ACM Transactions on Networking 27(4), 2019, section IV-A): a
-//! random half of the rules to start with, then insertions and removals of random rules, shuffled, half and half; where
-//! the drawn kind has no candidate the other is taken. Lowering is not timed, nor is the drawing. At the end the
-//! answers are compared with those of `linear` over the rules then live.
+//! The protocol is that of the TupleMerge paper (Daly et al., IEEE/ACM Transactions on Networking 27(4), 2019, section
+//! IV-A). A random half of the rules is live at first. Then random rules are inserted and removed, half and half, in
+//! shuffled order. If the drawn kind has no candidate, the other is taken. For example, an insertion becomes a removal
+//! when all rules are live. Lowering and drawing are not timed. At the end the answers are compared with those of
+//! `linear` over the live rules.
 //!
-//! With readers, the engine is behind a lock, as its owner has to have it: readers take the lock for a batch, the
-//! writer for an update.
+//! With readers, the engine is behind a lock, because only its sole owner may change it. Readers take the lock for a
+//! batch, the writer for an update.
 
 use std::panic::resume_unwind;
 use std::sync::RwLock;
@@ -31,24 +32,26 @@ use crate::engines::Recipe;
 use crate::statistics::Summary;
 use crate::workload::Workload;
 
-/// With readers a round ends after this long.
+/// Duration of a round with readers.
 const WITH_READERS: Duration = Duration::from_secs(2);
-/// How many updates there are between two looks at the clock.
+/// Number of updates between two readings of the clock.
 const STRIDE: usize = 64;
-/// What a reader looks up at a time.
+/// Number of keys that a reader looks up at a time.
 const BATCH: usize = 256;
-/// How many keys are compared at the end.
+/// Number of keys compared at the end.
 const COMPARED: usize = 2000;
 
-/// The updates of a workload, drawn once and the same for every engine.
+/// Updates of a workload, drawn once and the same for every engine.
 pub(crate) struct Plan {
     rules: Vec<(Match, Regions)>,
     start: Vec<usize>,
-    /// Whether to insert, and which rule.
+    /// Whether to insert, and the index of the rule.
     steps: Vec<(bool, usize)>,
 }
 
-/// For each subject the updates a second of each round, without and with readers: of CPU time and of wall time.
+/// For each subject, the updates per second of each round, without and with readers.
+///
+/// Each pair is of CPU time and of wall time.
 pub(crate) struct Rates(Vec<[(Vec<f64>, Vec<f64>); 2]>);
 
 impl Rates {
@@ -56,7 +59,9 @@ impl Rates {
         Self((0..subjects).map(|_| Default::default()).collect())
     }
 
-    /// A sitting's rounds of every engine that takes updates, interleaved. What fails has its error instead.
+    /// Runs a sitting's rounds of every engine that takes updates, interleaved.
+    ///
+    /// A failure replaces the subject's build.
     pub(crate) fn sit(
         &mut self,
         updates: &Updates,
@@ -89,7 +94,7 @@ impl Rates {
         }
     }
 
-    /// For each subject the figures without and with readers: of CPU time and of wall time.
+    /// Returns the figures of each subject without and with readers, of CPU and of wall time.
     pub(crate) fn summaries(self) -> Vec<[Option<(Summary, Summary)>; 2]> {
         let summaries = |(cpu, wall): (Vec<f64>, Vec<f64>)| Some((Summary::of(&cpu)?, Summary::of(&wall)?));
         self.0.into_iter().map(|rates| rates.map(summaries)).collect()
@@ -97,7 +102,7 @@ impl Rates {
 }
 
 impl Plan {
-    /// `None` where there are fewer than two rules.
+    /// Draws the updates; `None` if there are fewer than two rules.
     pub(crate) fn draw(updates: &Updates, work: &Workload, pace: &Pace) -> Option<Self> {
         let lowered = &*work.lowered;
         let regions_of = |range: std::ops::Range<usize>| {
@@ -128,7 +133,7 @@ impl Plan {
         Some(Self { rules, start, steps })
     }
 
-    /// Updates a second of CPU time and of wall time.
+    /// Returns the updates per second of CPU time and of wall time.
     pub(crate) fn run(&self, recipe: &Recipe, work: &Workload, rules: &RuleSet) -> anyhow::Result<(f64, f64)> {
         let mut engine = self.started(recipe, work)?;
         let (outcome, taken) = timed(|| self.steps.iter().try_for_each(|step| self.apply(&mut *engine, step)));
@@ -137,7 +142,7 @@ impl Plan {
         Ok(rates(self.steps.len(), taken))
     }
 
-    /// The same while threads look up.
+    /// Returns the same rates while other threads look up.
     fn run_with_readers(
         &self,
         recipe: &Recipe,
@@ -169,7 +174,7 @@ impl Plan {
         Ok(rates(count, taken))
     }
 
-    /// An engine with the rules there are at the start.
+    /// Builds an engine with the rules of the start.
     fn started(&self, recipe: &Recipe, work: &Workload) -> anyhow::Result<Box<dyn Updatable>> {
         let empty = recipe.empty.as_ref().ok_or_else(|| anyhow!("it takes no updates"))?;
         let mut engine = empty(work.schema())?;
@@ -184,7 +189,7 @@ impl Plan {
         if insert { engine.insert(*rule, regions) } else { engine.remove(rule.rule) }
     }
 
-    /// Compares the answers after so many steps with those of `linear` over the rules then live.
+    /// Compares the answers after `steps` updates with those of `linear` over the live rules.
     fn compare(&self, engine: &dyn Updatable, steps: usize, work: &Workload, set: &RuleSet) -> anyhow::Result<()> {
         let mut live = vec![false; self.rules.len()];
         self.start.iter().for_each(|&rule| live[rule] = true);

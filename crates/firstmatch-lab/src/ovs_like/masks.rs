@@ -1,11 +1,11 @@
-//! Regions as values under masks.
+//! Conversion of regions to values under masks.
 
 use firstmatch::rule::Region;
 use firstmatch::{Match, Schema};
 
 use crate::transform::prefixes;
 
-/// A rule, or a part of one, that compares bits under a mask: words as in a row, padding zero.
+/// Rule, or part of one, that compares bits under a mask; words as in a row, padding zero.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Masked {
     pub(super) mask: Vec<u32>,
@@ -13,14 +13,17 @@ pub(super) struct Masked {
     pub(super) found: Match,
 }
 
-/// Adds a region: an interval of a lane is the fewest prefixes that make it up, and a region those of all combinations.
+/// Appends a region as masked rules.
+///
+/// An interval of a lane becomes the fewest prefixes that cover it exactly, and a region becomes all combinations of
+/// them. For example, ports 1 to 3 become the prefixes 1 and 2–3, so two such lanes give four masked rules.
 pub(super) fn of_region(schema: &Schema, region: &Region<'_>, found: Match, out: &mut Vec<Masked>) {
     let from = out.len();
     out.push(Masked { mask: vec![0; schema.stride()], value: vec![0; schema.stride()], found });
     for (lane, about) in schema.lanes().iter().enumerate() {
         let ternary = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
         let parts = of_lane(region.lo[lane], region.hi[lane], about.max);
-        // Where both test a bit and ask for different ones no key is left.
+        // A combination that requires two values of one bit matches no key and is dropped.
         let parts: Vec<(u32, u32)> = parts
             .into_iter()
             .filter(|(value, mask)| (value ^ ternary.0) & mask & ternary.1 == 0)
@@ -37,9 +40,9 @@ pub(super) fn of_region(schema: &Schema, region: &Region<'_>, found: Match, out:
     }
 }
 
-/// The values and masks that make up an interval of a lane whose values go up to `max`.
+/// Returns the values and masks that cover an interval of a lane with values up to `max`.
 fn of_lane(lo: u32, hi: u32, max: u32) -> Vec<(u32, u32)> {
-    // No key goes beyond the largest value: fewer prefixes hold the same keys.
+    // No key exceeds the largest value, so a larger interval holds the same keys with fewer prefixes.
     let hi = match (lo, hi == max) {
         (0, true) => u32::MAX,
         (_, true) => u32::MAX >> max.leading_zeros(),

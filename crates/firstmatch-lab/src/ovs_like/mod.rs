@@ -1,33 +1,36 @@
-//! `ovs_like`: a switch's way to look up, with the caches of Open vSwitch: a baseline, not a claim on its code.
+//! `ovs_like`: a baseline with the caches of Open vSwitch, not a claim about its code.
 //!
 //! # Idea
-//! Rules that test nothing but bits under masks fall into subtables, one for each mask, which are searched in order of
-//! their best priority until none can improve the match: the slow path. What a packet found there depends on no other
-//! bits than those that the subtables looked at up to then compare. So the answer holds for every packet with the same
-//! ones, and is kept under that mask, as a *megaflow*. Megaflows do not need an order: any that holds a packet has the
-//! right answer. In front of them stands a table of whole keys, the exact-match cache.
+//! Rules that only compare bits under masks are grouped into subtables, one for each mask. The slow path searches
+//! subtables in order of their best priority until none can improve the match. Its result depends only on the bits that
+//! the searched subtables compare. The answer therefore holds for every packet with the same bits, and is kept under
+//! that mask as a *megaflow*. Megaflows need no order, because every megaflow that matches a packet has the right
+//! answer. A table of whole keys, the exact-match cache, comes first.
+//!
+//! For example, the first subtable compares 8 bits of the source and the second 24 bits of the destination. A packet
+//! that matches in the first gives a megaflow of 8 bits; any other packet gives one of 32 bits.
 //!
 //! # Layout in memory
-//! One hash table for all subtables, keyed by the subtable's number and the bits under its mask, and one for megaflows,
-//! which is of a fixed size and in the scratch of a thread. The exact-match cache is
+//! One hash table holds all subtables, keyed by the subtable's number and the bits under its mask. Another one holds
+//! the megaflows; it has a fixed size and is in the scratch of a thread. The exact-match cache is
 //! [`FlowCache`](firstmatch::cache::flow::FlowCache) with two ways, which never steps aside.
 //!
 //! # Cost
-//! A packet that the exact-match cache does not have probes the masks of megaflows, those first that held most packets
-//! of late, and, where none holds it, the subtables up to the one that decides.
+//! A packet that the exact-match cache lacks probes the masks of megaflows, in order of their recent hits. If none
+//! matches, it probes the subtables up to the one that decides.
 //!
 //! # Paper
 //! Pfaff, Pettit, Koponen and others, "The Design and Implementation of Open vSwitch", NSDI 2015: priority sorting 5.2,
-//! megaflows and un-wildcarding 4.2 and 5.1, the order of masks 6, the exact-match cache 4.1. Compared with in Daly et
-//! al., "TupleMerge", IEEE/ACM Transactions on Networking 27(4), 2019, section V-E.
+//! megaflows and un-wildcarding 4.2 and 5.1, the order of masks 6, the exact-match cache 4.1. Daly et al.,
+//! "TupleMerge", IEEE/ACM Transactions on Networking 27(4), 2019, section V-E, compare with it.
 //!
 //! # Deviations
-//! - No staged lookup, tries of prefixes or partitions (5.3 to 5.5), which un-wildcard fewer bits: megaflows here are
-//!   narrower, and more of them are made.
-//! - Nothing is revalidated or expires: when the megaflows are full all are dropped.
+//! - No staged lookup, prefix tries or partitions (5.3 to 5.5), which un-wildcard fewer bits. Megaflows here are
+//!   narrower, so more of them are made.
+//! - Nothing is revalidated or expires: full megaflows are all dropped.
 //! - A key always enters the exact-match cache; later versions of Open vSwitch enter one in a hundred.
-//! - Slow path and datapath are one process and one thread: an upcall costs its lookups and nothing else.
-//! - Ranges become prefixes when the engine is built, as whoever configures a switch has to make them.
+//! - Slow path and datapath are one process and one thread, so an upcall costs only its lookups.
+//! - Ranges become prefixes at the build, because a switch's configuration has to contain prefixes.
 
 mod masks;
 mod table;
@@ -42,36 +45,36 @@ use firstmatch::{Engine, Keys, Match, Schema, Stats};
 use masks::Masked;
 use table::Table;
 
-/// How many lookups there are between two orders of the megaflows' masks.
+/// Number of lookups between two sortings of the megaflows' masks.
 const REORDER: usize = 1 << 16;
 
-/// Subtables and megaflows: all but the exact-match cache.
+/// Subtables and megaflows, without the exact-match cache.
 #[derive(Debug)]
 pub(crate) struct OvsLike {
     schema: Schema,
     rules: usize,
     regions: usize,
-    /// In order of their best priority.
+    /// Subtables in order of their best priority.
     subtables: Box<[Subtable]>,
-    /// The masks of megaflows, stride by stride.
+    /// Masks of megaflows, `stride` words each.
     megamasks: Box<[u32]>,
     table: Table,
     megaflows: usize,
-    /// Tells this engine from others: megaflows are of its rules.
+    /// Identity of this engine, because megaflows are valid for its rules only.
     identity: Arc<()>,
 }
 
 #[derive(Clone, Debug)]
 struct Subtable {
     mask: Box<[u32]>,
-    /// No rule in it has a better priority.
+    /// Best match in the subtable.
     best: Match,
-    /// The mask of the megaflows that are decided here: the bits of this subtable and of all before it.
+    /// Index of the mask of megaflows decided here: the bits of this subtable and all before it.
     megamask: u32,
 }
 
 impl OvsLike {
-    /// Builds it, with room for so many megaflows.
+    /// Builds the engine with room for `megaflows` megaflows.
     pub(crate) fn build(rules: &Lowered, megaflows: usize) -> Self {
         let schema = rules.schema();
         let stride = schema.stride();
@@ -88,7 +91,7 @@ impl OvsLike {
         let (mut union, mut megamasks) = (vec![0; stride], Vec::new());
         let mut subtables = Vec::with_capacity(groups.len());
         for (number, group) in (0..).zip(&groups) {
-            // Of rules of one value only the best can win.
+            // Only the best of rules with equal values can win.
             group.iter().for_each(|rule| table.insert_first(number, &rule.value, Some(rule.found)));
             union.iter_mut().zip(&group[0].mask).for_each(|(union, mask)| *union |= mask);
             if megamasks.len() < stride || megamasks[megamasks.len() - stride..] != union {
@@ -98,7 +101,7 @@ impl OvsLike {
             subtables.push(Subtable { mask: group[0].mask.clone().into(), best: group[0].found, megamask });
         }
         if subtables.is_empty() {
-            // Nothing is compared: one megaflow holds every packet.
+            // Without subtables nothing is compared: one megaflow holds every packet.
             megamasks.extend(&union);
         }
         Self {
@@ -117,7 +120,7 @@ impl OvsLike {
         self.schema.stride()
     }
 
-    /// The first rule that matches, and the mask of the megaflow that says so.
+    /// Returns the first rule that matches, and the mask of the resulting megaflow.
     fn slow_path(&self, row: &[u32], masked: &mut [u32]) -> (Option<Match>, u32) {
         let (mut found, mut megamask) = (None, 0);
         for (number, subtable) in (0..).zip(&self.subtables) {
@@ -138,14 +141,14 @@ fn mask_row(row: &[u32], mask: &[u32], masked: &mut [u32]) {
     masked.iter_mut().zip(row).zip(mask).for_each(|((masked, row), mask)| *masked = row & mask);
 }
 
-/// The megaflows of a thread; of a fixed size.
+/// Megaflows of a thread, of a fixed size.
 #[derive(Debug)]
 pub(crate) struct Megaflows {
     identity: Arc<()>,
     table: Table,
-    /// The masks in use, those that held most packets first, each with how many it held of late.
+    /// Masks in use with their recent hits, sorted by hits from time to time.
     order: Vec<(u32, u32)>,
-    /// Which masks are in use.
+    /// Whether each mask is in use.
     in_use: Box<[bool]>,
     lookups: usize,
     masked: Box<[u32]>,
@@ -158,7 +161,7 @@ impl Megaflows {
         self.in_use.fill(false);
     }
 
-    /// Puts the masks in the order of how many packets they held since the last time.
+    /// Sorts the masks by the packets they matched since the last time.
     fn reorder(&mut self) {
         self.order.sort_unstable_by_key(|&(mask, held)| (std::cmp::Reverse(held), mask));
         self.order.iter_mut().for_each(|(_, held)| *held = 0);
@@ -230,7 +233,7 @@ impl Engine for OvsLike {
 }
 
 impl OvsLike {
-    /// Asks the slow path, and keeps what it says as a megaflow.
+    /// Searches the slow path and keeps the result as a megaflow.
     fn upcall(&self, scratch: &mut Megaflows, row: &[u32]) -> Option<Match> {
         let (found, megamask) = self.slow_path(row, &mut scratch.masked);
         if scratch.table.len() == self.megaflows {

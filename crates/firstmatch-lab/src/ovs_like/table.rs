@@ -1,23 +1,23 @@
-//! A hash table over rows under masks.
+//! Hash table over rows under masks.
 
 use std::hash::BuildHasher;
 
 use firstmatch::Match;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
-/// For the number of a mask and words under it what was answered. Takes its memory at once.
+/// Map from a mask's number and the words under it to an answer, allocated at once.
 #[derive(Debug)]
 pub(super) struct Table {
     stride: usize,
     hasher: DefaultHashBuilder,
     index: HashTable<u32>,
-    /// The number of the mask, then the words.
+    /// For each entry, the number of the mask, then the words.
     keys: Vec<u32>,
     answers: Vec<Option<Match>>,
 }
 
 impl Table {
-    /// With room for so many entries.
+    /// Creates a table with room for `capacity` entries.
     pub(super) fn new(stride: usize, capacity: usize) -> Self {
         Self {
             stride,
@@ -48,12 +48,12 @@ impl Table {
         self.index.find(self.hash(mask, words), is).map(|&at| at as usize)
     }
 
-    /// What is there under a mask for words under it.
+    /// Returns the answer stored for `words` under `mask`.
     pub(super) fn find(&self, mask: u32, words: &[u32]) -> Option<Option<Match>> {
         self.entry(mask, words).map(|at| self.answers[at])
     }
 
-    /// Enters an answer unless there is one.
+    /// Stores an answer unless there is one.
     pub(super) fn insert_first(&mut self, mask: u32, words: &[u32], answer: Option<Match>) {
         if self.entry(mask, words).is_some() {
             return;

@@ -8,7 +8,7 @@ use firstmatch_generate::{Profile, rules, trace::Locality};
 use super::*;
 use crate::transform::Transform;
 
-/// The packet of a row.
+/// Returns the packet of a row.
 fn values(schema: &Schema, row: &[u32]) -> FieldValues {
     let value = |field: usize| {
         let mut lanes = schema.lanes_of(field).map(|lane| (row[lane], &schema.lanes()[lane])).peekable();
@@ -19,8 +19,9 @@ fn values(schema: &Schema, row: &[u32]) -> FieldValues {
     FieldValues { family: schema.family(), values: (0..schema.fields().len()).map(value).collect() }
 }
 
-/// Every key against the oracle, by the engine alone and behind exact-match caches, with megaflows that are full after
-/// a few packets and with as many as there are; how many keys match.
+/// Compares every key with the oracle and returns the number of keys that match.
+///
+/// The engine is checked alone and behind exact-match caches, with few megaflows, which soon are full, and with many.
 fn check(set: &RuleSet, locality: Locality) -> usize {
     let schema = &set.schemas()[0];
     let lowered = lower(set, schema, &Caps::default()).expect("within the caps");
@@ -44,7 +45,7 @@ fn check(set: &RuleSet, locality: Locality) -> usize {
         )
         .expect("no level is forced");
         let engines: [&dyn Classifier; 2] = [&alone, &cached];
-        // The scratch of one comes to the other with answers of its own.
+        // The scratch of one engine comes to the other with answers of its own.
         let mut scratch = alone.scratch();
         for engine in engines.iter().cycle().take(4) {
             for batch in [1, 5, 64, 300] {
@@ -98,7 +99,7 @@ fn answers_are_the_oracles_where_fields_are_absent_negated_and_under_masks() {
     assert_eq!(scratch.table.len(), 1);
 }
 
-/// Two subtables, and packets that are decided in the first or go on: megaflows are as wide as what was looked at.
+/// A megaflow is as wide as the subtables that were searched, here one or two.
 #[test]
 fn megaflows_are_as_wide_as_the_subtables_looked_at() {
     let text = "family ipv4\npermit src 10.0.0.0/8\npermit dst 192.0.2.0/24\npermit dst 198.51.100.0/24\n";
@@ -114,9 +115,9 @@ fn megaflows_are_as_wide_as_the_subtables_looked_at() {
         engine.improve(&mut scratch, &keys.keys(), &mut best);
         (best[0].map(|found| found.rule.slot()), scratch.table.len())
     };
-    // Whatever comes from 10/8 is one megaflow.
+    // All packets from 10/8 share one megaflow.
     assert_eq!((ask(0x0A00_0001, 1), ask(0x0AFF_0001, 0xC000_0207)), ((Some(0), 1), (Some(0), 1)));
-    // The rest compares 8 bits of the source and 24 of the destination.
+    // The others compare 8 bits of the source and 24 of the destination.
     assert_eq!((ask(0x0B00_0001, 0xC000_0207), ask(0x0B77_0001, 0xC000_0299)), ((Some(1), 2), (Some(1), 2)));
     assert_eq!((ask(0x0C00_0001, 0xC000_0207), ask(0x0C00_0001, 0)), ((Some(1), 3), (None, 4)));
 }

@@ -1,4 +1,4 @@
-//! Our rule sets beside those of the original generator from the same parameter files.
+//! Comparison of generated sets with the original generator's, by parameter file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::page::{Figure, Table, figures, table};
 use super::plot::{Look, columns};
 use super::scale::{Axis, short};
 
-/// What the classes of ports are called in the ClassBench paper.
+/// Names of the port classes in the ClassBench paper.
 const CLASSES: [(PortClass, &str); 5] = [
     (PortClass::Wildcard, "WC"),
     (PortClass::Low, "LO"),
@@ -25,16 +25,17 @@ const CLASSES: [(PortClass, &str); 5] = [
 ];
 const SEED: u64 = 1;
 
-/// Two sets of one parameter file.
+/// Original and generated set of one parameter file.
 struct Pair {
-    /// The name of the original.
+    /// Name of the original.
     set: String,
     ours: Statistics,
     theirs: Statistics,
 }
 
-/// Reads parameter files (`<name>_seed`, there or in `seeds/`) and sets (`<name>_<size>.rules`), and generates as many
-/// rules for each set.
+/// Compares sets (`<name>_<size>.rules`) with generated ones of the same size.
+///
+/// The parameter files (`<name>_seed`) lie in `folder` or in its `seeds/`.
 pub(crate) fn section(folder: &Path) -> anyhow::Result<Markup> {
     let profiles = profiles(folder)?;
     if profiles.is_empty() {
@@ -121,7 +122,7 @@ fn pair(path: &Path, profile: &Profile) -> anyhow::Result<Pair> {
 
 type Histogram = BTreeMap<usize, usize>;
 
-/// A histogram of one part of what another counts.
+/// Returns a histogram of one part of the keys of another.
 fn part<K>(whole: &BTreeMap<K, usize>, of: impl Fn(&K) -> usize) -> Histogram {
     let mut part = Histogram::new();
     whole.iter().for_each(|(key, count)| *part.entry(of(key)).or_default() += count);

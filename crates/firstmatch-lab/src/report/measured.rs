@@ -1,4 +1,4 @@
-//! The plots of one record.
+//! Plots of one record.
 
 use maud::{Markup, html};
 
@@ -12,18 +12,18 @@ use crate::record::{FRAME_TO_DECISION, Row};
 use crate::statistics::{Verdict, wider};
 use crate::table::{bytes, number, percent};
 
-/// Where figures are as far apart as this, bars have a logarithmic axis.
+/// Ratio of figures above which bars have a logarithmic axis.
 const FAR_APART: f64 = 20.0;
 
 const WITH_READERS: &str = "updates with readers";
 
-/// Everything about one record; `shows` is the text of its definition.
+/// Returns the section of one record; `shows` is the text of its definition.
 pub(crate) fn section(record: &Record, shows: Option<&str>, looks: &Looks) -> anyhow::Result<Markup> {
     let view = View::new(record);
     if record.rows.is_empty() {
         return Ok(html! { (head(record, shows)) p { "The record has no figures." } });
     }
-    // One kind of axis for all sets.
+    // All sets share one kind of axis.
     let places = || view.sets.iter().flat_map(|set| view.engines.iter().map(move |name| (&set.set, name)));
     let medians = places().filter_map(|(set, name)| view.row(set, name, view.largest()?)?.median);
     let axis = axis_of("ns a prepared key", medians);
@@ -73,7 +73,7 @@ fn head(record: &Record, shows: Option<&str>) -> Markup {
     }
 }
 
-/// What bars, lines and whiskers of means are, for captions.
+/// Returns the caption's explanation of bars, lines and whiskers of means.
 pub(crate) fn of_means(view: &View<'_>, what: What<'_>) -> String {
     match view.sets_with(what).len() {
         1 => "Medians of the rounds; whiskers: the quartiles.".to_owned(),
@@ -87,7 +87,7 @@ pub(crate) fn of_means(view: &View<'_>, what: What<'_>) -> String {
     }
 }
 
-/// An axis from 0, unless the figures are far apart.
+/// Returns an axis from 0, or a logarithmic one if the figures are far apart.
 fn axis_of(title: &str, values: impl IntoIterator<Item = f64>) -> Axis {
     let (least, most) =
         values.into_iter().fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
@@ -128,7 +128,7 @@ fn lookups(view: &View<'_>, set: &Row, axis: &Axis, looks: &Looks) -> anyhow::Re
     }))
 }
 
-/// Draws lookups as multiples of `limit`, for a set whose times an earlier version of the lab withheld.
+/// Draws lookups as multiples of `limit`, for a set whose times an earlier lab withheld.
 fn ratios(view: &View<'_>, set: &Row, what: What<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let bar = |name: &&str| {
         let row = view.line(&set.set, name, what)?;
@@ -143,7 +143,7 @@ fn ratios(view: &View<'_>, set: &Row, what: What<'_>, looks: &Looks) -> anyhow::
     bar_figure(title, "CPU time of lookups by that of limit", caption, &all, lookup_table(view, set))
 }
 
-/// Which engine is faster than all others by more than the noise.
+/// Returns a sentence on the engine that is faster than all others beyond the noise.
 fn fastest(rows: &[&Row], floor: f64) -> String {
     let of = |row: &Row| row.median.unwrap_or(f64::INFINITY);
     let Some(best) = rows.iter().min_by(|one, other| of(one).total_cmp(&of(other))) else { return String::new() };
@@ -162,7 +162,7 @@ fn fastest(rows: &[&Row], floor: f64) -> String {
     }
 }
 
-/// Every line of a set, as it was measured.
+/// Returns every line of a set as measured.
 fn lookup_table(view: &View<'_>, set: &Row) -> Table {
     let batches = view.batches();
     let frames = view.batches_of(FRAME_TO_DECISION);
@@ -207,7 +207,7 @@ pub(crate) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "–".to_owned())
 }
 
-/// Lines of some engines, their legend, and a table with a row an engine and a column a place.
+/// Returns lines of some engines, their legend, and a table with a row for each engine.
 fn lines_of(
     (head, form): (&str, Form),
     looks: &Looks,
@@ -249,7 +249,7 @@ fn growth_by_batch(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figu
     }))
 }
 
-/// For how many sets an engine is as fast as that.
+/// Draws for what share of the sets each engine is at least as fast as a given time.
 fn distribution(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let Some(what) = view.largest().filter(|&what| view.sets_with(what).len() >= 3) else { return Ok(None) };
     let sets = view.sets_with(what);
@@ -377,7 +377,7 @@ fn builds(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
 }
 
 fn updates(view: &View<'_>, looks: &Looks, measure: &str) -> anyhow::Result<Option<Figure>> {
-    // Whoever waits for a lock takes no CPU time: with readers the wall time counts.
+    // A thread that waits for a lock takes no CPU time, so with readers the wall time counts.
     let readers = measure == WITH_READERS;
     let of = |row: &Row, rate: f64| if readers { row.wall_median.unwrap_or(f64::NAN) } else { rate };
     let (title, axis) = match readers {
@@ -387,7 +387,7 @@ fn updates(view: &View<'_>, looks: &Looks, measure: &str) -> anyhow::Result<Opti
     rates(view, looks, (title, axis), What::measure(measure), &of, &short)
 }
 
-/// Bars of the means of a figure, with the figures of each set behind them.
+/// Draws bars of the means of a figure, with the figures of each set in a table.
 fn rates(
     view: &View<'_>,
     looks: &Looks,
@@ -406,7 +406,7 @@ fn rates(
     };
     let all: Vec<Bar> = names.iter().filter_map(bar).collect();
     let mut table = Table::new(&["set", "engine", axis, "lower quartile", "upper quartile"]);
-    // Of wall time only the median is recorded.
+    // Only the median of wall time is recorded.
     let columns = if what.measure == WITH_READERS { 3 } else { 5 };
     table.head.truncate(columns);
     for set in &view.sets {
@@ -427,7 +427,7 @@ fn rates(
     bar_figure(title.to_owned(), axis, of_means(view, what) + &noise, &all, table)
 }
 
-/// What has no plot: worst cases and instructions.
+/// Returns the table of figures without a plot: worst cases and instructions.
 fn work(view: &View<'_>) -> Table {
     let mut table = Table::new(&["set", "engine", "worst: lines", "worst: tests", "instructions a prepared key"]);
     for set in &view.sets {

@@ -1,4 +1,4 @@
-//! `report`: all records as one page of plots and tables.
+//! `firstmatch-lab report`: shows all records on one page of plots and tables.
 
 mod generator;
 mod measured;
@@ -26,21 +26,22 @@ use view::Looks;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
-    /// Where records are kept
+    /// Folder of the records
     #[arg(long, value_name = "DIR", default_value = "benchmarks/record")]
     record: PathBuf,
-    /// Where papers have their records, each in a folder of its own
+    /// Folder of the papers with their records, a folder each
     #[arg(long, value_name = "DIR", default_value = "papers")]
     papers: PathBuf,
-    /// ClassBench sets and parameter files to compare generated sets with: NAME_SIZE.rules, NAME_seed or seeds/NAME_seed
+    /// ClassBench sets and parameter files to compare generated sets with: NAME_SIZE.rules, NAME_seed or
+    /// seeds/NAME_seed
     #[arg(long, value_name = "DIR")]
     sets: Option<PathBuf>,
-    /// The file to write
+    /// File to write
     #[arg(long, value_name = "FILE", default_value = "target/report.html")]
     out: PathBuf,
 }
 
-/// Writes the page; its path is returned. Nothing is written where something cannot be read.
+/// Writes the page and returns its path; writes nothing if something cannot be read.
 pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Result<&'a Path> {
     let records = Records::read(&args.record)?;
     let looks = Looks::of(&records.measured);
@@ -82,7 +83,7 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
     Ok(&args.out)
 }
 
-/// This machine's kind, or, if it has no record, that of the newest record.
+/// Returns this machine's folder, or, if it has no record, that of the newest record.
 fn machine<'a>(records: &'a Records, here: &'a str) -> Option<&'a str> {
     match records.machines().contains(&here) {
         true => Some(here),
@@ -90,7 +91,7 @@ fn machine<'a>(records: &'a Records, here: &'a str) -> Option<&'a str> {
     }
 }
 
-/// What a definition shows, if it is still there.
+/// Returns the text of a definition, if the definition still exists.
 fn shows(definitions: &Path, name: &str) -> anyhow::Result<Option<String>> {
     let path = definitions.join(format!("{name}.toml"));
     if !path.exists() {
@@ -120,7 +121,7 @@ fn lead(args: &ReportArgs, records: &Records, here: &Machine) -> Markup {
     }
 }
 
-/// Tables of programs whose records have no plots.
+/// Returns tables of programs whose records have no plots.
 fn others(others: &[Other]) -> Markup {
     let shown = |other: &Other| Table { head: other.columns.clone(), rows: other.rows.clone(), words: false };
     html! {

@@ -1,4 +1,4 @@
-//! What comes first: the trade of lookups for updates and memory, and how figures grow with rule sets.
+//! First sections: lookups against updates and memory, and growth with the size of sets.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,9 @@ use super::scale::{Axis, short};
 use super::view::{Looks, View, What, YARDSTICKS, a_rule, as_is};
 use crate::record::Row;
 
-/// The newest record of a machine that has both lookups and updates; of several the one of the most engines, sets and
-/// rules.
+/// Returns the newest record of a machine, preferably one with both lookups and updates.
+///
+/// If several have that date, it is the one with the most engines, sets and rules.
 pub(crate) fn newest<'a>(records: &[&'a Record]) -> Option<&'a Record> {
     let has =
         |record: &Record, measure: &str| record.rows.iter().any(|row| row.measure == measure && row.median.is_some());
@@ -26,7 +27,7 @@ pub(crate) fn newest<'a>(records: &[&'a Record]) -> Option<&'a Record> {
     records.iter().filter(|record| has(record, "lookup")).max_by_key(rank).copied()
 }
 
-/// The plots of the newest record.
+/// Draws the plots of the newest record.
 pub(crate) fn trade(record: &Record, looks: &Looks) -> anyhow::Result<Markup> {
     let view = View::new(record);
     let both: Vec<Figure> =
@@ -40,7 +41,7 @@ pub(crate) fn trade(record: &Record, looks: &Looks) -> anyhow::Result<Markup> {
     })
 }
 
-/// The name of a family of sets and how many rules a set of it is to have: `acl1_10k` is the 10,000 of `acl1`.
+/// Returns the family and the size of a set; for example, `acl1_10k` is `acl1` and 10,000.
 fn family(set: &str) -> Option<(&str, usize)> {
     let (family, size) = set.rsplit_once('_')?;
     let (digits, unit) = match size.strip_suffix('k') {
@@ -50,7 +51,7 @@ fn family(set: &str) -> Option<(&str, usize)> {
     Some((family, digits.parse::<usize>().ok()? * unit))
 }
 
-/// Figures of sets of a family that differ in size; none where no family has two sizes.
+/// Draws the figures of families of sets in several sizes; `None` if no family has two sizes.
 pub(crate) fn growth(records: &[&Record], looks: &Looks) -> anyhow::Result<Option<Markup>> {
     let views: Vec<View<'_>> = records.iter().map(|record| View::new(record)).collect();
     let mut families: BTreeMap<&str, BTreeMap<usize, (usize, &View<'_>, &Row)>> = BTreeMap::new();
@@ -60,7 +61,7 @@ pub(crate) fn growth(records: &[&Record], looks: &Looks) -> anyhow::Result<Optio
         let mut own: BTreeMap<&str, usize> = BTreeMap::new();
         for &set in &view.sets {
             if let Some((name, size)) = family(&set.set) {
-                // Of records of the same set that of most sizes counts: they are of one run.
+                // If several records have a set, the one with the most sizes counts, because it is one run.
                 let count = *own.entry(name).or_insert_with(|| sizes(name));
                 let known = families.entry(name).or_default().entry(size).or_insert((count, view, set));
                 if known.0 < count {
@@ -70,7 +71,7 @@ pub(crate) fn growth(records: &[&Record], looks: &Looks) -> anyhow::Result<Optio
         }
     }
     families.retain(|_, sizes| sizes.len() > 1);
-    // Those of most sizes are shown, the others can be opened.
+    // Families with the most sizes are shown; the others can be opened.
     let most = families.values().map(BTreeMap::len).max().unwrap_or(0);
     let (mut shown, mut more) = (Vec::new(), Vec::new());
     for (name, sizes) in &families {

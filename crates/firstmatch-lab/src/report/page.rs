@@ -1,10 +1,10 @@
-//! The page: one file that needs nothing else.
+//! HTML of the page: one file that needs no other.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::plot::{Look, Svg, key};
 
-/// Rows of text; all columns but the first hold numbers, unless they are said to hold words.
+/// Table of text; all columns but the first hold numbers, unless `words` is set.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
     pub(crate) head: Vec<String>,
@@ -18,7 +18,7 @@ impl Table {
     }
 }
 
-/// A plot, what its marks stand for, and the figures behind it.
+/// Plot with its legend and the figures behind it.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) title: String,
@@ -28,14 +28,14 @@ pub(crate) struct Figure {
     pub(crate) table: Table,
 }
 
-/// A part of the page that the contents name.
+/// Section of the page that the contents list.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) title: String,
     pub(crate) body: Markup,
 }
 
-/// A table that scrolls where it is too wide.
+/// Returns a table that scrolls if it is too wide.
 pub(crate) fn table(table: &Table) -> Markup {
     html! {
         div.scroll tabindex="0" {
@@ -55,12 +55,12 @@ pub(crate) fn table(table: &Table) -> Markup {
     }
 }
 
-/// Something that opens.
+/// Returns an element that can be opened.
 pub(crate) fn details(summary: &str, inside: &Markup) -> Markup {
     html! { details { summary { (summary) } (inside) } }
 }
 
-/// Plots side by side, as many as there is room for.
+/// Returns plots side by side, as many as there is room for.
 pub(crate) fn figures(all: &[Figure]) -> anyhow::Result<Markup> {
     let all = all.iter().map(figure).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(html! { div.figures { @for one in all { (one) } } })
@@ -86,7 +86,7 @@ fn figure(figure: &Figure) -> anyhow::Result<Markup> {
     })
 }
 
-/// The whole file.
+/// Returns the whole file.
 pub(crate) fn page(title: &str, lead: &Markup, sections: &[Section]) -> String {
     let page = html! {
         (DOCTYPE)

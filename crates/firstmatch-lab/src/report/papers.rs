@@ -1,4 +1,4 @@
-//! What papers claim, and what was measured here.
+//! Claims of papers beside the measurements.
 
 use std::fs;
 use std::path::Path;
@@ -12,24 +12,24 @@ use super::plot::{Bar, Look, bars};
 use super::records;
 use super::scale::{Axis, short};
 
-/// A claim of a paper: a line of `<paper>/record.csv`. Figures may be words.
+/// Claim of a paper: a line of `<paper>/record.csv`, whose figures may be words.
 #[derive(Clone, Debug, Deserialize)]
 struct Claim {
     paper: String,
-    /// The table, figure or section.
+    /// Table, figure or section.
     entry: String,
     claim: String,
     unit: String,
     claimed: String,
     measured: String,
-    /// Measured by claimed: a number, or several with commas between them.
+    /// Measured over claimed: a number, or several with commas between them.
     ratio: String,
-    /// What the claim is about, beside its figure: an order, a slope.
+    /// Shape of the claim beside its figure: an order, a slope.
     shape: String,
     verdict: String,
 }
 
-/// All papers that have a record below a folder; none where it has none.
+/// Returns all papers that have a record below a folder; `None` without any.
 pub(crate) fn section(folder: &Path) -> anyhow::Result<Option<Markup>> {
     if !folder.exists() {
         return Ok(None);
@@ -93,7 +93,7 @@ fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
     table
 }
 
-/// The claims of an entry that are numbers.
+/// Draws the claims of an entry that are numbers.
 fn figure(paper: &str, entry: &str, claims: &[&Claim], verdicts: &[&str]) -> anyhow::Result<Option<Figure>> {
     let look = |claim: &Claim| Look::engine(verdicts.iter().position(|name| *name == claim.verdict).unwrap_or(0));
     let bars_of = |claim: &&Claim| {
@@ -117,7 +117,7 @@ fn figure(paper: &str, entry: &str, claims: &[&Claim], verdicts: &[&str]) -> any
 
 fn bar(claim: &Claim, ratio: f64, look: Look) -> Bar {
     let note = format!("× {}, {}", short(ratio), claim.verdict);
-    // About what stands in a line.
+    // A line has room for about 44 characters.
     let room = 44_usize.saturating_sub(note.chars().count());
     let label = match claim.claim.char_indices().nth(room) {
         Some((end, _)) => format!("{}…", claim.claim[..end].trim_end()),

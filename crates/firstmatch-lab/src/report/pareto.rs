@@ -1,4 +1,4 @@
-//! Lookups against what they cost: updates, memory.
+//! Plots of lookups against their costs: updates and memory.
 
 use super::measured::or_dash;
 use super::page::{Figure, Table};
@@ -7,7 +7,7 @@ use super::scale::{Axis, short};
 use super::view::{Looks, View, What, YARDSTICKS, a_rule, as_is};
 use crate::record::Row;
 
-/// What stands against lookups.
+/// Figure that is plotted against lookups.
 struct Against<'a> {
     title: &'a str,
     axis: &'a str,
@@ -17,7 +17,7 @@ struct Against<'a> {
     better: &'a str,
 }
 
-/// Lookups against updates a second.
+/// Plots lookups against updates per second.
 pub(crate) fn updates(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let against = Against {
         title: "Lookup against updates",
@@ -30,7 +30,7 @@ pub(crate) fn updates(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<F
     against.figure(view, looks)
 }
 
-/// Lookups against bytes a rule.
+/// Plots lookups against bytes per rule.
 pub(crate) fn memory(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Figure>> {
     let against = Against {
         title: "Lookup against memory",
@@ -43,7 +43,7 @@ pub(crate) fn memory(view: &View<'_>, looks: &Looks) -> anyhow::Result<Option<Fi
     against.figure(view, looks)
 }
 
-/// An engine's place: nanoseconds, and the other figure.
+/// Position of an engine: nanoseconds, and the other figure.
 #[derive(Clone, Debug)]
 struct Place<'a> {
     name: &'a str,
@@ -108,16 +108,19 @@ impl Against<'_> {
         }))
     }
 
-    /// Those to which none is preferable: no worse in both figures, and in one better by more than its noise floor.
+    /// Returns the places that no other dominates.
+    ///
+    /// One place dominates another if it is no worse in both figures, and better in one by more than its noise floor.
+    /// For example, with a floor of 5 %, 10.0 ns does not dominate 10.4 ns at the same memory.
     fn undominated<'p, 'n>(&self, all: &'p [Place<'n>], floors: [f64; 2]) -> Vec<&'p Place<'n>> {
-        // Of two figures the ratio that is above 1 where the first is better.
+        // The ratio of two figures is above 1 if the first is better.
         let gain = |one: &Place<'_>, other: &Place<'_>| {
             let second = if self.more_is_better { one.at.1 / other.at.1 } else { other.at.1 / one.at.1 };
             [other.at.0 / one.at.0, second]
         };
         let beats = |one: &Place<'_>, other: &Place<'_>| {
             let gain = gain(one, other);
-            // A floor that is not known tells nothing apart.
+            // In a figure with an unknown floor (NaN), no difference counts.
             gain.iter().all(|&gain| gain >= 1.0) && gain.iter().zip(floors).any(|(gain, floor)| gain - 1.0 > floor)
         };
         all.iter().filter(|place| !all.iter().any(|other| beats(other, place))).collect()

@@ -1,5 +1,6 @@
-//! Plots as SVG whose colours are variables of the page: `--s0` to `--s7` for what is shown, `--ref` for yardsticks,
-//! `--text`, `--axis`, `--grid`, `--bg`.
+//! Plots as SVG, whose colours are variables of the page.
+//!
+//! The variables are `--s0` to `--s7` for engines, `--ref` for yardsticks, `--text`, `--axis`, `--grid` and `--bg`.
 
 use anyhow::anyhow;
 use plotters::backend::SVGBackend;
@@ -14,11 +15,11 @@ use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
 use super::scale::{Axis, Scale};
 
-/// A drawing: an `svg` element.
+/// Drawing: an `svg` element.
 #[derive(Clone, Debug)]
 pub(crate) struct Svg(pub(crate) String);
 
-/// How something looks: its colour and its shape, so that either tells.
+/// Colour and shape of marks; each alone tells engines apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     ink: u8,
@@ -33,30 +34,30 @@ const BACKGROUND: u8 = 12;
 const VARIABLES: [&str; 13] =
     ["--s0", "--s1", "--s2", "--s3", "--s4", "--s5", "--s6", "--s7", "--ref", "--text", "--axis", "--grid", "--bg"];
 
-/// Two units are one pixel of a phone, for places between its pixels.
+/// Size in units of half a pixel on a phone, so that positions between pixels exist.
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 500;
 const FONT: f64 = 31.0;
 const MARK: i32 = 9;
 
 impl Look {
-    /// That of the n-th engine: colours are used again with other shapes.
+    /// Returns the look of the n-th engine; colours are reused with other shapes.
     pub(crate) fn engine(number: usize) -> Self {
         let number = number % 64;
         Self { ink: (number % 8) as u8, shape: ((number + number / 8) % 8) as u8 }
     }
 
-    /// That of the first or second of the columns in a group: squares, filled or hollow.
+    /// Returns the look of the first or second column of a group: squares, filled or hollow.
     pub(crate) fn column(number: u8) -> Self {
         Self { ink: number, shape: 1 + 4 * number }
     }
 
-    /// That of a line between points of several looks.
+    /// Returns the look of a line between points of several looks.
     pub(crate) fn front() -> Self {
         Self { ink: AXIS, shape: 0 }
     }
 
-    /// That of the n-th yardstick.
+    /// Returns the look of the n-th yardstick.
     pub(crate) fn yardstick(number: usize) -> Self {
         Self { ink: REFERENCE, shape: 4 + (number % 4) as u8 }
     }
@@ -70,7 +71,7 @@ impl Look {
     }
 }
 
-/// The colour that stands for a variable until the drawing is done.
+/// Returns the colour that stands for a variable until the drawing is done.
 fn ink(variable: u8) -> RGBColor {
     RGBColor(1, 2, variable)
 }
@@ -128,28 +129,28 @@ fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str, label: &dyn Fn(&f64) -> Str
     mesh.axis_desc_style(labels).x_desc(x).y_desc(y).draw().map_err(failed)
 }
 
-/// One bar.
+/// Horizontal bar.
 #[derive(Clone, Debug)]
 pub(crate) struct Bar {
     pub(crate) label: String,
-    /// What stands at the right, above the bar.
+    /// Text at the right, above the bar.
     pub(crate) note: String,
     pub(crate) value: f64,
-    /// The ends of the whisker.
+    /// Ends of the whisker.
     pub(crate) spread: Option<(f64, f64)>,
     pub(crate) look: Look,
-    /// Whether it is drawn without filling, as what is not to be relied on.
+    /// Whether it is drawn without filling, because its figure is not reliable.
     pub(crate) hollow: bool,
 }
 
-/// A line across all bars.
+/// Line across all bars.
 #[derive(Clone, Debug)]
 pub(crate) struct Reference {
     pub(crate) value: f64,
     pub(crate) look: Look,
 }
 
-/// Horizontal bars, each below its label. References beyond the bars' axis are left out.
+/// Draws horizontal bars below their labels; references beyond the axis are left out.
 pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Reference]) -> anyhow::Result<Svg> {
     let ends =
         |bar: &Bar| [bar.value, bar.spread.map_or(bar.value, |spread| spread.0), bar.spread.map_or(0.0, |s| s.1)];
@@ -185,7 +186,7 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
             shape(&plane, Text::new(bar.note.clone(), (to, at(0.44)), text(FONT, TEXT, HPos::Right, VPos::Bottom)))?;
             for reference in references.iter().filter(|reference| (from..=to).contains(&reference.value)) {
                 let line = vec![(reference.value, at(0.48)), (reference.value, at(0.93))];
-                // Room around it, so that it stands out of a bar.
+                // The gap around the line makes it visible on a bar.
                 shape(&plane, PathElement::new(line.clone(), ink(BACKGROUND).stroke_width(10)))?;
                 dashed(&mut plane, line, reference.look)?;
             }
@@ -194,7 +195,7 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
     })
 }
 
-/// What a series is drawn as.
+/// Form in which a series is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Marks.
@@ -203,7 +204,7 @@ pub(crate) enum Form {
     Pale,
     /// Marks joined by a line.
     Line,
-    /// A line that goes right, then up or down.
+    /// A line that goes right first, then up or down.
     Steps,
     /// A vertical line at each point.
     Upright,
@@ -211,7 +212,7 @@ pub(crate) enum Form {
     Front,
 }
 
-/// What is drawn in one look.
+/// Points drawn in one look.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     pub(crate) look: Look,
@@ -219,7 +220,7 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// Points and lines between two axes. Values that an axis cannot show are left out.
+/// Draws points and lines between two axes; values that an axis cannot show are left out.
 pub(crate) fn chart(title: &str, x: &Axis, y: &Axis, series: &[Series]) -> anyhow::Result<Svg> {
     let shown = |series: &Series| -> Vec<(f64, f64)> {
         let upright = series.form == Form::Upright;
@@ -265,7 +266,7 @@ fn steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     points.iter().take(1).copied().chain(points.windows(2).flat_map(corner)).collect()
 }
 
-/// Groups of columns, one of each series side by side; the second is hollow.
+/// Draws groups of columns, one of each series side by side; the second is hollow.
 pub(crate) fn columns(
     title: &str,
     x: &str,
@@ -296,7 +297,7 @@ pub(crate) fn columns(
     })
 }
 
-/// A sample of a look, for legends.
+/// Draws a sample of a look for legends.
 pub(crate) fn key(look: Look) -> anyhow::Result<Svg> {
     draw("", (40, 40), |area| {
         let mut plane = ChartBuilder::on(area)
@@ -317,7 +318,7 @@ where
     plane.plotting_area().draw(&element).map_err(failed)
 }
 
-/// Each yardstick has dashes of its own.
+/// Draws a dashed line; each yardstick has its own dashes.
 fn dashed(plane: &mut Plane<'_, '_>, points: Vec<(f64, f64)>, look: Look) -> anyhow::Result<()> {
     let (dash, gap) = [(14, 6), (6, 5), (24, 8), (3, 6)][usize::from(look.shape % 4)];
     let line = DashedLineSeries::new(points, dash, gap, look.line());

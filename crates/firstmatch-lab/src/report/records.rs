@@ -1,4 +1,4 @@
-//! Records: what `measure` and others left below a folder.
+//! Records that `measure` and other programs left below a folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,20 +10,20 @@ use serde::de::DeserializeOwned;
 
 use crate::record::Row;
 
-/// What `measure` wrote about one definition.
+/// Record that `measure` wrote about one definition.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub(crate) path: PathBuf,
-    /// The folder it lies in, which is named after the processor.
+    /// Name of its folder: the processor.
     pub(crate) machine: String,
     pub(crate) date: String,
     pub(crate) definition: String,
-    /// The comments at its head: machine and commit, the command, notes.
+    /// Comments at its head: machine and commit, the command, notes.
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Row>,
 }
 
-/// A table that something else wrote.
+/// Table that another program wrote.
 #[derive(Clone, Debug)]
 pub(crate) struct Other {
     pub(crate) path: PathBuf,
@@ -34,23 +34,23 @@ pub(crate) struct Other {
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// The newest of each definition and machine, in the order of the machines, then of the definitions.
+/// Newest record of each definition and machine, sorted by machine, then by definition.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     pub(crate) measured: Vec<Record>,
     pub(crate) others: Vec<Other>,
 }
 
-/// The second line of what `measure` writes, up to the name of the definition.
+/// Start of the second line of a record of `measure`, before the name of the definition.
 const COMMAND: &str = "firstmatch-lab measure ";
 
 impl Records {
-    /// Reads all below a folder, `<machine>/<date>-<name>.csv`. A folder that is not there has none.
+    /// Reads all records below a folder, `<machine>/<date>-<name>.csv`; none if it is missing.
     pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
         let mut newest = BTreeMap::new();
         for machine in entries(folder)?.into_iter().filter(|path| path.is_dir()) {
             for path in entries(&machine)?.into_iter().filter(|path| path.extension().is_some_and(|end| end == "csv")) {
-                // A later date comes later, and replaces it.
+                // A later date comes later in the order, and replaces the earlier record.
                 let (_, name) = date_and_name(&path)?;
                 newest.insert((machine.clone(), name), path);
             }
@@ -84,7 +84,7 @@ impl Records {
         Ok(())
     }
 
-    /// The machines, each once.
+    /// Returns the machines without duplicates.
     pub(crate) fn machines(&self) -> Vec<&str> {
         let mut machines: Vec<&str> = self.measured.iter().map(|record| record.machine.as_str()).collect();
         machines.dedup();
@@ -118,12 +118,12 @@ fn reader(text: &str) -> csv::Reader<&[u8]> {
     csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes())
 }
 
-/// The rows of a CSV file whose heads are the names of fields.
+/// Reads the rows of a CSV file whose heads are the names of fields.
 pub(crate) fn rows<T: DeserializeOwned>(path: &Path, text: &str) -> anyhow::Result<Vec<T>> {
     reader(text).into_deserialize().collect::<Result<_, _>>().map_err(|error| at(path, &error))
 }
 
-/// An error with the file and, where it is known, the line.
+/// Returns an error with the file and, if it is known, the line.
 fn at(path: &Path, error: &csv::Error) -> anyhow::Error {
     let line = error.position().map(csv::Position::line);
     let what = match error.kind() {

@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-/// What an axis shows.
+/// Description of an axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    /// With the unit.
+    /// Title with the unit.
     pub(crate) title: String,
     pub(crate) log: bool,
-    /// Where the ticks are, if not at round numbers.
+    /// Positions of the ticks, if not at round numbers.
     pub(crate) ticks: Option<Vec<f64>>,
-    /// Where bars start, if not at the end.
+    /// Value at which bars start, if not at the end.
     pub(crate) base: Option<f64>,
 }
 
@@ -21,7 +21,7 @@ impl Axis {
         Self { title: title.to_owned(), log: true, ticks: None, base: None }
     }
 
-    /// From 0.
+    /// Creates an axis from 0.
     pub(crate) fn linear(title: &str) -> Self {
         Self { title: title.to_owned(), log: false, ticks: None, base: None }
     }
@@ -34,13 +34,13 @@ impl Axis {
         Self { base: Some(base), ..self }
     }
 
-    /// Whether a value can be drawn.
+    /// Returns whether a value can be drawn.
     pub(crate) fn has(&self, value: f64) -> bool {
         value.is_finite() && if self.log { value > 0.0 } else { value >= 0.0 }
     }
 }
 
-/// An axis with its ends.
+/// Axis with its ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Scale {
     from: f64,
@@ -49,11 +49,11 @@ pub(crate) struct Scale {
     ticks: Vec<f64>,
 }
 
-/// More ticks than this have labels that touch.
+/// Most ticks whose labels do not touch.
 const MOST_TICKS: usize = 7;
 
 impl Scale {
-    /// Around values that the axis [has](Axis::has); from 0 if it is linear.
+    /// Creates a scale around values that the axis [has](Axis::has); from 0 if it is linear.
     pub(crate) fn around(axis: &Axis, values: impl Iterator<Item = f64>) -> Self {
         let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
         let (least, most) = if most > 0.0 { (least, most) } else { (1.0, 1.0) };
@@ -65,12 +65,12 @@ impl Scale {
         Self { from, to, log: axis.log, ticks }
     }
 
-    /// Places `0..count`, without ticks; the first is at the upper end.
+    /// Creates rows `0..count` without ticks; the first is at the upper end.
     pub(crate) fn rows(count: usize) -> Self {
         Self { from: count as f64, to: 0.0, log: false, ticks: Vec::new() }
     }
 
-    /// Categories: a tick in the middle of each of those named.
+    /// Creates categories, with a tick in the middle of each of `ticks`.
     pub(crate) fn categories(count: usize, ticks: Vec<usize>) -> Self {
         Self { from: 0.0, to: count as f64, log: false, ticks: ticks.iter().map(|&at| at as f64 + 0.5).collect() }
     }
@@ -84,7 +84,7 @@ impl Scale {
     }
 }
 
-/// The 1, 2 or 5 times a power of ten with a number.
+/// Returns the n-th number of the form 1, 2 or 5 times a power of ten.
 fn round_number(number: i32) -> f64 {
     [1.0, 2.0, 5.0][number.rem_euclid(3) as usize] * 10_f64.powi(number.div_euclid(3))
 }
@@ -134,7 +134,7 @@ impl ValueFormatter<f64> for Scale {
     }
 }
 
-/// Up to three digits that count, with a suffix for thousands.
+/// Formats up to three significant digits, with a suffix for thousands.
 pub(crate) fn short(value: f64) -> String {
     let (scaled, suffix) = match value.abs() {
         size if size >= 999.5e6 => (value / 1e9, " G"),

@@ -1,17 +1,17 @@
-//! A record by set, engine and measure.
+//! View of a record by set, engine and measure.
 
 use super::plot::Look;
 use super::records::Record;
 use crate::record::Row;
 use crate::statistics::geometric_mean;
 
-/// What engines are compared with.
+/// Lines that engines are compared with.
 pub(crate) const YARDSTICKS: [&str; 3] = ["limit", "rte_acl", "linear"];
 
-/// The yardstick that a line of a record belongs to.
+/// Returns the yardstick that a line of a record belongs to.
 fn yardstick(engine: &str) -> Option<&'static str> {
     YARDSTICKS.into_iter().find(|&name| match name {
-        // It has a line for each of its algorithms, and each of them again: the least of twice as many would be less.
+        // The second tables of `rte_acl` are left out, because the least of twice as many lines would be less.
         "rte_acl" => engine.split(' ').next() == Some(name) && !engine.ends_with(" again"),
         _ => engine == name,
     })
@@ -44,7 +44,7 @@ impl Looks {
     }
 }
 
-/// Which figure of an engine.
+/// Selection of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct What<'a> {
     pub(crate) measure: &'a str,
@@ -68,7 +68,9 @@ impl<'a> What<'a> {
     }
 }
 
-/// A figure over sets: the geometric mean, and the least and the most. Of one set: the median and the quartiles.
+/// Mean of a figure over sets: the geometric mean, the least and the most.
+///
+/// For one set it is the median with the quartiles.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Mean {
     pub(crate) value: f64,
@@ -76,15 +78,15 @@ pub(crate) struct Mean {
     pub(crate) high: f64,
 }
 
-/// A record with the names in it.
+/// Record with the names of its sets and engines.
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) record: &'a Record,
-    /// A row of each set.
+    /// One row of each set.
     pub(crate) sets: Vec<&'a Row>,
-    /// Without the yardsticks and without the second run of the first.
+    /// Engines without the yardsticks and without the second build of the first.
     pub(crate) engines: Vec<&'a str>,
-    /// Those that have figures.
+    /// Yardsticks that have figures.
     pub(crate) yardsticks: Vec<&'static str>,
 }
 
@@ -108,13 +110,13 @@ impl<'a> View<'a> {
         view
     }
 
-    /// The engines, then some yardsticks, as far as they have figures.
+    /// Returns the engines, then those of `yardsticks` that have figures.
     pub(crate) fn names(&self, yardsticks: &[&'static str]) -> Vec<&'a str> {
         let yardsticks = self.yardsticks.iter().copied().filter(|name| yardsticks.contains(name));
         self.engines.iter().copied().chain(yardsticks).collect()
     }
 
-    /// The figure of an engine, or of the best line of a yardstick. `None` where it has no median.
+    /// Returns the row of an engine, or of the best line of a yardstick; `None` without a median.
     pub(crate) fn row(&self, set: &str, name: &str, what: What<'_>) -> Option<&'a Row> {
         let is = |row: &&Row| {
             let by_name = if name == "rte_acl" { yardstick(&row.engine) == Some(name) } else { row.engine == name };
@@ -124,24 +126,25 @@ impl<'a> View<'a> {
         with.min_by(|one, other| one.median.unwrap_or(0.0).total_cmp(&other.median.unwrap_or(0.0)))
     }
 
-    /// The line of an engine, even if it has only ratios.
+    /// Returns the line of an engine, even if it has only ratios.
     pub(crate) fn line(&self, set: &str, name: &str, what: What<'_>) -> Option<&'a Row> {
         self.record.rows.iter().find(|row| row.set == set && row.engine == name && what.is(row))
     }
 
-    /// The sets for which some engine has the figure.
+    /// Returns the sets for which some engine has the figure.
     pub(crate) fn sets_with(&self, what: What<'_>) -> Vec<&'a str> {
         let has = |set: &&str| self.engines.iter().any(|name| self.row(set, name, what).is_some());
         self.sets.iter().map(|row| row.set.as_str()).filter(has).collect()
     }
 
-    /// The [mean](Self::mean_of) over [all sets](Self::sets_with) of the figure.
+    /// Returns the [mean](Self::mean_of) over [all sets](Self::sets_with) of the figure.
     pub(crate) fn mean(&self, name: &str, what: What<'_>, scaled: &dyn Fn(&Row, f64) -> f64) -> Option<Mean> {
         self.mean_of(&self.sets_with(what), name, what, scaled)
     }
 
-    /// The mean over some sets of the figure, each of which `scaled` may change. `None` where one is missing: it would
-    /// be a mean of other sets.
+    /// Returns the mean of the figure over `sets`, after `scaled` has changed each figure.
+    ///
+    /// It is `None` if one is missing, because the mean would be over other sets.
     pub(crate) fn mean_of(
         &self,
         sets: &[&str],
@@ -161,12 +164,12 @@ impl<'a> View<'a> {
         Some(Mean { value, low: ends[0], high: ends[1] })
     }
 
-    /// The batches of lookups, from the smallest.
+    /// Returns the batches of lookups, from the smallest.
     pub(crate) fn batches(&self) -> Vec<usize> {
         self.batches_of("lookup")
     }
 
-    /// The batches of a measure, from the smallest.
+    /// Returns the batches of a measure, from the smallest.
     pub(crate) fn batches_of(&self, measure: &str) -> Vec<usize> {
         let of_lookup = self.record.rows.iter().filter(|row| row.measure == measure);
         let mut batches: Vec<usize> = of_lookup.filter_map(|row| row.batch).collect();
@@ -175,24 +178,24 @@ impl<'a> View<'a> {
         batches
     }
 
-    /// Lookups in the largest batches.
+    /// Returns the selection of lookups in the largest batches.
     pub(crate) fn largest(&self) -> Option<What<'static>> {
         self.batches().last().map(|&batch| What::lookup(batch))
     }
 
-    /// The largest noise floor of a figure over the sets.
+    /// Returns the largest noise floor of a figure over the sets.
     pub(crate) fn floor(&self, what: What<'_>) -> f64 {
         let floors = self.record.rows.iter().filter(|row| what.is(row)).filter_map(|row| row.noise_floor);
         floors.fold(0.0, |most, floor| if floor.is_nan() || most.is_nan() { f64::NAN } else { floor.max(most) })
     }
 }
 
-/// The figure as it is.
+/// Returns the figure unchanged.
 pub(crate) fn as_is(_: &Row, figure: f64) -> f64 {
     figure
 }
 
-/// The figure by the rules of its set.
+/// Returns the figure divided by the number of rules.
 pub(crate) fn a_rule(row: &Row, figure: f64) -> f64 {
     figure / row.rules.max(1) as f64
 }

@@ -1,4 +1,4 @@
-//! What a paper states: `expected.toml`.
+//! Claims of a paper: `expected.toml`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -14,15 +14,15 @@ pub(super) struct Claims {
     pub(super) claims: Vec<Claim>,
 }
 
-/// One number, row or structure that the text states.
+/// Number, row or structure that the text states.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claim {
     pub(super) id: String,
-    /// The figure, table or section.
+    /// Figure, table or section.
     pub(super) entry: String,
     pub(super) claim: String,
-    /// Its place in the text.
+    /// Place in the text.
     #[serde(rename = "where")]
     #[expect(dead_code, reason = "for readers of the file")]
     place: String,
@@ -30,22 +30,22 @@ pub(super) struct Claim {
     values: Option<Vec<f64>>,
     pub(super) text: Option<String>,
     pub(super) unit: Option<String>,
-    /// What is meant, where the text is wrong or vague.
+    /// Reading of a text that is wrong or vague.
     #[expect(dead_code, reason = "for readers of the file")]
     reading: Option<toml::Value>,
     pub(super) shape: Shape,
 }
 
-/// What of a claim must hold on another machine.
+/// Property of a claim that must hold on another machine.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Shape {
     Exactly(bool),
-    /// Within this factor.
+    /// Equal within this factor.
     Within(f64),
     AtLeast(bool),
     AtMost(bool),
-    /// The first is better than the second.
+    /// The first engine is better than the second.
     Wins([String; 2]),
 }
 
@@ -88,12 +88,12 @@ impl Claims {
 }
 
 impl Claim {
-    /// The numbers; none of a structure.
+    /// Returns the claimed numbers; none for a structure.
     pub(super) fn numbers(&self) -> Vec<f64> {
         self.value.into_iter().chain(self.values.iter().flatten().copied()).collect()
     }
 
-    /// What is claimed, as text.
+    /// Returns the claim as text.
     pub(super) fn claimed(&self) -> String {
         self.text.clone().unwrap_or_else(|| super::verdict::joined(&self.numbers()))
     }

@@ -1,4 +1,4 @@
-//! Ways to part rules that are only counted.
+//! Methods of partitioning rules that are only counted, without an engine.
 
 use std::collections::HashSet;
 
@@ -13,20 +13,23 @@ use super::sax_pac::SaxPac;
 pub(super) enum Counted {
     /// SAX-PAC on all fields.
     SaxPac,
-    /// SAX-PAC on two.
+    /// SAX-PAC on two fields.
     #[serde(rename = "sax_pac_2")]
     SaxPac2,
-    /// Tuple space search over the two addresses alone, as the simulator of Daly et al. has it: a table for each two
-    /// prefix lengths.
+    /// Tuple space search over the two addresses alone, as in the simulator of Daly et al.
+    ///
+    /// It has a table for each pair of prefix lengths.
     TssAddresses,
-    /// Tuple space search of VPP 17.10: a table for each mask. A single port is under the mask, a range is not. A rule
-    /// that names a protocol has a second mask, without ports and with a bit that says so, for packets that are no first
-    /// fragments.
+    /// Tuple space search of VPP 17.10: a table for each mask.
+    ///
+    /// A single port is in the mask, a range is not. A rule that names a protocol has a second mask, without ports and
+    /// with a bit that marks it. It is for fragments other than the first, because they have no ports.
     VppTss,
 }
 
-/// What a table of VPP's search is for: the lengths of the addresses, whether the protocol is under its mask, and the
-/// ports, or that they are not there.
+/// Mask of VPP's search: the lengths of the addresses, and whether the protocol is in it.
+///
+/// The last part says which ports are in the mask, or that the mask is for fragments without ports.
 type Mask = (u32, u32, bool, Option<(bool, bool)>);
 
 impl Counted {
@@ -39,7 +42,7 @@ impl Counted {
         }
     }
 
-    /// The number of partitions of rules of one region each, over the IPv4 5-tuple.
+    /// Returns the number of partitions of rules of one region each, over the IPv4 5-tuple.
     pub(super) fn partitions(self, rules: &Lowered) -> anyhow::Result<usize> {
         ensure!(rules.schema().lanes().len() == 5, "expected rules over the IPv4 5-tuple");
         ensure!(rules.by_rule().all(|(_, regions)| regions.len() == 1), "expected rules of one region");
@@ -53,7 +56,7 @@ impl Counted {
     }
 }
 
-/// The lengths of the longest prefixes that hold the addresses.
+/// Returns the lengths of the longest prefixes that contain the address intervals.
 fn addresses(region: &Region<'_>) -> (u32, u32) {
     let length = |lane: usize| (region.lo[lane] ^ region.hi[lane]).leading_zeros();
     (length(0), length(1))
@@ -86,7 +89,7 @@ mod tests {
         let rules = lower(&rules, &rules.schemas()[0], &Caps::default()).expect("within the caps");
         let count = |counted: Counted| counted.partitions(&rules).expect("5-tuples");
         assert_eq!(count(Counted::TssAddresses), 2);
-        // With port, without, of fragments, without protocol by two lengths.
+        // Masks with port, without port, of fragments, and without protocol for two lengths.
         assert_eq!(count(Counted::VppTss), 5);
     }
 }

@@ -1,4 +1,4 @@
-//! How the times of single packets are spread.
+//! Distribution of the times of single packets.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,29 +20,29 @@ use crate::workload;
 pub(super) struct Distribution {
     profile: String,
     sizes: Vec<usize>,
-    /// By how many bits prefix lengths are smoothed.
+    /// Smoothing of prefix lengths, in bits.
     #[serde(default)]
     smoothing: u8,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
 
-/// What a claim is about: the range of the times of one engine, from the first to the last hundredth, over all sizes.
+/// Subject of a claim: times of an engine from the 1st to the 99th percentile, at all sizes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct About {
     pub(super) id: String,
     engine: String,
-    /// That the median of this one is less at every size.
+    /// Engine whose median must be less at every size.
     below: Option<String>,
 }
 
 const PACKETS: usize = 100_000;
-/// Each engine in turn; the first is to warm up.
+/// Number of rounds, in which the engines take turns; one more warms up.
 const ROUNDS: usize = 5;
 const SHARES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
-/// Nanoseconds of single packets of an engine at a size, sorted.
+/// Nanoseconds of single packets of an engine at one size, sorted.
 type Times = Vec<f64>;
 
 pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
@@ -70,14 +70,14 @@ pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write)
     run.claims.iter().map(|about| about.outcome(run, &all)).collect()
 }
 
-/// What two readings of the clock without anything between them are apart, which is in every time.
+/// Returns the times between two readings of the clock, which are part of every time.
 fn clock() -> Times {
     let mut nanos: Times = (0..PACKETS).map(|_| Instant::now().elapsed().as_nanos() as f64).collect();
     nanos.sort_unstable_by(f64::total_cmp);
     nanos
 }
 
-/// The times of each engine over uniform headers of the rules, one packet a call.
+/// Returns the times of each engine over uniform headers of the rules, one packet per call.
 fn of_list(run: &Distribution, lists: &Lists, size: usize) -> anyhow::Result<Vec<Times>> {
     let set = lists.list(size, run.smoothing, 1)?;
     let trace = trace::Config { headers: PACKETS, seed: 1, coverage: Coverage::Drawn, ..trace::Config::default() };

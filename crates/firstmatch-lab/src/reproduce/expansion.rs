@@ -1,4 +1,4 @@
-//! What becomes of ranges that are written as prefixes.
+//! Expansion of ranges into prefixes.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,13 +11,13 @@ use super::lists::Lists;
 use super::{Measured, Outcome};
 use crate::transform::{Transform, prefixes};
 
-/// The prefixes of one range.
+/// Experiment that lists the prefixes of one range.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prefixes {
-    /// The smallest and the largest value.
+    /// Smallest and largest value.
     range: [u32; 2],
-    /// The bits of a value.
+    /// Number of bits of a value.
     width: u32,
     pub(super) claim: String,
 }
@@ -37,14 +37,14 @@ pub(super) fn prefixes_of(run: &Prefixes, out: &mut dyn Write) -> anyhow::Result
     Ok(vec![Outcome { claim: run.claim.clone(), measured: Measured::Text(text) }])
 }
 
-/// How much rule sets grow.
+/// Experiment that measures how much rule sets grow.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Expansion {
-    /// Groups of profiles: the claim is about the mean of each.
+    /// Groups of profiles; the claim is about the mean of each group.
     profiles: Vec<Vec<String>>,
     rules: usize,
-    /// Rule sets of each profile, each of another seed.
+    /// Number of rule sets of each profile, each with its own seed.
     lists: u64,
     pub(super) claim: String,
 }

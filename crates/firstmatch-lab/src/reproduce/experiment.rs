@@ -1,4 +1,4 @@
-//! What is run for a paper: `experiment.toml`.
+//! Experiments of a paper: `experiment.toml`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,35 +13,35 @@ use super::expansion::{Expansion, Prefixes};
 use super::partitions::Partitions;
 use super::tables::Tables;
 
-/// The entries by name.
+/// Entries by name.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Experiments(pub(super) BTreeMap<String, Entry>);
 
-/// What is run for one figure, table or section.
+/// Experiment for one figure, table or section.
 #[derive(Debug, Deserialize)]
 pub(super) struct Entry {
-    /// What it shows.
+    /// Text that says what it shows.
     pub(super) shows: String,
     #[serde(flatten)]
     pub(super) run: Run,
 }
 
-/// The kinds of experiments.
+/// Kind of experiment, with its parameters.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "run", rename_all = "lowercase")]
 pub(super) enum Run {
-    /// The tables of a few rules, rule by rule.
+    /// Tables of a few rules, rule by rule.
     Tables(Tables),
-    /// How many tables generated rule sets take.
+    /// Number of tables that generated rule sets take.
     Partitions(Partitions),
-    /// Which engine is faster, or smaller, on generated rule sets.
+    /// Comparison of speed or memory on generated rule sets.
     Contest(Contest),
-    /// How the times of single packets are spread.
+    /// Distribution of the times of single packets.
     Distribution(Distribution),
-    /// The prefixes that make up a range.
+    /// Prefixes of a range.
     Prefixes(Prefixes),
-    /// How much generated rule sets grow when ranges become prefixes.
+    /// Growth of generated rule sets when ranges become prefixes.
     Expansion(Expansion),
 }
 
@@ -60,12 +60,12 @@ impl Run {
 }
 
 impl Experiments {
-    /// Whether some experiment measures a claim.
+    /// Returns whether some experiment measures a claim.
     pub(super) fn measure(&self, claim: &str) -> bool {
         self.0.values().any(|entry| entry.run.claims().contains(&claim))
     }
 
-    /// Reads and checks the experiments of a paper; there are none where the file is not there.
+    /// Reads and checks the experiments of a paper; there are none without the file.
     pub(super) fn read(path: &Path, claims: &Claims) -> anyhow::Result<Self> {
         if !path.exists() {
             return Ok(Self::default());

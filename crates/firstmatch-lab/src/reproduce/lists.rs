@@ -1,4 +1,4 @@
-//! Rule lists by the name of a profile, or mixed of several.
+//! Rule lists by the name of a profile, or mixed from several.
 
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -10,11 +10,13 @@ use firstmatch_generate::{Profile, rules};
 
 use crate::generate;
 
-/// What lists are drawn from: a profile, or several that have an equal share of a list each.
+/// Source of lists: one profile, or several that have an equal share of each list.
 pub(super) struct Lists(Vec<Profile>);
 
 impl Lists {
-    /// Profiles by name, `acl1` or `acl1+fw1`: ours, or the parameter files of these names in a folder.
+    /// Looks up profiles by name, such as `acl1` or `acl1+fw1`.
+    ///
+    /// They are built-in profiles, or the parameter files of these names in a folder.
     pub(super) fn of(name: &str, seeds: Option<&Path>) -> anyhow::Result<Self> {
         let one = |name: &str| match seeds {
             Some(folder) => Ok(generate::seed(folder, name)?.0),
@@ -23,8 +25,10 @@ impl Lists {
         Ok(Self(name.split('+').map(one).collect::<anyhow::Result<_>>().with_context(|| name.to_owned())?))
     }
 
-    /// A list of so many rules, or of fewer where a profile has no more. The rules of several profiles take turns, each
-    /// in the order of its own.
+    /// Generates a list of `size` rules, or fewer if a profile has fewer.
+    ///
+    /// The rules of several profiles take turns, each in its own order. For example, 100 rules of `acl1+fw1` are 50 of
+    /// `acl1` at the odd lines and 50 of `fw1` at the even ones.
     pub(super) fn list(&self, size: usize, smoothing: u8, seed: u64) -> anyhow::Result<RuleSet> {
         let share = size / self.0.len();
         ensure!(share > 0, "{size} rules are too few for {} profiles", self.0.len());

@@ -1,4 +1,6 @@
-//! `firstmatch-lab reproduce`: what papers state beside what is measured here. `papers/README.md` documents the files.
+//! `firstmatch-lab reproduce`: shows claims of papers beside measurements.
+//!
+//! `papers/README.md` documents the files.
 
 mod claims;
 mod contest;
@@ -29,40 +31,40 @@ use verdict::Verdict;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {
-    /// What to run: PAPER/ENTRY, or PAPER for all of its entries. Without any: what there is
+    /// PAPER/ENTRY to run, or PAPER for all of its entries. Without any, lists all entries
     entries: Vec<String>,
-    /// The folder of the papers
+    /// Folder of the papers
     #[arg(long, value_name = "DIR", default_value = "papers")]
     papers: PathBuf,
-    /// A folder of ClassBench parameter files, `acl1_seed` to `ipc2_seed`: rule sets are made of them instead of the
+    /// Folder of ClassBench parameter files, `acl1_seed` to `ipc2_seed`, from which rule sets are made instead of the
     /// profiles of these names
     #[arg(long, value_name = "DIR")]
     seeds: Option<PathBuf>,
-    /// Write what came of each claim to the record.csv of its paper
+    /// Write the result of each claim to the record.csv of its paper
     #[arg(long)]
     record: bool,
 }
 
-/// What came of a claim.
+/// Result for a claim.
 #[derive(Clone, Debug)]
 struct Outcome {
     claim: String,
     measured: Measured,
 }
 
-/// What an experiment found out about a claim.
+/// Measurement of an experiment for a claim.
 #[derive(Clone, Debug, PartialEq)]
 enum Measured {
     Numbers(Vec<f64>),
     Text(String),
-    /// Whether the first of the two that the claim names is better than the second wherever they were compared.
+    /// Whether the first engine of the claim is better than the second in every comparison.
     Wins {
         holds: bool,
         what: String,
     },
 }
 
-/// A paper's files.
+/// Files of a paper.
 struct Paper {
     key: String,
     folder: PathBuf,
@@ -170,8 +172,9 @@ fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str) -> 
     .with_context(|| name.to_owned())
 }
 
-/// Prints claimed and measured side by side, then the claims that no experiment measures, and returns the rows of the
-/// record.
+/// Prints claims and measurements side by side, and returns the rows of the record.
+///
+/// The claims that no experiment measures come last.
 fn judge(paper: &Paper, entry: &str, outcomes: &[Outcome], out: &mut dyn Write) -> anyhow::Result<Vec<[String; 9]>> {
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -211,11 +214,11 @@ fn mean(numbers: impl Iterator<Item = f64>) -> f64 {
     sum / f64::from(count.max(1))
 }
 
-/// Columns of a record: those that [`judge`] gives, then what ran.
+/// Columns of a record: those of [`judge`], then commit, date and machine of the run.
 const COLUMNS: [&str; 11] =
     ["paper", "entry", "claim", "unit", "claimed", "measured", "ratio", "shape", "verdict", "by", "machine"];
 
-/// Puts the rows of an entry in the place of those that are there; the other entries keep theirs.
+/// Replaces the rows of an entry in the record; the other entries keep theirs.
 fn record(
     paper: &Paper,
     machine: &Machine,
@@ -239,7 +242,7 @@ fn record(
         let [by, machine] = [&by, &machine].map(|text| if ran { text.clone() } else { String::new() });
         all.push(row.into_iter().chain([by, machine]).collect());
     }
-    // In the order of the entries; those of an entry stay as they are.
+    // The sort is stable, so that the rows of an entry keep their order.
     all.sort_by(|a, b| a.get(1).cmp(&b.get(1)));
     let mut out = Vec::new();
     writeln!(out, "# firstmatch-lab reproduce {}", paper.key)?;
@@ -289,8 +292,9 @@ mod tests {
         assert_eq!(judged, 3);
     }
 
-    /// Of every paper the record has a row for each claim, those without an experiment as not run, and every row that
-    /// was run names its machine.
+    /// The record of every paper has a row for each claim.
+    ///
+    /// A claim without an experiment is marked as not run, and every other row names its machine.
     #[test]
     fn records_have_a_row_for_every_claim() {
         let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers");

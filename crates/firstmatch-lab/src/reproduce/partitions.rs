@@ -1,4 +1,4 @@
-//! How many tables or partitions rule sets take, by size.
+//! Number of tables or partitions that rule sets take, by size.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,25 +22,25 @@ use crate::definition::Engine;
 pub(super) struct Partitions {
     profiles: Vec<String>,
     sizes: Vec<usize>,
-    /// Rule sets of each profile and size, each of another seed.
+    /// Number of rule sets of each profile and size, each with its own seed.
     lists: u64,
-    /// By how many bits prefix lengths are smoothed.
+    /// Smoothing of prefix lengths, in bits.
     #[serde(default)]
     smoothing: u8,
     engines: Vec<Engine>,
-    /// Further ways to part rules, which are only counted.
+    /// Further methods of partitioning rules that are only counted.
     #[serde(default)]
     counted: Vec<Counted>,
     pub(super) claims: Vec<About>,
 }
 
-/// What a claim is about.
+/// Subject of a claim.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct About {
     pub(super) id: String,
     engine: String,
-    /// The size; all of them where two engines are compared.
+    /// Size of the rule sets; two engines are compared at all sizes.
     rules: Option<usize>,
     of: Of,
     /// Profiles that do not count, or the only ones that do.
@@ -48,35 +48,35 @@ pub(super) struct About {
     without: Vec<String>,
     #[serde(default)]
     profiles: Vec<String>,
-    /// The other engine, or what is only counted.
+    /// Other engine, or method that is only counted.
     against: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Of {
-    /// The mean over profiles.
+    /// Mean over profiles.
     Mean,
-    /// The most of any profile.
+    /// Most over profiles.
     Most,
-    /// That of each of `profiles`.
+    /// Number for each of `profiles`.
     Each,
-    /// Whether there are fewer than of the engine `against`, at every size.
+    /// Whether there are fewer than with the engine `against`, at every size.
     Fewer,
-    /// How many times those of the engine `against`, on the mean over profiles and sizes.
+    /// Ratio to the engine `against`, the mean over profiles and sizes.
     Times,
-    /// The same as how many more, in percent.
+    /// The same in per cent more.
     More,
 }
 
-/// Tables by profile and size: the mean over the lists.
+/// Numbers of tables by profile and size: the mean over the lists.
 struct Counts<'a> {
     run: &'a Partitions,
-    /// Engine by engine and then what is only counted, profile by profile, size by size.
+    /// Numbers by engine, then by counted method, each by profile and size.
     means: Vec<Vec<Vec<f64>>>,
 }
 
-/// Counts tables of rule sets of the profiles, or of the parameter files of the same names in a folder.
+/// Counts the tables of rule sets of profiles, or of the parameter files of the same names.
 pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
     ensure!(!run.profiles.is_empty() && !run.sizes.is_empty() && run.lists > 0, "there is no rule set");
     let zeros = vec![vec![0.0; run.sizes.len()]; run.profiles.len()];
@@ -95,7 +95,9 @@ pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -
     run.claims.iter().map(|about| counts.about(about)).collect()
 }
 
-/// The tables each engine makes of one list, its rules inserted one by one in random order; then what is only counted.
+/// Returns the number of tables of each engine, then of each counted method, for one list.
+///
+/// The engines take the rules one by one in random order.
 fn tables(run: &Partitions, lists: &Lists, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
     let set = lists.list(size, run.smoothing, seed)?;
     let schema = &set.schemas()[0];

@@ -1,32 +1,33 @@
-//! How many partitions SAX-PAC makes of a rule set (Kogan, Nikolenko, Rottenstreich, Culhane and Eugster, "SAX-PAC
-//! (Scalable And eXpressive PAcket Classification)", SIGCOMM 2014): in each no two rules share a packet, be it on all
-//! fields or on two.
+//! Number of partitions that SAX-PAC makes of a rule set.
 //!
-//! The fewest partitions are not to be had in reasonable time, so they are chosen greedily: from the rules that are left,
-//! taken in order, a partition takes each that shares no packet with those it has. That is exact: an index of boxes
-//! answers whether there is such a rule. Where only two fields count, every two are tried, and the two that take most
-//! rules are taken.
+//! In a partition no two rules share a packet, either on all fields or on two of them. The source is Kogan, Nikolenko,
+//! Rottenstreich, Culhane and Eugster, "SAX-PAC (Scalable And eXpressive PAcket Classification)", SIGCOMM 2014.
+//!
+//! Partitions are chosen greedily, because the least number cannot be found in reasonable time. A partition takes, in
+//! order, each remaining rule that shares no packet with the rules it has. That test is exact, by an index of boxes.
+//! For example, the ranges 1–5, 3–9 and 7–8 give two partitions: 1–5 with 7–8, and 3–9. If only two fields count, every
+//! pair is tried, and the pair that takes the most rules is chosen.
 
 use firstmatch::rule::Lowered;
 use rstar::primitives::Rectangle;
 use rstar::{AABB, RTree};
 
-/// Which fields tell rules apart.
+/// Choice of the fields that separate rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SaxPac {
-    /// All of them.
+    /// All fields.
     AllFields,
-    /// Two in each partition.
+    /// Two fields in each partition.
     TwoFields,
 }
 
-/// Fields of the IPv4 5-tuple, a lane each.
+/// Number of fields of the IPv4 5-tuple, one lane each.
 const FIELDS: usize = 5;
-/// A closed box of so many fields. Words are exact in these numbers, and so are comparisons.
+/// Closed box over `N` fields; 32-bit words and their comparisons are exact as doubles.
 type Cuboid<const N: usize> = Rectangle<[f64; N]>;
 
 impl SaxPac {
-    /// The number of partitions of rules of one region each, over the IPv4 5-tuple.
+    /// Returns the number of partitions of rules of one region each, over the IPv4 5-tuple.
     pub(super) fn partitions(self, rules: &Lowered) -> usize {
         let mut left: Vec<usize> = (0..rules.regions().len()).collect();
         let mut count = 0;
@@ -44,7 +45,7 @@ impl SaxPac {
     }
 }
 
-/// The rules that a partition told apart by these fields leaves.
+/// Returns the rules that do not fit a partition separated by `fields`.
 fn rest<const N: usize>(rules: &Lowered, left: &[usize], fields: [usize; N]) -> Vec<usize> {
     let mut partition: RTree<Cuboid<N>> = RTree::new();
     let mut left = left.to_vec();
@@ -67,7 +68,7 @@ mod tests {
     use firstmatch::rule::{Caps, lower};
     use firstmatch_generate::rules;
 
-    /// The same, every rule against every other.
+    /// Computes the same by comparing every rule with every other.
     fn slowly(rules: &Lowered, left: &[usize], fields: &[usize]) -> Vec<usize> {
         let mut taken: Vec<usize> = Vec::new();
         let mut left = left.to_vec();

@@ -1,4 +1,4 @@
-//! The tables that a tuple algorithm makes of a few rules.
+//! Tables that a tuple algorithm makes of a few rules.
 
 use std::io::Write;
 
@@ -15,12 +15,12 @@ use crate::definition::Engine;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tables {
-    /// A rule file.
+    /// Text of a rule file.
     rules: String,
     pub(super) builds: Vec<Build>,
 }
 
-/// One way to build them.
+/// Engine that builds the tables, and its claim.
 #[derive(Debug, Deserialize)]
 pub(super) struct Build {
     pub(super) claim: String,
@@ -44,7 +44,7 @@ pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outco
             tables.push((numbers, format!("({}){{{}}}", lengths.join(","), names.join(" "))));
         }
         ensure!(!tables.is_empty(), "there is no table");
-        // By their first rules, as the paper prints them.
+        // Sorted by their first rules, as the paper prints them.
         tables.sort();
         let text = tables.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ");
         writeln!(out, "{claim}: {text}")?;
@@ -53,7 +53,7 @@ pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outco
     Ok(outcomes)
 }
 
-/// How many leading bits of a field a table hashes; the bits themselves where they are others.
+/// Returns the number of leading bits of a field in a table's mask, or else the mask.
 fn length(schema: &Schema, field: usize, masks: &[u32]) -> String {
     let lanes = schema.lanes_of(field);
     let parts = lanes.clone().map(|lane| (u128::from(masks[lane] & schema.lanes()[lane].bits), &schema.lanes()[lane]));

@@ -1,4 +1,4 @@
-//! Whether a claim's shape holds.
+//! Verdicts: whether a claim's shape holds.
 
 use super::Measured;
 use super::claims::{Claim, Shape};
@@ -45,8 +45,10 @@ fn has_shape(shape: &Shape, number: f64, claimed: f64) -> bool {
     }
 }
 
-/// Of two numbers that stand for who wins the smaller is better: times, memory and tables. One says by how many per
-/// cent the first is better.
+/// Returns whether the first engine wins, by two numbers or one.
+///
+/// The smaller of two numbers is better, because they are times, memory or tables. One number is the advantage of the
+/// first engine in per cent.
 fn wins(shape: &Shape, numbers: &[f64]) -> bool {
     match (shape, numbers) {
         (Shape::Wins(_), [first, second]) => first < second,
@@ -56,7 +58,7 @@ fn wins(shape: &Shape, numbers: &[f64]) -> bool {
     }
 }
 
-/// Blanks mean nothing.
+/// Splits a text into words, because blanks do not count.
 fn words(text: &str) -> Vec<&str> {
     text.split_whitespace().collect()
 }
@@ -68,7 +70,7 @@ pub(super) fn shown(measured: &Measured) -> String {
     }
 }
 
-/// Measured over claimed.
+/// Returns measured over claimed, number by number.
 pub(super) fn ratio(claim: &Claim, measured: &Measured) -> String {
     let Measured::Numbers(numbers) = measured else { return String::new() };
     let ratios: Vec<f64> = numbers.iter().zip(claim.numbers()).map(|(number, claimed)| number / claimed).collect();

@@ -1,4 +1,4 @@
-//! What every engine is a multiple of: `limit`, `linear`, and DPDK's `rte_acl`.
+//! Yardsticks that engines are compared with: `limit`, `linear`, and DPDK's `rte_acl`.
 
 mod limit;
 #[cfg(feature = "rte-acl")]
@@ -6,7 +6,7 @@ pub(crate) mod rte_acl;
 #[cfg(feature = "rte-acl")]
 pub(crate) use rte_acl::subjects as rte_acl;
 
-/// Its lines, where this program is built with it.
+/// Returns the lines of `rte_acl`: none in this build.
 #[cfg(not(feature = "rte-acl"))]
 pub(crate) fn rte_acl(_source: &Source<'_>, _work: &Workload) -> (Vec<Subject>, Vec<String>) {
     Default::default()
@@ -24,16 +24,18 @@ use crate::{
 };
 use limit::Limit;
 
-/// The exact-match table with the stream that it is asked for.
+/// Exact-match table with the keys that are looked up in it.
 pub(crate) struct LimitRun {
     pub(crate) table: Box<dyn Classifier>,
-    /// For each key of the trace the entry of the rule it matches.
+    /// For each key of the trace, the entry of the rule it matches.
     pub(crate) keys: KeyBuf,
     pub(crate) answers: Vec<Option<Match>>,
 }
 
-/// Makes the table of a rule set and the stream of a trace whose right answers are known. A packet that no rule matches
-/// is replaced by the entry of some rule. `None` where keys have more lanes than the table is made for.
+/// Makes the table of a rule set, and its keys from a trace with right answers.
+///
+/// A packet that no rule matches is replaced by the entry of some rule. The result is `None` if keys have more lanes
+/// than the table supports.
 pub(crate) fn limit(rules: &Lowered, right: &[Option<Match>]) -> Option<LimitRun> {
     let keys = corners(rules);
     let table = table(rules, &keys)?;
@@ -55,7 +57,7 @@ pub(crate) fn limit(rules: &Lowered, right: &[Option<Match>]) -> Option<LimitRun
     Some(run)
 }
 
-/// A key at a corner of each rule, all different as far as the rules have corners that differ.
+/// Returns a key at a corner of each rule, all different if the rules have enough corners.
 fn corners(rules: &Lowered) -> KeyBuf {
     let mut keys = KeyBuf::new(rules.schema());
     let lanes = rules.schema().lanes().len();
@@ -73,7 +75,7 @@ fn corners(rules: &Lowered) -> KeyBuf {
     keys
 }
 
-/// The table, compiled for the number of lanes.
+/// Builds the table, compiled for the number of lanes.
 fn table(rules: &Lowered, keys: &KeyBuf) -> Option<Box<dyn Classifier>> {
     macro_rules! by_lanes {
         ($($lanes:literal $words:literal),*) => {
@@ -89,7 +91,7 @@ fn table(rules: &Lowered, keys: &KeyBuf) -> Option<Box<dyn Classifier>> {
     )
 }
 
-/// What of the yardsticks this build lacks.
+/// Returns the yardsticks that this build lacks.
 pub(crate) fn missing() -> Option<String> {
     let without = "rte_acl: this program is built without it (DPDK 22.11 or later, --features rte-acl)";
     (!cfg!(feature = "rte-acl")).then(|| without.to_owned())
@@ -103,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Whoever changes `limit.rs` makes all earlier figures incomparable.
+    /// A change of `limit.rs` makes all earlier figures incomparable.
     #[test]
     fn the_limit_is_frozen() {
         let digest = Sha256::digest(include_bytes!("limit.rs"));

@@ -1,4 +1,4 @@
-//! What claims say of the figures of a contest.
+//! Evaluation of claims about the figures of a contest.
 
 use std::io::Write;
 
@@ -10,20 +10,20 @@ use crate::reproduce::verdict::joined;
 use crate::reproduce::{Measured, Outcome, mean};
 use crate::table::table;
 
-/// What a claim is about. Engines go by their names, and less is better.
+/// Subject of a claim; engines are given by name, and less is better.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct About {
     pub(in crate::reproduce) id: String,
-    /// The first of the entry's where none is named.
+    /// Measure; by default the first of the entry.
     pub(super) measure: Option<Measure>,
-    /// The same.
+    /// Traffic; by default the first of the entry.
     pub(super) traffic: Option<Traffic>,
     of: Of,
     engines: Vec<String>,
-    /// The size; all of them where none is named.
+    /// Size of the rule sets; by default all sizes.
     rules: Option<usize>,
-    /// The only profiles that count, or those that do not.
+    /// Profiles that count; by default all but `without`.
     #[serde(default)]
     profiles: Vec<String>,
     #[serde(default)]
@@ -33,39 +33,42 @@ pub(in crate::reproduce) struct About {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Of {
-    /// The mean of each engine.
+    /// Mean of each engine.
     Means,
-    /// How many times the first engine's figure the second's is, the mean over profiles and sizes.
+    /// Figure of the second engine over the first's, the mean over profiles and sizes.
     Ratio,
     /// The same in per cent more.
     Percent,
-    /// The ratio at each size, the mean over profiles, and then the mean of all.
+    /// Ratio at each size, the mean over profiles; then the mean of all.
     Ratios,
-    /// On how many profiles the first engine is better than the second.
+    /// Number of pairs of profile and size on which the first engine is better than the second.
     Won,
-    /// Whether the first is better than the second on every profile and size.
+    /// Whether the first engine is better than the second on every profile and size.
     Everywhere,
-    /// Whether the mean of each is better than that of the next.
+    /// Whether the mean of each engine is better than that of the next.
     Ordered,
-    /// The least, the mean and the most of the profiles.
+    /// Least, mean and most over the profiles and sizes.
     Range,
-    /// The size from which the mean of the first is better than that of every other.
+    /// Size from which the first engine's mean is the best.
     From,
-    /// The size up to which it is better than or as good as the others'.
+    /// Size up to which the first engine's mean is the best, or equal to the best.
     Until,
-    /// How many times the first engine's mean the best of the others' is.
+    /// Best mean of the other engines over the first's.
     Lead,
-    /// Millions a second where the first engine is slowest.
+    /// Millions of lookups or updates per second where the first engine is slowest.
     Slowest,
-    /// The power of the size with which the mean of each engine grows: the slope of the line through the logarithms
-    /// with the least squares.
+    /// Power of the size with which the mean of each engine grows.
+    ///
+    /// It is the least-squares slope of the logarithms. For example, a mean that doubles with each doubling of the size
+    /// has the exponent 1.
     Exponents,
-    /// Of each kind of engines the number of the one that is the best on the mean. Engines of a kind have names that
-    /// are equal up to a number at their end.
+    /// For each kind of engines, the number of the one with the best mean.
+    ///
+    /// Engines of a kind have names that are equal up to a number at their end.
     Best,
-    /// Of each kind how many per cent more than its best the first is on the profile where that is most.
+    /// For each kind, the most per cent by which its first engine exceeds its best on a profile.
     Cost,
-    /// The least number with which an engine of the first kind is worse than that of the second.
+    /// Least number whose engine of the first kind is worse than its one of the second kind.
     Crossover,
 }
 
@@ -207,13 +210,13 @@ impl Figures<'_> {
     }
 }
 
-/// `online 40` is of the kind `online`, with the number 40.
+/// Splits a name: `online 40` is of the kind `online`, with the number 40.
 fn kind_and_number(name: &str) -> (&str, f64) {
     let parts = name.rsplit_once(' ').and_then(|(kind, number)| Some((kind, number.parse().ok()?)));
     parts.unwrap_or((name, f64::NAN))
 }
 
-/// Of the line through points with the least squares.
+/// Returns the slope of the least-squares line through points.
 fn slope(points: &[(f64, f64)]) -> f64 {
     let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
     let over = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>();

@@ -1,4 +1,4 @@
-//! Engines against each other over generated rule sets: lookups, updates and memory by profile and size.
+//! Contests of engines over generated rule sets, by profile and size of the sets.
 
 mod claims;
 
@@ -36,32 +36,33 @@ pub(super) struct Contest {
     measures: Vec<Measure>,
     profiles: Vec<String>,
     sizes: Vec<usize>,
-    /// Rule sets of each profile and size, each of another seed.
+    /// Number of rule sets of each profile and size, each with its own seed.
     lists: u64,
-    /// By how many bits prefix lengths are smoothed.
+    /// Smoothing of prefix lengths, in bits.
     #[serde(default)]
     smoothing: u8,
-    /// What becomes of the rules first.
+    /// Transformation of the rules before anything else.
     transform: Option<Transform>,
     #[serde(default = "synthetic")]
     traffics: Vec<Traffic>,
-    /// How many headers there are for each rule, of which synthetic packets are drawn; as many as packets if it is not
-    /// said.
+    /// Number of headers per rule, from which synthetic packets are drawn.
+    ///
+    /// By default there is a header for each packet.
     headers_a_rule: Option<usize>,
-    /// Keys a call.
+    /// Number of keys per call.
     #[serde(default = "one")]
     batch: usize,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
 
-/// What is measured.
+/// Measures of a contest.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Measure {
-    /// Microseconds a packet.
+    /// Microseconds per packet.
     Lookup,
-    /// Microseconds an update, half of them insertions, half removals.
+    /// Microseconds per update, half of them insertions, half removals.
     Update,
     /// MiB at run time.
     Memory,
@@ -69,19 +70,19 @@ enum Measure {
     Build,
     /// Tables or partitions.
     Tables,
-    /// The most cache lines a lookup touches in a table or partition, the mean over these, as the engine says.
+    /// Most cache lines of a lookup per table or partition, on average, as the engine states.
     Lines,
 }
 
-/// Which packets are looked up.
+/// Packets that are looked up.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Traffic {
-    /// Headers of the rules, uniform.
+    /// Headers of the rules, drawn uniformly.
     Synthetic,
-    /// Random headers, of which a last rule that matches all takes nearly every one. They come again in each round.
+    /// Random headers, nearly all of which match a last catch-all rule, repeated each round.
     Default,
-    /// The same, but no header was seen before.
+    /// The same headers, but caches have seen none of them before.
     New,
 }
 
@@ -93,11 +94,11 @@ fn one() -> usize {
     1
 }
 
-/// Packets of a list.
+/// Number of packets of a list.
 const PACKETS: usize = 100_000;
-/// Of lookups, each engine in turn.
+/// Number of rounds of lookups, in which the engines take turns.
 const ROUNDS: usize = 5;
-/// As many insertions and removals together.
+/// Number of updates, half of them insertions.
 const UPDATES: usize = 200_000;
 
 /// Figures of each engine by profile and size: the mean over the lists.
@@ -145,7 +146,7 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write) -> a
     run.claims.iter().map(of).collect()
 }
 
-/// A rule set with its packets.
+/// Rule set with its packets.
 struct List<'a> {
     run: &'a Contest,
     traffic: Traffic,
@@ -176,7 +177,7 @@ impl<'a> List<'a> {
         Ok(Self { run, traffic, set, work, seed })
     }
 
-    /// The figure of each engine.
+    /// Returns the figure of each engine.
     fn measure(&self, measure: Measure) -> anyhow::Result<Vec<f64>> {
         let recipes = self.run.engines.iter().map(Engine::recipe).collect::<anyhow::Result<Vec<_>>>()?;
         let engines = || recipes.iter().zip(&self.run.engines);
@@ -200,7 +201,9 @@ impl<'a> List<'a> {
         engines().map(of).collect()
     }
 
-    /// What is chosen for a whole set is built from it; everything else takes its rules one by one, in random order.
+    /// Builds an engine by inserting the rules in random order.
+    ///
+    /// An engine that takes no updates, or chooses its tables for a whole set, is built from the set.
     fn build(&self, recipe: &Recipe, engine: &Engine) -> anyhow::Result<Box<dyn Classifier>> {
         let lowered = &self.work.lowered;
         let Some(empty) = recipe.empty.as_ref().filter(|_| engine.engine != "tuplemerge_offline") else {
@@ -218,8 +221,9 @@ impl<'a> List<'a> {
         Ok(built)
     }
 
-    /// Lookups in interleaved rounds; caches stay as the round before left them, but where every header is new. All
-    /// engines must answer as the first does.
+    /// Times lookups in interleaved rounds; all engines must answer as the first does.
+    ///
+    /// Caches stay as the round before left them, except if every header is new.
     fn lookups(&self, engines: &[Box<dyn Classifier>]) -> anyhow::Result<Vec<f64>> {
         let keys = &self.work.keys;
         let mut micros = vec![Vec::new(); engines.len()];
@@ -235,7 +239,7 @@ impl<'a> List<'a> {
                 let taken = lane.batched(keys.len(), self.run.batch);
                 let right = right.get_or_insert_with(|| lane.answers.clone());
                 ensure!(*right == lane.answers, "{} gives other answers", self.run.engines[which].name());
-                // The first round is to warm up.
+                // The first round warms up.
                 if round > 0 {
                     micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
                 }
@@ -244,7 +248,7 @@ impl<'a> List<'a> {
         Ok(micros.iter().map(|micros| Summary::of(micros).map_or(f64::NAN, |all| all.median)).collect())
     }
 
-    /// Microseconds an update.
+    /// Returns the microseconds per update.
     fn update(&self, recipe: &Recipe, engine: &Engine) -> anyhow::Result<f64> {
         let updates = Updates { count: UPDATES, readers: 0, rounds: 1 };
         let pace = Pace { brief: false, bar: ProgressBar::hidden() };
@@ -254,7 +258,7 @@ impl<'a> List<'a> {
     }
 }
 
-/// Puts a rule that matches everything behind the others.
+/// Appends a rule that matches everything.
 fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
     let last = set.iter().next_back().map_or(0, |rule| rule.priority.0);
     let priority = Priority(last.checked_add(1).context("there is no priority behind the last rule's")?);
@@ -263,7 +267,7 @@ fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Packets drawn from keys, each as likely.
+/// Draws packets from keys, each equally likely.
 fn drawn_again(keys: &KeyBuf, schema: &Schema, seed: u64) -> KeyBuf {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut drawn = KeyBuf::new(schema);
@@ -273,7 +277,7 @@ fn drawn_again(keys: &KeyBuf, schema: &Schema, seed: u64) -> KeyBuf {
     drawn
 }
 
-/// Keys of values that are present.
+/// Draws keys of values that are present.
 fn random_keys(schema: &Schema, seed: u64) -> KeyBuf {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut keys = KeyBuf::new(schema);

@@ -1,4 +1,6 @@
-//! Builds in a process of their own, under limits of memory and time: whoever needs more is out, and its peak is its own.
+//! Builds in a process of their own, under limits of memory and time.
+//!
+//! A build that exceeds the limits is refused, and its peak is measured alone.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,12 +17,12 @@ use crate::definition::Definition;
 use crate::measure::Source;
 use crate::workload;
 
-/// The most address space of a build.
+/// Most address space of a build, in bytes.
 const BYTES: u64 = 16 << 30;
-/// The most CPU seconds of a build, and where things are to be brief.
+/// Most CPU seconds of a build; [`BRIEF_SECONDS`] if the run is brief.
 const SECONDS: u64 = 120;
 const BRIEF_SECONDS: u64 = 2;
-/// Memory of DPDK's own in that process, in MB; it takes what it uses.
+/// Most memory of DPDK's own in that process, in MB; only pages in use are taken.
 const MEGABYTES: usize = 4096;
 
 /// `firstmatch-lab build-rte-acl`
@@ -29,20 +31,20 @@ pub(crate) struct ChildArgs {
     definition: PathBuf,
     #[arg(long)]
     sets: Option<PathBuf>,
-    /// The name of the set
+    /// Name of the set
     #[arg(long)]
     set: String,
-    /// Which of its schemas
+    /// Index of the schema in the set
     #[arg(long)]
     index: usize,
     #[arg(long)]
     max_size: usize,
-    /// The most CPU seconds
+    /// Most CPU seconds
     #[arg(long)]
     seconds: u64,
 }
 
-/// Builds and prints the CPU seconds, the bytes allocated by DPDK, and the peak.
+/// Builds a table and prints the CPU seconds, the bytes allocated by DPDK, and the peak.
 pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     let definition = Definition::read(&args.definition)?;
     let set = definition.sets.iter().find(|set| set.name == args.set).context("there is no such set")?;
@@ -53,7 +55,7 @@ pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     super::heap::start(MEGABYTES)?;
 
     limit(Resource::As, BYTES)?;
-    // Loading took its share: seconds are rounded up.
+    // The limit includes the time of loading, rounded up to whole seconds.
     limit(Resource::Cpu, args.seconds + 1 + process_seconds())?;
     // The peak counts from here.
     fs::write("/proc/self/clear_refs", "5")?;
@@ -77,14 +79,14 @@ fn process_seconds() -> u64 {
     rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime).tv_sec.unsigned_abs()
 }
 
-/// A line of the kernel's account of this process, in bytes.
+/// Returns a line of the kernel's statistics of this process, in bytes.
 fn status(name: &str) -> anyhow::Result<usize> {
     let status = fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix(name)).context("the kernel does not say")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<usize>()? * 1024)
 }
 
-/// Builds in a process of its own; what it took, and how many bytes it needs.
+/// Builds a table in a process of its own; returns its costs and the bytes it needs.
 pub(super) fn build_apart(source: &Source<'_>, max_size: usize) -> anyhow::Result<(Figures, usize)> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("build-rte-acl").arg(&source.definition.path).arg("--set").arg(&source.set.name);

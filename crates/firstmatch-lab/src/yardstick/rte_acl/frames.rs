@@ -1,4 +1,4 @@
-//! `rte_acl` over frames in memory, which it reads in place.
+//! `rte_acl` over frames in memory, read in place.
 //!
 //! As in DPDK's `l3fwd-acl`, a frame is checked and then looked up by a pointer to the protocol of its IPv4 header.
 //! Checks and lookups are timed.
@@ -11,29 +11,31 @@ use super::layout::Form;
 use crate::measure::lane::Lane;
 use crate::workload::FRAME;
 
-/// Where the protocol of an IPv4 header stands in an Ethernet frame.
+/// Offset of the protocol of an IPv4 header in an Ethernet frame.
 const PROTOCOL: usize = 23;
 
-/// Whether the fields of a frame are where they are read: IPv4 without options, and not a fragment behind the first.
+/// Returns whether the fields of a frame are at fixed offsets.
+///
+/// They are for IPv4 without options, unless the frame is a fragment behind the first.
 #[inline(always)]
 fn is_plain(frame: &[u8; FRAME]) -> bool {
     frame[12..14] == [0x08, 0x00] && frame[14] == 0x45 && u16::from_be_bytes([frame[20], frame[21]]) & 0x1fff == 0
 }
 
-/// One thread's frames and results.
+/// Frames and results of one thread.
 pub(crate) struct AclFrames<'a> {
     acl: &'a RteAcl,
     frames: &'a [[u8; FRAME]],
-    /// Of a batch, the frames that are looked up: to the protocol of each, and its place in the batch.
+    /// Pointers to the protocols of a batch's looked-up frames; `places` has their indices.
     pointers: Vec<*const u8>,
     places: Vec<u32>,
-    /// The results of a batch, if not all of its frames are looked up.
+    /// Results of a batch, if not all of its frames are looked up.
     partial: Vec<u32>,
     results: Vec<u32>,
 }
 
 impl RteAcl {
-    /// A thread's lane over frames.
+    /// Creates a thread's lane over frames.
     ///
     /// # Errors
     /// If the table is not one for frames.
@@ -69,7 +71,7 @@ impl Lane for AclFrames<'_> {
                 places[count] = place;
                 count += 1;
             } else {
-                // It has no answer: it would be left to a slow path.
+                // The frame has no answer, because a program would leave it to a slow path.
                 results[place as usize] = 0;
             }
         }

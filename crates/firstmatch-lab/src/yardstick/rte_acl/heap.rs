@@ -1,4 +1,4 @@
-//! Memory for tables: a heap of DPDK's over huge pages, if the machine gives any.
+//! Memory for tables: a heap of DPDK over huge pages, if the machine provides them.
 
 use std::ffi::{CString, c_void};
 use std::fs;
@@ -13,10 +13,10 @@ use super::sys;
 
 const HUGE: usize = 2 << 20;
 
-/// What DPDK needs for itself, in MB.
+/// Memory that DPDK needs for itself, in MB.
 const OWN_MEGABYTES: usize = 64;
 
-/// Starts DPDK, once, with so many MB of memory of its own, and without huge pages, devices or files.
+/// Starts DPDK once, with `megabytes` MB of its own, without huge pages, devices or files.
 pub(super) fn start(megabytes: usize) -> anyhow::Result<()> {
     static STARTED: OnceLock<Result<(), String>> = OnceLock::new();
     let init = || {
@@ -24,7 +24,8 @@ pub(super) fn start(megabytes: usize) -> anyhow::Result<()> {
             "firstmatch-lab --no-huge --no-pci --no-shconf --no-telemetry --log-level=1 -m {megabytes} \
              --force-max-simd-bitwidth=512"
         );
-        // DPDK binds the thread that starts it to a core, and keeps the words: a thread of its own, words for good.
+        // DPDK binds the starting thread to a core and keeps the arguments, so it gets a thread of its own, and
+        // arguments that are never freed.
         let thread = std::thread::spawn(move || {
             let words = words.split_whitespace().map(|word| CString::new(word).unwrap_or_default());
             let argv: Vec<_> = words.map(CString::into_raw).chain([null_mut()]).collect();
@@ -40,25 +41,25 @@ pub(super) fn start(megabytes: usize) -> anyhow::Result<()> {
     STARTED.get_or_init(init).clone().map_err(|error| anyhow!(error))
 }
 
-/// A heap of DPDK's.
+/// Heap of DPDK.
 #[derive(Debug)]
 pub(super) struct Heap {
-    /// Its number.
+    /// Number of the heap as a socket.
     pub(super) socket: i32,
-    /// Where it is not DPDK's own.
+    /// Memory of the heap, if it is not DPDK's own.
     memory: Option<Memory>,
 }
 
-/// Memory for one table. Whatever is allocated in it is freed before it goes.
+/// Memory for one table; everything allocated in it is freed before it is dropped.
 #[derive(Debug)]
 struct Memory {
     name: CString,
     mapped: NonNull<c_void>,
     mapped_len: usize,
-    /// The part that is aligned to huge pages.
+    /// Start of the part that is aligned to huge pages.
     at: NonNull<c_void>,
     len: usize,
-    /// Whether DPDK knows it.
+    /// Whether DPDK has taken the memory.
     added: bool,
 }
 
@@ -68,12 +69,12 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Heap {
-    /// The one that DPDK started with.
+    /// Returns the heap that DPDK started with.
     pub(super) fn of_dpdk() -> Self {
         Self { socket: 0, memory: None }
     }
 
-    /// With room for so many bytes and what DPDK keeps beside them.
+    /// Creates a heap with room for `bytes` bytes and DPDK's own data.
     pub(super) fn new(bytes: usize) -> anyhow::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         start(OWN_MEGABYTES)?;
@@ -85,13 +86,13 @@ impl Heap {
         let mapped = NonNull::new(mapped).ok_or_else(|| anyhow!("no memory is mapped"))?;
         // SAFETY: the distance to the next huge page is less than one, and the mapping is longer by one.
         let at = unsafe { mapped.byte_add(mapped.addr().get().next_multiple_of(HUGE) - mapped.addr().get()) };
-        // SAFETY: all within the mapping. It is advice: where it is not taken, pages are small.
+        // SAFETY: all within the mapping. It is only advice: if it is not taken, pages are small.
         let _small_then = unsafe { madvise(at.as_ptr(), len, Advice::LinuxHugepage) };
         let name = CString::new(format!("lab{}", COUNT.fetch_add(1, Ordering::Relaxed)))?;
         let mut memory = Memory { name, mapped, mapped_len, at, len, added: false };
         let (name, pages) = (memory.name.as_ptr(), (len / HUGE) as u32);
-        // SAFETY: the name ends with NUL and outlives the calls; the memory is mapped, aligned, and nobody else's until
-        // `drop`.
+        // SAFETY: the name ends with NUL and outlives the calls; the memory is mapped, aligned, and used by nothing
+        // else until `drop`.
         let socket = unsafe {
             ensure!(sys::rte_malloc_heap_create(name) == 0, "DPDK makes no heap");
             let added = sys::rte_malloc_heap_memory_add(name, at.as_ptr(), len, null_mut(), pages, HUGE);
@@ -103,7 +104,7 @@ impl Heap {
         Ok(Self { socket, memory: Some(memory) })
     }
 
-    /// Bytes allocated in it.
+    /// Returns the bytes allocated in the heap.
     pub(super) fn allocated(&self) -> usize {
         let mut stats = sys::HeapStats::default();
         // SAFETY: the place is a whole struct of the type that is written.
@@ -111,7 +112,7 @@ impl Heap {
         if known == 0 { stats.allocated } else { 0 }
     }
 
-    /// The share of its touched pages that are huge, as the kernel says.
+    /// Returns the share of its touched pages that are huge, according to the kernel.
     pub(super) fn huge_share(&self) -> Option<f64> {
         let memory = self.memory.as_ref()?;
         let maps = fs::read_to_string("/proc/self/smaps").ok()?;

@@ -1,14 +1,16 @@
-//! How a key lies in memory for `rte_acl`: a field of one byte, then groups of four bytes, in network order.
+//! Layout of a key for `rte_acl`: one byte, then groups of four bytes, in network order.
 //!
-//! A prepared key has the byte last. In a frame the fields stand where IPv4 has them, from the byte of the protocol on:
+//! A prepared key has the byte last. In a frame the fields are at their places in IPv4, from the byte of the protocol
+//! on:
 //!
 //! ```text
 //! byte    0         1 2        3 4 5 6   7 8 9 10   11 12   13 14
 //!         protocol  checksum   source    dest.      sport   dport
 //! ```
 //!
-//! What stands in the place of the ports may be anything in packets of protocols without ports. So a rule that tests a
-//! port is handed over once for each protocol that has ports, and no such packet matches it.
+//! In packets of protocols without ports, the bytes at the place of the ports may be anything. Therefore a rule that
+//! tests a port is added once for each protocol that has ports, and no packet of another protocol matches it. For
+//! example, a table for frames has a rule for port 53 and any protocol five times.
 
 use anyhow::{bail, ensure};
 use firstmatch::rule::Lowered;
@@ -16,50 +18,57 @@ use firstmatch::schema::Source;
 
 use super::sys::{self, FieldDef};
 
-/// A lane as a field of `rte_acl`, where its condition may lie in 1, 2 or 4 bytes.
+/// Lane as a field of `rte_acl`, which takes 1, 2 or 4 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// The lane; a lane beyond the schema's is always 0.
+    /// Lane of the key.
     lane: usize,
     size: u8,
     offset: usize,
     kind: u8,
 }
 
-/// What lookups are of.
+/// Form of the keys that are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Keys that were prepared.
+    /// Prepared keys.
     Keys,
     /// Frames, or keys whose fields are as far apart as in a frame.
     Frames,
 }
 
-/// The value of the lane of a port that is absent.
+/// Value for absent in the lane of a port.
 const ABSENT: u32 = 0x1_0000;
 
-/// The protocols that have ports where TCP has them: TCP, UDP, DCCP, SCTP, UDP-Lite, as `firstmatch-net` reads them.
+/// Protocols with ports at TCP's place: TCP, UDP, DCCP, SCTP and UDP-Lite.
+///
+/// They are those of `firstmatch-net`.
 const WITH_PORTS: [u32; 5] = [6, 17, 33, 132, 136];
 
-/// Where each lane of a key is.
+/// Position of each lane in a key.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) form: Form,
-    /// The byte first, then the words, then the halves.
+    /// Byte first, then the words, then the halves.
     places: Vec<Place>,
-    /// The lanes of whole words, in order from the start of a key.
+    /// Lanes of whole words, in order from the start of a key.
     words: Vec<usize>,
-    /// The lanes of halves, in pairs, behind the words. They may have one more value, absent, that 16 bits do not hold.
+    /// Lanes of halves, in pairs, behind the words.
+    ///
+    /// They may have one more value, for absent, which 16 bits do not hold.
     halves: Vec<[usize; 2]>,
     byte: usize,
-    /// Words of 32 bits a key.
+    /// Number of 32-bit words of a key.
     pub(super) stride: usize,
-    /// Bytes of a key before the place that `rte_acl` gets a pointer to.
+    /// Number of bytes of a key before the address that `rte_acl` gets.
     pub(super) start: usize,
 }
 
 impl Layout {
-    /// For the lanes of a rule set: some of 32 bits, an even number of 16 (or 17, one value for absent), and one of 8.
+    /// Makes the layout for the lanes of a rule set.
+    ///
+    /// There may be any number of lanes of 32 bits, an even number of 16 (or 17, with one value for absent), and one of
+    /// 8.
     pub(super) fn new(rules: &Lowered, form: Form) -> anyhow::Result<Self> {
         let (mut words, mut halves, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
         for (index, lane) in rules.schema().lanes().iter().enumerate() {
@@ -98,7 +107,8 @@ impl Layout {
             let half = |at: usize| Place { lane: lanes[at], size: 2, offset: offset + 2 * at, kind: sys::RANGE };
             places.extend([half(0), half(1)]);
         }
-        // An address that is no prefix in some rule is a range in all; so is a protocol that is not one value or any.
+        // If an address is no prefix in some rule, it is a range in all; likewise a protocol that is neither one value
+        // nor any.
         for place in places.iter_mut().filter(|place| place.kind != sys::RANGE) {
             let fits = |(lo, hi)| match place.kind {
                 sys::MASK => prefix_len(lo, hi).is_some(),
@@ -112,20 +122,20 @@ impl Layout {
         Ok(Self { form, places, words, halves, byte, stride, start })
     }
 
-    /// The fields, in order.
+    /// Iterates over the field definitions, in order.
     pub(super) fn defs(&self) -> impl ExactSizeIterator<Item = FieldDef> {
         let words = self.words.len();
         self.places.iter().enumerate().map(move |(index, place)| FieldDef {
             kind: place.kind,
             size: place.size,
             field_index: index as u8,
-            // The byte is a group of its own, a word too, two halves are one.
+            // The byte is a group of its own, and so is each word; two halves are one group.
             input_index: if index <= words { index } else { words + 1 + (index - words - 1) / 2 } as u8,
             offset: place.offset as u32,
         })
     }
 
-    /// What a rule says, as one rule or several. None where only absent values match.
+    /// Returns the rules of `rte_acl` for a region: none if only absent values match.
     pub(super) fn rules(&self, lo: &[u32], hi: &[u32]) -> Vec<Vec<sys::Field>> {
         let tests_ports = self.halves.iter().flatten().any(|&lane| hi[lane] < ABSENT);
         if self.form == Form::Keys || !tests_ports {
@@ -140,7 +150,9 @@ impl Layout {
         protocols.filter_map(of_protocol).collect()
     }
 
-    /// What a rule says, field by field: value and mask, or the ends of a range. `None` where only absent values match.
+    /// Returns a rule field by field: value and mask, or a range.
+    ///
+    /// It is `None` if only absent values match.
     fn fields(&self, lo: &[u32], hi: &[u32]) -> Option<Vec<sys::Field>> {
         let field = |place: &Place| {
             let (lo, hi) = (u64::from(lo[place.lane]), u64::from(hi[place.lane]));
@@ -156,8 +168,9 @@ impl Layout {
         self.places.iter().map(field).collect()
     }
 
-    /// Writes a key; false where a value is absent, which no key of `rte_acl` says. In the form of frames an absent port
-    /// is some port, as it is in a frame.
+    /// Writes a key; returns false if a value is absent, which a key of `rte_acl` cannot express.
+    ///
+    /// In the form of frames an absent port becomes some port, as in a frame.
     #[inline(always)]
     pub(super) fn write(&self, row: &[u32], key: &mut [u32]) -> bool {
         let groups = match self.form {
@@ -184,7 +197,7 @@ impl Layout {
     }
 }
 
-/// The length of the prefix that an interval is.
+/// Returns the length of the prefix that equals an interval; `None` if it is no prefix.
 fn prefix_len(lo: u32, hi: u32) -> Option<u32> {
     let free = lo ^ hi;
     (lo & free == 0 && free & free.wrapping_add(1) == 0).then(|| free.leading_zeros())

@@ -1,8 +1,8 @@
-//! DPDK's `rte_acl`, over its C interface: the yardstick that people use.
+//! DPDK's `rte_acl` over its C interface, as the yardstick in common use.
 //!
-//! A table is built from the same regions as every engine and asked for the same keys. In passes its keys lie in memory
-//! as it wants them and its answers stay its own numbers: it is timed at its best. As an [`Engine`] it takes and gives
-//! what every engine does.
+//! A table is built from the same regions as every engine and looks up the same keys. In timed passes its keys are
+//! already in its own layout and its answers stay its own numbers, so that its best case is timed. As an [`Engine`] it
+//! converts keys and answers itself.
 #![expect(unsafe_code, reason = "a C interface; each block says what it relies on")]
 
 mod child;
@@ -30,24 +30,25 @@ use crate::workload::Workload;
 use heap::Heap;
 use layout::{Form, Layout};
 
-/// Its algorithms on this architecture: name and number.
+/// Algorithms of `rte_acl` on this architecture: name and number.
 const ALGORITHMS: [(&str, i32); 5] = [("scalar", 1), ("sse", 2), ("avx2", 3), ("avx512x16", 6), ("avx512x32", 7)];
 
-/// The configurations: name, and the most bytes of a table. Without a limit it keeps tables small of its own accord;
-/// with one it makes them as fast as they fit.
+/// Configurations: name, and most bytes of a table.
+///
+/// Without a limit `rte_acl` keeps tables small; with one it makes them as fast as fits.
 const CONFIGURATIONS: [(&str, usize); 2] = [("", 0), (" max", 2 << 30)];
 
-/// What a build took.
+/// Costs of a build.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Figures {
-    /// CPU time.
+    /// CPU time in seconds.
     pub(crate) seconds: f64,
-    /// The table and the rules it keeps.
+    /// Bytes of the table and of the rules it keeps.
     pub(crate) run_bytes: usize,
     pub(crate) peak_bytes: usize,
 }
 
-/// A table under one algorithm.
+/// Table under one algorithm.
 #[derive(Debug)]
 pub(crate) struct RteAcl {
     table: Arc<Table>,
@@ -59,13 +60,13 @@ pub(crate) struct RteAcl {
 struct Table {
     context: Context,
     layout: Layout,
-    /// For each region of the set, in order, its rule: result *n* is that of place *n* - 1.
+    /// Regions of the set with their rules: result *n* is the region at *n* - 1.
     lowered: Arc<Lowered>,
     table_bytes: usize,
     rule_bytes: usize,
 }
 
-/// A context of `rte_acl` and the heap it lies in, freed in this order.
+/// Context of `rte_acl` and its heap, dropped in this order.
 #[derive(Debug)]
 struct Context {
     at: NonNull<sys::Ctx>,
@@ -84,9 +85,10 @@ impl Drop for Context {
     }
 }
 
-/// The lines of a workload: every configuration, built in a process of its own first, under every algorithm that this
-/// machine has. Each is there twice, over tables built one after the other, so that its own noise is known. And what is
-/// to be said about them.
+/// Returns the lines of a workload, with notes about them.
+///
+/// Every configuration is first built in a process of its own. It then has a line for each algorithm of this machine.
+/// Each line exists twice, over two tables built one after the other, so that its own noise is known.
 pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, Vec<String>) {
     let (mut all, mut notes) = (Vec::new(), Vec::new());
     for (name, max_size) in CONFIGURATIONS {
@@ -119,13 +121,13 @@ pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, V
     (all, notes)
 }
 
-/// What the lookups of a definition are of.
+/// Returns the form of the keys that a definition looks up.
 fn form(definition: &Definition) -> Form {
     if definition.frames() { Form::Frames } else { Form::Keys }
 }
 
 impl Table {
-    /// Builds a table in a heap with room for so many bytes, or in DPDK's own, which has started then.
+    /// Builds a table in a heap of `room` bytes, or in DPDK's own heap, which must have started.
     fn build(lowered: &Arc<Lowered>, form: Form, max_size: usize, room: Option<usize>) -> anyhow::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let layout = Layout::new(lowered, form)?;
@@ -144,7 +146,7 @@ impl Table {
         // SAFETY: DPDK has started (there is a heap); the struct and its name outlive the call.
         let at = unsafe { sys::rte_acl_create(&raw const param) };
         let context = Context { at: NonNull::new(at).context("rte_acl_create fails")?, heap };
-        // SAFETY: the context is live, and behind the pointer are as many rules of the size stated as are counted.
+        // SAFETY: the context is live, and the pointer leads to `count` rules of the stated size.
         let added = unsafe { sys::rte_acl_add_rules(at, rules.as_ptr().cast(), count) };
         ensure!(added == 0, "rte_acl_add_rules fails ({added})");
         let rule_bytes = context.heap.allocated();
@@ -163,50 +165,50 @@ impl Table {
         Ok(Self { context, layout, lowered: Arc::clone(lowered), table_bytes, rule_bytes })
     }
 
-    /// Whether this machine has an algorithm.
+    /// Returns whether this machine has an algorithm.
     fn has(&self, algorithm: i32) -> bool {
         // SAFETY: the context is live, and no thread looks up yet.
         unsafe { sys::rte_acl_set_ctx_classify(self.context.at.as_ptr(), algorithm) == 0 }
     }
 
-    /// Looks keys up: for each the place of its region, from 1, or 0.
+    /// Looks up keys: each result is the index of a region plus 1, or 0.
     ///
     /// # Safety
     /// Every pointer leads to a key of the layout's length.
     unsafe fn classify(&self, algorithm: i32, keys: &[*const u8], results: &mut [u32]) {
         assert_eq!(keys.len(), results.len());
         let (at, count) = (self.context.at.as_ptr(), keys.len() as u32);
-        // SAFETY: the context is built, the algorithm one that this machine has; as many results as keys, whose fields
-        // lie within what the caller promises.
+        // SAFETY: the context is built, and the machine has the algorithm. There are as many results as keys, whose
+        // fields lie within the bytes that the caller guarantees.
         let code = unsafe { sys::rte_acl_classify_alg(at, keys.as_ptr(), results.as_mut_ptr(), count, 1, algorithm) };
         assert_eq!(code, 0, "rte_acl refuses no lookup of one category");
     }
 
-    /// Where `rte_acl` finds each of some keys.
+    /// Returns the address at which `rte_acl` reads each key.
     fn pointers(&self, keys: &[u32]) -> impl Iterator<Item = *const u8> {
         let start = self.layout.start;
         keys.chunks_exact(self.layout.stride).map(move |key| key.as_ptr().cast::<u8>().wrapping_add(start))
     }
 
-    /// What a result means.
+    /// Returns the match of a result.
     fn found(&self, result: u32) -> Option<Match> {
         (result as usize).checked_sub(1).map(|index| self.lowered.rules()[index])
     }
 
-    /// The result for a key with an absent value, which a key of `rte_acl` cannot say.
+    /// Returns the result for a key with an absent value, which `rte_acl` cannot express.
     fn beyond(&self, row: &[u32]) -> u32 {
         let found = self.lowered.regions().iter().position(|region| region.contains(row));
         found.map_or(0, |index| index as u32 + 1)
     }
 }
 
-/// The rules as C has them: `struct rte_acl_rule_data` in two words, then each field in two.
+/// Returns the rules as C reads them: `rte_acl_rule_data` and the fields, two words each.
 fn rules(lowered: &Lowered, layout: &Layout) -> anyhow::Result<Vec<u64>> {
     let mut rules = Vec::new();
     ensure!(lowered.regions().len() < sys::MAX_PRIORITY as usize, "more regions than rte_acl has priorities");
     for (index, region) in (0..).zip(lowered.regions().iter()) {
         for fields in layout.rules(region.lo, region.hi) {
-            // Category 1; the larger priority wins; the result is the place from 1.
+            // Category mask 1; the larger priority wins; the result is the index plus 1.
             rules.push(1 | u64::from(sys::MAX_PRIORITY as u32 - index) << 32);
             rules.push(u64::from(index + 1));
             rules.extend(fields.iter().flat_map(|field| [field.value, field.mask_range]));
@@ -220,7 +222,7 @@ impl RteAcl {
         self.figures
     }
 
-    /// A thread's lane over keys, put as `rte_acl` wants them.
+    /// Creates a thread's lane over keys, converted to `rte_acl`'s layout.
     pub(crate) fn lane(&self, rows: Keys<'_>) -> AclLane<'_> {
         let layout = &self.table.layout;
         let mut keys = vec![0; rows.len() * layout.stride];
@@ -235,21 +237,21 @@ impl RteAcl {
     }
 }
 
-/// One thread's keys, in network order, and results.
+/// Keys of one thread, in network order, with their results.
 pub(crate) struct AclLane<'a> {
     acl: &'a RteAcl,
-    /// To each key of `_keys`, which nobody changes or moves.
+    /// Pointer to each key of `_keys`, which is never changed or moved.
     pointers: Vec<*const u8>,
     _keys: Vec<u32>,
     results: Vec<u32>,
-    /// The results of keys with absent values.
+    /// Results of keys with absent values.
     beyond: Vec<(usize, u32)>,
 }
 
 impl AclLane<'_> {
     pub(crate) fn answers(mut self) -> Vec<Option<Match>> {
         for &(index, result) in &self.beyond {
-            // Where it was not looked up at all, that is to be seen.
+            // A key that was not looked up keeps its mark, so that the comparison fails.
             if self.results[index] != u32::MAX {
                 self.results[index] = result;
             }
@@ -273,7 +275,7 @@ impl Lane for AclLane<'_> {
     }
 }
 
-/// Keys that the engine converts at a time, and words of the longest.
+/// Number of keys that the engine converts at a time; [`LONGEST`] is the most words of a key.
 const CHUNK: usize = 32;
 const LONGEST: usize = 32;
 

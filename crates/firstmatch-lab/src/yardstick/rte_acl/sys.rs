@@ -1,8 +1,8 @@
-//! What of DPDK's C interface is used: `rte_acl.h`, `rte_eal.h`, `rte_malloc.h` of version 22.11.
+//! Parts of DPDK's C interface: `rte_acl.h`, `rte_eal.h`, `rte_malloc.h` of version 22.11.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
-/// `struct rte_acl_ctx`, which only DPDK looks into.
+/// `struct rte_acl_ctx`, opaque outside DPDK.
 #[repr(C)]
 pub(super) struct Ctx {
     _opaque: [u8; 0],
@@ -36,7 +36,7 @@ pub(super) struct Config {
     pub(super) max_size: usize,
 }
 
-/// `struct rte_acl_field`: two unions of 8 bytes, of which the first `size` count.
+/// `struct rte_acl_field`: two unions of 8 bytes, whose first `size` bytes count.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Field {

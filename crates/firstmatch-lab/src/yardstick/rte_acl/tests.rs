@@ -20,7 +20,9 @@ const IPV6: &str = "family ipv6\n\
     permit tcp src 2001:db8::/32\n\
     deny proto 58\n";
 
-/// Both forms of it, all algorithms, against `linear`: keys at the corners of regions and beside them.
+/// Compares both configurations and all algorithms with `linear`.
+///
+/// The keys lie at the corners of regions and beside them.
 #[test]
 fn it_answers_as_linear_does() {
     for text in [IPV4, IPV6] {
@@ -67,8 +69,9 @@ fn it_answers_as_linear_does() {
     }
 }
 
-/// Frames of protocols with ports and without, against keys parsed from the same frames: rules that test ports hold for
-/// none without ports, whatever bytes stand there.
+/// Compares frames with keys parsed from them, for protocols with ports and without.
+///
+/// A rule that tests ports must match no packet without ports, whatever its bytes are.
 #[test]
 fn it_reads_frames_in_place() {
     let text = "family ipv4\n\
@@ -127,7 +130,7 @@ fn it_reads_frames_in_place() {
                 assert!(of_frames.answers() == want, "{name}, frames, batches of {size}");
                 assert!(of_keys.answers() == want, "{name}, keys, batches of {size}");
             }
-            // What cannot be read in place has no answer.
+            // A frame that cannot be read in place has no answer.
             let mut odd = [frames[0]; 4];
             odd[0][14] = 0x46;
             odd[1][13] = 0xdd;
