@@ -441,7 +441,7 @@ fn work(view: &View<'_>) -> Table {
             let cells = [
                 of("worst case", "lines"),
                 of("worst case", "tests"),
-                of("instructions a prepared key", "instructions"),
+                of("instructions a packet", "instructions"),
             ];
             if cells.iter().any(Option::is_some) {
                 table.rows.push([set.set.clone(), name.to_owned()].into_iter().chain(cells.map(or_dash)).collect());

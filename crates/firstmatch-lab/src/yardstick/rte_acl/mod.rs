@@ -70,7 +70,7 @@ struct Table {
 #[derive(Debug)]
 struct Context {
     at: NonNull<sys::Ctx>,
-    heap: Heap,
+    heap: Arc<Heap>,
 }
 
 // SAFETY: a built context is only read, and `rte_acl` documents its lookups as safe in several threads.
@@ -94,8 +94,10 @@ pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, V
     for (name, max_size) in CONFIGURATIONS {
         let name = format!("rte_acl{name}");
         let tables = child::build_apart(source, max_size).and_then(|(figures, bytes)| {
+            // One heap for both: DPDK has at most 32, and the tables of all sets are there at a time.
+            let heap = Arc::new(Heap::new(2 * bytes)?);
             let table = || {
-                let table = Table::build(&work.lowered, form(source.definition), max_size, Some(bytes))?;
+                let table = Table::build(&work.lowered, form(source.definition), max_size, Arc::clone(&heap))?;
                 Ok::<_, anyhow::Error>(Arc::new(table))
             };
             Ok((figures, [(Role::RteAcl, "", table()?), (Role::RteAclAgain, " again", table()?)]))
@@ -127,11 +129,11 @@ fn form(definition: &Definition) -> Form {
 }
 
 impl Table {
-    /// Builds a table in a heap of `room` bytes, or in DPDK's own heap, which must have started.
-    fn build(lowered: &Arc<Lowered>, form: Form, max_size: usize, room: Option<usize>) -> anyhow::Result<Self> {
+    /// Builds a table in a heap. No other table is built in it meanwhile.
+    fn build(lowered: &Arc<Lowered>, form: Form, max_size: usize, heap: Arc<Heap>) -> anyhow::Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let layout = Layout::new(lowered, form)?;
-        let heap = room.map_or_else(|| Ok(Heap::of_dpdk()), Heap::new)?;
+        let before = heap.allocated();
         let rules = rules(lowered, &layout)?;
         let fields = layout.defs().len();
         let rule_words = 2 + 2 * fields;
@@ -149,7 +151,7 @@ impl Table {
         // SAFETY: the context is live, and the pointer leads to `count` rules of the stated size.
         let added = unsafe { sys::rte_acl_add_rules(at, rules.as_ptr().cast(), count) };
         ensure!(added == 0, "rte_acl_add_rules fails ({added})");
-        let rule_bytes = context.heap.allocated();
+        let rule_bytes = context.heap.allocated() - before;
 
         let mut config = sys::Config {
             num_categories: 1,
@@ -161,7 +163,7 @@ impl Table {
         // SAFETY: the context is live and the configuration is of its rules: as many fields, of the same kinds.
         let built = unsafe { sys::rte_acl_build(at, &raw const config) };
         ensure!(built == 0, "rte_acl_build fails ({built})");
-        let table_bytes = context.heap.allocated() - rule_bytes;
+        let table_bytes = context.heap.allocated() - before - rule_bytes;
         Ok(Self { context, layout, lowered: Arc::clone(lowered), table_bytes, rule_bytes })
     }
 

@@ -20,6 +20,10 @@ const IPV6: &str = "family ipv6\n\
     permit tcp src 2001:db8::/32\n\
     deny proto 58\n";
 
+fn heap(bytes: usize) -> Arc<Heap> {
+    Arc::new(Heap::new(bytes).expect("DPDK makes a heap"))
+}
+
 /// Compares both configurations and all algorithms with `linear`.
 ///
 /// The keys lie at the corners of regions and beside them.
@@ -48,7 +52,7 @@ fn it_answers_as_linear_does() {
         linear.classify_batch(&mut linear.scratch(), keys.keys(), &mut want);
         assert!(want.iter().flatten().count() > 2000 && want.iter().any(Option::is_none));
         for max_size in [0, 1 << 20] {
-            let table = Arc::new(Table::build(&lowered, Form::Keys, max_size, Some(16 << 20)).expect("it is built"));
+            let table = Arc::new(Table::build(&lowered, Form::Keys, max_size, heap(16 << 20)).expect("it is built"));
             let algorithms: Vec<_> = ALGORITHMS.into_iter().filter(|&(_, number)| table.has(number)).collect();
             assert!(algorithms.len() >= 2, "{algorithms:?}");
             for (name, algorithm) in algorithms {
@@ -116,7 +120,7 @@ fn it_reads_frames_in_place() {
         let without_ports = batch.records().iter().filter(|record| record.outcome == Outcome::NoPorts).count();
         assert!((500..2500).contains(&without_ports), "{without_ports}");
 
-        let table = Arc::new(Table::build(&lowered, Form::Frames, 0, Some(16 << 20)).expect("it is built"));
+        let table = Arc::new(Table::build(&lowered, Form::Frames, 0, heap(16 << 20)).expect("it is built"));
         for (name, algorithm) in ALGORITHMS.into_iter().filter(|&(_, number)| table.has(number)) {
             let figures = Figures { seconds: 0.0, run_bytes: 0, peak_bytes: 0 };
             let acl = RteAcl { table: Arc::clone(&table), algorithm, figures };
@@ -146,6 +150,6 @@ fn it_reads_frames_in_place() {
 fn rules_beyond_it_are_refused() {
     let schema = Schema::openflow();
     let lowered = Arc::new(lower(&RuleSet::new(schema.clone()), &schema, &Caps::default()).expect("within the caps"));
-    let error = Table::build(&lowered, Form::Keys, 0, Some(1 << 20)).expect_err("it has no such fields");
+    let error = Table::build(&lowered, Form::Keys, 0, heap(1 << 20)).expect_err("it has no such fields");
     assert!(error.to_string().contains("beyond it"), "{error}");
 }
