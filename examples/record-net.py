@@ -28,7 +28,7 @@ TP_STATUS_VLAN_VALID, TP_STATUS_VLAN_TPID_VALID = 1 << 4, 1 << 6
 
 
 def port(name):
-    """A socket that sees every frame arriving at an interface, tags included."""
+    """Returns a socket that receives every frame of an interface, tags included."""
     s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETH_P_ALL))
     s.bind((name, ETH_P_ALL))
     s.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
@@ -38,7 +38,7 @@ def port(name):
 
 
 def receive(s):
-    """One frame; the outer tag, which the kernel takes off, is put back."""
+    """Returns one frame, with the outer tag that the kernel took off."""
     frame, ancillary, _, _ = s.recvmsg(65536, 256)
     for level, kind, data in ancillary:
         if level == SOL_PACKET and kind == PACKET_AUXDATA:
@@ -145,7 +145,7 @@ def smtp(*ports):
 
 
 def udp(src, dst, dport, count, size, *options):
-    """Datagrams from src; an answer is awaited for gap seconds after each."""
+    """Sends datagrams from src and waits gap seconds for an answer after each."""
     o = dict(x.split("=", 1) for x in options)
     s = socket.socket(family(dst), socket.SOCK_DGRAM)
     s.bind((src, int(o.get("sport", 0))))
@@ -189,7 +189,7 @@ def send6(src, dst, following, payload):
 
 
 def ones(data):
-    """The Internet checksum of data."""
+    """Returns the Internet checksum of data."""
     total = sum(struct.unpack("!%dH" % (len(data) // 2), data))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
@@ -227,7 +227,7 @@ def join(group, ifname):
 
 
 def tidy(source, target):
-    """Packets in time order; of the options only the interfaces' names and clocks stay."""
+    """Sorts packets by time and drops all options but the names and clocks of the interfaces."""
     data = open(source, "rb").read()
     order = "<" if data[8:12] == b"\x4d\x3c\x2b\x1a" else ">"
     at, packets, interfaces, resolution = 0, [], [], []

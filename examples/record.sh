@@ -231,7 +231,7 @@ ip -n inet route add default via 192.0.2.129
 ip -n inet -6 route add default via 2001:db8:ffff:1::1
 ip -n edge route add default via 192.0.2.1
 ip -n edge -6 route add default via 2001:db8:ffff::1
-# What nobody uses is refused, one part of it by policy.
+# Addresses that nobody uses are refused, some of them by policy.
 ip -n edge route add unreachable 10.20.0.0/16
 ip -n edge route add prohibit 10.20.66.0/24
 ip -n edge route add unreachable 198.51.100.0/24
@@ -373,7 +373,7 @@ web_and_mail() {
     web inet 203.0.113.131 smtp://198.51.100.25/around # not by way of the filter
     web inet 203.0.113.140 http://198.51.100.10:8080/200
     web acme 10.20.50.11 https://203.0.113.80/{200,900}
-    # Mail straight from desks, guests and tenants: what infected machines do.
+    # Mail straight from desks, guests and tenants, as infected machines send it.
     web staff 10.20.10.13 smtp://203.0.113.25/pc
     web guest 10.20.40.50 smtp://203.0.113.25/guest
     web birch 10.20.60.10 smtp://203.0.113.25/birch

@@ -1,4 +1,4 @@
-//! The command line.
+//! Command line of the program, as clap reads it.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -105,13 +105,13 @@ pub(crate) enum GenerateArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenerateRules {
-    /// What rules look like: access control lists, firewalls, IP chains, or nothing in particular
+    /// The kind of rules: access control lists, firewalls, IP chains, or nothing in particular
     #[arg(long, value_name = "NAME", default_value = "acl", value_parser = PossibleValuesParser::new(PROFILES))]
     pub(crate) profile: String,
-    /// How many
+    /// The number of rules
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) rules: usize,
-    /// Everything random comes from it
+    /// The seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// The families of addresses
@@ -120,7 +120,7 @@ pub(crate) struct GenerateRules {
     /// The share of IPv6 rules of `--family inet`, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     pub(crate) ipv6: f64,
-    /// How they are written. ClassBench rules state no actions and are of one family
+    /// The format to write. ClassBench rules state no actions and are of one family
     #[arg(long, value_name = "NAME", default_value = "classbench")]
     pub(crate) format: Written,
     /// The share of `deny` among native rules, 0 to 1
@@ -129,7 +129,7 @@ pub(crate) struct GenerateRules {
     /// The share of `mark` among native rules, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) mark: f64,
-    /// How far the order is from one by how much rules match, 0 to 1
+    /// How far rules are from being sorted by how much they match, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) disorder: f64,
     /// The share of exact copies of earlier rules, 0 to 1
@@ -147,13 +147,13 @@ pub(crate) struct GenerateRules {
 pub(crate) struct GenerateTrace {
     /// The rules, as for `classify`
     pub(crate) rules: PathBuf,
-    /// How many packets
+    /// The number of packets
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     pub(crate) headers: usize,
-    /// Everything random comes from it
+    /// The seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How they are written: lines of a ClassBench trace, which have ports whatever the protocol, or a pcap capture of
+    /// The format to write: lines of a ClassBench trace, which have ports whatever the protocol, or a pcap capture of
     /// frames of 64 bytes, or as many as their headers take
     #[arg(long, value_name = "NAME", default_value = "classbench")]
     pub(crate) format: Packets,
@@ -169,12 +169,12 @@ pub(crate) struct GenerateTrace {
     /// Draw headers of rules as they come, whether or not an earlier rule takes them: no rule is sure to be hit
     #[arg(long)]
     pub(crate) drawn: bool,
-    /// How many headers are tried for one rule before it is given up
+    /// The most headers that are tried for one rule before it is given up
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub(crate) tries: u32,
 }
 
-/// The families of generated rules.
+/// Families of generated rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Family {
     Ipv4,
@@ -183,21 +183,21 @@ pub(crate) enum Family {
     Inet,
 }
 
-/// The formats of generated rules.
+/// Formats of generated rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Written {
     Classbench,
     Native,
 }
 
-/// The formats of generated packets.
+/// Formats of generated packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Packets {
     Classbench,
     Pcap,
 }
 
-/// A number, decimal or hexadecimal after `0x`.
+/// Reads a number of 64 bits, decimal or hexadecimal after `0x`.
 fn metadata(text: &str) -> Result<u64, String> {
     let (digits, radix) = text.strip_prefix("0x").map_or((text, 10), |digits| (digits, 16));
     let number = u64::from_str_radix(digits, radix).ok().filter(|_| !digits.starts_with('+'));
@@ -209,7 +209,7 @@ fn two_numbers(text: &str) -> Result<(f64, f64), String> {
     both.ok_or_else(|| "expected two numbers with a comma between, as 1,0.1".into())
 }
 
-/// Options for the choice of `meta`, beside the rules.
+/// Options, beside the rules, on which the choice of `meta` depends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChoiceArgs {
     /// Predict for the machine that this file describes instead of probing this one
@@ -268,8 +268,8 @@ pub(crate) struct ClassifyArgs {
     pub(crate) base: Vec<Kind>,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
-    /// Keep the answers for so many packets that differ, and give them again to equal ones: a cache in front of the
-    /// engine, which pays where packets come in flows
+    /// Keep ENTRIES answers in a cache in front of the engine, and give them again to equal packets; this pays where
+    /// packets come in flows
     #[arg(long, value_name = "ENTRIES", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     pub(crate) flow_cache: Option<u32>,
     /// Classify N packets spread over the input, or all, once more with the oracle, which walks the rules one by one;
@@ -286,16 +286,16 @@ pub(crate) struct ClassifyArgs {
     /// name, and loses what it had before, once all lines are in it; it cannot be that of the rules or of the packets
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
-    /// How many rules the summary shows, those of most packets first
+    /// The number of rules in the summary, those of most packets first
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) top: usize,
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long)]
     pub(crate) flags: bool,
-    /// What every packet of a capture or a trace has in the field `metadata` of the rules, instead of 0
+    /// The value of the field `metadata` for every packet of a capture or a trace, instead of 0
     #[arg(long, value_name = "N", value_parser = metadata)]
     pub(crate) metadata: Option<u64>,
-    /// How many packets are classified by one call
+    /// The number of packets that one call classifies
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) batch: u16,
     #[command(flatten)]
@@ -312,7 +312,7 @@ pub(crate) struct ExplainArgs {
     /// The number of the packet (from 0) in the file that PACKET names
     #[arg(long = "packet", value_name = "N")]
     pub(crate) number: Option<u64>,
-    /// What the packet has in the field `metadata` of the rules, instead of 0
+    /// The value of the field `metadata` for the packet, instead of 0
     #[arg(long, value_name = "N", value_parser = metadata)]
     pub(crate) metadata: Option<u64>,
     /// Show each condition of the rule on this line, and which of them failed
@@ -327,13 +327,13 @@ pub(crate) struct ConvertArgs {
     /// The rules: a rule file, a ClassBench filter set or JSON, plain or compressed by gzip or zstd; `-` reads
     /// standard input
     pub(crate) rules: PathBuf,
-    /// The format to write; if it is not said, JSON where the output ends in `.json`, else the native one
+    /// The format to write; by default JSON where the output ends in `.json`, else the native one
     #[arg(long, value_name = "FORMAT")]
     pub(crate) to: Option<Format>,
     /// Where to write: the whole file, or nothing on an error; `-` writes to standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
-    /// What becomes of the flags column of a ClassBench filter set that tests it; without this it is an error
+    /// Keep or ignore the flags column of a ClassBench filter set; without this it is an error if a rule tests it
     #[arg(long, value_name = "WHAT")]
     pub(crate) flags: Option<Flags>,
     /// Give the rules every field of IP networks, tested or not, so that rules added to the JSON later may test it
@@ -362,7 +362,7 @@ pub(crate) struct RuleLimits {
 }
 
 impl RuleLimits {
-    /// Returns them as the core has them.
+    /// Returns the limits as the core has them.
     pub(crate) fn caps(&self) -> Caps {
         Caps {
             regions_per_rule: self.max_regions_per_rule,
@@ -373,14 +373,14 @@ impl RuleLimits {
     }
 }
 
-/// A number of regions that engines can hold.
+/// Reads a number of regions that engines can hold.
 fn regions(text: &str) -> Result<usize, String> {
     let most = Caps::default().regions_per_set;
     let number = text.parse().ok().filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| format!("expected a number from 1 to {most}"))
 }
 
-/// A format of rules.
+/// Formats of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
     /// One rule a line (docs/rules.md)
@@ -391,7 +391,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// What becomes of the flags column of ClassBench.
+/// Treatment of ClassBench's flags column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Flags {
     /// It is a field of the rules, which only ClassBench and JSON hold
@@ -413,7 +413,7 @@ pub(crate) struct ManualArgs {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// How many packets the oracle looks at.
+/// Number of packets that the oracle checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     Sample(usize),

@@ -1,4 +1,4 @@
-//! `firstmatch convert`
+//! Command `firstmatch convert`.
 
 use anyhow::bail;
 use firstmatch::format::{self, Fields, Format as CoreFormat, Options, write};
@@ -32,8 +32,9 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-/// The rules, with the flags column of ClassBench if that is wanted; `None` where there are faults, which are then
-/// shown.
+/// Loads the rules, with the flags column of ClassBench if it is to be kept.
+///
+/// The result is `None` if there are faults, which are then shown.
 fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = rules::text(&args.rules)? else { return Ok(None) };
     let from_json = json::is_json(&text);
@@ -48,7 +49,7 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
         bail!("{}: --all-fields is for native rules for IP networks; {what}", loaded.name);
     }
     if flags && args.flags.is_none() {
-        // Nobody said what is to become of the column: that must not matter.
+        // The command does not say whether to keep the column, so no rule may depend on it.
         let column = loaded.file.rules.schemas()[0].index_of("flags");
         let tests = |rule: &&Rule| rule.conditions.iter().any(|condition| Some(condition.field) == column);
         let testing: Vec<&Rule> = loaded.file.rules.iter().filter(tests).collect();
@@ -70,7 +71,7 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     Ok(Some(loaded))
 }
 
-/// Shows what the format cannot hold, each where the rule stands.
+/// Shows each part of the rules that the format cannot hold, with its line.
 fn refuse(loaded: &Loaded, to: CoreFormat, error: &write::WriteError) {
     let format = match to {
         CoreFormat::Native => "the native format",

@@ -5,12 +5,12 @@ use std::io::Write;
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use firstmatch::Diagnostic;
 
-/// What is longer is not shown: nobody reads it, and it would fill the screen.
+/// Most characters of a message that are shown, so that it does not fill the screen.
 const MAX_TITLE: usize = 400;
-/// The most characters that are marked: what is around them is then cut to the width of a screen.
+/// Most characters that are marked; the text around them is cut to the width of a screen.
 const MAX_MARK: usize = 100;
 
-/// Whether standard error is gone does not matter: there is nowhere left to say so.
+/// Prints to standard error. A failure is ignored, because nowhere is left to report it.
 fn say(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{text}");
 }
@@ -38,7 +38,7 @@ fn render(level: Level<'_>, path: &str, diagnostic: &Diagnostic) -> String {
     let title = level.primary_title(shorten(message));
     let expected = expected.as_ref().map(|expected| format!("expected {expected}"));
     let renderer = Renderer::styled();
-    // Columns are characters; spans are bytes.
+    // Columns count characters, but spans count bytes.
     let byte = |column: usize| text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(column);
     let first = *column as usize - 1;
     let Some(start) = byte(first) else {

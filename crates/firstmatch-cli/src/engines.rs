@@ -1,4 +1,4 @@
-//! The engines by name.
+//! Engines by name, and the command `firstmatch engines`.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,16 +20,16 @@ use crate::{End, rules};
 
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
-    /// What it is, in a line.
+    /// Description in a line.
     pub(crate) summary: &'static str,
-    /// Builds it; the configuration is for `meta`.
+    /// Function that builds the engine; the configuration is for `meta`.
     pub(crate) build: Build,
 }
 
 type Build = fn(&Lowered, &meta::Config) -> Result<Box<dyn Classifier>, BuildError>;
 
 impl Engine {
-    /// Builds it, with a flow cache of this many entries in front where there is to be one.
+    /// Builds the engine, behind a flow cache of `cache` entries if that is given.
     pub(crate) fn build_behind(
         &self,
         rules: &Lowered,
@@ -47,7 +47,7 @@ impl Engine {
     }
 }
 
-/// What is taken where none is asked for.
+/// Name of the engine that is taken where none is asked for.
 pub(crate) const DEFAULT: &str = "meta";
 
 static ENGINES: [Engine; 8] = [
@@ -93,7 +93,9 @@ static ENGINES: [Engine; 8] = [
     },
 ];
 
-/// Returns the configuration of `meta`, the same for all commands: so all of them take the same base.
+/// Returns the configuration of `meta`, the same for all commands.
+///
+/// All of them therefore take the same base.
 pub(crate) fn meta_config(args: &ChoiceArgs) -> anyhow::Result<meta::Config> {
     let machine = match &args.machine {
         Some(path) => source::read_text(path)?.parse().with_context(|| path.display().to_string())?,
@@ -108,7 +110,9 @@ pub(crate) fn meta_config(args: &ChoiceArgs) -> anyhow::Result<meta::Config> {
     Ok(meta::Config { machine, limits, ..Default::default() })
 }
 
-/// Says whose limit an engine that was asked for did not keep, and how to raise it.
+/// Returns which limit made the build fail, and how to raise it.
+///
+/// An engine other than `meta` has limits of its own, which no option raises.
 pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
     let cap = error.cap()?;
     if engine != DEFAULT {
@@ -136,7 +140,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Engine> {
     ENGINES.iter().find(|engine| engine.name == name)
 }
 
-/// `firstmatch engines`
+/// Runs the command `firstmatch engines`.
 pub(crate) fn run(args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     match &args.rules {
         Some(path) => explain(path, args, out),
@@ -153,7 +157,7 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `meta` takes for each family of a rule file, and why.
+/// Prints the base that `meta` takes for each family of a rule file, and the reasons.
 fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     let Some(loaded) = rules::load(path, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };

@@ -7,7 +7,7 @@ use anstyle::Style;
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 
-/// `1,234,567`
+/// Writes a number as `1,234,567`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
@@ -20,17 +20,17 @@ pub(crate) fn thousands(number: u64) -> String {
     out
 }
 
-/// `1 packet`, `2 packets`
+/// Writes a number of things as `1 packet` or `2 packets`.
 pub(crate) fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{}", thousands(number), if number == 1 { "" } else { "s" })
 }
 
-/// `8.1 MB`
+/// Writes a number of bytes as `8.1 MB`.
 pub(crate) fn bytes(number: u64) -> String {
     scaled(number as f64, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
-/// `24.1 M`
+/// Writes a number as `24.1 M`.
 pub(crate) fn short(number: f64) -> String {
     scaled(number, &["", "k", "M", "G"]).trim_end().to_owned()
 }
@@ -45,12 +45,12 @@ fn scaled(mut number: f64, units: &[&str]) -> String {
     format!("{number:.digits$} {}", units[unit])
 }
 
-/// `81.0 %`
+/// Writes a share as `81.0 %`.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     if whole == 0 { "–".to_owned() } else { format!("{:.1} %", part as f64 * 100.0 / whole as f64) }
 }
 
-/// The first `width` characters, the last being an ellipsis where something is missing.
+/// Returns the first `width` characters; the last is an ellipsis if `text` is longer.
 pub(crate) fn clip(text: &str, width: usize) -> String {
     match text.char_indices().nth(width) {
         Some(_) => text.chars().take(width - 1).chain(['…']).collect(),
@@ -58,13 +58,15 @@ pub(crate) fn clip(text: &str, width: usize) -> String {
     }
 }
 
-/// A table of plain text: a bold head, columns two blanks apart.
+/// Table of plain text with a bold head and columns two blanks apart.
 pub(crate) struct Table<const N: usize> {
     right: [bool; N],
     rows: Vec<[String; N]>,
 }
 
 impl<const N: usize> Table<N> {
+    /// Returns a table with these column heads.
+    ///
     /// A column whose head starts with a blank is set to the right.
     pub(crate) fn new(head: [&str; N]) -> Self {
         Self { right: head.map(|h| h.starts_with(' ')), rows: vec![head.map(|h| h.trim_start().to_owned())] }

@@ -1,4 +1,4 @@
-//! `firstmatch generate`
+//! Command `firstmatch generate`.
 
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 

@@ -22,16 +22,16 @@ use clap::Parser;
 
 use args::{Args, Command};
 
-/// What a command ends with when nothing stood in its way.
+/// End of a command that nothing prevented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The answer is there.
+    /// The answer was given.
     Done,
-    /// The answer is there, and it is bad.
+    /// The answer was given, and it is bad.
     BadAnswer,
-    /// The input is bad, and everything was said about it.
+    /// The input is bad, and all its faults were shown.
     BadInput,
-    /// A signal ended the input; the answer is for what came before.
+    /// A signal ended the input; the answer is for the packets before it.
     Stopped(stop::Signal),
 }
 
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Ok(End::BadAnswer) => ExitCode::from(1),
         Ok(End::BadInput) => ExitCode::from(2),
         Ok(End::Stopped(signal)) => ExitCode::from(signal.exit_code()),
-        // Whoever read our output has seen enough of it.
+        // The reader of our output has seen enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             diagnostics::error(&format!("{error:#}"));
@@ -63,7 +63,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::BrokenPipe))
 }
 
-/// Where the answer goes: standard output, or standard error where the other is taken.
+/// Returns the output for the answer: standard error if `stderr`, otherwise standard output.
 fn answer_to(stderr: bool) -> Box<dyn Write> {
     if stderr { Box::new(anstream::stderr().lock()) } else { Box::new(anstream::stdout().lock()) }
 }

@@ -1,4 +1,4 @@
-//! `firstmatch completions` and `firstmatch manual`: both are made of the command line itself.
+//! Commands `firstmatch completions` and `firstmatch manual`, made of the command line.
 
 use std::path::Path;
 
@@ -9,21 +9,21 @@ use clap_mangen::Man;
 use crate::args::{Args, CompletionsArgs, ManualArgs};
 use crate::output;
 
-/// The command line; what is generated follows from it.
+/// Returns the command line, from which pages follow.
 fn command() -> Command {
     let mut command = Args::command();
     command.build();
     command
 }
 
-/// `firstmatch completions`
+/// Runs the command `firstmatch completions`.
 pub(crate) fn completions(args: &CompletionsArgs) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "firstmatch", &mut script);
     output::write(Path::new("-"), &String::from_utf8(script)?)
 }
 
-/// `firstmatch manual`
+/// Runs the command `firstmatch manual`.
 pub(crate) fn run(args: &ManualArgs) -> anyhow::Result<()> {
     let command = command();
     let Some(folder) = &args.dir else { return output::write(Path::new("-"), &page(&command)?) };
@@ -35,13 +35,13 @@ pub(crate) fn run(args: &ManualArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The commands below a command, each followed by those below it.
+/// Returns the commands below a command, each followed by those below it.
 fn subcommands(command: &Command) -> Vec<&Command> {
     let below = command.get_subcommands().filter(|sub| sub.get_name() != "help");
     below.flat_map(|sub| std::iter::once(sub).chain(subcommands(sub))).collect()
 }
 
-/// `firstmatch-classify`
+/// Returns the name of a command's page, for example `firstmatch-classify`.
 fn page_name(command: &Command) -> String {
     command.get_display_name().unwrap_or(command.get_name()).to_owned()
 }
@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
 
-    /// The long options of a command.
+    /// Returns the long options of a command.
     fn options(command: &Command) -> Vec<String> {
         command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
     }
@@ -87,7 +87,7 @@ mod tests {
         for sub in command.get_subcommands() {
             assert!(whole.contains(&format!("firstmatch\\-{}(1)", sub.get_name())), "{whole}");
         }
-        // Seven commands, and the two below `generate`.
+        // There are seven commands, and two below `generate`.
         assert_eq!(pages, 9);
     }
 

@@ -1,4 +1,4 @@
-//! Files that are whole or not there.
+//! Output files that are whole or not there.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 
-/// Writes a file in one step: it has the old content, or none, until it has all of the new. `-` is standard output.
+/// Writes a file in one step; `-` is standard output.
+///
+/// It has its old content, or none, until it has all of the new.
 pub(crate) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
     let written = Output::create(path).and_then(|mut output| {
         output.write_all(content.as_bytes())?;
@@ -22,10 +24,12 @@ pub(crate) fn write(path: &Path, content: &str) -> anyhow::Result<()> {
     written.with_context(|| format!("{}: cannot be written", path.display()))
 }
 
-/// Refuses an output that is the same file as an input, by whatever path: writing it would destroy what is read.
+/// Refuses an output that is the same file as an input, by whatever path.
+///
+/// Writing it would destroy the input while it is read.
 ///
 /// # Errors
-/// When one of the inputs (`-` is standard input) is the file that would be written.
+/// If one of the inputs (`-` is standard input) is the file that would be written.
 pub(crate) fn refuse_inputs(path: &Path, inputs: &[(&str, &Path)]) -> anyhow::Result<()> {
     let dash = Path::new("-");
     let Some(target) = (if path == dash { of_descriptor(io::stdout().as_fd()) } else { of_path(path) }) else {
@@ -41,7 +45,9 @@ pub(crate) fn refuse_inputs(path: &Path, inputs: &[(&str, &Path)]) -> anyhow::Re
     Ok(())
 }
 
-/// Device and inode, which tell files apart. None for files that hold nothing, for example `/dev/null`.
+/// Returns device and inode, which identify a file.
+///
+/// The result is `None` for files that hold nothing, for example `/dev/null`.
 fn identity(metadata: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::FileTypeExt;
     let kind = metadata.file_type();
@@ -56,12 +62,14 @@ fn of_descriptor(descriptor: BorrowedFd<'_>) -> Option<(u64, u64)> {
     identity(&File::from(descriptor.try_clone_to_owned().ok()?).metadata().ok()?)
 }
 
-/// A file that is being written. Until [`Output::finish`] it is not there under its name; dropped before, it never is.
+/// File that is being written.
+///
+/// Until [`Output::finish`] it is not there under its name; dropped before, it never is.
 pub(crate) struct Output(Way);
 
 enum Way {
     Stdout(StdoutLock<'static>),
-    /// Devices and pipes hold nothing that could be half-written.
+    /// A device or a pipe, which holds nothing that could be half-written.
     Direct(File),
     Beside {
         out: BufWriter<File>,
@@ -74,13 +82,13 @@ impl Output {
     /// Begins a file. `-`, or another name of the same file or pipe, is standard output.
     ///
     /// # Errors
-    /// When nothing can be written there, or, for a file, beside it.
+    /// If nothing can be written there or, for a regular file, beside it.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let of_stdout = || of_path(path).is_some_and(|target| of_descriptor(io::stdout().as_fd()) == Some(target));
         if path == Path::new("-") || of_stdout() {
             return Ok(Self(Way::Stdout(io::stdout().lock())));
         }
-        // A link stays one: the file it leads to is replaced.
+        // A link stays a link: the file that it leads to is replaced.
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let before = fs::metadata(&target).ok();
         if before.as_ref().is_some_and(|before| !before.is_file()) {
@@ -93,7 +101,7 @@ impl Output {
         Ok(Self(Way::Beside { out: BufWriter::new(file), unfinished, target }))
     }
 
-    /// Whether all of it goes to standard output.
+    /// Whether everything goes to standard output.
     pub(crate) fn is_stdout(&self) -> bool {
         matches!(self.0, Way::Stdout(_))
     }
@@ -101,13 +109,13 @@ impl Output {
     /// Ends the file and gives it its name.
     ///
     /// # Errors
-    /// When the rest cannot be written or the file cannot be renamed; then it keeps what it had before.
+    /// If the rest cannot be written or the file cannot be renamed; then it keeps its old content.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         let Way::Beside { out, unfinished, target } = self.0 else { return Ok(()) };
         out.get_ref().sync_all()?;
         fs::rename(&unfinished.0, &target)
-        // Nothing is left of it under its first name: removing that fails, which is well.
+        // Nothing is left under the first name, so removing that fails, which is ignored.
     }
 }
 
@@ -129,7 +137,7 @@ impl Write for Output {
     }
 }
 
-/// Removed when it goes out of scope.
+/// File that is removed when it goes out of scope.
 struct Unfinished(PathBuf);
 
 impl Drop for Unfinished {
@@ -138,8 +146,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// A new file in the same folder, because only there a rename is one step. Its name cannot be foreseen, so that nobody
-/// takes it first.
+/// Opens a new file in the same folder, because only there a rename is one step.
+///
+/// Its name cannot be foreseen, so that no other program takes it first.
 fn beside(target: &Path) -> io::Result<(File, Unfinished)> {
     let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
     for attempt in 0u32.. {
@@ -179,7 +188,7 @@ mod tests {
         write(&folder.join("link"), "four\n").expect("written");
         assert!(fs::symlink_metadata(folder.join("link")).expect("there").is_symlink());
         assert_eq!(fs::read_to_string(&path).expect("read"), "four\n");
-        // One that is given up leaves nothing.
+        // An output that is given up leaves nothing.
         let mut output = Output::create(&path).expect("created");
         output.write_all(b"five").expect("written");
         drop(output);

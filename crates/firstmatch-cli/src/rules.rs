@@ -14,28 +14,31 @@ use firstmatch_net::wire;
 
 use crate::{diagnostics, json};
 
-/// A rule file, and its text to show rules with.
+/// Rule file, and its text to show rules with.
 pub(crate) struct Loaded {
-    /// Its path, as given.
+    /// Path as given on the command line.
     pub(crate) name: String,
     text: String,
-    /// Where each line begins, once somebody asks.
+    /// Offset at which each line begins, found on first use.
     lines: OnceCell<Vec<usize>>,
     pub(crate) file: RuleFile,
     options: Options,
-    /// In JSON, where a rule may begin anywhere and knows the line of another file: the line of the text it begins
-    /// on, by slot.
+    /// Line of the text on which each rule begins, by slot; JSON files alone have it.
+    ///
+    /// A rule may begin anywhere in them, and its own line is that of another file.
     places: Option<Vec<u32>>,
 }
 
-/// Reads a rule file and shows its warnings; `None` where it has faults, which are then shown.
+/// Reads a rule file and shows its warnings; `None` if it has faults, which are then shown.
 pub(crate) fn load(path: &Path, flags: bool, caps: Caps) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = text(path)? else { return Ok(None) };
     let loaded = Loaded::parse(name, text, Options { flags, caps, ..Options::default() });
     Ok(loaded.inspect(Loaded::show_warnings))
 }
 
-/// The name and the text of a rule file; `None` where it cannot be read, which is then shown.
+/// Returns the name and the text of a rule file.
+///
+/// The result is `None` if the text has a fault, which is then shown.
 pub(crate) fn text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     let name = display(path);
     match source::read_text(path) {
@@ -55,7 +58,7 @@ fn show_faults(name: &str, faults: &[Diagnostic], more: usize) {
     diagnostics::error(&format!("{name}: {there} in the rules{shown}"));
 }
 
-/// Shows an error of a source with its line, or hands it on.
+/// Shows an error of a source with its line, or returns it where it has no line.
 pub(crate) fn source_error(name: &str, error: SourceError) -> anyhow::Result<()> {
     match error.diagnostic() {
         Some(diagnostic) => diagnostics::fault(name, diagnostic),
@@ -69,7 +72,7 @@ pub(crate) fn display(path: &Path) -> String {
 }
 
 impl Loaded {
-    /// Reads the text of a rule file; `None` where it has faults, which are then shown.
+    /// Reads the text of a rule file; `None` if it has faults, which are then shown.
     pub(crate) fn parse(name: String, text: String, options: Options) -> Option<Self> {
         let (file, places) = if json::is_json(&text) {
             match json::read(&text, &options) {
@@ -91,7 +94,7 @@ impl Loaded {
         Some(Self { name, text, lines: OnceCell::new(), file, options, places })
     }
 
-    /// The same text read with or without the flags column of ClassBench.
+    /// Reads the same text again, with or without the flags column of ClassBench.
     pub(crate) fn parse_again(self, flags: bool) -> Option<Self> {
         let Self { name, text, options, .. } = self;
         Self::parse(name, text, Options { flags, ..options })
@@ -106,14 +109,14 @@ impl Loaded {
         }
     }
 
-    /// The regions of the rules, for each schema; `None` where there are too many, which is then shown.
+    /// Returns the regions of the rules for each schema; `None` if too many, which is then shown.
     pub(crate) fn lower(&self) -> Option<Vec<Lowered>> {
         let rules = &self.file.rules;
         let lowered = rules.schemas().iter().map(|schema| lower(rules, schema, &self.options.caps));
         lowered.collect::<Result<_, _>>().map_err(|error| self.build_error(&error, None)).ok()
     }
 
-    /// Shows why an engine could not be built, with the rule's line where there is one, and what helps.
+    /// Shows why an engine could not be built, with the rule's line if known, and what helps.
     pub(crate) fn build_error(&self, error: &BuildError, help: Option<String>) {
         let mut message = error.to_string();
         if let Some(help) = help {
@@ -146,7 +149,7 @@ impl Loaded {
         self.file.rules.get(id)
     }
 
-    /// The rules on a line: at most one, but in JSON, where several may stand there.
+    /// Returns the rules on a line: at most one, except in JSON, where several may stand there.
     pub(crate) fn rules_on(&self, line: u32) -> Vec<&Rule> {
         match &self.places {
             None => self.file.rules.at(firstmatch::rule::Priority::of_line(line)).into_iter().collect(),
@@ -154,7 +157,7 @@ impl Loaded {
         }
     }
 
-    /// The line a rule stands on. All rules here come from a file.
+    /// Returns the line that a rule stands on. All rules here come from a file.
     pub(crate) fn line_of(&self, rule: &Rule) -> u32 {
         match &self.places {
             None => rule.line.map_or(0, u32::from),
@@ -162,12 +165,14 @@ impl Loaded {
         }
     }
 
-    /// `path:line` of a rule.
+    /// Returns the place of a rule as `path:line`.
     pub(crate) fn place(&self, rule: &Rule) -> String {
         format!("{}:{}", self.name, self.line_of(rule))
     }
 
-    /// The text of a rule, blanks folded; of one in JSON, as it would stand in a native file, if it could.
+    /// Returns the text of a rule with its blanks folded.
+    ///
+    /// A rule of a JSON file is shown as in a native file, if that format holds it.
     pub(crate) fn text_of(&self, rule: &Rule) -> String {
         if self.places.is_some()
             && let Ok(text) = format::write::native_rule(&self.file.rules, rule)
@@ -187,7 +192,7 @@ impl Loaded {
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }
 
-    /// How packets are parsed for these rules, with metadata beside them if somebody gave any.
+    /// Returns the parser's configuration; an error if no rule can test the `metadata` given.
     pub(crate) fn wire_config(&self, metadata: Option<u64>) -> anyhow::Result<wire::Config> {
         let has_field = |schema: &Schema| schema.index_of_source(Source::Metadata).is_some();
         if metadata.is_some() && !self.file.rules.schemas().iter().any(has_field) {
@@ -197,7 +202,7 @@ impl Loaded {
         Ok(wire::Config { metadata: metadata.unwrap_or(config.metadata), ..config })
     }
 
-    /// What becomes of a classified packet.
+    /// Returns the verdict for a classified packet.
     pub(crate) fn verdict(&self, answer: Option<Match>) -> Verdict {
         let rule = answer.and_then(|found| self.rule(found.rule));
         rule.map_or(self.file.policy.default, |rule| rule.action.into())

@@ -1,4 +1,6 @@
-//! SIGINT and SIGTERM: the first ends the input as an end of file would, the second ends the program.
+//! Handling of SIGINT and SIGTERM.
+//!
+//! The first signal ends the input as an end of file would, the second ends the program.
 
 use std::fs::File;
 use std::io::{self, PipeReader, Read};
@@ -14,12 +16,12 @@ use rustix::io::Errno;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::{flag, low_level};
 
-/// Whether a signal ended the input. Clones share the answer.
+/// Record of the signal that ended the input, if one did. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stop(Arc<AtomicUsize>);
 
 impl Stop {
-    /// The signal that came, if one did.
+    /// Returns the signal that came, if one did.
     pub(crate) fn signal(&self) -> Option<Signal> {
         match self.0.load(Ordering::Relaxed) {
             0 => None,
@@ -27,8 +29,10 @@ impl Stop {
         }
     }
 
-    /// Opens the packets, or standard input for `-`. From then on a signal ends them; before, it ends the program,
-    /// because there is nothing to lose yet and the opening of a pipe may wait for ever.
+    /// Opens the packets, or standard input for `-`.
+    ///
+    /// From then on a signal ends the input. Before, it ends the program, because there is nothing to lose yet and
+    /// opening a pipe may wait forever.
     pub(crate) fn open(&self, path: &Path) -> anyhow::Result<Input> {
         let limits = Limits::default();
         if path != Path::new("-") {
@@ -40,12 +44,12 @@ impl Stop {
         Ok(source::from_reader(name, reader, &limits)?)
     }
 
-    /// The file, until a signal comes.
+    /// Returns a reader of the file that ends when a signal comes.
     fn read_from(&self, file: File) -> io::Result<Box<dyn Read + Send>> {
         let (wake, to_wake) = io::pipe()?;
         let again = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
-            // In this order: what the second signal does must not be done by the first.
+            // The order matters, because otherwise the first signal would do what the second one does.
             flag::register_conditional_default(signal, Arc::clone(&again))?;
             flag::register(signal, Arc::clone(&again))?;
             flag::register_usize(signal, Arc::clone(&self.0), signal as usize)?;
@@ -55,12 +59,14 @@ impl Stop {
     }
 }
 
-/// The signal that ended the input.
+/// Signal that ended the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signal(u8);
 
 impl Signal {
-    /// As a shell states a program that a signal ended: 130 for SIGINT, 143 for SIGTERM.
+    /// Returns the exit code that a shell gives a program ended by this signal.
+    ///
+    /// It is 130 for SIGINT and 143 for SIGTERM.
     pub(crate) fn exit_code(self) -> u8 {
         128 + self.0
     }
@@ -70,8 +76,10 @@ impl Signal {
     }
 }
 
-/// Reads a file that may keep its reader waiting. A signal alone does not end the wait: the system takes the read up
-/// again, so the wait is for the file or for the pipe that the signal writes to.
+/// Reader of a file that may keep it waiting, until a signal comes.
+///
+/// A signal alone does not end the wait, because the system resumes the read. The reader therefore waits for the file
+/// or for the pipe that the signal writes to.
 struct UntilSignal {
     file: File,
     stop: Stop,

@@ -1,10 +1,12 @@
-//! How long it takes to read a rule file and to lower its rules, and how much memory that takes:
+//! Times reading a rule file and lowering its rules, and measures the memory that takes:
 //!
 //!     cargo run --release -p firstmatch-net --example load -- RULES [ROUNDS]
 //!
-//! Seconds of thread CPU time in rounds, each from the text in memory: `parse` and `lower` (for every schema of the
-//! set). The memory is the largest the process ever had resident, the text of the file included, after one round
-//! (Linux tells it), also as a multiple of the text's size. A file of JSON is not read.
+//! The times are seconds of thread CPU time, each from the text in memory: `parse`, and `lower` for every schema of the
+//! set. The median of the rounds is printed.
+//!
+//! The memory is the process's peak resident size after one round, less the peak before the text was read. It is
+//! printed in bytes and as a multiple of the text's size. Linux alone states it. JSON files are not read.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -56,7 +58,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// The most memory this process ever had resident, in bytes.
+/// Returns the largest resident size that this process ever had, in bytes.
 fn peak() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,9 +1,9 @@
-//! How long it takes to find the headers of a packet and to fill its row:
+//! Times finding the headers of a packet and filling its row of keys:
 //!
 //!     cargo run --release -p firstmatch-net --example parse -- CAPTURE [ROUNDS]
 //!
-//! Nanoseconds of thread CPU time a packet of the capture that is classified, over packets in memory, in rounds; for
-//! each schema, `parse` alone and `parse`, `outcome` and `fill` together.
+//! The times are nanoseconds of thread CPU time per classified packet of the capture, over packets in memory. For each
+//! schema it prints `parse` alone, and `parse`, `outcome` and `fill` together, as minimum and median of the rounds.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use rustix::time::{ClockId, clock_gettime};
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const USAGE: &str = "usage: parse CAPTURE [ROUNDS]";
-/// The least packets of a round: the clock takes as long as ten packets.
+/// Least packets of a timed round, so that the cost of reading the clock does not show.
 const PACKETS: usize = 200_000;
 
 fn main() -> Outcome<()> {

@@ -1,9 +1,9 @@
-//! Packets for [`firstmatch`]: where they come from and how they become keys.
+//! Packet input for [`firstmatch`]: reads captures and turns packets into keys.
 //!
-//! - [`wire`] parses headers. It is the only code that knows byte order; it never panics, allocates nothing for a
+//! - [`wire`] parses headers. It is the only code that knows byte order. It never panics, allocates nothing for a
 //!   packet and gives every packet exactly one [`wire::Outcome`].
-//! - [`source`] reads captures (pcap, pcapng), ClassBench traces and tables of header fields, plain, gzipped or
-//!   compressed by zstd, as streams: the memory does not depend on the size of the file.
+//! - [`source`] reads captures (pcap, pcapng), ClassBench traces and tables of header fields, plain or compressed by
+//!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file.
 //!
 //! ```no_run
 //! use firstmatch::{Policy, Schema};

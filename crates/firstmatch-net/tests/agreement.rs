@@ -1,4 +1,4 @@
-//! Packet by packet against etherparse: every header field, present, absent or unknown.
+//! Comparison with etherparse: each header field of each packet, present, absent or unknown.
 
 mod common;
 mod reference;
@@ -8,7 +8,7 @@ use etherparse::PacketBuilder;
 use firstmatch_net::wire::{LinkType, Outcome};
 use reference::{DIFFERENCES, Notes, compare};
 
-/// Every permitted difference is earned by some packet.
+/// Every permitted difference occurs in some packet.
 #[test]
 fn drawn_and_damaged_packets_agree() {
     let mut rng = Rng(21);

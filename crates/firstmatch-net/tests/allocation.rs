@@ -13,7 +13,7 @@ use firstmatch::schema::{Family, Source};
 use firstmatch_net::source::{Input, Limits, from_reader};
 use firstmatch_net::wire::{Batch, Config, Outcome};
 
-/// Counts what the test's own thread does: the test harness has threads too.
+/// Allocator that counts for the test's thread alone, because the harness has threads too.
 struct Counting;
 
 thread_local!(static COUNTED: Cell<bool> = const { Cell::new(false) });
@@ -49,7 +49,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// An endless supply of one record, up to a number of bytes.
+/// Endless supply of one record, up to a number of bytes.
 struct Repeat {
     head: Vec<u8>,
     record: Vec<u8>,
@@ -70,7 +70,7 @@ impl Read for Repeat {
     }
 }
 
-/// Packets or records read, and the most memory that took.
+/// Returns the number of packets or records read, and the most memory that took, in bytes.
 fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, usize) {
     let before = LIVE.load(Relaxed);
     PEAK.store(before, Relaxed);
@@ -98,7 +98,7 @@ fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, usize) {
     (count, PEAK.load(Relaxed) - before)
 }
 
-// One test: the counters belong to the process.
+// There is one test only, because the counters belong to the process.
 #[test]
 fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
     COUNTED.set(true);
@@ -147,7 +147,7 @@ fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
     let before = CALLS.load(Relaxed);
     stream(&pcap, &record, 2000);
     assert_eq!(CALLS.load(Relaxed) - before, setup, "reading a packet allocates");
-    // A large record grows the buffer to what it takes and no further.
+    // A large record grows the buffer, but all memory stays below four times the record's size.
     pcap.extend([0; 8]);
     pcap.extend((3u32 << 20).to_le_bytes());
     pcap.extend((3u32 << 20).to_le_bytes());

@@ -1,5 +1,6 @@
-//! Real captures, packet by packet against etherparse: those that come with pcap-parser's source, and those that
-//! `tests/captures.sh` fetches.
+//! Comparison with etherparse, packet by packet, on real captures.
+//!
+//! They come with pcap-parser's source, and from `tests/captures.sh`, which fetches others.
 
 mod common;
 mod reference;
@@ -17,11 +18,11 @@ use reference::{Notes, compare};
 struct Tally {
     files: usize,
     packets: usize,
-    /// Of a link type that is read.
+    /// Packets of a link type that is read.
     read: usize,
-    /// Wholly known.
+    /// Packets whose fields are all known.
     complete: usize,
-    /// Files that end early or contradict themselves; what came before is compared.
+    /// Files that end early or contradict themselves; the packets before are compared.
     cut: usize,
     contradictory: usize,
     notes: Notes,
@@ -52,7 +53,7 @@ impl Tally {
     }
 }
 
-/// Says which packet it was when a comparison fails.
+/// Guard that says which packet it was when a comparison fails.
 struct Here<'a>(&'a Path, usize);
 
 impl Drop for Here<'_> {
@@ -63,12 +64,12 @@ impl Drop for Here<'_> {
     }
 }
 
-/// Past the capturing of the test runner: who runs the tests is to see it.
+/// Prints past the test runner's capturing, so that everyone who runs the tests sees it.
 fn say(what: &str) {
     let _ignored = writeln!(std::io::stderr(), "{what}");
 }
 
-/// Says what is not tested, and again at the end of `ci.sh`.
+/// Says what is not tested, and says it again at the end of `ci.sh`.
 fn skip(what: &str) {
     let line = format!("!! SKIPPED: {what}");
     say(&line);
@@ -78,7 +79,7 @@ fn skip(what: &str) {
     }
 }
 
-/// They come with a dependency, so continuous integration always has them.
+/// These captures come with a dependency, so that continuous integration always has them.
 #[test]
 fn captures_beside_pcap_parser_agree() {
     let captures = common::captures();
@@ -95,8 +96,9 @@ fn captures_beside_pcap_parser_agree() {
     assert!(tally.read > 1000 && tally.complete > 1000, "{tally:?}");
 }
 
-/// A folder a source, each with captures at any depth. They are data of others that the repository does not have, so even
-/// continuous integration may skip them.
+/// A folder for each source has captures at any depth.
+///
+/// Even continuous integration may skip them, because they are data of others that the repository does not have.
 #[test]
 fn fetched_captures_agree() {
     let folder = std::env::var_os("FIRSTMATCH_CAPTURES").map(PathBuf::from);
@@ -112,7 +114,7 @@ fn fetched_captures_agree() {
         for path in files {
             match source::open(&path).and_then(Input::into_capture) {
                 Ok(capture) => tally.capture(&path, capture),
-                // No capture file at all, and says so.
+                // The file is no capture, and the error says so.
                 Err(error) => say(&error.to_string()),
             }
         }

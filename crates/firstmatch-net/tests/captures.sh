@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches real captures for tests/captures.rs into a folder (target/captures unless told otherwise), from package
 # registries, each through its ordinary client: Debian's source package tcpdump, the crate pcap-parser, the Go module
-# gopacket. What is there already is kept; a source whose client is not installed is skipped, loudly.
+# gopacket. Captures that are there already are kept; a source whose client is not installed is skipped, loudly.
 #
 # Their licences allow the use (BSD, MIT/Apache, BSD), but they are test data of others: fetched, never committed.
 set -euo pipefail
@@ -43,7 +43,7 @@ from_debian() {
 }
 
 from_cargo() {
-    # It is a dependency of ours, so cargo has it already.
+    # pcap-parser is a dependency, so cargo has it already.
     local manifest
     manifest=$(cargo metadata --locked --format-version 1 | grep -o '"manifest_path":"[^"]*/pcap-parser-[^"]*"' |
         head -n 1 | cut -d '"' -f 4)

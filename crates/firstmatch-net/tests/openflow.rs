@@ -1,5 +1,6 @@
-//! What OpenFlow switches match on: by hand, and behind labels and PPP. `agreement.rs` compares every field with
-//! etherparse.
+//! Fields that OpenFlow switches match on: by hand, and behind labels and PPP.
+//!
+//! `agreement.rs` compares every field with etherparse.
 
 mod common;
 
@@ -9,7 +10,7 @@ use firstmatch::schema::{Family, Field, Source};
 use firstmatch_net::source::{self, Limits, Packet};
 use firstmatch_net::wire::{Batch, Config, Extractor, Headers, LinkType, Outcome, SourceSet, parse, parse_on};
 
-/// The tags that etherparse holds.
+/// Returns a configuration with the three VLAN tags that etherparse holds.
 fn config() -> Config {
     Config { max_vlan_tags: 3, metadata: 0x1122_3344_5566_7788, ..Config::default() }
 }
@@ -30,7 +31,9 @@ fn state(headers: &Headers, source: Source) -> State {
     }
 }
 
-/// The row of the preset for a frame, as text: `-` is absent. Or the outcome, where it is not classified.
+/// Returns the preset's row for a frame as text, in which `-` is absent.
+///
+/// If the frame is not classified, it is the outcome.
 fn row(frame: &Frame) -> String {
     let extractor = Extractor::new(&Schema::openflow()).expect("sources");
     let headers = parse_on(&config(), 3, frame.link, &frame.bytes);
@@ -154,7 +157,7 @@ fn behind_labels_and_ppp_is_the_same_packet() {
         }
         assert_eq!(headers.family(), bare.family());
         let reason = match bare.reason() {
-            // Whatever is neither 4 nor 6 may be anything.
+            // A packet whose version is neither 4 nor 6 may be anything.
             Outcome::Malformed if labelled && !matches!(version, 4 | 6) => Outcome::NotIp,
             Outcome::Truncated if !labelled && end == inner.bytes.len() => Outcome::Malformed,
             reason => reason,
@@ -231,7 +234,7 @@ fn a_batch_takes_the_interface_from_the_packet_and_the_metadata_from_the_configu
     assert_eq!(start(2), [u32::MAX, 7, 0]);
 }
 
-/// A section with an Ethernet, a raw and a cooked interface, and a packet of each.
+/// Reads a section with an Ethernet, a raw and a cooked interface, and a packet of each.
 #[test]
 fn each_packet_of_a_capture_has_the_link_type_of_its_interface() {
     let block = |kind: u32, body: &[u8]| {

@@ -1,9 +1,9 @@
-//! The core's table of which packets have a field, against the parser of packets.
+//! Comparison of the core's table of which packets have a field with the parser.
 
 use firstmatch::schema::{Family, IPV6_EXTENSIONS, Source};
 use firstmatch_net::wire::{self, Config, LinkType};
 
-/// A frame of this ether type with IP inside, as far as the ether type may carry it.
+/// Returns a frame of this ether type with IP inside, as far as the ether type may carry it.
 fn frame(ether_type: u16, family: Family, protocol: u8) -> Vec<u8> {
     let mut frame = vec![2; 12];
     frame.extend(ether_type.to_be_bytes());
@@ -66,7 +66,8 @@ fn a_field_is_there_where_the_table_says() {
             }
         }
     }
-    // Never the protocol of IPv6, because what is behind them is. The first five are those that are followed.
+    // An extension header is never the protocol of IPv6, because the protocol comes after it. The first five are
+    // followed.
     for extension in IPV6_EXTENSIONS.into_iter().take(5) {
         let headers = wire::parse(&config, LinkType::Ethernet, &frame(0x86dd, Family::Ipv6, extension));
         assert_ne!(headers.value(Source::Proto), Some(extension.into()));

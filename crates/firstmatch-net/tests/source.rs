@@ -1,4 +1,4 @@
-//! Captures and traces: every format, compressed and not, cut everywhere, damaged, and nonsense.
+//! Sources: every format, compressed and not, cut everywhere, damaged, and nonsense.
 
 mod common;
 
@@ -57,7 +57,7 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// A pcap file, and where its packets end.
+/// Returns a pcap file, and the offsets at which its packets end.
 fn pcap(endianness: Endianness, ts_resolution: TsResolution, frames: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
     let header = PcapHeader { endianness, ts_resolution, datalink: DataLink::ETHERNET, ..PcapHeader::default() };
     let mut writer = PcapWriter::with_header(Vec::new(), header).expect("written");
@@ -72,11 +72,11 @@ fn pcap(endianness: Endianness, ts_resolution: TsResolution, frames: &[Vec<u8>])
     (bytes, ends[1..].to_vec())
 }
 
-/// pcapng by hand, in either byte order.
+/// Writer of pcapng by hand, in either byte order.
 struct Ng {
     big: bool,
     bytes: Vec<u8>,
-    /// Where each block ends, and whether it was a packet.
+    /// Offset at which each block ends, and whether it is a packet.
     ends: Vec<(usize, bool)>,
 }
 
@@ -131,7 +131,9 @@ impl Ng {
     }
 }
 
-/// A file with two sections, several interfaces, every packet block and blocks to pass over; and its packets.
+/// Returns a file with two sections, and the packets in it.
+///
+/// It has several interfaces, every kind of packet block, and blocks to pass over.
 fn pcapng(big: bool) -> (Ng, Vec<Owned>) {
     let mut ng = Ng::new(big);
     let mut packets = Vec::new();
@@ -166,7 +168,7 @@ fn pcapng(big: bool) -> (Ng, Vec<Owned>) {
 }
 
 fn gz(bytes: &[u8]) -> Vec<u8> {
-    // Two members: the second is lost to readers that stop after the first.
+    // There are two members, because readers that stop after the first lose the second.
     let (a, b) = bytes.split_at(bytes.len() / 3);
     let member = |part: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -224,7 +226,7 @@ fn only_sixteen_bits_of_the_link_type_count() {
 fn a_frame_check_sequence_is_no_part_of_the_packet() {
     let whole: Vec<u8> = (0..64).collect();
     let (mut bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, std::slice::from_ref(&whole));
-    // The frame has 68 bytes on the wire, the last four of which are the check and were not captured.
+    // The frame has 68 bytes on the wire. The last four are the check sequence and were not captured.
     let data = |bytes: &[u8]| read(bytes, 1 << 20).expect("a capture").0[0].data.clone();
     for (high, len) in [(0, 64), (0x40, 64), (0x24, 64), (0x44, 60), (0x64, 56), (0xf4, 38)] {
         bytes[23] = high;
@@ -255,7 +257,7 @@ fn pcapng_with_sections_interfaces_and_every_packet_block_is_read() {
             assert_eq!(read(&gz(&ng.bytes), step), Ok((packets.clone(), None, None)));
         }
     }
-    // And by another writer.
+    // Another writer's file reads the same.
     for endianness in [Endianness::Big, Endianness::Little] {
         let mut writer = PcapNgWriter::with_endianness(Vec::new(), endianness).expect("written");
         let interface = InterfaceDescriptionBlock { linktype: DataLink::ETHERNET, snaplen: 0, options: vec![] };
@@ -303,7 +305,7 @@ fn a_capture_cut_anywhere_gives_every_whole_packet_and_says_so() {
         for (how, file) in [("gzip", gz(bytes)), ("zstd", zst(bytes))] {
             let mut opened = 0;
             for at in 4..file.len() {
-                // Too few bytes are left to tell what they are.
+                // Too few bytes are left to show the format.
                 let Ok((got, cut, error)) = read(&file[..at], usize::MAX) else { continue };
                 opened += 1;
                 assert_eq!((got.as_slice(), error), (&packets[..got.len()], None));
@@ -328,7 +330,7 @@ fn a_damaged_compressed_stream_keeps_what_came_before() {
         let (got, cut, error) = read(&file, usize::MAX).expect("opened");
         let right = got.iter().zip(&packets).take_while(|(a, b)| a == b).count();
         assert!(right > 1000 && right < 3000, "{how}: {right} packets");
-        // Deflate may make up a few bytes before it notices, and those may make an impossible packet.
+        // Deflate may invent a few bytes before it notices, and those may make an impossible packet.
         match (cut, error) {
             (None, Some(error)) if error.packet().is_none() => {
                 assert!(error.to_string().contains(&format!("the {how} stream is damaged")), "{error}");
@@ -339,7 +341,7 @@ fn a_damaged_compressed_stream_keeps_what_came_before() {
     }
 }
 
-/// One gzip member or zstd frame with a checksum.
+/// Returns one gzip member or zstd frame with a checksum.
 fn with_checksum(how: &str, bytes: &[u8]) -> Vec<u8> {
     if how == "gzip" {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -354,7 +356,7 @@ fn with_checksum(how: &str, bytes: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_wrong_checksum_is_an_error_after_every_packet() {
-    // The first is smaller than what is looked at to tell the format.
+    // The first file is smaller than the prefix that the format is recognised by.
     for count in [2, 60, 5000] {
         let frames: Vec<_> = (0..count).map(|round| vec![round as u8; 300]).collect();
         let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
@@ -369,14 +371,14 @@ fn a_wrong_checksum_is_an_error_after_every_packet() {
                 assert_eq!((got.len(), cut), (count, None), "{how}: {error}");
                 assert!(error.starts_with(&format!("test: the {how} stream is damaged")), "{error}");
             }
-            // One inside the other: the fault of the inner stream comes through.
+            // With one stream inside the other, the fault of the inner one comes through.
             let (got, _, error) = read(&with_checksum("gzip", &file), usize::MAX).expect("opened");
             assert!(got.len() == count && error.is_some(), "{how}: {error:?}");
         }
     }
 }
 
-/// Gives some bytes, then stops.
+/// Reader that gives some bytes, then stops.
 struct Stopping(Slow);
 
 impl Read for Stopping {
@@ -398,7 +400,7 @@ fn a_reader_that_stops_leaves_what_was_whole() {
             let reader = Stopping(Slow { bytes: file[..at].to_vec(), at: 0, step: 13 });
             let input = match from_reader("test", Box::new(reader), &Limits::default()) {
                 Ok(input) => input,
-                // So little says nothing once it is decompressed.
+                // Too few bytes were read to decompress any.
                 Err(error) => {
                     assert!(how != "plain" && error.to_string() == "test: reading was stopped", "{how} {at}: {error}");
                     continue;
@@ -412,7 +414,7 @@ fn a_reader_that_stops_leaves_what_was_whole() {
             }
         }
     }
-    // Half a line is no line, and nothing at all is an error.
+    // Half a line is no line, and no bytes at all are an error.
     let line = "1 2 3 4 5 6\n1 2 3 4 5 6";
     let reader = Stopping(Slow { bytes: line.as_bytes().to_vec(), at: 0, step: 5 });
     let input = from_reader("test", Box::new(reader), &Limits::default()).expect("opened");
@@ -451,7 +453,7 @@ fn lengths_that_cannot_be_are_errors_not_memory() {
             }
         }
     }
-    // A packet of an interface that the section has not described.
+    // The packet's interface was not described in its section.
     let mut ng = Ng::new(true);
     ng.section();
     ng.enhanced(3, &[1; 20], &[]);
@@ -473,7 +475,7 @@ fn a_record_is_too_long_whether_or_not_it_is_there() {
     }
 }
 
-/// What an obsolete packet block states as its length ends before the length that closes the block.
+/// The packet of an obsolete block ends before the length that closes the block.
 #[test]
 fn an_obsolete_packet_ends_before_its_block() {
     for big in [false, true] {
@@ -524,7 +526,7 @@ fn garbage_never_panics() {
     }
 }
 
-/// A file of this content that goes away with it.
+/// File with given content, removed when it goes out of scope.
 struct Temporary(PathBuf);
 
 impl Temporary {

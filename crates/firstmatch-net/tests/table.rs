@@ -1,4 +1,4 @@
-//! Tables of header fields: read by the names of the columns, whatever their order, with every fault in its place.
+//! Tables of header fields: columns in any order, and every fault in its place.
 
 mod common;
 
@@ -139,7 +139,7 @@ fn faults_are_shown_by_line_and_column() {
     // After an error nothing more comes.
     let mut rows = rows(b"in_port,eth_type\nx,\n1,\n", &schemas).expect("a header");
     assert!(rows.next().is_err() && rows.next() == Ok(None));
-    // Two addresses of different families.
+    // The two addresses are of different families.
     let error = read(b"src,dst,sport,dport,proto,icmp_type\n10.0.0.1,::1,1,2,6,\n", &dual()).expect_err("two families");
     let shown = error.diagnostic().expect("a place");
     assert_eq!((shown.column, shown.message.as_str()), (10, "dst takes no IPv6 address"));

@@ -1,4 +1,4 @@
-//! Traces: every form of line, faults at their place, and streams that are cut.
+//! Traces: every form of line, faults in their place, and streams that are cut.
 
 mod common;
 
@@ -47,8 +47,9 @@ fn traces_are_read_line_by_line() {
     assert_eq!(second.headers().value(Source::TcpFlags), Some(2));
 }
 
-/// As ClassBench's trace_generator prints it: the corners of rules without a mask, of `0x0000/0x0200` and of
-/// `0x1000/0x1000`, all in decimal.
+/// Lines as ClassBench's `trace_generator` prints them, all in decimal.
+///
+/// They are the corners of rules without a mask, of `0x0000/0x0200` and of `0x1000/0x1000`.
 const TRACE_GENERATOR: &str = "\
 167772161\t3221225991\t1024\t80\t6\t512\t0
 167772161\t3221225991\t1024\t80\t6\t268439552\t1

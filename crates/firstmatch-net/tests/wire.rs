@@ -1,4 +1,4 @@
-//! What the parser says of packets made by hand, cut, damaged and drawn at random.
+//! Parser on packets made by hand, cut, damaged and drawn at random.
 
 mod common;
 mod invariants;
@@ -24,7 +24,7 @@ fn outcome(config: &Config, link: LinkType, frame: &[u8], schema: &Schema) -> Ou
     Extractor::new(schema).expect("sources").outcome(&parse(config, link, frame))
 }
 
-/// Outcome of an Ethernet-less packet under the 5-tuple of its family.
+/// Returns the outcome of a packet without Ethernet under the 5-tuple of its family.
 fn five(packet: &[u8]) -> Outcome {
     let schema = if packet[0] >> 4 == 4 { Schema::ipv4() } else { Schema::ipv6() };
     outcome(&Config::default(), LinkType::Raw, packet, &schema)
@@ -111,7 +111,7 @@ fn extension_headers_are_a_field_of_ipv6() {
             assert_eq!(headers.value(Proto), Some(proto.into()));
         }
     }
-    // What a rule cannot see in one value makes the packet unknown, but only to rules that ask for it.
+    // Routing headers of several types make the packet unknown, but only to rules that test the type.
     let headers = read(&Config::default(), &[43, 60, 43], 0, 17);
     assert_eq!((headers.value(ExtHeaders), headers.value(RoutingType)), (Some(0x0a), None));
     assert!(headers.unknown().contains(RoutingType) && headers.reason() == Outcome::Malformed);
@@ -168,11 +168,11 @@ fn only_what_the_schema_asks_for_can_make_a_packet_unknown() {
     assert_eq!(outcome(&strict, raw, &icmp, &v4(&[Src, Proto])), Outcome::Complete);
     assert_eq!(outcome(&strict, raw, &icmp, &v4(&[Src, IcmpType])), Outcome::Complete);
     assert_eq!(outcome(&strict, raw, &icmp, &v4(&[Src, IcmpType, SrcPort])), Outcome::NoPorts);
-    // ICMP is no protocol of IPv6, nor the other way round: its fields are absent, not read.
+    // ICMP is no protocol of IPv6, nor ICMPv6 of IPv4: its fields are absent, not read.
     assert!(parse(&strict, raw, &ipv6(1, &[8, 0])).absent().contains(IcmpType));
     assert!(parse(&strict, raw, &ipv4(58, 0, &[], &[135, 0])).absent().contains(IcmpType));
 
-    // A TCP header of 4 bytes has ports; flags take 14.
+    // A TCP header of 4 bytes has ports, but flags need 14 bytes.
     let short = ipv4(6, 0, &[], &tcp(2)[..13]);
     assert_eq!(outcome(&strict, raw, &short, &Schema::ipv4()), Outcome::Complete);
     assert_eq!(outcome(&strict, raw, &short, &v4(&[Src, TcpFlags])), Outcome::Malformed);
@@ -211,7 +211,7 @@ fn only_what_rules_test_can_make_a_packet_unknown() {
             "permit src 10.0.0.0/8\ndeny dport 22\n",
             [Fragment, Truncated, Fragment, NoPorts, Malformed, UnknownExtension],
         ),
-        // A rule that cannot hold in a family asks for nothing there.
+        // A rule that cannot hold in a family needs no field there.
         ("permit src 10.0.0.0/8 dport 22\n", [Fragment, Truncated, Complete, NoPorts, Malformed, Complete]),
         ("permit family ipv6 dport 22\n", [Complete, Complete, Fragment, Complete, Malformed, UnknownExtension]),
         ("family ipv4\npermit src 10.0.0.0/8\n", [Complete, Complete, OtherFamily, Complete, Malformed, OtherFamily]),
@@ -220,12 +220,12 @@ fn only_what_rules_test_can_make_a_packet_unknown() {
         let packets = [&later[..], cut, &later6, &icmp, &broken, &mobile];
         let outcomes = packets.map(|packet| batch.push_frame(LinkType::Raw, packet, 0));
         assert_eq!(outcomes, expected, "{text}");
-        // A caller that does not know the rules asks for all fields.
+        // A batch that does not know the rules needs all fields.
         let mut all = Batch::new(&Config::default(), &[Schema::ipv4(), Schema::ipv6()]).expect("sources");
         let outcomes = packets.map(|packet| all.push_frame(LinkType::Raw, packet, 0));
         assert_eq!(outcomes, [Fragment, Truncated, Fragment, NoPorts, Malformed, UnknownExtension]);
     }
-    // A field that every packet should have is asked for if rules test it.
+    // A field that every packet should have is needed if rules test it.
     let own = "schema {\n  vid 12 exact from vlan_vid\n  to 32 prefix from dst\n}\n";
     for (rule, expected) in [("permit to 192.168.0.0/16\n", Complete), ("permit vid 7\n", Outcome::LacksField)] {
         let mut batch = Batch::for_rules(&Config::default(), &rules(&format!("{own}{rule}"))).expect("sources");
@@ -233,7 +233,7 @@ fn only_what_rules_test_can_make_a_packet_unknown() {
     }
 }
 
-/// Whatever a packet hides, the answer is the same: that of every packet it may be.
+/// A packet that hides fields has the same answer as every packet that it may be.
 #[test]
 fn what_rules_do_not_test_changes_no_answer() {
     let mut rng = Rng(31);
@@ -328,7 +328,7 @@ fn lengths_and_versions_that_contradict_are_malformed() {
     assert_eq!(outcome(&Config::default(), LinkType::Raw, &[0x50; 40], &Schema::ipv4()), Outcome::Malformed);
     assert_eq!(outcome(&Config::default(), LinkType::Raw, &[], &Schema::ipv4()), Outcome::Truncated);
 
-    // The ether type says one thing, the packet another: nothing of it is believed.
+    // The ether type and the packet contradict each other: no field of the packet is believed.
     let crossed = ethernet(&[], 0x86dd, &right);
     assert_eq!(outcome(&Config::default(), crossed.link, &crossed.bytes, &Schema::ipv4()), Outcome::Malformed);
 
@@ -393,7 +393,7 @@ fn fill_agrees_with_values_on_every_packet() {
         let headers = check(&config, frame.link, &frame.bytes, &mut extractors);
         outcomes[extractors[0].0.outcome(&headers).index()] += 1;
     }
-    // The generator reaches all of them, but for links it does not draw and fields that are all optional.
+    // The generator reaches all outcomes, except for links that it does not draw and fields that are all optional.
     for outcome in Outcome::ALL {
         let of_ipv6 = matches!(outcome, Outcome::ExtensionCap | Outcome::UnknownExtension);
         let drawn = !of_ipv6 && !matches!(outcome, Outcome::LacksField | Outcome::UnknownLink | Outcome::MplsCap);
@@ -414,7 +414,7 @@ fn a_frame_cut_anywhere_never_has_a_wrong_value() {
             for cut in 0..=frame.bytes.len() {
                 let headers = check(&config, frame.link, &frame.bytes[..cut], &mut extractors);
                 check_grows(&headers, &whole);
-                // More bytes never make anything less known.
+                // More bytes never make a field less known.
                 check_grows(&before, &headers);
                 before = headers;
             }

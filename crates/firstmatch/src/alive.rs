@@ -1,4 +1,4 @@
-//! Rules that are marked as removed in an engine that stays as it was built.
+//! Tombstones: rules marked as removed in an engine that stays as it was built.
 
 use std::ops::Range;
 
@@ -7,36 +7,45 @@ use crate::key::Keys;
 use crate::rule::RuleId;
 use crate::work::Work;
 
-/// An engine whose rules can be marked as removed: it keeps what they shadow, so that the next match comes to light.
+/// Engine whose rules can be marked as removed.
 ///
-/// Each engine says for itself which places stand for a rule: whatever a lookup has at hand when a region holds a key.
+/// It keeps the rules that others shadow, so that a removal brings the next match to light. For example, if rule 3
+/// shadows rule 5, a packet of both matches rule 5 once rule 3 has a tombstone.
+///
+/// Tombstones are found by place. Each engine decides what a place is, because a lookup that finds a region must have
+/// its place at hand. In `linear` it is the index of the region, in `bit_select` the rank of its rule, in `tuple` the
+/// rule's slot.
 pub(crate) trait Base: Engine {
-    /// How many places there are.
+    /// Number of places.
     fn places(&self) -> usize;
 
-    /// The places of a rule that it was built with, before which so many rules and regions come.
+    /// Returns the places of a rule of the build, its regions being `regions`.
+    ///
+    /// `rank` rules come before the rule in order of priority.
     fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
 
-    /// What lookups of these keys do.
+    /// Counts what lookups of `keys` cost.
     fn work(&self, keys: Keys<'_>) -> Work;
 
-    /// As [`Engine::improve`], over the rules that are not marked.
+    /// Improves `best` as [`Engine::improve`] does, over the live rules alone.
     fn improve_alive(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);
 }
 
-/// Which rules of an engine still count. Lookups are compiled for both, so that nothing is asked where no rule is dead.
+/// Set of the live rules of an engine.
+///
+/// Lookups are compiled for both implementations, so that a lookup tests no tombstone where no rule is dead.
 pub(crate) trait Alive: Copy {
-    /// Whether all of them do.
+    /// Whether all rules are live.
     const ALL: bool;
 
-    /// Whether the rule at this place does.
+    /// Whether the rule at `place` is live.
     fn is_alive(self, place: usize) -> bool;
 
-    /// Those of the places `8 * block..8 * block + 8` whose rules do, as bits from the lowest.
+    /// Returns the live places among `8 * block..8 * block + 8`, as bits from the lowest.
     fn of_eight(self, block: usize) -> u32;
 }
 
-/// Every rule counts.
+/// Set of all rules: none has a tombstone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct All;
 
@@ -54,7 +63,9 @@ impl Alive for All {
     }
 }
 
-/// A mark for each place of an engine, and one for each slot of its rules: the place of an answer is not known.
+/// Tombstones of an engine: a bit for each place, and one for each slot of its rules.
+///
+/// The bits by slot are needed because the place of an answer is not known.
 #[derive(Clone, Debug)]
 pub(crate) struct Dead {
     words: Box<[u64]>,
@@ -64,23 +75,23 @@ pub(crate) struct Dead {
 }
 
 impl Dead {
-    /// No mark on any of so many places and slots.
+    /// Builds tombstones for this many places and slots, none of them set.
     pub(crate) fn none(places: usize, slots: usize) -> Self {
         let words = |bits: usize| vec![0; bits.div_ceil(64)].into();
         Self { words: words(places), slots: words(slots), places, rules: 0 }
     }
 
-    /// Bytes for so many places and slots.
+    /// Bytes that tombstones for this many places and slots take.
     pub(crate) fn bytes_for(places: usize, slots: usize) -> usize {
         (places.div_ceil(64) + slots.div_ceil(64)) * size_of::<u64>()
     }
 
-    /// How many rules are marked.
+    /// Number of dead rules.
     pub(crate) fn rules(&self) -> usize {
         self.rules
     }
 
-    /// Marks a rule, which is alive and has these places.
+    /// Sets the tombstone of `rule`, which is live and has these places.
     pub(crate) fn mark(&mut self, rule: RuleId, places: Range<usize>) {
         debug_assert!(!places.is_empty() && places.end <= self.places && places.clone().all(|p| self.is_alive(p)));
         self.rules += 1;
@@ -88,7 +99,7 @@ impl Dead {
         self.slots[rule.slot() / 64] |= 1 << (rule.slot() % 64);
     }
 
-    /// Takes the mark off a rule that has one and these places.
+    /// Clears the tombstone of `rule`, which is dead and has these places.
     pub(crate) fn unmark(&mut self, rule: RuleId, places: Range<usize>) {
         debug_assert!(!places.is_empty() && places.end <= self.places && !places.clone().any(|p| self.is_alive(p)));
         self.rules -= 1;
@@ -96,7 +107,7 @@ impl Dead {
         self.slots[rule.slot() / 64] &= !(1 << (rule.slot() % 64));
     }
 
-    /// Whether a rule of the engine is marked.
+    /// Whether `rule`, a rule of the engine, is dead.
     #[inline(always)]
     pub(crate) fn is_marked(&self, rule: RuleId) -> bool {
         let slot = rule.slot();

@@ -1,26 +1,29 @@
-//! Caps a build keeps.
+//! Limits that a build keeps.
 
 use std::cell::Cell;
 
 use crate::error::BuildError;
 
-/// What a built engine may take. A build that would need more fails with a [`BuildError`] whose
-/// [`budget_exceeded`](BuildError::budget_exceeded) is true. What it takes while it builds is another matter, and that of
-/// [`meta::Limits`](crate::meta::Limits).
+/// Memory that a built engine may take.
+///
+/// A build that would need more fails with a [`BuildError`] whose [`budget_exceeded`](BuildError::budget_exceeded) is
+/// true. Limits on the memory of the build itself are in [`meta::Limits`](crate::meta::Limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Bytes the engine may hold once built.
+    /// Bytes on the heap that the engine may hold once built.
     pub run_bytes: usize,
 }
 
 impl Default for Budget {
-    /// No cap.
+    /// Returns a budget without a limit.
     fn default() -> Self {
         Self { run_bytes: usize::MAX }
     }
 }
 
-/// Visits of regions by a build, counted as they are made. Who finds that there were too many stops.
+/// Number of region visits of a build, counted as they are made, and its limit.
+///
+/// A build stops at the first check that finds too many.
 #[derive(Debug)]
 pub(crate) struct Visits {
     made: Cell<usize>,
@@ -28,7 +31,7 @@ pub(crate) struct Visits {
 }
 
 impl Visits {
-    /// At most so many.
+    /// Builds a counter that allows at most `most` visits.
     pub(crate) fn new(most: usize) -> Self {
         Self { made: Cell::new(0), most }
     }
@@ -46,15 +49,17 @@ impl Visits {
         self.made() > self.most
     }
 
+    /// Fails once more visits were made than allowed.
+    ///
     /// # Errors
-    /// When there were too many.
+    /// If too many visits were made.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         if self.are_too_many() { Err(BuildError::visits(self.made(), self.most)) } else { Ok(()) }
     }
 }
 
 impl Default for Visits {
-    /// No cap.
+    /// Returns a counter without a limit.
     fn default() -> Self {
         Self::new(usize::MAX)
     }

@@ -1,4 +1,6 @@
-//! The traits: what an engine's author writes ([`Engine`]) and what users hold ([`Classifier`], [`Updatable`]).
+//! The traits of engines.
+//!
+//! An engine's author implements [`Engine`]; users hold a [`Classifier`] or an [`Updatable`].
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -8,12 +10,12 @@ use crate::key::Keys;
 use crate::rule::{Priority, Region, Regions, RuleId};
 use crate::schema::Schema;
 
-/// The rule that matched.
+/// Rule that matched a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Match {
-    /// Which rule.
+    /// Id of the rule.
     pub rule: RuleId,
-    /// Its place in the order.
+    /// Priority of the rule; the smaller wins.
     pub priority: Priority,
 }
 
@@ -25,75 +27,86 @@ impl Match {
     }
 }
 
-/// What an engine is made of, for people and for tests.
+/// Statistics of an engine, for people and for tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Rules with at least one region.
+    /// Number of rules with at least one region.
     pub rules: usize,
-    /// Regions.
+    /// Number of regions.
     pub regions: usize,
     /// Bytes on the heap by part; their sum is what the allocator counts.
     pub bytes: Vec<(&'static str, usize)>,
-    /// Hash tables a lookup may have to visit (1 for engines without).
+    /// Number of hash tables, trees or partitions that a lookup may visit; 1 without any.
     pub tables: usize,
-    /// The most regions one lookup can be made to test.
+    /// Largest number of regions that one lookup can be made to test.
     pub worst_tests: usize,
-    /// The most cache lines one lookup can be made to touch.
+    /// Largest number of cache lines that one lookup can be made to touch.
     pub worst_lines: usize,
-    /// Regions in the largest bucket, and the limit that splitting could not keep where it is larger.
+    /// Number of regions in the largest bucket.
+    ///
+    /// More than the limit of the engine's configuration where splitting could not keep that limit.
     pub longest_bucket: usize,
-    /// Regions kept outside the tables since these may be no more, or no longer group; each is tested by every lookup
-    /// that it can improve.
+    /// Number of regions in the overflow list, outside the tables.
+    ///
+    /// They would need more tables, or longer groups, than allowed. Each is tested by every lookup that it can improve.
     pub untabled: usize,
     /// Whether rules that others shadow wholly are kept, so that a removal brings them back.
     pub keeps_shadowed: bool,
 }
 
 impl Stats {
-    /// Bytes in all.
+    /// Number of bytes in all.
     pub fn total_bytes(&self) -> usize {
         self.bytes.iter().map(|(_, bytes)| bytes).sum()
     }
 }
 
-/// What an engine's author writes. A built engine is immutable while it is shared.
+/// Packet classification engine, as its author implements it.
+///
+/// A built engine is immutable while it is shared.
 pub trait Engine: Debug + Send + Sync + 'static {
-    /// What a lookup may write to; of a fixed size.
+    /// State that a lookup may write to, of a fixed size.
     type Scratch: Send + 'static;
 
-    /// The schema it was built for.
+    /// Returns the schema that the engine was built for.
     fn schema(&self) -> &Schema;
 
-    /// A scratch, one a thread.
+    /// Builds a scratch; each thread has one.
     fn new_scratch(&self) -> Self::Scratch;
 
-    /// Whether a scratch made by some engine of this type serves this one. Where it does not, it is renewed.
+    /// Whether `scratch` serves this engine; if not, it is renewed.
+    ///
+    /// Some engine of this type has made it.
     fn fits(&self, _scratch: &Self::Scratch) -> bool {
         true
     }
 
-    /// What it is made of.
+    /// Returns the statistics of the engine.
     fn stats(&self) -> Stats;
 
-    /// A number that becomes another, and never one that it was, when what is answered changes. Who keeps answers reads it
-    /// before each batch and forgets those from before another number. An engine that changes only through `&mut` may leave
-    /// it at 0.
+    /// Returns the version of the answers: a number that changes whenever they change.
+    ///
+    /// It never returns to a former value. A cache of answers reads it before each batch and drops the answers of any
+    /// other version. For example, a flow cache that sees the version go from 4 to 5 looks every key up again. An
+    /// engine that changes only through `&mut` may leave it at 0.
     fn version(&self) -> u64 {
         0
     }
 
-    /// For each key: `best[i]` is on entry the match to beat (or `None`), on return a better one, or unchanged.
+    /// Improves `best` for each key of `keys` and allocates nothing.
     ///
-    /// As many keys as places in `best`, over as many lanes as the schema has: [`Classifier`] has checked that.
-    /// Allocates nothing.
+    /// On entry `best[i]` is the match to beat, or `None`. On return it is a better match, or unchanged. The
+    /// [`Classifier`] has checked that `best` has an entry per key, and that keys have the words of the schema.
     fn improve(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
 }
 
-/// A scratch for any engine. One from another engine, or from before a change, is renewed by the first batch.
+/// Scratch for any engine.
+///
+/// A scratch from another engine, or from before a change, is renewed by the first batch.
 pub struct Scratch(Box<dyn Any + Send>);
 
 impl Scratch {
-    /// What an engine of this kind has in it, if it is of one.
+    /// Returns the scratch of an engine of type `E`, if this is one.
     pub(crate) fn of<E: Engine>(&self) -> Option<&E::Scratch> {
         self.0.downcast_ref()
     }
@@ -105,33 +118,35 @@ impl Debug for Scratch {
     }
 }
 
-/// Any engine, as its users hold it.
+/// Packet classification engine of any type, as its users hold it.
 pub trait Classifier: Debug + Send + Sync {
-    /// The schema it was built for.
+    /// Returns the schema that the engine was built for.
     fn schema(&self) -> &Schema;
 
-    /// What a thread's lookups may write to.
+    /// Builds a scratch, which a thread's lookups write to.
     fn scratch(&self) -> Scratch;
 
-    /// What it is made of.
+    /// Returns the statistics of the engine.
     fn stats(&self) -> Stats;
 
-    /// That of [`Engine::version`].
+    /// Returns the [version](Engine::version) of the answers.
     fn version(&self) -> u64;
 
-    /// For each key: `best[i]` is on entry the match to beat (or `None`), on return a better one, or unchanged. This
-    /// is how partitions, caches and overlays compose.
+    /// Improves `best` for each key of `keys`.
+    ///
+    /// On entry `best[i]` is the match to beat, or `None`. On return it is a better match, or unchanged. Partitions,
+    /// caches and overlays compose this way: each passes its best so far to the next.
     ///
     /// # Panics
-    /// When `best` has not one place a key or the keys have not the lanes of the schema.
+    /// If `best` has not one entry per key, or the keys have not the words of the schema.
     fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
 
-    /// For each key the first rule that matches.
+    /// Finds the first rule that matches, for each key of `keys`.
     ///
     /// # Panics
     /// As [`Classifier::improve_batch`].
     fn classify_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, out: &mut [Option<Match>]) {
-        // What fills any number of places takes longer than the one.
+        // A single entry is set by itself, because filling any number of them takes longer.
         if let [out] = out {
             *out = None;
         } else {
@@ -140,10 +155,10 @@ pub trait Classifier: Debug + Send + Sync {
         self.improve_batch(scratch, &keys, out);
     }
 
-    /// The first rule that matches the first of these keys.
+    /// Returns the first rule that matches the first key of `key`.
     ///
     /// # Panics
-    /// When there is no key, or as [`Classifier::improve_batch`].
+    /// If there is no key, or as [`Classifier::improve_batch`].
     fn classify(&self, scratch: &mut Scratch, key: Keys<'_>) -> Option<Match> {
         let mut best = [None];
         self.improve_batch(scratch, &key.slice(0, 1), &mut best);
@@ -168,14 +183,14 @@ impl<E: Engine> Classifier for E {
         Engine::version(self)
     }
 
-    // What is done before a lookup begins counts where batches are small: all of it is one function.
+    // Checks and lookup are one function, because the time before a lookup counts where batches are small.
     #[inline(always)]
     fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         assert!(keys.has(best.len()), "one place for a match a key");
         let lanes = Engine::schema(self).lanes().len();
         assert!(keys.lanes() == lanes, "keys have the lanes of the engine's schema");
         if const { size_of::<E::Scratch>() == 0 } {
-            // Nothing is kept in one.
+            // A scratch without bytes keeps nothing.
             return self.improve(&mut self.new_scratch(), keys, best);
         }
         if let Some(own) = scratch.0.downcast_mut::<E::Scratch>()
@@ -187,8 +202,9 @@ impl<E: Engine> Classifier for E {
     }
 }
 
-/// The same with a new scratch. Apart, so that what it needs of the stack, kilobytes of a scratch, is not made ready for
-/// every batch.
+/// Improves `best` with a new scratch, which replaces `scratch`.
+///
+/// A function of its own, because its stack frame of kilobytes would otherwise be set up for every batch.
 #[cold]
 #[inline(never)]
 fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
@@ -197,7 +213,9 @@ fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: 
     scratch.0 = own;
 }
 
-/// Any classifier whose kind is known only at run time, where a kind is asked for.
+/// Implements [`Classifier`] for a boxed trait object.
+///
+/// The type behind it is known at run time only.
 macro_rules! boxed_classifier {
     ($kind:ty) => {
         impl Classifier for $kind {
@@ -237,29 +255,35 @@ impl Updatable for Box<dyn Updatable> {
     }
 }
 
-/// An engine whose rules change, for an exclusive owner.
+/// Engine whose rules change, for the owner of an engine that is not shared.
 pub trait Updatable: Classifier {
-    /// Adds a rule with the regions it lowers to. Its priority must be no other live rule's.
+    /// Inserts a rule with the regions that it lowers to.
+    ///
+    /// No other live rule may have its priority.
     ///
     /// # Errors
-    /// When a rule of this slot is already there, the lanes differ or the budget has no room; nothing is changed.
+    /// If a rule of this slot is already there, the number of words differs or the budget has no room. Nothing is
+    /// changed then.
     fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError>;
 
-    /// Takes a rule out.
+    /// Removes a rule.
     ///
     /// # Errors
-    /// When it is not there; nothing is changed.
+    /// If the rule is not there. Nothing is changed then.
     fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError>;
 }
 
-/// The mask of the longest prefix that holds a whole interval of a lane.
+/// Returns the mask of the longest prefix of a word that holds `lo..=hi`.
+///
+/// For example, `4..=6` lies in the prefix of 4 with two free bits, so the mask is `!3`.
 pub(crate) fn containing_prefix(lo: u32, hi: u32) -> u32 {
     let differ = lo ^ hi;
     u32::MAX.checked_shl(32 - differ.leading_zeros()).unwrap_or(0)
 }
 
-/// The bits of a lane that a region fixes as far as a mask can say: its containing prefix, or its ternary mask where
-/// that fixes more.
+/// Returns the mask of the bits that `region` fixes in the key word `lane`.
+///
+/// These are the bits of its containing prefix and of its ternary mask.
 pub(crate) fn fixed_bits(region: &Region<'_>, lane: usize) -> u32 {
     containing_prefix(region.lo[lane], region.hi[lane]) | region.ternary.map_or(0, |(_, mask)| mask[lane])
 }

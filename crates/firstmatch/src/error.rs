@@ -5,24 +5,24 @@ use std::fmt;
 use crate::meta::Cap;
 use crate::rule::{Caps, Excess, Priority, RuleId, RuleSpec};
 
-/// One fault (or warning) in a text, and where it stands.
+/// Fault or warning in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: u32,
-    /// The first column, from 1, counted in characters.
+    /// First column, from 1, counted in characters.
     pub column: u32,
-    /// How many characters are meant; 0 points between two.
+    /// Number of characters meant; 0 points between two characters.
     pub width: u32,
-    /// What is wrong.
+    /// Description of the fault.
     pub message: String,
-    /// What was expected there, as an ending for "expected …".
+    /// Text that was expected there, as an ending for "expected …".
     pub expected: Option<String>,
-    /// The whole line, without its end.
+    /// Whole line, without its end.
     pub text: String,
 }
 
-/// `3:14: message; expected …`
+/// Writes `3:14: message; expected …`.
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: {}", self.line, self.column, self.message)?;
@@ -33,7 +33,7 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Why a rule file was refused: every fault of the file, in order, up to a cap.
+/// Error of reading a rule file: every fault of the file, in order, up to a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
     faults: Vec<Diagnostic>,
@@ -41,26 +41,26 @@ pub struct ParseError {
 }
 
 impl ParseError {
-    /// The faults to show, and how many more there are.
+    /// Builds the error from the faults to show and the number of further ones.
     ///
     /// # Panics
-    /// When there is no fault.
+    /// If there is no fault.
     pub(crate) fn new(faults: Vec<Diagnostic>, more: usize) -> Self {
         assert!(!faults.is_empty());
         Self { faults, more }
     }
 
-    /// The faults in order.
+    /// Returns the faults in order.
     pub fn faults(&self) -> &[Diagnostic] {
         &self.faults
     }
 
-    /// How many faults there are beyond those kept.
+    /// Number of faults beyond those kept.
     pub fn more(&self) -> usize {
         self.more
     }
 
-    /// The line of the first fault.
+    /// Returns the line of the first fault.
     pub fn line(&self) -> u32 {
         self.faults[0].line
     }
@@ -81,7 +81,7 @@ impl std::error::Error for ParseError {}
 /// Advice for a rule of too many regions.
 const SPLIT: &str = "split the rule or raise the limit";
 
-/// Why an engine could not be built.
+/// Error of building an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BuildError {
     kind: BuildErrorKind,
@@ -150,12 +150,12 @@ impl BuildError {
         Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None }
     }
 
-    /// So many visits of regions were made when the build stopped.
+    /// Builds the error of a build that stopped after `made` visits of regions.
     pub(crate) fn visits(made: usize, allowed: usize) -> Self {
         Self { kind: BuildErrorKind::Visits { made, allowed }, rule: None, line: None }
     }
 
-    /// A cap other than the budget's bytes.
+    /// Builds the error of a limit other than the budget's bytes.
     pub(crate) fn limit(cap: Cap, needed: usize, allowed: usize) -> Self {
         Self { kind: BuildErrorKind::Limit { cap, needed, allowed }, rule: None, line: None }
     }
@@ -173,12 +173,14 @@ impl BuildError {
         self
     }
 
-    /// Whether a cap was the reason, of the [`Budget`](crate::Budget) or of [`meta::Limits`](crate::meta::Limits).
+    /// Whether a limit was exceeded.
+    ///
+    /// The limit belongs to the [`Budget`](crate::Budget) or to [`meta::Limits`](crate::meta::Limits).
     pub fn budget_exceeded(&self) -> bool {
         self.cap().is_some()
     }
 
-    /// Returns the cap that was the reason, if one was.
+    /// Returns the limit that was exceeded, if one was.
     pub fn cap(&self) -> Option<Cap> {
         match self.kind {
             BuildErrorKind::Bytes { .. } => Some(Cap::RunBytes),
@@ -188,7 +190,7 @@ impl BuildError {
         }
     }
 
-    /// The bytes needed, as far as that was found out, and those allowed, where a budget was the reason.
+    /// Returns the bytes needed, as far as known, and those allowed, if a budget was exceeded.
     pub(crate) fn bytes_needed(&self) -> Option<(usize, usize)> {
         match self.kind {
             BuildErrorKind::Bytes { needed, allowed } => Some((needed, allowed)),
@@ -196,7 +198,7 @@ impl BuildError {
         }
     }
 
-    /// The visits made and those allowed, where these were the reason.
+    /// Returns the visits made and the visits allowed, if these were exceeded.
     pub(crate) fn visits_made(&self) -> Option<(usize, usize)> {
         match self.kind {
             BuildErrorKind::Visits { made, allowed } => Some((made, allowed)),
@@ -204,12 +206,12 @@ impl BuildError {
         }
     }
 
-    /// The rule that was the reason, if one was.
+    /// Returns the rule that was the reason, if one was.
     pub fn rule(&self) -> Option<RuleId> {
         self.rule
     }
 
-    /// The line of that rule, if it came from a file.
+    /// Returns the line of that rule, if it came from a file.
     pub fn line(&self) -> Option<u32> {
         self.line
     }
@@ -238,7 +240,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// Why a change of rules was refused. Nothing was changed.
+/// Error of a change of rules, which was refused and changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateError {
     kind: UpdateErrorKind,
@@ -314,7 +316,7 @@ impl UpdateError {
         Self { kind: UpdateErrorKind::Lowering(error) }
     }
 
-    /// The same as a build that inserts rules says it.
+    /// Returns the error of a build that inserts `rule` and fails with this error.
     pub(crate) fn into_build_error(self, rule: RuleId) -> BuildError {
         match self.kind {
             UpdateErrorKind::Bytes { needed, allowed } => BuildError::bytes(needed, allowed),
@@ -327,7 +329,7 @@ impl UpdateError {
         matches!(self.kind, UpdateErrorKind::Stale(_))
     }
 
-    /// Whether its conditions were bound to other fields than those of the set.
+    /// Whether the conditions were bound to other fields than those of the set.
     pub fn is_for_other_fields(&self) -> bool {
         matches!(self.kind, UpdateErrorKind::OtherFields)
     }
@@ -337,12 +339,17 @@ impl UpdateError {
         matches!(self.kind, UpdateErrorKind::Overlay { .. })
     }
 
-    /// Whether a batch in progress was the reason: the same may succeed as soon as it has ended.
+    /// Whether a batch in progress was the reason.
+    ///
+    /// The same change may succeed as soon as the batch has ended.
     pub fn is_busy(&self) -> bool {
         matches!(self.kind, UpdateErrorKind::Busy)
     }
 
-    /// Whether a cap of the [`Budget`](crate::Budget) was the reason.
+    /// Whether a limit was exceeded.
+    ///
+    /// The limit belongs to the [`Budget`](crate::Budget) or, where the change builds an engine anew, to
+    /// [`meta::Limits`](crate::meta::Limits).
     pub fn budget_exceeded(&self) -> bool {
         match &self.kind {
             UpdateErrorKind::Bytes { .. } => true,

@@ -1,50 +1,56 @@
-//! Keys: packets as rows of lanes, in host order.
+//! Keys: packets as rows of words, in host order.
+//!
+//! A row has one word for each [`Lane`](crate::schema::Lane) of the schema, in schema order, then padding. For example,
+//! the row of an IPv4 5-tuple has eight words: `src`, `dst`, `sport`, `dport`, `proto` and three zeros. A packet
+//! without ports has 65,536, the value for absent, in both words of ports.
 
 use crate::rule::FieldValues;
 use crate::schema::Schema;
 
-/// A growing batch of keys: one row a packet, lanes in schema order, rows of [`Schema::stride`] words, padding zero,
-/// every row 16-byte aligned (the first 64-byte aligned, so that rows of 8 words never straddle a cache line).
+/// Growing batch of keys, one row a packet.
+///
+/// A row has [`Schema::stride`] words, of which the padding is zero. The first row is 64-byte aligned and every other
+/// one 16-byte aligned, so that rows of 8 words never straddle a cache line.
 #[derive(Debug)]
 pub struct KeyBuf {
     schema: Schema,
     stride: usize,
-    /// The rows, after as many unused words as the alignment takes.
+    /// Unused words that the alignment takes, then the rows.
     words: Vec<u32>,
     start: usize,
 }
 
 const ALIGN: usize = 64;
-/// Room for the alignment, in words.
+/// Number of words of room for the alignment.
 const SLACK: usize = ALIGN / size_of::<u32>();
 
 impl KeyBuf {
-    /// No rows yet.
+    /// Builds a buffer without rows.
     pub fn new(schema: &Schema) -> Self {
         Self { schema: schema.clone(), stride: schema.stride(), words: Vec::new(), start: 0 }
     }
 
-    /// The schema whose lanes the rows have.
+    /// Returns the schema whose words the rows have.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn len(&self) -> usize {
         (self.words.len() - self.start) / self.stride
     }
 
-    /// Whether there is none.
+    /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.words.len() == self.start
     }
 
-    /// Forgets every row and keeps the memory.
+    /// Removes every row and keeps the memory.
     pub fn clear(&mut self) {
         self.words.truncate(self.start);
     }
 
-    /// Makes room for more rows.
+    /// Makes room for `rows` more rows.
     pub fn reserve(&mut self, rows: usize) {
         let needed = rows * self.stride;
         if self.words.capacity() - self.words.len() >= needed && self.words.capacity() > 0 {
@@ -58,7 +64,9 @@ impl KeyBuf {
         (self.words, self.start) = (words, start);
     }
 
-    /// Adds a row of zeros and hands it out to be filled: one word a lane, then padding to leave at zero.
+    /// Adds a row of zeros and returns it, to be filled by the caller.
+    ///
+    /// The words of the schema come first, then padding, which must stay zero.
     #[inline]
     pub fn push(&mut self) -> &mut [u32] {
         if self.words.capacity() - self.words.len() < self.stride {
@@ -69,11 +77,11 @@ impl KeyBuf {
         &mut self.words[at..]
     }
 
-    /// Adds a row of these values, absent ones as their lanes say.
+    /// Adds the row of a packet; absent fields get the value for absent.
     ///
     /// # Panics
-    /// When there are not as many values as fields, or a field that is not optional lacks its value, or a value is
-    /// wider than its field.
+    /// If there are not as many values as fields, a field that is not optional lacks its value, or a value is wider
+    /// than its field.
     pub fn push_values(&mut self, packet: &FieldValues) {
         let schema = self.schema.clone();
         assert_eq!(packet.values.len(), schema.fields().len(), "one value a field");
@@ -93,7 +101,7 @@ impl KeyBuf {
         }
     }
 
-    /// All rows.
+    /// Returns all rows.
     pub fn keys(&self) -> Keys<'_> {
         let lanes = self.schema.lanes().len();
         Keys { words: &self.words[self.start..], lanes, stride: self.stride }
@@ -109,7 +117,7 @@ impl Clone for KeyBuf {
     }
 }
 
-/// A batch of keys, borrowed.
+/// Borrowed batch of keys.
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
     words: &'a [u32],
@@ -118,65 +126,65 @@ pub struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// Rows somebody else keeps: `stride` words each, `lanes` of them used, the rest zero.
+    /// Borrows rows that the caller keeps, of which the first `lanes` words are used.
     ///
-    /// `None` unless the stride is the lanes rounded up to a multiple of 4, the words are whole rows and the first is
-    /// 16-byte aligned.
+    /// The stride is `lanes` rounded up to a multiple of 4, and the padding must be zero. Returns `None` if `lanes` is
+    /// 0, `words` is not whole rows, or the first row is not 16-byte aligned.
     pub fn new(words: &'a [u32], lanes: usize) -> Option<Self> {
         let stride = lanes.next_multiple_of(4);
         let fits = lanes > 0 && words.len().is_multiple_of(stride) && words.as_ptr().align_offset(16) == 0;
         fits.then_some(Self { words, lanes, stride })
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     #[inline]
     pub fn len(&self) -> usize {
         self.words.len() / self.stride
     }
 
-    /// Whether there are so many; a division less than [`Keys::len`].
+    /// Whether there are exactly `rows` rows; takes no division, unlike [`Keys::len`].
     #[inline]
     pub(crate) fn has(&self, rows: usize) -> bool {
         rows.checked_mul(self.stride) == Some(self.words.len())
     }
 
-    /// Whether there is none.
+    /// Whether there is no row.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// How many lanes a row has.
+    /// Number of words of a row, without the padding.
     #[inline]
     pub fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// Words from one row to the next.
+    /// Number of words from one row to the next.
     #[inline]
     pub fn stride(&self) -> usize {
         self.stride
     }
 
-    /// One row with its padding.
+    /// Returns one row with its padding.
     ///
     /// # Panics
-    /// When there is none of this index.
+    /// If there is no row of this index.
     #[inline]
     pub fn row(&self, index: usize) -> &'a [u32] {
         &self.words[index * self.stride..][..self.stride]
     }
 
-    /// All words, row after row.
+    /// Returns all words, row after row.
     #[inline]
     pub fn words(&self) -> &'a [u32] {
         self.words
     }
 
-    /// The rows `from..to`.
+    /// Returns the rows `from..to`.
     ///
     /// # Panics
-    /// When they are not all there.
+    /// If one of them is not there.
     #[inline]
     pub fn slice(&self, from: usize, to: usize) -> Self {
         Self { words: &self.words[from * self.stride..to * self.stride], ..*self }

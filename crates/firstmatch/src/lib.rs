@@ -1,5 +1,6 @@
-//! Packet classification: for every packet the first rule that matches, as fast as memory allows, while the rules
-//! change, and with a reason.
+//! Packet classification: finds, for every packet, the first rule that matches it.
+//!
+//! Lookups are as fast as memory allows while the rules change, and the library can explain each answer.
 //!
 //! ```
 //! use firstmatch::rule::{Caps, FieldValues, first_match, lower};
@@ -35,36 +36,37 @@
 //!
 //! # Which engine when
 //!
-//! Take [`meta`]: it chooses among the others, takes changes beside readers who never wait, and says why it chose. The
-//! others are there for who knows better.
+//! Take [`meta`], because it chooses among the others, explains its choice, and takes changes beside readers that never
+//! wait. Take another engine to make that choice yourself.
 //!
 //! | engine | lookup | rules change | take it for |
 //! |---|---|---|---|
 //! | [`meta`] | that of the engine it has chosen | [`meta::Writer`]: transactions, beside readers | everything |
 //! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
 //! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
-//! | [`bit_vector`] | one search a lane, and the first bit of a few vectors | rebuild | up to a thousand or two, whatever they look like |
+//! | [`bit_vector`] | one search per key word, and the first bit of a few vectors | rebuild | up to a thousand or two rules of any kind |
 //! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //! | [`partition_sort`] (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
 //!
-//! [`cache::flow`] goes in front of any of them, for traffic whose keys come again.
+//! [`cache::flow`] goes in front of any of them, for traffic whose keys come again. For example, the later packets of a
+//! flow are answered from the cache.
 //!
 //! # The themes
 //!
-//! - **What rules mean**: [`schema`] (fields and the lanes they lower to), [`rule`] (rules, sets, lowering, the
-//!   oracle), [`format`](mod@format) (text), [`policy`] (what becomes of a packet beyond the rules).
-//! - **Looking up**: [`KeyBuf`] and [`Keys`] (batches of rows), [`Classifier`] (any engine, object safe),
-//!   [`Scratch`] (what a thread's lookups write to), [`Match`], [`Stats`].
-//! - **Changing rules while others look up**: [`meta::open`] gives an engine for each schema, whose clones go to the
-//!   threads that look up, and one [`meta::Writer`]: [`meta::Transaction`] (insert, remove, replace; all or nothing),
-//!   generations, [`meta::RebuildJob`] (to be run by any thread), [`meta::Ledger`] (packets and bytes by rule).
-//!   [`Updatable`] is for who owns an engine alone.
+//! - **Rules**: [`schema`] (fields and their key words), [`rule`] (rules, sets, lowering, the oracle),
+//!   [`format`](mod@format) (text), [`policy`] (verdicts for packets that no rule decides).
+//! - **Looking up**: [`KeyBuf`] and [`Keys`] (batches of rows), [`Classifier`] (any engine, object safe), [`Scratch`]
+//!   (state that a thread's lookups write to), [`Match`], [`Stats`].
+//! - **Changing rules beside readers**: [`meta::open`] gives an engine for each schema, whose clones go to the threads
+//!   that look up, and one [`meta::Writer`]. Its [`meta::Transaction`] inserts, removes and replaces rules, all or
+//!   nothing, and a commit begins a new generation. Any thread can run a [`meta::RebuildJob`]. The [`meta::Ledger`]
+//!   counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
 //! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
 //!
 //! # Unsafe code
 //!
-//! None but in [`simd`]: vector instructions behind tokens that prove the machine has them, prefetches, and one cast
-//! from cache lines to words. Everything is compiled and tested without vector instructions too.
+//! Unsafe code is in [`simd`] alone: vector instructions behind tokens that prove the machine has them, prefetches, and
+//! one cast from cache lines to words. Everything is compiled and tested without vector instructions too.
 #![deny(unsafe_code)]
 
 mod alive;

@@ -1,20 +1,24 @@
-//! `linear`: every region in order, eight at a time. For tiny sets, and the engine that always fits.
+//! `linear`: every region in order, eight at a time.
+//!
+//! For tiny sets, and the engine that always fits.
 //!
 //! # Idea
-//! Regions stand in order of priority in blocks of eight. A block is tested whole; the first region of the first block
-//! that holds the key wins. Blocks that start at or below the best match so far are not looked at.
+//! Regions stand in order of priority in blocks of eight, and a block is tested whole. The first region of the first
+//! block that holds the key wins. A lookup that has a match stops at the first block whose first region cannot win over
+//! it. For example, with a match at priority 40 it skips a block that begins at priority 41 and all blocks behind.
 //!
 //! # Layout in memory
-//! A block is, for each lane, eight `lo` and eight `hi`, then, for each lane on which some rule of the set is ternary,
-//! eight `value` and eight `mask`; beside the blocks one [`Match`] a region. The last block is filled by repeating the
-//! last region, which can never win over itself.
+//! A block is, for each key word, eight `lo` and eight `hi`. Eight `value` and eight `mask` follow for each word on
+//! which some rule of the set is ternary. Beside the blocks stands one [`Match`] per region. The last block is filled
+//! by repeating the last region, which can never win over itself.
 //!
 //! # Cost
-//! 8 bytes a lane (16 a ternary one) and 16 bytes a region. A lookup of a key that no rule matches tests every region.
-//! A tile of blocks that fits the first-level cache is taken through a whole batch before the next one is.
+//! 8 bytes per key word (16 per ternary one) and 16 bytes, for each region. A lookup of a key that no rule matches
+//! tests every region. A whole batch goes through one tile of blocks before the next, because a tile fits the
+//! first-level cache.
 //!
 //! # Paper
-//! None: the search every classifier is compared with.
+//! None: the search that every classifier is compared with.
 //!
 //! # Deviations
 //! None.
@@ -31,42 +35,44 @@ use crate::schema::Schema;
 use crate::simd::{Isa, Kernel, Level, dispatch};
 use crate::work::Work;
 
-/// Regions in a block.
+/// Number of regions in a block.
 const BLOCK: usize = 8;
-/// Bytes of blocks that are taken through a batch at a time: half of a first-level cache of 32 KiB.
+/// Bytes of a tile, the blocks that a batch goes through at a time.
+///
+/// Half of a first-level cache of 32 KiB.
 const TILE_BYTES: usize = 16 << 10;
 
-/// How to build [`Linear`].
+/// Configuration of [`Linear`].
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What it may take.
+    /// Memory that the engine may take.
     pub budget: Budget,
-    /// The instruction set; `None` takes the best of the machine.
+    /// Instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
 }
 
-/// All regions in order.
+/// Linear search over all regions in order.
 #[derive(Debug)]
 pub struct Linear {
     schema: Schema,
     level: Level,
     rules: usize,
-    /// The lanes on which some region is ternary.
+    /// Indices of the key words on which some region is ternary.
     ternary: Box<[usize]>,
     blocks: Box<[u32]>,
     matches: Box<[Match]>,
 }
 
 impl Linear {
-    /// Builds it.
+    /// Builds the engine.
     ///
     /// # Errors
-    /// When it would exceed the budget, or this machine lacks the forced instruction set.
+    /// If it would exceed the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         Self::build_within(set, config, &Visits::default())
     }
 
-    /// The same within so many visits of regions: one each.
+    /// Builds the engine within a limit on visits of regions, of which it makes one each.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         visits.add(set.regions().len());
         visits.check()?;
@@ -135,7 +141,7 @@ impl Engine for Linear {
     }
 }
 
-/// The places of a rule are its regions.
+/// A place is the index of a region.
 impl Base for Linear {
     fn places(&self) -> usize {
         self.matches.len()
@@ -150,7 +156,7 @@ impl Base for Linear {
         dispatch(self.level, Walk { engine: self, keys, counts: &mut counts });
         let Counts { tiles, blocks, lanes } = counts;
         let bytes = size_of_val(&self.blocks[..]);
-        // A batch goes through a tile while that is near.
+        // A batch of 256 keys reads a tile from far memory once, because the tile then stays near.
         let done = [tiles, blocks, lanes];
         Work::each(keys.len(), done, keys.len() * bytes / (256 * 64), bytes).visiting(blocks * BLOCK)
     }
@@ -211,16 +217,16 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
     }
 }
 
-/// What keys have met.
+/// Costs that keys have met in a walk.
 #[derive(Default)]
 struct Counts {
     tiles: usize,
     blocks: usize,
-    /// Of these blocks.
+    /// Number of key words tested in these blocks, ternary ones counted twice.
     lanes: usize,
 }
 
-/// Takes keys to their first match, and counts.
+/// Kernel that takes keys to their first match and counts the costs.
 struct Walk<'a> {
     engine: &'a Linear,
     keys: Keys<'a>,

@@ -1,10 +1,10 @@
-//! Policy: what becomes of a packet once the classifier has answered, or could not be asked.
+//! Policy: the verdict on a packet once the classifier has answered, or could not be asked.
 
 use std::fmt;
 
 use crate::rule::Action;
 
-/// What happens to a packet.
+/// Decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Verdict {
     /// It passes.
@@ -39,25 +39,30 @@ impl From<Action> for Verdict {
     }
 }
 
-/// What non-first fragments are, whose ports are in another packet.
+/// Treatment of non-first fragments, whose ports are in another packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fragments {
     /// Not classified: they get the verdict for unknown packets.
     #[default]
     Unknown,
-    /// Classified with their ports (and every other field past the IP header) absent, as routers do. Rules without
-    /// such conditions then let through the rest of a packet whose first fragment a rule with ports denied.
+    /// Classified as routers do, with all fields past the IP header absent, ports included.
+    ///
+    /// Rules without such conditions then let through the rest of a packet whose first fragment a rule with ports
+    /// denied. For example, under `deny dport 23` and `permit src 10.0.0.0/8` the later fragments of a packet from
+    /// 10.0.0.1 to port 23 pass.
     Layer3,
 }
 
-/// What becomes of packets beyond the actions of rules. Everything is closed unless a rule file opens it.
+/// Verdicts for packets that no rule decides.
+///
+/// Everything is closed unless a rule file opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
-    /// For packets that no rule matches.
+    /// Verdict for packets that no rule matches.
     pub default: Verdict,
-    /// For packets that were not classified: malformed, cut short, fragments, not IP.
+    /// Verdict for packets that were not classified: malformed, cut short, fragments, not IP.
     pub unknown: Verdict,
-    /// What non-first fragments are.
+    /// Treatment of non-first fragments.
     pub fragments: Fragments,
 }
 

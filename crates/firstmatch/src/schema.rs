@@ -1,8 +1,11 @@
-//! Fields, schemas and the lanes they lower to.
+//! Fields, schemas and the key words they lower to.
 //!
-//! A [`Schema`] is an ordered list of [`Field`]s. Engines never see fields: they see *lanes*, unsigned integers of
-//! at most 32 bits. A field wider than 32 bits is several lanes, most significant first; a field that may be absent
-//! has one more value, `2^width`, in its top lane.
+//! A [`Schema`] is an ordered list of [`Field`]s. Engines never see fields: they see key *words* (type [`Lane`]),
+//! unsigned integers of at most 32 bits. A field wider than 32 bits is several words, most significant first. A field
+//! that may be absent has one more value, `2^width`, in its top word, so that intervals express absence too.
+//!
+//! For example, a port has 17 bits: 0 to 65,535 are ports, and 65,536 says that the packet has none. "No condition" is
+//! then the interval 0 to 65,536, and "any port" the interval 0 to 65,535.
 
 mod presence;
 
@@ -11,12 +14,14 @@ use std::sync::Arc;
 
 pub use presence::{IPV6_EXTENSIONS, family_of_protocol};
 
-/// The widest field, in bits.
+/// Largest width of a field, in bits.
 pub const MAX_FIELD_BITS: u32 = 128;
-/// The most fields a schema may have.
+/// Largest number of fields of a schema.
 pub const MAX_FIELDS: usize = 64;
 
-/// An address family. A schema may belong to one; a dual-stack rule set has a schema for each.
+/// Address family.
+///
+/// A schema belongs to one or to none; a dual-stack rule set has a schema for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
     /// IP version 4.
@@ -26,7 +31,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// `"ipv4"` or `"ipv6"`.
+    /// Returns `"ipv4"` or `"ipv6"`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ipv4 => "ipv4",
@@ -34,7 +39,7 @@ impl Family {
         }
     }
 
-    /// `"IPv4"` or `"IPv6"`, for messages.
+    /// Returns `"IPv4"` or `"IPv6"`, for messages.
     pub(crate) const fn pretty(self) -> &'static str {
         match self {
             Self::Ipv4 => "IPv4",
@@ -42,7 +47,7 @@ impl Family {
         }
     }
 
-    /// The width of an address in bits.
+    /// Width of an address, in bits.
     pub const fn address_bits(self) -> u32 {
         match self {
             Self::Ipv4 => 32,
@@ -57,87 +62,93 @@ impl fmt::Display for Family {
     }
 }
 
-/// How rules usually test a field. Every field accepts every form of test; the kind tells engines which bits are
-/// worth indexing (TupleMerge shortens prefix fields only) and formats how to write a value.
+/// Form of test that rules usually apply to a field.
+///
+/// Every field accepts every form of test. The kind tells engines which bits are worth indexing (TupleMerge shortens
+/// prefix fields only), and formats how to write a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// One value, as an IP protocol.
+    /// One value, like an IP protocol.
     Exact,
-    /// A prefix, as an address.
+    /// Prefix, like an address.
     Prefix,
-    /// A closed range, as a port.
+    /// Closed range, like a port.
     Range,
-    /// A value under a mask, as TCP flags.
+    /// Value under a mask, like TCP flags.
     Mask,
 }
 
-/// The header field that fills a [`Field`] when packets are parsed.
+/// Header field that fills a [`Field`] when packets are parsed.
 ///
-/// Those up to [`Source::VlanVid`] are what rules for IP networks test. They are read through MPLS labels and PPP over
-/// Ethernet, and a frame that is not IP has none of the first ten.
+/// Rules for IP networks test the sources up to [`Source::VlanVid`]. They are read through MPLS labels and PPP over
+/// Ethernet. A frame that is not IP has none of the first ten.
 ///
-/// The others are what OpenFlow switches match on. Of these, [`Source::Ipv4Src`] to [`Source::TpDst`] are read as
-/// OpenFlow 1.0 reads them: in the packet that the ether type behind the VLAN tags names and no deeper, so they are
-/// absent behind an MPLS label or a PPP header; ARP fills the addresses and the protocol. A frame of another ether type
-/// lacks them and is classified all the same.
+/// OpenFlow switches match on the others. Like OpenFlow 1.0, the parser reads [`Source::Ipv4Src`] to [`Source::TpDst`]
+/// in the packet that the ether type behind the VLAN tags names, and no deeper. They are therefore absent behind an
+/// MPLS label or a PPP header. ARP fills the addresses and the protocol. A frame of another ether type lacks them and
+/// is classified all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Source {
-    /// The source address of the IP header.
+    /// Source address of the IP header.
     Src,
-    /// The destination address of the IP header.
+    /// Destination address of the IP header.
     Dst,
-    /// The IPv4 protocol, or the first next-header of IPv6 that is no extension header.
+    /// IPv4 protocol, or the first next-header of IPv6 that is no extension header.
     Proto,
-    /// The source port of TCP, UDP, UDP-Lite, SCTP or DCCP.
+    /// Source port of TCP, UDP, UDP-Lite, SCTP or DCCP.
     SrcPort,
-    /// The destination port of the same.
+    /// Destination port of TCP, UDP, UDP-Lite, SCTP or DCCP.
     DstPort,
-    /// The type of ICMP (in IPv4) or ICMPv6 (in IPv6).
+    /// Type of ICMP (in IPv4) or ICMPv6 (in IPv6).
     IcmpType,
-    /// The code of the same.
+    /// Code of ICMP (in IPv4) or ICMPv6 (in IPv6).
     IcmpCode,
-    /// The TCP flags, CWR to FIN (8 bits).
+    /// TCP flags, CWR to FIN (8 bits).
     TcpFlags,
-    /// The extension headers that an IPv6 packet carries, a bit for each of [`ExtensionHeader::ALL`] (8 bits). Absent in
-    /// IPv4.
+    /// Extension headers that an IPv6 packet carries (8 bits); absent in IPv4.
+    ///
+    /// It has a bit for each of [`ExtensionHeader::ALL`].
     ExtHeaders,
-    /// The type of the routing headers of an IPv6 packet. Absent where it has none.
+    /// Type of the routing headers of an IPv6 packet; absent where it has none.
     RoutingType,
-    /// The VLAN identifier of the outermost tag.
+    /// VLAN identifier of the outermost tag (12 bits).
     VlanVid,
-    /// The interface that the packet came in by (32 bits). Every packet has it.
+    /// Interface that the packet came in by (32 bits). Every packet has it.
     InPort,
-    /// A number that whoever reads packets puts beside them (64 bits). Every packet has it.
+    /// Number that the reader of packets puts beside them (64 bits). Every packet has it.
     Metadata,
-    /// The source address of the Ethernet header (48 bits).
+    /// Source address of the Ethernet header (48 bits).
     EthSrc,
-    /// The destination address of the Ethernet header.
+    /// Destination address of the Ethernet header (48 bits).
     EthDst,
-    /// The ether type behind all VLAN tags (16 bits), the implied one where a link carries IP without any. Absent in
-    /// 802.3 frames, which have a length in its place.
+    /// Ether type behind all VLAN tags (16 bits).
+    ///
+    /// The implied one where a link carries IP without any. Absent in 802.3 frames, which have a length in its place.
     EthType,
-    /// The priority code point of the outermost VLAN tag (3 bits).
+    /// Priority code point of the outermost VLAN tag (3 bits).
     VlanPcp,
-    /// The outermost MPLS label (20 bits).
+    /// Outermost MPLS label (20 bits).
     MplsLabel,
-    /// The traffic class of the outermost MPLS label (3 bits).
+    /// Traffic class of the outermost MPLS label (3 bits).
     MplsTc,
-    /// The source address of IPv4, or the sender's protocol address of ARP for IPv4.
+    /// Source address of IPv4, or the sender's protocol address of ARP for IPv4.
     Ipv4Src,
-    /// The destination address of IPv4, or the target's protocol address of ARP for IPv4.
+    /// Destination address of IPv4, or the target's protocol address of ARP for IPv4.
     Ipv4Dst,
-    /// The protocol as [`Source::Proto`], or the low byte of the operation of ARP.
+    /// Protocol as [`Source::Proto`], or the low byte of the operation of ARP.
     IpProto,
-    /// The differentiated services code point of IPv4 and IPv6 (6 bits).
+    /// Differentiated services code point of IPv4 and IPv6 (6 bits).
     IpDscp,
-    /// The source port as [`Source::SrcPort`]. ICMP has none: its type and code are fields of their own.
+    /// Source port as [`Source::SrcPort`].
+    ///
+    /// ICMP has none, because its type and code are fields of their own.
     TpSrc,
-    /// The destination port of the same.
+    /// Destination port as [`Source::DstPort`].
     TpDst,
 }
 
 impl Source {
-    /// All of them, in order.
+    /// All sources in order.
     pub const ALL: [Self; 25] = [
         Self::Src,
         Self::Dst,
@@ -166,7 +177,7 @@ impl Source {
         Self::TpDst,
     ];
 
-    /// The usual name of the field it fills, as `tcp_flags`.
+    /// Returns the usual name of the field it fills, like `tcp_flags`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Src => "src",
@@ -197,12 +208,12 @@ impl Source {
         }
     }
 
-    /// The one of this name.
+    /// Returns the source of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|source| source.name() == name)
     }
 
-    /// How many bits packets hold there; of the addresses of IP, in packets of this family.
+    /// Width of the header field, in bits; addresses of IP have the width of `family`.
     pub const fn width(self, family: Family) -> u32 {
         match self {
             Self::Src | Self::Dst => family.address_bits(),
@@ -219,7 +230,7 @@ impl Source {
         }
     }
 
-    /// How rules usually test it.
+    /// Returns the form of test that rules usually apply to it.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Src | Self::Dst | Self::Ipv4Src | Self::Ipv4Dst => Kind::Prefix,
@@ -235,20 +246,20 @@ impl Source {
     }
 }
 
-/// An extension header of IPv6 that parsers walk through.
+/// Extension header of IPv6 that parsers walk through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExtensionHeader {
-    /// The name in rules, as `routing`.
+    /// Name in rules, like `routing`.
     pub name: &'static str,
-    /// The number by which the header before it announces it.
+    /// Number by which the header before it announces it.
     pub next_header: u8,
-    /// Its bit in [`Source::ExtHeaders`].
+    /// Bit that stands for it in [`Source::ExtHeaders`].
     pub bit: u8,
 }
 
 impl ExtensionHeader {
-    /// All of them, in order of their bits.
+    /// All extension headers in order of their bits.
     pub const ALL: [Self; 5] = [
         Self { name: "hop-by-hop", next_header: 0, bit: 0x01 },
         Self { name: "routing", next_header: 43, bit: 0x02 },
@@ -257,18 +268,18 @@ impl ExtensionHeader {
         Self { name: "ah", next_header: 51, bit: 0x10 },
     ];
 
-    /// Returns the one of this name.
+    /// Returns the extension header of this name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|header| header.name == name)
     }
 
-    /// Returns the one that this bit stands for.
+    /// Returns the extension header that this bit stands for.
     pub fn by_bit(bit: u128) -> Option<Self> {
         Self::ALL.into_iter().find(|header| u128::from(header.bit) == bit)
     }
 }
 
-/// One field of a schema.
+/// Field of a schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     name: Box<str>,
@@ -279,38 +290,38 @@ pub struct Field {
 }
 
 impl Field {
-    /// A field that every packet has.
+    /// Builds a field that every packet has.
     ///
     /// # Panics
-    /// When `width` is 0 or above [`MAX_FIELD_BITS`]: schemas are written by programs, not read from outside.
+    /// If `width` is 0 or above [`MAX_FIELD_BITS`]. Programs write schemas; they are not read from outside.
     pub fn new(name: &str, width: u32, kind: Kind, source: Option<Source>) -> Self {
         assert!((1..=MAX_FIELD_BITS).contains(&width), "field {name}: width {width} is not in 1..={MAX_FIELD_BITS}");
         Self { name: name.into(), width, kind, source, optional: false }
     }
 
-    /// The same field, but packets may lack it.
+    /// Returns the same field, but packets may lack it.
     #[must_use]
     pub fn optional(mut self) -> Self {
         self.optional = true;
         self
     }
 
-    /// The name rules use.
+    /// Returns the name that rules use.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The width in bits, without the extra value for absent.
+    /// Width in bits, without the extra value for absent.
     pub fn width(&self) -> u32 {
         self.width
     }
 
-    /// How rules usually test it.
+    /// Returns the form of test that rules usually apply to it.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The header field it comes from, if any.
+    /// Returns the header field it comes from, if any.
     pub fn source(&self) -> Option<Source> {
         self.source
     }
@@ -320,12 +331,12 @@ impl Field {
         self.optional
     }
 
-    /// The largest value, `2^width - 1`.
+    /// Largest value, `2^width - 1`.
     pub fn max(&self) -> u128 {
         u128::MAX >> (128 - self.width)
     }
 
-    /// See [`Schema::identity_of`]. FNV-1a, the same on every machine.
+    /// Computes [`Schema::identity_of`] with FNV-1a, the same on every machine.
     fn identity(&self, index: usize, family: Option<Family>) -> u32 {
         let source = self.source.map_or("", Source::name);
         let numbers = [index as u8, self.width as u8, family.map_or(0, |family| 1 + family as u8)];
@@ -336,29 +347,33 @@ impl Field {
     }
 }
 
-/// One lane: at most 32 bits of a field.
+/// Key word: at most 32 bits of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
-    /// The index of its field in the schema.
+    /// Index of its field in the schema.
     pub field: usize,
-    /// How far its value stands to the left in the field, in bits.
+    /// Number of bits of the field to the right of this word.
     pub shift: u32,
-    /// The largest value a key may hold here. In the top lane of an optional field this is the value for absent.
+    /// Largest value that a key may hold here.
+    ///
+    /// In the top word of an optional field this is the value for absent.
     pub max: u32,
-    /// The bits a value of this lane may set, as a mask.
+    /// Mask of the bits that a value of this word may set.
     pub bits: u32,
-    /// `Some(v)` in the top lane of an optional field: the lane's value when the field is absent.
+    /// Value of the word when the field is absent, in the top word of an optional field.
+    ///
+    /// `None` in all other words.
     pub absent: Option<u32>,
 }
 
 impl Lane {
-    /// The part of a field's value that this lane holds.
+    /// Returns the part of a field's value that this word holds.
     pub(crate) fn part(&self, value: u128) -> u32 {
         value.checked_shr(self.shift).unwrap_or(0) as u32 & self.bits
     }
 }
 
-/// An ordered list of fields, and the lanes they lower to. Cheap to clone.
+/// Ordered list of fields, and the key words they lower to. Cheap to clone.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Schema(Arc<Inner>);
 
@@ -367,26 +382,28 @@ struct Inner {
     fields: Vec<Field>,
     family: Option<Family>,
     lanes: Vec<Lane>,
-    /// Field `f` has the lanes `first[f]..first[f + 1]`.
+    /// Indices of words by field: field `f` has the words `first[f]..first[f + 1]`.
     first: Vec<usize>,
-    /// A hash of what each field is.
+    /// Value of [`Schema::identity_of`] for each field.
     identities: Vec<u32>,
 }
 
 impl Schema {
-    /// A schema of these fields.
+    /// Builds a schema of these fields.
     ///
     /// # Panics
-    /// When there is no field, or more than [`MAX_FIELDS`], or two have the same name.
+    /// If there is no field, there are more than [`MAX_FIELDS`], or two have the same name.
     pub fn new(family: Option<Family>, fields: Vec<Field>) -> Self {
         Self::with_lane_bits(family, fields, 32)
     }
 
-    /// The same with narrower lanes. For tests that walk every key of a small domain: with lanes of 2 bits, fields of
-    /// 2 to 8 bits already exercise everything that wide fields do.
+    /// Builds a schema whose words have at most `lane_bits` bits.
+    ///
+    /// For tests that walk every key of a small domain. For example, with words of 2 bits, fields of 2 to 8 bits
+    /// already exercise everything that wide fields do.
     ///
     /// # Panics
-    /// As [`Schema::new`], or when `lane_bits` is not in `1..=32`.
+    /// As [`Schema::new`], or if `lane_bits` is not in `1..=32`.
     pub fn with_lane_bits(family: Option<Family>, fields: Vec<Field>, lane_bits: u32) -> Self {
         assert!((1..=MAX_FIELDS).contains(&fields.len()), "a schema has 1 to {MAX_FIELDS} fields");
         assert!((1..=32).contains(&lane_bits), "a lane has 1 to 32 bits");
@@ -395,7 +412,7 @@ impl Schema {
         for (index, field) in fields.iter().enumerate() {
             assert!(fields[..index].iter().all(|f| f.name != field.name), "two fields are named {}", field.name);
             let total = field.width + u32::from(field.optional);
-            // The top lane takes what does not fill a whole lane.
+            // The top word takes the bits that do not fill a whole word.
             let mut left = total;
             while left > 0 {
                 let width = if left.is_multiple_of(lane_bits) { lane_bits } else { left % lane_bits };
@@ -411,28 +428,35 @@ impl Schema {
         Self(Arc::new(Inner { fields, family, lanes, first, identities }))
     }
 
-    /// The IPv4 5-tuple: `src`, `dst` (32 bits), `sport`, `dport` (16, optional), `proto` (8). Five lanes.
+    /// Builds the schema of the IPv4 5-tuple, which has five words.
+    ///
+    /// The fields are `src`, `dst` (32 bits), `sport`, `dport` (16, optional) and `proto` (8).
     pub fn ipv4() -> Self {
         Self::five_tuple(Family::Ipv4, &[])
     }
 
-    /// The IPv6 5-tuple: as [`Schema::ipv4`] with addresses of 128 bits. Eleven lanes.
+    /// Builds the schema of the IPv6 5-tuple, which has eleven words.
+    ///
+    /// The fields are those of [`Schema::ipv4`], with addresses of 128 bits.
     pub fn ipv6() -> Self {
         Self::five_tuple(Family::Ipv6, &[])
     }
 
-    /// The 5-tuple of a family followed by `extra` header fields, each under its usual name
-    /// (see [`Field::from_source`]).
+    /// Builds the schema of the 5-tuple of a family followed by `extra` header fields.
+    ///
+    /// Each field has its usual name (see [`Field::from_source`]).
     pub fn five_tuple(family: Family, extra: &[Source]) -> Self {
         let five = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
         let fields = five.iter().chain(extra).map(|&source| Field::from_source(source, family)).collect();
         Self::new(Some(family), fields)
     }
 
-    /// The 15 fields that OpenFlow 1.x switches match on, of no family: `in_port` 32, `metadata` 64, `eth_src` and
-    /// `eth_dst` 48, `eth_type` 16, `vlan_vid` 12, `vlan_pcp` 3, `mpls_label` 20, `mpls_tc` 3, `ipv4_src` and
-    /// `ipv4_dst` 32, `ip_proto` 8, `ip_dscp` 6, `tp_src` and `tp_dst` 16 bits. All but the first two are optional.
-    /// Twenty lanes. [`Source`] tells what packets hold there.
+    /// Builds the schema of the 15 fields that OpenFlow 1.x switches match on, of no family.
+    ///
+    /// The widths in bits are `in_port` 32, `metadata` 64, `eth_src` and `eth_dst` 48, `eth_type` 16, `vlan_vid` 12,
+    /// `vlan_pcp` 3, `mpls_label` 20 and `mpls_tc` 3. The fields of IP are `ipv4_src` and `ipv4_dst` 32, `ip_proto` 8,
+    /// `ip_dscp` 6, `tp_src` and `tp_dst` 16. All but the first two are optional. The schema has twenty words.
+    /// [`Source`] tells where the parser reads them.
     pub fn openflow() -> Self {
         let sources = [
             Source::InPort,
@@ -451,47 +475,48 @@ impl Schema {
             Source::TpSrc,
             Source::TpDst,
         ];
-        // None of them depends on the family.
+        // The width of these sources does not depend on the family.
         Self::new(None, sources.map(|source| Field::from_source(source, Family::Ipv4)).into())
     }
 
-    /// The family its addresses belong to, if it has one.
+    /// Returns the family its addresses belong to, if it has one.
     pub fn family(&self) -> Option<Family> {
         self.0.family
     }
 
-    /// The fields in order.
+    /// Returns the fields in order.
     pub fn fields(&self) -> &[Field] {
         &self.0.fields
     }
 
-    /// The index of the field of this name.
+    /// Returns the index of the field of this name.
     pub fn index_of(&self, name: &str) -> Option<usize> {
         self.0.fields.iter().position(|f| &*f.name == name)
     }
 
-    /// The index of the field filled from this header field.
+    /// Returns the index of the field filled from this header field.
     pub fn index_of_source(&self, source: Source) -> Option<usize> {
         self.0.fields.iter().position(|f| f.source == Some(source))
     }
 
-    /// All lanes in order.
+    /// Returns all words in order.
     pub fn lanes(&self) -> &[Lane] {
         &self.0.lanes
     }
 
-    /// The lanes of one field, as indices into [`Schema::lanes`].
+    /// Returns the words of one field, as indices into [`Schema::lanes`].
     pub fn lanes_of(&self, field: usize) -> std::ops::Range<usize> {
         self.0.first[field]..self.0.first[field + 1]
     }
 
-    /// A hash of the place, name, width, source and family of a field: equal where a condition on the field means the
-    /// same.
+    /// Returns a hash of the index, name, width, source and family of a field.
+    ///
+    /// Two fields have the same hash where a condition on them means the same.
     pub(crate) fn identity_of(&self, field: usize) -> u32 {
         self.0.identities[field]
     }
 
-    /// Words from one row of keys to the next: the lanes rounded up to a multiple of 4.
+    /// Number of words from one row of keys to the next, a multiple of 4.
     pub fn stride(&self) -> usize {
         self.0.lanes.len().next_multiple_of(4)
     }
@@ -505,7 +530,7 @@ impl fmt::Debug for Schema {
 }
 
 impl Field {
-    /// The field that holds a header field, under its usual name, width and kind.
+    /// Builds the field of a header field, under its usual name, width and kind.
     pub fn from_source(source: Source, family: Family) -> Self {
         let field = Self::new(source.name(), source.width(family), source.kind(), Some(source));
         if source.is_optional() { field.optional() } else { field }

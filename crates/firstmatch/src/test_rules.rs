@@ -3,7 +3,7 @@
 use crate::rule::{Action, Caps, Condition, Lowered, Priority, RuleSet, RuleSpec, Test, lower};
 use crate::schema::Schema;
 
-/// Rules in order, each the tests of some fields, lowered.
+/// Lowers rules in order, each given as the tests of some fields.
 pub(crate) fn set(schema: &Schema, rules: impl IntoIterator<Item = Vec<(usize, Test)>>) -> Lowered {
     let mut set = RuleSet::new(schema.clone());
     for (index, tests) in rules.into_iter().enumerate() {

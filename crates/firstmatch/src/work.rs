@@ -1,23 +1,27 @@
-//! What lookups do, counted: what times are predicted from.
+//! Counted costs of lookups, from which times are predicted.
 
-/// What lookups of keys have met in an engine, a key.
+/// Costs that lookups have met in an engine, per key.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
-    /// What is done, each engine's own list, the rest 0; the first is 1.
+    /// Number of operations of each kind, in the engine's own order.
+    ///
+    /// The first is the constant 1; kinds that the engine does not have are 0.
     pub(crate) done: [f64; KINDS],
-    /// Cache lines that are read.
+    /// Number of cache lines read.
     pub(crate) lines: f64,
-    /// Bytes that these are among.
+    /// Number of bytes of the structures that the lines belong to.
     pub(crate) bytes: f64,
-    /// Regions that all keys together were tested against.
+    /// Number of regions that all keys together were tested against.
     pub(crate) visits: usize,
 }
 
-/// The most kinds of things that an engine does.
+/// Largest number of kinds of operations of an engine, the constant included.
 pub(crate) const KINDS: usize = 9;
 
 impl Work {
-    /// Of counts over so many keys, the constant part before them.
+    /// Builds the costs per key from `counts` and `lines` over `keys` keys.
+    ///
+    /// `bytes` is a size, not a count, and taken as it is. For example, 30 probes of 10 keys are 3 probes per key.
     pub(crate) fn each<const N: usize>(keys: usize, counts: [usize; N], lines: usize, bytes: usize) -> Self {
         let each = 1.0 / keys.max(1) as f64;
         let mut done = [0.0; KINDS];
@@ -26,7 +30,7 @@ impl Work {
         Self { done, lines: lines as f64 * each, bytes: bytes as f64, visits: 0 }
     }
 
-    /// The same, after so many visits.
+    /// Returns the same costs with `visits` tests of regions.
     pub(crate) fn visiting(self, visits: usize) -> Self {
         Self { visits, ..self }
     }

@@ -13,20 +13,22 @@ use crate::diagnostics;
 use crate::format::{clip, counted};
 use crate::rules::Loaded;
 
-/// How many differences are shown.
+/// Most differences that are shown.
 const SHOWN: usize = 10;
-/// How many packets are worth a thread.
+/// Least packets that are worth a thread of their own.
 const WORTH: usize = 64;
 const THREADS: usize = 2;
 
-/// Compares packets with the oracle: all as they come, or, at the end, as many as asked for, spread over the input.
+/// Comparison of the engine's answers with the oracle's.
+///
+/// It compares all packets as they come, or a sample at the end, spread over the input.
 #[derive(Debug)]
 pub(super) struct Checker {
     mode: Check,
     samples: Vec<Sample>,
-    /// How many packets that can be classified came by.
+    /// Number of classified packets offered so far.
     seen: u64,
-    /// Of so many one is kept.
+    /// Number of packets of which one is kept.
     every: u64,
     pub(super) checked: u64,
     pub(super) different: u64,
@@ -52,7 +54,7 @@ impl Checker {
         Self { mode, samples: Vec::new(), seen: 0, every: 1, checked: 0, different: 0, differences: Vec::new() }
     }
 
-    /// Takes of a stretch what is to be checked.
+    /// Takes the packets of a stretch that are to be checked.
     pub(super) fn offer(&mut self, stretch: &Stretch) {
         for at in stretch.classified() {
             let number = stretch.first + at as u64;
@@ -67,7 +69,9 @@ impl Checker {
             return;
         }
         self.samples.push(sample);
-        // Nobody knows how many are to come: when twice as many as asked for are kept, every second one goes.
+        // The number of packets to come is unknown. When twice the sample is kept, every second packet is dropped. For
+        // example, a sample of 100 keeps every packet up to the 200th, every second one up to the 400th, then every
+        // fourth.
         if let Check::Sample(count) = self.mode
             && self.samples.len() >= 2 * count
         {
@@ -80,7 +84,7 @@ impl Checker {
         }
     }
 
-    /// Compares what was offered, if all is to be compared.
+    /// Compares the packets offered, if all are to be compared.
     pub(super) fn compare_all(&mut self, rules: &RuleSet, batch: &Batch) {
         if self.mode == Check::All {
             let samples = std::mem::take(&mut self.samples);
@@ -121,7 +125,7 @@ impl Checker {
         self.differences.extend(found.into_iter().take(SHOWN.saturating_sub(self.differences.len())));
     }
 
-    /// The packets whose differences are shown.
+    /// Returns the numbers of the packets whose differences are shown.
     #[cfg(test)]
     pub(super) fn numbers(&self) -> Vec<u64> {
         self.differences.iter().map(|difference| difference.number).collect()

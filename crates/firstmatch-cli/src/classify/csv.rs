@@ -1,4 +1,4 @@
-//! `--csv`: a line for each packet.
+//! Writer for `--csv`: a line for each packet.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::output::Output;
 use crate::rules::Loaded;
 
 pub(super) struct Writer {
-    /// None once it is finished.
+    /// Output; `None` once it is finished.
     csv: Option<csv::Writer<Output>>,
     name: String,
     is_stdout: bool,
@@ -19,8 +19,9 @@ pub(super) struct Writer {
 const HEADER: [&str; 7] = ["packet", "outcome", "rule", "line", "action", "verdict", "bytes"];
 
 impl Writer {
-    /// Begins the file, or takes standard output for `-`, and writes the header. Until [`Writer::finish`] the file has
-    /// the content it had before.
+    /// Begins the file, or takes standard output for `-`, and writes the header.
+    ///
+    /// Until [`Writer::finish`] the file keeps the content it had before.
     pub(super) fn create(path: &Path) -> anyhow::Result<Self> {
         let name = path.display().to_string();
         let out = Output::create(path).with_context(|| format!("{name}: cannot be written"))?;
@@ -56,7 +57,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the file, which then has its name.
+    /// Ends the file, which then replaces the one of its name.
     pub(super) fn finish(&mut self) -> anyhow::Result<()> {
         let Some(csv) = self.csv.take() else { return Ok(()) };
         let finished = csv.into_inner().map_err(csv::IntoInnerError::into_error).and_then(Output::finish);

@@ -1,4 +1,4 @@
-//! `firstmatch classify`
+//! Command `firstmatch classify`.
 
 mod check;
 mod csv;
@@ -87,7 +87,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     job.answer(&report, packets, args)
 }
 
-/// The base that is asked for in each family.
+/// Returns the base that is asked for in each family.
 fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<meta::Kind>>> {
     if !args.base.is_empty() && args.engine != engines::DEFAULT {
         bail!("--base is of the engine {}, and --engine {} was asked for", engines::DEFAULT, args.engine);
@@ -103,7 +103,7 @@ fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<meta
     }
 }
 
-/// All that a run adds up.
+/// State of a run, with everything that it counts.
 struct Job<'a> {
     loaded: &'a Loaded,
     engines: Engines,
@@ -111,23 +111,23 @@ struct Job<'a> {
     checker: Option<Checker>,
     csv: Option<csv::Writer>,
     csv_on_stdout: bool,
-    /// The keys for each schema, where they are to be classified again.
+    /// Keys for each schema, if they are to be classified again.
     held: Option<Vec<KeyBuf>>,
     nanos: timing::Streamed,
-    /// From the first packet to the last, without what checking and holding the packets took.
+    /// Time from opening the input to its end, without that of checking and of holding packets.
     wall: Duration,
-    /// The input is text, and its first line is no packet.
+    /// Whether the input is text whose first line is no packet.
     is_no_trace: bool,
     stop: Stop,
 }
 
-/// What the input turned out to be.
+/// Facts known once the input is read.
 struct Packets {
     name: String,
-    /// A trace states no lengths.
+    /// Whether the input is a trace, which states no lengths.
     is_trace: bool,
     warnings: Vec<String>,
-    /// The fault behind the packets, if there is one.
+    /// Fault behind the packets, if there is one.
     fault: Option<SourceError>,
 }
 
@@ -196,20 +196,20 @@ impl Job<'_> {
         Ok(End::BadInput)
     }
 
-    /// Prints the answer, and behind it what stands in its way.
+    /// Prints the answer, then the fault that ended the input, if there is one.
     fn answer(&self, report: &Report, packets: Packets, args: &ClassifyArgs) -> anyhow::Result<End> {
         let good = report.check.as_ref().is_none_or(|check| check.differences == 0);
         if let Some(checker) = &self.checker {
             checker.show(self.loaded);
         }
         if args.json {
-            // The summary shows them itself.
+            // The summary shows the warnings itself.
             report.warnings.iter().for_each(|warning| diagnostics::warning(warning));
         }
         let mut out = answer_to(self.csv_on_stdout);
         let printed =
             if args.json { report.json(&mut out) } else { summary::print(report, self.loaded, args, &mut out) };
-        // Whether the answer is bad or part of one does not depend on whether anybody reads it.
+        // The exit code does not depend on whether the answer is read.
         match (packets.fault, good, self.stop.signal()) {
             (Some(fault), ..) => rules::source_error(&packets.name, fault).map(|()| End::BadInput),
             (None, false, _) => Ok(End::BadAnswer),
@@ -224,7 +224,9 @@ impl Job<'_> {
         more
     }
 
-    /// Whoever reads the lines may stop reading: the rest goes on without them.
+    /// Writes to the `--csv` output, if there is one.
+    ///
+    /// Its reader may stop reading, for example `head`: the rest of the run then goes on without the lines.
     fn write_csv(&mut self, write: impl FnOnce(&mut csv::Writer, &Loaded) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let Some(csv) = &mut self.csv else { return Ok(()) };
         match write(csv, self.loaded) {

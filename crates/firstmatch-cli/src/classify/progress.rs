@@ -1,4 +1,4 @@
-//! A bar on a terminal, for whoever waits longer than a second.
+//! Progress bar on a terminal, for runs of more than a second.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::format::counted;
 
-/// Before this, nobody wonders.
+/// Time before the bar appears.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) struct Progress {
@@ -24,7 +24,7 @@ impl Progress {
         Self { source: source.clone(), start: Instant::now(), on_terminal, bar: None }
     }
 
-    /// Called after each stretch.
+    /// Shows the number of packets; called after each stretch.
     pub(super) fn show(&mut self, packets: u64) {
         if !self.on_terminal || self.start.elapsed() < PATIENCE {
             return;
@@ -45,6 +45,6 @@ impl Progress {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    // The templates are ours; one that is wrong is not worth more than the default.
+    // A wrong template would be a fault of ours, and the default bar serves as well.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,4 +1,4 @@
-//! The answer as figures; `--json` prints them.
+//! Figures of the answer; `--json` prints them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -13,7 +13,9 @@ use super::timing::median;
 use super::{Job, Packets};
 use crate::args::ClassifyArgs;
 
-/// The fields in the order in which they are printed. Where an input states no lengths, bytes are 0.
+/// Figures in the order in which they are printed.
+///
+/// Bytes are 0 where the input states no lengths.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     pub(super) engine: String,
@@ -23,21 +25,21 @@ pub(super) struct Report {
     pub(super) packets: u64,
     pub(super) bytes: u64,
     pub(super) matched: u64,
-    /// Classified, but no rule matched.
+    /// Packets that were classified but matched no rule.
     pub(super) unmatched: u64,
-    /// Not classified.
+    /// Packets that were not classified.
     pub(super) unknown: u64,
-    /// Packets by outcome, those that occurred.
+    /// Packets by outcome, for the outcomes that occurred.
     outcomes: BTreeMap<&'static str, u64>,
     /// Packets by the action of the rule that matched.
     actions: BTreeMap<String, u64>,
-    /// All packets by what becomes of them.
+    /// All packets by verdict.
     verdicts: BTreeMap<String, u64>,
     pub(super) rule_hits: Vec<RuleHits>,
-    /// What the classifier alone takes; `null` where there was nothing to classify.
+    /// Nanoseconds per packet of the classifier alone; `null` if nothing was classified.
     pub(super) ns_per_packet: Option<f64>,
     pub(super) timing: Timing,
-    /// From file to answer.
+    /// Packets per second from opening the input to its end, without the time of checking.
     pub(super) packets_per_second: Option<f64>,
     pub(super) seconds: f64,
     build_seconds: f64,
@@ -45,7 +47,7 @@ pub(super) struct Report {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) check: Option<CheckResult>,
     pub(super) warnings: Vec<String>,
-    /// Why the input could not be read to its end.
+    /// Reason why the input could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip)]
@@ -64,17 +66,17 @@ pub(super) struct RuleHits {
     pub(super) bytes: u64,
 }
 
-/// How `ns_per_packet` came about.
+/// Way in which `ns_per_packet` was measured.
 #[derive(Debug, Serialize)]
 #[serde(tag = "method", rename_all = "lowercase")]
 pub(super) enum Timing {
-    /// The median of passes over all keys.
+    /// Median of passes over all keys.
     Passes { passes: usize, fastest_ns: Option<f64>, slowest_ns: Option<f64> },
-    /// Stretches of the stream that were long enough: the packets in them.
+    /// Number of packets in the stretches that were long enough to be timed.
     Stretches { timed_packets: u64 },
 }
 
-/// What one of the engines is made of.
+/// Figures of one of the engines.
 #[derive(Debug, Serialize)]
 pub(super) struct EngineStats {
     pub(super) family: Option<&'static str>,

@@ -1,4 +1,6 @@
-//! Stretches: some thousand packets, parsed, then classified, so that the clock is read seldom.
+//! Stretches: some thousand packets, parsed and then classified.
+//!
+//! Stretches keep reads of the clock rare, because each costs as much as several packets.
 
 use std::hint::black_box;
 
@@ -9,16 +11,16 @@ use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
 
 use super::timing::{Streamed, cpu_time};
 
-/// How many packets that can be classified make a stretch.
+/// Number of classified packets at which a stretch ends.
 pub(super) const STRETCH: usize = 4096;
-/// How many packets make one even if they cannot be classified.
+/// Number of packets at which a stretch ends, classified or not.
 const MOST: usize = 4 * STRETCH;
 
-/// What packets come from, for the schemas of a rule set.
+/// Source of packets for the schemas of a rule set.
 pub(super) enum Feed {
     Capture(Capture),
     Trace(Trace),
-    /// A trace for rules that test the flags column of ClassBench, which is no header of packets: it comes as values.
+    /// A trace for rules that test ClassBench's flags column. It delivers values, because no header holds these flags.
     Flagged(Trace, Vec<Schema>),
     Rows(Rows),
 }
@@ -51,12 +53,12 @@ impl Feed {
         }
     }
 
-    /// Whether it states how long packets are.
+    /// Whether the source states the lengths of packets.
     pub(super) fn has_lengths(&self) -> bool {
         !matches!(self, Self::Trace(_) | Self::Flagged(..))
     }
 
-    /// An empty batch for what it delivers.
+    /// Returns an empty batch for the packets that the source delivers.
     fn batch(&self, config: &wire::Config, rules: &RuleSet) -> Result<Batch, NoSource> {
         match self {
             Self::Rows(_) | Self::Flagged(..) => Ok(Batch::of_values(rules.schemas())),
@@ -64,7 +66,7 @@ impl Feed {
         }
     }
 
-    /// The next packet.
+    /// Returns the next packet and its length on the wire in bytes.
     fn next(&mut self, config: &wire::Config) -> Result<Option<(Packet, u32)>, SourceError> {
         Ok(match self {
             Self::Capture(capture) => capture.next()?.map(|p| {
@@ -79,7 +81,7 @@ impl Feed {
         })
     }
 
-    /// Puts the next packet into a batch, without a copy of it; false where there is none.
+    /// Puts the next packet into `batch` without a copy of it; returns false where there is none.
     fn push_next(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         Ok(match self {
             Self::Capture(capture) => capture.next()?.map(|packet| batch.push(&packet)).is_some(),
@@ -96,13 +98,13 @@ impl Feed {
     }
 }
 
-/// The values of a line that states flags; its headers where no schema is of its family.
+/// Returns the values of a line that states flags; its headers if no schema has its family.
 fn with_flags(record: &TraceRecord, schemas: &[Schema]) -> Packet {
     let values = schemas.iter().find_map(|schema| record.values(schema));
     values.map_or_else(|| Packet::Headers(record.headers()), Packet::Values)
 }
 
-/// One packet, as the oracle wants it.
+/// Packet in the form that the oracle takes.
 #[derive(Clone, Debug)]
 pub(super) enum Packet {
     Headers(Headers),
@@ -117,7 +119,7 @@ impl Packet {
         };
     }
 
-    /// The values of its fields; `None` unless it is classified.
+    /// Returns the values of the packet's fields; `None` unless it is classified.
     pub(super) fn values(&self, batch: &Batch) -> Option<FieldValues> {
         match self {
             Self::Headers(headers) => batch.values(headers),
@@ -126,20 +128,20 @@ impl Packet {
     }
 }
 
-/// A stretch of packets and the answers for them.
+/// Stretch of packets, with the answers for them.
 pub(super) struct Stretch {
     pub(super) batch: Batch,
-    /// Each packet, if somebody asked for them.
+    /// Packets of the stretch, if they are to be kept.
     pub(super) packets: Vec<Packet>,
     keep_packets: bool,
-    /// For each packet; `None` for those that are not classified too.
+    /// Answer for each packet; `None` also for packets that are not classified.
     pub(super) answers: Vec<Option<Match>>,
-    /// For each schema, row by row.
+    /// Answers for the rows of each schema.
     rows: Vec<Vec<Option<Match>>>,
-    /// The number of the first packet, from 0.
+    /// Number of the first packet, from 0.
     pub(super) first: u64,
     config: wire::Config,
-    /// Why there is no next stretch, where packets before the fault made one more.
+    /// Error behind the packets of this stretch, for the next call of [`Stretch::fill`].
     failed: Option<SourceError>,
 }
 
@@ -156,13 +158,14 @@ impl Stretch {
         Ok(Self { batch, packets, keep_packets, answers, rows, first: 0, config: *config, failed: None })
     }
 
-    /// The number of the first packet of the next stretch.
+    /// Returns the number of the first packet of the next stretch.
     pub(super) fn next_number(&self) -> u64 {
         self.first + self.batch.len() as u64
     }
 
-    /// Reads the next stretch; false, and the last one kept, where there is none. An error comes after every packet
-    /// before it.
+    /// Reads the next stretch; returns false, and keeps the last one, where there is none.
+    ///
+    /// An error is returned only after every packet before it was delivered.
     pub(super) fn fill(&mut self, feed: &mut Feed) -> Result<bool, SourceError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -185,7 +188,7 @@ impl Stretch {
         Ok(true)
     }
 
-    /// Adds one packet; false where there is none.
+    /// Adds one packet; returns false where there is none.
     fn add_next(&mut self, feed: &mut Feed) -> Result<bool, SourceError> {
         if !self.keep_packets {
             return feed.push_next(&mut self.batch);
@@ -206,13 +209,13 @@ impl Stretch {
         classified < STRETCH && self.batch.len() < MOST
     }
 
-    /// Each packet that is classified, by its place in the stretch.
+    /// Returns the places in the stretch of the packets that are classified.
     pub(super) fn classified(&self) -> impl Iterator<Item = usize> {
         let records = self.batch.records().iter();
         records.enumerate().filter(|(_, record)| Outcome::is_classified(record.outcome)).map(|(at, _)| at)
     }
 
-    /// Copies the keys behind those held, for each schema.
+    /// Appends the keys of each schema to those in `held`.
     pub(super) fn hold(&self, held: &mut Vec<KeyBuf>) {
         held.resize_with(self.rows.len(), || KeyBuf::new(self.batch.extractor(0).schema()));
         for (schema, held) in held.iter_mut().enumerate() {
@@ -228,7 +231,7 @@ impl Stretch {
     }
 }
 
-/// A classifier for each schema.
+/// Classifiers, one for each schema, with their scratches.
 pub(super) struct Engines {
     classifiers: Vec<Box<dyn Classifier>>,
     scratches: Vec<Scratch>,
@@ -254,7 +257,7 @@ impl Engines {
         }
     }
 
-    /// Answers for every packet of a stretch.
+    /// Classifies every packet of a stretch.
     pub(super) fn classify(&mut self, stretch: &mut Stretch, timing: &mut Streamed) {
         let Stretch { batch, rows, answers, .. } = stretch;
         let mut count = 0;
@@ -275,7 +278,7 @@ impl Engines {
         }
     }
 
-    /// Classifies a short stretch again and again, until that is long enough to be timed.
+    /// Classifies a short stretch again and again, until all rounds together can be timed.
     pub(super) fn replay(&mut self, stretch: &Stretch, timing: &mut Streamed) {
         let mut rows = stretch.rows.clone();
         let once: usize = rows.iter().map(Vec::len).sum();

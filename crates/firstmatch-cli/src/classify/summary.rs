@@ -1,4 +1,4 @@
-//! The answer for people.
+//! Summary of the answer for people.
 
 use std::cmp::Reverse;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use crate::args::ClassifyArgs;
 use crate::format::{BOLD, DIM, Table, bytes, clip, counted, percent, short, thousands};
 use crate::rules::Loaded;
 
-/// How much of a rule's text is shown.
+/// Most characters of a rule's text that are shown.
 const RULE_WIDTH: usize = 72;
 
 pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: &mut dyn Write) -> io::Result<()> {
@@ -56,7 +56,7 @@ pub(super) fn print(report: &Report, loaded: &Loaded, args: &ClassifyArgs, out: 
     out.flush()
 }
 
-/// A table of packets by something, those of most packets first.
+/// Prints a table of packets by `what`, the rows with most packets first.
 fn counts(report: &Report, what: &str, mut rows: Vec<(String, Count)>, out: &mut dyn Write) -> io::Result<()> {
     if rows.is_empty() {
         return Ok(());

@@ -1,10 +1,10 @@
-//! What happened to the packets, counted.
+//! Counters of packets by outcome and by rule.
 
 use firstmatch::Match;
 use firstmatch::rule::RuleId;
 use firstmatch_net::wire::{Outcome, Record};
 
-/// Packets and their bytes.
+/// Number of packets and of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub(super) packets: u64,
@@ -23,7 +23,7 @@ pub(super) struct Tally {
     pub(super) outcomes: [Count; Outcome::ALL.len()],
     /// Classified packets that no rule matched.
     pub(super) unmatched: Count,
-    /// By slot of the rule.
+    /// Packets by the slot of the rule that matched.
     hits: Vec<Count>,
 }
 
@@ -56,7 +56,7 @@ impl Tally {
         sum(self.hits.iter())
     }
 
-    /// Packets that could not be classified.
+    /// Returns the packets that could not be classified.
     pub(super) fn unknown(&self) -> Count {
         sum(self
             .outcomes

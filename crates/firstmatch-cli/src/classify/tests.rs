@@ -1,4 +1,4 @@
-//! What the pieces of `classify` do alone.
+//! Tests of the pieces of `classify`.
 
 use std::path::Path;
 
@@ -32,7 +32,7 @@ fn answer(rules: &RuleSet, batch: &Batch, headers: &Headers) -> Option<Match> {
     Some(Match { rule: rule.id, priority: rule.priority })
 }
 
-/// Runs a checker over packets of which `wrong` are answered with nothing.
+/// Runs a checker over packets, of which those numbered in `wrong` get no answer.
 fn check(mode: Check, count: u64, wrong: &[u64]) -> Checker {
     let rules = rules();
     let batch = Batch::new(&Config::default(), rules.schemas()).expect("packets fill the 5-tuple");
@@ -119,7 +119,7 @@ fn a_shuffle_is_a_new_order_of_the_same_rows() {
     }
 }
 
-/// Overlooks the first key of each batch.
+/// Engine that overlooks the first key of each batch.
 #[derive(Debug)]
 struct Careless(Linear);
 

@@ -1,5 +1,7 @@
-//! What the classifier alone takes: CPU time of this thread, never read more often than every 4,096 packets (a call
-//! takes as long as some ten packets).
+//! CPU time of the classifier alone, on this thread.
+//!
+//! Only stretches and passes of at least 4,096 packets are timed, because reading the clock takes as long as several
+//! packets.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -9,13 +11,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::stretch::{Engines, STRETCH};
 
-/// The CPU time of this thread.
+/// Returns the CPU time of this thread.
 pub(super) fn cpu_time() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The time of the stretches of a stream.
+/// Time of the stretches of a stream that were long enough.
 #[derive(Debug, Default)]
 pub(super) struct Streamed {
     packets: u64,
@@ -44,11 +46,14 @@ impl Streamed {
     }
 }
 
-/// A trace shorter than this is learnt by the branch predictor if it always comes in the same order.
+/// Number of packets below which the branch predictor learns a trace in a fixed order.
 const LEARNT: usize = 100_000;
 
-/// The nanoseconds a packet of each of `count` passes over all keys, sorted. Empty where there are no keys, and one
-/// alone where `stopped` from the beginning.
+/// Returns the nanoseconds per packet of each of `count` passes over all keys, sorted.
+///
+/// The result is empty if there are no keys, and has one pass if `stopped` from the beginning. Below [`LEARNT`] keys
+/// each pass takes them in a new order, because otherwise branches would be predicted that real traffic leaves
+/// unpredictable.
 pub(super) fn passes(engines: &mut Engines, keys: &[KeyBuf], count: u32, stopped: &dyn Fn() -> bool) -> Vec<f64> {
     let total: usize = keys.iter().map(KeyBuf::len).sum();
     if total == 0 {
@@ -57,7 +62,7 @@ pub(super) fn passes(engines: &mut Engines, keys: &[KeyBuf], count: u32, stopped
     let mut answers: Vec<Vec<Option<Match>>> = keys.iter().map(|keys| vec![None; keys.len()]).collect();
     let mut random = 0x9E37_79B9_7F4A_7C15;
     let mut shuffled = Vec::new();
-    // Short passes are joined until they are long enough for the clock.
+    // Short passes are joined until they are long enough for the clock. For example, 500 keys are taken in 9 rounds.
     let rounds = STRETCH.div_ceil(total);
     let mut pass = || {
         let mut time = Duration::ZERO;
@@ -95,12 +100,12 @@ pub(super) fn median(sorted: &[f64]) -> Option<f64> {
     }
 }
 
-/// The rows of `from` in a new order.
+/// Copies the rows of `from` into `to`, in a new order.
 pub(super) fn shuffle(from: &KeyBuf, to: &mut KeyBuf, random: &mut u64) {
     let rows = from.keys();
     let mut order: Vec<u32> = (0..rows.len() as u32).collect();
     for last in (1..order.len()).rev() {
-        // xorshift64*: any order will do, as long as it is another one each time.
+        // xorshift64*: any order will do, as long as it is a new one each time.
         *random ^= *random >> 12;
         *random ^= *random << 25;
         *random ^= *random >> 27;

@@ -1,4 +1,4 @@
-//! `firstmatch explain`
+//! Command `firstmatch explain`.
 
 mod packet;
 mod show;
@@ -17,10 +17,10 @@ use crate::format::{BOLD, DIM, clip, counted, thousands};
 use crate::rules::{self, Loaded};
 use crate::{End, answer_to};
 
-/// How many of the rules that would have matched next are shown.
+/// Most rules shown of those that would have matched next.
 const NEXT: usize = 5;
 const RULE_WIDTH: usize = 160;
-/// Up to here what the packet has is set under each other.
+/// Widest condition, in characters, that takes part in aligning the column of packet values.
 const ALIGNED: usize = 60;
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
@@ -52,13 +52,13 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
     Ok(End::Done)
 }
 
-/// What is known of the packet.
+/// Packet to explain, as its headers or as its fields' values.
 enum Packet {
     Headers(Box<Headers>),
     Values(FieldValues),
 }
 
-/// The packet that is meant, and how to call it.
+/// Returns the packet that the command names, and a name for it.
 fn find(text: String, args: &ExplainArgs, config: &Config, loaded: &Loaded) -> anyhow::Result<(String, Packet)> {
     let is_file = |path: &str| path == "-" || Path::new(path).exists();
     let numbered = text.rsplit_once('#').and_then(|(path, number)| Some((path, packet::number(number)?)));
@@ -91,7 +91,7 @@ fn no_rule(loaded: &Loaded, line: u32) -> String {
     format!("{}:{line}: there is no rule on this line{hint}", loaded.name)
 }
 
-/// The packet of this number in a capture, a trace or a table.
+/// Returns the packet of this number in a capture, a trace or a table, and a name for it.
 fn from_file(
     path: &str,
     number: u64,
@@ -143,9 +143,9 @@ fn from_file(
 
 struct Explanation<'a> {
     loaded: &'a Loaded,
-    /// What the packet has, in words.
+    /// Fields of the packet, in words.
     lines: Vec<String>,
-    /// Its fields, or why it is unknown.
+    /// Values of the fields, or the outcome of an unknown packet.
     values: Result<FieldValues, wire::Outcome>,
 }
 
@@ -160,7 +160,7 @@ impl<'a> Explanation<'a> {
             Packet::Headers(headers) => {
                 let mut batch =
                     Batch::for_rules(config, &loaded.file.rules).context("these rules cannot be applied to packets")?;
-                // All that the rules might test is shown, whatever they do test.
+                // All fields that rules might test are shown, whether or not they do test them.
                 let fields = schemas.iter().flat_map(Schema::fields);
                 let asked = SourceSet::of(&fields.filter_map(Field::source).collect::<Vec<_>>());
                 let outcome = batch.push_headers(&headers, 0);

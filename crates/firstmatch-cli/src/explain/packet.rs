@@ -1,5 +1,6 @@
-//! A packet written by hand: `tcp 10.1.2.3:4040 > 192.0.2.7:443`. It is built as a frame and goes the way of all
-//! packets, through the parser.
+//! Packets written by hand, for example `tcp 10.1.2.3:4040 > 192.0.2.7:443`.
+//!
+//! The packet is built as a frame and parsed, so that it is treated like any other packet.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -60,7 +61,7 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
     };
     let family = if src.is_ipv4() { Family::Ipv4 } else { Family::Ipv6 };
     let echo = icmp_type_number(family, "echo-request").unwrap_or(0);
-    // What is not said is a packet that opens a conversation.
+    // Defaults are those of a packet that opens a conversation: an echo request, or a TCP SYN.
     let mut packet = Packet { proto, src, dst, ports, icmp_type: echo, icmp_code: 0, tcp_flags: 0x02, vlan: None };
     let mut given = Vec::new();
     while let Some(key) = words.next() {
@@ -89,13 +90,13 @@ fn parse_words(text: &str) -> anyhow::Result<Packet> {
     Ok(packet)
 }
 
-/// A number, decimal or hexadecimal after `0x`, without a sign.
+/// Reads a number, decimal or hexadecimal after `0x`, without a sign.
 pub(super) fn number(word: &str) -> Option<u64> {
     let (digits, radix) = word.strip_prefix("0x").map_or((word, 10), |digits| (digits, 16));
     if digits.starts_with('+') { None } else { u64::from_str_radix(digits, radix).ok() }
 }
 
-/// `10.0.0.1`, `10.0.0.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.
+/// Reads `10.0.0.1`, `10.0.0.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.
 fn endpoint(word: &str) -> anyhow::Result<(IpAddr, Option<u16>)> {
     if let Ok(address) = word.strip_prefix('[').and_then(|w| w.strip_suffix(']')).unwrap_or(word).parse() {
         return Ok((address, None));
@@ -109,7 +110,7 @@ fn endpoint(word: &str) -> anyhow::Result<(IpAddr, Option<u16>)> {
 }
 
 impl Packet {
-    /// The packet in an Ethernet frame.
+    /// Returns the packet in an Ethernet frame.
     pub(super) fn frame(&self) -> Vec<u8> {
         let mut frame = vec![0; 12];
         if let Some(vlan) = self.vlan {
@@ -140,7 +141,7 @@ impl Packet {
         frame
     }
 
-    /// What follows the IP header: as much as anybody looks at.
+    /// Returns the 64 bytes behind the IP header, more than is read of any transport header.
     fn payload(&self) -> Vec<u8> {
         let mut payload = vec![0; 64];
         if let Some((sport, dport)) = self.ports {

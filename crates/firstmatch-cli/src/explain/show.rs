@@ -8,10 +8,10 @@ use firstmatch::rule::{ConditionRef, FieldValues, Test};
 use firstmatch::schema::{ExtensionHeader, Family, Field, Kind, Source};
 use firstmatch_net::wire::{Headers, Outcome, SourceSet};
 
-/// How many of a condition's tests are shown.
+/// Most tests of a condition that are shown.
 const TESTS: usize = 6;
 
-/// What everybody wants to know of an IP packet, whatever the rules ask for.
+/// Header fields of an IP packet that are shown whatever the rules ask for.
 const IP: SourceSet = SourceSet::of(&[
     Source::Src,
     Source::Dst,
@@ -24,7 +24,7 @@ const IP: SourceSet = SourceSet::of(&[
     Source::VlanVid,
 ]);
 
-/// What a packet's headers say of what the rules ask for: what is there, what is absent, what is unknown.
+/// Returns lines about the header fields that rules ask for: present, absent and unknown.
 pub(super) fn headers(headers: &Headers, asked: SourceSet) -> Vec<String> {
     let wanted = if asked.contains(Source::Src) { asked.union(IP) } else { asked };
     let all = || Source::ALL.into_iter().filter(|source| wanted.contains(*source));
@@ -40,7 +40,7 @@ pub(super) fn headers(headers: &Headers, asked: SourceSet) -> Vec<String> {
     )
 }
 
-/// The same of a row of fields.
+/// Returns such lines about a row of fields.
 pub(super) fn values(schema: &Schema, values: &FieldValues) -> Vec<String> {
     let all = || schema.fields().iter().zip(&values.values);
     let there = all().filter_map(|(field, value)| {
@@ -56,7 +56,7 @@ fn lines(there: Vec<String>, lacking: [(&str, Vec<String>); 2]) -> Vec<String> {
     std::iter::once(there.join(", ")).filter(|line| !line.is_empty()).chain(lacking).collect()
 }
 
-/// One value of a field.
+/// Returns the text of one value of a field.
 fn value_of(value: u128, source: Option<Source>, family: Option<Family>) -> String {
     let named = |name: Option<&str>| name.map_or(String::new(), |name| format!(" ({name})"));
     match (source, family) {
@@ -82,7 +82,7 @@ fn mac(value: u128) -> String {
     bytes.collect::<Vec<_>>().join(":")
 }
 
-/// What the packet has in the field of a condition.
+/// Returns the packet's value in the field of a condition, in words.
 pub(super) fn actual(condition: ConditionRef<'_>, field: &Field, values: &FieldValues) -> String {
     let families = condition.tests().all(|(family, _)| family.is_some() && family != values.family);
     match values.values[condition.field] {
@@ -95,16 +95,16 @@ pub(super) fn actual(condition: ConditionRef<'_>, field: &Field, values: &FieldV
     }
 }
 
-/// A condition as in a rule file, sets spelt out.
+/// Returns a condition as in a rule file, with its sets written out.
 pub(super) fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
-    // An address tells its family, the name of an ICMP type means a number in each.
+    // An address shows its family, and the name of an ICMP type means a number in each family.
     let told = matches!(field.source(), Some(Source::Src | Source::Dst | Source::IcmpType));
     let written = |(family, t): (Option<Family>, Test)| match family.filter(|_| !told) {
         Some(of) => format!("family {of} {}", test(t, family, field)),
         None => test(t, family, field),
     };
     let mut tests: Vec<_> = condition.tests().map(written).collect();
-    // The name of an ICMP type is a test for each family.
+    // The name of an ICMP type is two tests, one for each family, which look alike.
     tests.dedup();
     let more = tests.len().saturating_sub(TESTS);
     tests.truncate(TESTS);
@@ -118,7 +118,7 @@ pub(super) fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
 
 fn test(test: Test, of: Option<Family>, field: &Field) -> String {
     let (source, width) = (field.source(), field.width());
-    // The tests of ClassBench name no family: that of the field's width is meant.
+    // Tests of ClassBench name no family, so the family follows from the field's width.
     let family = of.or(if width == 128 { Some(Family::Ipv6) } else { Some(Family::Ipv4) });
     let is_address = matches!(
         source,
@@ -156,7 +156,7 @@ fn test(test: Test, of: Option<Family>, field: &Field) -> String {
     }
 }
 
-/// Why a packet was not classified.
+/// Returns the reason why a packet was not classified.
 pub(super) fn why_unknown(outcome: Outcome) -> String {
     let why = match outcome {
         Outcome::Complete | Outcome::NoPorts | Outcome::FragmentLayer3 => "it was classified",

@@ -1,7 +1,7 @@
 //! Places in a JSON text, and the faults that stand there.
 //!
-//! A node is the slice of the text that holds a value. What is inside is looked at level by level, each time from the
-//! text, so that every value knows where it stands; the path to it is found only for a fault that is shown.
+//! A node is the slice of the text that holds a value. Its content is read level by level, each time from the text, so
+//! that every value's place is known. The path to a value is found only for a fault that is shown.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,32 +13,32 @@ use serde_json::value::RawValue;
 
 use super::Faults;
 
-/// The most characters of a line that a diagnostic shows.
+/// Most characters of a line that a diagnostic shows.
 const MAX_TEXT: usize = 4096;
-/// The most characters of a value that a message repeats.
+/// Most characters of a value that a message repeats.
 const MAX_WORD: usize = 48;
 
-/// So many members are compared with each other.
+/// Most members of an object that are compared pair by pair; more are hashed.
 const FEW: usize = 16;
 
-/// The text of one value, a part of the document.
+/// Text of one value, a part of the document.
 pub(super) type Node<'t> = &'t str;
 
-/// A document, and its faults so far.
+/// Document, and its faults so far.
 pub(super) struct Doc<'t> {
     text: &'t str,
-    /// Where each line begins.
+    /// Offset at which each line begins.
     lines: Vec<usize>,
     faults: Vec<(usize, Diagnostic)>,
     more: usize,
     cap: usize,
 }
 
-/// The members of an object that nobody has asked for yet.
+/// Members of an object that were not taken yet.
 pub(super) struct Object<'t> {
     node: Node<'t>,
     members: Vec<Member<'t>>,
-    /// What was asked for, for messages.
+    /// Names of members that were asked for, for messages.
     known: Vec<&'static str>,
 }
 
@@ -49,7 +49,7 @@ struct Member<'t> {
 }
 
 impl<'t> Doc<'t> {
-    /// The document and its root. A text that is no JSON has one fault.
+    /// Returns the document and its root. A text that is no JSON has one fault.
     pub(super) fn new(text: &'t str, cap: usize) -> Result<(Self, Node<'t>), Faults> {
         let newlines = text.bytes().enumerate().filter(|&(_, byte)| byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(newlines).collect();
@@ -72,13 +72,13 @@ impl<'t> Doc<'t> {
         }
     }
 
-    /// Where a node begins.
+    /// Returns the offset at which a node begins.
     fn start(&self, node: Node<'t>) -> usize {
         // Every node is a slice of the text.
         (node.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
     }
 
-    /// The line a node begins on, from 1.
+    /// Returns the line a node begins on, from 1.
     pub(super) fn line(&self, node: Node<'t>) -> u32 {
         let at = self.start(node);
         u32::try_from(self.lines.partition_point(|&start| start <= at)).unwrap_or(u32::MAX)
@@ -88,18 +88,18 @@ impl<'t> Doc<'t> {
         self.faults.is_empty()
     }
 
-    /// How many faults there are so far.
+    /// Returns the number of faults so far.
     pub(super) fn count(&self) -> usize {
         self.faults.len() + self.more
     }
 
-    /// The faults, those of earlier lines first.
+    /// Returns the faults, those of earlier lines first.
     pub(super) fn into_faults(mut self) -> Faults {
         self.faults.sort_by_key(|(at, _)| *at);
         Faults { faults: self.faults.into_iter().map(|(_, fault)| fault).collect(), more: self.more }
     }
 
-    /// Notes what is wrong with a value; nothing comes of it.
+    /// Notes a fault of a value and returns `None`.
     pub(super) fn fault<T>(
         &mut self,
         node: Node<'t>,
@@ -116,11 +116,11 @@ impl<'t> Doc<'t> {
         None
     }
 
-    /// What is to be said of a value, with the place where it begins.
+    /// Returns a diagnostic about a value, with the place where it begins.
     pub(super) fn about(&self, node: Node<'t>, what: impl fmt::Display, expected: Option<String>) -> Diagnostic {
         let at = self.start(node);
         let end = at + node.find('\n').unwrap_or(node.len());
-        // The opening brace is enough for an object or a list.
+        // For an object or a list, marking the opening bracket is enough.
         let end = if node.starts_with(['{', '[']) { at + 1 } else { end };
         self.diagnostic(at, end, format!("{}: {what}", self.pointer(at)), expected)
     }
@@ -144,7 +144,9 @@ impl<'t> Doc<'t> {
         }
     }
 
-    /// The JSON pointer (RFC 6901) of the value at this place of the text.
+    /// Returns the JSON pointer (RFC 6901) of the value at the offset `at`.
+    ///
+    /// For example, it is `/rules/3/action` for the fourth rule's action.
     fn pointer(&self, at: usize) -> String {
         let mut pointer = String::new();
         let Ok(root) = serde_json::from_str::<&RawValue>(self.text) else { return pointer };
@@ -153,7 +155,7 @@ impl<'t> Doc<'t> {
             let inside = |value: &str| at < self.end(value);
             let step = match node.as_bytes().first() {
                 Some(b'{') => {
-                    // A key's place counts as its value's.
+                    // A place in a key counts as one in its value.
                     let members = members(node).unwrap_or_default();
                     let found = members.into_iter().find(|m| self.start(m.key_node) <= at && inside(m.value));
                     found.map(|m| (m.key.replace('~', "~0").replace('/', "~1"), m.value))
@@ -170,7 +172,7 @@ impl<'t> Doc<'t> {
             pointer.push_str(&name);
             node = value;
         }
-        // The root has the empty pointer, which nobody would see.
+        // The root has the empty pointer, which would not be seen.
         if pointer.is_empty() { "the document".to_owned() } else { pointer }
     }
 
@@ -178,14 +180,14 @@ impl<'t> Doc<'t> {
         (node.as_ptr() as usize + node.len()).saturating_sub(self.text.as_ptr() as usize)
     }
 
-    /// The members of an object.
+    /// Returns the members of an object.
     pub(super) fn object(&mut self, node: Node<'t>, what: &str) -> Option<Object<'t>> {
         if !node.starts_with('{') {
             return self.fault(node, format_args!("{} is no {what}", shown(node)), "an object");
         }
         let Ok(members) = members(node) else { return self.fault(node, "a key is no text", "") };
         let mut object = Object { node, members: Vec::with_capacity(members.len()), known: Vec::new() };
-        // Only an object that is no good has many members.
+        // Many members are hashed, because a faulty object may have any number of them.
         let mut seen = (members.len() > FEW).then(HashSet::new);
         for member in members {
             let twice = match &mut seen {
@@ -202,7 +204,7 @@ impl<'t> Doc<'t> {
         Some(object)
     }
 
-    /// The values of a list.
+    /// Returns the values of a list.
     pub(super) fn list(&mut self, node: Node<'t>, what: &str) -> Option<Vec<Node<'t>>> {
         match items(node) {
             Ok(items) if node.starts_with('[') => Some(items),
@@ -210,7 +212,7 @@ impl<'t> Doc<'t> {
         }
     }
 
-    /// A text; `expected` for another.
+    /// Returns a text; `expected` says what should stand in place of another value.
     pub(super) fn string(&mut self, node: Node<'t>, what: &str, expected: &str) -> Option<Cow<'t, str>> {
         match string(node) {
             Some(text) => Some(text),
@@ -226,7 +228,7 @@ impl<'t> Doc<'t> {
         }
     }
 
-    /// One of a few words.
+    /// Returns the value of the word in `choices` that stands there.
     pub(super) fn choice<T: Copy>(&mut self, node: Node<'t>, what: &str, choices: &[(&str, T)]) -> Option<T> {
         let word = string(node);
         let found = choices.iter().find(|(name, _)| word.as_deref() == Some(name));
@@ -240,14 +242,14 @@ impl<'t> Doc<'t> {
 }
 
 impl<'t> Object<'t> {
-    /// The member of this name, if there is one.
+    /// Returns the member of this name, if there is one that was not taken yet.
     pub(super) fn take(&mut self, name: &'static str) -> Option<Node<'t>> {
         self.knows(&[name]);
         let at = self.members.iter().position(|member| member.key == name)?;
         Some(self.members.swap_remove(at).value)
     }
 
-    /// Members that are not unknown, whether they are asked for or not.
+    /// Notes names of members that are known, whether they are asked for or not.
     pub(super) fn knows(&mut self, names: &[&'static str]) {
         for &name in names {
             if !self.known.contains(&name) {
@@ -256,7 +258,7 @@ impl<'t> Object<'t> {
         }
     }
 
-    /// The member of this name, which must be there.
+    /// Returns the member of this name, which must be there.
     pub(super) fn need(&mut self, doc: &mut Doc<'t>, name: &'static str) -> Option<Node<'t>> {
         let found = self.take(name);
         if found.is_none() {
@@ -269,12 +271,12 @@ impl<'t> Object<'t> {
         self.node
     }
 
-    /// Whether it has a member of this name that was not taken yet.
+    /// Whether the object has a member of this name that was not taken yet.
     pub(super) fn has(&self, name: &str) -> bool {
         self.members.iter().any(|member| member.key == name)
     }
 
-    /// All members are known: whatever nobody asked for is a fault.
+    /// Ends reading the object: members that were not taken are faults.
     pub(super) fn finish(self, doc: &mut Doc<'t>) {
         if self.members.is_empty() {
             return;
@@ -287,7 +289,7 @@ impl<'t> Object<'t> {
     }
 }
 
-/// `a, b or c`
+/// Joins names as `a, b or c`.
 fn or(names: &[String]) -> String {
     match names {
         [] => String::new(),
@@ -296,7 +298,7 @@ fn or(names: &[String]) -> String {
     }
 }
 
-/// A value for messages, cut where it is long.
+/// Returns a value for messages, cut if it is long.
 pub(super) fn shown(node: &str) -> String {
     match node.as_bytes().first() {
         Some(b'{') => return "an object".into(),
@@ -313,7 +315,7 @@ pub(super) fn string(node: Node<'_>) -> Option<Cow<'_, str>> {
     if !node.starts_with('"') {
         return None;
     }
-    // Without escapes the text is what stands between the quotes.
+    // Without escapes the text is the slice between the quotes.
     let inner = &node[1..node.len().max(2) - 1];
     if !inner.contains('\\') {
         return Some(Cow::Borrowed(inner));

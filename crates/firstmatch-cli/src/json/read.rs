@@ -1,4 +1,4 @@
-//! A whole document.
+//! Reader of a whole document.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,10 @@ use super::schema;
 use super::value::read_number;
 use super::{FORMAT, Faults, Read, VERSION};
 
-/// Ids are places in arrays: a file of few rules and an enormous id would ask for enormous arrays.
+/// Bounds on the slot of an id, because slots index arrays.
+///
+/// Otherwise a file of few rules and an enormous id would ask for enormous arrays. For example, a file of 100 rules may
+/// have slots below 67,136.
 const IDS_PER_RULE: usize = 16;
 const IDS_ALWAYS: usize = 1 << 16;
 
@@ -44,7 +47,7 @@ fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>, options: &Options) -> Op
         return doc.fault(node, format_args!("{} is no version that is known", shown(node)), VERSION.to_string());
     }
     let policy = policy.map_or(Some(Policy::default()), |node| read_policy(doc, node));
-    // Without its schemas nothing can be said of a rule.
+    // Rules cannot be read without schemas.
     let schemas = schema::read_all(doc, schemas?)?;
     let nodes = doc.list(rules?, "list of rules")?;
     let rules: Vec<_> = nodes.iter().filter_map(|&node| read_rule(doc, node, &schemas)).collect();
@@ -56,7 +59,7 @@ fn read_document<'t>(doc: &mut Doc<'t>, root: Node<'t>, options: &Options) -> Op
     Some(Read { file, lines })
 }
 
-/// What is allowed but hardly meant, as in native files, in the order of lines; and how many more there are.
+/// Returns the warnings, as in native files, in the order of lines, and the number of others.
 fn warnings<'t>(
     doc: &Doc<'t>,
     rules: &RuleSet,
@@ -115,7 +118,7 @@ fn read_policy<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Policy> {
     Some(policy)
 }
 
-/// The rules in a set, each under its id, if it has one, and by slot where they stand.
+/// Returns the set of the rules, each under its id if it has one, and their nodes by slot.
 fn rule_set<'t>(
     doc: &mut Doc<'t>,
     schemas: Vec<Schema>,
@@ -154,7 +157,7 @@ fn rule_set<'t>(
     if !complete || !doc.is_good() {
         return None;
     }
-    // Those of known ids first, in ascending order; the others take the places that are left.
+    // Rules with ids come first, in ascending order; the others take free slots.
     rules.sort_by_key(|rule| rule.id.map_or(usize::MAX, |(id, _)| id.slot()));
     let mut schemas = schemas.into_iter();
     let mut set = match (schemas.next()?, schemas.next()) {
@@ -172,7 +175,7 @@ fn rule_set<'t>(
                 nodes.resize(nodes.len().max(id.slot() + 1), None);
                 nodes[id.slot()] = Some(node);
             }
-            // Everything a set refuses is a fault above; this is for what a set may refuse one day.
+            // Everything that a set refuses today is a fault above. This is for reasons to refuse that may be added.
             Err(error) => return doc.fault(node, error, ""),
         }
     }

@@ -1,4 +1,4 @@
-//! Rules: actions, conditions, tests.
+//! Reader and writer of rules: actions, conditions, tests.
 
 use std::num::NonZeroU32;
 
@@ -59,7 +59,7 @@ pub(super) fn action_out(action: Action) -> Value {
     }
 }
 
-/// A test in one of its forms.
+/// Test in one of its forms.
 #[derive(Default, Serialize)]
 struct TestOut {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -89,19 +89,21 @@ impl TestOut {
             Test::Range { lo, hi } => Self { lo: show(lo), hi: show(hi), ..Self::default() },
             Test::Mask { value, mask } => Self { value: show(value), mask: show(mask), ..Self::default() },
         };
-        // In a set of two families an address tells its own.
+        // In a set of two families an address shows its own.
         let told = schemas.len() > 1 && matches!(look, Look::Address(_)) && !out.any;
         out.family = family.filter(|_| !told).map(Family::name);
         out
     }
 }
 
-/// A rule as it is written; what it leaves out is decided when all are known.
+/// Rule as the document states it.
+///
+/// Members that it leaves out are set when all rules are known.
 pub(super) struct RuleIn<'t> {
     pub(super) node: Node<'t>,
     pub(super) id: Option<(RuleId, Node<'t>)>,
     pub(super) priority: Option<(Priority, Node<'t>)>,
-    /// Its priority is 0 until then.
+    /// Rule whose priority is 0 until then.
     pub(super) spec: RuleSpec,
 }
 
@@ -175,7 +177,7 @@ fn read_conditions<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema]) ->
     Some(out)
 }
 
-/// A condition, and where the name of its field stands.
+/// Returns a condition, and the node of its field's name.
 fn read_condition<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema]) -> Option<(Condition, Node<'t>)> {
     let mut object = doc.object(node, "condition")?;
     let name = object.need(doc, "field");
@@ -216,7 +218,7 @@ fn read_test<'t>(
     let family = family.map_or(Some(None), |family| family.map(Some))?;
     let (test, of) = values?;
     let (at, addresses) = (given.unwrap_or(node), of.0);
-    // In a set of two families an address tells its own; in one of a single family there is nothing to tell.
+    // In a set of two families an address shows its own; a set of one family has nothing to show.
     let family = match (family, addresses) {
         (Some(family), Some(address)) if family != address => {
             return doc.fault(at, format_args!("an {address} address in a test for {family}"), "");
@@ -244,7 +246,7 @@ fn read_test<'t>(
     Some((family, test))
 }
 
-/// The family of the addresses of a test, if it has any, and where its last value stands.
+/// Family of the addresses of a test, if it has any, and the node of its last value.
 type Of<'t> = (Option<Family>, Node<'t>);
 
 fn read_values<'t>(doc: &mut Doc<'t>, object: &mut Object<'t>, field: &Field) -> Option<(Test, Of<'t>)> {
@@ -276,7 +278,7 @@ fn read_values<'t>(doc: &mut Doc<'t>, object: &mut Object<'t>, field: &Field) ->
     if second == Some("length") {
         let width = match one {
             Some(Given::Address(family, _)) => family.address_bits(),
-            // That of the wider family; whether it fits is seen later.
+            // The width is that of the wider family; whether the length fits is checked later.
             _ => 128.min(if value::is_address(field) { 128 } else { field.width() }),
         };
         let at = second_node?;
@@ -298,7 +300,7 @@ fn read_values<'t>(doc: &mut Doc<'t>, object: &mut Object<'t>, field: &Field) ->
     Some((test, (one.family(), at)))
 }
 
-/// Why a field does not take a test, if it does not.
+/// Returns the reason why a field does not take a test, if it does not.
 fn misfit(test: Test, field: &Field) -> Option<&'static str> {
     let max = field.max();
     match test {

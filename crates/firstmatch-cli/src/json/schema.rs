@@ -1,4 +1,4 @@
-//! Schemas: a preset, or a family and fields.
+//! Reader and writer of schemas: a preset, or a family and fields.
 
 use firstmatch::schema::{Family, Field, Kind, MAX_FIELD_BITS, MAX_FIELDS, Schema, Source};
 use serde::Serialize;
@@ -29,7 +29,7 @@ impl<'a> FieldOut<'a> {
     }
 }
 
-/// One schema, or IPv4's and IPv6's.
+/// Reads one schema, or that of IPv4 and that of IPv6.
 pub(super) fn read_all<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Vec<Schema>> {
     let nodes = doc.list(node, "list of schemas")?;
     let schemas: Vec<_> = nodes.iter().filter_map(|&node| read(doc, node)).collect();
@@ -70,7 +70,7 @@ fn read<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Schema> {
     let family = object.take("family").map(|node| doc.choice(node, "family", &FAMILIES));
     let fields = object.need(doc, "fields");
     object.finish(doc);
-    // A family that is no good is no family that is missing.
+    // A faulty family must not count as a missing one.
     let family = family.map_or(Some(None), |family| family.map(Some));
     let fields = fields?;
     let nodes = doc.list(fields, "list of fields")?;
@@ -90,7 +90,7 @@ fn read<'t>(doc: &mut Doc<'t>, node: Node<'t>) -> Option<Schema> {
     (out.len() == nodes.len()).then(|| Schema::new(family, out))
 }
 
-/// A field, and where its name stands.
+/// Returns a field, and the node of its name.
 fn read_field<'t>(doc: &mut Doc<'t>, node: Node<'t>, family: Option<Family>) -> Option<(Field, Node<'t>)> {
     let before = doc.count();
     let mut object = doc.object(node, "field")?;

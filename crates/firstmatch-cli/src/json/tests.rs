@@ -1,4 +1,4 @@
-//! JSON rule files: the round trip is the identity, and every fault stands where it is.
+//! Tests of JSON rule files: the round trip is the identity, and every fault has its place.
 
 use firstmatch::format::{self, Options, RuleFile};
 use firstmatch::policy::{Fragments, Policy, Verdict};
@@ -8,7 +8,7 @@ use firstmatch::{RuleId, RuleSet};
 
 use super::{read, write};
 
-/// SplitMix64.
+/// SplitMix64 generator.
 struct Random(u64);
 
 impl Random {
@@ -47,14 +47,14 @@ fn back(text: &str) -> RuleFile {
     }
 }
 
-/// Everything is equal: ids, priorities and lines too, and so is the text of a second round.
+/// Asserts that a round trip keeps ids, priorities and lines, and a second one the text.
 fn assert_identity(before: &RuleFile) {
     let text = write(before).expect("it can be written");
     let after = back(&text);
     assert_eq!((after.policy, after.rules.schemas()), (before.policy, before.rules.schemas()), "{text}");
     assert_eq!(rules(&after), rules(before), "{text}");
     assert_eq!(write(&after).expect("it can be written"), text);
-    // What a script makes of it is the same document.
+    // A document that a script has rewritten is the same document.
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(rules(&back(&value.to_string())), rules(before));
 }
@@ -194,7 +194,7 @@ fn what_is_left_out_follows_from_the_rest() {
     let specs =
         |file: &RuleFile| rules(file).into_iter().map(|r| RuleSpec { line: None, ..r.spec }).collect::<Vec<_>>();
     let native = native.expect("good");
-    // Native prefixes of full length and single addresses differ; here both are written alike.
+    // A native prefix of full length and a single address differ, but here both are written alike.
     assert_eq!(specs(&read.file), specs(&native));
     assert_eq!((read.file.policy, read.file.rules.schemas()), (native.policy, native.rules.schemas()));
     let ids: Vec<_> = read.file.rules.iter().map(|rule| rule.id.get()).collect();
@@ -204,7 +204,7 @@ fn what_is_left_out_follows_from_the_rest() {
 const HEAD: &str =
     "{\n\"format\": \"firstmatch-rules\", \"version\": 1, \"schemas\": [\"ipv4\", \"ipv6\"],\n\"rules\": [\n";
 
-/// `line:column+width message` of each fault.
+/// Returns each fault as `line:column+width message`.
 fn faults(text: &str) -> Vec<String> {
     let Err(error) = read(text, &Options::default()) else { panic!("{text}\nis good") };
     assert_eq!(error.more, 0);
@@ -215,7 +215,7 @@ fn faults(text: &str) -> Vec<String> {
     error.faults.into_iter().map(show).collect()
 }
 
-/// Those of the conditions of a rule, without the pointer to them.
+/// Returns the faults of a rule's conditions, without the pointer to them.
 fn of_tests(field: &str, tests: &str) -> Vec<String> {
     let rule = format!("{{\"action\": \"deny\", \"conditions\": [{{\"field\": \"{field}\", \"tests\": {tests}}}]}}");
     let out = faults(&format!("{HEAD}{rule}\n]}}"));
@@ -451,7 +451,7 @@ fn garbage_never_panics_and_faults_stand_inside_the_text() {
     let mut random = Random(5);
     let mut faulty = 0;
     for _ in 0..30_000 {
-        // One value is another one, or bytes are turned.
+        // One value becomes another one, or bytes change places.
         let mut text = good.clone();
         for _ in 0..1 + random.below(2) {
             let starts: Vec<usize> = text.match_indices([':', '[', ',']).map(|(at, _)| at + 1).collect();
@@ -482,7 +482,7 @@ fn the_documents_of_the_manual_are_read() {
     assert_eq!(back(&text).rules.schemas()[0].fields().len(), 2);
 }
 
-/// A line of a ClassBench filter set with prefixes, ports and protocols of every form that the format has.
+/// Returns a line of a ClassBench filter set, with any form of prefix, port and protocol.
 fn classbench_line(random: &mut Random, six: bool) -> String {
     let mut prefix = || {
         let width = if six { 128 } else { 32 };
@@ -506,13 +506,14 @@ fn classbench_line(random: &mut Random, six: bool) -> String {
     format!("@{addresses}\t{ports}\t0x{:02X}/0x{mask:02X}{flags}\n", random.bits(8) & mask)
 }
 
-/// The parts of a rule that do not depend on its place.
+/// Returns the parts of rules that do not depend on their places.
 fn meaning(file: &RuleFile) -> Vec<(Action, firstmatch::rule::Conditions, Option<Family>)> {
     file.rules.iter().map(|rule| (rule.action, rule.conditions.clone(), rule.family)).collect()
 }
 
-/// Rules are the same rules whichever format they come from: schema, policy, order, actions and conditions are equal,
-/// and a set of one takes the rules of another.
+/// Rules are the same rules whichever format they come from.
+///
+/// Schema, policy, order, actions and conditions are equal, and a set of one takes the rules of another.
 #[test]
 fn rules_of_every_format_are_the_same_rules() {
     let mut random = Random(5);

@@ -8,7 +8,9 @@ use serde_json::Value;
 use super::MAX_NUMBER;
 use super::node::{Doc, Node, shown, string};
 
-/// A number: as a string where readers of JSON would round it.
+/// Returns a number, as a string where readers of JSON would round it.
+///
+/// For example, 2^53 - 1 is a number and 2^53 is `"9007199254740992"`.
 pub(super) fn number(value: u128) -> Value {
     match u64::try_from(value) {
         Ok(small) if value <= MAX_NUMBER => small.into(),
@@ -16,7 +18,7 @@ pub(super) fn number(value: u128) -> Value {
     }
 }
 
-/// A value as text, where that is how its field is written.
+/// Returns a value of a field, as text if the field's values are written so.
 pub(super) fn of_field(value: u128, look: Look) -> Value {
     match look {
         Look::Number => number(value),
@@ -27,7 +29,7 @@ pub(super) fn of_field(value: u128, look: Look) -> Value {
     }
 }
 
-/// How the values of a test are written.
+/// Form in which the values of a test are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     Number,
@@ -40,7 +42,7 @@ fn mac(value: u128) -> String {
     bytes.collect::<Vec<_>>().join(":")
 }
 
-/// Six bytes of two digits each.
+/// Reads six bytes of two hexadecimal digits each.
 fn read_mac(text: &str) -> Option<u128> {
     let mut bits = 0;
     let mut count = 0;
@@ -53,7 +55,7 @@ fn read_mac(text: &str) -> Option<u128> {
 }
 
 impl Look {
-    /// That of a test for packets of `family`, or of all where it is none.
+    /// Returns the form of a test for packets of `family`, or for all packets if it is `None`.
     pub(super) fn new(schemas: &[Schema], field: usize, family: Option<Family>) -> Self {
         let here = &schemas[0].fields()[field];
         if is_mac(here) {
@@ -64,13 +66,13 @@ impl Look {
         }
         match (family, schemas) {
             (Some(family), _) => Self::Address(family),
-            // Without a family its own, the width of the field tells it.
+            // Without a family of its own, the width of the field shows it.
             (None, [one]) => match one.fields()[field].width() {
                 32 => Self::Address(Family::Ipv4),
                 128 => Self::Address(Family::Ipv6),
                 _ => Self::Number,
             },
-            // A test for both families is of no address.
+            // A test for both families has no address.
             (None, _) => Self::Number,
         }
     }
@@ -84,7 +86,7 @@ fn is_mac(field: &Field) -> bool {
     matches!(field.source(), Some(Source::EthSrc | Source::EthDst)) && field.width() == 48
 }
 
-/// What a value says: a number, or an address.
+/// Value that was read: a number, or an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Given {
     Number(u128),
@@ -106,7 +108,7 @@ impl Given {
     }
 }
 
-/// A number: `80`, `"80"` or `"0x50"`.
+/// Reads a number: `80`, `"80"` or `"0x50"`.
 pub(super) fn read_number(node: Node<'_>) -> Option<u128> {
     let decimal = |text: &str| text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse().ok()).flatten();
     let Some(text) = string(node) else { return decimal(node) };
@@ -116,7 +118,7 @@ pub(super) fn read_number(node: Node<'_>) -> Option<u128> {
     }
 }
 
-/// A number of at most `max`.
+/// Reads a number of at most `max`.
 pub(super) fn read_up_to<'t>(doc: &mut Doc<'t>, node: Node<'t>, what: &str, max: u128) -> Option<u128> {
     match read_number(node) {
         Some(number) if number <= max => Some(number),
@@ -124,7 +126,7 @@ pub(super) fn read_up_to<'t>(doc: &mut Doc<'t>, node: Node<'t>, what: &str, max:
     }
 }
 
-/// A value of a field; addresses only where the field holds some.
+/// Reads a value of a field; an address only if the field holds addresses.
 pub(super) fn read<'t>(doc: &mut Doc<'t>, node: Node<'t>, field: &Field) -> Option<Given> {
     let address = string(node).and_then(|text| text.parse::<IpAddr>().ok()).filter(|_| is_address(field));
     let mac = || string(node).and_then(|text| read_mac(&text)).filter(|_| is_mac(field));

@@ -1,4 +1,4 @@
-//! Rules as JSON: the head set out for people, then a rule a line, in order of priority.
+//! Writer of rules as JSON: a head for people, then a rule a line in order of priority.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use super::rule::{RuleOut, action_out};
 use super::schema::FieldOut;
 use super::{FORMAT, VERSION};
 
-/// The document of a rule file. Read back it gives an equal one: ids, priorities, lines and all.
+/// Returns the document of a rule file. Read back it gives an equal one: ids, priorities and lines too.
 ///
 /// # Errors
-/// When lanes are narrower than a schema's fields make them: the document has no word for that.
+/// If lanes are narrower than a schema's fields make them, because the document cannot express that.
 pub(crate) fn write(file: &RuleFile) -> anyhow::Result<String> {
     let schemas = file.rules.schemas();
     let usual = |schema: &Schema| *schema == Schema::new(schema.family(), schema.fields().to_vec());
@@ -56,7 +56,7 @@ pub(crate) fn write(file: &RuleFile) -> anyhow::Result<String> {
     Ok(out)
 }
 
-/// Each on a line of its own, with commas between.
+/// Writes each item on a line of its own, with commas between.
 fn lines(out: &mut String, indent: &str, items: impl Iterator<Item = impl Serialize>) -> serde_json::Result<()> {
     for (index, item) in items.enumerate() {
         out.push_str(if index > 0 { ",\n" } else { "\n" });

@@ -1,4 +1,4 @@
-//! Bad input of every kind: what is said, and exit code 2.
+//! Bad input of every kind: its messages, and exit code 2.
 
 use insta::assert_snapshot;
 
@@ -49,7 +49,7 @@ fn bad_commands_and_bad_files() {
     assert_snapshot!("bad-input", shown);
 }
 
-/// Every limit on regions can be met, and the message names the option that raises it.
+/// Each limit on regions can be reached, and the message names the option that raises it.
 #[test]
 fn limits_are_named_by_their_options() {
     let fixture = Fixture::new("limits");

@@ -1,4 +1,4 @@
-//! `firstmatch classify` and `firstmatch engines`
+//! Tests of `firstmatch classify` and `firstmatch engines`.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,7 +17,7 @@ fn help() {
     assert_snapshot!("help-explain", fixture.shown(&["explain", "--help"]));
     assert_snapshot!("engines", fixture.shown(&["engines"]));
     assert_snapshot!("engines-of-a-file", fixture.shown(&["engines", "x.rules"]));
-    // What a probe says is read, and what is no machine is not.
+    // The output of a probe can be read back, and a text that is no machine cannot.
     let (code, described, _) = fixture.run(&["engines", "--probe"]);
     fixture.write("machine.txt", &described);
     assert_eq!((code, described.lines().count()), (0, 7), "{described}");
@@ -39,7 +39,7 @@ fn summary() {
     assert_snapshot!("summary-open", fixture.shown(&["classify", "open.rules", "x.pcap"]));
     fixture.write("none.pcap", capture(&[]));
     assert_snapshot!("summary-no-packets", fixture.shown(&["classify", "x.rules", "none.pcap", "--check", "5"]));
-    // Both engines, every batch and the repeated passes say the same.
+    // Both engines, every batch length and the repeated passes give the same answer.
     for line in [
         &["--engine", "linear"][..],
         &["--batch", "1"],
@@ -52,7 +52,7 @@ fn summary() {
     }
 }
 
-/// What `--json` prints.
+/// Returns the object that `--json` prints.
 fn json(fixture: &Fixture, line: &[&str]) -> Value {
     let (code, out, err) = fixture.run(&[line, &["--json"]].concat());
     assert_eq!((code, &*err), (0, ""));
@@ -117,7 +117,7 @@ fn the_figures_add_up_over_many_stretches() {
         let classified = number("packets") - number("unknown");
         let checked = value["check"]["packets"].as_u64().unwrap();
         assert_eq!(checked, line.last().unwrap().parse().unwrap_or(classified));
-        // The lines tell the same, packet by packet.
+        // The lines of `--csv` say the same, packet by packet.
         let lines = fixture.read("out.csv");
         let rows: Vec<Vec<&str>> = lines.lines().skip(1).map(|line| line.split(',').collect()).collect();
         assert!(rows.iter().enumerate().all(|(at, row)| row[0] == at.to_string() && row.len() == 7));
@@ -163,7 +163,7 @@ fn a_reader_that_leaves_is_no_error() {
         &["--help"],
     ] {
         let mut child = fixture.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        // Nobody reads.
+        // The reader closes the pipe before it reads.
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         let (code, _, err) = result(&output);
@@ -213,7 +213,7 @@ fn flags_of_a_trace_decide_where_rules_test_them() {
     }
     let value = json(&fixture, &["classify", "cb.rules", "own.trace"]);
     assert_eq!(value["rule_hits"][0]["packets"], 4, "without the field the first rule takes all");
-    // A packet of the other family is unknown, as ever.
+    // A packet of the other family is unknown.
     fixture.write("both.trace", lines + "::1 ::2 1 2 6 0 1\n");
     let value = json(&fixture, &["classify", "cb.rules", "both.trace", "--flags", "--check", "all"]);
     assert_eq!(value["outcomes"], serde_json::json!({ "complete": 4, "other-family": 1 }));
@@ -246,7 +246,7 @@ fn only_what_rules_test_makes_a_packet_unknown() {
     assert!(out.contains("the rules are for packets of the other family alone (other-family)"), "{out}");
 }
 
-/// An engine that was asked for by name says whose limit it does not keep and what raises it.
+/// An engine that was asked for by name says which limit it exceeds and what raises it.
 #[test]
 fn a_limit_says_how_to_raise_it() {
     let fixture = Fixture::new("limits");
@@ -275,7 +275,7 @@ fn a_limit_says_how_to_raise_it() {
     assert_eq!(fixture.run(&["engines", "many.rules", "--build-bytes", "3"]).0, 2, "nothing is built of 3 bytes");
 }
 
-/// One base is for every address family; else there are as many bases as families.
+/// One base serves every address family; otherwise there are as many bases as families.
 #[test]
 fn bases_are_as_many_as_families() {
     let fixture = Fixture::new("bases");

@@ -1,4 +1,4 @@
-//! `firstmatch convert`, and JSON rule files in the other commands.
+//! Tests of `firstmatch convert`, and of JSON rule files in the other commands.
 
 use std::io::Write;
 use std::process::Stdio;
@@ -66,7 +66,7 @@ fn what_cannot_be_converted_is_named_and_nothing_is_written() {
     assert_snapshot!("convert-bad", shown);
 }
 
-/// Rules that come later may test what those of the file do not.
+/// With `--all-fields`, rules added later may test fields that those of the file do not.
 #[test]
 fn json_may_have_every_field() {
     let fixture = Fixture::new("all-fields");
@@ -127,7 +127,7 @@ fn a_round_trip_is_the_identity() {
     let (code, out, err) = result(&child.wait_with_output().unwrap());
     assert_eq!((code, &*err), (0, ""));
     assert_eq!(out, fixture.read("a.rules"));
-    // ClassBench without its flags, there and back.
+    // ClassBench without its flags is converted there and back.
     convert(&["cb.rules", "--flags", "ignore", "-o", "cb.json"]);
     convert(&["cb.json", "-o", "cb5.txt", "--to", "classbench"]);
     convert(&["cb5.txt", "-o", "cb5.rules"]);
@@ -147,10 +147,10 @@ fn json_rules_in_the_other_commands() {
     let mut shown = fixture.shown(&["classify", "x.json", "x.pcap", "--check", "all"]);
     shown.push_str(&fixture.shown(&["explain", "x.json", "x.pcap#0", "--rule", "34"]));
     shown.push_str(&fixture.shown(&["explain", "x.json", "x.pcap#0", "--rule", "2"]));
-    // All on one line.
+    // All rules stand on one line.
     fixture.write("short.json", fixture.read("x.json").replace('\n', " "));
     shown.push_str(&fixture.shown(&["explain", "short.json", "x.pcap#0", "--rule", "1"]));
-    // A rule beyond the caps.
+    // This rule is beyond the caps.
     let odd = (0..1100).map(|n| format!("{{\"value\":{}}}", 2 * n + 1)).collect::<Vec<_>>().join(",");
     let condition = |field: &str| format!("{{\"field\":\"{field}\",\"tests\":[{odd}]}}");
     fixture.write(
@@ -163,7 +163,7 @@ fn json_rules_in_the_other_commands() {
     );
     shown.push_str(&fixture.shown(&["classify", "large.json", "x.pcap"]));
     assert_snapshot!("json-rules", shown);
-    // What a packet gets does not depend on the form of its rules.
+    // The verdict for a packet does not depend on the format of the rules.
     let verdicts = |rules: &str| {
         let (code, lines, _) = fixture.run(&["classify", rules, "x.pcap", "--csv", "-"]);
         assert_eq!(code, 0);
@@ -200,7 +200,7 @@ fn completions_and_manual() {
         assert_eq!((code, &*err), (0, ""), "{shell}");
         assert!(out.contains("convert") && out.contains("output"), "{shell}");
     }
-    // A shell that is there takes its script.
+    // A shell that is installed accepts its script.
     let (_, script, _) = fixture.run(&["completions", "bash"]);
     fixture.write("script", script);
     if let Ok(status) = std::process::Command::new("bash").args(["-n", "script"]).current_dir(&fixture.folder).status()

@@ -1,4 +1,4 @@
-//! Inputs that end before their time: by a signal or by a fault. And outputs that are whole or not there.
+//! Inputs that end early, by a signal or by a fault, and outputs that are whole or not there.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::fixture::{CLASSBENCH, Fixture, RULES, capture, packets, result};
 
-/// Waits until something holds, a while at most.
+/// Waits until `holds` returns true, for 30 seconds at most.
 fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
@@ -25,7 +25,7 @@ fn spawn(mut command: Command) -> Child {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until the program takes care of SIGINT itself.
+/// Waits until the program handles SIGINT itself.
 fn wait_for_handler(child: &Child) {
     let status = format!("/proc/{}/status", child.id());
     wait("it takes care of signals", || {
@@ -39,7 +39,7 @@ fn send(child: &Child, signal: &str) {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
 }
 
-/// Gives bytes to the program, and ends it by a signal once it has read them.
+/// Feeds bytes to the program, and ends it by a signal once it has read them.
 fn interrupted(command: Command, bytes: &[u8], signal: &str) -> (i32, String, String) {
     let mut child = spawn(command);
     let mut stdin = child.stdin.take().unwrap();
@@ -98,7 +98,7 @@ fn a_signal_wakes_a_reader_of_a_pipe_with_a_name() {
     let fixture = Fixture::new("signal-fifo");
     let fifo = fixture.fifo("in");
     let child = spawn(fixture.command(&["classify", "x.rules", "in"]));
-    // Opening waits for the program.
+    // Opening the pipe waits for the program.
     let mut writer = File::options().write(true).open(fifo).unwrap();
     wait_for_handler(&child);
     writer.write_all(&many(30)).unwrap();
@@ -126,7 +126,7 @@ fn a_signal_ends_the_passes_over_packets_held() {
 fn the_second_signal_ends_the_program() {
     let fixture = Fixture::new("signal-twice");
     fixture.write("many.pcap", many(40_000));
-    // Nobody reads the lines, so it cannot come to its end.
+    // The lines are not read, so that the run cannot end.
     let mut child = spawn(fixture.command(&["classify", "x.rules", "many.pcap", "--csv", "-"]));
     wait_for_handler(&child);
     let stdout = child.stdout.take().unwrap();
@@ -138,7 +138,7 @@ fn the_second_signal_ends_the_program() {
     assert_eq!(child.wait().unwrap().signal(), Some(15));
 }
 
-/// Every packet before the fault is counted and written, the exit code is 2.
+/// Checks that every packet before the fault is counted and written, and the exit code is 2.
 fn check_fault(fixture: &Fixture, line: &[&str], packets: usize, fault: &str) {
     let line = [&["classify"], line, &["--csv", "out.csv"]].concat();
     for options in [&["--check", "all"][..], &["--check", "10"], &["--repeat", "2"], &[]] {
@@ -237,7 +237,7 @@ fn a_file_of_lines_keeps_what_it_had_until_the_new_ones_are_whole() {
     assert_eq!(fixture.run(&[&line[..], &["out.csv"]].concat()).0, 0);
     let lines = fixture.read("out.csv");
     assert_eq!(lines.lines().count(), 11);
-    // Where nothing could be half-written there is nothing to be renamed.
+    // A file that cannot be half-written is not renamed.
     assert_eq!(fixture.run(&[&line[..], &["/dev/null"]].concat()).0, 0);
     let fifo = fixture.fifo("pipe");
     let child = spawn(fixture.command(&[&line[..], &["pipe"]].concat()));
@@ -252,7 +252,7 @@ fn a_file_of_lines_keeps_what_it_had_until_the_new_ones_are_whole() {
     assert_eq!((output.status.code(), fixture.read("into")), (Some(0), lines));
 }
 
-/// Whoever closes the pipe has seen enough: that is no error.
+/// A reader that closes the pipe has seen enough, so that this is no error.
 #[test]
 fn a_closed_pipe_is_no_error() {
     let fixture = Fixture::new("closed");

@@ -1,4 +1,4 @@
-//! `firstmatch explain`
+//! Tests of `firstmatch explain`.
 
 use insta::assert_snapshot;
 
@@ -23,7 +23,7 @@ fn packets_by_hand() {
         shown.push('\n');
     }
     assert_snapshot!("by-hand", shown);
-    // In words of their own, as a shell without quotes hands them over.
+    // The words are apart, as a shell without quotes passes them.
     let (code, out, _) = fixture.run(&["explain", "x.rules", "tcp", "1.1.1.1:1", ">", "2.2.2.2:22", "--rule", "9"]);
     assert!(code == 0 && out.contains("deny, by x.rules:4") && out.contains("but x.rules:4 comes first"), "{out}");
 }
@@ -62,7 +62,7 @@ fn packets_of_a_file() {
     shown.push_str(&fixture.shown(&["explain", "x.rules", "x.pcap", "--packet", "3"]));
     shown.push_str(&fixture.shown(&["explain", "cb.rules", "cb.trace#1"]));
     assert_snapshot!("of-a-file", shown);
-    // What explain says of a packet is what classify counts.
+    // The verdict that `explain` gives for a packet is the one that `classify` counts.
     let (_, lines, _) = fixture.run(&["classify", "x.rules", "x.pcap", "--csv", "-"]);
     for line in lines.lines().skip(1) {
         let fields: Vec<_> = line.split(',').collect();
@@ -136,7 +136,7 @@ fn numbers_are_taken_up_to_their_ends() {
     assert_eq!(tagged("4095").0, 0);
     let (code, _, error) = tagged("4096");
     assert!(code == 2 && error.contains("`vlan 4096`: at most 4095"), "{error}");
-    // The nearest rule may stand before the line that was asked for, or behind it.
+    // The nearest rule may be before or after the line that was asked for.
     fixture.write("far.rules", "permit tcp\n\n\n\n\n\n\ndeny udp\n");
     for (asked, nearest) in [("3", 1), ("6", 8), ("99", 8)] {
         let (code, _, error) = fixture.run(&["explain", "far.rules", "tcp 1.1.1.1:1 > 2.2.2.2:2", "--rule", asked]);

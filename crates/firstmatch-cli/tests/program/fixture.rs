@@ -1,4 +1,4 @@
-//! A folder with rules and packets for each test, and the program run in it.
+//! Folder with rules and packets for each test, and the program run in it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,16 +30,16 @@ pub(crate) const TRACE: &str = "\
 1\t2\t3\t4\t6\t1
 ";
 
-/// A folder of its own, removed at the end.
+/// Folder of one test, removed at its end.
 pub(crate) struct Fixture {
     pub(crate) folder: PathBuf,
 }
 
 impl Fixture {
-    /// With `x.rules`, `x.pcap`, `cb.rules` and `cb.trace`.
+    /// Returns a folder with `x.rules`, `x.pcap`, `cb.rules` and `cb.trace`.
     pub(crate) fn new(name: &str) -> Self {
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
-        // Left over from a run that was stopped.
+        // A run that was stopped may have left the folder.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         let fixture = Self { folder };
@@ -54,7 +54,7 @@ impl Fixture {
         fs::write(self.folder.join(name), content).unwrap();
     }
 
-    /// A pipe with a name.
+    /// Makes a named pipe and returns its path.
     pub(crate) fn fifo(&self, name: &str) -> PathBuf {
         let path = self.folder.join(name);
         assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
@@ -74,12 +74,12 @@ impl Fixture {
         command
     }
 
-    /// Exit code, standard output, standard error.
+    /// Runs the program and returns its exit code, standard output and standard error.
     pub(crate) fn run(&self, line: &[&str]) -> (i32, String, String) {
         result(&self.command(line).output().unwrap())
     }
 
-    /// Exit code and both outputs, figures of time and memory replaced, for a snapshot.
+    /// Returns exit code and both outputs for a snapshot, without figures of time and memory.
     pub(crate) fn shown(&self, line: &[&str]) -> String {
         let (code, out, err) = self.run(line);
         let mut shown = format!("$ firstmatch {}\nexit code {code}\n", line.join(" "));
@@ -119,7 +119,7 @@ fn redact(text: &str) -> String {
     out
 }
 
-/// A packet of each sort that the rules tell apart.
+/// Returns a packet of each sort that the rules distinguish.
 pub(crate) fn packets() -> Vec<Vec<u8>> {
     let ethernet = || PacketBuilder::ethernet2([1; 6], [2; 6]);
     let v4 = || ethernet().ipv4([10, 0, 0, 1], [192, 0, 2, 7], 64);
@@ -140,10 +140,10 @@ pub(crate) fn packets() -> Vec<Vec<u8>> {
                 .write(out, b"")
                 .unwrap();
         }),
-        // ARP, and a frame that is cut.
+        // An ARP frame.
         [&[0xff; 12][..], &[0x08, 0x06], &[0; 28]].concat(),
     ];
-    // A fragment other than the first.
+    // This is a fragment other than the first.
     let mut fragment = packets[0].clone();
     fragment[20..22].copy_from_slice(&[0x00, 0x10]);
     packets.push(fragment);

@@ -1,4 +1,4 @@
-//! `firstmatch generate`, and what its output and tables of header fields are to the other commands.
+//! Tests of `firstmatch generate`, and of its output and of tables in the other commands.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! The program as its users see it: output, exit codes, bad input.
+//! Tests of the program as its users see it: output, exit codes, bad input.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 mod bad_input;

@@ -1,4 +1,4 @@
-//! Colours.
+//! Tests of colours.
 
 use crate::fixture::{Fixture, result};
 
@@ -23,7 +23,7 @@ fn colours_only_where_they_are_wanted() {
     }
 }
 
-/// On a terminal, which `script` (where there is one) provides.
+/// Runs the program on a terminal, which `script` provides where it is installed.
 #[test]
 fn no_color_is_kept_on_a_terminal() {
     let fixture = Fixture::new("terminal");

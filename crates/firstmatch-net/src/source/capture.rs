@@ -1,6 +1,7 @@
-//! Captures: pcap here, pcapng next door. The parsers of file headers and blocks are pcap-parser's; the buffer is ours,
-//! so that memory is bounded, lengths are checked before they are believed, and what a cut file still holds is not
-//! lost.
+//! Captures: the pcap reader, and what it shares with the pcapng reader in `pcapng.rs`.
+//!
+//! The parsers of file headers and blocks are pcap-parser's. The buffer is our own, because memory must be bounded and
+//! lengths checked before they are believed. The whole packets of a cut file must not be lost either.
 
 use std::fmt;
 
@@ -10,20 +11,20 @@ use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
 use crate::wire::LinkType;
 
-/// One packet of a capture.
+/// Packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// What its bytes start with.
+    /// Link type, which says what `data` starts with.
     pub link: LinkType,
-    /// The interface it was captured on: its number within the pcapng section, 0 in pcap.
+    /// Number of the interface within the pcapng section that captured the packet; 0 in pcap.
     pub interface: u32,
-    /// What was captured of it, without the frame check sequence where the capture says that it has one.
+    /// Captured bytes, without the frame check sequence where the capture says that it has one.
     pub data: &'a [u8],
-    /// Its length on the wire in bytes.
+    /// Length on the wire in bytes.
     pub original_len: u32,
 }
 
-/// Where a packet lies in the window, and what else is known of it.
+/// Place of a packet in the window, with its link type, interface and length on the wire.
 pub(super) struct Found {
     pub(super) link: LinkType,
     pub(super) interface: u32,
@@ -33,7 +34,10 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The same without the frame check sequence that its link appends, as far as it was captured.
+    /// Returns the packet without the captured part of a frame check sequence of `check_bytes`.
+    ///
+    /// For example, a frame of 68 bytes on the wire with a check sequence of 4 bytes has 64 bytes of data. Where 64
+    /// bytes or fewer were captured, none of them belongs to the check sequence.
     #[inline]
     pub(super) fn without_check(mut self, check_bytes: usize) -> Self {
         if check_bytes > 0 {
@@ -44,14 +48,16 @@ impl Found {
     }
 }
 
-/// The length of the frame check sequence as the link-type field of pcap states it, in units of 16 bits, where a bit
-/// says that it does.
+/// Returns the frame check sequence's length in bytes, from pcap's link-type field `number`.
+///
+/// Bit 26 says whether a length is stated, the upper 4 bits state it in units of 2 bytes. For example, `0x2400_0001`
+/// states 4 bytes; without bit 26 the result is 0.
 fn check_bytes(number: u32) -> usize {
     const STATED: u32 = 1 << 26;
     if number & STATED != 0 { (number >> 28) as usize * 2 } else { 0 }
 }
 
-/// A capture, read packet by packet.
+/// Reader of a capture, packet by packet.
 pub struct Capture {
     reader: Reader,
     format: Format,
@@ -67,7 +73,7 @@ enum Framing {
     Ng(Section),
 }
 
-/// What every format needs to read on and to complain.
+/// Window, limits and counters that the readers of both formats share.
 pub(super) struct Reader {
     pub(super) name: Box<str>,
     pub(super) window: Window,
@@ -87,7 +93,10 @@ impl Reader {
         self.error(format!("it claims to take {len} bytes; expected at most {max}, the limit of this reader"))
     }
 
-    /// The stream ends here. It is cut if it ends inside something, or before the end of its compressed stream.
+    /// Ends the stream and notes a [`Cut`], unless the stream may end here.
+    ///
+    /// It may if no byte is left, `whole` says that a record would begin here, and no compressed stream is cut.
+    /// `wanted` is the least number of bytes of what begins here.
     #[cold]
     pub(super) fn end(&mut self, whole: bool, wanted: u64) -> Result<Option<Found>, SourceError> {
         let here = self.window.bytes().len();
@@ -114,7 +123,7 @@ impl Capture {
         Self { reader, format, framing: Framing::Unread, done: false, progress }
     }
 
-    /// The file, or what stands for it.
+    /// Returns the path of the file, or the name that stands for it.
     pub fn name(&self) -> &str {
         &self.reader.name
     }
@@ -123,33 +132,33 @@ impl Capture {
         if self.format == Format::Pcap { "a pcap capture" } else { "a pcapng capture" }
     }
 
-    /// How many packets were delivered.
+    /// Returns the number of packets delivered so far.
     pub fn packets(&self) -> u64 {
         self.reader.packets
     }
 
-    /// What is missing, once [`Capture::next`] has come to the end of a file that is cut.
+    /// Returns what is missing, once [`Capture::next`] has come to the end of a cut file.
     pub fn cut(&self) -> Option<&Cut> {
         self.reader.cut.as_ref()
     }
 
-    /// How far reading has come.
+    /// Returns a handle that tells how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// The next packet; `None` at the end, also of a file that is cut, and after an error.
+    /// Returns the next packet; `None` at the end, also of a cut file, and after an error.
     ///
     /// # Errors
-    /// When the file cannot be read or what it says contradicts itself. Packets delivered before stay valid.
+    /// If the file cannot be read or contradicts itself. Packets delivered before the error stay valid.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its buffer")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, SourceError> {
         if self.done {
             return Ok(None);
         }
-        // A packet that is at hand stays in registers: handed on through memory it takes three times as long, because
-        // the loads of the copy are wider than the stores just before them.
+        // A packet that is at hand stays in registers. Handing it on through memory is slower: store forwarding fails,
+        // because the loads of the copy are wider than the stores just before them.
         let at_hand = match self.framing {
             Framing::Pcap(records) => records.at_hand(&mut self.reader),
             _ => None,
@@ -183,7 +192,7 @@ impl Capture {
         }
     }
 
-    /// The file header of pcap; a section of pcapng brings its own. `None` where the file ends inside it.
+    /// Reads the file header of pcap; `None` where the file ends inside it. A section of pcapng brings its own.
     fn read_header(&mut self) -> Result<Option<Framing>, SourceError> {
         if self.format == Format::PcapNg {
             return Ok(Some(Framing::Ng(Section::default())));
@@ -218,23 +227,31 @@ impl fmt::Debug for Capture {
 }
 
 const PCAP_HEADER: usize = 24;
-/// What a record begins with, up to the end of its lengths.
+/// Bytes of a pcap record up to the end of its two lengths.
 const LENGTHS: usize = 16;
 
-/// The packet records of pcap. Each begins with its seconds, their fraction, the bytes captured and the bytes on the
-/// wire, in the byte order of the file, and in the modified format 8 bytes more.
+/// Format of pcap's packet records, all in the byte order of the file.
+///
+/// | bytes | content |
+/// |---|---|
+/// | 0 to 3 | seconds |
+/// | 4 to 7 | fraction of the second |
+/// | 8 to 11 | number of bytes captured |
+/// | 12 to 15 | length on the wire |
+/// | 16 to 23 | further fields, in the modified format alone |
 #[derive(Clone, Copy)]
 struct Records {
     big_endian: bool,
-    /// How long that beginning is.
+    /// Bytes before the packet: 16, or 24 in the modified format.
     head: usize,
     link: LinkType,
     check_bytes: usize,
 }
 
 impl Records {
-    /// The length of the record that begins here and that of its packet on the wire; `None` where the bytes end before
-    /// they tell.
+    /// Returns the lengths of the record at the start of `bytes` and of its packet, in bytes.
+    ///
+    /// The packet's length is that on the wire. The result is `None` where `bytes` ends before both are stated.
     #[inline]
     fn lengths(self, bytes: &[u8]) -> Option<(u64, u32)> {
         let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h] = *bytes.first_chunk::<LENGTHS>()?;
@@ -247,7 +264,7 @@ impl Records {
         size > reader.max_record.saturating_add(self.head) as u64
     }
 
-    /// The next packet, if all of it was read and it is not too long.
+    /// Takes the next packet, if all of it was read and its record is not too long.
     #[inline]
     fn at_hand(self, reader: &mut Reader) -> Option<Found> {
         let bytes = reader.window.bytes();
@@ -260,13 +277,14 @@ impl Records {
         Some(Found { link: self.link, interface: 0, start, len, original_len }.without_check(self.check_bytes))
     }
 
-    /// The next packet; reads until all of it is there.
+    /// Returns the next packet and reads until all of it is there.
     fn advance(self, reader: &mut Reader) -> Result<Option<Found>, SourceError> {
         loop {
             if let Some(found) = self.at_hand(reader) {
                 return Ok(Some(found));
             }
-            // The lengths first, where the record begins with more: what they say does not depend on how much is there.
+            // The lengths come first, also in the modified format, so that the answer does not depend on how many bytes
+            // are there.
             let Some((size, _)) = self.lengths(reader.window.bytes()) else {
                 if reader.window.need(LENGTHS)? {
                     continue;

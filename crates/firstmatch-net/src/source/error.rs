@@ -1,11 +1,11 @@
-//! Why a file could not be read, and what is missing from one that could.
+//! Errors of sources, and what is missing from a cut file.
 
 use std::fmt;
 use std::io;
 
 use firstmatch::Diagnostic;
 
-/// Why a file could not be read (any further). What was read before it stays valid.
+/// Error that says why a file could not be read, or not to its end. Packets read before it stay valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceError {
     name: Box<str>,
@@ -64,12 +64,12 @@ impl SourceError {
         Self::new(name, Kind::Line(Box::new(diagnostic)))
     }
 
-    /// The file, or what stands for it.
+    /// Returns the path of the file, or the name that stands for it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The fault in a line of text, to be shown with that line.
+    /// Returns the fault in a line of text, to be shown with that line.
     pub fn diagnostic(&self) -> Option<&Diagnostic> {
         match &self.kind {
             Kind::Line(diagnostic) => Some(diagnostic),
@@ -77,7 +77,7 @@ impl SourceError {
         }
     }
 
-    /// The number, from 1, of the packet that could not be read.
+    /// Returns the number, from 1, of the packet that could not be read.
     pub fn packet(&self) -> Option<u64> {
         match self.kind {
             Kind::Record { packet, .. } => Some(packet),
@@ -85,7 +85,9 @@ impl SourceError {
         }
     }
 
-    /// Where in the (decompressed) capture that packet, or the block in its place, begins.
+    /// Returns the offset in bytes of that packet, or of the block in its place.
+    ///
+    /// It counts in the decompressed capture.
     pub fn offset(&self) -> Option<u64> {
         match self.kind {
             Kind::Record { offset, .. } => Some(offset),
@@ -93,7 +95,7 @@ impl SourceError {
         }
     }
 
-    /// What the system said, if it said something.
+    /// Returns the kind of the system's error, if it was one.
     pub fn io_kind(&self) -> Option<io::ErrorKind> {
         match self.kind {
             Kind::Io { kind, .. } => Some(kind),
@@ -102,12 +104,12 @@ impl SourceError {
         }
     }
 
-    /// Whether there was nothing at all to read.
+    /// Whether the file was empty, or empty once decompressed.
     pub fn is_empty(&self) -> bool {
         matches!(self.kind, Kind::Empty { .. })
     }
 
-    /// Whether it holds something other than what was asked for.
+    /// Whether the file holds another format than the one asked for.
     pub fn is_other_format(&self) -> bool {
         matches!(self.kind, Kind::Not { .. })
     }
@@ -133,7 +135,7 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// What is missing from a file that ends before its time. Everything whole before it was delivered.
+/// Part that is missing from a file that ends early. Everything whole before it was delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     pub(super) name: Box<str>,
@@ -143,23 +145,23 @@ pub struct Cut {
 }
 
 impl Cut {
-    /// The file, or what stands for it.
+    /// Returns the path of the file, or the name that stands for it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many packets (lines, for a trace) were whole.
+    /// Returns the number of whole packets (whole lines, for a trace).
     pub fn whole(&self) -> u64 {
         self.whole
     }
 
-    /// Where in the (decompressed) file the part begins that is not whole.
+    /// Returns the offset in bytes, in the decompressed file, of the part that is not whole.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 }
 
-/// `x.pcap: cut after 12 packets, at byte 1432: …`
+/// Writes, for example, `x.pcap: cut at byte 1432, after 12 that are whole: …`.
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, whole, offset, what } = self;

@@ -1,4 +1,4 @@
-//! Lines of text, one at a time.
+//! Reader of lines of text, one at a time.
 
 use firstmatch::Diagnostic;
 
@@ -6,14 +6,14 @@ use super::raw::Stream;
 use super::window::Window;
 use super::{Cut, Limits, SourceError};
 
-/// The lines of a stream. Empty ones and those that start with `#` are passed over.
+/// Lines of a stream, without empty ones and those that start with `#`.
 pub(super) struct Lines {
     name: Box<str>,
     window: Window,
     max_line: usize,
-    /// The line last read.
+    /// Number of the line last read, from 1.
     line: u32,
-    /// Where it is in the window.
+    /// Start and end of that line in the window.
     place: (usize, usize),
     cut: Option<Cut>,
 }
@@ -27,7 +27,7 @@ impl Lines {
         &self.name
     }
 
-    /// The number of the line last read, from 1.
+    /// Returns the number of the line last read, from 1.
     pub(super) fn line(&self) -> u32 {
         self.line
     }
@@ -36,7 +36,9 @@ impl Lines {
         self.cut.as_ref()
     }
 
-    /// The next line without its end; `None` at the end. `whole` lines were good so far: what a cut stream leaves.
+    /// Returns the next line without its line end; `None` at the end.
+    ///
+    /// If the stream is cut, the [`Cut`] states `whole`, the number of lines that were good so far.
     #[inline]
     pub(super) fn next(&mut self, whole: u64) -> Result<Option<&[u8]>, SourceError> {
         loop {
@@ -57,17 +59,19 @@ impl Lines {
         }
     }
 
-    /// The line last read; good until more is.
+    /// Returns the line last read; valid until the next one is read.
     pub(super) fn current(&self) -> &[u8] {
         self.window.at(self.place.0, self.place.1)
     }
 
-    /// A fault of the line last read.
+    /// Returns the error of `fault` in the line last read.
     pub(super) fn error(&self, fault: Fault) -> SourceError {
         SourceError::line(&self.name, fault.at(self.line, self.current()))
     }
 
-    /// The length of the next line without its end, once it is all at hand; `None` at the end.
+    /// Returns the length of the next line without its line end; `None` at the end.
+    ///
+    /// It reads until all of the line is at hand.
     fn find(&mut self, whole: u64) -> Result<Option<usize>, SourceError> {
         let mut searched = 0;
         loop {
@@ -89,7 +93,10 @@ impl Lines {
         }
     }
 
-    /// The last line, without an end of its own. Of a cut stream it may be half a line that still reads like one.
+    /// Returns the length of the last line, which has no line end, or `None` for the end.
+    ///
+    /// The last line of a cut stream is not delivered, because half a line may read like a whole one. For example, `…
+    /// 443 6 17` may be the beginning of `… 443 6 1784`.
     fn last(&mut self, len: usize, whole: u64) -> Option<usize> {
         if let Some(fault) = self.window.fault() {
             let (name, offset) = (self.name.clone(), self.window.offset());
@@ -100,7 +107,7 @@ impl Lines {
     }
 }
 
-/// What is wrong with a line; columns are counted in bytes until the line is at hand as text.
+/// Fault in a line, with its columns counted in bytes until the line is at hand as text.
 pub(super) struct Fault {
     start: usize,
     len: usize,

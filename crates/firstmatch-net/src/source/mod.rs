@@ -1,14 +1,13 @@
-//! Captures and traces, streamed from files, from standard input or from any reader.
+//! Captures, traces and tables, streamed from files, from standard input or from any reader.
 //!
-//! [`open`] looks at the first bytes, undoes gzip and zstd (one inside the other if need be) and says what is inside:
-//! a [`Capture`] (pcap or pcapng), a [`Table`] (text whose first line names columns) or, for any other text, a
-//! [`Trace`]. Nothing is held but one buffer, whose size is
-//! bounded by [`Limits`].
+//! [`open`] looks at the first bytes and undoes gzip and zstd, one inside the other if need be. It returns a
+//! [`Capture`] (pcap or pcapng), a [`Table`] (text whose first line names columns) or, for any other text, a [`Trace`].
+//! Memory holds one buffer, whose size [`Limits`] bounds.
 //!
-//! A file that ends in the middle of something gives everything that was whole, then its end; [`Capture::cut`] and
-//! [`Trace::cut`] tell what is missing. A file that contradicts itself, or whose compressed stream is damaged (a
-//! checksum is wrong), gives everything before the fault, then an error. Rule files are not read that way: half a rule
-//! file is an error.
+//! A file that ends in the middle of something delivers everything that was whole, then its end. [`Capture::cut`],
+//! [`Trace::cut`] and [`Rows::cut`] return what is missing. A file that contradicts itself, or whose compressed stream
+//! is damaged (a checksum is wrong), delivers everything before the fault, then an error. Rule files are stricter: half
+//! a rule file is an error.
 
 mod capture;
 mod error;
@@ -35,40 +34,40 @@ pub use trace::{Trace, TraceFlags, TraceRecord};
 
 use raw::{Format, Sniffed};
 
-/// How much memory a file may claim.
+/// Limits on the memory that a file may claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest packet record of a capture in bytes; a longer one is an error.
+    /// Longest packet record of a capture in bytes; a longer one is an error.
     pub max_record: usize,
-    /// The longest line of a trace or table in bytes; a longer one is an error.
+    /// Longest line of a trace or table in bytes; a longer one is an error.
     pub max_line: usize,
-    /// The longest text that [`read_text`] takes in, in bytes after decompression.
+    /// Longest text that [`read_text`] accepts, in bytes after decompression.
     pub max_text: usize,
 }
 
 impl Default for Limits {
-    /// 16 MiB a record, 4 KiB a line, 512 MiB a text.
+    /// Returns limits of 16 MiB a record, 4 KiB a line and 512 MiB a text.
     fn default() -> Self {
         Self { max_record: 16 << 20, max_line: 4096, max_text: 512 << 20 }
     }
 }
 
-/// What was opened.
+/// Opened input, by its format.
 #[derive(Debug)]
 pub enum Input {
-    /// Packets.
+    /// Packets with their headers.
     Capture(Capture),
-    /// Keys in text.
+    /// 5-tuples in text.
     Trace(Trace),
     /// Header fields in text, between commas.
     Table(Table),
 }
 
 impl Input {
-    /// The capture.
+    /// Returns the capture.
     ///
     /// # Errors
-    /// When it is something else; the error says what it looks like.
+    /// If the input has another format; the error says what it looks like.
     pub fn into_capture(self) -> Result<Capture, SourceError> {
         match self {
             Self::Capture(capture) => Ok(capture),
@@ -79,10 +78,10 @@ impl Input {
         }
     }
 
-    /// The trace.
+    /// Returns the trace.
     ///
     /// # Errors
-    /// When it is something else; the error says what it looks like.
+    /// If the input has another format; the error says what it looks like.
     pub fn into_trace(self) -> Result<Trace, SourceError> {
         match self {
             Self::Trace(trace) => Ok(trace),
@@ -93,10 +92,10 @@ impl Input {
         }
     }
 
-    /// The table.
+    /// Returns the table.
     ///
     /// # Errors
-    /// When it is something else; the error says what it looks like.
+    /// If the input has another format; the error says what it looks like.
     pub fn into_table(self) -> Result<Table, SourceError> {
         let wanted = "a table of header fields (text, the first line names the columns)";
         match self {
@@ -106,7 +105,7 @@ impl Input {
         }
     }
 
-    /// How far reading has come.
+    /// Returns a handle that tells how far reading has come.
     pub fn progress(&self) -> Progress {
         match self {
             Self::Capture(capture) => capture.progress(),
@@ -116,7 +115,7 @@ impl Input {
     }
 }
 
-/// How far reading has come, in bytes of the file as it is stored. Cheap to clone and to ask, from any thread.
+/// Progress of a reader, in bytes of the file as it is stored. It is cheap to clone and to ask, from any thread.
 #[derive(Clone, Debug)]
 pub struct Progress {
     read: Arc<AtomicU64>,
@@ -124,12 +123,13 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Bytes taken from the file so far. They run ahead of the packets by a buffer.
+    /// Returns the number of bytes taken from the file so far. It runs ahead of the packets, because a buffer is
+    /// between.
     pub fn read(&self) -> u64 {
         self.read.load(Ordering::Relaxed)
     }
 
-    /// The size of the file, if it is one.
+    /// Returns the size of the file in bytes, if it is a regular file.
     pub fn total(&self) -> Option<u64> {
         self.total
     }
@@ -138,12 +138,12 @@ impl Progress {
 /// Opens a file, or standard input for `-`.
 ///
 /// # Errors
-/// When it cannot be opened, is a directory, is empty, or holds nothing that is known.
+/// If the file cannot be opened, is a directory, is empty, or has an unknown format.
 pub fn open(path: &Path) -> Result<Input, SourceError> {
     open_with(path, &Limits::default())
 }
 
-/// [`open`] with other limits.
+/// Opens a file as [`open`] does, with other limits.
 ///
 /// # Errors
 /// As [`open`].
@@ -151,11 +151,11 @@ pub fn open_with(path: &Path, limits: &Limits) -> Result<Input, SourceError> {
     input(raw::open(path)?, limits)
 }
 
-/// Opens a file and reads its bytes through the reader that `wrap` makes of it: one that waits with care, for example,
-/// and ends with [`Stopped`].
+/// Opens a file and reads its bytes through the reader that `wrap` makes of it. Such a reader may, for example, poll a
+/// file that keeps it waiting, and end the input with [`Stopped`].
 ///
 /// # Errors
-/// As [`open`], and when `wrap` fails.
+/// As [`open`], and if `wrap` fails.
 pub fn open_through(
     path: &Path,
     limits: &Limits,
@@ -164,9 +164,10 @@ pub fn open_through(
     input(raw::open_through(path, wrap)?, limits)
 }
 
-/// The error by which a reader ends its input: what was whole until then is delivered, the rest counts as cut off.
+/// Error by which a reader ends its input early.
 ///
-/// A regular end (`Ok(0)`) says instead that the file is complete, so that the beginning of a line passes for a line.
+/// Everything that was whole until then is delivered, the rest counts as cut off. A regular end (`Ok(0)`) says instead
+/// that the file is complete, so that the beginning of a line would pass for a line.
 ///
 /// ```
 /// use firstmatch_net::source::Stopped;
@@ -191,10 +192,10 @@ impl From<Stopped> for io::Error {
     }
 }
 
-/// Reads from anything. `name` stands in messages where a path would.
+/// Reads packets from any reader. `name` stands in messages where a path would.
 ///
 /// # Errors
-/// When it is empty, cannot be read, or holds nothing that is known.
+/// If the input is empty, cannot be read, or has an unknown format.
 pub fn from_reader(name: &str, reader: Box<dyn Read + Send>, limits: &Limits) -> Result<Input, SourceError> {
     input(raw::sniff(name, reader, None)?, limits)
 }

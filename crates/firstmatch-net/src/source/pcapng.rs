@@ -1,4 +1,4 @@
-//! The blocks of pcapng.
+//! Reader of pcapng's blocks.
 
 use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, EPB_MAGIC, IDB_MAGIC, SPB_MAGIC, parse_block_be, parse_block_le};
@@ -7,15 +7,15 @@ use super::SourceError;
 use super::capture::{Found, Reader};
 use crate::wire::LinkType;
 
-/// The packet block that pcapng had before the enhanced one.
+/// Kind of the packet block that pcapng had before the enhanced one.
 const OBSOLETE_PACKET: u32 = 2;
 const SECTION_HEADER: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
-/// The option of an interface that states the length of the frame check sequence.
+/// Option of an interface that states the length of the frame check sequence.
 const IF_FCSLEN: u16 = 13;
-/// The most interfaces of a section: they are all the memory that grows with a file.
+/// Most interfaces of a section, bounded because no other memory grows with a file.
 const MAX_INTERFACES: usize = 1 << 16;
 
-/// What holds within one section.
+/// State of one section: its byte order and its interfaces.
 #[derive(Debug, Default)]
 pub(super) struct Section {
     big_endian: bool,
@@ -25,13 +25,13 @@ pub(super) struct Section {
 #[derive(Clone, Copy, Debug)]
 struct Interface {
     link: LinkType,
-    /// The most bytes captured of a packet; 0 where there is no limit.
+    /// Most bytes captured of a packet; 0 where there is no limit.
     snaplen: u32,
-    /// How long a frame check sequence each packet ends with.
+    /// Length in bytes of the frame check sequence that each packet ends with.
     check_bytes: usize,
 }
 
-/// What a block turned out to be.
+/// Content of a block that was read.
 enum Step {
     Packet {
         interface: u32,
@@ -39,7 +39,7 @@ enum Step {
         len: usize,
         original_len: u32,
     },
-    /// A simple packet: of the first interface, as long as its snapshot length lets it.
+    /// Simple packet: it belongs to the first interface, whose snapshot length bounds it.
     Simple {
         original_len: u32,
         room: usize,
@@ -50,7 +50,7 @@ enum Step {
 }
 
 impl Section {
-    /// The next packet, past any blocks that are none.
+    /// Returns the next packet and passes over the blocks between.
     pub(super) fn advance(&mut self, reader: &mut Reader) -> Result<Option<Found>, SourceError> {
         loop {
             if !reader.window.need(12)? {
@@ -130,7 +130,8 @@ impl Section {
                 let options = interface.options.iter().filter(|option| option.code.0 == IF_FCSLEN);
                 let stated =
                     options.filter_map(|option| option.value.first()).next().map_or(0, |&len| usize::from(len));
-                // The specification counts bits, most programs write bytes; nobody has a check of 16 bytes.
+                // The specification counts bits, most programs write bytes. A value of 16 or more is bits, because no
+                // check sequence has 16 bytes.
                 let check_bytes = if stated >= 16 { stated / 8 } else { stated };
                 Step::Interface(Interface { link, snaplen: interface.snaplen, check_bytes })
             }
@@ -149,7 +150,7 @@ impl Section {
         fits.then_some(Step::Packet { interface: interface.into(), at: 28, len, original_len })
     }
 
-    /// Acts on a block that begins at `place` of the window.
+    /// Applies a block that begins at `place` of the window, and returns its packet if it is one.
     fn take(&mut self, step: Step, place: usize, reader: &Reader) -> Result<Option<Found>, SourceError> {
         let (interface, at, len, original_len) = match step {
             Step::Packet { interface, at, len, original_len } => (interface, at, Some(len), original_len),

@@ -1,4 +1,4 @@
-//! Bytes: opened, counted, decompressed, and looked at.
+//! Byte streams: opened, counted, decompressed, and recognised by their first bytes.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,53 +10,53 @@ use flate2::read::MultiGzDecoder;
 
 use super::{Progress, SourceError, Stopped};
 
-/// How many first bytes are looked at.
+/// Number of first bytes that the format is recognised by.
 const PREFIX: usize = 1024;
-/// How often a compressed stream may hold another.
+/// Most compressed streams, one inside the other, that are undone.
 const MAX_NESTING: usize = 4;
-/// The largest zstd window accepted, as a power of two: 128 MiB, what the zstd program accepts unasked.
+/// Largest zstd window accepted, as a power of two: 128 MiB, the zstd program's default.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
-/// What the first bytes say.
+/// Format that the first bytes show.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Pcap,
     PcapNg,
     Text,
-    /// Something else, in words.
+    /// Any other format, in words.
     Binary(Box<str>),
 }
 
-/// A decompressed stream whose beginning is known.
+/// Decompressed stream whose format is known.
 pub(super) struct Sniffed {
     pub(super) name: Box<str>,
     pub(super) format: Format,
-    /// The first bytes; they come again from `stream`.
+    /// First bytes of the stream; `stream` delivers them again.
     pub(super) prefix: Vec<u8>,
     pub(super) stream: Stream,
     pub(super) progress: Progress,
 }
 
-/// A decompressed stream.
+/// Decompressed stream.
 pub(super) struct Stream {
     reader: Box<dyn Read + Send>,
     name: Box<str>,
     state: Arc<State>,
-    /// The compressions undone, the outermost first.
+    /// Compressions undone, the outermost first.
     layers: Vec<&'static str>,
-    /// The first fault met, which every later read past the last byte returns again. A decoder may report a wrong
-    /// checksum once and then claim a regular end.
+    /// First fault met. Every read after the last byte returns it again, because a decoder may report a wrong checksum
+    /// once and then claim a regular end.
     fault: Option<ReadFault>,
 }
 
-/// How the file itself ended, below all decoders.
+/// End of the file itself, below all decoders, as [`Counted`] saw it.
 #[derive(Debug, Default)]
 struct State {
     failed: AtomicBool,
     stopped: AtomicBool,
 }
 
-/// How a read can fail.
+/// Failure of a read.
 #[derive(Clone, Debug)]
 pub(super) enum ReadFault {
     /// The file cannot be read, or its compressed stream is damaged.
@@ -66,7 +66,7 @@ pub(super) enum ReadFault {
 }
 
 impl Stream {
-    /// Reads some bytes; 0 only at the end.
+    /// Reads some bytes into `into` and returns their number, which is 0 only at the end.
     pub(super) fn read(&mut self, into: &mut [u8]) -> Result<usize, ReadFault> {
         let error = loop {
             match self.reader.read(into) {
@@ -98,13 +98,13 @@ impl Stream {
         }
     }
 
-    /// The outermost compression, if there is one.
+    /// Returns the outermost compression, if there is one.
     pub(super) fn compressed(&self) -> Option<&'static str> {
         self.layers.first().copied()
     }
 }
 
-/// Counts what is read and remembers a failure.
+/// Reader that counts bytes and remembers a failure.
 struct Counted<R> {
     inner: R,
     count: Arc<AtomicU64>,
@@ -126,7 +126,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Bytes already read, then the rest.
+/// Reader of bytes that were read already, then of the rest.
 struct Replay<R> {
     first: Vec<u8>,
     at: usize,
@@ -146,18 +146,20 @@ impl<R: Read> Read for Replay<R> {
     }
 }
 
-/// Bytes of the checksum that a zstd frame may end with.
+/// Length in bytes of the checksum that a zstd frame may end with.
 const CHECKSUM: usize = 4;
 
-/// Hands on the last bytes of a stream apart from the others, because the zstd decoder drops everything it decoded in
-/// the call that finds the checksum wrong.
+/// Reader that delivers the last [`CHECKSUM`] bytes of a stream in a call of their own.
+///
+/// The zstd decoder drops everything that it decoded in the call that finds the checksum wrong. So that no packet is
+/// lost, the call that sees the checksum decodes nothing else.
 struct ChecksumApart<R> {
     inner: R,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
     ended: bool,
-    /// Why the stream ended, if it failed.
+    /// Error that ended the stream, if one did. It is reported after the bytes before it.
     error: Option<io::Error>,
 }
 
@@ -224,7 +226,9 @@ pub(super) fn open_through(
     sniff(&name, wrap(file).map_err(error)?, metadata.is_file().then_some(metadata.len()))
 }
 
-/// Looks at the first bytes and undoes compressions.
+/// Recognises the format of a stream by its first bytes.
+///
+/// Compressions are undone first, at most [`MAX_NESTING`].
 pub(super) fn sniff(name: &str, reader: Box<dyn Read + Send>, total: Option<u64>) -> Result<Sniffed, SourceError> {
     let (count, state) = (Arc::new(AtomicU64::new(0)), Arc::new(State::default()));
     let progress = Progress { read: Arc::clone(&count), total };
@@ -262,7 +266,7 @@ pub(super) fn sniff(name: &str, reader: Box<dyn Read + Send>, total: Option<u64>
     }
 }
 
-/// As many first bytes as there are, up to [`PREFIX`].
+/// Reads the first bytes of a stream, up to [`PREFIX`].
 fn first_bytes(stream: &mut Stream) -> Result<Vec<u8>, SourceError> {
     let mut prefix = vec![0; PREFIX];
     let mut len = 0;
@@ -270,7 +274,7 @@ fn first_bytes(stream: &mut Stream) -> Result<Vec<u8>, SourceError> {
         match stream.read(room) {
             Ok(0) => break,
             Ok(count) => len += count,
-            // The stream keeps the fault for whoever reads past these bytes.
+            // The stream keeps the fault for the reads after these bytes.
             Err(_) if len > 0 => break,
             Err(ReadFault::Failed(error)) => return Err(error),
             Err(ReadFault::Cut(what)) => return Err(SourceError::stream(&stream.name, what)),
@@ -303,8 +307,10 @@ fn format_of(prefix: &[u8]) -> Format {
     }
 }
 
-/// Whether no byte is a control character that texts do not have, and few are not UTF-8: where those are is said later,
-/// by line and column.
+/// Whether `prefix` looks like text.
+///
+/// It has no control character that texts lack, and at most a quarter of it is not UTF-8. A byte that is not UTF-8 is
+/// reported later, by line and column.
 fn is_text(prefix: &[u8]) -> bool {
     let printable = |&byte: &u8| byte >= 0x20 && byte != 0x7f || matches!(byte, b'\t' | b'\n' | b'\r' | 0x0c);
     let invalid: usize = prefix.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();

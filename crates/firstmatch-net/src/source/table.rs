@@ -1,4 +1,4 @@
-//! Tables of header fields: a packet a line, values between commas, the fields named by the first line.
+//! Tables of header fields: the first line names the fields, each other line is a packet.
 //!
 //! ```text
 //! src,dst,sport,dport,proto,bytes
@@ -17,13 +17,13 @@ use super::lines::{Fault, Lines};
 use super::raw::Sniffed;
 use super::{Cut, Limits, Progress, SourceError};
 
-/// A table of header fields, whose fields are not known yet: [`Table::into_rows`] asks for them.
+/// Table of header fields whose first line [`Table::into_rows`] reads, for given schemas.
 pub struct Table {
     lines: Lines,
     progress: Progress,
 }
 
-/// The optional column that is no field: how long the packet was on the wire.
+/// Name of the optional column that is no field: the packet's bytes on the wire.
 const BYTES: &str = "bytes";
 
 impl Table {
@@ -32,30 +32,31 @@ impl Table {
         Self { lines: Lines::new(name, stream, limits), progress }
     }
 
-    /// The file, or what stands for it.
+    /// Returns the path of the file, or the name that stands for it.
     pub fn name(&self) -> &str {
         self.lines.name()
     }
 
-    /// How far reading has come.
+    /// Returns a handle that tells how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// The error of those who take something else.
+    /// Returns the error for a caller that wants another format.
     pub fn refused(&self, wanted: &'static str) -> SourceError {
         SourceError::not(self.name(), "a table of header fields", wanted)
     }
 
-    /// Reads the first line and hands out the rows of a rule set: of its schema, or of one of its two, as the addresses
-    /// are written. The columns are the fields of the schema in any order, each once, and, unless a field has that
-    /// name, `bytes`, which may be missing.
+    /// Reads the first line and returns the rows for a rule set's schemas.
+    ///
+    /// With two schemas, the first address of a row decides which one the row belongs to. The columns are the fields of
+    /// the schema in any order, each once. A column `bytes` may be added, unless a field has that name.
     ///
     /// # Errors
-    /// When the file cannot be read, or the first line names a column that is no field or leaves one out.
+    /// If the file cannot be read, or the first line names a column that is no field or leaves one out.
     ///
     /// # Panics
-    /// When there is no schema.
+    /// If `schemas` is empty or its first schema has no fields.
     pub fn into_rows(mut self, schemas: &[Schema]) -> Result<Rows, SourceError> {
         let fields = schemas.first().map_or(&[][..], Schema::fields);
         assert!(!fields.is_empty(), "a table is read for a schema");
@@ -74,7 +75,7 @@ impl Table {
     }
 }
 
-/// What a column holds.
+/// Content of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Field(usize),
@@ -113,7 +114,7 @@ fn columns(line: &[u8], schemas: &[Schema]) -> Result<Vec<Column>, Fault> {
     Ok(out)
 }
 
-/// The rows of a table.
+/// Rows of a table.
 pub struct Rows {
     lines: Lines,
     schemas: Vec<Schema>,
@@ -125,47 +126,47 @@ pub struct Rows {
     progress: Progress,
 }
 
-/// One row of a table.
+/// Row of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
-    /// Which of the schemas it belongs to.
+    /// Index of the schema that the row belongs to.
     pub schema: usize,
-    /// The values of its fields; every one fits that schema.
+    /// Values of the row's fields; each fits that schema.
     pub values: &'a FieldValues,
-    /// The length of the packet on the wire in bytes; 0 where the table does not tell.
+    /// Length of the packet on the wire in bytes; 0 where the table does not state it.
     pub bytes: u32,
 }
 
 impl Rows {
-    /// The file, or what stands for it.
+    /// Returns the path of the file, or the name that stands for it.
     pub fn name(&self) -> &str {
         self.lines.name()
     }
 
-    /// How many rows were delivered.
+    /// Returns the number of rows delivered so far.
     pub fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The line of the row last delivered, from 1.
+    /// Returns the line of the row last delivered, from 1.
     pub fn line(&self) -> u32 {
         self.lines.line()
     }
 
-    /// What is missing, once [`Rows::next`] has come to the end of a compressed stream that is cut.
+    /// Returns what is missing, once [`Rows::next`] has ended a cut compressed stream.
     pub fn cut(&self) -> Option<&Cut> {
         self.lines.cut()
     }
 
-    /// How far reading has come.
+    /// Returns a handle that tells how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// The next row; `None` at the end, also of a stream that is cut, and after an error.
+    /// Returns the next row; `None` at the end, also of a cut stream, and after an error.
     ///
     /// # Errors
-    /// When the file cannot be read or a line is no row; [`SourceError::diagnostic`] shows the line.
+    /// If the file cannot be read or a line is no row; [`SourceError::diagnostic`] returns the line.
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its values")]
     pub fn next(&mut self) -> Result<Option<Row<'_>>, SourceError> {
         if self.done {
@@ -183,7 +184,7 @@ impl Rows {
         }
     }
 
-    /// Reads the next line into `values` and `bytes`; which schema it belongs to.
+    /// Reads the next line into `values` and `bytes` and returns the index of its schema.
     fn advance(&mut self) -> Result<Option<usize>, SourceError> {
         let Some(line) = self.lines.next(self.rows)? else { return Ok(None) };
         let read = read_row(line, &self.schemas, &self.columns, &mut self.values, &mut self.bytes);
@@ -225,13 +226,18 @@ fn read_row(
     Ok(which)
 }
 
-/// Where the column of this index begins, with the comma before it.
+/// Returns the offset of the comma before the column of index `column`.
+///
+/// For example, column 2 of `a,b,c` has its comma at offset 3. The result is the length of the line where it has no
+/// such column.
 fn place_of(line: &[u8], column: usize) -> usize {
     let mut commas = line.iter().enumerate().filter(|(_, byte)| **byte == b',').map(|(at, _)| at);
     commas.nth(column.saturating_sub(1)).unwrap_or(line.len())
 }
 
-/// Of two schemas, the one whose family the first address is of.
+/// Returns the index of the schema that a line belongs to.
+///
+/// With two schemas it is the one of the first address's family.
 fn schema_of(line: &[u8], schemas: &[Schema], columns: &[Column]) -> Result<usize, Fault> {
     let [first, second] = schemas else { return Ok(0) };
     let is_address = |column: &Column| match column {
@@ -246,7 +252,7 @@ fn schema_of(line: &[u8], schemas: &[Schema], columns: &[Column]) -> Result<usiz
     Ok(usize::from(!of(first) && of(second)))
 }
 
-/// A cell of a line without blanks and quotes around it, and where it begins.
+/// Cell of a line without blanks and quotes around it, and its offset in the line.
 #[derive(Clone, Copy)]
 struct Cell<'a> {
     start: usize,
@@ -285,7 +291,7 @@ impl Cell<'_> {
         })
     }
 
-    /// A length in bytes; nothing is 0.
+    /// Returns the cell as a length in bytes; 0 for an empty cell.
     fn number(&self) -> Result<u32, Fault> {
         let digits = self
             .bytes
@@ -298,7 +304,9 @@ impl Cell<'_> {
     }
 }
 
-/// Whether a text looks like a table: its first line that is neither blank nor a comment names columns.
+/// Whether `prefix` begins a table.
+///
+/// The first line that is neither blank nor a comment then names columns.
 pub(super) fn is_table(prefix: &[u8]) -> bool {
     let text = prefix.strip_prefix(b"\xef\xbb\xbf").unwrap_or(prefix);
     let mut lines = text.split(|&byte| byte == b'\n');
@@ -309,7 +317,7 @@ pub(super) fn is_table(prefix: &[u8]) -> bool {
         let inside = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         cell.first().is_some_and(u8::is_ascii_alphabetic) && cell.iter().all(inside)
     };
-    // The first column is enough: what is wrong with the others is told by line and column.
+    // The first column is enough, because a fault in the others is shown by line and column.
     line.split(|&byte| byte == b',').next().is_some_and(is_name)
 }
 

@@ -1,4 +1,4 @@
-//! Whole texts, such as rule files.
+//! Reader of whole texts, such as rule files.
 
 use std::path::Path;
 
@@ -7,16 +7,17 @@ use firstmatch::Diagnostic;
 use super::raw::{self, Format, ReadFault, Sniffed};
 use super::{Limits, SourceError};
 
-/// Reads a whole text, plain or compressed by gzip or zstd, from a file or, for `-`, from standard input. A mark of
-/// byte order is dropped.
+/// Reads a whole text from a file, or from standard input for `-`.
+///
+/// The text may be plain or compressed by gzip or zstd. A byte-order mark is dropped.
 ///
 /// # Errors
-/// When it cannot be read to its end, is not UTF-8 (the error shows where), or is too large.
+/// If the text cannot be read to its end, is not UTF-8 (the error shows where), or is too large.
 pub fn read_text(path: &Path) -> Result<String, SourceError> {
     read_text_with(path, &Limits::default())
 }
 
-/// [`read_text`] with other limits.
+/// Reads a whole text as [`read_text`] does, with other limits.
 ///
 /// # Errors
 /// As [`read_text`].
@@ -53,7 +54,7 @@ pub fn read_text_with(path: &Path, limits: &Limits) -> Result<String, SourceErro
     })
 }
 
-/// Shows the first byte that is not UTF-8, at `at`.
+/// Returns the diagnostic for the first byte that is not UTF-8, at offset `at`.
 fn encoding_fault(bytes: &[u8], at: usize) -> Diagnostic {
     let (before, rest) = bytes.split_at_checked(at).unwrap_or((bytes, &[]));
     let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);

@@ -1,9 +1,11 @@
 //! ClassBench traces: a packet a line, `src dst sport dport proto rule` in decimal.
 //!
 //! ClassBench's own `trace_generator` writes a column more before the rule, for the flags of the rule that the packet
-//! was drawn from: `flags << 16 | mask`, and 0 or 4294967295 for a rule without a mask. In either case the upper 16
-//! bits are flags that the rule takes. A column in hexadecimal, which that program never writes, holds the packet's
-//! flags as they are.
+//! was drawn from. It holds `flags << 16 | mask`, and 0 or 4294967295 for a rule without a mask. In every case the
+//! upper 16 bits are flags that the rule takes. For example, the rule `0x1000/0x1000` gives 0x10001000, or 268439552,
+//! and the packet has the flags 0x1000.
+//!
+//! A column in hexadecimal, which that program never writes, holds the packet's flags as they are.
 
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,41 +18,41 @@ use super::raw::Sniffed;
 use super::{Cut, Limits, Progress, SourceError};
 use crate::wire::Headers;
 
-/// One line of a trace.
+/// Line of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRecord {
-    /// IPv6 if an address is written with colons or is above 2^32 - 1, else IPv4.
+    /// IPv6 if an address is written with colons or is above 2^32 - 1, otherwise IPv4.
     pub family: Family,
-    /// The source address.
+    /// Source address.
     pub src: u128,
-    /// The destination address.
+    /// Destination address.
     pub dst: u128,
-    /// The source port.
+    /// Source port.
     pub sport: u16,
-    /// The destination port.
+    /// Destination port.
     pub dport: u16,
-    /// The protocol.
+    /// Protocol.
     pub proto: u8,
-    /// The flags that the form of seven columns has before the rule.
+    /// Flags, in the column before the rule, if the line has seven columns.
     pub flags: Option<TraceFlags>,
-    /// The number of the rule the line was made for, as written; where it is said to be -1, `None`.
+    /// Number of the rule that the line was made for, as written; `None` for -1.
     pub rule: Option<u64>,
 }
 
-/// The flags of a line of a trace.
+/// Flags that a line of a trace states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceFlags {
-    /// The packet's flags, written in hexadecimal. The low 8 bits are those of TCP.
+    /// Packet's flags, written in hexadecimal. The low 8 bits are those of TCP.
     Plain(u16),
     /// Flags that a rule takes, as `trace_generator` writes them. Their bits are those of ClassBench's filter sets.
     ClassBench(u16),
 }
 
-/// The field that the flags column of ClassBench becomes in a schema, which no header fills.
+/// Name of the field that holds ClassBench's flags column in a schema; no header fills it.
 const FLAGS_FIELD: &str = "flags";
 
 impl TraceRecord {
-    /// The headers such a packet has; its ports are never absent.
+    /// Returns the headers that such a packet has; its ports are never absent.
     pub fn headers(&self) -> Headers {
         let headers = Headers::of_five_tuple(self.family, self.src, self.dst, self.sport, self.dport, self.proto);
         match self.flags {
@@ -59,8 +61,9 @@ impl TraceRecord {
         }
     }
 
-    /// Returns the values of the fields of a schema that has the flags column of ClassBench; `None` where the record
-    /// lacks one of them or is of another family.
+    /// Returns the values of the fields of `schema`, ClassBench's flags column among them.
+    ///
+    /// The result is `None` where the record lacks a field that is not optional or is of another family.
     pub fn values(&self, schema: &Schema) -> Option<FieldValues> {
         let headers = self.headers();
         let mut values = Vec::with_capacity(schema.fields().len());
@@ -84,19 +87,19 @@ impl TraceRecord {
     }
 }
 
-/// Whether rules over this schema test the flags column of ClassBench: the 5-tuple of a family and that column.
+/// Whether `schema` has a family and ClassBench's flags column, which rules may test.
 fn has_flags(schema: &Schema) -> bool {
     let column = |field: &Field| field.source().is_none() && field.name() == FLAGS_FIELD && field.width() == 16;
     schema.family().is_some() && schema.fields().iter().any(column)
 }
 
-/// A trace, read line by line. Empty lines and lines that start with `#` are passed over.
+/// Reader of a trace, line by line. Empty lines and lines that start with `#` are passed over.
 pub struct Trace {
     lines: Lines,
     records: u64,
-    /// How many columns the first line has: all others must have as many.
+    /// Number of columns of the first line; all other lines must have as many.
     columns: Option<usize>,
-    /// Each line must state the flags of ClassBench.
+    /// Whether each line must state the flags of ClassBench.
     flags_needed: bool,
     first_line: Box<str>,
     done: bool,
@@ -120,14 +123,15 @@ impl Trace {
         }
     }
 
-    /// Whether rules over these schemas test the flags column of ClassBench. Then every line must state it, and
-    /// [`TraceRecord::values`] has the packets.
+    /// Returns whether rules over `schemas` may test the flags column of ClassBench.
+    ///
+    /// If so, every line must state the flags from now on, and [`TraceRecord::values`] returns the packets.
     pub fn need_flags_for(&mut self, schemas: &[Schema]) -> bool {
         self.flags_needed = schemas.iter().any(has_flags);
         self.flags_needed
     }
 
-    /// The file, or what stands for it.
+    /// Returns the path of the file, or the name that stands for it.
     pub fn name(&self) -> &str {
         self.lines.name()
     }
@@ -136,30 +140,30 @@ impl Trace {
         format!("text (it starts with {:?})", self.first_line)
     }
 
-    /// How many records were delivered.
+    /// Returns the number of records delivered so far.
     pub fn records(&self) -> u64 {
         self.records
     }
 
-    /// The line of the record last delivered, from 1.
+    /// Returns the line of the record last delivered, from 1.
     pub fn line(&self) -> u32 {
         self.lines.line()
     }
 
-    /// What is missing, once [`Trace::next`] has come to the end of a compressed stream that is cut.
+    /// Returns what is missing, once [`Trace::next`] has ended a cut compressed stream.
     pub fn cut(&self) -> Option<&Cut> {
         self.lines.cut()
     }
 
-    /// How far reading has come.
+    /// Returns a handle that tells how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
     }
 
-    /// The next record; `None` at the end, also of a stream that is cut, and after an error.
+    /// Returns the next record; `None` at the end, also of a cut stream, and after an error.
     ///
     /// # Errors
-    /// When the file cannot be read or a line is not a record; [`SourceError::diagnostic`] shows the line.
+    /// If the file cannot be read or a line is not a record; [`SourceError::diagnostic`] returns the line.
     #[expect(clippy::should_implement_trait, reason = "as Capture::next")]
     pub fn next(&mut self) -> Result<Option<TraceRecord>, SourceError> {
         if self.done {
@@ -194,15 +198,15 @@ impl fmt::Debug for Trace {
 
 const COLUMNS: &str = "src dst sport dport proto rule, or flags before the rule";
 
-/// Conditions on a line.
+/// Conditions that a line must meet.
 struct Form {
     columns: Option<usize>,
     flags_needed: bool,
 }
 
-/// Reads one line and says how many columns it has.
+/// Reads one line and returns it with its number of columns.
 fn record(line: &[u8], Form { columns, flags_needed }: Form) -> Result<(TraceRecord, usize), Fault> {
-    // One more than any form has.
+    // One column more than any form has.
     let mut words = [Word { start: 0, bytes: &[] }; 8];
     let mut count = 0;
     for (slot, word) in words.iter_mut().zip(split(line)) {
@@ -254,7 +258,7 @@ fn record(line: &[u8], Form { columns, flags_needed }: Form) -> Result<(TraceRec
 const FLAGS_NEEDED: &str = "7 columns, the flags before the rule: the rules test them";
 const FLAGS: &str = "`flags << 16 | mask` in decimal, as ClassBench writes it, or flags from 0x0000 to 0xffff";
 
-/// The column before the rule, whose form tells what it holds.
+/// Reads the column before the rule, whose form shows whose flags it holds.
 fn flags(word: Word<'_>) -> Result<TraceFlags, Fault> {
     let no_flags = |_| bad(word, "is no flags", FLAGS);
     if word.bytes.starts_with(b"0x") || word.bytes.starts_with(b"0X") {
@@ -275,7 +279,7 @@ fn column_count(line: &[u8], count: usize, expected: &str) -> Fault {
     Fault::new(start, len, format!("this line has {count} columns"), Some(expected))
 }
 
-/// A word of a line, and where it begins.
+/// Word of a line, and its offset in the line.
 #[derive(Clone, Copy)]
 struct Word<'a> {
     start: usize,
@@ -298,7 +302,7 @@ fn bad(word: Word<'_>, message: &str, expected: &str) -> Fault {
     Fault::new(word.start, word.bytes.len(), message, Some(expected))
 }
 
-/// A number, decimal or hexadecimal after `0x`.
+/// Reads a number of at most `max`, decimal or hexadecimal after `0x`.
 fn number(word: Word<'_>, max: u128, what: &str) -> Result<u128, Fault> {
     let value = match word.bytes {
         [b'0', b'x' | b'X', digits @ ..] if !digits.is_empty() => digits.iter().try_fold(0u128, |value, &digit| {
@@ -317,7 +321,7 @@ fn number(word: Word<'_>, max: u128, what: &str) -> Result<u128, Fault> {
     }
 }
 
-/// An address as a number, with its family where the way it is written tells.
+/// Reads an address as a number, with its family if the way it is written shows that.
 fn address(word: Word<'_>) -> Result<(u128, Option<Family>), Fault> {
     let text = || std::str::from_utf8(word.bytes).unwrap_or("");
     let fault = || bad(word, "is no address", "an address, as 167772161, 10.0.0.1 or 2001:db8::1");

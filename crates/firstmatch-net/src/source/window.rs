@@ -1,22 +1,22 @@
-//! A buffer that slides over a stream.
+//! Buffer that slides over a stream.
 
 use super::SourceError;
 use super::raw::{ReadFault, Stream};
 
-/// The bytes of a stream from [`Window::offset`] on, as many as were asked for.
+/// Bytes of a stream from [`Window::offset`] on, as many as were asked for.
 pub(super) struct Window {
     stream: Stream,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// The offset in the stream of `buffer[start]`.
+    /// Offset in the stream of `buffer[start]`.
     offset: u64,
     ended: bool,
-    /// Why the stream ended before its end.
+    /// Reason why the stream ended before its end.
     fault: Option<String>,
 }
 
-/// How much is read at a time, and the least room there is.
+/// Least free room in bytes that a read is given.
 const CHUNK: usize = 128 << 10;
 
 impl Window {
@@ -24,36 +24,42 @@ impl Window {
         Self { stream, buffer: vec![0; 2 * CHUNK], start: 0, end: 0, offset: 0, ended: false, fault: None }
     }
 
-    /// Where the window begins.
+    /// Returns the offset in the stream at which the window begins.
     pub(super) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Why the stream ended before its end, if it did.
+    /// Returns the reason why the stream ended before its end, if it did.
     pub(super) fn fault(&self) -> Option<&str> {
         self.fault.as_deref()
     }
 
-    /// The bytes at hand.
+    /// Returns the bytes at hand.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
-    /// The bytes `from..to` behind the window's beginning, which may have been passed over since.
+    /// Returns the bytes `start..end` of the buffer, counted as [`Window::place`] counts them.
+    ///
+    /// They may have been passed over since.
     #[inline]
     pub(super) fn at(&self, start: usize, end: usize) -> &[u8] {
         self.buffer.get(start..end).unwrap_or_default()
     }
 
-    /// The place of the window's beginning, for [`Window::at`]; good until more is read.
+    /// Returns the place in the buffer at which the window begins, for [`Window::at`].
+    ///
+    /// It is valid until more is read.
     #[inline]
     pub(super) fn place(&self) -> usize {
         self.start
     }
 
-    /// Reads until `n` bytes are at hand; false where the stream ends before. The buffer doubles only when bytes
-    /// that are really there fill it, so no length a file merely claims allocates anything.
+    /// Reads until `n` bytes are at hand; returns false where the stream ends before.
+    ///
+    /// The buffer doubles only when bytes that are really there leave too little room, so that no length a file merely
+    /// claims allocates anything.
     #[inline]
     pub(super) fn need(&mut self, n: usize) -> Result<bool, SourceError> {
         if self.end - self.start >= n { Ok(true) } else { self.read_until(n) }
@@ -96,7 +102,9 @@ impl Window {
         self.offset += n as u64;
     }
 
-    /// Passes over `n` bytes, at hand or not; false where the stream ends before. Holds no more than before.
+    /// Passes over `n` bytes, at hand or not; returns false where the stream ends before.
+    ///
+    /// The buffer need not hold them all at a time.
     pub(super) fn skip(&mut self, mut n: u64) -> Result<bool, SourceError> {
         loop {
             let here = n.min((self.end - self.start) as u64);

@@ -1,4 +1,4 @@
-//! A batch of packets, sorted by family.
+//! Batches of packets, sorted by family.
 
 use firstmatch::policy::Policy;
 use firstmatch::rule::{FieldValues, RuleSet};
@@ -9,19 +9,20 @@ use super::parse::parse_frame;
 use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome, SourceSet};
 use crate::source::Packet;
 
-/// What a [`Batch`] notes of each packet.
+/// Outcome, place and length of one packet of a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What became of it.
+    /// Outcome of the packet under its schema.
     pub outcome: Outcome,
-    /// If it is classified: the index of its schema and of its row among the keys of that schema.
+    /// Index of its schema, and of its row in that schema's keys; `None` unless classified.
     pub place: Option<(u8, u32)>,
-    /// Its length on the wire in bytes.
+    /// Length on the wire in bytes.
     pub bytes: u32,
 }
 
-/// A batch of packets in order of arrival, with the keys of those that can be classified, a [`KeyBuf`] for each
-/// schema. Once it has been as large as it gets, packets allocate nothing.
+/// Packets in order of arrival, with the keys of those that are classified.
+///
+/// Each schema has a [`KeyBuf`] of its own. Once a batch has been as large as it gets, packets allocate nothing.
 #[derive(Clone, Debug)]
 pub struct Batch {
     config: Config,
@@ -33,25 +34,29 @@ pub struct Batch {
 struct Group {
     extractor: Extractor,
     keys: KeyBuf,
-    /// For each row the index of its packet.
+    /// Index of the packet of each row.
     packets: Vec<u32>,
 }
 
 impl Batch {
-    /// An empty batch for the schemas of a rule set: one, or one a family. A packet belongs to the first schema of
-    /// its family (or without one). A packet that hides a field is unknown, whether a rule tests the field or not.
+    /// Returns an empty batch for the schemas of a rule set: one, or one a family.
+    ///
+    /// A packet belongs to the first schema that has its family or none. A packet that hides a field is unknown,
+    /// whether a rule tests the field or not.
     ///
     /// # Errors
-    /// When a schema has a field that packets cannot fill.
+    /// If a schema has a field that packets cannot fill.
     ///
     /// # Panics
-    /// When there is no schema, or more than 255.
+    /// If there is no schema, or more than 255.
     pub fn new(config: &Config, schemas: &[Schema]) -> Result<Self, NoSource> {
         Self::of_extractors(config, schemas, Extractor::new)
     }
 
-    /// An empty batch for the schemas of these rules, in which only what rules test makes packets unknown (see
-    /// [`Extractor::for_rules`]). For rules that stay as they are: [`Batch::new`] is for those that change.
+    /// Returns an empty batch in which only fields that `rules` test make packets unknown.
+    ///
+    /// [`Extractor::for_rules`] has the details. This batch is for rules that stay as they are; [`Batch::new`] is for
+    /// rules that change.
     ///
     /// # Errors
     /// As [`Batch::new`].
@@ -73,7 +78,7 @@ impl Batch {
         Ok(Self { config: *config, groups, records: Vec::new() })
     }
 
-    /// Like [`Batch::new`] with the configuration that a policy implies.
+    /// Returns an empty batch as [`Batch::new`] does, with the configuration of a policy.
     ///
     /// # Errors
     /// As [`Batch::new`].
@@ -84,11 +89,13 @@ impl Batch {
         Self::new(&Config::from(policy), schemas)
     }
 
-    /// An empty batch for rows that come from elsewhere than packets ([`Batch::push_values`]): fields need no header
-    /// field. Packets end as [`Outcome::LacksField`], or as [`Outcome::OtherFamily`].
+    /// Returns an empty batch for rows that [`Batch::push_values`] adds.
+    ///
+    /// Its fields need no header field. A packet with headers is never classified. Its outcome is
+    /// [`Outcome::LacksField`], [`Outcome::OtherFamily`] or the reason why it has no family.
     ///
     /// # Panics
-    /// When there is no schema, or more than 255.
+    /// If there is no schema, or more than 255.
     pub fn of_values(schemas: &[Schema]) -> Self {
         assert!((1..=255).contains(&schemas.len()), "a batch has 1 to 255 schemas");
         let group = |schema: &Schema| {
@@ -98,12 +105,12 @@ impl Batch {
         Self { config: Config::default(), groups: schemas.iter().map(group).collect(), records: Vec::new() }
     }
 
-    /// How packets are parsed.
+    /// Returns the configuration that packets are parsed with.
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Makes room for this many more packets, all of the same family at worst.
+    /// Makes room for `packets` more packets, in each schema, because all may be of one family.
     pub fn reserve(&mut self, packets: usize) {
         self.records.reserve(packets);
         for group in &mut self.groups {
@@ -112,13 +119,13 @@ impl Batch {
         }
     }
 
-    /// Adds a packet of a capture.
+    /// Adds a packet of a capture and returns its outcome.
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>) -> Outcome {
         self.push_from(packet.interface, packet.link, packet.data, packet.original_len)
     }
 
-    /// Adds a frame that came in by interface 0, `bytes` long on the wire.
+    /// Adds a frame of interface 0, `bytes` long on the wire, and returns its outcome.
     #[inline]
     pub fn push_frame(&mut self, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
         self.push_from(0, link, frame, bytes)
@@ -131,7 +138,7 @@ impl Batch {
         self.push_headers(&headers, bytes)
     }
 
-    /// Adds a packet whose headers are known.
+    /// Adds a packet whose headers are known, `bytes` long on the wire, and returns its outcome.
     #[inline]
     pub fn push_headers(&mut self, headers: &Headers, bytes: u32) -> Outcome {
         let (index, outcome) = self.route(headers);
@@ -147,10 +154,12 @@ impl Batch {
         outcome
     }
 
-    /// Adds a packet known by the values of its fields, under the first schema of its family.
+    /// Adds a packet known by its fields' values, under the first schema of its family.
+    ///
+    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
     ///
     /// # Panics
-    /// When no schema is of its family, or the values do not fit it (as [`KeyBuf::push_values`]).
+    /// If no schema is of its family, or the values do not fit it (as [`KeyBuf::push_values`]).
     pub fn push_values(&mut self, values: &FieldValues, bytes: u32) -> Outcome {
         let of_family = |group: &Group| group.extractor.schema().family() == values.family;
         let index = self.groups.iter().position(of_family);
@@ -167,7 +176,7 @@ impl Batch {
         outcome
     }
 
-    /// The schema that a packet with these headers belongs to, and what becomes of it there.
+    /// Returns the index of the schema for a packet with these headers, and its outcome there.
     #[inline]
     fn route(&self, headers: &Headers) -> (usize, Outcome) {
         let fits = |group: &Group| {
@@ -179,13 +188,15 @@ impl Batch {
         (index, outcome)
     }
 
-    /// The values the oracle looks at, for a packet with these headers; `None` unless it is classified.
+    /// Returns the values that the oracle looks at for a packet with these headers.
+    ///
+    /// The result is `None` unless the packet is classified.
     pub fn values(&self, headers: &Headers) -> Option<FieldValues> {
         let (index, _) = self.route(headers);
         self.groups.get(index)?.extractor.values(headers)
     }
 
-    /// Forgets every packet and keeps the memory.
+    /// Removes every packet and keeps the memory.
     pub fn clear(&mut self) {
         self.records.clear();
         for group in &mut self.groups {
@@ -194,54 +205,57 @@ impl Batch {
         }
     }
 
-    /// How many packets there are, classified or not.
+    /// Returns the number of packets, classified or not.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is none.
+    /// Whether the batch has no packets.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// A record for each packet, in order of arrival.
+    /// Returns a record for each packet, in order of arrival.
     pub fn records(&self) -> &[Record] {
         &self.records
     }
 
-    /// How many schemas there are.
+    /// Returns the number of schemas.
     pub fn schemas(&self) -> usize {
         self.groups.len()
     }
 
-    /// The extractor of one schema.
+    /// Returns the extractor of the schema of index `schema`.
     ///
     /// # Panics
-    /// When there is no schema of this index.
+    /// If there is no schema of this index.
     pub fn extractor(&self, schema: usize) -> &Extractor {
         &self.groups[schema].extractor
     }
 
-    /// The keys of the packets classified under one schema, in order of arrival.
+    /// Returns the keys of the packets classified under one schema, in order of arrival.
     ///
     /// # Panics
-    /// When there is no schema of this index.
+    /// If there is no schema of this index.
     pub fn keys(&self, schema: usize) -> Keys<'_> {
         self.groups[schema].keys.keys()
     }
 
-    /// For each row of the keys of one schema the index of its packet.
+    /// Returns the index of the packet for each row of one schema's keys.
     ///
     /// # Panics
-    /// When there is no schema of this index.
+    /// If there is no schema of this index.
     pub fn packets(&self, schema: usize) -> &[u32] {
         &self.groups[schema].packets
     }
 
-    /// Puts the answers for one schema's rows where their packets are; the places of other packets stay as they are.
+    /// Puts the answers for one schema's rows where their packets are.
+    ///
+    /// Places of packets that have no row there stay as they are. For example, of three packets the first and the third
+    /// are IPv4. Then `scatter(0, &[a, b], out)` sets `out[0]` to `a` and `out[2]` to `b`.
     ///
     /// # Panics
-    /// When there is no schema of this index, or not one answer a row, or not one place a packet.
+    /// If there is no schema of this index, or not one answer a row, or not one place a packet.
     pub fn scatter(&self, schema: usize, answers: &[Option<Match>], by_packet: &mut [Option<Match>]) {
         let packets = &self.groups[schema].packets;
         assert_eq!(answers.len(), packets.len(), "one answer a row");

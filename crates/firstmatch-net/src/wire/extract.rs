@@ -1,4 +1,4 @@
-//! From headers to one schema's values.
+//! Extractors, which turn headers into one schema's rows and values.
 
 use std::fmt;
 
@@ -8,43 +8,48 @@ use firstmatch::schema::{Family, Field, Schema, Source};
 use super::headers::{Place, SourceSet, WORDS, ZERO, place};
 use super::{Headers, Outcome};
 
-/// How packets fill the rows of one schema.
+/// Extractor for one schema: says what outcome a packet has there and fills its row of keys.
 #[derive(Clone, Debug)]
 pub struct Extractor {
     schema: Schema,
-    /// The family its packets must have, if it makes a difference.
+    /// Family that packets must have, if the schema has fields that depend on it.
     family: Option<Family>,
-    /// What packets must show: all that fills a field, or what rules test.
+    /// Header fields that packets must show or lack: all that are read, or those that rules test.
     needed: SourceSet,
-    /// Those of `needed` whose field is not optional.
+    /// Fields of `needed` whose schema field is not optional.
     required: SourceSet,
     lanes: Box<[LaneOp]>,
     sources: Box<[Source]>,
 }
 
-/// How a lane is filled: bits of two adjacent words of the header field, or a constant where the field is absent.
+/// Way to fill a lane: bits of two words of the header field, or a constant if it is absent.
+///
+/// For example, the port lane of an optional `dport` has `bits` 0xffff and `absent` 0x10000: bit 16 says that the port
+/// is absent.
 #[derive(Clone, Copy, Debug)]
 struct LaneOp {
     low: u8,
     high: u8,
     shift: u8,
-    /// The bit of the header field in a [`SourceSet`].
+    /// Bit of the header field in a [`SourceSet`].
     source: u32,
     bits: u32,
     absent: u32,
 }
 
 impl Extractor {
-    /// The extractor for packets of this schema: a packet that hides one of its fields is unknown, whether a rule tests
-    /// the field or not. This is the one for rules that change while packets are read.
+    /// Returns the extractor that needs every field of `schema`.
+    ///
+    /// A packet that hides one of its fields is unknown, whether a rule tests the field or not. This is the extractor
+    /// for rules that change while packets are read.
     ///
     /// # Errors
-    /// When a field has no header field to come from, or is too narrow for it; the error names the field.
+    /// If a field has no header field to come from, or is too narrow for it; the error names the field.
     pub fn new(schema: &Schema) -> Result<Self, NoSource> {
         let mut family = schema.family();
         for field in schema.fields() {
             if family.is_none() && matches!(field.source(), Some(Source::Src | Source::Dst)) {
-                // Without a family of its own, the width of its addresses tells it.
+                // Without a family of its own, the width of its addresses shows it.
                 family = Some(if field.width() < 128 { Family::Ipv4 } else { Family::Ipv6 });
             }
         }
@@ -69,10 +74,10 @@ impl Extractor {
                 let back = from_the_right as usize;
                 if back < count { (first + count - 1 - back) as u8 } else { ZERO as u8 }
             };
-            // A field that starts inside a word has no other word, so the words from `low` on are right for all.
+            // A field that starts inside a word has only that word, so the words from `low` on are right for all.
             let at = lane.shift + shift;
             let (low, high) = (word(at / 32), word(at / 32 + 1));
-            // What stands to the left in a shared word is another field's.
+            // Bits further left in a shared word belong to another field.
             let own = (u128::MAX >> (128 - bits)).checked_shr(lane.shift).unwrap_or(0) as u32;
             let bits = lane.bits & !lane.absent.unwrap_or(0) & own;
             let absent = lane.absent.unwrap_or(0);
@@ -83,12 +88,14 @@ impl Extractor {
         Ok(Self { schema: schema.clone(), family, needed, required, lanes, sources: sources.into() })
     }
 
-    /// The extractor for packets of this schema that are asked of these rules alone: what no rule tests makes no packet
-    /// unknown. The addresses are needed in any case, so that a packet with a broken IP header is always unknown.
+    /// Returns the extractor for `rules`: fields that none of them tests make no packet unknown.
     ///
-    /// A field that a packet hides and no rule tests has a value of no meaning in its row: absent, or 0 if the field is
-    /// not optional. So rules that were inserted later must not be asked about these rows: take a new extractor for
-    /// them, or one of [`Extractor::new`] from the beginning.
+    /// The addresses are needed in any case, so that a packet with a broken IP header is always unknown. For example,
+    /// with the one rule `permit src 10.0.0.0/8` a fragment without ports is classified.
+    ///
+    /// A field that a packet hides and no rule tests has a value of no meaning in its row. The value is absent, or 0 if
+    /// the field is not optional. Rules inserted later must therefore not be looked up with these rows. They need a new
+    /// extractor, or one of [`Extractor::new`] from the beginning.
     ///
     /// # Errors
     /// As [`Extractor::new`].
@@ -107,30 +114,34 @@ impl Extractor {
         Ok(Self { needed, required, ..all })
     }
 
-    /// The extractor for a schema whose rows come from elsewhere: every packet has the outcome
-    /// [`Outcome::LacksField`], whatever its headers say, or [`Outcome::OtherFamily`].
+    /// Returns the extractor for a schema whose rows come from elsewhere than packets.
+    ///
+    /// No packet with headers is classified. Its outcome is [`Outcome::LacksField`], [`Outcome::OtherFamily`] or the
+    /// reason why it has no family.
     pub fn of_values(schema: &Schema) -> Self {
         let (needed, required) = (SourceSet::NOWHERE, SourceSet::NOWHERE);
         let (schema, family) = (schema.clone(), schema.family());
         Self { schema, family, needed, required, lanes: Box::new([]), sources: Box::new([]) }
     }
 
-    /// The schema whose rows it fills.
+    /// Returns the schema whose rows the extractor fills.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// The family its packets must have; `None` where the schema asks for nothing that depends on it.
+    /// Returns the family that packets must have; `None` where no field depends on it.
     pub fn family(&self) -> Option<Family> {
         self.family
     }
 
-    /// The header fields that a packet must show or be known to lack: all of the schema, or those that rules test.
+    /// Returns the header fields that a packet must show or be known to lack.
+    ///
+    /// They are all that fill the schema's fields, or of these the addresses and those that rules test.
     pub fn needed(&self) -> SourceSet {
         self.needed.intersection(SourceSet::ALL)
     }
 
-    /// What becomes of a packet with these headers under this schema.
+    /// Returns the outcome of a packet with these headers under this schema.
     #[inline]
     pub fn outcome(&self, headers: &Headers) -> Outcome {
         if self.family.is_some() && self.family != headers.family {
@@ -149,7 +160,7 @@ impl Extractor {
         let absent = self.needed.intersection(headers.absent);
         let unknown = self.needed.minus(headers.present).minus(absent);
         if !unknown.is_empty() {
-            // Of a frame that is not IP, OpenFlow's fields are known: only an ARP packet that was cut has others.
+            // In a frame that is not IP, OpenFlow's fields are known unless an ARP packet was cut.
             let cut = headers.reason == Outcome::NotIp && unknown.minus(SourceSet::OPENFLOW).is_empty();
             if cut { Outcome::Truncated } else { headers.reason }
         } else if !self.required.intersection(absent).is_empty() {
@@ -163,8 +174,9 @@ impl Extractor {
         }
     }
 
-    /// Fills a row: one word a lane; what is behind them stays as it is. The row means something only if the
-    /// packet's outcome is one of the classified ones.
+    /// Fills `row`, one word a lane; words behind the lanes stay as they are.
+    ///
+    /// The row has a meaning only if the packet's outcome is a classified one.
     #[inline]
     pub fn fill(&self, headers: &Headers, row: &mut [u32]) {
         for (op, word) in self.lanes.iter().zip(row) {
@@ -176,7 +188,9 @@ impl Extractor {
         }
     }
 
-    /// The whole values of the fields, for the oracle; lanes play no part. `None` unless the packet is classified.
+    /// Returns the whole values of the fields, for the oracle; lanes play no part.
+    ///
+    /// The result is `None` unless the packet is classified.
     pub fn values(&self, headers: &Headers) -> Option<FieldValues> {
         let value = |(field, &source): (&Field, &Source)| {
             let hidden = if field.is_optional() { None } else { Some(0) };
@@ -188,7 +202,9 @@ impl Extractor {
     }
 }
 
-/// A schema cannot be filled from packets: a field has no header field to come from, or is too narrow for it.
+/// Error that says that packets cannot fill a schema.
+///
+/// A field has no header field to come from, or is too narrow for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoSource {
     field: Box<str>,
@@ -201,7 +217,7 @@ impl NoSource {
         Self { field: field.name().into(), width: field.width(), wanted }
     }
 
-    /// The name of the field.
+    /// Returns the name of the field.
     pub fn field(&self) -> &str {
         &self.field
     }

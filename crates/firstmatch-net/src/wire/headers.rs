@@ -1,50 +1,54 @@
-//! What a frame's headers say.
+//! Header fields of one frame, and sets of header fields.
 
 use firstmatch::schema::{Family, Source};
 
 use super::Outcome;
 
-/// Words of [`Headers::words`], most significant first where a field has several. Fields of one byte or two that
-/// packets hold side by side share a word.
+/// Index of the source address in [`Headers::words`]; the next constants are of other fields.
+///
+/// A field of several words has its most significant one first. Fields of one or two bytes that packets hold side by
+/// side share a word.
 pub(super) const SRC: usize = 0;
 pub(super) const DST: usize = 4;
-/// The differentiated services field, then the protocol in the low byte.
+/// Differentiated services field, then the protocol in the low byte.
 pub(super) const NET: usize = 8;
-/// The source port, then the destination port.
+/// Source port, then the destination port.
 pub(super) const PORTS: usize = 9;
 /// Type, then code.
 pub(super) const ICMP: usize = 10;
 pub(super) const TCP_FLAGS: usize = 11;
-/// The tag control information: priority, a bit, identifier.
+/// Tag control information: priority, a bit, identifier.
 pub(super) const VLAN: usize = 12;
-/// An entry of the label stack: label, traffic class, a bit, a byte.
+/// Entry of the label stack: label, traffic class, a bit, a byte.
 pub(super) const MPLS: usize = 13;
 pub(super) const ETH_TYPE: usize = 14;
-/// Always zero.
+/// Word that is always zero.
 pub(super) const ZERO: usize = 15;
 pub(super) const ETH_DST: usize = 16;
 pub(super) const ETH_SRC: usize = 18;
 pub(super) const METADATA: usize = 20;
 pub(super) const IN_PORT: usize = 22;
-/// The type of the routing headers, then a bit for each extension header in the low byte.
+/// Type of the routing headers, then a bit for each extension header in the low byte.
 pub(super) const EXT: usize = 23;
-/// How many words there are. A power of two, so that an index under a mask needs no check.
+/// Number of words. It is a power of two, so that an index under a mask needs no bounds check.
 pub(super) const WORDS: usize = 32;
 
-/// Where a header field stands in [`Headers::words`].
+/// Place of a header field in [`Headers::words`].
+///
+/// For example, `vlan_pcp` is the word [`VLAN`] shifted right by 13, of which 3 bits count.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// Its first word, and how many it has.
+    /// Index of the first word, and number of words.
     pub(super) first: usize,
     pub(super) count: usize,
-    /// How far it stands to the left in its word; 0 where it has several.
+    /// Bits to the right of the field in its word; 0 where it has several words.
     pub(super) shift: u32,
-    /// Its width, in packets that have most of it.
+    /// Width in bits: that of IPv6, where the families differ.
     pub(super) bits: u32,
 }
 
 pub(super) const fn place(source: Source) -> Place {
-    // An IPv4 address stands in the last of the four words.
+    // An IPv4 address is in the last of the four words.
     let bits = source.width(Family::Ipv6);
     let (first, count, shift) = match source {
         Source::Src => (SRC, 4, 0),
@@ -73,37 +77,37 @@ pub(super) const fn place(source: Source) -> Place {
     Place { first, count, shift, bits }
 }
 
-/// The protocol, under either name.
+/// Protocol, under either name.
 pub(super) const PROTO: SourceSet = SourceSet::of(&[Source::Proto, Source::IpProto]);
 
-/// A set of header fields.
+/// Set of header fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SourceSet(u32);
 
 impl SourceSet {
-    /// None.
+    /// Set without fields.
     pub const NONE: Self = Self(0);
-    /// All of them.
+    /// Set of all header fields.
     pub const ALL: Self = Self::of(&Source::ALL);
-    /// The two addresses of IP.
+    /// Two addresses of IP.
     pub const ADDRESSES: Self = Self::of(&[Source::Src, Source::Dst]);
-    /// The two ports, under either name.
+    /// Two ports, under either name.
     pub const PORTS: Self = Self::of(&[Source::SrcPort, Source::DstPort, Source::TpSrc, Source::TpDst]);
     /// Type and code of ICMP or ICMPv6.
     pub const ICMP: Self = Self::of(&[Source::IcmpType, Source::IcmpCode]);
-    /// What stands behind the IP header and its extensions.
+    /// Fields that come after the IP header and its extensions.
     pub const UPPER: Self = Self::PORTS.union(Self::ICMP).union(Self::of(&[Source::TcpFlags]));
-    /// The fields of extension headers of IPv6; absent in IPv4.
+    /// Fields of IPv6's extension headers; absent in IPv4.
     pub const EXTENSIONS: Self = Self::of(&[Source::ExtHeaders, Source::RoutingType]);
-    /// What every packet has, wherever it comes from.
+    /// Fields that every packet has, wherever it comes from.
     pub const ALWAYS: Self = Self::of(&[Source::InPort, Source::Metadata]);
-    /// A field that no packet has.
+    /// Field that no packet has.
     pub(super) const NOWHERE: Self = Self(1 << 31);
-    /// What OpenFlow reads in the packet that the ether type names, and no deeper.
+    /// Fields that OpenFlow reads in the packet that the ether type names, and no deeper.
     pub const OPENFLOW: Self =
         Self::of(&[Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp, Source::TpSrc, Source::TpDst]);
 
-    /// These.
+    /// Returns the set of these fields.
     pub const fn of(sources: &[Source]) -> Self {
         let (mut bits, mut rest) = (0, sources);
         while let [first, others @ ..] = rest {
@@ -113,40 +117,40 @@ impl SourceSet {
         Self(bits)
     }
 
-    /// Whether this one is in it.
+    /// Whether the set has this field.
     #[inline]
     pub const fn contains(self, source: Source) -> bool {
         self.0 >> (source as u32) & 1 != 0
     }
 
-    /// Whether it is empty.
+    /// Whether the set is empty.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// What is in one or the other.
+    /// Returns the fields that are in either set.
     #[inline]
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// What is in both.
+    /// Returns the fields that are in both sets.
     #[inline]
     #[must_use]
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// What is in this one but not in the other.
+    /// Returns the fields that are in this set but not in the other.
     #[inline]
     #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// All ones if it holds the field of this bit, else zero.
+    /// Returns all ones if the set has the field of this bit, otherwise zero.
     #[inline]
     pub(super) const fn mask_of(self, bit: u32) -> u32 {
         ((self.0 & bit != 0) as u32).wrapping_neg()
@@ -157,22 +161,23 @@ impl SourceSet {
     }
 }
 
-/// What a frame's headers say: each header field is present, absent (known not to be there) or unknown.
+/// Header fields of a frame: each is present, absent (known not to be there) or unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
-    /// An address takes four words, the most significant first; an IPv4 address is in the last of them.
+    /// Values of the fields. An address takes four words, the most significant first, and an IPv4 address is in the
+    /// last of them.
     pub(super) words: [u32; WORDS],
     pub(super) present: SourceSet,
     pub(super) absent: SourceSet,
     pub(super) family: Option<Family>,
-    /// Why the fields that are neither present nor absent are unknown; `Complete` where there is none.
+    /// Reason why fields are neither present nor absent; `Complete` where there are none.
     pub(super) reason: Outcome,
     /// Whether fields are absent because this is a later fragment.
     pub(super) layer3: bool,
 }
 
 impl Headers {
-    /// Nothing known but what every packet has.
+    /// Returns headers in which nothing is known but the fields that every packet has.
     #[inline]
     pub(super) fn new(in_port: u32, metadata: u64) -> Self {
         let mut headers = Self {
@@ -189,9 +194,10 @@ impl Headers {
         headers
     }
 
-    /// The headers of a packet known by its 5-tuple alone, as a trace line states it. The ports are present whatever
-    /// the protocol, the fields that a trace cannot state are absent; interface and metadata are 0. Bits of an address
-    /// beyond its family's width are dropped.
+    /// Returns the headers of a packet known by its 5-tuple alone, as a trace line states it.
+    ///
+    /// The ports are present whatever the protocol, and the fields that a trace cannot state are absent. Interface and
+    /// metadata are 0. Bits of an address beyond its family's width are dropped.
     pub fn of_five_tuple(family: Family, src: u128, dst: u128, sport: u16, dport: u16, proto: u8) -> Self {
         let mut headers = Self::new(0, 0);
         headers.family = Some(family);
@@ -210,14 +216,14 @@ impl Headers {
         headers
     }
 
-    /// The same headers of a packet that came in by this interface.
+    /// Returns the same headers for a packet that came in by the interface `in_port`.
     #[must_use]
     pub fn with_in_port(mut self, in_port: u32) -> Self {
         self.words[IN_PORT] = in_port;
         self
     }
 
-    /// The same headers with this number beside them.
+    /// Returns the same headers with the number `metadata` beside them.
     #[must_use]
     pub fn with_metadata(mut self, metadata: u64) -> Self {
         self.words[METADATA] = (metadata >> 32) as u32;
@@ -225,7 +231,7 @@ impl Headers {
         self
     }
 
-    /// The same headers with these TCP flags.
+    /// Returns the same headers with the TCP flags `flags`.
     #[must_use]
     pub fn with_tcp_flags(mut self, flags: u8) -> Self {
         const FLAGS: SourceSet = SourceSet::of(&[Source::TcpFlags]);
@@ -241,32 +247,32 @@ impl Headers {
         }
     }
 
-    /// The family of the IP header, if there is one.
+    /// Returns the family of the IP header, if there is one.
     pub fn family(&self) -> Option<Family> {
         self.family
     }
 
-    /// The header fields that are there.
+    /// Returns the header fields that are there.
     pub fn present(&self) -> SourceSet {
         self.present
     }
 
-    /// The header fields known not to be there.
+    /// Returns the header fields known not to be there.
     pub fn absent(&self) -> SourceSet {
         self.absent
     }
 
-    /// The header fields that may or may not be there: [`Headers::reason`] says why nobody knows.
+    /// Returns the header fields that may or may not be there; [`Headers::reason`] says why.
     pub fn unknown(&self) -> SourceSet {
         SourceSet::ALL.minus(self.present).minus(self.absent)
     }
 
-    /// Why fields are unknown; [`Outcome::Complete`] where none is.
+    /// Returns the reason why fields are unknown; [`Outcome::Complete`] where none is.
     pub fn reason(&self) -> Outcome {
         self.reason
     }
 
-    /// The value of a header field that is present.
+    /// Returns the value of a header field that is present.
     pub fn value(&self, source: Source) -> Option<u128> {
         let Place { first, count, shift, bits } = place(source);
         let words = self.words.iter().skip(first).take(count);

@@ -1,51 +1,53 @@
 //! Header parsing: frames become [`Headers`], headers become rows of lanes.
 //!
-//! [`parse`] finds what is there, once, whatever the rules ask for. An [`Extractor`] knows one schema: it says what
-//! the packet's [`Outcome`] is *for that schema* (a field that the schema does not ask for never makes a packet
-//! unknown) and fills its row. A [`Batch`] does both for the schemas of a rule set and sorts packets by family.
+//! [`parse`] finds the headers that are there, once, whatever the rules test. An [`Extractor`] is for one schema: it
+//! returns the packet's [`Outcome`] *for that schema* and fills its row. A field that the schema lacks never makes a
+//! packet unknown. A [`Batch`] does both for the schemas of a rule set and sorts packets by family.
 //!
-//! A schema asks for all its fields, unless the rules are known: [`Batch::for_rules`] asks for the fields that rules
-//! test. With the one rule `permit src 10.0.0.0/8` a fragment without its ports is then classified. For rules that
-//! change while packets are read it is [`Batch::new`], which asks for more than rules test and so fails closed.
+//! A schema needs all its fields, unless the rules are known: [`Batch::for_rules`] needs the fields that rules test.
+//! For example, with the one rule `permit src 10.0.0.0/8` a fragment without its ports is then classified.
+//! [`Batch::new`] is for rules that change while packets are read, because it needs more fields than rules test and so
+//! fails closed.
 //!
-//! # What is read
+//! # Headers that are read
 //!
 //! - Ethernet with VLAN tags (0x8100, 0x88a8, 0x9100), Linux cooked captures, BSD loopback, raw IP.
-//! - MPLS (0x8847, 0x8848): behind the stack IP by its first nibble. PPPoE sessions (0x8864): IP behind PPP, no longer
-//!   than PPPoE says.
-//! - IPv4 with options. The total length bounds the transport header: bytes behind it are padding. A total length of
-//!   0 (segmentation offload) means all that was captured.
-//! - IPv6 with hop-by-hop, routing, destination, authentication and fragment headers in any order, as Linux walks
-//!   them. The other extension headers of IANA's registry (mobility, HIP, shim6, two for experiments) are not read
-//!   through: with them the packet is [`Outcome::UnknownExtension`]. Anything else, ESP among it, ends the chain and is
-//!   the protocol. A payload length of 0 means all that was captured.
-//! - Which of these headers there are, and the type of the routing headers, once the whole chain is known. Routing
+//! - MPLS (0x8847, 0x8848): IP behind the stack, recognised by its first nibble. PPPoE sessions (0x8864): IP behind
+//!   PPP, no longer than PPPoE says.
+//! - IPv4 with options. The total length bounds the transport header, because bytes behind it are padding. A total
+//!   length of 0 (segmentation offload) means all that was captured.
+//! - IPv6 with hop-by-hop, routing, destination, authentication and fragment headers in any order, as Linux walks them.
+//!   The other extension headers of IANA's registry (mobility, HIP, shim6, two for experiments) are not read through:
+//!   with them the packet is [`Outcome::UnknownExtension`]. Anything else, ESP among it, ends the chain and is the
+//!   protocol. A payload length of 0 means all that was captured.
+//! - The set of these extension headers, and the type of the routing headers, once the whole chain is known. Routing
 //!   headers of several types leave the type unknown ([`Outcome::Malformed`]), because a rule would see only one.
 //! - The ports of TCP, UDP, UDP-Lite, SCTP and DCCP; the flags of TCP; type and code of ICMP (in IPv4) and of ICMPv6
 //!   (in IPv6).
 //!
-//! # As OpenFlow reads it
+//! # OpenFlow's reading
 //!
 //! The header fields from [`Source::Ipv4Src`] on are those of OpenFlow 1.x, with the reading of version 1.0:
 //!
-//! - They are of the packet that the ether type behind all VLAN tags names. Behind an MPLS label or a PPP header they
-//!   are absent, so the rest of such a frame makes no packet unknown; [`Source::MplsLabel`] is the outermost.
+//! - They belong to the packet that the ether type behind all VLAN tags names. Behind an MPLS label or a PPP header
+//!   they are absent, so the rest of such a frame makes no packet unknown. [`Source::MplsLabel`] is the outermost
+//!   label.
 //! - ARP for IPv4 has its protocol addresses in `ipv4_src` (sender) and `ipv4_dst` (target), and the low byte of its
 //!   operation in `ip_proto`. To schemas of IP it is [`Outcome::NotIp`].
 //! - IPv6 has `ip_proto`, `ip_dscp` and ports, but no IPv4 addresses. ICMP has no ports.
-//! - A frame of any other ether type has none of them, and is classified. An 802.3 frame has no ether type either:
-//!   LLC and SNAP are not read.
+//! - A frame of any other ether type has none of them, and is classified. An 802.3 frame has no ether type either,
+//!   because LLC and SNAP are not read.
 //! - Where a link has no Ethernet header, its addresses are absent and the ether type is that of the IP version. Linux
 //!   cooked captures keep the ether type, and the sender's address where it has 6 bytes.
 //! - The interface is the number that the capture gives it, or the index in the header of Linux cooked captures of
-//!   version 2. The metadata are [`Config::metadata`], or what [`Headers::with_metadata`] puts there.
+//!   version 2. The metadata is [`Config::metadata`], or the number that [`Headers::with_metadata`] sets.
 //!
 //! # Fragments
 //!
-//! A first fragment has its ports, if it is long enough for them. A later one has not: they are unknown, or absent
-//! where the policy says [`Fragments::Layer3`]. Its protocol is known in IPv4, where fragments of different protocols
-//! never meet. In IPv6 the receiver believes the first fragment alone (RFC 8200, section 4.5), so the protocol of a
-//! later one is unknown too, unless the policy says `Layer3`.
+//! A first fragment has its ports, if it is long enough for them. The ports of a later one are unknown, or absent where
+//! the policy says [`Fragments::Layer3`]. Its protocol is known in IPv4, where fragments of different protocols never
+//! meet. In IPv6 the receiver believes the first fragment alone (RFC 8200, section 4.5). The protocol of a later one is
+//! therefore unknown too, unless the policy says `Layer3`.
 //!
 //! [`Source::Ipv4Src`]: firstmatch::schema::Source::Ipv4Src
 //! [`Source::MplsLabel`]: firstmatch::schema::Source::MplsLabel
@@ -64,7 +66,7 @@ pub use headers::{Headers, SourceSet};
 pub use outcome::Outcome;
 pub use parse::{parse, parse_into, parse_on};
 
-/// What a frame starts with.
+/// Type of link header, which says what a frame starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// Ethernet (1).
@@ -77,19 +79,20 @@ pub enum LinkType {
     Ipv6,
     /// BSD loopback (0): a protocol family in the byte order of the machine that wrote it.
     Loopback,
-    /// OpenBSD loopback (108): the same in network order.
+    /// OpenBSD loopback (108): a protocol family in network byte order.
     OpenBsdLoop,
-    /// Linux cooked capture (113), what capturing on all interfaces gives.
+    /// Linux cooked capture (113), which capturing on all interfaces gives.
     LinuxSll,
     /// Linux cooked capture, version 2 (276).
     LinuxSll2,
-    /// Any other: its packets have the outcome [`Outcome::UnknownLink`].
+    /// Any other link type: its packets have the outcome [`Outcome::UnknownLink`].
     Other(u16),
 }
 
 impl LinkType {
-    /// The link type of a `LINKTYPE_` number as captures hold it. Only the low 16 bits count: above them some files
-    /// keep the length of the frame check sequence.
+    /// Returns the link type of a `LINKTYPE_` number as captures hold it.
+    ///
+    /// Only the low 16 bits count, because some files keep the length of the frame check sequence above them.
     pub const fn from_number(number: u32) -> Self {
         match number as u16 {
             0 => Self::Loopback,
@@ -104,7 +107,7 @@ impl LinkType {
         }
     }
 
-    /// The `LINKTYPE_` number.
+    /// Returns the `LINKTYPE_` number.
     pub const fn number(self) -> u16 {
         match self {
             Self::Loopback => 0,
@@ -120,24 +123,25 @@ impl LinkType {
     }
 }
 
-/// How far the parser goes.
+/// Limits of the parser, and values that it adds to packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// What becomes of fragments other than the first.
+    /// Treatment of fragments other than the first.
     pub fragments: Fragments,
-    /// The most extension headers of an IPv6 packet; one with more is unknown ([`Outcome::ExtensionCap`]).
+    /// Most extension headers of an IPv6 packet. One with more is unknown ([`Outcome::ExtensionCap`]).
     pub max_extension_headers: usize,
-    /// The most VLAN tags of a frame; one with more is unknown ([`Outcome::VlanCap`]).
+    /// Most VLAN tags of a frame; one with more is unknown ([`Outcome::VlanCap`]).
     pub max_vlan_tags: usize,
-    /// The most MPLS labels of a frame that are read through; one with more is unknown to schemas of IP
-    /// ([`Outcome::MplsCap`]).
+    /// Most MPLS labels that are read through.
+    ///
+    /// A frame with more is unknown to schemas of IP ([`Outcome::MplsCap`]).
     pub max_mpls_labels: usize,
-    /// What every packet has in [`Source::Metadata`](firstmatch::schema::Source::Metadata).
+    /// Value of [`Source::Metadata`](firstmatch::schema::Source::Metadata) in every packet.
     pub metadata: u64,
 }
 
 impl Default for Config {
-    /// Fragments unknown, 8 extension headers, 4 VLAN tags, 8 MPLS labels, metadata 0.
+    /// Returns fragments unknown, 8 extension headers, 4 VLAN tags, 8 MPLS labels and metadata 0.
     fn default() -> Self {
         Self {
             fragments: Fragments::Unknown,

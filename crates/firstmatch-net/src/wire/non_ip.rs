@@ -1,5 +1,6 @@
-//! What stands between the ether type and IP, or in place of IP: MPLS, PPP over Ethernet, ARP. Total functions over
-//! slices, as in the parser.
+//! Headers between the ether type and IP, or in place of IP: MPLS, PPP over Ethernet, ARP.
+//!
+//! Like the parser's, the functions here are total over slices.
 
 use firstmatch::schema::Source;
 
@@ -7,8 +8,10 @@ use super::headers::{DST, MPLS, NET, SRC, SourceSet};
 use super::parse::{IPV4_ADDRESSES, LABEL, be16, from, ipv4, ipv6};
 use super::{Config, Headers, Outcome};
 
-/// Reads a label stack and the IP packet behind it. Nothing says what a stack carries but the packet's first nibble
-/// (RFC 4928); a pseudowire whose payload happens to begin with 4 or 6 is taken for IP, as routers do.
+/// Reads a label stack and the IP packet behind it.
+///
+/// Only the packet's first nibble shows what a stack carries (RFC 4928). A pseudowire whose payload happens to begin
+/// with 4 or 6 is taken for IP, as routers do.
 pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outcome {
     const BOTTOM: u32 = 0x100;
     let mut labels = 0;
@@ -36,8 +39,9 @@ pub(super) fn mpls(config: &Config, mut rest: &[u8], out: &mut Headers) -> Outco
     }
 }
 
-/// Reads the header of a PPPoE session (RFC 2516), that of PPP, and the IP packet behind them. The length that PPPoE
-/// states bounds the packet: what follows is padding.
+/// Reads the headers of a PPPoE session (RFC 2516) and of PPP, and the IP packet behind them.
+///
+/// The length that PPPoE states bounds the packet, because the bytes after it are padding.
 pub(super) fn pppoe(config: &Config, rest: &[u8], out: &mut Headers) -> Outcome {
     const VERSION_AND_TYPE: u8 = 0x11;
     const SESSION_DATA: u8 = 0;
@@ -51,14 +55,16 @@ pub(super) fn pppoe(config: &Config, rest: &[u8], out: &mut Headers) -> Outcome 
     let (behind, len) = (from(rest, 6), usize::from(be16([a, b])));
     let payload = behind.get(..len).unwrap_or(behind);
     match ppp(config, payload, out) {
-        // All of it is here: it is the packet that is too short, not the capture.
+        // The capture has all of the payload, so the packet itself is too short.
         Outcome::Truncated if behind.len() >= len => Outcome::Malformed,
         outcome => outcome,
     }
 }
 
-/// Reads a PPP packet without framing (RFC 1661). The protocol's last byte alone is odd, so where the first is, it is
-/// the last, and the protocol is compressed.
+/// Reads a PPP packet without framing (RFC 1661); its protocol has two bytes or one.
+///
+/// Only the last byte of a protocol is odd. For example, `00 21` is IPv4, and so is `21` alone: its first byte is odd,
+/// so it is also the last.
 fn ppp(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome {
     const IPV4: u16 = 0x0021;
     const IPV6: u16 = 0x0057;
@@ -74,8 +80,9 @@ fn ppp(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome {
     }
 }
 
-/// Reads ARP as OpenFlow 1.0 does: the low byte of the operation is the protocol, the protocol addresses are those of
-/// IPv4, if it is for IPv4. To everything else ARP is not IP.
+/// Reads ARP as OpenFlow 1.0 does; to everything else ARP is not IP.
+///
+/// The low byte of the operation is the protocol. ARP for IPv4 has its protocol addresses as the IPv4 addresses.
 pub(super) fn arp(packet: &[u8], out: &mut Headers) {
     const OPERATION: SourceSet = SourceSet::of(&[Source::IpProto]);
     const FOR_IPV4: [u8; 2] = [0x08, 0x00];

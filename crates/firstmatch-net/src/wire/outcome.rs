@@ -1,32 +1,36 @@
-//! Every way a packet can end.
+//! Outcomes: every way a packet can end.
 
 use std::fmt;
 
-/// What became of a packet: exactly one of these, for one schema. All but the first three are *unknown*: the packet
-/// is not classified and gets the policy's verdict for unknown packets.
+/// Outcome of a packet: exactly one of these for one schema.
+///
+/// All but the first three are *unknown*: the packet is not classified and gets the policy's verdict for unknown
+/// packets. [`Extractor::needed`](super::Extractor::needed) returns the fields that are *needed*.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Outcome {
-    /// Classified: every field asked for (by the schema, or by rules that test it) is known, and the ports, if they are
-    /// asked for, are there.
+    /// Classified: every needed field is known, and the ports, if they are needed, are there.
     Complete,
-    /// Classified: the ports are asked for, the protocol has none, so they are absent.
+    /// Classified: the ports are needed and known to be absent, for example in ICMP.
     NoPorts,
-    /// Classified: a fragment other than the first, whose fields past the IP header count as absent because the
-    /// policy says so.
+    /// Classified: a later fragment, whose fields past the IP header the policy declares absent.
     FragmentLayer3,
-    /// A fragment other than the first, whose fields past the IP header are in another packet.
+    /// Fragment other than the first, whose fields past the IP header are in another packet.
     Fragment,
-    /// A first fragment that ends before the fields asked for.
+    /// First fragment that ends before the needed fields.
     FirstFragmentShort,
-    /// The capture ends before the fields asked for.
+    /// The capture ends before the needed fields.
     Truncated,
+    /// The packet contradicts itself.
+    ///
     /// Lengths or versions contradict each other, the packet ends before a header it must have, or it has IPv6 routing
     /// headers of several types.
     Malformed,
     /// More IPv6 extension headers than the cap.
     ExtensionCap,
-    /// An IPv6 extension header that is not read: mobility, HIP, shim6 or one for experiments. What follows is unknown.
+    /// An IPv6 extension header that is not read, so that the fields behind it are unknown.
+    ///
+    /// It is mobility, HIP, shim6 or one of two for experiments.
     UnknownExtension,
     /// More VLAN tags than the cap.
     VlanCap,
@@ -36,14 +40,14 @@ pub enum Outcome {
     NotIp,
     /// IPv4 or IPv6, and the rules are for the other family alone.
     OtherFamily,
-    /// The packet lacks a field asked for that the schema does not call optional.
+    /// The packet lacks a needed field that is not optional in the schema.
     LacksField,
-    /// A link type this crate does not know.
+    /// A link type that this crate does not know.
     UnknownLink,
 }
 
 impl Outcome {
-    /// All of them, in order of [`Outcome::index`]; the classified ones first.
+    /// All outcomes in order of [`Outcome::index`], the classified ones first.
     pub const ALL: [Self; 15] = [
         Self::Complete,
         Self::NoPorts,
@@ -62,7 +66,7 @@ impl Outcome {
         Self::UnknownLink,
     ];
 
-    /// The name counters use, as `first-fragment-short`.
+    /// Returns the name that counters use, for example `first-fragment-short`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Complete => "complete",
@@ -83,7 +87,7 @@ impl Outcome {
         }
     }
 
-    /// Its place in [`Outcome::ALL`]: the index of its counter.
+    /// Returns the place in [`Outcome::ALL`], which is the index of the outcome's counter.
     pub const fn index(self) -> usize {
         self as usize
     }

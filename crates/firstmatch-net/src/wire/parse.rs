@@ -1,4 +1,4 @@
-//! The parser: total functions over slices.
+//! Header parser: total functions over slices.
 
 use firstmatch::policy::Fragments;
 use firstmatch::schema::{ExtensionHeader, Family, Source};
@@ -17,11 +17,11 @@ const FLAGS: SourceSet = SourceSet::of(&[Source::TcpFlags]);
 const DSCP: SourceSet = SourceSet::of(&[Source::IpDscp]);
 const EXT_HEADERS: SourceSet = SourceSet::of(&[Source::ExtHeaders]);
 const ROUTING_TYPE: SourceSet = SourceSet::of(&[Source::RoutingType]);
-/// What an IPv4 header holds.
+/// Fields that an IPv4 header holds.
 const IPV4: SourceSet = SourceSet::ADDRESSES.union(PROTO).union(IPV4_ADDRESSES).union(DSCP);
-/// What a packet without link layer has not.
+/// Fields that a packet without a link layer lacks.
 const LINK: SourceSet = VLAN_TAG.union(ETH_ADDRESSES).union(LABEL);
-/// What a frame has not that is nothing to OpenFlow but a frame.
+/// Fields that a frame lacks if its ether type is none that is read.
 const NOTHING_INSIDE: SourceSet = LABEL.union(SourceSet::OPENFLOW);
 const UPPER: SourceSet = SourceSet::UPPER;
 
@@ -31,7 +31,7 @@ const ETHER_IPV6: u16 = 0x86dd;
 const ETHER_MPLS: u16 = 0x8847;
 const ETHER_MPLS_MULTICAST: u16 = 0x8848;
 const ETHER_PPP_SESSION: u16 = 0x8864;
-/// Below this it is no ether type but the length of an 802.3 frame.
+/// Least ether type; a smaller number is the length of an 802.3 frame.
 const ETHER_FIRST: u16 = 0x0600;
 
 const ICMP: u8 = 1;
@@ -49,14 +49,15 @@ const AUTHENTICATION: u8 = 51;
 const DESTINATION: u8 = 60;
 const ROUTING_BIT: u8 = 0x02;
 
-/// Finds the headers of one frame that came in by interface 0. Never panics, allocates nothing.
+/// Finds the headers of one frame of interface 0. Never panics, allocates nothing.
 #[inline]
 pub fn parse(config: &Config, link: LinkType, frame: &[u8]) -> Headers {
     parse_on(config, 0, link, frame)
 }
 
-/// Finds the headers of one frame that came in by this interface, unless the frame itself names another (as Linux
-/// cooked captures of version 2 do). Never panics, allocates nothing.
+/// Finds the headers of one frame of the interface `interface`. Never panics, allocates nothing.
+///
+/// A frame that names another interface itself, as Linux cooked captures of version 2 do, keeps that one.
 #[inline]
 pub fn parse_on(config: &Config, interface: u32, link: LinkType, frame: &[u8]) -> Headers {
     let mut headers = Headers::new(interface, config.metadata);
@@ -64,16 +65,17 @@ pub fn parse_on(config: &Config, interface: u32, link: LinkType, frame: &[u8]) -
     headers
 }
 
-/// The same into headers that the caller keeps, whatever they said before. Where time counts this is the one to call:
-/// moving headers takes a third of the time of parsing, because the loads of the copy are wider than the stores just
-/// before them.
+/// Finds the headers of one frame, as [`parse_on`], and overwrites `out` with them.
+///
+/// It is faster than [`parse_on`], because it moves no headers. Moving them stalls on failed store forwarding: the
+/// loads of the copy are wider than the stores just before them.
 #[inline]
 pub fn parse_into(config: &Config, interface: u32, link: LinkType, frame: &[u8], out: &mut Headers) {
     *out = Headers::new(interface, config.metadata);
     parse_frame(config, link, frame, out);
 }
 
-/// The same into headers that say nothing yet.
+/// Finds the headers of one frame; `out` is still as [`Headers::new`] returns it.
 #[inline(never)]
 pub(super) fn parse_frame(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) {
     out.reason = read_link(config, link, frame, out);
@@ -84,13 +86,16 @@ pub(super) fn be16(bytes: [u8; 2]) -> u16 {
     u16::from_be_bytes(bytes)
 }
 
-/// The bytes from `at` on; none where the slice ends before.
+/// Returns the bytes from `at` on; none where the slice ends before.
 #[inline]
 pub(super) fn from(bytes: &[u8], at: usize) -> &[u8] {
     bytes.get(at..).unwrap_or_default()
 }
 
-/// Like everything below, returns why what is still unknown is unknown, or `Complete`.
+/// Reads a frame from its link header on.
+///
+/// Like every function below that returns an [`Outcome`], it returns the reason why fields are still unknown, or
+/// `Complete`.
 #[inline]
 fn read_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) -> Outcome {
     if link == LinkType::Ethernet {
@@ -120,7 +125,7 @@ fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) 
         }
         LinkType::LinuxSll2 => {
             let Some((head, rest)) = frame.split_first_chunk::<20>() else {
-                // The interface is the one that was cut off, not the capture's.
+                // The interface in the frame was cut off; the capture's would be another.
                 out.present = out.present.minus(SourceSet::of(&[Source::InPort]));
                 return Outcome::Truncated;
             };
@@ -155,7 +160,9 @@ fn other_link(config: &Config, link: LinkType, frame: &[u8], out: &mut Headers) 
     }
 }
 
-/// IP of this version (where there is no first byte to tell, none) with no ether type before it.
+/// Reads IP that no ether type announces, of `version`.
+///
+/// `version` is `None` where the packet has no first byte that would show it.
 fn bare(config: &Config, version: Option<u8>, packet: &[u8], out: &mut Headers) -> Outcome {
     let ether_type = match version {
         None => return Outcome::Truncated,
@@ -166,7 +173,7 @@ fn bare(config: &Config, version: Option<u8>, packet: &[u8], out: &mut Headers) 
     network(config, ether_type, packet, out)
 }
 
-/// The sender's address, if it is one of 6 bytes. Nobody notes the other.
+/// Notes the sender's address, if it has 6 bytes. A cooked header has no destination address.
 fn cooked_source(len: u16, address: [u8; 6], out: &mut Headers) {
     const SOURCE: SourceSet = SourceSet::of(&[Source::EthSrc]);
     out.absent = ETH_ADDRESSES;
@@ -177,8 +184,10 @@ fn cooked_source(len: u16, address: [u8; 6], out: &mut Headers) {
     }
 }
 
-/// A cooked capture keeps an ether type, except for frame relay (770), 802.11 with a radio header (803) and netlink
-/// (824): there the same place means nothing, or something else.
+/// Reads a cooked capture from its ether type on.
+///
+/// Frame relay (770), 802.11 with a radio header (803) and netlink (824) have none: that place of the header means
+/// nothing there, or something else.
 fn cooked(config: &Config, hardware: u16, protocol: u16, rest: &[u8], out: &mut Headers) -> Outcome {
     if matches!(hardware, 770 | 803 | 824) {
         out.absent = out.absent.union(VLAN_TAG).union(TYPE).union(NOTHING_INSIDE);
@@ -267,13 +276,13 @@ fn other_network(config: &Config, ether_type: u16, rest: &[u8], out: &mut Header
     }
 }
 
-/// Behind a header that OpenFlow does not look behind.
+/// Makes the fields of OpenFlow absent, behind a header that OpenFlow does not look behind.
 fn hide(out: &mut Headers) {
     out.present = out.present.minus(SourceSet::OPENFLOW);
     out.absent = out.absent.union(SourceSet::OPENFLOW);
 }
 
-/// Whether a header of another version stands where `version` should.
+/// Whether a header of another version stands where one of `version` should.
 #[inline]
 fn contradicts(packet: &[u8], version: u8) -> bool {
     packet.first().is_some_and(|first| first >> 4 != version)
@@ -305,7 +314,7 @@ pub(super) fn ipv4(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     upper(proto, ICMP, body, fragment & 0x2000 != 0, out)
 }
 
-/// A fragment other than the first; what is known of its IP header is already there.
+/// Handles a fragment other than the first; the fields of its IP header are already known.
 fn later_fragment(config: &Config, out: &mut Headers) -> Outcome {
     match config.fragments {
         Fragments::Unknown => Outcome::Fragment,
@@ -317,16 +326,16 @@ fn later_fragment(config: &Config, out: &mut Headers) -> Outcome {
     }
 }
 
-/// What stands behind an IP header, as far as it was captured, padding included.
+/// Bytes behind an IP header, as far as they were captured, padding included.
 #[derive(Clone, Copy)]
 struct Body<'a> {
     bytes: &'a [u8],
-    /// How long the IP header says it is, if it does.
+    /// Length in bytes that the IP header states, if it states one.
     len: Option<usize>,
 }
 
 impl Body<'_> {
-    /// Why its first `n` bytes are not there.
+    /// Returns the reason why the first `n` bytes are not there.
     #[cold]
     fn why_not(self, n: usize, more_fragments: bool) -> Outcome {
         match self.len {
@@ -336,14 +345,14 @@ impl Body<'_> {
         }
     }
 
-    /// Its first `N` bytes.
+    /// Returns the first `N` bytes, if they are there.
     #[inline]
     fn first<const N: usize>(self) -> Option<[u8; N]> {
         if self.len.is_some_and(|len| len < N) { None } else { self.bytes.first_chunk().copied() }
     }
 }
 
-/// The transport header.
+/// Reads the transport header; `icmp` is the family's number of ICMP.
 #[inline]
 fn upper(proto: u8, icmp: u8, body: Body<'_>, more_fragments: bool, out: &mut Headers) -> Outcome {
     match proto {
@@ -370,8 +379,9 @@ fn upper(proto: u8, icmp: u8, body: Body<'_>, more_fragments: bool, out: &mut He
     Outcome::Complete
 }
 
-/// Whether this is the number of an extension header in IANA's registry. ESP is one there too, but what follows it is
-/// encrypted: it ends the chain and is the protocol, as everybody calls it.
+/// Whether `next` is the number of an extension header in IANA's registry, except for ESP.
+///
+/// ESP ends the chain and counts as the protocol, as is usual, because the bytes behind it are encrypted.
 #[inline]
 const fn is_extension(next: u8) -> bool {
     is_walked(next) || matches!(next, 135 | 139 | 140 | 253 | 254)
@@ -382,7 +392,7 @@ const fn is_walked(next: u8) -> bool {
     matches!(next, HOP_BY_HOP | ROUTING | FRAGMENT | AUTHENTICATION | DESTINATION)
 }
 
-/// The extension headers walked through so far.
+/// Extension headers walked through so far.
 #[derive(Clone, Copy, Default)]
 struct Walked {
     bits: u8,
@@ -402,7 +412,7 @@ impl Walked {
         self.bits |= bit;
     }
 
-    /// Tells what the whole chain says, which ends with `proto`.
+    /// Sets the fields that a whole chain, which ends with `proto`, makes known.
     #[inline]
     fn tell(self, proto: u8, out: &mut Headers) {
         out.words[NET] |= u32::from(proto);
@@ -415,7 +425,7 @@ impl Walked {
         }
     }
 
-    /// The outcome, which is never `Complete` where the type is unknown.
+    /// Returns `outcome`, or `Malformed` if it is `Complete` while the routing type is unknown.
     #[inline]
     fn outcome(self, outcome: Outcome) -> Outcome {
         if self.mixed && outcome == Outcome::Complete { Outcome::Malformed } else { outcome }
@@ -430,7 +440,7 @@ pub(super) fn ipv6(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     out.family = Some(Family::Ipv6);
     let Some((head, bytes)) = packet.split_first_chunk::<40>() else { return Outcome::Truncated };
     let ([first, second, ..], addresses) = (head, head.split_at(8).1);
-    // The traffic class, where IPv4 has it.
+    // The traffic class goes where IPv4 has its differentiated services field.
     out.words[NET] = u32::from(be16([*first, *second])) << 4 & 0xff00;
     for (word, bytes) in out.words.iter_mut().skip(SRC).zip(addresses.as_chunks::<4>().0) {
         *word = u32::from_be_bytes(*bytes);

@@ -1,4 +1,4 @@
-//! Packets to test with: made by hand, drawn at random, damaged at random; all from seeds.
+//! Packets to test with: made by hand, drawn at random or damaged at random, all from seeds.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use firstmatch_net::source::{Input, Limits, SourceError, from_reader};
 use firstmatch_net::wire::LinkType;
 
-/// SplitMix64: enough for tests, and the same everywhere.
+/// SplitMix64, which is enough for tests and the same on every machine.
 pub struct Rng(pub u64);
 
 impl Rng {
@@ -18,7 +18,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
@@ -36,7 +36,7 @@ impl Rng {
     }
 }
 
-/// Gives a few bytes at a time.
+/// Reader that gives at most `step` bytes at a time.
 pub struct Slow {
     pub bytes: Vec<u8>,
     pub at: usize,
@@ -53,7 +53,7 @@ impl Read for Slow {
     }
 }
 
-/// Content of these bytes, read `step` at a time.
+/// Opens these bytes, read `step` at a time.
 pub fn slow(bytes: &[u8], step: usize) -> Result<Input, SourceError> {
     from_reader("test", Box::new(Slow { bytes: bytes.to_vec(), at: 0, step }), &Limits::default())
 }
@@ -66,7 +66,7 @@ pub struct Frame {
 
 pub const MAC: [u8; 12] = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
 
-/// An Ethernet frame with these tags (ether type and tag control) around a payload.
+/// Returns an Ethernet frame with these tags (ether type and tag control) around a payload.
 pub fn ethernet(tags: &[(u16, u16)], ether_type: u16, payload: &[u8]) -> Frame {
     let mut bytes = MAC.to_vec();
     for (kind, control) in tags {
@@ -78,7 +78,7 @@ pub fn ethernet(tags: &[(u16, u16)], ether_type: u16, payload: &[u8]) -> Frame {
     Frame { link: LinkType::Ethernet, bytes }
 }
 
-/// An IPv4 packet of right lengths; `fragment` is the word of flags and offset.
+/// Returns an IPv4 packet with right lengths; `fragment` is the word of flags and offset.
 pub fn ipv4(proto: u8, fragment: u16, options: &[u8], payload: &[u8]) -> Vec<u8> {
     assert!(options.len().is_multiple_of(4) && options.len() <= 40);
     let head = 20 + options.len();
@@ -92,7 +92,7 @@ pub fn ipv4(proto: u8, fragment: u16, options: &[u8], payload: &[u8]) -> Vec<u8>
     bytes
 }
 
-/// An IPv6 packet of right lengths; `next` is of its first header, which `payload` begins with.
+/// Returns an IPv6 packet with right lengths, whose `payload` begins with the header `next`.
 pub fn ipv6(next: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x60, 0, 0, 0];
     bytes.extend((payload.len() as u16).to_be_bytes());
@@ -113,7 +113,7 @@ pub fn udp() -> Vec<u8> {
     vec![0x14, 0xe9, 0x00, 0x35, 0, 12, 0, 0, 1, 2, 3, 4]
 }
 
-/// An ARP packet for IPv4 over Ethernet, from 10.1.2.3 to 192.168.4.5.
+/// Returns an ARP packet for IPv4 over Ethernet, from 10.1.2.3 to 192.168.4.5.
 pub fn arp(operation: u16) -> Vec<u8> {
     let mut bytes = vec![0, 1, 8, 0, 6, 4];
     bytes.extend(operation.to_be_bytes());
@@ -121,7 +121,7 @@ pub fn arp(operation: u16) -> Vec<u8> {
     bytes
 }
 
-/// A packet under a stack of labels, the last of which gets the bit that says so.
+/// Returns a packet under a stack of labels, the last of which has the bottom-of-stack bit.
 pub fn mpls(entries: &[u32], packet: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -132,7 +132,7 @@ pub fn mpls(entries: &[u32], packet: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A packet of a PPPoE session.
+/// Returns a packet of a PPPoE session.
 pub fn pppoe(protocol: &[u8], packet: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x11, 0, 0x12, 0x34];
     bytes.extend(((protocol.len() + packet.len()) as u16).to_be_bytes());
@@ -141,8 +141,9 @@ pub fn pppoe(protocol: &[u8], packet: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A chain of IPv6 extension headers in front of `proto` and `payload`: the first number, and all of it.
-/// `fragment` is the word of offset and flags that fragment headers get.
+/// Returns the first number and the bytes of a chain of IPv6 extension headers.
+///
+/// `proto` and `payload` stand behind the headers. `fragment` is the word of offset and flags in fragment headers.
 pub fn chain(kinds: &[u8], units: u8, fragment: u16, proto: u8, payload: &[u8]) -> (u8, Vec<u8>) {
     let mut bytes = Vec::new();
     for (index, &kind) in kinds.iter().enumerate() {
@@ -159,7 +160,7 @@ pub fn chain(kinds: &[u8], units: u8, fragment: u16, proto: u8, payload: &[u8]) 
                 bytes.extend(std::iter::repeat_n(0xaa, usize::from(words) * 4 + 6));
             }
             _ => {
-                // Two that stand side by side in a chain are of one type, should they be routing headers.
+                // Routing headers at the places 2n and 2n + 1 of a chain are of one type, others differ.
                 let routing_type = if kind == 43 { (index / 2) as u8 } else { 0 };
                 bytes.extend([next, units, routing_type]);
                 bytes.extend(std::iter::repeat_n(0, usize::from(units) * 8 + 5));
@@ -170,7 +171,7 @@ pub fn chain(kinds: &[u8], units: u8, fragment: u16, proto: u8, payload: &[u8]) 
     (kinds.first().copied().unwrap_or(proto), bytes)
 }
 
-/// A frame of some kind that exists, mostly right.
+/// Returns a frame of some kind that exists, mostly right.
 pub fn random(rng: &mut Rng) -> Frame {
     let proto = rng.pick(&[6, 6, 6, 17, 17, 1, 58, 132, 136, 33, 50, 51, 59, 2, 47, 135, 89, 255]);
     let len = rng.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 14, 19, 20, 21, 30, 60]);
@@ -232,7 +233,9 @@ pub fn random(rng: &mut Rng) -> Frame {
     ethernet(&tags, ether_type, &packet)
 }
 
-/// A frame of any kind: what [`random`] draws, or its packet behind another link header, labels or PPP; or ARP.
+/// Returns a frame of any kind.
+///
+/// It is a frame that [`random`] draws, or its packet behind another link header, labels or PPP; or ARP.
 pub fn any(rng: &mut Rng) -> Frame {
     let frame = random(rng);
     if frame.link != LinkType::Raw && !rng.one_in(20) {
@@ -293,7 +296,7 @@ pub fn any(rng: &mut Rng) -> Frame {
     }
 }
 
-/// The same frame with some bytes changed, or its end gone.
+/// Changes some bytes of a frame or cuts its end off.
 pub fn damage(rng: &mut Rng, frame: &mut Frame) {
     for _ in 0..rng.below(4) {
         if !frame.bytes.is_empty() {
@@ -306,7 +309,7 @@ pub fn damage(rng: &mut Rng, frame: &mut Frame) {
     }
 }
 
-/// Frames of every kind, right and complete, by name.
+/// Returns frames of every kind, right and complete, by name.
 pub fn handmade() -> Vec<(&'static str, Frame)> {
     let v4 = |proto, fragment, payload: &[u8]| ethernet(&[], 0x0800, &ipv4(proto, fragment, &[], payload));
     let v6 = |kinds: &[u8], fragment, proto, payload: &[u8]| {
@@ -378,7 +381,7 @@ pub fn handmade() -> Vec<(&'static str, Frame)> {
     ]
 }
 
-/// The captures that come with pcap-parser's source, where cargo has unpacked it.
+/// Returns the captures that come with pcap-parser's source, where cargo has unpacked it.
 pub fn captures() -> Vec<PathBuf> {
     let cargo = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let cargo = cargo.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));

@@ -1,4 +1,4 @@
-//! What must hold whatever the frame is.
+//! Invariants of the parser, which hold for every frame.
 #![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
 
 use firstmatch::format::{self, Options};
@@ -6,10 +6,16 @@ use firstmatch::schema::{Family, Field, Kind, Source};
 use firstmatch::{KeyBuf, Schema};
 use firstmatch_net::wire::{Config, Extractor, Headers, LinkType, Outcome, parse};
 
-/// An extractor with the rows it fills and the rows its values are pushed into.
+/// Extractor, the rows that it fills, and the rows that its values are pushed into.
 pub type WithBuffers = (Extractor, KeyBuf, KeyBuf);
 
-/// Each field is present, absent or unknown; for each schema there is one outcome; a row says what the values say.
+/// Parses a frame and checks the invariants on it.
+///
+/// # Invariants
+///
+/// - Each field is present, absent or unknown.
+/// - Each schema gives one outcome.
+/// - A row holds the same values as [`Extractor::values`] returns.
 pub fn check(config: &Config, link: LinkType, frame: &[u8], extractors: &mut [WithBuffers]) -> Headers {
     let headers = parse(config, link, frame);
     assert!(headers.present().intersection(headers.absent()).is_empty());
@@ -33,8 +39,9 @@ pub fn check(config: &Config, link: LinkType, frame: &[u8], extractors: &mut [Wi
     headers
 }
 
-/// The headers of one frame say nothing that those of `more` contradict, which are of the same frame with more of it
-/// captured, or read under looser caps.
+/// Checks that `headers` state nothing that `more` contradicts.
+///
+/// `more` are headers of the same frame, with more of it captured or read under looser caps.
 pub fn check_grows(headers: &Headers, more: &Headers) {
     for source in Source::ALL {
         if headers.present().contains(source) {
@@ -44,7 +51,7 @@ pub fn check_grows(headers: &Headers, more: &Headers) {
     }
 }
 
-/// Extractors of many schemas, also of odd ones.
+/// Returns extractors of many schemas, also of odd ones.
 pub fn extractors() -> Vec<WithBuffers> {
     let mut schemas = vec![Schema::ipv4(), Schema::ipv6()];
     schemas.push(Schema::openflow());
@@ -59,7 +66,7 @@ pub fn extractors() -> Vec<WithBuffers> {
             let fields = Source::ALL.iter().map(|&source| Field::from_source(source, family)).collect();
             schemas.push(Schema::with_lane_bits(Some(family), fields, bits));
         }
-        // Wider than the header field.
+        // Fields wider than their header fields.
         schemas.push(Schema::new(
             Some(family),
             vec![

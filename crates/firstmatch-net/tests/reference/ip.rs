@@ -1,4 +1,4 @@
-//! An IP packet, and what it carries.
+//! Expected fields of an IP packet and of its transport header.
 
 use etherparse::err::ipv6_exts::{HeaderError, HeaderSliceError};
 use etherparse::{
@@ -11,7 +11,7 @@ use firstmatch_net::wire::{Headers, Outcome};
 use super::State::{self, Absent, Present, Unknown};
 use super::{ADDRESSES, CAP, EXTENSIONS, Fields, ICMP, IPV4_ADDRESSES, Notes, PORTS, PROTO, be16};
 
-/// An IP packet, of this version if one was announced.
+/// Puts the expected fields of an IP packet, of this version if one was announced.
 pub(super) fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
     let theirs = LaxSlicedPacket::from_ip(packet).ok();
     let net = theirs.as_ref().and_then(|p| p.net.as_ref());
@@ -69,7 +69,7 @@ pub(super) fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: 
                 only_of(fields, packet[9], 1);
             }
         }
-        // Cut inside its fixed part, or a header length below 20.
+        // The packet is cut inside its fixed part, or its header length is below 20.
         _ if says == 4 => assert!(packet.len() < 20 || packet[0] & 15 < 5),
         _ if says == 6 => assert!(packet.len() < 40),
         _ => assert_eq!(headers.reason(), Outcome::NotIp),
@@ -85,7 +85,7 @@ fn ipv4_fields(fields: &mut Fields, addresses: [State; 2], proto: u8, dscp: u8) 
     fields.put_all(&EXTENSIONS, Absent);
 }
 
-/// The extension headers of a packet: the bit of each, and the types of the routing headers.
+/// Extension headers of a packet: the bit of each, and the types of the routing headers.
 #[derive(Default)]
 struct Extensions {
     bits: u128,
@@ -101,7 +101,7 @@ impl Extensions {
         }
     }
 
-    /// The fields once the chain has ended with `proto`; false where what follows is not read.
+    /// Puts the fields of a chain that ends with `proto`; returns false if the rest is not read.
     fn end(&self, proto: IpNumber, fields: &mut Fields, notes: &mut Notes) -> bool {
         if matches!(proto.0, 135 | 139 | 140 | 253 | 254) {
             notes.add("extension header that is not read");
@@ -129,7 +129,7 @@ fn has_ports(proto: u8) -> bool {
     matches!(proto, 6 | 17 | 33 | 132 | 136)
 }
 
-/// Absent what this protocol has not; unknown the rest.
+/// Makes the fields that this protocol lacks absent and the others unknown.
 fn only_of(fields: &mut Fields, proto: u8, icmp: u8) {
     no_upper(fields);
     if has_ports(proto) {
@@ -208,8 +208,10 @@ fn upper_fields(
     }
 }
 
-/// The chain is walked here with etherparse's headers one by one: its own iterator reads out of bounds where a chain
-/// ends early (0.21, a debug assertion of the standard library stops it).
+/// Puts the expected fields of an IPv6 packet, whose chain it walks header by header.
+///
+/// etherparse's own iterator (0.21) reads out of bounds where a chain ends early. A debug assertion of the standard
+/// library stops it there.
 fn ipv6_fields(
     fields: &mut Fields,
     first: IpNumber,
@@ -266,7 +268,7 @@ fn ipv6_fields(
                 resumed = true;
                 continue;
             }
-            // Refused for its content, or because less than 12 bytes of it are there.
+            // The header was refused for its content, or because less than 12 bytes of it are there.
             Some(_) if next == IpNumber(51) && rest.len() >= 8 && rest[1] == 0 => {
                 notes.add("ah of length zero");
                 extensions.add(next, rest);

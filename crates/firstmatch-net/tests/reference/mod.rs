@@ -1,8 +1,8 @@
-//! What the parser must say of a frame, as etherparse sees it: every header field, present, absent or unknown.
+//! Reference for the parser, built on etherparse: the expected state of each header field.
 //!
-//! Where the two differ on purpose, the difference has a name in [`DIFFERENCES`] and its condition is asserted. What
-//! etherparse does not read at all (labels, PPP, the heads of some link types: a few bytes each) is read here, and what
-//! lies behind it is etherparse's again.
+//! Where the two differ on purpose, the difference has a name in [`DIFFERENCES`] and its condition is asserted. Labels,
+//! PPP and the heads of some link types, a few bytes each, are read here, because etherparse does not read them. The
+//! packets behind them are etherparse's again.
 #![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
 
 mod ip;
@@ -22,40 +22,40 @@ use ip::ip;
 
 use crate::common::Frame;
 
-/// The permitted disagreements.
+/// Permitted differences.
 pub const DIFFERENCES: [&str; 17] = [
     // etherparse knows a few hardware types and packet types of cooked captures and refuses the others.
     "cooked frame of other hardware",
     // etherparse looks behind MACsec; here that is another ether type.
     "macsec",
-    // etherparse wants the whole of an ARP packet, fields stand at its beginning.
+    // etherparse needs the whole of an ARP packet, but the fields are at its beginning.
     "arp cut",
     // etherparse believes the version nibble, whatever the ether type says.
     "version contradicts ether type",
     // etherparse then takes the captured length.
     "total length below header length",
-    // etherparse wants the whole IPv4 header, addresses stand in its first 20 bytes.
+    // etherparse needs the whole IPv4 header, but the addresses are in its first 20 bytes.
     "options cut",
     // To etherparse AH extends IPv4 as well.
     "ah over ipv4",
     // Linux walks such a header, etherparse stops there.
     "hop-by-hop not at the start",
     "ah of length zero",
-    // Its first 8 bytes are there, they name what follows.
+    // The header's first 8 bytes are there, and they name the next header.
     "extension header cut",
     // etherparse has no cap.
     "extension cap",
-    // To etherparse what follows such a header is a protocol.
+    // To etherparse the number after such a header is a protocol.
     "extension header that is not read",
     // etherparse looks for further headers in the middle of a packet.
     "walks on in a later fragment",
     // etherparse reads either ICMP in either IP.
     "icmp of the other family",
-    // etherparse reads no transport header of a fragment; a first one has it.
+    // etherparse reads no transport header of a fragment, but a first one has it.
     "first fragment",
     // etherparse has no SCTP, DCCP or UDP-Lite.
     "other transport",
-    // etherparse wants the whole transport header, fields stand at its beginning.
+    // etherparse needs the whole transport header, but the fields are at its beginning.
     "transport header cut or contradictory",
 ];
 
@@ -64,13 +64,13 @@ const INTERFACE: u32 = 3;
 const CONFIG: Config = Config {
     fragments: Fragments::Unknown,
     max_extension_headers: CAP,
-    // What etherparse holds.
+    // Most tags that etherparse holds.
     max_vlan_tags: 3,
     max_mpls_labels: CAP,
     metadata: 0x1122_3344_5566_7788,
 };
 
-/// How often each permitted disagreement was seen.
+/// Number of times that each permitted difference was seen.
 #[derive(Debug, Default)]
 pub struct Notes(pub BTreeMap<&'static str, usize>);
 
@@ -81,7 +81,7 @@ impl Notes {
     }
 }
 
-/// Asserts that the parser says of this frame what it must. Any link type will do.
+/// Asserts that the parser returns the expected fields for this frame, of any link type.
 pub fn compare(frame: &Frame, notes: &mut Notes) -> Headers {
     let headers = parse_on(&CONFIG, INTERFACE, frame.link, &frame.bytes);
     let expected = expected(frame, &headers, notes);
@@ -101,7 +101,7 @@ enum State {
 }
 use State::{Absent, Present, Unknown};
 
-/// The state of every header field.
+/// State of every header field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fields([State; Source::ALL.len()]);
 
@@ -142,7 +142,7 @@ const PROTO: [Source; 2] = [Source::Proto, Source::IpProto];
 const PORTS: [Source; 4] = [Source::SrcPort, Source::DstPort, Source::TpSrc, Source::TpDst];
 const ICMP: [Source; 2] = [Source::IcmpType, Source::IcmpCode];
 const EXTENSIONS: [Source; 2] = [Source::ExtHeaders, Source::RoutingType];
-/// What OpenFlow reads behind the ether type.
+/// Fields that OpenFlow reads behind the ether type.
 const OPENFLOW: [Source; 6] =
     [Source::Ipv4Src, Source::Ipv4Dst, Source::IpProto, Source::IpDscp, Source::TpSrc, Source::TpDst];
 
@@ -154,11 +154,11 @@ fn mac(bytes: &[u8]) -> State {
     Present(bytes.iter().fold(0, |all, &byte| all << 8 | u128::from(byte)))
 }
 
-/// What a link header says is inside.
+/// Content of a frame, as its link header states it.
 enum Inside<'a> {
-    /// This ether type; tags may come first.
+    /// Packet of this ether type; tags may come first.
     Type(u16, &'a [u8]),
-    /// IP of this version, or of the version it says.
+    /// IP of this version, or of the version that it states.
     Ip(Option<u8>, &'a [u8]),
     /// Something that has no ether type.
     Nothing,
@@ -273,13 +273,14 @@ fn link<'a>(frame: &'a Frame, fields: &mut Fields, notes: &mut Notes) -> Inside<
     }
 }
 
-/// What the head of a cooked frame says is inside. Frame relay, 802.11 with its radio header and netlink have no ether
-/// type.
+/// Returns the content that the head of a cooked frame states.
+///
+/// Frame relay, 802.11 with its radio header and netlink have no ether type.
 fn cooked(hardware: u16, protocol: u16, rest: &[u8]) -> Inside<'_> {
     if matches!(hardware, 770 | 803 | 824) { Inside::Nothing } else { Inside::Type(protocol, rest) }
 }
 
-/// An ether type and what follows it.
+/// Puts the expected fields for an ether type and the bytes behind it.
 fn typed(mut ether_type: u16, mut rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
     let theirs = LaxSlicedPacket::from_ether_type(EtherType(ether_type), rest);
     let mut tags = 0;
@@ -332,7 +333,9 @@ fn typed(mut ether_type: u16, mut rest: &[u8], headers: &Headers, fields: &mut F
     }
 }
 
-/// As OpenFlow sees ARP: the operation as the protocol, the addresses if they are those of IPv4.
+/// Puts the expected fields of ARP as OpenFlow reads it.
+///
+/// The operation is the protocol, and the addresses count if they are those of IPv4.
 fn arp(rest: &[u8], fields: &mut Fields, notes: &mut Notes) {
     fields.put_all(&[Source::IpDscp, Source::TpSrc, Source::TpDst], Absent);
     let address = |bytes: &[u8]| match bytes.try_into() {
@@ -359,7 +362,7 @@ fn arp(rest: &[u8], fields: &mut Fields, notes: &mut Notes) {
     }
 }
 
-/// A stack of labels and what follows it.
+/// Puts the expected fields for a stack of labels and the bytes behind it.
 fn labels(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
     let (entries, _) = rest.as_chunks::<4>();
     let entries: Vec<u32> = entries.iter().map(|entry| u32::from_be_bytes(*entry)).collect();
@@ -374,7 +377,7 @@ fn labels(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes
     }
 }
 
-/// PPP over Ethernet and what follows it.
+/// Puts the expected fields for PPP over Ethernet and the bytes behind it.
 fn session(rest: &[u8], headers: &Headers, fields: &mut Fields, notes: &mut Notes) {
     if rest.first().is_some_and(|&first| first != 0x11) {
         return assert_eq!(headers.reason(), Outcome::Malformed);

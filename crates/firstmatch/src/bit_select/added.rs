@@ -1,41 +1,42 @@
-//! Rules that have come since the trees were built.
+//! Rules that were inserted since the trees were built.
 
 use super::{Parting, Place};
 use crate::engine::Match;
 use crate::rule::{Priority, Region, Regions, RuleId};
 
-/// The most rules between two neighbours of those that were there before.
+/// Largest number of inserted rules between two built neighbours.
 const MOST_BETWEEN: usize = 32;
-/// Sizes of buckets, as powers of two: the largest leaves every second place empty.
+/// Number of bucket sizes: powers of two. The largest leaves every second place empty.
 const SIZES: usize = 7;
-/// No row, or no bucket.
+/// Number for no row or no bucket.
 const NONE: u32 = u32::MAX;
 
-/// Rules by rank, and their regions.
+/// Inserted rules by rank, and their regions.
 ///
-/// Those between the same two of the old rules share a bucket, and the low bits of a rank are its place there: a lookup
-/// has nothing to compare and no branch that depends on what it reads.
+/// The rules between the same two built rules share a bucket, and the low bits of a rank are the rule's place in it.
+/// For example, if ranks are 1,024 apart, the rank 5 · 1,024 + 513 belongs to the bucket behind the fifth built rule.
+/// In a bucket of four places it has place 1. A lookup thus compares nothing, and no branch depends on what it reads.
 #[derive(Clone, Debug)]
 pub(super) struct Added {
-    /// By how many of the old rules come before, as soon as there is a rule.
+    /// Buckets by the number of built rules before them; empty until a rule is inserted.
     buckets: Box<[Bucket]>,
-    /// The first is in the bucket of all that have none: always empty.
+    /// Places of all buckets; the first, always empty, is the bucket of those without rules.
     rules: Vec<Rule>,
-    /// The first free bucket of each size.
+    /// Free list of each bucket size, by its first bucket.
     free: [u32; SIZES],
     count: usize,
     regions: usize,
     rows: Rows,
 }
 
-/// Where a bucket starts, and its size as a power of two in the low bits.
+/// Start of a bucket, with the binary logarithm of its size in the low bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bucket(u32);
 
 #[derive(Clone, Copy, Debug)]
 struct Rule {
     rank: u32,
-    /// The row of its first region; at the start of a free bucket the next one of its size.
+    /// Row of the rule's first region; at the start of a free bucket the next free one.
     first: u32,
     rule: Option<Match>,
 }
@@ -87,25 +88,25 @@ impl Added {
             + self.rows.words.capacity() * size_of::<u32>()
     }
 
-    /// The rule of a rank that is not one of the old ones'.
+    /// Returns the inserted rule of a rank.
     #[inline(always)]
     pub(super) fn of(&self, rank: u32, parting: Parting) -> Option<Match> {
         let bucket = self.buckets.get(parting.before(rank) as usize)?;
         self.rules.get(bucket.place(rank))?.rule
     }
 
-    /// The rules before which so many of the old ones come.
+    /// Returns the inserted rules that follow `before` built ones.
     fn bucket(&self, before: u32) -> impl Iterator<Item = (&Rule, Match)> {
         let bucket = self.buckets.get(before as usize).map_or(0..0, |bucket| bucket.places());
         self.rules[bucket].iter().filter_map(|of| of.rule.map(|rule| (of, rule)))
     }
 
-    /// The rank of a rule before which so many of the old ones come.
+    /// Returns the rank of an inserted rule that follows `before` built ones.
     pub(super) fn rank_of(&self, rule: RuleId, before: u32) -> Option<u32> {
         self.bucket(before).find(|(_, of)| of.rule == rule).map(|(of, _)| of.rank)
     }
 
-    /// A rank for one more rule there, near the middle between its neighbours', if there is room.
+    /// Returns a free rank near the middle between the neighbours' ranks, if there is one.
     pub(super) fn free_rank(&self, before: u32, priority: Priority, parting: Parting) -> Option<u32> {
         let (mut lo, mut hi) = (parting.rank(before), parting.rank(before + 1));
         let mut count = 0;
@@ -124,12 +125,12 @@ impl Added {
         })
     }
 
-    /// Whether no rule there would have the place of a rank in a bucket of some size.
+    /// Whether no rule of the bucket would share the place of `rank` if the bucket had this size.
     fn is_free(&self, before: u32, rank: u32, size: u32) -> bool {
         self.bucket(before).all(|(of, _)| (of.rank ^ rank) & ((1 << size) - 1) != 0)
     }
 
-    /// Adds a rule with a rank that is free, where so many of the old rules come before of as many as there are.
+    /// Inserts a rule with a free rank that follows `before` of `old` built rules.
     pub(super) fn insert(
         &mut self,
         (before, old): (u32, usize),
@@ -166,7 +167,7 @@ impl Added {
         self.regions += regions.len();
     }
 
-    /// An empty bucket.
+    /// Returns an empty bucket.
     fn take(&mut self, size: usize) -> Bucket {
         let mut start = self.free[size] as usize;
         match self.rules.get(start) {
@@ -190,7 +191,7 @@ impl Added {
         touched.push(Place::Rule(start as u32));
     }
 
-    /// Gives the regions of a rule, and forgets it.
+    /// Removes a rule and calls `each` with its regions.
     pub(super) fn remove(
         &mut self,
         before: u32,
@@ -211,7 +212,7 @@ impl Added {
         }
     }
 
-    /// Makes room for what another has, and takes over its counts.
+    /// Makes room for the places of the other replica, and copies its counts.
     pub(super) fn follow(&mut self, other: &Self) {
         if self.buckets.is_empty() {
             self.buckets = vec![Bucket::default(); other.buckets.len()].into();
@@ -236,8 +237,9 @@ impl Added {
     }
 }
 
-/// Regions, a row each: the row of the next one of the rule, or of the next one that is free, then `lo`, `hi`, and value
-/// and mask.
+/// Regions, a row each: the number of the next row, then `lo`, `hi`, value and mask.
+///
+/// The next row is that of the rule's next region, or the next one of the free list.
 #[derive(Clone, Debug)]
 struct Rows {
     lanes: usize,
@@ -254,7 +256,7 @@ impl Rows {
         row * self.width()..(row + 1) * self.width()
     }
 
-    /// The row of the first.
+    /// Stores the regions of a rule and returns the row of the first.
     fn keep(&mut self, regions: &Regions, touched: &mut Vec<Place>) -> u32 {
         let (width, mut next) = (self.width(), NONE);
         for region in regions.iter() {
@@ -281,7 +283,7 @@ impl Rows {
         next
     }
 
-    /// Gives back a rule's; how many there were.
+    /// Frees the rows of a rule and returns their number.
     fn forget(&mut self, first: u32, touched: &mut Vec<Place>, each: &mut impl FnMut(&Region<'_>)) -> usize {
         let (mut row, mut count) = (first, 0);
         while row != NONE {

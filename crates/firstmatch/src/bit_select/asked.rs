@@ -1,25 +1,25 @@
-//! What regions ask of lanes, as far as columns depend on it.
+//! Constraints that regions put on key words, as far as the form of columns depends on them.
 
 use super::prefixes::Prefixes;
 use crate::rule::{Region, Regions};
 use crate::schema::Schema;
 
-/// What holds for every region.
+/// Properties of key words that hold for every region.
 pub(super) struct Asked {
-    /// Of each lane whether every region lets everything through or does not take the value for absent.
+    /// For each word, whether every region accepts all its values or rejects the one for absent.
     pub(super) all_or_required: Vec<bool>,
-    /// For each lane whether some region does not let everything through.
+    /// For each word, whether some region constrains it.
     pub(super) any: Vec<bool>,
-    /// Of each lane whether [`is_single`] says so.
+    /// For each word, whether [`is_single`] holds for every region.
     pub(super) single: Vec<bool>,
-    /// The fields that are prefixes.
+    /// Fields that are prefixes in every region.
     pub(super) prefixes: Vec<Prefixes>,
-    /// The lanes that some region has a value under a mask for.
+    /// Words for which some region has a value under a mask.
     pub(super) ternary: Vec<usize>,
 }
 
 impl Asked {
-    /// Looks at every region once.
+    /// Collects the constraints in one pass over the regions.
     pub(super) fn of(schema: &Schema, regions: &Regions) -> Self {
         let ternary = regions.ternary_lanes();
         let is_ternary = |of: &Prefixes| ternary.iter().any(|lane| of.lanes.contains(lane));
@@ -42,10 +42,10 @@ impl Asked {
     }
 }
 
-/// What a byte has for all values.
+/// Byte of a column that stands for all values.
 pub(super) const ANY: u32 = 0xFF;
 
-/// Whether a region takes one value of a lane that does not stand for all, or all up to the most.
+/// Whether a region accepts one value of a word, below [`ANY`], or all values up to `most`.
 pub(super) fn is_single(region: &Region<'_>, (lane, most): (usize, u32)) -> bool {
     let (lo, hi) = (region.lo[lane], region.hi[lane]);
     (lo == hi && lo < ANY) || (lo == 0 && hi >= most)

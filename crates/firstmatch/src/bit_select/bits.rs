@@ -1,4 +1,4 @@
-//! Which bits a node selects.
+//! Choice of the bits that a node selects.
 
 use std::ops::Range;
 
@@ -10,14 +10,16 @@ use crate::rule::Regions;
 use crate::schema::Schema;
 use crate::simd::{Isa, Kernel, Level, dispatch, word};
 
-/// Every region as a value and the bits of it that are fixed, lane by lane. The cube may hold more than the region.
+/// Every region as a value and its fixed bits, word by word. A cube may exceed its region.
 pub(super) struct Cubes<'a> {
-    /// The instruction set to build with.
+    /// Instruction set of the build.
     pub(super) level: Level,
-    /// How often regions have been looked at: once for each lane each time a bit is chosen, and whenever one is put into
-    /// a list or compared with a key.
+    /// Counter of region visits.
+    ///
+    /// A region is visited once for each word whenever a bit is chosen, and when it is put into a list or compared
+    /// with a key.
     pub(super) visits: &'a Visits,
-    /// The field of each lane.
+    /// Field of each word.
     fields: Vec<usize>,
     words: Vec<(u32, u32)>,
 }
@@ -36,21 +38,21 @@ impl<'a> Cubes<'a> {
         Self { level, visits, fields, words }
     }
 
-    /// The value and the fixed bits of each lane of a region.
+    /// Returns the value and the fixed bits of each word of a region.
     pub(super) fn of(&self, region: u32) -> &[(u32, u32)] {
         &self.words[region as usize * self.fields.len()..][..self.fields.len()]
     }
 }
 
-/// Bits of at most two pairs of neighbouring lanes.
+/// Selected bits of at most two pairs of neighbouring key words.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bits {
-    /// The lanes, and the bits of each that are selected.
+    /// Words, each with a mask of its selected bits.
     pub(super) lanes: Vec<(usize, u32)>,
 }
 
 impl Bits {
-    /// Those of a node.
+    /// Returns the bits that a node selects.
     pub(super) fn of(node: Selector) -> Self {
         let lane = |pair: u16, mask: u64| {
             [(2 * usize::from(pair), mask as u32), (2 * usize::from(pair) + 1, (mask >> 32) as u32)]
@@ -59,7 +61,7 @@ impl Bits {
         Self { lanes: lanes.filter(|&(_, bits)| bits != 0).collect() }
     }
 
-    /// As a node has them.
+    /// Converts the bits into the form that a node stores.
     pub(super) fn selector(&self) -> Selector {
         let pairs = || self.lanes.iter().map(|(lane, _)| lane / 2);
         let (first, last) = (pairs().min().unwrap_or(0), pairs().max().unwrap_or(0));
@@ -74,7 +76,9 @@ impl Bits {
         self.lanes.iter().map(|(_, bits)| bits.count_ones()).sum()
     }
 
-    /// How many of the selected bits a region leaves open: in so many entries of the node it stands, as a power of two.
+    /// Returns the number of selected bits that a region leaves open.
+    ///
+    /// With `n` open bits a region stands in 2^n entries of the node.
     pub(super) fn open(&self, cube: &[(u32, u32)]) -> u32 {
         self.lanes.iter().map(|&(lane, bits)| (bits & !cube[lane].1).count_ones()).sum()
     }
@@ -87,28 +91,31 @@ impl Bits {
     }
 }
 
-/// Which bits may be chosen.
+/// Limits on the choice of bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// How many.
+    /// Largest number of bits.
     pub(super) bits: u32,
-    /// How many a region may leave open; one that leaves more goes to another tree. `None` is no limit.
+    /// Largest number of bits that a region may leave open; `None` is no limit.
+    ///
+    /// A region that leaves more bits open goes to another tree.
     pub(super) open: Option<u32>,
-    /// How often regions may stand in all entries together, as a multiple of their number.
+    /// Largest number of copies per region, in all entries together.
     pub(super) growth: f64,
 }
 
-/// Longer lists are judged by every n-th region.
+/// Largest sample of a list; a longer list is judged by every n-th region.
 const SAMPLE: usize = 2048;
-/// How much copies weigh against a shorter search, as an exponent.
+/// Exponent that weighs copies against a shorter search, see [`Cost`].
 const COPIES: f64 = 0.35;
-/// What a region costs that goes to another tree: a search as long as this share of those that go there, and at least
-/// two blocks.
+/// Cost of a region that goes to another tree, as a share of all regions that go there.
+///
+/// The cost is a search of this length, and of two blocks at least.
 const ELSEWHERE: f64 = 1.0 / 16.0;
-/// The least share by which a bit must better the cost.
+/// Smallest share by which a bit must reduce the cost.
 const GAIN: f64 = 0.01;
 
-/// Chooses bits one by one: each time the one after which the search is shortest for the copies it makes.
+/// Chooses bits one by one: each time the bit with the least [`Cost`] afterwards.
 pub(super) fn choose(cubes: &Cubes<'_>, list: &[u32], limits: Limits) -> Bits {
     let mut lists = Lists::new(cubes, list, limits);
     let mut bits = Bits::default();
@@ -122,17 +129,18 @@ pub(super) fn choose(cubes: &Cubes<'_>, list: &[u32], limits: Limits) -> Bits {
     bits
 }
 
-/// A region in a list.
+/// Region in a list.
 #[derive(Clone, Copy, Default)]
 struct Entry {
-    /// Its number among those that are looked at.
+    /// Number of the region in the sample.
     at: u32,
-    /// How many of the bits so far it leaves open.
+    /// Number of the bits chosen so far that the region leaves open.
     open: u32,
 }
 
-/// Entries of one or more lists, parted by whether they may leave another bit open. What stands behind `len` of them is
-/// written over.
+/// Entries of lists, separated by whether they may leave another bit open: `free` or `full`.
+///
+/// Values beyond `len` are overwritten.
 #[derive(Default)]
 struct Entries {
     free: Vec<Entry>,
@@ -155,7 +163,9 @@ impl Entries {
         self.of(self.len.map(|len| 0..len))
     }
 
-    /// Leaves none, and room for what a split makes of so many and one that is not kept.
+    /// Empties the entries, with room for a split of `split` entries.
+    ///
+    /// Both sides may keep all of them, and one more is written that is not kept.
     fn clear(&mut self, split: usize) {
         let most = (2 * split + 1).max(self.free.len());
         self.free.resize(most, Entry::default());
@@ -163,7 +173,7 @@ impl Entries {
         self.len = [0; 2];
     }
 
-    /// Moves all from a place on behind those of another.
+    /// Moves all entries from the positions `from` on to the end of `to`.
     fn part(&mut self, from: [usize; 2], to: &mut Self) {
         let ends = [0, 1].map(|i| to.len[i] + self.len[i] - from[i]);
         to.free[to.len[0]..ends[0]].copy_from_slice(&self.free[from[0]..self.len[0]]);
@@ -172,28 +182,32 @@ impl Entries {
     }
 }
 
-/// The lists that the bits chosen so far make of one.
+/// Lists into which the chosen bits divide one list.
 struct Lists<'a> {
     cubes: &'a Cubes<'a>,
     limits: Limits,
-    /// Of every so many regions one is looked at.
+    /// Distance between the regions of the sample.
     step: usize,
-    /// How many are.
+    /// Number of regions in the sample.
     regions: usize,
-    /// The value of each of them and, above it, the bits that are fixed, lane after lane.
+    /// Value of each region of the sample with its fixed bits above it, word by word.
     words: Vec<u64>,
-    /// List after list; where each ends.
+    /// Entries, list by list, and the end of each list.
     entries: Entries,
     ends: Vec<[usize; 2]>,
-    /// Those of lists that fit one block, together: no bit makes their search shorter.
+    /// Entries of all lists that fit one block: no bit makes their search shorter.
     short: Entries,
-    /// What both become when they are split.
+    /// Buffers that a split writes both into.
     next: [Entries; 2],
-    /// Regions that have gone to another tree; what an entry that may leave no more bits open is of one, since it stands in
-    /// so many lists.
+    /// Number of regions that have gone to another tree.
+    ///
+    /// A full entry counts as `share` of a region, because its region stands in several lists. For example, a region
+    /// with two open bits stands in four lists, so each of its entries counts as a quarter.
     gone: f64,
     share: f64,
-    /// The bits of each lane that may part a list. One that parts none will part none that others make of it.
+    /// For each word, the bits that may split a list.
+    ///
+    /// A bit that splits no list splits none of those that other bits divide it into.
     parting: Vec<u32>,
 }
 
@@ -203,42 +217,46 @@ struct Best {
     cost: Cost,
 }
 
-/// What lookups cost: the mean length of a search, and more for more copies.
+/// Cost of lookups: the mean search length, times the entries to the power of [`COPIES`].
+///
+/// For example, one list of 64 regions costs 64 · 64^0.35 = 274. A bit that half of them leave open, and that splits
+/// the others evenly, makes two lists of 48. Their 96 entries cost 48 · 96^0.35 = 237, so that the bit pays in spite
+/// of its copies.
 #[derive(Clone, Copy)]
 struct Cost {
-    /// The lengths of the searches of all entries, together.
+    /// Sum of the search lengths of all entries.
     lengths: f64,
     entries: f64,
 }
 
 impl Cost {
-    /// Whether `lengths` / `entries` · `entries` to the power of [`COPIES`] is less.
+    /// Whether this cost is less than `than`: `lengths / entries * entries.powf(COPIES)`.
     fn is_less(self, than: Self) -> bool {
         let (power, more) = (1.0 - COPIES, self.entries / than.entries);
-        // The tangent is above the power everywhere, and tells of most that they are not.
+        // The tangent lies above the power everywhere, so that it rules out most candidates cheaply.
         self.lengths < than.lengths * (1.0 + power * (more - 1.0)) && self.lengths < than.lengths * more.powf(power)
     }
 }
 
-/// What each bit of a lane would make of all lists.
+/// Effect that each bit of a word would have on all lists.
 struct Tally {
-    /// Entries, and their sum weighted by the length of their list.
+    /// Number of entries, and their sum weighted by the length of their list.
     copies: [i32; 32],
     lengths: [f32; 32],
-    /// Entries that go to another tree.
+    /// Number of entries that would go to another tree.
     gone: [i32; 32],
-    /// Not 0 where it parts some list.
+    /// Not 0 if the bit splits some list.
     parting: [i32; 32],
 }
 
-/// How often each bit of a lane is 1, and how often fixed.
+/// Number of regions in which each bit of a word is 1, and in which it is fixed.
 struct Counts {
     ones: [i32; 32],
     fixed: [i32; 32],
 }
 
 impl Counts {
-    /// Over the words of a list.
+    /// Counts over the words of a list.
     #[inline(always)]
     fn of<I: Isa, T>(isa: I, list: &[T], word: impl Fn(&T) -> u64) -> Self {
         let (mut ones, mut fixed) = ([0; 32], [0; 32]);
@@ -290,7 +308,7 @@ impl<'a> Lists<'a> {
         })
     }
 
-    /// A list of so many entries as often as it is searched; a block is tested whole.
+    /// Returns the search lengths of all entries of a list; a list is at least one block long.
     #[inline(always)]
     fn length(&self, entries: i32) -> f32 {
         let entries = entries as f32;
@@ -302,7 +320,7 @@ impl<'a> Lists<'a> {
         Cost { lengths: f64::from(lengths) + gone * elsewhere, entries: copies as f64 + gone }
     }
 
-    /// The bit after which lookups cost least, if that betters what they cost.
+    /// Returns the bit with the least cost, if it reduces `cost`.
     fn best(&mut self, bits: &Bits, cost: Cost) -> Option<Best> {
         let mut best = None;
         let mut least = Cost { lengths: cost.lengths * (1.0 - GAIN), ..cost };
@@ -313,7 +331,7 @@ impl<'a> Lists<'a> {
             }
             let tally = self.tally(lane);
             let mut parting = 0;
-            // Of bits that cost the same the one lowest in its byte.
+            // Among bits of equal cost, the one lowest in its byte wins.
             let bits = (0..32).map(|at| at % 4 * 8 + at / 4);
             for bit in bits.filter(|&bit| tally.parting[bit] != 0) {
                 parting |= 1 << bit;
@@ -332,8 +350,10 @@ impl<'a> Lists<'a> {
         best
     }
 
-    /// The bits of a lane that can be added. Lanes of a pair that belong to one field count as one: to choose among the
-    /// bits of more than two fields takes longer and was no better.
+    /// Returns the bits of a word that can be added: bits of at most two fields.
+    ///
+    /// Words of a pair that belong to one field count as one. There are no more because the choice would take longer
+    /// and was no better.
     fn addable(&self, bits: &Bits, lane: usize) -> u32 {
         if let Some((_, bits)) = bits.lanes.iter().find(|(of, _)| *of == lane) {
             return !bits;
@@ -358,7 +378,7 @@ impl<'a> Lists<'a> {
         self.cubes.visits.add(self.entries.len() + self.short.len());
         let [mut entries, mut short] = std::mem::take(&mut self.next);
         entries.clear(self.entries.len());
-        // What is short now may be all of both.
+        // All entries may end in short lists.
         short.clear(self.entries.len() + self.short.len());
         let mut split = Split { words: self.words(lane), bit, most: self.limits.open, gone: 0 };
         let mut ends = Vec::with_capacity(2 * self.ends.len());
@@ -376,32 +396,34 @@ impl<'a> Lists<'a> {
                 }
             }
         }
-        // Each was counted on both sides of every list it stands in.
+        // An entry was counted once for each side.
         self.gone += split.gone as f64 * self.share / 2.0;
         self.next = [std::mem::replace(&mut self.entries, entries), std::mem::replace(&mut self.short, short)];
         self.ends = ends;
     }
 }
 
-/// Splits lists by a bit.
+/// Split of lists by a bit.
 struct Split<'a> {
     words: &'a [u64],
     bit: u32,
-    /// How many bits an entry may leave open.
+    /// Largest number of bits that an entry may leave open.
     most: Option<u32>,
-    /// Entries that went to another tree, once for each side.
+    /// Number of entries that went to another tree, counted once for each side.
     gone: usize,
 }
 
 impl Split<'_> {
-    /// Whether the bit of an entry is open, and what it is where it is not.
+    /// Returns whether a region leaves the bit open, and the bit's value otherwise.
     #[inline(always)]
     fn side(&self, at: u32) -> (bool, u64) {
         let word = self.words[at as usize] >> self.bit;
         (word >> 32 & 1 == 0, word & 1)
     }
 
-    /// Puts the entries of a list where the bit is 0 or 1, behind others: written first, and then kept or not.
+    /// Appends the entries whose bit is `side` or open to `to`.
+    ///
+    /// Each entry is written first and then kept or not, so that there is no branch.
     fn put(&mut self, (free, full): (&[Entry], &[u32]), side: u64, to: &mut Entries) {
         for entry in free {
             let (is_open, of) = self.side(entry.at);
@@ -422,7 +444,7 @@ impl Split<'_> {
     }
 }
 
-/// Counts what each bit of a lane would make of all lists.
+/// Count of the effect that each bit of a word would have on all lists.
 struct Count<'a> {
     lists: &'a Lists<'a>,
     lane: usize,
@@ -439,7 +461,7 @@ impl Kernel for Count<'_> {
             let fulls = Counts::of(isa, full, |&at| words[at as usize]);
             let (few, all) = (free.len() as i32, (free.len() + full.len()) as i32);
             for bit in 0..32 {
-                // An open bit is both; but an entry that may leave no more open goes to another tree.
+                // An open bit counts for both sides, but a full entry goes to another tree.
                 let ones = few - frees.fixed[bit] + frees.ones[bit] + fulls.ones[bit];
                 let zeros = few - frees.ones[bit] + fulls.fixed[bit] - fulls.ones[bit];
                 let gone = all - few - fulls.fixed[bit];

@@ -1,4 +1,4 @@
-//! Leaf blocks: eight regions column by column, each lane as narrow as its values allow.
+//! Leaf blocks: eight regions column by column, each column as narrow as its values allow.
 
 use super::asked::{ANY, Asked, is_single};
 use super::columns::{Columns, Kind};
@@ -11,24 +11,28 @@ use crate::rule::{Region, Regions};
 use crate::schema::Schema;
 use crate::simd::{Isa, LINE_WORDS, gather, word};
 
-/// Regions in a block.
+/// Number of regions in a block.
 pub(super) const BLOCK: usize = 8;
-/// The rank of no rule, where no list goes on; where one does its block stands above this bit instead.
+/// Value behind the last rank if the list ends.
+///
+/// If it continues, this value is the number of the next block with the bit [`MORE`].
 pub(super) const NONE: u32 = MORE - 1;
 const MORE: u32 = 1 << 31;
 
-/// Lanes of fields that [`Shape::fixed`] counts.
+/// Numbers of words for which [`Shape::fixed`] counts prefix fields.
 const FIXED: [usize; 3] = [1, 2, 4];
 
-/// Where the bits of a block start, in words: behind the ranks and the word that follows them. Up to that word all that
-/// is behind the last rank says where the list goes on, see [`goes_on`].
+/// Offset of the required-field bits in `u32`s: behind the ranks and one more value.
+///
+/// All values behind the last rank, up to this offset, say where the list continues, see [`goes_on`].
 pub(super) const BITS: usize = BLOCK + 1;
-/// The same where ranks have 16 bits. The word that follows them alone says where the list goes on; [`SHORT_NONE`] is
-/// behind the last rank.
+/// Offset of the required-field bits if ranks have 16 bits, in `u32`s.
+///
+/// Only the value before it says where the list continues; [`SHORT_NONE`] stands behind the last rank.
 const SHORT_BITS: usize = BLOCK / 2 + 1;
 const SHORT_NONE: u32 = 0xFFFF;
 
-/// How much columns leave out.
+/// Degree to which columns are narrowed or left out.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Width {
     Wide,
@@ -36,34 +40,37 @@ enum Width {
     Lean,
 }
 
-/// Which columns blocks have.
+/// Columns of blocks.
 ///
-/// A column has a value, or the bounds of one, for each region. An optional lane of 8 or 16 bits has one value more than
-/// these bits hold: the one for absent. It is stored without, where every region either lets everything through or
-/// requires the field: that is then a bit of the region.
+/// A column has a value, or two bounds, for each region. An optional word of 8 or 16 bits has one value more than
+/// these bits hold, for absent. The column omits that value, and a bit of the region says whether the region requires
+/// the field. This is done if every region either accepts all values or requires the field. For example, a port has
+/// the values 0 to 65,535, and 65,536 for absent; its bounds have 16 bits.
 ///
-/// Lean columns leave out lanes that every region lets everything through of, and have ranks of 16 bits where these are
-/// enough: eight addresses and their ranks then take one cache line instead of three.
+/// Lean columns omit the words that no region constrains, and have ranks of 16 bits where these are enough. For
+/// example, eight IPv4 addresses and their ranks then take one cache line instead of three.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
-    /// Lanes of 8 bits of which every region takes one value below 255, or all, and the most of each.
+    /// Words of 8 bits with one value below 255 or all in each region, and their largest value.
     pub(super) singles: Box<[(usize, u32)]>,
     /// Fields that are prefixes in every region.
     pub(super) prefixes: Box<[Prefixes]>,
-    /// How many of these are of one lane, which are the first, of two and of four: for so many there is faster code.
+    /// Numbers of prefix fields of one, two and four words, which come first.
+    ///
+    /// There is faster code for these.
     fixed: [usize; 3],
-    /// Other lanes of 8 bits, pairs of lanes of 16, and lanes of 32, with two bounds a region.
+    /// Other words with two bounds a region: of 8 bits, in pairs of 16 bits, and of 32 bits.
     pub(super) bytes: Box<[usize]>,
     pub(super) halves: Box<[[usize; 2]]>,
     pub(super) wide: Box<[usize]>,
     pub(super) ternary: Box<[usize]>,
-    /// The lanes that have a bit, and where their value for absent has its own.
+    /// Words with a required-field bit, and the number of the bit that is set only for absent.
     pub(super) optional: Box<[(usize, u32)]>,
-    /// The lanes without a column, and the most of each.
+    /// Words without a column, and their largest value.
     left_out: Box<[(usize, u32)]>,
     /// Whether ranks have 16 bits.
     pub(super) has_short_ranks: bool,
-    /// Where the bits, the columns of bytes, those of words and the values of prefixes start, in words.
+    /// Offsets of required-field bits, byte columns, word columns and prefix values, in `u32`s.
     bits_start: usize,
     bytes_start: usize,
     pub(super) words_start: usize,
@@ -73,8 +80,9 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The columns for the regions of so many rules: as narrow as these allow, where that makes blocks smaller. From
-    /// `lean` regions on they may be lean.
+    /// Chooses the columns for the regions of `rules` rules.
+    ///
+    /// They are narrow if that makes blocks smaller. From `lean` regions on they may also be lean.
     pub(super) fn new(schema: &Schema, regions: &Regions, rules: usize, lean: usize) -> Self {
         let asked = Asked::of(schema, regions);
         let mut least = Self::of(schema, &asked, Width::Wide, false);
@@ -146,12 +154,12 @@ impl Shape {
         }
     }
 
-    /// Cache lines of a block.
+    /// Returns the number of cache lines of a block.
     pub(super) fn lines(&self) -> usize {
         self.lines
     }
 
-    /// Which are the columns.
+    /// Returns the form of the columns.
     #[inline(always)]
     pub(super) fn kind(&self) -> Kind {
         self.kind
@@ -168,13 +176,13 @@ impl Shape {
             + self.prefixes.iter().map(|of| size_of_val(of) + size_of_val(&of.most[..])).sum::<usize>()
     }
 
-    /// Where the values of singles, the open bits of prefixes and the bounds of bytes start.
+    /// Returns the offsets of single values, of open bits of prefixes and of byte bounds.
     fn byte_columns(&self) -> [usize; 3] {
         let opens = self.bytes_start + 2 * self.singles.len();
         [self.bytes_start, opens, opens + 2 * self.prefixes.len()]
     }
 
-    /// Writes regions, in order of rank, as one block; `more` is the block that continues them.
+    /// Writes `regions`, in order of rank, as one block; `more` is the block that continues them.
     pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<usize>, words: &mut [u32]) {
         words.fill(0);
         words[..self.bits_start].fill(if self.has_short_ranks { u32::MAX } else { NONE });
@@ -182,7 +190,7 @@ impl Shape {
         self.go_on(words, more);
     }
 
-    /// Writes a region.
+    /// Writes a region to position `at` of a block.
     fn set(&self, words: &mut [u32], at: usize, rank: u32, region: &Region<'_>) {
         self.put_rank(words, at, rank);
         for (number, &(lane, bits)) in self.optional.iter().enumerate() {
@@ -202,7 +210,7 @@ impl Shape {
                 start += BLOCK;
             }
         }
-        // What lets everything through, the value for absent among it, lets through all that the bits hold.
+        // A region that accepts all values, absent among them, accepts all that the bits hold.
         let within = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
         for (column, &lane) in self.bytes.iter().enumerate() {
             let (lo, hi) = within(lane, 0xFF);
@@ -225,7 +233,7 @@ impl Shape {
         }
     }
 
-    /// Whether blocks have columns for all that a region asks for.
+    /// Whether the columns can hold everything that a region constrains.
     pub(super) fn holds(&self, region: &Region<'_>) -> bool {
         let is_held = |&(lane, bits): &(usize, u32)| region.hi[lane] >> bits == 0 || region.lo[lane] == 0;
         let is_masked = |(lane, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&lane);
@@ -237,7 +245,7 @@ impl Shape {
             && region.ternary.is_none_or(|(_, mask)| mask.iter().enumerate().all(is_masked))
     }
 
-    /// Copies a region to another place of the same or of another block, by where these start.
+    /// Copies region `i` of the block at `from` to position `at` of the block at `to`.
     fn copy(&self, words: &mut [u32], (from, i): (usize, usize), (to, at): (usize, usize)) {
         for number in 0..self.optional.len() {
             let bit = byte_at(&words[from..], self.bits_start, number) >> i & 1 == 1;
@@ -256,7 +264,9 @@ impl Shape {
         self.put_rank(&mut words[to..], at, rank);
     }
 
-    /// The rank of a region; behind the last one, or behind all at [`BLOCK`], what says where the list goes on.
+    /// Returns the rank of a region, or where the list continues.
+    ///
+    /// The latter stands behind the last rank, and always at [`BLOCK`].
     #[inline(always)]
     pub(super) fn rank(&self, block: &[u32], at: usize) -> u32 {
         if !self.has_short_ranks {
@@ -277,19 +287,19 @@ impl Shape {
         }
     }
 
-    /// Sets a bit of a byte of bits.
+    /// Sets bit `at` of one byte of the required-field bits.
     fn put_bit(&self, words: &mut [u32], number: usize, at: usize, bit: bool) {
         let byte = byte_at(words, self.bits_start, number);
         put_byte(words, self.bits_start, number, byte & !(1 << at) | u32::from(bit) << at);
     }
 
-    /// How many regions a block has.
+    /// Returns the number of regions in a block.
     #[inline]
     pub(super) fn len(&self, block: &[u32]) -> usize {
         (0..BLOCK).position(|at| self.is_free(block, at)).unwrap_or(BLOCK)
     }
 
-    /// Whether a place and all behind it have no region.
+    /// Whether position `at` and all behind it have no region.
     fn is_free(&self, block: &[u32], at: usize) -> bool {
         match self.has_short_ranks {
             true => block[at / 2] >> (at % 2 * 16) & SHORT_NONE == SHORT_NONE,
@@ -297,7 +307,9 @@ impl Shape {
         }
     }
 
-    /// Makes room for a rank in a block that is not full, by where it starts: the place.
+    /// Moves the regions behind `rank` up by one and returns the free position.
+    ///
+    /// The block must not be full.
     fn make_room(&self, words: &mut [u32], block: usize, rank: u32) -> usize {
         let len = self.len(&words[block..]);
         let at = (0..len).find(|&at| rank < self.rank(&words[block..], at)).unwrap_or(len);
@@ -311,13 +323,13 @@ impl Shape {
         self.set(block, at, rank, region);
     }
 
-    /// Adds a region of one block to another that is not full, by where they start.
+    /// Adds region `i` of the block at `from` to the one at `to`, which is not full.
     pub(super) fn add_copy(&self, words: &mut [u32], (from, i): (usize, usize), to: usize) {
         let at = self.make_room(words, to, self.rank(&words[from..], i));
         self.copy(words, (from, i), (to, at));
     }
 
-    /// Takes the regions of a rank out of a block.
+    /// Removes the regions of a rank from a block.
     pub(super) fn take(&self, block: &mut [u32], rank: u32) {
         let len = self.len(block);
         let mut left = 0;
@@ -333,22 +345,22 @@ impl Shape {
         (left..len).for_each(|at| self.put_rank(block, at, behind));
     }
 
-    /// The block that continues one.
+    /// Returns the block that continues a block.
     pub(super) fn more(&self, block: &[u32]) -> Option<usize> {
         goes_on(block[self.bits_start - 1])
     }
 
-    /// Continues a block with another.
+    /// Sets the block that continues a block.
     pub(super) fn go_on(&self, block: &mut [u32], next: Option<usize>) {
         let first = if self.has_short_ranks { SHORT_BITS - 1 } else { self.len(block) };
-        // Blocks are counted with 31 bits.
+        // Block numbers have 31 bits.
         block[first..self.bits_start].fill(next.map_or(NONE, |next| MORE | next as u32));
     }
 
-    /// What a node selects of a region of a block: the value, and the bits that are open.
+    /// Returns the bits that a node selects of region `i`: their value, and a mask of open ones.
     pub(super) fn selected(&self, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
         let Selector { masks, pairs } = node.bits;
-        // Few nodes select from more than two of the four lanes.
+        // Few nodes select from more than two of the four words.
         let lane = |which: usize, half: usize| match masks[which] >> (32 * half) & u64::from(u32::MAX) {
             0 => (0, 0),
             _ => self.bits(block, i, 2 * usize::from(pairs[which]) + half),
@@ -360,7 +372,7 @@ impl Shape {
         (of(|(value, _)| value), of(|(_, open)| open))
     }
 
-    /// The fixed bits of a lane of a region of a block, and those that are open.
+    /// Returns the fixed bits of a word of region `i`, and a mask of the open ones.
     fn bits(&self, block: &[u32], i: usize, lane: usize) -> (u64, u64) {
         let [values, opens, bounds] = self.byte_columns();
         let byte = |start: usize| byte_at(block, start, i);
@@ -398,11 +410,11 @@ impl Shape {
         (u64::from(lo & fixed), u64::from(!fixed))
     }
 
-    /// Which of the regions of a block hold a key, as bits from the lowest.
+    /// Returns which regions of a block hold a key, as bits from the lowest.
     #[inline(always)]
     pub(super) fn hits<I: Isa>(&self, isa: I, block: &[u32], key: &[u32]) -> u32 {
         let (mut hits, mut short, mut long) = (0xFF, 0, 0);
-        // Each column is taken from what is behind the one before: that needs less than where each kind starts.
+        // Each column is taken from the rest behind the one before, which needs fewer offsets than one for each kind.
         let (mut bytes, mut words) = (&block[self.bytes_start..], &block[self.words_start..]);
         for &(lane, _) in &self.singles {
             short |= key[lane];
@@ -437,11 +449,11 @@ impl Shape {
             hits &= isa.prefixes8(values.as_chunks().0, next(&mut opens), &key[of.lanes.clone()]);
             words = behind;
         }
-        // Only what is absent has more bits than its column.
+        // Only a value for absent has more bits than its column.
         if short >> 8 | long >> 16 == 0 { hits } else { hits & !self.required(block, key) }
     }
 
-    /// Which of the regions of a block require a field that a key does not have.
+    /// Returns which regions of a block require a field that a key does not have.
     #[inline(always)]
     fn required(&self, block: &[u32], key: &[u32]) -> u32 {
         let mut required = 0;
@@ -456,8 +468,9 @@ impl Shape {
     }
 }
 
-/// Which of the regions of a block have prefixes that hold a key, of fields of so many lanes and as many columns of
-/// words. The columns are taken from the front.
+/// Returns which regions have prefixes that hold a key, for fields of `LANES` words.
+///
+/// Their columns are taken from the front of `opens` and `words`.
 #[inline(always)]
 fn fixed<const LANES: usize, const WORDS: usize>(
     isa: impl Isa,
@@ -477,7 +490,7 @@ fn fixed<const LANES: usize, const WORDS: usize>(
     hits
 }
 
-/// The column that some words start with; the others are left.
+/// Splits a column off the front of `words`.
 #[inline(always)]
 fn next<'b, const WORDS: usize>(words: &mut &'b [u32]) -> &'b [u32; WORDS] {
     let (column, rest) = words.split_first_chunk().expect("a block has all columns");
@@ -485,7 +498,7 @@ fn next<'b, const WORDS: usize>(words: &mut &'b [u32]) -> &'b [u32; WORDS] {
     column
 }
 
-/// A byte of a column that starts at a word.
+/// Returns byte `at` of a column that starts at offset `start`.
 #[inline(always)]
 fn byte_at(words: &[u32], start: usize, at: usize) -> u32 {
     words[start + at / 4] >> (at % 4 * 8) & 0xFF
@@ -496,24 +509,24 @@ fn put_byte(words: &mut [u32], start: usize, at: usize, byte: u32) {
     *word = *word & !(0xFF << shift) | byte << shift;
 }
 
-/// Whether it is the rank of a rule.
+/// Whether a value among the ranks is the rank of a rule.
 #[inline(always)]
 pub(super) fn is_rank(rank: u32) -> bool {
     rank < NONE
 }
 
-/// The block that a list goes on with, if that is what there is for a rank.
+/// Returns the block that continues the list, if this value among the ranks is that of one.
 #[inline(always)]
 pub(super) fn goes_on(rank: u32) -> Option<usize> {
     (rank & MORE != 0).then_some((rank & !MORE) as usize)
 }
 
-/// The rank of the first hit whose rule is alive; where there is none, what stands behind the ranks.
+/// Returns the rank of the first hit whose rule is live, or else the value behind the ranks.
 #[inline(always)]
 pub(super) fn rank_of<A: Alive>(columns: impl Columns, block: &[u32], mut hits: u32, alive: A) -> u32 {
     loop {
         let rank = columns.rank(block, (hits | 1 << BLOCK).trailing_zeros() as usize & (2 * BLOCK - 1));
-        // What stands behind the last rank may be hit as well.
+        // Positions behind the last rank may be hit as well; their value is no rank.
         if A::ALL || !is_rank(rank) || alive.is_alive(rank as usize) {
             return rank;
         }

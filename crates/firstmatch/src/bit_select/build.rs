@@ -1,5 +1,6 @@
-//! Building: the leaves of the planned trees are packed, their nodes joined. Where the fastest do not fit the budget,
-//! others that should are tried.
+//! Building: packs the leaves of the planned trees and joins their nodes.
+//!
+//! If the fastest trees exceed the budget, the search is repeated among those that should fit.
 
 use std::sync::Arc;
 
@@ -14,10 +15,10 @@ use crate::error::BuildError;
 use crate::rule::Lowered;
 use crate::simd::Level;
 
-/// Bytes of blocks that need not be asked for early: half of a second-level cache of 1 MiB.
+/// Bytes of blocks that need no prefetch: half of a second-level cache of 1 MiB.
 const NEAR: usize = 512 << 10;
 
-/// Builds it, with the roots of another if they still serve.
+/// Builds the engine, with the roots `like` if they still serve.
 pub(super) fn build(
     set: &Lowered,
     config: &Config,
@@ -80,7 +81,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         trees.push(Tree { root, levels, longest, open });
         leaves += draft.leaves.len();
     }
-    // For regions that come and reach too many of the others.
+    // The last entry is for the root of the overflow tree.
     table.push(EMPTY);
     BitSelect {
         schema: set.schema().clone(),

@@ -1,19 +1,25 @@
-//! Changes in place, of a copy that nobody reads.
+//! Changes in place, on a replica that no reader uses.
 //!
-//! A region that comes goes to the leaves it reaches, up to 128: into their block where that has room, else they get
-//! a block of their own with what is theirs in it. An entry's promise is lowered. One that leaves is taken out of the
-//! blocks it is found in; promises stay, at the price of a look in vain. A region that comes and reaches more leaves than
-//! that goes to a list apart, that of a tree whose root selects nothing.
+//! An inserted region is added to the leaves that it reaches, through at most 128 table slots. If the block of a leaf
+//! is full, the slots get a block of their own with their regions of the old one. Their bounds are lowered to the new
+//! rank if that is better. A removed region is taken out of its blocks; bounds stay, at the price of a useless look.
+//! A region that reaches more slots goes to the overflow tree, whose root selects nothing.
 //!
-//! Blocks that are left keep what is in them, even what is taken out elsewhere later. It is never found: only entries that
-//! the region does not reach lead there. To keep it so, no tree's entries lead to another tree's blocks; and lists to come
-//! share a block only with others of their node, as long as every entry that led to it does. There, what the node selects
-//! says which regions are whose. It does not say so of two nodes' entries: a region that reaches one may be taken for one
-//! that reaches the other, too, and stays behind where that one leads when it is taken out of what it reaches. Where there
-//! is no room for more blocks, those that no entry leads to any more are used again.
+//! A block that slots have left may keep stale copies of their regions. For example, the slots 4 and 5 of a node lead
+//! to a full block, and an inserted region reaches only slot 4. Slot 4 moves to another block, with the inserted
+//! region and those of the old block that reach slot 4. Slot 5 keeps the old block, where regions that reach slot 4
+//! alone are stale from now on. If there is no room for more blocks, those that no slot leads to any more are reused.
 //!
-//! What is touched is noted, so that another copy follows by taking over just that: each place is known at once, and the
-//! cache misses of all of them overlap.
+//! Changed places are put on a dirty list, so that the other replica follows by copying just these. All of them are
+//! known at once, so that their cache misses overlap.
+//!
+//! # Invariants
+//!
+//! - No slot that a stale region reaches leads to its copy, so that no lookup finds it (`left` in the tests).
+//! - No two trees lead to one block (`check_invariants`).
+//! - New lists share a block only if their slots belong to one node, and while every slot that led to it still does
+//!   (`left`). There the bits that the node selects say which regions belong to which slot. For slots of two nodes
+//!   they do not: a region of one could be taken for one of the other. It would stay there when it is removed.
 
 #[cfg(test)]
 mod tests;
@@ -25,18 +31,21 @@ use crate::engine::Match;
 use crate::rule::{Region, Regions};
 use crate::simd::{LINE_WORDS, Line, words, words_mut};
 
-/// The most entries that a region may reach: as many as the largest integer has bits.
+/// Largest number of slots that a region may reach: the bits of the largest integer.
 const MOST_REACHED: usize = 128;
-/// The most blocks that one list may have.
+/// Largest number of blocks to which a change may extend a list.
 const MOST_BLOCKS: usize = 4;
-/// How many blocks so many may come to be. Measured, rules that come to a thousand and find no room where they belong
-/// cost a lookup more than 100 kB of blocks do.
+/// Returns the number of blocks that `blocks` built blocks may grow to.
+///
+/// There is ample room, because rules that find none where they belong cost lookups more than further blocks do.
 pub(super) fn room(blocks: usize) -> usize {
     2 * blocks + blocks.min(512) + 64
 }
 
-/// What a change may have touched, by number: blocks, entries of the table, words of the marks of first rules, and what
-/// [`Added`](super::added::Added) has.
+/// Dirty place, by number.
+///
+/// It is a block, a table entry, a word of the bitmap `gone`, an append block, or a bucket, place or row of
+/// [`Added`](super::added::Added).
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Place {
     Block(u32),
@@ -48,20 +57,20 @@ pub(super) enum Place {
     Filling(u32),
 }
 
-/// A node without a block for lists to come.
+/// Number for a node without an append block.
 const NO_BLOCK: u32 = u32::MAX;
 
-/// Blocks that nothing leads to any more, to be used again.
+/// Free blocks: blocks that nothing leads to any more.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Spare {
     blocks: Box<[u32]>,
-    /// How often they were looked for.
+    /// Number of searches for free blocks.
     times: u64,
-    /// How many of them are left.
+    /// Number of these blocks that are still free.
     left: usize,
-    /// Blocks that were taken, spare or new, since these were found.
+    /// Number of blocks taken, free or new, since the last search.
     taken: usize,
-    /// They and those that there is still room for were few.
+    /// Whether there were few blocks after the search, free ones and room for new ones together.
     was_little: bool,
 }
 
@@ -88,24 +97,24 @@ impl Spare {
     }
 }
 
-/// The entries that a region reaches.
+/// Slots that a region reaches.
 struct Reached {
     entries: [Way; MOST_REACHED],
     count: usize,
 }
 
-/// An entry.
+/// Slot: a table entry and its place in a node.
 #[derive(Clone, Copy)]
 struct Way {
-    /// Its place in the table.
+    /// Position in the table.
     at: u32,
-    /// Which of its node's it is.
+    /// Index among the entries of its node.
     index: u32,
-    /// The node's number: those of roots that are none of the nodes come behind them.
+    /// Number of the node; the roots of trees are counted behind the nodes.
     node: u32,
 }
 
-/// Where an entry leads.
+/// Target of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum To {
     Nowhere,
@@ -122,7 +131,7 @@ impl Reached {
         &self.entries[..self.count]
     }
 
-    /// Those that a bit is set for.
+    /// Returns the slots whose bits are set.
     fn of(&self, mut bits: u128) -> impl Iterator<Item = &Way> + Clone {
         std::iter::from_fn(move || {
             let way = self.entries.get(bits.trailing_zeros() as usize)?;
@@ -133,7 +142,9 @@ impl Reached {
 }
 
 impl BitSelect {
-    /// Adds a rule that so many of those it was built with come before; whether it could. If not nothing is changed.
+    /// Inserts a rule that follows `before` built rules, and returns whether it could.
+    ///
+    /// If not, its regions are taken out again and no answer changes.
     pub(crate) fn insert(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
         let Some(rank) = self.added.free_rank(before as u32, rule.priority, self.parting) else { return false };
         for (index, region) in regions.iter().enumerate() {
@@ -146,7 +157,7 @@ impl BitSelect {
         true
     }
 
-    /// Takes out a rule that was added, which so many of those it was built with come before; whether it was there.
+    /// Removes an inserted rule that follows `before` built rules; returns whether it was there.
     pub(crate) fn remove_added(&mut self, rule: Match, before: usize) -> bool {
         let Some(rank) = self.added.rank_of(rule.rule, before as u32) else { return false };
         let mut regions = Regions::new(self.schema.lanes().len());
@@ -155,7 +166,9 @@ impl BitSelect {
         true
     }
 
-    /// Takes out a rule that it was built with, and its regions; whether it could. If not nothing is changed.
+    /// Removes a built rule with its regions, and returns whether it could.
+    ///
+    /// If not, nothing changes.
     pub(crate) fn remove_first<'r>(&mut self, place: usize, regions: impl Iterator<Item = Region<'r>> + Clone) -> bool {
         if !regions.clone().all(|region| self.reach(&region).is_some()) {
             return false;
@@ -174,8 +187,9 @@ impl BitSelect {
         true
     }
 
-    /// Does to this copy what was done to another since they were alike or one of them last followed the other. What is
-    /// noted here is forgotten.
+    /// Copies the changes of the other replica and empties the dirty list of this one.
+    ///
+    /// They are all changes since the replicas were equal or one of them last followed the other.
     pub(crate) fn follow(&mut self, other: &Self) {
         self.touched.clear();
         self.grow(other.blocks.len() / other.shape.lines());
@@ -207,44 +221,44 @@ impl BitSelect {
         }
     }
 
-    /// Forgets what is noted: the other copy is one of this.
+    /// Empties the dirty list, because the other replica is a clone of this one.
     pub(crate) fn leads_none(&mut self) {
         self.touched = Vec::new();
     }
 
-    /// Whether a rule that it was built with has not been taken out.
+    /// Whether a built rule has not been removed.
     pub(crate) fn has_first(&self, place: usize) -> bool {
         self.gone.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
     }
 
-    /// Whether there are few blocks for rules that come, and will be few again: time for another one.
+    /// Whether few blocks are left for insertions, and a rebuild is due because that will recur.
     pub(crate) fn is_short_of_room(&self) -> bool {
         self.spare.was_little
     }
 
-    /// How many rules have come, and how many of the first have gone.
+    /// Returns the number of inserted rules and of removed built ones.
     pub(crate) fn changes(&self) -> usize {
         self.added.rules() + self.gone_rules
     }
 
-    /// The most cache lines and regions of a lookup, whatever comes.
+    /// Returns the most cache lines and region tests of a lookup, whatever is inserted.
     pub(crate) fn most_work(&self) -> (usize, usize) {
         let (lines, tests) = self.worst(MOST_BLOCKS);
         let wide = usize::from(!self.has_wide);
         (lines + wide * (MOST_BLOCKS * self.shape.lines() + 2), tests + wide * MOST_BLOCKS * BLOCK)
     }
 
-    /// The most bytes that it and all that may come take.
+    /// Returns the most bytes of the engine once it has as many blocks as it may get.
     pub(crate) fn most_bytes(&self) -> usize {
         let blocks = self.blocks.len() / self.shape.lines();
         let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
         let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
         let filling = if self.filling.is_empty() { self.fillings() } else { 0 };
-        // All blocks may be spare.
+        // All blocks may be free.
         now + more + (self.room + filling) * size_of::<u32>()
     }
 
-    /// The tree that a region belongs to, and the entries that it reaches there, if they are few.
+    /// Returns the built tree of a region and the slots it reaches; `None` if these are too many.
     fn reach(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
         let is_home =
             |tree: &Tree| tree.open.is_none_or(|most| tree.root.bits.of_region(region).1.count_ones() <= most);
@@ -257,8 +271,9 @@ impl BitSelect {
         self.reach_from(self.nodes.len() + tree, region, &mut reached).then_some((tree, reached))
     }
 
-    /// The same for a region that comes, or has come: where they are not few, the tree that has no other and its entry.
-    /// Nodes stay, so it is always the same one.
+    /// Returns the tree and the slots of a region, in the overflow tree if these are too many.
+    ///
+    /// Nodes do not change, so that the answer for a region is always the same.
     fn reach_any(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
         self.reach(region).or_else(|| {
             let tree = self.trees.len().checked_sub(1).filter(|_| self.has_wide)?;
@@ -266,7 +281,7 @@ impl BitSelect {
         })
     }
 
-    /// Makes the tree for regions that reach many entries of all others: the last entry of the table is left for it.
+    /// Creates the overflow tree, whose table is the last entry.
     fn widen(&mut self) {
         if !self.has_wide {
             let root = Node { bits: super::Selector::default(), base: self.table.len() as u32 - 1 };
@@ -276,7 +291,7 @@ impl BitSelect {
         }
     }
 
-    /// A node, or behind them a tree's root.
+    /// Returns a node, or a root by the number behind the nodes.
     fn node(&self, number: usize) -> &Node {
         self.nodes.get(number).unwrap_or_else(|| &self.trees[number - self.nodes.len()].root)
     }
@@ -312,7 +327,9 @@ impl BitSelect {
         }
     }
 
-    /// Puts a region into every leaf it reaches; whether it could. If not nothing is changed.
+    /// Adds a region to every leaf that it reaches, and returns whether it could.
+    ///
+    /// If not, all lists are unchanged.
     fn put(&mut self, rank: u32, region: &Region<'_>) -> bool {
         if !self.shape.holds(region) {
             return false;
@@ -321,7 +338,7 @@ impl BitSelect {
             self.widen();
         }
         let Some((tree, reached)) = self.reach_any(region) else { return false };
-        // Entries by where they lead to: it is the same for all of them afterwards.
+        // Slots by target: those of one target have one target afterwards, too.
         let mut together: Vec<(To, u128)> = Vec::new();
         for (at, way) in reached.ways().iter().enumerate() {
             let to = self.to(way);
@@ -336,7 +353,8 @@ impl BitSelect {
             if len >= MOST_BLOCKS * BLOCK {
                 return false;
             }
-            // One more than the list takes: others may come to share its block while it waits for its turn.
+            // One block more than the list takes, because others may come to share its block while it waits for its
+            // turn.
             needed += len / BLOCK + 2;
         }
         if !self.has_room(needed) {
@@ -352,7 +370,7 @@ impl BitSelect {
                     self.parting.entry(rank, block as u32, true)
                 }
             };
-            // The better of both promises, and where to.
+            // The lower of both bounds, and the new target.
             let low = 1 << (self.parting.index + 1);
             for way in ways {
                 let old = &mut self.table[way.at as usize];
@@ -366,7 +384,7 @@ impl BitSelect {
         true
     }
 
-    /// The list of some entries with one more region: its first block, and how many it has.
+    /// Adds a region to the list of some slots; returns its first block and number of blocks.
     fn with<'w>(
         &mut self,
         to: To,
@@ -382,14 +400,14 @@ impl BitSelect {
                 return (block, 1);
             }
         }
-        // The node, if it is only one.
+        // The node of all slots, if they have one node.
         let mut nodes = here.clone().map(|way| way.node as usize);
         let node = nodes.next().filter(|node| nodes.all(|other| other == *node));
         let mut filling = node.and_then(|node| self.filling(node));
         if let Some(node) = node
             && filling.map(To::Block) == Some(to)
         {
-            // Those who lead to it are others from now on.
+            // Some slots leave the block, so that it can be the append block no longer.
             self.fill(node, None);
             filling = None;
         }
@@ -398,7 +416,7 @@ impl BitSelect {
         let mut next = if let To::Block(block) = to { Some(block) } else { None };
         while let Some(block) = next {
             for i in 0..self.shape.len(self.block(block)) {
-                // Entries of one node come one after another.
+                // Slots of one node come one after another.
                 let mut of = (u32::MAX, (0, 0));
                 let is_theirs = |way: &Way| {
                     if way.node != of.0 {
@@ -440,7 +458,7 @@ impl BitSelect {
         (list[0], list.len())
     }
 
-    /// The block with room for lists of a node to come; none where not all those in it lead to it any more.
+    /// Returns the append block of a node; a block is none once a slot has left it.
     fn filling(&self, node: usize) -> Option<usize> {
         self.filling.get(node).filter(|&&block| block != NO_BLOCK).map(|&block| block as usize)
     }
@@ -453,12 +471,12 @@ impl BitSelect {
         self.touched.push(Place::Filling(node as u32));
     }
 
-    /// Those of all nodes, of the roots behind them, and of the one that may come.
+    /// Returns the number of nodes and of roots, the overflow tree's included.
     fn fillings(&self) -> usize {
         self.nodes.len() + self.homes().len() + 1
     }
 
-    /// Takes a rule's regions out of every leaf that one of them reaches.
+    /// Takes a rule out of every leaf that one of its regions reaches.
     fn take(&mut self, rank: u32, region: &Region<'_>) {
         let Some((_, reached)) = self.reach_any(region) else { return };
         let mut last = To::Nowhere;
@@ -481,7 +499,7 @@ impl BitSelect {
             shape.take(block_mut(blocks, shape, block), rank);
             next = self.more(block);
             match before {
-                // A block without regions ends a list, so only the last may be one.
+                // A block without regions ends a list, so that only the last block may be empty.
                 Some(before) if self.shape.len(self.block(block)) == 0 => self.go_on(before, next),
                 _ => before = Some(block),
             }
@@ -507,7 +525,7 @@ impl BitSelect {
         self.shape.go_on(block_mut(&mut self.blocks, &self.shape, block), next);
     }
 
-    /// Another block without regions.
+    /// Returns a block without regions, free or new.
     fn another(&mut self) -> usize {
         self.spare.taken += 1;
         let block = self.spare.take().unwrap_or_else(|| {
@@ -519,7 +537,7 @@ impl BitSelect {
         block
     }
 
-    /// Makes it so many blocks, in memory that doubles, but for no more than there is room for.
+    /// Extends the blocks to `blocks`, in memory that doubles up to `room`.
     fn grow(&mut self, blocks: usize) {
         let lines = blocks * self.shape.lines();
         if lines > self.blocks.capacity() {
@@ -529,8 +547,10 @@ impl BitSelect {
         self.blocks.resize(lines, Line::default());
     }
 
-    /// Whether there is room for so many more blocks. To look for those that nothing leads to takes as long as there are
-    /// entries and blocks, so it is done where as many as a part of all have been taken since.
+    /// Whether there is room for `needed` more blocks.
+    ///
+    /// A search for free blocks takes as long as there are entries and blocks. It is done only if a quarter of `room`
+    /// has been taken since the last one.
     fn has_room(&mut self, needed: usize) -> bool {
         if self.room_left() < needed && self.spare.taken >= self.room / 4 {
             self.look_for_spare();
@@ -562,7 +582,7 @@ impl BitSelect {
         self.shape.add(block_mut(&mut self.blocks, &self.shape, block), rank, region);
     }
 
-    /// How many regions a list has.
+    /// Returns the number of regions in a list.
     fn len(&self, to: To) -> usize {
         let (mut len, mut next) = (0, if let To::Block(block) = to { Some(block) } else { None });
         while let Some(block) = next {

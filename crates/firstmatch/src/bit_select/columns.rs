@@ -1,11 +1,11 @@
-//! What lookups ask of keys and blocks; quicker for the 5-tuples of IPv4 and IPv6.
+//! Access of lookups to keys and blocks, with faster forms for the 5-tuples of IPv4 and IPv6.
 
 use super::block::{BITS, Shape};
 use super::lookup::CHUNK;
 use super::{Entry, Selector, Tree};
 use crate::simd::{Isa, LINE_WORDS, word};
 
-/// Columns that are known beforehand are tested faster.
+/// Form of the columns; those that are known at compile time are tested faster.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
     Plain4(Plain4),
@@ -15,7 +15,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// That of some columns, where keys have so many words.
+    /// Returns the form of the columns, for keys of `key_words` words.
     pub(super) fn of(shape: &Shape, key_words: usize) -> Self {
         let plain4 = || Plain4::of(shape, key_words).map(Self::Plain4);
         let wide4 = || Wide4::of(shape, key_words).map(Self::Wide4);
@@ -24,25 +24,26 @@ impl Kind {
     }
 }
 
-/// Keys and blocks as they lie in memory. What is constant for the commonest schema is asked here, so that little is
-/// checked for it.
+/// Keys and blocks as they lie in memory.
+///
+/// Values that are constant for the commonest schemas are asked for here, so that little is checked for these.
 pub(super) trait Columns: Copy {
-    /// Keys that are taken through trees together.
+    /// Keys that a lookup takes through the trees together.
     type Chunk<'k>: Copy;
 
-    /// Words of a key.
+    /// Returns the number of words of a key, which is `words` where it is not constant.
     fn stride(self, words: usize) -> usize;
 
-    /// Keys of so many words each.
+    /// Returns a chunk of keys of `words` words each.
     fn chunk<'k>(self, keys: &'k [u32], words: usize) -> Self::Chunk<'k>;
 
-    /// One of them.
+    /// Returns one key of a chunk.
     fn key<'k>(self, chunk: Self::Chunk<'k>, index: usize) -> &'k [u32];
 
-    /// All of them.
+    /// Returns all keys of a chunk.
     fn keys<'k>(self, chunk: Self::Chunk<'k>) -> impl ExactSizeIterator<Item = &'k [u32]>;
 
-    /// What a root has for each of them.
+    /// Looks up the entry of each key in the table of a tree's root.
     fn entries<I: Isa>(
         self,
         isa: I,
@@ -52,19 +53,19 @@ pub(super) trait Columns: Copy {
         entries: &mut [Entry; CHUNK],
     );
 
-    /// A pair of lanes of a key, as [`pair`] says.
+    /// Returns a pair of words of a key, as [`pair`] does.
     fn pair(self, key: &[u32], at: usize) -> u64;
 
-    /// Cache lines of a block.
+    /// Returns the number of cache lines of a block.
     fn lines(self) -> usize;
 
-    /// A block.
+    /// Returns the words of a block.
     fn block(self, blocks: &[u32], index: usize) -> Option<&[u32]>;
 
-    /// Which of the regions of a block hold a key, as bits from the lowest.
+    /// Returns which regions of a block hold a key, as bits from the lowest.
     fn hits<I: Isa>(self, isa: I, block: &[u32], key: &[u32]) -> u32;
 
-    /// What a block has for the rank of a region, or of none, see [`Shape::rank`].
+    /// Returns the rank of a region or the value behind the last rank, see [`Shape::rank`].
     fn rank(self, block: &[u32], at: usize) -> u32;
 }
 
@@ -106,7 +107,7 @@ impl Columns for &Shape {
         for (words, key) in words.iter_mut().zip(keys()) {
             *words = pairs.map(|at| self.pair(key, at));
         }
-        // What stands behind the last key leads nowhere.
+        // The entries behind the last key stay empty.
         let (eights, rest) = words[..count].as_chunks();
         isa.choose8(table, tree.root.bits.masks, eights, |&words| words, entries.as_chunks_mut().0);
         for (entry, key) in entries.iter_mut().zip(keys()).skip(8 * eights.len()).take(rest.len()) {
@@ -141,22 +142,23 @@ impl Columns for &Shape {
     }
 }
 
-/// The columns of a 5-tuple whose addresses have so many lanes, and whose ports may be absent. Where they are narrow,
-/// addresses are prefixes and protocols single; else they have two bounds, addresses of one lane. Keys and blocks have so
-/// many words.
+/// Columns of a 5-tuple with addresses of `ADDRESS` words and ports that may be absent.
+///
+/// If `NARROW`, addresses are prefixes and protocols single values or any. Otherwise both have two bounds, and
+/// addresses have one word. Keys have `KEY` words, and blocks `BLOCK` values of 32 bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plain<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: bool>(());
 
-/// Of IPv4.
+/// Narrow and wide columns of IPv4 5-tuples.
 pub(super) type Plain4 = Plain<1, 8, { 3 * LINE_WORDS }, true>;
 pub(super) type Wide4 = Plain<1, 8, { 4 * LINE_WORDS }, false>;
-/// Of IPv6.
+/// Narrow columns of IPv6 5-tuples.
 pub(super) type Plain6 = Plain<4, 12, { 6 * LINE_WORDS }, true>;
 
 impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: bool>
     Plain<ADDRESS, KEY, BLOCK, NARROW>
 {
-    /// Cache lines of a block.
+    /// Number of cache lines of a block.
     pub(super) const LINES: usize = BLOCK / LINE_WORDS;
     const PORTS: [usize; 2] = [2 * ADDRESS, 2 * ADDRESS + 1];
     const PROTOCOL: usize = 2 * ADDRESS + 2;
@@ -181,10 +183,10 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
         is_plain.then_some(Self(()))
     }
 
-    /// A pair of lanes, if it is there; else one that is.
+    /// Returns a pair of words of a key; a pair that is not there is replaced by one that is.
     #[inline(always)]
     fn pair_of(key: &[u32; KEY], at: usize) -> u64 {
-        // Halves of powers of two need no comparison.
+        // For a power of two the mask replaces a comparison.
         let at = if KEY.is_power_of_two() { at & (KEY / 2 - 1) } else { at.min(KEY / 2 - 1) };
         word(key.as_chunks().0[at])
     }
@@ -277,7 +279,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
                 & isa.within8_halves(halves, ports)
                 & isa.within8_bytes(bounds, protocol)
         };
-        // One comparison, as the ports are read together.
+        // Both ports are compared at once, because they are read together.
         let absent = word(*ports) & 0xFFFF_0000_FFFF_0000;
         if absent == 0 {
             return hits;

@@ -1,4 +1,4 @@
-//! What lookups will cost: walks of keys drawn inside the regions, counted.
+//! Estimated costs of lookups, counted on walks of keys drawn inside the regions.
 
 use std::rc::Rc;
 
@@ -11,40 +11,50 @@ use crate::parts::wide::wide;
 use crate::rule::Regions;
 use crate::simd::{Isa, Kernel, Level, Line, dispatch};
 
-/// What a lookup takes, a root, a node below one and a block, in instructions of blocks of IPv4 5-tuples: as fitted to what
-/// 850 plans for the ClassBench sets of 1k and 10k take, keys in batches and, for a fifth as much, one by one. A batch
-/// would have roots at half of that.
+/// Instructions of a lookup itself, of a root, of a node below a root, and of a block.
+///
+/// Blocks are those of IPv4 5-tuples. The values are fitted to lookups in plans for the ClassBench sets of 1k and 10k
+/// rules. Lookups of batches have five times the weight of single keys; alone they would halve the value for roots.
+/// For example, two roots and one block in each of their trees cost 34 + 2 · 25 + 2 · 48 = 180.
 const LOOKUP: f64 = 34.0;
 pub(super) const ROOT: f64 = 25.0;
 const NODE: f64 = 50.0;
 const TEST: f64 = 48.0;
-/// What a node takes more where trees are far larger than [`NEAR`]: its part of the table is further away by then.
+/// Additional instructions of a node in trees far larger than [`NEAR`].
+///
+/// Their tables are further away, because the near caches do not hold them.
 const FAR_NODE: f64 = 50.0;
-/// A block after which a list goes on, and one more round of a batch: mostly branches that were not foreseen.
+/// Instructions for a block that does not end its list, and for one more round of a batch.
+///
+/// Most of that time goes to branch mispredictions.
 const LONG: f64 = 100.0;
 const ROUND: f64 = 200.0;
-/// What all is slower by where it is far larger than a cache, and the bytes of a first- and half of a second-level one.
+/// Additional instructions in trees far larger than a cache, and the bytes of the cache.
+///
+/// The caches are a first-level one and half of a second-level one.
 const CACHES: [(f64, f64); 2] = [(8.0, (48 << 10) as f64), (130.0, (512 << 10) as f64)];
-/// The most bytes, as a multiple of the blocks that hold every region once; and those that are always worth it.
+/// Largest size of trees, as a multiple of the blocks with every region once.
+///
+/// Trees of at most [`NEAR`] bytes are allowed anyway, if there is room.
 const MOST: f64 = 5.0;
 const NEAR: f64 = (256 << 10) as f64;
-/// Keys of a batch.
+/// Number of keys of a batch.
 const BATCH: usize = 32;
-/// Further trees are looked at in groups of so many.
+/// Number of trees that a walk takes together.
 const GROUP: usize = 4;
-/// How many keys are drawn, and how many times as many are tried for them.
+/// Number of keys of a sample, and how many are tried for each.
 const KEYS: usize = 512;
 const TRIES: usize = 8;
 
-/// A tree whose root the keys have passed.
+/// Tree with the entries that its root has for the keys of a sample.
 pub(super) struct Tree {
     pub(super) draft: Draft,
     ways: Vec<Option<Way>>,
-    /// About how many it takes.
+    /// Estimated bytes of the tree.
     bytes: f64,
 }
 
-/// A key, and the regions that it passes as if they were not there.
+/// Key with the regions that it passes as if they were not there.
 #[derive(Clone, Copy)]
 struct Walker<'a> {
     key: &'a [u32],
@@ -57,22 +67,26 @@ impl Walker<'_> {
     }
 }
 
-/// Keys to walk with.
+/// Keys on which plans are judged.
 pub(super) struct Sample {
     /// Bytes of a block.
     block: usize,
-    /// The most bytes of trees that are worth it, and how many copies of all regions that leaves room for.
+    /// Largest number of bytes of trees, and how many copies of all regions that allows.
     pub(super) most_bytes: f64,
     pub(super) copies: f64,
     lanes: usize,
     keys: Vec<u32>,
-    /// Wide regions, which every second pair of keys passes as if they were not there. Walks that all end in one would
-    /// predict the same of every plan, and traffic that passes it would meet trees that are good for nothing.
+    /// Wide regions, which every second pair of keys passes as if they were not there.
+    ///
+    /// Otherwise most walks might end in a wide region and cost the same in every plan. The trees could then be
+    /// useless for traffic that passes these regions.
     wide: Vec<u32>,
 }
 
 impl Sample {
-    /// Draws keys inside regions: corners and points anywhere. Trees may take `room` bytes, of blocks of `lines` lines.
+    /// Draws keys inside regions: half at corners, half anywhere.
+    ///
+    /// Trees may take `room` bytes, with blocks of `lines` cache lines.
     pub(super) fn new(regions: &Regions, visits: &Visits, lines: usize, room: usize) -> Self {
         let (lanes, count) = (regions.lanes().max(1), regions.len().min(KEYS));
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
@@ -112,7 +126,7 @@ impl Sample {
         Walker { key, passed: if at & 2 == 0 { &[] } else { &self.wide } }
     }
 
-    /// A tree, and where its root leads each key.
+    /// Estimates the bytes of a tree, and takes each key through its root.
     pub(super) fn tree(&self, draft: Draft, level: Level) -> Tree {
         let mut ways = Vec::with_capacity(self.keys.len() / self.lanes);
         dispatch(level, Roots { sample: self, draft: &draft, ways: &mut ways });
@@ -120,7 +134,7 @@ impl Sample {
         Tree { draft, ways, bytes: bytes as f64 }
     }
 
-    /// The mean cost of a lookup, in instructions.
+    /// Returns the mean cost of a lookup in instructions.
     pub(super) fn cost(&self, trees: &[Rc<Tree>], regions: &Regions, cubes: &Cubes<'_>) -> f64 {
         let mut counts = Counts::default();
         let Cubes { level, visits, .. } = *cubes;
@@ -136,7 +150,7 @@ impl Sample {
     }
 }
 
-/// Takes all keys through a root.
+/// Kernel that takes all keys through a root.
 struct Roots<'a> {
     sample: &'a Sample,
     draft: &'a Draft,
@@ -157,7 +171,7 @@ impl Kernel for Roots<'_> {
     }
 }
 
-/// Takes all keys through trees.
+/// Kernel that takes all keys through trees.
 struct Walk<'a> {
     sample: &'a Sample,
     trees: &'a [Rc<Tree>],
@@ -177,7 +191,7 @@ impl Kernel for Walk<'_> {
             for trees in trees.chunks(GROUP) {
                 let mut ways = [[None; GROUP]; BATCH];
                 batch.clone().zip(&mut ways).for_each(|(at, ways)| *ways = sorted(trees, at));
-                // The best of a key's trees, the next one, and then all others that may be better.
+                // First the best entry of a key, then the next one, then all others that may be better.
                 for now in [0..1, 1..2, 2..GROUP] {
                     counts.pass();
                     for (at, (ways, best)) in batch.clone().zip(ways.iter().zip(&mut best)) {
@@ -198,7 +212,7 @@ impl Kernel for Walk<'_> {
     }
 }
 
-/// Which trees a key is led to by their roots and where, the best first.
+/// Returns the trees whose roots lead a key on, and where to, the best first.
 fn sorted(trees: &[Rc<Tree>], at: usize) -> [Option<(usize, Way)>; GROUP] {
     let mut ways = [None; GROUP];
     trees.iter().zip(&mut ways).enumerate().for_each(|(tree, (of, way))| *way = of.ways[at].map(|way| (tree, way)));
@@ -206,38 +220,38 @@ fn sorted(trees: &[Rc<Tree>], at: usize) -> [Option<(usize, Way)>; GROUP] {
     ways
 }
 
-/// About how many bytes trees take.
+/// Returns the estimated bytes of trees.
 pub(super) fn bytes(trees: &[Rc<Tree>]) -> f64 {
     trees.iter().map(|tree| tree.bytes).sum()
 }
 
-/// About how many blocks the leaves of a tree are packed into.
+/// Returns the estimated number of blocks that the leaves of a tree are packed into.
 fn blocks(draft: &Draft) -> usize {
     let of = |len: usize| if len > BLOCK { len.next_multiple_of(BLOCK) } else { len };
     draft.leaves.iter().map(|list| of(list.len())).sum::<usize>() / BLOCK
 }
 
-/// What walks have met.
+/// Counts of what the walks met.
 #[derive(Default)]
 struct Counts {
     nodes: usize,
     blocks: usize,
-    /// Blocks after which a list goes on.
+    /// Blocks that do not end their list.
     long: usize,
     rounds: usize,
-    /// The most nodes and blocks of a key in this pass.
+    /// Largest numbers of nodes and of blocks that a key met in this pass.
     deepest: [usize; 2],
 }
 
 impl Counts {
-    /// Another pass of a batch.
+    /// Ends a pass of a batch.
     fn pass(&mut self) {
         self.rounds += self.deepest.iter().sum::<usize>();
         self.deepest = [0; 2];
     }
 }
 
-/// Takes a key to its leaf and through it, as long as that may lead to a better region.
+/// Takes a key to a leaf and through its list while a better region is possible.
 #[inline(always)]
 fn follow<I: Isa>(
     isa: I,

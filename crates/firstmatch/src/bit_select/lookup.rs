@@ -1,4 +1,4 @@
-//! Lookups: chunks of keys taken through all trees in lock step.
+//! Lookups of batches: chunks of keys pass all trees in lock step.
 
 use super::block::{self, NONE};
 use super::columns::{Columns, Kind};
@@ -9,19 +9,20 @@ use crate::engine::Match;
 use crate::key::Keys;
 use crate::simd::{Isa, Kernel, dispatch, words};
 
-/// Keys in flight.
+/// Number of keys in flight.
 pub(super) const CHUNK: usize = 32;
-/// Trees whose roots are passed together.
+/// Number of trees whose roots are passed together.
 pub(super) const TOGETHER: usize = 4;
-/// So few keys are gone through one by one.
+/// Batches of at most this many keys are looked up one by one.
 const ALONE: usize = 3;
-/// Where so many keys of a chunk find a rule and so many do not, those that do are known by bits: a branch would be
-/// foreseen for neither. Fewer take less time with it.
+/// Number of hits and of misses in a chunk from which hits are found by bits.
+///
+/// The hit/miss branch would then be unpredictable. With fewer, the branch takes less time.
 const MIXED: usize = 4;
-/// Keys that are listed at once.
+/// Number of keys that are listed at once.
 const EIGHT: usize = 8;
 
-/// For each key a better match than the one given, or none.
+/// Improves the match of each key where there is a better one.
 #[inline]
 pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Option<Match>]) {
     if let [best] = best {
@@ -33,15 +34,19 @@ pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, bes
     few(engine, alive, keys, best);
 }
 
-/// Apart, so that nothing is made ready for them where there is one key.
+/// Looks up a few keys one by one.
+///
+/// It is not inlined, so that a single key pays for no preparation.
 #[inline(never)]
 fn few(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Option<Match>]) {
     let keys = keys.words().chunks_exact(keys.stride());
     best.iter_mut().zip(keys).for_each(|(best, key)| one(engine, alive, key, best));
 }
 
-/// What is looked up. Kernels borrow it, as it does the keys: what is copied may be read in wider pieces than it has just
-/// been written in, and a load that takes from several stores waits until all before it is done.
+/// Keys and answers of a lookup.
+///
+/// Kernels borrow it, as it borrows the keys. A copy may be read in wider pieces than it has just been written in;
+/// without store forwarding such a load waits for the stores.
 struct Lookup<'a, A> {
     engine: &'a BitSelect,
     alive: A,
@@ -49,7 +54,7 @@ struct Lookup<'a, A> {
     best: &'a mut [Option<Match>],
 }
 
-/// Any number of keys.
+/// Kernel for any number of keys.
 struct Many<'l, 'a, A>(&'l mut Lookup<'a, A>);
 
 impl<A: Alive> Kernel for Many<'_, '_, A> {
@@ -95,8 +100,10 @@ impl<A: Alive> Lookup<'_, A> {
     }
 }
 
-/// Where it is not 0, `mixed` has a bit for each key whose rank is one. Apart, so that what is the same for all stays in
-/// registers.
+/// Improves the matches of a chunk by the ranks found.
+///
+/// If `mixed` is not 0, it has a bit for each key whose value is a rank. The function is not inlined, so that loop
+/// constants stay in registers.
 #[inline(never)]
 fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK], mut mixed: u32) {
     let parting = engine.parting;
@@ -105,7 +112,7 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
     }
     if mixed == 0 {
         for (best, &rank) in best.iter_mut().zip(ranks) {
-            // What is no rank has no place either.
+            // For a value that is no rank the position is beyond all rules.
             if let Some(&found) = engine.matches.get(parting.last_place(rank)) {
                 take(best, found);
             }
@@ -120,11 +127,11 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
     }
 }
 
-/// The same where rules have come.
+/// Does the same where rules have been inserted.
 #[inline(never)]
 fn improve_changed(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
     let parting = engine.parting;
-    // Whether a rule has come since is anybody's guess: keys are listed by that, and no branch depends on it.
+    // Whether a rule is built or inserted is unpredictable: keys are listed by that, without a branch.
     let (mut first, mut came) = (List::NONE, List::NONE);
     for (i, &rank) in (0..best.len() as u8).zip(ranks) {
         let (is_rank, is_first) = (block::is_rank(rank), parting.place(rank).is_some());
@@ -145,7 +152,7 @@ fn improve_changed(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32;
     }
 }
 
-/// Takes what is better.
+/// Replaces the match if `found` is better.
 #[inline(always)]
 pub(super) fn take(best: &mut Option<Match>, found: Match) {
     if Match::wins(found.priority, best) {
@@ -153,7 +160,9 @@ pub(super) fn take(best: &mut Option<Match>, found: Match) {
     }
 }
 
-/// Entries of a chunk, each tree's behind those of the one before, and room for eight more.
+/// List of pending entries of a chunk, with room for eight more.
+///
+/// An item is the key's number plus [`CHUNK`] times the tree's.
 struct List {
     items: [u8; TOGETHER * CHUNK + EIGHT],
     count: usize,
@@ -162,14 +171,14 @@ struct List {
 impl List {
     const NONE: Self = Self { items: [0; TOGETHER * CHUNK + EIGHT], count: 0 };
 
-    /// Lists an entry if it is to be, without a branch.
+    /// Appends an item if `listed`, without a branch.
     #[inline(always)]
     fn add(&mut self, item: u8, listed: bool) {
         self.items[self.count & (TOGETHER * CHUNK - 1)] = item;
         self.count += usize::from(listed);
     }
 
-    /// Lists those of eight entries that `which` has bits for.
+    /// Appends those of the eight items behind `from` whose bits are set in `which`.
     #[inline(always)]
     fn add_eight(&mut self, from: usize, which: u32) {
         let places = PLACES[which as usize & 0xFF].wrapping_add(from as u64 * 0x0101_0101_0101_0101);
@@ -185,7 +194,9 @@ impl List {
     }
 }
 
-/// The places of the bits of a byte, ascending, each a byte.
+/// Positions of the set bits of each byte, ascending, a byte each.
+///
+/// For example, the byte `0b1010` has the positions 1 and 3, stored as `0x0301`.
 const PLACES: [u64; 256] = {
     let mut places = [0; 256];
     let mut byte = 0;
@@ -203,28 +214,29 @@ const PLACES: [u64; 256] = {
     places
 };
 
-/// From the start of a cache line on: what is read in wide pieces takes longer where these lie in two. Measured, the place
-/// of the stack alone made a difference of 7 %.
+/// Value aligned to a cache line, because a wide load that spans two lines takes longer.
 #[repr(align(64))]
 struct Aligned<T>(T);
 
-/// Keys on their way through trees.
+/// Chunk of keys on their way through the trees.
 #[repr(align(64))]
 struct Chunk<'a, C: Columns> {
     engine: &'a BitSelect,
     columns: C,
     keys: C::Chunk<'a>,
-    /// How many.
+    /// Number of keys.
     count: usize,
-    /// The best rank found for each.
+    /// Best rank found for each key.
     ranks: [u32; CHUNK],
     leaves: List,
     nodes: List,
 }
 
 impl<'a, C: Columns> Chunk<'a, C> {
-    /// Takes every key through the roots of all trees: of the first ones to that which promises the best rank, then to
-    /// those that may hold a better one than was found so far.
+    /// Takes every key through the roots of `trees`, then to leaves.
+    ///
+    /// In the first group of trees each key follows the entry with the lowest bound. Afterwards, in every group, it
+    /// follows the entries whose bounds permit a better rank than the one found so far.
     #[inline(always)]
     fn search<I: Isa, const TREES: usize>(&mut self, isa: I, alive: impl Alive, trees: [&Tree; TREES], is_first: bool) {
         let (engine, columns) = (self.engine, self.columns);
@@ -249,7 +261,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         }
     }
 
-    /// Takes every key to its leaf and tests its first block.
+    /// Takes every key to the leaf of its best entry and tests the leaf.
     #[inline(always)]
     fn first<I: Isa>(&mut self, isa: I, alive: impl Alive, first: &[Entry; CHUNK]) {
         let (engine, columns) = (self.engine, self.columns);
@@ -276,8 +288,9 @@ impl<'a, C: Columns> Chunk<'a, C> {
         self.test(isa, alive, at);
     }
 
-    /// Takes every key to the leaf that the second of its trees promises, which may hold a better rank. Returns where that
-    /// tree's root led.
+    /// Takes every key to the leaf of its next entry if that may hold a better rank.
+    ///
+    /// Returns that entry for each key.
     #[inline(always)]
     fn second<I: Isa, const TREES: usize>(
         &mut self,
@@ -331,7 +344,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         self.follow(isa, alive, entries.as_flattened_mut(), nodes != 0);
     }
 
-    /// Takes what is listed to leaves, where nodes are among them, and tests these.
+    /// Takes the listed entries to leaves, if nodes are among them, and tests these.
     #[inline(always)]
     fn follow<I: Isa>(&mut self, isa: I, alive: impl Alive, at: &mut [Entry], nodes: bool) {
         if nodes {
@@ -347,8 +360,9 @@ impl<'a, C: Columns> Chunk<'a, C> {
         self.test(isa, alive, at);
     }
 
-    /// Takes the entries that are listed for it through nodes, and lists those that come to leaves where that is asked
-    /// for: then only those that may lead to better ranks go on.
+    /// Takes the entries of the node list through nodes until they are leaves.
+    ///
+    /// With `lists` it drops the entries that no longer permit a better rank, and lists the leaves.
     #[inline(always)]
     fn walk<I: Isa>(&mut self, isa: I, at: &mut [Entry], lists: bool) {
         let engine = self.engine;
@@ -373,7 +387,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         }
     }
 
-    /// Tests the first block of every listed leaf, then the next one of those that have more that may be better.
+    /// Tests the block of each listed leaf, then the next one if that may hold a better rank.
     #[inline(always)]
     fn test<I: Isa>(&mut self, isa: I, alive: impl Alive, at: &mut [Entry]) {
         let (engine, columns) = (self.engine, self.columns);
@@ -397,8 +411,9 @@ impl<'a, C: Columns> Chunk<'a, C> {
         }
     }
 
-    /// Asks for the block that an entry leads to, where that is not near anyway. What a node's entry would lead to if it
-    /// were a leaf's is asked for in vain: that costs less than a branch.
+    /// Prefetches the block that an entry leads to, unless the blocks are few.
+    ///
+    /// The index of a node is taken for that of a block, because a useless prefetch costs less than a branch.
     #[inline(always)]
     fn prefetch<I: Isa>(&self, isa: I, entry: Entry) {
         let engine = self.engine;
@@ -408,7 +423,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         }
     }
 
-    /// Groups of eight keys.
+    /// Returns the number of groups of eight keys.
     #[inline(always)]
     fn groups(&self) -> usize {
         self.count.div_ceil(EIGHT).min(CHUNK / EIGHT)
@@ -420,16 +435,16 @@ impl<'a, C: Columns> Chunk<'a, C> {
     }
 }
 
-/// The entry that is listed, if there is one.
+/// Returns the entry of a listed item.
 #[inline(always)]
 fn place(at: &mut [Entry], item: u8) -> Option<&mut Entry> {
-    // Nothing is left to be checked where the length is a power of two that the compiler knows.
+    // If the compiler knows that the length is a power of two, no bounds check is left.
     let mask = at.len().next_power_of_two() - 1;
     at.get_mut(usize::from(item) & mask)
 }
 
 impl Node {
-    /// The bits that it selects of a key.
+    /// Returns the bits that the node selects of a key.
     #[inline(always)]
     pub(super) fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
         self.bits.select_with(

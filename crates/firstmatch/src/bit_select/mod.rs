@@ -1,64 +1,100 @@
-//! `bit_select`: a few trees of wide nodes that select bits, with leaves of eight regions tested at once.
+//! `bit_select`: a few trees of bit-selecting nodes over blocks of eight regions.
 //!
 //! # Idea
-//! A node takes some bits of at most two fields, or of two pairs of lanes where fields have more, not only leading ones
-//! and not next to each other, as the index into a table: rules share their leading bits, so cuts from the top waste
-//! levels. Bits are chosen one by one, each time the
-//! one that leaves the shortest lists for the copies it makes. A region that leaves many of a root's bits open would
-//! be copied often: it goes to another tree, whose root selects other bits. So the regions part by what they are
-//! specific in, and no table says how. On the ClassBench sets most walks are one step and one leaf a tree.
+//! A node concatenates selected bits of a key into the index of a table entry.
 //!
-//! How many bits a region may leave open is chosen tree by tree. A few values are tried for each, keys drawn inside the
-//! regions walk through what is there so far, and the two plans whose lookups cost least are gone on with. So a build
-//! knows what it builds for from the rules alone, and the same rules build the same trees.
+//! The bits come from at most two fields; of a field in several pairs of key words, each pair counts as one. They
+//! need be neither leading nor adjacent, because rules often share their leading bits and cuts from the top would
+//! waste levels. For example, where every source address begins with 10, none of its first eight bits is selected:
+//! they split no list.
 //!
-//! A leaf may hold more regions than lead to it, because each is compared whole: neighbouring short lists share a
-//! block of eight. That keeps blocks nearly full however fine the tables are.
+//! A region leaves a bit open if keys with either value of the bit may lie in it. Such a region is copied into both
+//! halves of the table. Bits are chosen one by one: each time the bit that gives the shortest lists for the copies it
+//! makes. A region that leaves many of a root's bits open would be copied often, so it goes to another tree with
+//! other bits. Regions thus separate by the fields in which they are specific. For example, 2,000 rules for single
+//! source addresses and 2,000 for single destination addresses build two trees, one over source bits and one over
+//! destination bits.
+//!
+//! On the ClassBench sets most walks are one node and one leaf a tree.
+//!
+//! The number of bits that a region may leave open is chosen tree by tree. A beam search tries a few values for each
+//! tree and keeps the two plans whose lookups cost least. The cost is counted on keys drawn inside the regions. The
+//! choice therefore depends on the rules alone, and the same rules build the same trees.
+//!
+//! Neighbouring short lists share a block of eight, because each region is compared whole: regions of another leaf do
+//! no harm. Blocks thus stay nearly full however fine the tables are.
 //!
 //! # Layout in memory
-//! - *Nodes*: two pairs of neighbouring lanes, each read as one word of 64 bits, the masks over them, where the table
-//!   starts: 32 bytes. *Tables*: 4 bytes an entry, which is
-//!   a node or a leaf's first block, and before that the best rank behind it, without the bits that find no room. Equal
-//!   lists of one tree share what they lead to.
-//! - *Blocks*: eight ranks, up to the ninth word where the list goes on, then the lanes column by column, as narrow as
-//!   their values allow: 8, 16 or 32 bits for each bound; value and mask of 32 bits for lanes that are ternary. The value
-//!   for absent of an optional lane of 8 or 16 bits is one more than they hold: a bit of the region says instead whether
-//!   it requires the field. A field that is a prefix in every region has a word a lane and a byte for the open bits
-//!   instead of two words a lane; a lane of 8 bits of which regions ask for one value or all has one byte. A block of an
-//!   IPv4 5-tuple is three cache lines, or four where some address is no prefix or some protocol a range; one of an IPv6
-//!   5-tuple six, or up to ten. Blocks are sorted by rank; a longer list goes on in further blocks. Of 4,096 regions and
-//!   more, fields that no region asks for have no columns, and ranks of at most 2,045 rules 16 bits, where that makes
-//!   blocks smaller: of a list of IPv4 addresses they are one cache line.
+//! A key consists of 32-bit words; an address of IPv6 takes four of them. A region is one interval per key word.
+//!
+//! - *Nodes*, 32 bytes: two pairs of neighbouring key words, each read as 64 bits, a mask for each, the start of the
+//!   table.
+//! - *Tables*, 4 bytes an entry: a lower bound of the ranks behind the entry, then a node or the leaf's first block.
+//!   The low bits of the bound are dropped where they do not fit. Equal lists of one tree share their node or leaf.
+//! - *Blocks*: eight ranks in ascending order, the block that continues the list, then the key words column by
+//!   column, as narrow as their values allow. A bound takes 8, 16 or 32 bits; a ternary word takes a value and a mask
+//!   of 32 bits each. A longer list continues in further blocks.
 //! - *Matches*: rule and priority by rank, 16 bytes a rule. Ranks are up to 1,024 apart.
 //!
+//! Columns have special forms for common cases:
+//!
+//! - An optional word of 8 or 16 bits has one value more than these bits hold, for absent. A bit of the region says
+//!   instead whether the region requires the field.
+//! - A field that is a prefix in every region takes 4 bytes per key word instead of 8. One more byte counts its open
+//!   bits.
+//! - A word of 8 bits for which every region asks for one value or all takes 1 byte.
+//! - From 4,096 regions on (`Config::lean`), words that no region constrains may have no column, and ranks of at most
+//!   2,045 rules may have 16 bits. This is used only if it makes blocks smaller: a block of a list of IPv4 addresses
+//!   is then one cache line.
+//!
+//! A block of an IPv4 5-tuple is three cache lines, or four if some address is no prefix or some protocol a range. A
+//! block of an IPv6 5-tuple is six to ten lines. For example, the three lines of an IPv4 5-tuple hold:
+//!
+//! ```text
+//! line 0   ranks 8 × 4 B │ next block 4 B │ required ports 4 B │ protocols 8 × 1 B │ open address bits 2 × 8 × 1 B
+//! line 1   lower port bounds 8 × (2 + 2) B │ upper port bounds 8 × (2 + 2) B
+//! line 2   source prefixes 8 × 4 B │ destination prefixes 8 × 4 B
+//! ```
+//!
 //! # Changes
-//! A copy that nobody reads takes rules in and out in place: [`meta`](crate::meta) has two. A rule that comes gets a
-//! rank between its neighbours' and goes to the leaves that it reaches: to the block there if that has room, else these
-//! entries get a block of their own, with what is theirs in the old one. A rule that goes is taken out of its leaves.
-//! Neither moves anything else. What is touched is noted, and the other copy takes that over instead of doing the
-//! change again. A rule that comes and reaches more than 128 entries goes to a list that every key is tested against,
-//! unless it has a better match. There may be three times as many blocks as were built, of more than 512 twice as many
-//! and 512; where these end, blocks that nothing leads to any more are looked for, so a change takes now and then as
-//! long as to read tables and blocks once. Refused, and left to others, are lists that would be longer than four blocks,
-//! a 33rd rule between the same two, what no block is left for, and to take out a rule that it was built with and that
-//! reaches more than 128 entries.
+//! A replica that no reader uses takes rules in and out in place; [`meta`](crate::meta) has two replicas. An inserted
+//! rule gets a rank between those of its neighbours and is added to the leaves that it reaches. If the block there is
+//! full, the entries that reach it get a block of their own, with their regions of the old one. A removed rule is
+//! taken out of its leaves. Neither change moves anything else. Changed places are put on a dirty list, from which
+//! the other replica copies them instead of repeating the change.
+//!
+//! An inserted rule that reaches more than 128 entries goes to the overflow list, which is tested for every key
+//! without a better match. If `n` blocks were built, there may be `2 n + min(n, 512) + 64`. When these are used up,
+//! unreferenced blocks are searched for. A change may therefore take as long as one pass over tables and blocks.
+//!
+//! Some changes are refused, and the caller has to make them elsewhere:
+//!
+//! - an insertion that makes a list longer than four blocks, or for which no block is left,
+//! - a 33rd rule between the same two built rules, or one for which no rank is free,
+//! - a rule with a region that the columns cannot hold,
+//! - the removal of a built rule that reaches more than 128 entries.
 //!
 //! # Cost
-//! 32 keys go through the roots of up to four trees at once. Each then follows the entry of the best rank to its leaf,
-//! level by level, and is tested against its block; then that of the next best one, where it may still hold a better
-//! rank; then all others that may. The next block of a longer list is tested only where the one before had no hit,
-//! after the other keys. What goes on is listed without a branch; whether a list goes on, and whether the key lacks a
-//! field, are branches. Each such pass waits for the last key of the one before, so there are no more than these three
-//! for four trees. Three keys and fewer are gone through one by one: the leaves of the two best entries are both tested,
-//! since a branch that is not foreseen takes longer than the second test; where a key needs it seldom, that costs some
-//! 5 %. Above half a mebibyte of blocks, what an entry leads to is asked for as soon as it is known.
+//! A lookup takes 32 keys at once through the roots of up to four trees, in three passes. In the first pass each key
+//! follows the entry with the lowest bound to its leaf, level by level, and is tested against the leaf's block. The
+//! second pass does the same for the next entry, if its bound still permits a better rank. The third pass takes all
+//! remaining entries that do. Each pass waits for the slowest key of the one before, so there are only three for four
+//! trees.
 //!
-//! A lookup visits at most the trees times (levels + the blocks of the longest leaf): `stats()` has both. A build looks
-//! at each list once for each bit it selects; longer lists are judged by 2,048 of their regions. What it tries comes to
-//! about five times the trees it keeps. Copies are bounded for each node and for each tree, and trees that take over
-//! five times the memory of all regions once, and over 256 KiB, are not kept, so no rule set makes it explode: what
-//! cannot be parted becomes long leaves. For up to 2,048 regions that memory is made use of: one tree of many copies may
-//! be the fastest, most of all for single keys (a third less on some ClassBench sets).
+//! The next block of a longer list is tested only if the one before had no hit, after the other keys. Remaining work
+//! is listed without branches; only a list that continues and a field that the key lacks take one. Up to three keys
+//! are looked up one by one. There the leaves of the two best entries are both tested, because a branch misprediction
+//! takes longer than the second test. If the blocks take more than half a mebibyte, the target of an entry is
+//! prefetched as soon as it is known.
+//!
+//! A lookup visits at most trees × (levels + blocks of the longest leaf); `stats()` has both. A build reads each list
+//! once for each bit that it selects. A list of more than 2,048 regions is judged by a sample. Each step of the
+//! search builds at most eight candidate trees: four for each of two plans.
+//!
+//! Copies are bounded per node and per tree. Trees are discarded if they take more than 256 KiB and more than five
+//! times the memory that holds every region once. No rule set can therefore make the build explode: regions that no
+//! bits separate become long leaves. Up to 2,048 regions may use all of that memory, because one tree of many copies
+//! can be the fastest, most of all for single keys.
 //!
 //! # Paper
 //! None. Cutting trees go back to Gupta and McKeown's HiCuts (Hot Interconnects 1999); Daly and Torng's ByteCuts
@@ -103,40 +139,43 @@ use crate::schema::Schema;
 use crate::simd::{Level, Line};
 use crate::work::Work;
 
-/// How to build [`BitSelect`].
+/// Configuration of a [`BitSelect`] build.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it may take.
+    /// Memory that the built engine may take.
     pub budget: Budget,
-    /// The instruction set; `None` takes the best of the machine.
+    /// Instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
-    /// How its trees are; `None` chooses for each what promises the fastest lookups.
+    /// Shape of the trees; `None` searches for the trees with the fastest lookups.
     pub shape: Option<Shape>,
-    /// Number of regions from which on blocks leave out what no region asks for, where that makes them smaller. Fewer
-    /// keep a column for every field, because rules that come later may ask for it.
+    /// Number of regions from which blocks may omit columns that no region constrains.
+    ///
+    /// Columns are omitted only if that makes blocks smaller. Smaller sets keep a column for every field, because
+    /// rules inserted later may constrain it.
     pub lean: usize,
 }
 
 impl Default for Config {
-    /// No budget, the best instruction set, the fastest trees, lean blocks from 4,096 regions on.
+    /// Returns no budget, the best instruction set, the fastest trees and `lean` 4,096.
     fn default() -> Self {
         Self { budget: Budget::default(), simd: None, shape: None, lean: 4096 }
     }
 }
 
-/// How trees are built.
+/// Limits on the trees of a build.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// The most trees that regions are shared out to; at least one.
+    /// Largest number of trees that regions are shared out to; at least one.
     pub trees: usize,
-    /// The most levels of a tree above its leaves; at least one.
+    /// Largest number of levels of a tree above its leaves; at least one.
     pub levels: usize,
-    /// The most entries of a node's table for each region that it parts.
+    /// Largest number of table entries of a node for each region in its list.
     pub fan_out: usize,
-    /// How many bits of a root a region may leave open before it goes to the next tree.
+    /// Number of a root's bits that a region may leave open before it goes to the next tree.
     pub open: u32,
-    /// How often regions may stand in the lists of a node, and in those of all nodes below the roots, as a multiple of
-    /// their number.
+    /// Largest number of copies per region, in the lists of one node.
+    ///
+    /// The same factor bounds the copies in all nodes below the root of one tree.
     pub growth: f64,
 }
 
@@ -146,100 +185,113 @@ impl Default for Shape {
     }
 }
 
-/// What is allocated beside the value of an `Arc`: two counts.
+/// Bytes that an `Arc` allocates beside its value: two counts.
 const ARC: usize = 2 * size_of::<usize>();
 
-/// A classifier of trees that select bits.
+/// Classifier of trees whose nodes select key bits.
 #[derive(Clone, Debug)]
 pub struct BitSelect {
     schema: Schema,
     level: Level,
     shape: block::Shape,
     trees: Box<[Tree]>,
-    /// Whether the last of them is for regions that have come and reach too many entries of all others.
+    /// Whether the last tree is the overflow tree, for regions that reach too many entries.
     has_wide: bool,
     nodes: Box<[Node]>,
     table: Box<[Entry]>,
-    /// How an entry is parted.
+    /// Entry layout: the bits of ranks and of table entries.
     parting: Parting,
     blocks: Vec<Line>,
-    /// The rules that it was built with, in order.
+    /// Rules that the engine was built with, in order.
     matches: Arc<[Match]>,
     regions: usize,
-    /// How many blocks it may come to have.
+    /// Largest number of blocks that changes may bring it to.
     room: usize,
     spare: change::Spare,
-    /// Each node's block for lists to come, by the node's number; those of roots come behind them.
+    /// Append block of each node, then of each root. Empty until one is needed.
     filling: Box<[u32]>,
-    /// Which of the rules that it was built with have been taken out, how many, and how many regions they had.
+    /// Bitmap of the built rules that have been removed, by position. Empty until one is removed.
+    /// Number of built rules that have been removed.
     gone: Box<[u64]>,
+    /// Number of regions of the removed built rules.
     gone_rules: usize,
     gone_regions: usize,
     added: Added,
-    /// Where it may differ from the copy that was changed before it.
+    /// Dirty list: places where this replica may differ from the other one.
     touched: Vec<Place>,
-    /// What lookups cost when its roots were chosen, as counted.
+    /// Estimated instructions of a lookup when the roots were chosen.
     planned: f64,
-    /// Whether its blocks are more than a cache that answers at once holds.
+    /// Whether the blocks take more than half a mebibyte, so that lookups prefetch them.
     is_large: bool,
 }
 
-/// What trees begin with, and what lookups cost when they were chosen, as counted.
+/// Roots of trees with the estimated cost of a lookup when they were chosen.
 #[derive(Clone, Debug)]
 pub(crate) struct Roots {
     trees: Box<[Tree]>,
     planned: f64,
 }
 
-/// One tree.
+/// One tree of a [`BitSelect`].
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: Node,
-    /// The most nodes of a walk.
+    /// Largest number of nodes on a walk.
     levels: usize,
-    /// The most blocks of one leaf.
+    /// Largest number of blocks of one leaf.
     longest: usize,
-    /// How many bits of the root its regions may leave open.
+    /// Number of the root's bits that a region of the tree may leave open; `None` is no limit.
     open: Option<u32>,
 }
 
-/// Selects bits as the index into its part of the table, whose entries are nodes or leaves.
+/// Node that indexes its part of the table by selected key bits. Entries are nodes or leaves.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     bits: Selector,
     base: u32,
 }
 
-/// An entry of a table: from the highest bit on the best rank behind it, as far as bits are left for that; the node or
-/// the leaf's first block that it leads to; whether that is a leaf.
+/// Table entry: from the highest bit a lower bound of ranks, an index, and the leaf flag.
+///
+/// The bound is that of the best rank behind the entry, without the bits that [`Parting`] drops. The index is that of
+/// a node or of a leaf's first block.
+///
+/// ```text
+/// rank >> dropped │ index │ 1 if leaf
+/// ```
 type Entry = u32;
 
 const LEAF: Entry = 1;
-/// The entry that leads nowhere.
+/// Entry that leads nowhere.
 const EMPTY: Entry = Entry::MAX;
 
-/// How ranks are made and an entry is parted. Between the ranks of neighbours others find room.
+/// Layout of ranks and table entries. Gaps between built ranks are for inserted rules.
+///
+/// For example, 4,400 rules with indices below 1,700 have ranks 1,024 apart. An entry then has 11 bits for the index
+/// and 1 for the leaf flag. The remaining 20 bits are three too few for the largest rank, so that the three lowest
+/// bits of ranks are dropped.
 #[derive(Clone, Copy, Debug)]
 struct Parting {
-    /// Bits of an index.
+    /// Number of bits of an index.
     index: u32,
-    /// Low bits of a rank that find no room in an entry.
+    /// Number of low bits of a rank that do not fit into an entry.
     dropped: u32,
-    /// Low bits of a rank that are 0 for the rules that a set was built with.
+    /// Number of low bits of a rank that are 0 for built rules.
     between: u32,
-    /// No rank is as high.
+    /// Exclusive upper bound of ranks.
     end: u32,
 }
 
-/// The most bits for what comes between two rules, and the least where ranks have 16 bits.
+/// Largest number of rank bits between two built rules, and the smallest for short ranks.
 const BETWEEN: u32 = 10;
 const SHORT_BETWEEN: u32 = 5;
 
 impl Parting {
-    /// For indices below these and so many rules; no rank's bits are all ones, which are those of [`EMPTY`]. Short ranks
-    /// have 16 bits.
+    /// Lays out indices below `indices` and ranks of `rules` rules; short ranks have 16 bits.
+    ///
+    /// No rank fills the bits of an entry with ones, because these are the bits of [`EMPTY`].
     fn new(indices: usize, rules: usize, is_short: bool) -> Self {
-        // At most 2^24 regions are lowered: some bits are left, and ranks are below 2^31.
+        // At most 2^24 regions are lowered, so some bits are left for the gaps, and ranks are below 2^31.
         let unused = if is_short { u32::BITS - 16 } else { 1 };
         let between = BETWEEN.min((rules as u32 + 2).leading_zeros().saturating_sub(unused));
         let end = (rules as u32 + 1) << between;
@@ -249,31 +301,32 @@ impl Parting {
         Self { index, dropped, between, end }
     }
 
-    /// Whether 16 bits are enough for the ranks of so many rules and of those that come between.
+    /// Whether 16 bits are enough for the ranks of `rules` rules with gaps between them.
     fn is_short(rules: usize) -> bool {
         rules + 2 < 1 << (16 - SHORT_BETWEEN)
     }
 
-    /// The rank of the last of so many rules; 0 for none.
+    /// Returns the rank of built rule number `rules`, counted from 1; 0 gives 0.
     fn rank(self, rules: u32) -> u32 {
         rules << self.between
     }
 
-    /// How many of the rules that were there first come before a rank that is between them.
+    /// Returns the number of built rules with a rank of at most `rank`.
     #[inline(always)]
     fn before(self, rank: u32) -> u32 {
         rank >> self.between
     }
 
-    /// The place of the rule of a rank among those that were there first, if it is one of them.
+    /// Returns the position of the built rule with this rank; `None` for an inserted rule.
     #[inline(always)]
     fn place(self, rank: u32) -> Option<usize> {
         let is_first = rank & ((1 << self.between) - 1) == 0;
         is_first.then(|| self.last_place(rank))
     }
 
-    /// The place of the last rule that was there first and does not come behind a rank; none is as high for what is no
-    /// rank.
+    /// Returns the position of the last built rule with a rank of at most `rank`.
+    ///
+    /// For a value that is no rank the position is beyond all rules.
     #[inline(always)]
     fn last_place(self, rank: u32) -> usize {
         (self.before(rank) as usize).wrapping_sub(1)
@@ -285,14 +338,15 @@ impl Parting {
 }
 
 impl Roots {
-    /// The bits that each tree's root selects. Each region fixes all but a few of those of some tree, unless nothing
-    /// parts it from the others.
+    /// Returns the bits that each tree's root selects.
+    ///
+    /// Each region fixes all but a few of these bits in some tree, unless no bits separate it from the others.
     pub(crate) fn selected(&self) -> impl Iterator<Item = Selector> {
         self.trees.iter().map(|tree| tree.root.bits)
     }
 }
 
-/// What a walk needs of the parting.
+/// Parts of the entry layout that a lookup needs.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     ranks: u32,
@@ -302,20 +356,23 @@ struct Limits {
 }
 
 impl Limits {
-    /// What an entry must be below to lead to a better rank.
+    /// Returns the exclusive upper limit of entries that may lead to a better rank than `rank`.
+    ///
+    /// For example, with three dropped bits and `rank` 20 the limit is the bound 3, which stands for ranks from 24
+    /// on. The bound 2 stands for ranks 16 to 23, of which some are better.
     #[inline(always)]
     fn of(self, rank: u32) -> Entry {
-        // What is added does not overflow.
+        // The rank is at most `ranks`, so the sum does not overflow.
         ((rank.min(self.ranks) + self.rounding) >> self.dropped) << (self.index + 1)
     }
 
-    /// Where an entry leads.
+    /// Returns the index of the node or block that `entry` leads to.
     #[inline(always)]
     fn index(self, entry: Entry) -> usize {
         ((entry >> 1) & ((1 << self.index) - 1)) as usize
     }
 
-    /// The entry that leads to a block, whatever its rank.
+    /// Returns the entry that leads to a block, without a bound.
     #[inline(always)]
     fn leaf(self, block: usize) -> Entry {
         (block as Entry) << 1 | LEAF
@@ -323,16 +380,18 @@ impl Limits {
 }
 
 impl BitSelect {
-    /// Builds it.
+    /// Builds the engine.
     ///
     /// # Errors
-    /// When it would exceed the budget, or this machine lacks the forced instruction set.
+    /// If it would exceed the budget, or if this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         Self::build_within(set, config, &Visits::default(), None)
     }
 
-    /// The same within so many visits of regions. For rules that mostly are those of another, its roots are taken as
-    /// long as lookups cost hardly more than when they were chosen: a fraction of the work.
+    /// Builds the engine within a cap on region visits, with the roots `like` if they serve.
+    ///
+    /// They serve while a lookup costs hardly more than when they were chosen. Such a build takes a fraction of the
+    /// work, because it searches for no root bits.
     pub(crate) fn build_within(
         set: &Lowered,
         config: &Config,
@@ -343,24 +402,24 @@ impl BitSelect {
         build::build(set, config, level, visits, like)
     }
 
-    /// The roots of its trees.
+    /// Returns the roots of the built trees, for another build.
     pub(crate) fn roots(&self) -> Roots {
         Roots { trees: self.homes().into(), planned: self.planned }
     }
 
-    /// The trees that it was built with.
+    /// Returns the trees that the engine was built with, without the overflow tree.
     fn homes(&self) -> &[Tree] {
         &self.trees[..self.trees.len() - usize::from(self.has_wide)]
     }
 
-    /// What a walk compares entries with.
+    /// Returns the parts of the entry layout that a lookup needs.
     #[inline(always)]
     fn limits(&self) -> Limits {
         let Parting { index, dropped, end, .. } = self.parting;
         Limits { ranks: end, rounding: (1 << dropped) - 1, dropped, index }
     }
 
-    /// The rule of a rank.
+    /// Returns the rule of a rank, built or inserted.
     #[inline(always)]
     fn rule_of(&self, rank: u32) -> Option<Match> {
         if !block::is_rank(rank) {
@@ -376,19 +435,21 @@ impl BitSelect {
         self.matches.len() - self.gone_rules + self.added.rules()
     }
 
-    /// The most cache lines and regions of a lookup, were every tree's longest list at least so many blocks.
+    /// Returns the most cache lines and region tests of a lookup.
+    ///
+    /// Every tree's longest list is taken to have at least `blocks` blocks.
     fn worst(&self, blocks: usize) -> (usize, usize) {
         let tests: usize = self.trees.iter().map(|tree| tree.longest.max(blocks)).sum();
         let steps: usize = self.trees.iter().map(|tree| tree.levels).sum();
         (tests * self.shape.lines() + 2 * steps + 1, tests * block::BLOCK)
     }
 
-    /// Bytes that it shares with what it is a copy of.
+    /// Returns the bytes that all clones share.
     pub(crate) fn shared_bytes(&self) -> usize {
         ARC + size_of_val(&self.matches[..])
     }
 
-    /// Bytes on the heap by part.
+    /// Returns the bytes on the heap by part.
     fn bytes(&self) -> Vec<(&'static str, usize)> {
         vec![
             ("nodes", size_of_val(&self.nodes[..])),
@@ -437,7 +498,7 @@ impl Engine for BitSelect {
     }
 }
 
-/// Marks of the rules that were there first, by rank; the others are taken out.
+/// Tombstones of built rules, looked up by rank. Inserted rules are removed in place.
 #[derive(Clone, Copy)]
 struct Marks<'a> {
     dead: &'a Dead,
@@ -458,7 +519,7 @@ impl Alive for Marks<'_> {
     }
 }
 
-/// The place of a rule is how many come before it.
+/// Each built rule has one place, the number of rules before it.
 impl Base for BitSelect {
     fn places(&self) -> usize {
         self.matches.len()

@@ -1,21 +1,23 @@
-//! Leaves to blocks.
+//! Packing of leaves into blocks.
 
 use super::block::{BLOCK, Shape};
 use super::tree::Leaves;
 use crate::rule::Regions;
 use crate::simd::{LINE_WORDS, Line, words_mut};
 
-/// How many blocks with room are kept in mind: neighbours in a table have rules in common.
+/// Number of blocks that are tried for the next leaf.
+///
+/// These are recent blocks with room, because neighbours in a table share regions.
 const IN_MIND: usize = 8;
 
-/// Blocks, and where the leaves are in them.
+/// Blocks with the position of each leaf.
 pub(super) struct Packed {
-    /// The first block of each leaf.
+    /// Number of each leaf's first block.
     pub(super) places: Vec<u32>,
     pub(super) blocks: Vec<Line>,
 }
 
-/// A block in the making.
+/// Block under construction.
 #[derive(Default)]
 struct Block {
     regions: [u32; BLOCK],
@@ -34,12 +36,12 @@ impl Block {
         &self.regions[..self.len]
     }
 
-    /// How many regions it would have with those of a list.
+    /// Returns the number of distinct regions that the block would have with those of `list`.
     fn with(&self, list: &[u32]) -> usize {
         self.len + list.iter().filter(|region| !self.regions().contains(region)).count()
     }
 
-    /// Adds those of a list that has room.
+    /// Adds the regions of `list` that the block lacks; there must be room.
     fn add(&mut self, list: &[u32]) {
         for region in list {
             if !self.regions().contains(region) {
@@ -50,8 +52,11 @@ impl Block {
     }
 }
 
-/// Gives every leaf its block: short ones of a tree share one where they fit together, a long one has several of its own.
-/// No trees share one: what one of them has no use for any more is not found through another.
+/// Assigns every leaf its block or blocks, and writes them.
+///
+/// Short leaves of a tree share a block where their regions fit together; a long leaf has several blocks of its own.
+/// For example, leaves of the regions 1, 2, 3 and 2, 3, 4, 5 share a block of five. No two trees share a block.
+/// Otherwise a region that a change takes out of one tree could still be found through the other.
 pub(super) fn pack<'a>(
     trees: impl Iterator<Item = &'a Leaves>,
     shape: &Shape,

@@ -1,4 +1,4 @@
-//! Which trees: those of a shape, or those that promise the fastest lookups.
+//! Choice of trees: those of a forced shape, or those with the fastest estimated lookups.
 
 use std::rc::Rc;
 
@@ -8,26 +8,32 @@ use super::tree::{Draft, FEW, Root};
 use super::{Roots, Shape};
 use crate::rule::Regions;
 
-/// What every tree of a plan may be: few levels, since a batch waits for its slowest key in each, and wide roots.
+/// Shape of the trees that are tried: wide roots and few levels.
+///
+/// The levels are few because a batch waits for its slowest key in each.
 const SHAPE: Shape = Shape { trees: 8, levels: 2, fan_out: 16, open: 0, growth: 8.0 };
-/// A tree that takes all that is left.
+/// Shape of a last tree, which takes all regions that are left.
 const LAST: Shape = Shape { growth: 4.0, ..SHAPE };
-/// How many plans are gone on with.
+/// Number of plans that each step of the search keeps.
 const BEAM: usize = 2;
-/// For up to so many regions trees may pay that hold far more copies, and are soon built.
+/// Largest number of regions for which trees with far more copies are tried.
+///
+/// They may pay, and are soon built.
 const SMALL: usize = 2048;
-/// How much more lookups may cost before other roots are looked for.
+/// Factor by which lookups may cost more before other roots are searched for.
 const WORSE: f64 = 1.1;
-/// What the regions that have no tree yet will cost if they are all there are, in instructions, beside the next root.
+/// Estimated instructions for the regions without a tree, if that is all of them.
+///
+/// The next root is counted apart.
 const LATER: f64 = 120.0;
 
-/// Trees, and what their lookups cost as far as that was counted.
+/// Trees with the estimated cost of their lookups.
 pub(super) struct Planned {
     pub(super) drafts: Vec<Draft>,
     pub(super) cost: f64,
 }
 
-/// Trees of a shape.
+/// Plans trees of a given shape.
 pub(super) fn forced(regions: &Regions, cubes: &Cubes<'_>, shape: &Shape) -> Planned {
     let mut left = all(regions);
     let mut drafts = Vec::new();
@@ -44,17 +50,20 @@ fn all(regions: &Regions) -> Vec<u32> {
     (0..regions.len() as u32).collect()
 }
 
-/// Looks for the trees that promise the fastest lookups.
+/// Search for the trees with the fastest estimated lookups.
 pub(super) struct Search<'a> {
     regions: &'a Regions,
     cubes: &'a Cubes<'a>,
     sample: Sample,
-    /// How many bits of a root regions may leave open, and the shape of such a tree.
+    /// Numbers of open bits that are tried for a root, and the shape of such a tree.
     open: [u32; 3],
     shape: Shape,
-    /// A tree that takes all that is left.
+    /// Shape of a tree that takes all regions that are left.
     last: Shape,
-    /// It is tried where the most open of the others leaves at most these shares of a list and of all.
+    /// Shares of the list and of all regions that bound when a last tree is tried.
+    ///
+    /// It is tried if the root with the most open bits leaves at most both shares for later trees. For example, if
+    /// 40,000 of 100,000 regions have no tree yet, the shares 0.5 and 0.25 allow that root to leave 20,000.
     left: [f64; 2],
 }
 
@@ -67,7 +76,7 @@ struct Plan {
 }
 
 impl<'a> Search<'a> {
-    /// For trees of `room` bytes at the most, of blocks of so many lines.
+    /// Prepares a search for trees of at most `room` bytes, with blocks of `lines` cache lines.
     pub(super) fn new(regions: &'a Regions, cubes: &'a Cubes<'a>, lines: usize, room: usize) -> Self {
         let sample = Sample::new(regions, cubes.visits, lines, room);
         if regions.len() > SMALL {
@@ -77,7 +86,9 @@ impl<'a> Search<'a> {
         Self { regions, cubes, sample, open: [3, 4, 5], shape, last, left: [1.0; 2] }
     }
 
-    /// The trees that have the roots of others, if their lookups cost hardly more than those did when they were chosen.
+    /// Plans trees with the roots `of`; `None` if lookups would cost notably more than then.
+    ///
+    /// Room and visits must suffice, too.
     pub(super) fn like(&self, of: &Roots) -> Option<Planned> {
         let mut plan = self.nothing();
         for tree in &of.trees {
@@ -87,8 +98,9 @@ impl<'a> Search<'a> {
         (plan.left.is_empty() && plan.cost <= of.planned * WORSE).then(|| plan.end(of.planned))
     }
 
-    /// The trees that promise the fastest lookups: tree by tree, going on with the plans that cost least so far. None
-    /// where that takes too many visits.
+    /// Returns the trees with the fastest estimated lookups, by a beam search tree by tree.
+    ///
+    /// If that takes too many visits there are no trees.
     pub(super) fn chosen(&self) -> Planned {
         let mut best: Option<Plan> = None;
         let mut plans = vec![self.nothing()];
@@ -112,7 +124,7 @@ impl<'a> Search<'a> {
         Plan { left: all(self.regions), ..Plan::default() }
     }
 
-    /// The plans with one tree more.
+    /// Returns the plans that have one tree more.
     fn next(&self, plan: &Plan) -> Vec<Plan> {
         let (cubes, list) = (self.cubes, &plan.left);
         let mut roots: Vec<(Root, &Shape)> = Vec::new();
@@ -128,7 +140,7 @@ impl<'a> Search<'a> {
         roots.iter().filter_map(|(root, shape)| self.with(plan, root, shape)).collect()
     }
 
-    /// The plan with one more tree, if there is room for it.
+    /// Returns the plan with one more tree, if room and visits permit it.
     fn with(&self, plan: &Plan, root: &Root, shape: &Shape) -> Option<Plan> {
         let Self { regions, cubes, sample, .. } = self;
         if cubes.visits.are_too_many() {
@@ -146,7 +158,7 @@ impl<'a> Search<'a> {
 }
 
 impl Plan {
-    /// Its trees, which no other plan has any more.
+    /// Returns the drafts of the trees, which no other plan may still share.
     fn end(self, cost: f64) -> Planned {
         let drafts = self.trees.into_iter().filter_map(Rc::into_inner).map(|tree| tree.draft).collect();
         Planned { drafts, cost }

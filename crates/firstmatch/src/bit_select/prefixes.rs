@@ -1,4 +1,4 @@
-//! Fields of which a block has one bound.
+//! Fields that are prefixes, of which a block stores one bound.
 
 use std::ops::Range;
 
@@ -6,30 +6,32 @@ use crate::engine::containing_prefix;
 use crate::rule::Region;
 use crate::schema::Schema;
 
-/// A field that is a prefix in every region: its lanes take a word each, and all together a byte for how many of the last
-/// bits are open, where every lane counts 32.
+/// Field that is a prefix in every region.
+///
+/// A block stores 32 bits for each word, and a byte for the number of open bits. Every word counts 32 of these. For
+/// example, an IPv6 prefix of 40 bits leaves 24 + 32 + 32 = 88 bits open.
 #[derive(Clone, Debug)]
 pub(super) struct Prefixes {
     pub(super) lanes: Range<usize>,
-    /// The most of each lane.
+    /// Largest value of each word.
     pub(super) most: Box<[u32]>,
 }
 
 impl Prefixes {
-    /// The most lanes that eight bits are enough for.
+    /// Largest number of words whose open bits a byte can count.
     const LANES: usize = u8::MAX as usize / 32;
 
-    /// The fields that can be, as far as their lanes go.
+    /// Returns the fields that have a suitable number and width of words.
     pub(super) fn possible(schema: &Schema) -> impl Iterator<Item = Self> {
         let fields = (0..schema.fields().len()).map(|field| Self {
             lanes: schema.lanes_of(field),
             most: schema.lanes()[schema.lanes_of(field)].iter().map(|lane| lane.max).collect(),
         });
-        // A lane of 16 bits, and a value for absent, is as narrow with two bounds.
+        // A field of 16 bits is as narrow with two bounds, even with a value for absent.
         fields.filter(|of| (1..=Self::LANES).contains(&of.lanes.len()) && (of.lanes.len() > 1 || of.most[0] >> 17 != 0))
     }
 
-    /// How many bits a region's prefix leaves open; `None` where it is none.
+    /// Returns the number of bits that a region leaves open; `None` if it is no prefix.
     pub(super) fn open(&self, region: &Region<'_>) -> Option<u32> {
         let (mut open, mut is_open) = (0, false);
         for (lane, &most) in self.lanes.clone().zip(&self.most) {
@@ -48,7 +50,7 @@ impl Prefixes {
         Some(open)
     }
 
-    /// Some lane of a prefix that leaves so many bits open.
+    /// Returns the bounds of one word of a prefix with `open` open bits and this `value`.
     pub(super) fn bounds(&self, lane: usize, value: u32, open: u32) -> (u32, u32) {
         let at = lane - self.lanes.start;
         let behind = u32::BITS * (self.lanes.len() - 1 - at) as u32;

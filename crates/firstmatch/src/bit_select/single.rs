@@ -8,8 +8,9 @@ use crate::alive::Alive;
 use crate::engine::Match;
 use crate::simd::{Isa, Kernel, dispatch, words};
 
-/// For one key a better match than the one given, or none. Compiled for each kind of columns apart, so that little is
-/// made ready for it.
+/// Improves the match of one key if there is a better one.
+///
+/// It is compiled for each form of columns, so that little is prepared.
 #[inline(always)]
 pub(super) fn one(engine: &BitSelect, alive: impl Alive, key: &[u32], best: &mut Option<Match>) {
     match engine.shape.kind() {
@@ -23,7 +24,7 @@ pub(super) fn one(engine: &BitSelect, alive: impl Alive, key: &[u32], best: &mut
     }
 }
 
-/// One key that is looked up. Kernels borrow it, as those of [`lookup`](super::lookup) do.
+/// One key with its answer. Kernels borrow it, as those of [`lookup`](super::lookup) do.
 struct Single<'a, C, A> {
     engine: &'a BitSelect,
     columns: C,
@@ -32,17 +33,17 @@ struct Single<'a, C, A> {
     best: &'a mut Option<Match>,
 }
 
-/// One key.
+/// Kernel for one key and at most four trees.
 struct One<'l, 'a, C, A>(&'l mut Single<'a, C, A>);
 
-/// The same where there are more trees, one after the other.
+/// Kernel for one key and more trees, which are taken one after the other.
 struct Grouped<'l, 'a, C, A>(&'l mut Single<'a, C, A>);
 
 impl<C: Columns, A: Alive> Kernel for One<'_, '_, C, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Single { engine, columns, alive, key, .. } = *self.0;
-        // The length of the key is asked for once.
+        // The length of the key is checked once, here.
         let key = columns.key(columns.chunk(key, key.len()), 0);
         let walk = Walk { engine, columns, alive, key, blocks: words(&engine.blocks) };
         let rank = match &*engine.trees {
@@ -73,7 +74,7 @@ impl<C: Columns, A: Alive> Kernel for Grouped<'_, '_, C, A> {
     }
 }
 
-/// One key on its way through trees.
+/// Key on its way through the trees.
 #[derive(Clone, Copy)]
 struct Walk<'a, C, A> {
     engine: &'a BitSelect,
@@ -84,8 +85,10 @@ struct Walk<'a, C, A> {
 }
 
 impl<C: Columns, A: Alive> Walk<'_, C, A> {
-    /// The best rank from a few trees. Lookups of single keys overlap as long as each branch is foreseen: one that is not
-    /// takes longer than the test of a block, a node passed in vain takes longer than that branch.
+    /// Returns the best rank that a few trees have for the key.
+    ///
+    /// Lookups of single keys overlap as long as branches are predicted. A branch misprediction takes longer than the
+    /// test of a block, and a useless walk through a node takes longer than a misprediction.
     #[inline(always)]
     fn best<I: Isa, const TREES: usize>(self, isa: I, trees: [&Tree; TREES]) -> u32 {
         let Self { engine, columns, alive, key, blocks } = self;
@@ -105,8 +108,8 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
             let found = self.test(isa, first);
             return self.rest_of_list(isa, found, found);
         }
-        // The leaf of the second is tested whether it may be better or not: that takes less time than a branch that is
-        // not foreseen. Where it is a node that waits for the rank, and the first leaf is tested twice.
+        // The leaf of the second entry is tested even if it cannot be better, because the branch would be
+        // unpredictable. If that entry is a node, it waits for the rank, and the first leaf is tested twice instead.
         let is_leaf = (entries[1] & LEAF).wrapping_neg();
         let second = entries[1] | !is_leaf;
         entries[1] |= is_leaf;
@@ -121,7 +124,7 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
             rank = a.min(b);
             if block::goes_on(a | b).is_some() {
                 rank = self.rest_of_list(isa, a, rank);
-                // The same list where the same leaf was tested twice.
+                // If the same leaf was tested twice, both values are equal and stand for one list.
                 if b != a {
                     rank = self.rest_of_list(isa, b, rank);
                 }
@@ -140,7 +143,7 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
         rank
     }
 
-    /// The leaf that an entry leads to.
+    /// Returns the leaf that an entry leads to.
     #[inline(always)]
     fn leaf<I: Isa>(self, isa: I, mut at: Entry) -> Entry {
         while at & LEAF == 0 {
@@ -156,7 +159,7 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
         step(isa, columns, node, &engine.table, key)
     }
 
-    /// What a block has for the key.
+    /// Returns the rank of the key's rule in a block, or else the value behind the ranks.
     #[inline(always)]
     fn test<I: Isa>(self, isa: I, leaf: Entry) -> u32 {
         let Self { engine, columns, alive, key, blocks } = self;
@@ -164,7 +167,7 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
         block::rank_of(columns, block, columns.hits(isa, block, key), alive)
     }
 
-    /// The better of a rank and that of the blocks that a list goes on with.
+    /// Returns the better of `rank` and the rank in the blocks that continue a list.
     #[inline(always)]
     fn rest_of_list<I: Isa>(self, isa: I, found: u32, mut rank: u32) -> u32 {
         let mut next = block::goes_on(found);

@@ -8,7 +8,7 @@ fn build(set: &Lowered) -> BitSelect {
     BitSelect::build(set, &Config::default()).expect("no budget")
 }
 
-/// Builds it with lean blocks however few the regions are.
+/// Builds lean blocks however few the regions are.
 fn build_lean(set: &Lowered) -> BitSelect {
     BitSelect::build(set, &Config { lean: 0, ..Config::default() }).expect("no budget")
 }
@@ -23,7 +23,7 @@ fn columns_are_as_narrow_as_values_allow() {
     let range = |field: usize| (field, Test::Range { lo: 1, hi: 5 });
     let all = || [vec![]];
     let of = |widths: &[u32]| Schema::new(None, widths.iter().map(|&width| field(width)).collect());
-    // A line has room for what stands first and one column of bytes, or three where one value is all that is asked for.
+    // A line holds the ranks and one column of byte bounds, or three of single values.
     assert_eq!(lines(&of(&[8]), [vec![range(0)]]), 1);
     assert_eq!(lines(&of(&[8, 7]), [vec![range(0), range(1)]]), 2);
     assert_eq!(lines(&of(&[8, 7, 6]), all()), 1);
@@ -33,8 +33,9 @@ fn columns_are_as_narrow_as_values_allow() {
     assert_eq!(lines(&Schema::new(None, vec![field(16).optional(), field(15).optional()]), all()), 2);
 }
 
-/// Addresses that are prefixes and single protocols take less than other intervals of them; what needs no fewer lines
-/// has bounds.
+/// Prefixes of addresses and single protocols take less room than other intervals.
+///
+/// Columns that would save no lines have two bounds.
 #[test]
 fn five_tuples_have_columns_of_their_own() {
     let net = |bits: u32| Test::Prefix { value: 1 << bits, len: 12 };
@@ -55,8 +56,10 @@ fn five_tuples_have_columns_of_their_own() {
     assert_eq!(kind(&six, &[(0, some), (1, some)]), expected(10, "Any"));
 }
 
-/// Fields of each number of lanes, and more that may be absent than a word has bytes: keys from the corners of rules, and
-/// with a lane of another's, have the first that holds them.
+/// Keys have the first rule that holds them, for fields of each number of words.
+///
+/// More fields may be absent than a word has bytes. Keys are drawn from the corners of rules, with words of other
+/// rules.
 #[test]
 fn columns_of_every_kind_are_asked() {
     let state = std::cell::Cell::new(7u64);
@@ -117,7 +120,9 @@ fn columns_of_every_kind_are_asked() {
     }
 }
 
-/// A rule that comes needs columns that hold it: those of narrow blocks hold prefixes, and one protocol or all.
+/// Insertion needs columns that hold the rule.
+///
+/// Narrow ones hold prefixes of addresses, and one protocol or all.
 #[test]
 fn what_columns_do_not_hold_is_refused() {
     let schema = Schema::ipv4();
@@ -139,7 +144,9 @@ fn what_columns_do_not_hold_is_refused() {
     }
 }
 
-/// Lean blocks have no columns for fields that no region asks for, and refuse rules that do.
+/// Lean blocks have no columns for fields that no region constrains.
+///
+/// They refuse rules that constrain such a field.
 #[test]
 fn lean_blocks_hold_what_their_regions_ask_for() {
     let schema = Schema::ipv4();
@@ -156,7 +163,7 @@ fn lean_blocks_hold_what_their_regions_ask_for() {
         assert_eq!(engine.shape.holds(&regions.get(0)), is_held);
         assert_eq!(engine.insert(rule, 200, &regions), is_held);
     }
-    // Ranks of 16 bits have room for others between the rules, or there are none.
+    // Ranks of 16 bits have gaps for inserted rules; otherwise ranks have 32 bits.
     let lean = |rules: u128| build_lean(&set(&schema, (0..rules).map(host)));
     let (short, long) = (lean(2045), lean(2046));
     assert_eq!((short.shape.has_short_ranks, short.parting.between, short.shape.lines()), (true, 5, 1));
@@ -169,7 +176,7 @@ fn regions_part_by_what_they_are_specific_in() {
     let host = |field: usize, host: u128| vec![(field, Test::Value(host << 20))];
     let engine = build(&set(&Schema::ipv4(), (0..4000).map(|i| host(i as usize % 2, i))));
     let stats = Engine::stats(&engine);
-    // One tree selects bits of the sources, one of the destinations.
+    // One tree selects source bits, one destination bits.
     assert_eq!((engine.trees.len(), stats.worst_lines), (2, 2 * (2 + 3) + 1), "{stats:?}");
     assert!(engine.blocks.len() <= 3 * 800, "{} lines", engine.blocks.len());
 }
@@ -181,7 +188,7 @@ fn short_lists_share_blocks() {
     assert!(engine.blocks.len() <= 3 * (1000 / 8 + 10), "{} lines", engine.blocks.len());
 }
 
-/// Rules that overlap all over the place cannot be parted: the copies stay bounded, and long leaves say so.
+/// Rules that overlap everywhere build bounded copies and long leaves.
 #[test]
 fn nothing_explodes() {
     let mut state = 1u64;
@@ -205,7 +212,7 @@ fn nothing_explodes() {
         let engine = build(&set);
         let stats = Engine::stats(&engine);
         let shares = engine.blocks.len() as f64 / engine.shape.lines() as f64 / (3000.0 / 8.0);
-        // Those of the roots and those below, and blocks that are not full.
+        // Copies of the roots and of the nodes below, in blocks that are not full.
         assert!(shares <= 3.0 * 2.0 * Shape::default().growth, "{shares} times the regions, {stats:?}");
         assert!(stats.worst_tests <= 4 * 3000, "{stats:?}");
     }
@@ -218,8 +225,9 @@ fn the_same_rules_build_the_same_bytes() {
     assert_eq!(format!("{:?}", build(&set(&schema, rules()))), format!("{:?}", build(&set(&schema, rules()))));
 }
 
-/// The roots of one build serve another of mostly the same rules, for less work; where lookups would cost more others are
-/// found.
+/// The roots of one build serve a build of mostly the same rules, for less work.
+///
+/// If lookups would cost more, other roots are found.
 #[test]
 fn roots_are_kept_while_they_serve() {
     let net = |field: usize, from: u128| vec![(field, Test::Prefix { value: from << 16, len: 16 })];
@@ -240,7 +248,7 @@ fn roots_are_kept_while_they_serve() {
     assert_eq!(with(&destinations, Some(&roots)).0, with(&destinations, None).0);
 }
 
-/// Below a rule that holds nearly all keys the trees suit those that pass it as well as without that rule.
+/// Below a rule for nearly all keys, the trees suit the other keys as if it were missing.
 #[test]
 fn a_wide_first_rule_changes_no_plan() {
     let mut random = crate::parts::wide::Random(3);

@@ -1,4 +1,4 @@
-//! One tree: a list of regions to a root, nodes and leaves.
+//! Build of one tree: a list of regions becomes a root, nodes and leaves.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -8,23 +8,25 @@ use super::block::BLOCK;
 use super::{Node, Selector, Shape, Tree, pair};
 use crate::simd::{Isa, Kernel, dispatch, secrets, word};
 
-/// So many regions make no tree: they are one leaf.
+/// Largest number of regions that are not divided further among trees.
+///
+/// The root of their tree selects no bits.
 pub(super) const FEW: usize = 2 * BLOCK;
-/// The most bits of a node.
+/// Largest number of bits that a node selects.
 const MOST_BITS: u32 = 16;
 
-/// A tree whose leaves are not packed yet.
+/// Tree whose leaves are not packed yet.
 #[derive(Default)]
 pub(super) struct Draft {
-    /// Those that a node leads to stand before it, the root last.
+    /// Nodes; each stands behind those that it leads to, so that the root is last.
     pub(super) nodes: Vec<Node>,
     pub(super) table: Vec<Option<Way>>,
     pub(super) leaves: Leaves,
-    /// How many bits of the root a region of it may leave open.
+    /// Number of the root's bits that a region of the tree may leave open; `None` is no limit.
     pub(super) open: Option<u32>,
 }
 
-/// Lists of regions in order of rank, one behind the other.
+/// Lists of regions in order of rank, stored back to back.
 #[derive(Default)]
 pub(super) struct Leaves {
     ends: Vec<usize>,
@@ -46,7 +48,7 @@ impl Leaves {
         (0..self.len() as u32).map(|leaf| self.get(leaf))
     }
 
-    /// Its number.
+    /// Appends a list and returns its number.
     fn push(&mut self, list: &[u32]) -> u32 {
         self.regions.extend_from_slice(list);
         self.ends.push(self.regions.len());
@@ -54,14 +56,14 @@ impl Leaves {
     }
 }
 
-/// Where an entry of a table leads, and the best region there.
+/// Target of a table entry with the best region behind it.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     pub(super) to: To,
     pub(super) best: u32,
 }
 
-/// By number.
+/// Number of a node or leaf.
 #[derive(Clone, Copy)]
 pub(super) enum To {
     Node(u32),
@@ -69,7 +71,7 @@ pub(super) enum To {
 }
 
 impl Draft {
-    /// A tree with such a root.
+    /// Builds the tree of a root.
     pub(super) fn new(cubes: &Cubes<'_>, shape: &Shape, root: &Root) -> Self {
         let Root { bits, here: list, .. } = root;
         let copies = (list.len() as f64 * shape.growth) as usize;
@@ -83,12 +85,12 @@ impl Draft {
         builder.draft
     }
 
-    /// The most blocks of a leaf.
+    /// Returns the largest number of blocks of a leaf.
     pub(super) fn longest(&self) -> usize {
         self.leaves.iter().map(|list| list.len().div_ceil(BLOCK)).max().unwrap_or(0)
     }
 
-    /// The most nodes of a walk.
+    /// Returns the largest number of nodes on a walk.
     pub(super) fn levels(&self) -> usize {
         let mut levels = vec![0; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
@@ -99,18 +101,18 @@ impl Draft {
         levels.last().copied().unwrap_or(0)
     }
 
-    /// Where a node leads a key.
+    /// Returns where a node leads a key.
     #[inline(always)]
     pub(super) fn step<I: Isa>(&self, isa: I, node: &Node, key: &[u32]) -> Option<Way> {
         self.table[node.base as usize + node.bits.select_with(isa, |at| pair(key, at)) as usize]
     }
 }
 
-/// What a tree of a list begins with.
+/// Root of a tree with the regions of its list divided.
 #[derive(PartialEq, Eq)]
 pub(super) struct Root {
     pub(super) bits: Bits,
-    /// The regions that the tree holds, and the rest: those that leave more of the bits open.
+    /// Regions that the tree holds, and the rest, which leave more than `open` bits open.
     pub(super) here: Vec<u32>,
     pub(super) rest: Vec<u32>,
     open: Option<u32>,
@@ -122,7 +124,7 @@ impl Root {
         Self::of(cubes, bits::choose(cubes, list, limits), list, open)
     }
 
-    /// The root of another tree.
+    /// Returns a root for `list` that selects the bits of another tree's root.
     pub(super) fn like(cubes: &Cubes<'_>, tree: &Tree, list: &[u32]) -> Self {
         Self::of(cubes, Bits::of(tree.root.bits), list, tree.open)
     }
@@ -130,7 +132,7 @@ impl Root {
     fn of(cubes: &Cubes<'_>, bits: Bits, list: &[u32], open: Option<u32>) -> Self {
         let fits = |region: &u32| open.is_none_or(|open| bits.open(cubes.of(*region)) <= open);
         let (here, rest): (Vec<u32>, Vec<u32>) = list.iter().copied().partition(fits);
-        // The bits say where a region belongs, unless all that are left do.
+        // The bits decide which regions belong to the tree. They are not needed if all do.
         let bits = if here.len() <= FEW && open.is_none() { Bits::default() } else { bits };
         Self { bits, here, rest, open }
     }
@@ -143,20 +145,22 @@ fn most_bits(shape: &Shape, regions: usize) -> u32 {
 struct Builder<'a> {
     shape: &'a Shape,
     cubes: &'a Cubes<'a>,
-    /// How many more copies nodes below the root may make.
+    /// Number of copies that nodes below the root may still make.
     copies: usize,
     draft: Draft,
-    /// The lists that have become nodes.
+    /// Lists that have become nodes.
     parted: Leaves,
-    /// What lists have become, by their keyed hash, and the number of those that are nodes. Of lists with one hash only
-    /// the first is known.
+    /// Key of the hash over lists.
     key: u64,
+    /// Targets of lists by hash, with the number in `parted` of those that became nodes.
+    ///
+    /// If lists have equal hashes, only the first is known.
     known: Known,
 }
 
 type Known = HashMap<u64, (To, u32), BuildHasherDefault<Hashed>>;
 
-/// For keys that are hashes.
+/// Hasher of keys that are hashes already.
 #[derive(Default)]
 struct Hashed(u64);
 
@@ -175,7 +179,7 @@ impl Hasher for Hashed {
 }
 
 impl Builder<'_> {
-    /// What a list becomes below a root, with so many levels left.
+    /// Returns the target of a list with `levels` levels left; equal lists share it.
     fn subtree(&mut self, list: &[u32], levels: usize) -> To {
         let hash = list.iter().fold(self.key, |hash, &region| {
             let product = u128::from(hash ^ u64::from(region)) * u128::from(self.key);
@@ -202,7 +206,7 @@ impl Builder<'_> {
         found.0
     }
 
-    /// A node, if the list needs one and there is one that pays.
+    /// Makes a node of a list, if the list needs one and the copies permit it.
     fn parted(&mut self, list: &[u32], levels: usize) -> Option<usize> {
         if list.len() <= BLOCK || levels == 0 || self.cubes.visits.are_too_many() {
             return None;
@@ -236,7 +240,7 @@ impl Builder<'_> {
         self.draft.nodes.len() - 1
     }
 
-    /// The list of every entry of a node.
+    /// Returns the list of every entry of a node.
     fn lists(&self, list: &[u32], bits: &Bits) -> Lists {
         let mut places = Vec::with_capacity(list.len());
         dispatch(self.cubes.level, Places { cubes: self.cubes, bits: bits.selector(), list, places: &mut places });
@@ -258,7 +262,7 @@ impl Builder<'_> {
     }
 }
 
-/// The selected bits of each region of a list: their value, and which are open.
+/// Kernel that finds the selected bits of each region: their value, and the open ones.
 struct Places<'a> {
     cubes: &'a Cubes<'a>,
     bits: Selector,
@@ -281,7 +285,9 @@ impl Kernel for Places<'_> {
     }
 }
 
-/// Every entry that a value of the selected bits stands in, with those that are open.
+/// Calls `put` with every index that the selected bits can have, given the open ones.
+///
+/// For example, the value `0b100` with the open bits `0b011` stands in the entries 4, 5, 6 and 7.
 pub(super) fn each((value, open): (usize, usize), mut put: impl FnMut(usize)) {
     let mut some = 0usize;
     loop {
@@ -293,7 +299,7 @@ pub(super) fn each((value, open): (usize, usize), mut put: impl FnMut(usize)) {
     }
 }
 
-/// The lists of a node's entries, one behind the other.
+/// Lists of a node's entries, stored back to back.
 struct Lists {
     starts: Vec<usize>,
     regions: Vec<u32>,

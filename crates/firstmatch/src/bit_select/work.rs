@@ -1,4 +1,4 @@
-//! What lookups do, counted: keys walk as [`lookup`](super::lookup) takes them.
+//! Costs of lookups, counted: keys walk as [`lookup`](super::lookup) takes them.
 
 use super::block::{self, NONE};
 use super::columns::{Columns, Kind, Plain4};
@@ -9,16 +9,16 @@ use crate::key::Keys;
 use crate::simd::{Isa, Kernel, dispatch, words};
 use crate::work::Work;
 
-/// What a chunk's keys have met.
+/// Counts of what the keys of a chunk met.
 #[derive(Default)]
 struct Counts {
     nodes: usize,
     blocks: usize,
     /// Leaves of which a second block is tested.
     long: usize,
-    /// Walks to a second tree and beyond.
+    /// Walks in the second tree of a key and in further ones.
     further: usize,
-    /// Nodes and blocks of the key that had most, pass by pass.
+    /// Nodes and blocks of the slowest key, summed over the passes.
     rounds: usize,
 }
 
@@ -27,7 +27,8 @@ pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
     dispatch(engine.level, Walk { engine, keys, counts: &mut counts });
     let Counts { nodes, blocks, long, further, rounds } = counts;
     let (count, trees, lines) = (keys.len(), engine.trees.len(), engine.shape.lines());
-    // Blocks of more lines than those of the 5-tuple of IPv4 take longer; where columns are not known beforehand, roots too.
+    // Blocks of more lines than in an IPv4 5-tuple take longer, and so do roots where the columns are not known at
+    // compile time.
     let (roots, columns) = match engine.shape.kind() {
         Kind::Any => (count * trees, blocks * lines),
         _ => (0, blocks * (lines - Plain4::LINES)),
@@ -60,7 +61,7 @@ impl Kernel for Walk<'_> {
                         *entry = engine.table[tree.root.base as usize + tree.root.index(isa, &engine.shape, key)];
                     }
                     entries.sort_unstable();
-                    // The best of the first trees, the next one, and then all others that may be better.
+                    // First the best entry of the first trees, then the next one, then all others that may be better.
                     let passes: [&[Entry]; 3] = match group {
                         0 => [&entries[..1], &entries[1..2], &entries[2..]],
                         _ => [&[], &entries[..1], &entries[1..]],
@@ -80,7 +81,9 @@ impl Kernel for Walk<'_> {
     }
 }
 
-/// Takes a key to a leaf and through it, as long as that may lead to a better rank: how many nodes and blocks.
+/// Takes a key to a leaf and through its list while a better rank is possible.
+///
+/// Returns the numbers of nodes and blocks.
 #[inline(always)]
 fn walk<I: Isa>(
     isa: I,

@@ -1,4 +1,4 @@
-//! Building: lanes to dimensions, small dimensions joined.
+//! Building: key words become dimensions, and small dimensions are joined.
 
 use super::classes::{Classes, Room, Set};
 use super::{BitVector, Config, Dimension, FAR, GROUP, GROUP_WORDS, Join, NEAR};
@@ -8,13 +8,15 @@ use crate::rule::{Lowered, Regions};
 use crate::schema::Schema;
 use crate::simd::{Hasher, LINE_WORDS, Level, Line, Pages, Table, Tree, secrets, words_mut};
 
-/// Lanes of less values have a class a value.
+/// Number of values below which a word has a table of classes.
 const DIRECT: u32 = 1 << 10;
-/// Lanes of less values have pages of such.
+/// Number of values below which a word has pages of such tables.
 const PAGED: u32 = 1 << 17;
-/// The most pairs or triples of classes that are joined: a table of half a first-level cache.
+/// Maximum number of pairs or triples of classes that are joined.
+///
+/// Their table, rounded up to a power of two, takes at most 32 KiB.
 const PAIRS: usize = 12 << 10;
-/// The most bytes of vectors of a join.
+/// Maximum bytes of vectors of a join.
 const JOINED: usize = 256 << 10;
 
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
@@ -35,12 +37,12 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         words.extend_from_slice(slot.classes.vectors());
         read.push(index);
     }
-    // Places of vectors are of 16 bits.
+    // Positions of vectors have 16 bits.
     let (needed, allowed) = (size_of_val(&words[..]), room.allowed.min((1 << 16) * GROUP / 8));
     if needed > allowed {
         return Err(BuildError::bytes(needed, allowed));
     }
-    // A line stands behind the last vector.
+    // A spare line stands behind the last vector, because a lookup may read one word past the end of a row.
     let mut vectors = vec![Line::default(); words.len() / LINE_WORDS + 1];
     words_mut(&mut vectors)[..words.len()].copy_from_slice(&words);
     let (mut dimensions, mut joins) = (Vec::new(), Vec::new());
@@ -48,7 +50,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         let values = narrow(&values);
         match from {
             From::Intervals { lane, starts, most } => {
-                // Vectors of so many intervals would have found no room.
+                // The vectors of that many intervals would not have fitted either.
                 let found = search(lane, &starts, most, &values);
                 dimensions.push(found.ok_or_else(|| BuildError::bytes(usize::MAX, room.allowed))?);
             }
@@ -80,22 +82,22 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     Ok(built)
 }
 
-/// A dimension or a join in the making.
+/// Dimension or join in the making.
 struct Slot {
     from: From,
-    /// The class of each interval, value or pair; then what that leads to.
+    /// Class of each interval, value or pair; later the position it leads to.
     values: Vec<u32>,
     classes: Classes,
-    /// Whether its vectors are, since no join has taken it.
+    /// Whether lookups read its vectors, because no join has taken it.
     is_read: bool,
 }
 
 enum From {
-    /// Where they start, but for the first; the most value of the lane.
+    /// Starts of all intervals but the first, and the largest value of the word.
     Intervals { lane: usize, starts: Vec<u32>, most: u32 },
-    /// What some bits of a lane say.
+    /// Values of the bits of a word that `mask` names.
     Values { lane: usize, mask: u32 },
-    /// Slots whose values add up to a place.
+    /// Slots whose values add up to a position.
     Join { slots: [usize; 2], third: Option<usize> },
 }
 
@@ -117,7 +119,7 @@ fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>
             slots.push(Slot { from: From::Values { lane, mask: 0xFF << shift }, values, classes, is_read: true });
         }
     }
-    // A lane that all regions leave open says nothing; but there is always one.
+    // A word that all regions leave open is dropped, but one dimension always stays.
     let says = |slot: &Slot| slot.classes.len() > 1;
     if slots.iter().any(says) {
         slots.retain(says);
@@ -127,17 +129,19 @@ fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>
     Ok(slots)
 }
 
-/// Classes, places of vectors and parts of a join's place are all below 2<sup>16</sup>.
+/// Narrows values to 16 bits.
+///
+/// Classes, positions of vectors and parts of a position in a join are all below 2<sup>16</sup>.
 fn narrow(values: &[u32]) -> Vec<u16> {
     values.iter().map(|&value| value as u16).collect()
 }
 
-/// The bits of all values up to the most one.
+/// Returns the mask of all bits that values up to `most` have.
 fn mask_for(most: u32) -> u32 {
     u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0)
 }
 
-/// A lane by intervals. None where its places find no room.
+/// Builds the search of a word by intervals; `None` if positions need more than 16 bits.
 fn search(lane: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dimension> {
     if most < PAGED {
         let ends = starts.iter().copied().chain([most + 1]);
@@ -150,14 +154,16 @@ fn search(lane: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dime
     Some(Dimension::Search { lane, tree: Tree::new(starts, values, most)? })
 }
 
-/// Where the elementary intervals of a lane start, but for the first; the class of each; the classes.
+/// Cuts a word into elementary intervals.
+///
+/// Returns the start of each interval but the first, the class of each interval, and the classes.
 fn intervals(
     regions: &Regions,
     (lane, most): (usize, u32),
     groups: usize,
     room: &Room<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
-    // Where regions start and where they have ended. One that ends with the lane never has.
+    // Regions start at `lo` and have ended at `hi + 1`. A region that ends with the word never has.
     let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * regions.len());
     for (at, region) in regions.iter().enumerate() {
         events.push((region.lo[lane], at));
@@ -175,7 +181,7 @@ fn intervals(
         starts.push(events[0].0);
         numbers.push(classes.of(&here.0, room)?);
     }
-    // Neighbours of one class are one interval.
+    // Neighbours of one class become one interval.
     let mut kept = (Vec::new(), vec![numbers[0]]);
     for (start, &number) in starts.into_iter().zip(&numbers[1..]) {
         if kept.1.last() != Some(&number) {
@@ -186,7 +192,7 @@ fn intervals(
     Ok((kept.0, kept.1, classes))
 }
 
-/// The class of each value of a byte of a ternary lane; the classes.
+/// Returns the class of each value of a byte of a ternary word, and the classes.
 fn masked(
     regions: &Regions,
     lane: usize,
@@ -213,6 +219,9 @@ fn masked(
 }
 
 /// Joins the two or three slots of fewest classes, again and again while it pays.
+///
+/// A pair's position is the first class times the number of second classes, plus the second class. For example, of 4
+/// and 21 classes the pair (2, 5) is at 2 × 21 + 5 = 47.
 fn join(slots: &mut Vec<Slot>, room: &Room<'_>) {
     loop {
         let of = |(index, slot): (usize, &Slot)| slot.is_read.then(|| (slot.classes.len(), index));
@@ -244,7 +253,7 @@ fn join(slots: &mut Vec<Slot>, room: &Room<'_>) {
     }
 }
 
-/// The class of every pair of classes; `None` where their vectors find no room.
+/// Returns the class of every pair of classes; `None` if their vectors do not fit.
 fn pairs(first: &Classes, second: &Classes, room: &Room<'_>) -> Option<(Vec<u32>, Classes)> {
     let (mut numbers, mut classes) = (Vec::with_capacity(first.len() * second.len()), Classes::default());
     let mut both = Vec::new();

@@ -1,11 +1,11 @@
-//! Sets of regions as vectors, and classes of what has equal ones.
+//! Sets of regions as bit vectors, and classes of equal vectors.
 
 use super::GROUP_WORDS;
 use crate::budget::Visits;
 use crate::error::BuildError;
 use crate::simd::Hasher;
 
-/// A set of regions that changes.
+/// Set of regions that changes, one bit each.
 #[derive(Clone)]
 pub(super) struct Set(pub(super) Vec<u32>);
 
@@ -19,24 +19,26 @@ impl Set {
     }
 }
 
-/// Different vectors by number.
+/// Distinct vectors, each with a number: its class.
 #[derive(Default)]
 pub(super) struct Classes {
-    /// One behind the other.
+    /// Words of the vectors, one vector behind the other.
     vectors: Vec<u32>,
-    /// The hash of each.
+    /// Hash of each vector.
     hashes: Vec<u32>,
-    /// A hash table of at most half as many numbers as places, each one more than it is. From where its hash leads to
-    /// each is in the first place that was free.
+    /// Open hash table of the classes: 1 + the number of a class, or 0 in a free slot.
+    ///
+    /// At most half of the slots are in use. A class is in the first slot, from the one of its hash on, that was free.
     table: Vec<u32>,
 }
 
-/// Bytes that vectors may still take, and visits of regions so far: one for each region that enters or leaves a set, and
-/// one for each word of a vector.
+/// Limits of a build: bytes that vectors may take, and visits of regions.
+///
+/// A visit is counted for each region that enters or leaves a set, and for each word of a vector.
 pub(super) struct Room<'a> {
     pub(super) allowed: usize,
     pub(super) visits: &'a Visits,
-    /// For vectors.
+    /// Hash function of vectors.
     pub(super) hasher: &'a Hasher,
 }
 
@@ -54,11 +56,14 @@ impl Classes {
         &self.vectors[class * words..][..words]
     }
 
-    /// The class of a vector; a new one takes room.
+    /// Returns the class of a vector, a new one if no other is equal.
+    ///
+    /// # Errors
+    /// If a new vector exceeds the bytes of `room`, or there were too many visits.
     pub(super) fn of(&mut self, vector: &[u32], room: &Room<'_>) -> Result<u32, BuildError> {
         room.visits.add(vector.len());
         room.visits.check()?;
-        // There is always a place that is free.
+        // Some slot is always free, otherwise `find` would not end.
         if 2 * self.len() >= self.table.len() {
             self.grow();
         }
@@ -78,7 +83,7 @@ impl Classes {
         Ok(number)
     }
 
-    /// The number that is meant among those of a hash's places, or the first place that is free.
+    /// Returns the number of this hash that `is_meant` accepts, or the first free slot.
     fn find(&self, hash: u32, is_meant: impl Fn(u32) -> bool) -> Result<u32, usize> {
         let last = self.table.len() - 1;
         let mut at = hash as usize & last;

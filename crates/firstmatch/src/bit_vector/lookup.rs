@@ -1,4 +1,4 @@
-//! Lookups: chunks of keys taken through each dimension, then each through its vectors.
+//! Lookups: chunks of keys go through each dimension, then each key through its vectors.
 
 use super::{BitVector, Dimension, FAR, GROUP, GROUP_LINES, GROUP_WORDS, Join, NEAR};
 use crate::alive::Alive;
@@ -6,16 +6,18 @@ use crate::engine::Match;
 use crate::key::Keys;
 use crate::simd::{Isa, Kernel, MOST_LEVELS, Tree, words};
 
-/// Keys in flight.
+/// Number of keys in flight.
 const CHUNK: usize = 64;
-/// Keys side by side.
+/// Number of keys side by side.
 const EIGHT: usize = 8;
-/// So many keys or more go side by side, padded to eight; fewer go one by one.
+/// Minimum number of keys of a remainder that are padded to eight; fewer go one by one.
 const PADDED: usize = 4;
-/// The rank of no region.
+/// Rank of no region.
 const NONE: u32 = u32::MAX;
 
-/// The values of a chunk of keys, slot by slot; at least as many slots as the engine has that was last asked.
+/// Values of a chunk of keys, slot by slot.
+///
+/// There are at least as many slots as the engine has that was last asked.
 #[derive(Debug, Default)]
 pub struct Slots(Vec<[u16; CHUNK]>);
 
@@ -25,8 +27,10 @@ impl Slots {
     }
 }
 
-/// What is looked up. It is borrowed as a kernel, as the keys are: what is copied may be read in wider pieces than it has
-/// just been written in, and a load that takes from several stores waits until all before it is done.
+/// Lookup of a batch.
+///
+/// The kernel borrows it, and it borrows the keys, because a copy may be read in wider pieces than it was just written
+/// in. Store forwarding cannot serve a load from several stores: it waits until all stores before it are done.
 pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a BitVector,
     pub(super) slots: &'a mut Slots,
@@ -46,7 +50,7 @@ impl<A: Alive> Kernel for &mut Lookup<'_, A> {
         let slots = &mut slots.0[..count];
         let mut from = 0;
         while from < best.len() {
-            // Eights go first, then a few padded to eight.
+            // Whole eights go first, then a few keys padded to eight.
             let left = best.len() - from;
             let count = if left < EIGHT { left } else { (left / EIGHT * EIGHT).min(CHUNK) };
             if count < PADDED {
@@ -55,7 +59,7 @@ impl<A: Alive> Kernel for &mut Lookup<'_, A> {
             let keys = keys.slice(from, from + count);
             let best = &mut best[from..from + count];
             from += count;
-            // Rows of eight words, as those of IPv4 are: nothing is then multiplied or checked.
+            // Rows of eight words, as those of IPv4, need no multiplication and no bounds check.
             match keys.stride() {
                 8 if count >= EIGHT => search::<I, 8>(isa, engine, keys, slots),
                 _ => search::<I, 1>(isa, engine, keys, slots),
@@ -83,7 +87,7 @@ impl<A: Alive> Kernel for &mut Lookup<'_, A> {
     }
 }
 
-/// The rank for one key.
+/// Returns the rank for one key.
 #[inline(always)]
 fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], slots: &mut [[u16; CHUNK]]) -> u32 {
     for (dimension, slot) in engine.dimensions.iter().zip(&mut *slots) {
@@ -123,7 +127,9 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], sl
     NONE
 }
 
-/// Apart: it needs no instruction set, and among all the rest it would find no registers.
+/// Improves the matches of a chunk by the ranks found.
+///
+/// It is not inlined, because it needs no instruction set and the rest would leave it no registers.
 #[inline(never)]
 fn improve(best: &mut [Option<Match>], matches: &[Match], ranks: &[[u32; EIGHT]]) {
     let (eights, rest) = best.as_chunks_mut::<EIGHT>();
@@ -138,7 +144,7 @@ fn improve(best: &mut [Option<Match>], matches: &[Match], ranks: &[[u32; EIGHT]]
     }
 }
 
-/// The same for one key.
+/// Improves the match of one key by the rank found.
 #[inline(always)]
 fn improve_one(best: &mut Option<Match>, matches: &[Match], rank: u32) {
     if let Some(&found) = matches.get(rank as usize)
@@ -148,7 +154,7 @@ fn improve_one(best: &mut Option<Match>, matches: &[Match], rank: u32) {
     }
 }
 
-/// The values of the dimensions. `STRIDE` is that of the keys, or 1 for any.
+/// Finds the values of the dimensions. `STRIDE` is that of the keys, or 1 for any.
 #[inline(always)]
 fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u16; CHUNK]]) {
     for (dimension, slot) in engine.dimensions.iter().zip(slots) {
@@ -203,7 +209,7 @@ fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
     );
 }
 
-/// The values of all keys, which `value` gives for what they have in a lane.
+/// Finds the values of all keys by `value`, from their words `lane`.
 #[inline(always)]
 fn each_word<const STRIDE: usize>(
     keys: Keys<'_>,
@@ -226,7 +232,9 @@ fn each_word<const STRIDE: usize>(
     );
 }
 
-/// The same, for eight keys side by side, whose words are read twice.
+/// Finds the values of all keys by `values`, eight side by side.
+///
+/// `values` gets their words twice, by value and by reference.
 #[inline(always)]
 fn each<const STRIDE: usize>(
     keys: Keys<'_>,
@@ -244,7 +252,7 @@ fn each<const STRIDE: usize>(
         (keys.words(), lane % STRIDE)
     };
     let rows = words.as_chunks::<STRIDE>().0.as_chunks::<EIGHT>().0;
-    // Not known to be the same lane, or words were read once and copied.
+    // The compiler must not know that this is `lane`, otherwise it would read the words once and copy them.
     let same = std::hint::black_box(lane) % STRIDE;
     for (slots, rows) in slot.as_chunks_mut::<EIGHT>().0.iter_mut().zip(rows) {
         let (mut words, mut again) = ([0; EIGHT], [&0; EIGHT]);
@@ -255,7 +263,7 @@ fn each<const STRIDE: usize>(
     }
 }
 
-/// The values of the joins.
+/// Finds the values of the joins.
 #[inline(always)]
 fn join(engine: &BitVector, slots: &mut [[u16; CHUNK]], keys: usize) {
     let eights = keys.div_ceil(EIGHT);
@@ -270,8 +278,9 @@ fn join(engine: &BitVector, slots: &mut [[u16; CHUNK]], keys: usize) {
     }
 }
 
-/// The first region of a group that all vectors of a key have, where it is a better rank. `READ` is how many vectors are
-/// read.
+/// Lowers each key's rank to the first region of a group that all its vectors have.
+///
+/// `READ` is the number of vectors that are read.
 #[inline(always)]
 fn intersect<I: Isa, const READ: usize>(
     isa: I,
@@ -287,7 +296,7 @@ fn intersect<I: Isa, const READ: usize>(
         *places = &slots[slot].as_chunks().0[..ranks.len()];
     }
     if engine.is_near {
-        // Where nothing is found, this is no region's rank either.
+        // Without a common bit this is 1,024 or more, which is no region's rank either.
         isa.first_common8::<READ, NEAR>(lines, places, among, ranks);
     } else {
         let mut first = [[0; EIGHT]; CHUNK / EIGHT];
@@ -299,7 +308,7 @@ fn intersect<I: Isa, const READ: usize>(
     }
 }
 
-/// The same for any number of vectors.
+/// Does the same as `intersect` for any number of vectors.
 #[inline(always)]
 fn intersect_any<I: Isa>(
     isa: I,
@@ -316,13 +325,13 @@ fn intersect_any<I: Isa>(
     }
 }
 
-/// The rank of the first common bit of a group.
+/// Returns the rank of the first common bit of a group, or `NONE`.
 #[inline(always)]
 fn rank(group: usize, first: u32) -> u32 {
     if first < GROUP as u32 { first + (group * GROUP) as u32 } else { NONE }
 }
 
-/// The regions of a group that count.
+/// Returns the live regions of a group, one bit each.
 #[inline(always)]
 fn living<A: Alive>(alive: A, group: usize) -> [u32; GROUP_WORDS] {
     let mut living = [0; GROUP_WORDS];

@@ -1,45 +1,52 @@
-//! `bit_vector`: one search a lane, each with a vector of the regions that its value leaves, and the first bit that all
-//! vectors have.
+//! `bit_vector`: an engine that intersects one vector of regions for each word of a key.
 //!
 //! # Idea
-//! The bounds of all regions cut a lane into elementary intervals. The regions that hold an interval are a vector, one
-//! bit each in the order of rank; intervals with equal vectors are one class. A key's classes are found lane by lane;
-//! its first match is the first bit that the vectors of all its classes have. What the rules look like does not matter:
-//! neither how they overlap nor how often a lane is left open.
+//! The bounds of all regions cut each word of the key into elementary intervals. An interval has a vector with one bit
+//! a region, in order of rank, which is set if the region holds the interval. Intervals with equal vectors are one
+//! class. A lookup finds the class of each word. The first match is the first bit that the vectors of all these classes
+//! have.
 //!
-//! Lanes of few classes are joined: a table over pairs or triples of classes says the class of all, so that one vector is
-//! read in place of two or three. A lane that no region asks about is left out.
+//! For example, rule 0 is source 10.0.0.0/8 and port 80, and rule 1 is source 10.1.0.0/16. A packet from 10.1.2.3 to
+//! port 443 has the source vector {0, 1} and the port vector {1}. Their first common bit is 1, so rule 1 matches.
+//!
+//! Overlaps and open fields do not slow a lookup down, because every lookup reads equally many vectors.
+//!
+//! Words of few classes are joined: a table gives the class of each pair or triple of classes. One vector is then read
+//! in place of two or three. A word that no region constrains is left out.
 //!
 //! # Layout in memory
-//! - *Search trees*: the leading bits of a word, at most twelve, choose a node; a node is a cache line of eight bounds,
-//!   and for each of the nine ways between them the next node or, on the last level, a value. All ways are as long, equal
-//!   nodes are one, and so many bits are taken as make the tree shallowest. A lane of less than 2<sup>10</sup> values has a
-//!   value for each instead, and so have the four bytes of a ternary lane, since a mask asks about each byte by itself; one
-//!   of less than 2<sup>17</sup> has pages of such, of which equal ones are one.
-//! - *Joins*: a value for each pair or triple of classes. A value, of 16 bits, is the place of a vector or a part of a
-//!   place in a join.
+//! - *Search trees*: the leading bits of a word, at most twelve, choose a node. A node is a cache line of eight bounds
+//!   and nine children: the next nodes or, on the last level, values. All paths are equally long, and equal nodes are
+//!   stored once. The number of leading bits is the one that makes the tree shallowest.
+//! - *Tables*: a word of less than 2<sup>10</sup> values has an entry for each value instead. So has each of the four
+//!   bytes of a ternary word, because a mask constrains each byte by itself.
+//! - *Pages*: a word of less than 2<sup>17</sup> values has pages of such entries, and equal pages are stored once.
+//! - *Joins*: a value for each pair or triple of classes. A value, of 16 bits, is the position of a vector or a part of
+//!   a position in a join.
 //! - *Vectors*: groups of 1,024 bits, two cache lines each.
 //! - *Matches*: rule and priority by region, 16 bytes each.
 //!
 //! # Cost
-//! 64 keys go through a lane together, eight side by side, so that their searches overlap: five instructions a level of
-//! nodes, of which lanes of ClassBench sets with a thousand rules have one to three. Pages and joins are a load or two.
-//! Then every key reads the vectors whole, two lines each for every 1,024 regions, without leaving early. There is no
-//! branch that depends on a key but whether it has a match. Of what is left of a batch when eights are taken from it,
-//! four keys or more are padded to eight, fewer are gone through key by key.
+//! 64 keys go through a word together, eight side by side, so that their searches overlap. A level of nodes takes five
+//! instructions; words of ClassBench sets with a thousand rules have one to three levels. Pages and joins are a load or
+//! two. Then every key reads the vectors whole, two lines each for every 1,024 regions, without leaving early. The only
+//! branch that depends on a key is whether it has a match.
 //!
-//! Vectors take classes × regions bits: they grow with the square of the rules, so that this is an engine for one or two
-//! thousand regions. A build stops where they outgrow [`Config::vectors`].
+//! A remainder of four to seven keys is padded to eight; fewer keys are looked up one by one. For example, 77 keys are
+//! looked up as 64, 8 and 5 padded to 8, but 75 keys as 64, 8 and three single keys.
+//!
+//! Vectors take classes × regions bits. They grow with the square of the rules, so that this is an engine for one or
+//! two thousand regions. A build stops where they outgrow [`Config::vectors`].
 //!
 //! # Paper
 //! T. V. Lakshman and D. Stiliadis, *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range
-//! Matching* (SIGCOMM 1998): bit vectors by elementary interval. Joined lanes are those of P. Gupta and N. McKeown's
+//! Matching* (SIGCOMM 1998): bit vectors by elementary interval. Joined words are those of P. Gupta and N. McKeown's
 //! RFC (SIGCOMM 1999), used for the smallest only.
 //!
 //! # Deviations
-//! - The lanes are searched with vector instructions over many keys at once, not by hardware in parallel.
-//! - Vectors are read whole: a summary of words that are not zero, or leaving at the first hit, costs a branch that
-//!   cannot be predicted, which takes longer than the rest of a group.
+//! - The words are searched with vector instructions over many keys at once, not by hardware in parallel.
+//! - Vectors are read whole. A summary of non-zero words, or leaving at the first hit, would need an unpredictable
+//!   branch. Its misprediction takes longer than the rest of a group.
 
 mod build;
 mod classes;
@@ -59,14 +66,16 @@ use crate::schema::Schema;
 use crate::simd::{Level, Line, Pages, Table, Tree, dispatch};
 use crate::work::Work;
 
-/// How to build [`BitVector`].
+/// Configuration of [`BitVector`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it may take.
+    /// Limit on the memory of the built engine.
     pub budget: Budget,
-    /// The instruction set; `None` takes the best of the machine.
+    /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
-    /// The most bytes of vectors: where they outgrow a second-level cache, trees are faster.
+    /// Maximum bytes of vectors.
+    ///
+    /// Trees are faster once the vectors outgrow a second-level cache.
     pub vectors: usize,
 }
 
@@ -76,66 +85,70 @@ impl Default for Config {
     }
 }
 
-/// A classifier that intersects bit vectors.
+/// Classifier that intersects bit vectors.
 #[derive(Debug)]
 pub struct BitVector {
     schema: Schema,
     level: Level,
-    /// What finds the class of a key, one or more a lane.
+    /// Searches that find the classes of a key's words.
     dimensions: Box<[Dimension]>,
-    /// Classes of pairs, in the order in which they are looked up: the slots behind the dimensions'.
+    /// Joins in the order in which they are looked up; their slots follow the dimensions'.
     joins: Box<[Join]>,
-    /// The slots whose values are vectors to be read.
+    /// Slots whose values are positions of vectors to be read.
     read: Box<[usize]>,
     vectors: Box<[Line]>,
-    /// Places of vectors count in eights of bytes, as addresses are made of in one go; or in groups of bits, where the
-    /// vectors are too many for that or of more than one group.
+    /// Whether positions of vectors count units of 8 bytes, otherwise groups.
+    ///
+    /// Such a near position becomes an address in one step. It has 16 bits, so near vectors have one group and take at
+    /// most 512 KiB. For example, the third vector begins at byte 256 and has position 32.
     is_near: bool,
-    /// Groups of a vector.
+    /// Number of groups of a vector.
     groups: usize,
-    /// By region.
+    /// Rule and priority of each region, by rank.
     matches: Box<[Match]>,
     rules: usize,
 }
 
-/// Finds the class of a key in a lane. Its value says where that leads: to a vector, or to a part of a join's place.
+/// Search for the class of a key in one word.
+///
+/// Its value is the position of a vector, or a part of a position in a join.
 #[derive(Debug)]
 enum Dimension {
-    /// By the interval it is in.
+    /// Tree over the intervals of the word.
     Search { lane: usize, tree: Tree },
-    /// By its value, or a part of it.
+    /// Table over the values of the word, or of some of its bits.
     Direct { lane: usize, values: Table },
-    /// By its value.
+    /// Pages over the values of the word.
     Paged { lane: usize, pages: Pages },
 }
 
-/// The class of two or three classes.
+/// Table from the classes of two or three slots to one class.
 #[derive(Debug)]
 struct Join {
-    /// The slots they are in, whose values add up to a place.
+    /// Slots whose values add up to a position in `values`.
     slots: [usize; 2],
     third: Option<usize>,
     values: Table,
 }
 
-/// Bits of a group, and its words and lines.
+/// Number of bits of a group, of its 32-bit words and of its cache lines.
 const GROUP: usize = 1024;
 const GROUP_WORDS: usize = GROUP / 32;
 const GROUP_LINES: usize = GROUP / 512;
-/// Bytes of a group, and the bytes that near places count in.
+/// Number of bytes of a group, and of the unit that near positions count.
 const FAR: usize = GROUP / 8;
 const NEAR: usize = 8;
 
 impl BitVector {
-    /// Builds it.
+    /// Builds the engine from the regions of `set`.
     ///
     /// # Errors
-    /// When it would exceed the budget or [`Config::vectors`], or this machine lacks the forced instruction set.
+    /// If it would exceed the budget or [`Config::vectors`], or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         Self::build_within(set, config, &Visits::default())
     }
 
-    /// The same within so many visits of regions.
+    /// Builds the engine within the visits of regions that `visits` allows.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         build::build(set, config, level, visits)
@@ -143,22 +156,23 @@ impl BitVector {
 
     /// Returns a scratch that serves every engine over a schema.
     pub(crate) fn largest_scratch(schema: &Schema) -> lookup::Slots {
-        // A lane is at most one dimension and four bytes under masks, and there are fewer joins than dimensions.
+        // A word has at most five dimensions: its own and four bytes under masks. There are fewer joins than
+        // dimensions.
         lookup::Slots::new(10 * schema.lanes().len())
     }
 
-    /// The words of vectors that a lookup reads.
+    /// Number of 32-bit words of vectors that a lookup reads.
     pub(crate) fn words(&self) -> usize {
         self.read.len() * self.groups * GROUP_WORDS
     }
 
-    /// Which of the groups of all vectors a place is that of.
+    /// Returns the index of the group at a position, among the groups of all vectors.
     #[inline(always)]
     fn group_at(&self, place: u16) -> usize {
         if self.is_near { usize::from(place) / (FAR / NEAR) } else { usize::from(place) }
     }
 
-    /// Bytes on the heap by part.
+    /// Returns the bytes on the heap by part.
     fn bytes(&self) -> Vec<(&'static str, usize)> {
         let of = |dimension: &Dimension| match dimension {
             Dimension::Search { tree, .. } => tree.bytes(),
@@ -211,7 +225,7 @@ impl Engine for BitVector {
     }
 }
 
-/// The places of a rule are its regions.
+/// The places of a rule are the indices of its regions.
 impl Base for BitVector {
     fn places(&self) -> usize {
         self.matches.len()
@@ -221,7 +235,7 @@ impl Base for BitVector {
         regions
     }
 
-    /// Every key meets the same.
+    /// Returns the cost of a lookup, which is the same for every key.
     fn work(&self, _keys: Keys<'_>) -> Work {
         let (mut searches, mut levels, mut values) = (0, 0, 0);
         for dimension in &self.dimensions {
@@ -233,7 +247,7 @@ impl Base for BitVector {
         }
         let vectors = self.read.len() * self.groups;
         let further = if self.groups > 1 { self.groups } else { 0 };
-        // Rows of eight words are read faster than others.
+        // Rows of eight words are read faster, because their stride is a constant.
         let others = if self.schema.stride() == 8 { 0 } else { self.dimensions.len() };
         // Up to four vectors are read by a loop of their own.
         let many = if self.read.len() > 4 { vectors } else { 0 };

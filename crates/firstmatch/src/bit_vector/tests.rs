@@ -14,10 +14,10 @@ fn build(set: &Lowered) -> BitVector {
 fn lanes_that_say_nothing_are_left_out() {
     let schema = Schema::ipv4();
     let engine = build(&set(&schema, (0..50).map(|i| vec![(1, Test::Value(i * 77)), (4, Test::Value(i % 7))])));
-    // The destination is searched, the protocol has a class a value.
+    // The destination has a search tree, the protocol a table.
     let kinds: Vec<_> = engine.dimensions.iter().map(|of| matches!(of, Dimension::Search { .. })).collect();
     assert_eq!((kinds, engine.read.len()), (vec![true, false], 1));
-    // Rules that ask for nothing at all are still matched.
+    // Rules without conditions are still matched.
     let engine = build(&set(&schema, [vec![], vec![]]));
     let mut keys = KeyBuf::new(&schema);
     keys.push();
@@ -33,7 +33,7 @@ fn lanes_of_few_classes_are_joined() {
         vec![(0, net(i)), (1, net(i * 7 % 500)), (2, Test::Value(i % 3)), (3, Test::Value(i % 20))]
     };
     let engine = build(&set(&schema, (0..500).map(rule)));
-    // 4 classes of one port and 21 of the other are joined, 501 of sources and of destinations are not.
+    // Ports of 4 and 21 classes are joined; sources and destinations, of 501 each, are not.
     assert_eq!((engine.joins.len(), engine.read.len()), (1, 3));
     assert_eq!(engine.joins[0].values.bytes(), 2 * (4usize * 21).next_power_of_two());
 }
@@ -55,7 +55,7 @@ fn the_same_rules_build_the_same_bytes() {
     assert_eq!(format!("{:?}", build(&set(&schema, rules()))), format!("{:?}", build(&set(&schema, rules()))));
 }
 
-/// A generator of small numbers.
+/// Returns a generator of small numbers.
 fn random(seed: u64) -> impl FnMut(usize) -> usize {
     let mut state = seed;
     move |below| {
@@ -64,8 +64,9 @@ fn random(seed: u64) -> impl FnMut(usize) -> usize {
     }
 }
 
-/// Rules over so many fields of 32 bits, each a range of one field and, every third time, a prefix of another: every
-/// field has too many classes to be joined.
+/// Returns rules over fields of 32 bits, of which each has too many classes to be joined.
+///
+/// Each rule has a range of one field and, every third time, a prefix of another.
 fn over(fields: usize, rules: usize) -> Lowered {
     let mut random = random(rules as u64);
     let all = (0..fields).map(|at| Field::new(&format!("f{at}"), 32, Kind::Range, None)).collect();
@@ -81,7 +82,7 @@ fn over(fields: usize, rules: usize) -> Lowered {
     set(&Schema::new(None, all), (0..rules).map(tests).collect::<Vec<_>>())
 }
 
-/// Keys from the corners of regions, and with a lane of another region.
+/// Draws keys from the corners of regions, some words from another region.
 fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
     let (mut random, mut keys) = (random(9), KeyBuf::new(all.schema()));
     for _ in 0..count {
@@ -95,7 +96,9 @@ fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
     keys
 }
 
-/// Panics unless keys have the first region that holds them and that no mark is on, in batches of several lengths.
+/// Panics unless keys find the first regions that hold them, in batches of several lengths.
+///
+/// The regions of marked rules count in one half of the lookups and not in the other.
 fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, dead: &Dead) {
     let is_marked = |at: usize| dead.is_marked(all.rules()[at].rule);
     let first = |row: &[u32], with_marked: bool| {
@@ -122,8 +125,9 @@ fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, dead: &Dead) {
     }
 }
 
-/// Vectors of one group and of several, near and far, one to six a key: every loop over vectors is run at every level,
-/// with and without marked rules, in the first group and beyond.
+/// Every loop over vectors is right at every level, with and without tombstones.
+///
+/// Keys read one to six vectors, of one group and of several, near and far.
 #[test]
 fn every_number_of_vectors_is_read() {
     let mut seen = Vec::new();
@@ -143,7 +147,7 @@ fn every_number_of_vectors_is_read() {
                 seen.push((level, engine.read.len(), engine.groups, engine.is_near));
             }
         }
-        // Two classes a rule and field, in one group: more than 4,096 vectors are far.
+        // Two classes a rule and field, in one group: positions of more than 4,096 vectors are far.
         let ranges = |at: u128| {
             (0..3).map(|field| (field, Test::Range { lo: at << 20, hi: (at << 20) + (1 << 20) + 99 })).collect()
         };
@@ -165,13 +169,14 @@ fn every_number_of_vectors_is_read() {
     }
 }
 
-/// A place of a vector has 16 bits: what needs more is refused, however much memory there is, and what needs all of them
-/// is right up to the last vector.
+/// A build that needs positions of more than 16 bits is refused, at any memory limit.
+///
+/// One that needs all 16 bits is right up to the last vector.
 #[test]
 fn places_of_more_than_16_bits_are_refused() {
     let hosts = |count: u128| set(&Schema::ipv4(), (0..count).map(|at| vec![(0, Test::Value(3 * at + 1))]));
     let config = Config { vectors: 64 << 20, ..Config::default() };
-    // A class each and one for all other values, of eight groups: 65,536 places.
+    // One class each and one for all other values, of eight groups: 65,536 positions.
     let all = hosts(8191);
     let engine = BitVector::build(&all, &config).expect("all places have 16 bits");
     let mut keys = KeyBuf::new(all.schema());

@@ -1,51 +1,58 @@
-//! The flow cache: what a classifier answered for a key, for the next packet with this very key.
+//! Flow cache: keeps a classifier's answer for a key, for the next packet with this very key.
 //!
 //! # Idea
-//! Packets come in flows, and all packets of a flow have the same key. [`FlowCache`] keeps keys, each whole, with the
-//! match that the classifier behind it gave, or that it gave none; a key that is there is answered from there. So a
-//! hit is exact, which a cache of rules would not be: a rule that matched one packet may be the wrong one for the next
+//! Packets come in flows, and all packets of a flow have the same key. [`FlowCache`] keeps whole keys, each with the
+//! match, if any, that the classifier behind it gave. A key that is there is answered from there, so that a hit is
+//! exact. A cache of rules would not be, because a rule that matched one packet may be the wrong one for the next
 //! (section III-D2).
 //!
-//! Entries belong to a generation. Every change of the rules begins a new one, and an entry of another is a miss: changes
-//! made through the cache, and those that the classifier itself tells by its [`version`](crate::Engine::version), which is
-//! read once a batch. So in front of a [`meta::Engine`](crate::meta::Engine) nobody need say anything: every batch that
-//! starts after a commit has returned answers by it. A batch during which a commit comes may have answers from before and
+//! Entries belong to a generation. Every change of the rules begins a new one, and an entry of another is a miss. The
+//! cache notices changes made through it, and changes that the classifier reports by its
+//! [`version`](crate::Engine::version), which is read once a batch.
+//!
+//! So in front of a [`meta::Engine`](crate::meta::Engine) the caller need not report commits. Every batch that starts
+//! after a commit has returned answers by it. A batch during which a commit comes may have answers from before and
 //! after it, key by key.
 //!
-//! Traffic whose keys do not come again gains nothing and pays for every miss, and an engine may be faster than the cache
-//! in front of it. So the cache steps aside and goes on trial now and then. The hashes of some keys tell whether they come
-//! again, which costs little; if so, a clock tells what stretches of lookups take without the cache and with it, and it
-//! stays where it is faster. A verdict holds for a while, twice as long each time it is confirmed; a cache that stays goes
-//! on trial at once when far fewer keys hit. Answers are the same on either way.
+//! Traffic whose keys do not come again gains nothing and pays for every miss. An engine may also be faster than the
+//! cache in front of it. So the cache steps aside, which lets lookups bypass it, and goes on trial now and then. The
+//! hashes of some keys tell at little cost whether they come again. If so, a clock tells how long stretches of lookups
+//! take without the cache and with it, and the cache stays where it is faster.
+//!
+//! A verdict holds for a while, twice as long each time it is confirmed. A cache that stays goes on trial at once when
+//! far fewer keys hit. Answers are the same with and without the cache.
 //!
 //! # Layout in memory
 //! All of it is in the scratch of a thread; the engine itself has only the classifier behind it.
-//! - *Sets*: a cache line each, with the hashes of up to eight keys and a bit for each of these that was used of late.
-//! - *Entries*: the lanes of a key, the number of its generation and the match: whole cache lines, one for keys of up to
-//!   11 lanes (the 5-tuples of IPv4 and of IPv6).
+//! - *Sets*: a cache line each, with the hashes of up to eight keys and a bit for each that was used recently.
+//! - *Entries*: the words of a key, the number of its generation and the match. They take whole cache lines, one for
+//!   keys of up to 11 words (the 5-tuples of IPv4 and of IPv6).
+//!
+//! For example, the default 16,384 entries of one line and 2,048 sets take 1.1 MiB a thread.
 //!
 //! # Cost
-//! A hit touches two cache lines. 64 keys are taken together in three stages, each asking early for the memory of the
-//! next: hash, compare tags, compare keys. Misses are put side by side and go to the classifier in batches of up to
-//! 128, each with its match to beat; so a miss costs the classifier's own lookup, two or three cache lines, one
-//! comparison and the copy of a key, whatever the packets are. Of a full set a key is replaced that was not used of late.
-//! A new generation costs nothing by itself, but every key misses once afterwards, whatever the change was; after 2^32 of
-//! them the cache is emptied. So it is of use where rules stay for many times as many packets as it holds keys, and where
-//! they do not, it steps aside.
+//! A hit touches two cache lines. 64 keys are taken together in three stages: hash, compare tags, compare keys. Each
+//! stage prefetches the memory of the next. Misses are gathered and go to the classifier in batches of up to 128, each
+//! with its match to beat. So a miss costs the classifier's own lookup, two or three cache lines, one comparison and
+//! the copy of a key, whatever the packets are.
 //!
-//! What comes again is fast in any engine, since its memory is in the first caches by then. In front of
-//! [`tuple`](mod@crate::tuple) a hit takes less than half of a lookup; [`bit_select`](crate::bit_select) is so near to it
-//! that it is faster alone where one packet in six misses. A cache that has stepped aside is a branch and a
-//! call a batch, some 4 ns (definition `cached`); a trial that ends with the hashes looks at 512 packets.
+//! A full set replaces a key that was not used recently. A new generation costs nothing by itself, but every key misses
+//! once afterwards, whatever the change was. After 2^32 generations the cache is emptied. So it is of use where rules
+//! stay for many times as many packets as it holds keys; where they do not, it steps aside.
+//!
+//! Keys that come again are fast in any engine, because the engine's memory is in the first caches by then. In front of
+//! [`tuple`](mod@crate::tuple), a hit takes less than half of a lookup. But [`bit_select`](crate::bit_select) is so
+//! near to a hit that it is faster alone where one packet in six misses. A cache that has stepped aside is a branch and
+//! a call a batch, some 4 ns (definition `cached`). A trial that ends with the hashes looks at 512 packets.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
 //! Processing for Online Packet Classification", IEEE/ACM Transactions on Networking 27(4), 2019, section III-D2.
 //!
 //! # Deviations
-//! - A change does not flush the cache but begins a generation, which is the same to whoever looks up and costs O(1).
-//! - The paper stores "the most frequently seen flows" and does not say how they are found; here those stay that come
-//!   again before their set is full of newer ones.
+//! - A change does not flush the cache but begins a generation, which is the same to every lookup and costs O(1).
+//! - The paper stores "the most frequently seen flows" and does not say how they are found. Here a flow stays if it
+//!   comes again before its set is full of newer ones.
 //! - The paper's cache is always asked; it found itself slower with it on some traffic (Table V).
 
 #[cfg(test)]
@@ -64,29 +71,34 @@ use crate::schema::Schema;
 use crate::simd::{Hasher, Isa, Kernel, LINE_WORDS, Level, Line, dispatch, secrets, words, words_mut};
 use trial::{Trial, Way};
 
-/// How to build [`FlowCache`].
+/// Configuration of [`FlowCache`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// How many keys a thread keeps, rounded up to whole sets; at least one. 72 bytes each, for keys of up to 11 lanes.
+    /// Number of keys that a thread keeps, rounded up to whole sets; at least one.
+    ///
+    /// Each takes 72 bytes, for keys of up to 11 words.
     pub entries: usize,
-    /// How many keys share a set, 1 to 8.
+    /// Number of keys that share a set, 1 to 8.
     pub ways: usize,
     /// Whether the cache steps aside where it does not pay.
     pub steps_aside: bool,
-    /// The lookups of a window, over which hits are counted and times taken; at least one.
+    /// Number of lookups of a window, over which hits are counted and times taken; at least one.
     pub window: usize,
-    /// How long a verdict holds at the most, in windows. The first holds for a 32nd of that, and each that confirms it
-    /// twice as long as the one before.
+    /// Maximum number of windows for which a verdict holds.
+    ///
+    /// The first verdict holds for a 32nd of that, and each that confirms it twice as long as the one before. For
+    /// example, the default of 4,096 windows is reached in six steps: 128, 256, 512, 1,024, 2,048 and 4,096.
     pub longest_pause: usize,
-    /// The instruction set; `None` takes the best of the machine.
+    /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
-    /// The seed of the hash; `None` takes a random one of this process.
+    /// Seed of the hash; `None` takes a random one of this process.
     pub seed: Option<u64>,
 }
 
 impl Default for Config {
-    /// 16,384 keys in sets of 8. The cache steps aside, upon trials of windows of 2,048 lookups, for up to 4,096 times as
-    /// many.
+    /// Returns 16,384 keys in sets of 8, with trials of windows of 2,048 lookups.
+    ///
+    /// The cache steps aside for up to 4,096 windows.
     fn default() -> Self {
         Self {
             entries: 1 << 14,
@@ -113,7 +125,7 @@ impl Config {
         self.window.clamp(1, 1 << 31)
     }
 
-    /// The keys of a trial whose hashes are noted.
+    /// Number of keys of a trial whose hashes are noted.
     fn noted(&self) -> usize {
         self.window().div_ceil(4)
     }
@@ -122,8 +134,9 @@ impl Config {
         self.longest_pause.saturating_mul(self.window())
     }
 
-    /// What a scratch is made for, in one number, as every batch compares it: how many sets of how many ways, for how many
-    /// lanes, and whether the cache steps aside.
+    /// Returns in one number what a scratch is made for, because every batch compares it.
+    ///
+    /// That is the number of sets and of their ways, the words of a key, and whether the cache steps aside.
     fn shape(&self, lanes: usize) -> u64 {
         let rest = lanes << 5 | self.ways() << 1 | usize::from(self.steps_aside);
         self.sets() as u64 | (rest as u64) << 32
@@ -134,19 +147,21 @@ impl Config {
     }
 }
 
-/// Keys that share a set at the most: as many tags as one comparison takes.
+/// Maximum number of keys that share a set: as many tags as one comparison takes.
 const WAYS: usize = 8;
-/// Keys taken through the cache together, as the engines do: enough to hide the misses of the second-level cache.
+/// Number of keys taken through the cache together, enough to hide second-level cache misses.
 const CHUNK: usize = 64;
-/// Misses that are handed on together at the most: no chunk begins unless all its keys have room.
+/// Maximum number of misses that are handed on together.
+///
+/// A chunk begins only if all its keys have room.
 const MISSES: usize = 2 * CHUNK;
-/// What an entry holds beside its key: its generation, the rule and its priority.
+/// Number of words of an entry beside its key: its generation, the rule and its priority.
 const REST: usize = 5;
 
-/// A number that no other engine, and no other state of the rules of one, has had.
+/// Returns a number that no other engine, and no other state of an engine's rules, has had.
 fn fresh_generation() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Whoever takes a later one sees the changes that an earlier one was taken for.
+    // A thread that takes a later number sees the changes that an earlier one was taken for.
     NEXT.fetch_add(1, Ordering::AcqRel)
 }
 
@@ -163,10 +178,10 @@ pub struct FlowCache<C> {
 }
 
 impl<C: Classifier + 'static> FlowCache<C> {
-    /// Puts a cache in front of a classifier.
+    /// Puts a cache in front of the classifier `inner`.
     ///
     /// # Errors
-    /// When this machine lacks the forced instruction set.
+    /// If this machine lacks the forced instruction set.
     pub fn new(inner: C, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         let schema = inner.schema().clone();
@@ -174,27 +189,32 @@ impl<C: Classifier + 'static> FlowCache<C> {
         Ok(Self { inner, schema, shape, level, config: config.clone(), generation: AtomicU64::new(fresh_generation()) })
     }
 
-    /// The classifier behind the cache.
+    /// Returns the classifier behind the cache.
     pub fn inner(&self) -> &C {
         &self.inner
     }
 
-    /// The classifier behind the cache, to be changed, but for its schema: what is cached is of no use afterwards.
+    /// Returns the classifier behind the cache, to be changed, but for its schema.
+    ///
+    /// It begins a generation, so that nothing cached before is used afterwards.
     pub fn inner_mut(&mut self) -> &mut C {
         self.begin_generation();
         &mut self.inner
     }
 
-    /// The number of the generation whose entries count. No two states of rules in this process share one.
+    /// Returns the number of the generation whose entries count.
+    ///
+    /// No two states of rules in this process share one.
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// Begins a new generation: batches that start when this has returned use nothing that was cached before. For
-    /// owners who change the rules of a classifier behind the cache's back that does not say so by its
-    /// [version](crate::Engine::version): change first, then begin.
+    /// Begins a generation: batches that start when this has returned use nothing cached before.
+    ///
+    /// The owner of the classifier calls it after each change behind the cache's back that the classifier's
+    /// [version](crate::Engine::version) does not report.
     pub fn begin_generation(&self) {
-        // The thread with the smaller number may come last.
+        // A maximum, because the thread with the smaller number may come last.
         self.generation.fetch_max(fresh_generation(), Ordering::AcqRel);
     }
 
@@ -207,7 +227,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         }
         scratch.trial.begins(&self.config, Instant::now);
         if way == Way::Cached {
-            // Read before the lookups: what they answer is at least as new.
+            // Read before the lookups, so that their answers are at least as new.
             scratch.begin((self.generation(), self.inner.version()));
             let lookup = Lookup { inner: &self.inner, flows: scratch, keys: *keys, best, hits: &mut hits };
             dispatch(self.level, lookup);
@@ -217,7 +237,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
         scratch.trial.went(&self.config, way, lookups, hits, Instant::now);
     }
 
-    /// What became of the lookups with this scratch. Zeros where it is of another kind of engine.
+    /// Returns the counts of a scratch; zeros if it is of another kind of engine.
     pub fn counts(scratch: &Scratch) -> Counts {
         scratch.of::<Self>().map_or(Counts::default(), |flows| flows.trial.counts())
     }
@@ -229,14 +249,14 @@ impl<C: Debug> Debug for FlowCache<C> {
     }
 }
 
-/// What became of lookups.
+/// Counts of lookups by their path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Answered by the cache.
+    /// Lookups answered by the cache.
     pub hits: u64,
-    /// Asked of the cache in vain.
+    /// Lookups that the cache was asked in vain.
     pub misses: u64,
-    /// Not asked of the cache, which had stepped aside.
+    /// Lookups past the cache, because it had stepped aside or the engine alone was on trial.
     pub passed_by: u64,
 }
 
@@ -251,22 +271,26 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
         Flows::new(&self.config, &self.schema, self.inner.scratch())
     }
 
-    /// One of other rules does too: what it holds is of another generation.
+    /// Whether a scratch is made for this configuration.
+    ///
+    /// One of other rules fits too, because its entries are of another generation.
     fn fits(&self, scratch: &Flows) -> bool {
         scratch.shape == self.shape
     }
 
     fn version(&self) -> u64 {
-        // A generation never goes back. The classifier's version may, in a later generation, where another classifier was
-        // put behind the cache: so generations are as far apart as versions of one classifier go.
+        // Generations only rise. The classifier's version may fall where another classifier was put behind the cache,
+        // but then the generation has risen. So generations are as far apart as the versions of one classifier go.
         (self.generation() << 32).wrapping_add(self.inner.version())
     }
 
-    /// Those of the classifier, with the worst case of a miss. What the cache itself takes is in each thread's scratch.
+    /// Returns the statistics of the classifier, with the worst case of a miss.
+    ///
+    /// The memory of the cache itself is in each thread's scratch.
     fn stats(&self) -> Stats {
         let stats = self.inner.stats();
         let lines = lines_per_entry(self.schema.lanes().len());
-        // The set and an entry to look, and another entry to replace.
+        // The set and an entry to compare, and another entry to replace.
         Stats { worst_tests: stats.worst_tests + 1, worst_lines: stats.worst_lines + 1 + 2 * lines, ..stats }
     }
 
@@ -293,34 +317,34 @@ impl<C: Updatable + 'static> Updatable for FlowCache<C> {
     }
 }
 
-/// What a thread has cached, with the scratch of the classifier behind the cache; of a fixed size.
+/// Cache of a thread, with the scratch of the classifier behind it; of fixed size.
 #[derive(Debug)]
 pub struct Flows {
     inner: Scratch,
-    /// What it was made for.
+    /// Configuration it was made for, see `Config::shape`.
     shape: u64,
     hasher: Hasher,
-    /// Every bit of a row.
+    /// Mask of every bit of a row.
     whole: Box<[u32]>,
     ways: u32,
     sets: Box<[Set]>,
-    /// Entry by entry, `ways` of each set.
+    /// Entries, `ways` for each set.
     entries: Box<[Line]>,
-    /// What `era` stands for: the cache's generation and the classifier's version.
+    /// State that `era` stands for: the cache's generation and the classifier's version.
     generation: (u64, u64),
-    /// The generation in 32 bits, which count those of this scratch; never 0.
+    /// Number of that state in this scratch, in 32 bits; never 0.
     era: u32,
     trial: Trial,
     waiting: Waiting,
 }
 
-/// Up to eight keys whose hashes lead to the same place.
+/// Up to eight keys whose hashes lead to the same set.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Set {
-    /// The hash of the key of each entry. In a set each hash stands once at the most, or the first counts.
+    /// Hash of each entry's key. If two were equal, only the first would be found.
     tags: [u32; WAYS],
-    /// A bit for each entry that was used of late; never all.
+    /// Bit for each entry that was used recently; never all, so that one can be replaced.
     recent: u32,
 }
 
@@ -328,10 +352,10 @@ struct Set {
 #[derive(Debug)]
 struct Waiting {
     count: usize,
-    /// The keys, row after row.
+    /// Keys, row after row.
     rows: Box<[Line]>,
     hashes: [u32; MISSES],
-    /// The place of each in the batch.
+    /// Index of each key in the batch.
     places: [u32; MISSES],
     best: [Option<Match>; MISSES],
 }
@@ -344,8 +368,8 @@ impl Flows {
     fn new(config: &Config, schema: &Schema, inner: Scratch) -> Self {
         let (lanes, stride) = (schema.lanes().len(), schema.stride());
         let (sets, ways) = (config.sets(), config.ways());
-        // Memory that is written here is there when lookups come: pages that have only been promised would cost the first
-        // packet of each a fault, which takes as long as dozens of lookups.
+        // Memory that is written here is there when lookups come. Otherwise the first packet of each page would cost a
+        // page fault, which takes far longer than a lookup.
         let touched = Line([1; LINE_WORDS]);
         let mut entries = vec![touched; sets * ways * lines_per_entry(lanes)].into_boxed_slice();
         entries.fill(Line::default());
@@ -370,7 +394,7 @@ impl Flows {
         }
     }
 
-    /// Goes over to a generation.
+    /// Goes over to another generation.
     #[inline]
     fn begin(&mut self, generation: (u64, u64)) {
         if self.generation == generation {
@@ -378,14 +402,14 @@ impl Flows {
         }
         (self.generation, self.era) = (generation, self.era.wrapping_add(1));
         if self.era == 0 {
-            // The numbers come again: what still bears one must go.
+            // Numbers come again, so entries that still bear one must go.
             self.entries.fill(Line::default());
             self.era = 1;
         }
     }
 }
 
-/// Notes hashes of keys, and counts those that were there.
+/// Kernel that notes hashes of keys and counts hashes that were there.
 struct Note<'a> {
     flows: &'a mut Flows,
     keys: Keys<'a>,
@@ -427,7 +451,7 @@ struct Lookup<'a> {
 impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        // As in the engines: loops over lanes are slow where their number is not known to the compiler.
+        // Loops over the words of a row are slow where their number is not known to the compiler.
         match self.keys.lanes() {
             5 => self.run_over::<I, 5>(isa),
             11 => self.run_over::<I, 11>(isa),
@@ -461,7 +485,7 @@ impl Lookup<'_> {
         &self.keys.words()[key * stride..][..stride]
     }
 
-    /// Takes the keys from a place of the batch through the cache; those that are not there wait.
+    /// Takes the keys from `from` on through the cache; misses wait.
     #[inline(always)]
     fn chunk<I: Isa, const LANES: usize>(&mut self, isa: I, from: usize) {
         let count = (self.best.len() - from).min(CHUNK);
@@ -496,7 +520,7 @@ impl Lookup<'_> {
         }
     }
 
-    /// Puts a key with those that the classifier is to be asked for.
+    /// Adds a key to the misses that the classifier is to be asked for.
     #[inline(always)]
     fn wait<const LANES: usize>(&mut self, key: usize, hash: u32) {
         let stride = self.lanes::<LANES>().next_multiple_of(4);
@@ -508,7 +532,7 @@ impl Lookup<'_> {
         waiting.count += 1;
     }
 
-    /// Asks the classifier for the keys that wait, and keeps what it says.
+    /// Asks the classifier for the waiting keys, and keeps its answers.
     #[inline(always)]
     fn resolve<I: Isa, const LANES: usize>(&mut self, isa: I) {
         let lanes = self.lanes::<LANES>();
@@ -520,7 +544,7 @@ impl Lookup<'_> {
         self.inner.improve_batch(inner, &keys, answers);
         for (i, answer) in answers.iter().enumerate() {
             let (before, hash) = (&mut self.best[waiting.places[i] as usize], waiting.hashes[i]);
-            // Where it beat nothing, all that is known is that its own answer is no better than what was there.
+            // If it beat nothing, its own answer is unknown, because only that it is no better is known.
             let keep = before.is_none() | (answer != before);
             *before = *answer;
             if keep {
@@ -545,7 +569,7 @@ impl Flows {
 }
 
 impl Set {
-    /// The entry of a hash; where there is none, the one to replace.
+    /// Returns the way of a hash or, where there is none, the way to replace.
     #[inline(always)]
     fn way<I: Isa>(&self, isa: I, hash: u32, ways: u32) -> u32 {
         let equal = isa.equal8(&self.tags, hash) & ways;
@@ -556,7 +580,7 @@ impl Set {
     #[inline(always)]
     fn used(&mut self, way: u32, ways: u32) {
         let recent = self.recent | 1 << way;
-        // Where all were used of late, only the last one was. A single one is never kept from being replaced.
+        // If all were used recently, only the last one counts. A single way must stay replaceable.
         self.recent = match ways {
             1 => 0,
             _ if recent == ways => 1 << way,
@@ -570,7 +594,7 @@ fn place(hash: u32, sets: usize) -> usize {
     ((u64::from(hash) * sets as u64) >> 32) as usize
 }
 
-/// The answer that an entry holds for a key, if it is of this key and era.
+/// Returns the answer that an entry holds, if it is of this key and era.
 #[inline(always)]
 fn found(entry: &[u32], row: &[u32], lanes: usize, era: u32) -> Option<Option<Match>> {
     let (key, rest) = entry.split_at(lanes);
@@ -582,7 +606,7 @@ fn found(entry: &[u32], row: &[u32], lanes: usize, era: u32) -> Option<Option<Ma
     })
 }
 
-/// Fills an entry. No rule has the number 0.
+/// Fills an entry. The number 0, which no rule has, stands for no match.
 #[inline(always)]
 fn write(entry: &mut [u32], key: &[u32], era: u32, answer: &Option<Match>) {
     let (rule, priority) = answer.map_or((0, 0), |found| (found.rule.get(), found.priority.0));

@@ -1,6 +1,6 @@
-//! Caches in front of any classifier: what it answered is kept in the scratch of a thread and given again.
+//! Caches in front of any classifier, which keep its answers in the scratch of a thread.
 //!
-//! A built engine stays immutable: whatever a cache learns from traffic lies in a [`Scratch`](crate::Scratch), of a fixed
+//! A built engine stays immutable: all that a cache learns from traffic lies in a [`Scratch`](crate::Scratch) of fixed
 //! size. A cache never changes an answer.
 
 pub mod flow;

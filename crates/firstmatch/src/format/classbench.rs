@@ -5,15 +5,15 @@
 //! source      destination           source ports   destination ports  protocol     flags (may be missing)
 //! ```
 //!
-//! - The first line has the highest priority. Exact duplicates are kept. Blank lines and lines that start with `#`
-//!   are passed over.
+//! - The first line has the highest priority. Exact duplicates are kept. Blank lines and lines that start with `#` are
+//!   skipped.
 //! - A rule states no action: [`Action::Match`].
 //! - A prefix of length 0, the ports `0 : 65535` and a mask of 0 are no condition.
-//! - Addresses may be IPv6; all of a file are of the family of its first rule, whose 5-tuple is the schema.
-//! - The flags column (16 bits, read by no parser of packets) is checked and left out, or, with
-//!   [`Options::flags`], the last field of the schema: `flags`.
-//! - Bits outside a prefix or a mask are dropped with a warning: the generator writes none, other tools do, and mean
-//!   the prefix.
+//! - Addresses may be IPv6. All addresses of a file have the family of its first rule, whose 5-tuple is the schema.
+//! - The flags column (16 bits, read by no parser of packets) is checked and left out. With [`Options::flags`] it is
+//!   the last field of the schema, `flags`.
+//! - Bits outside a prefix or a mask are dropped with a warning: the generator writes none, but other tools do, and
+//!   mean the prefix. For example, `10.0.0.1/8` is read as `10.0.0.0/8`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::num::NonZeroU32;
@@ -25,7 +25,7 @@ use crate::policy::Policy;
 use crate::rule::{Action, Conditions, Priority, RuleSet, RuleSpec, Test, pack};
 use crate::schema::{Family, Field, Kind, Schema};
 
-/// The fields by their index in the schema.
+/// Fields by their index in the schema.
 const SRC: usize = 0;
 const DST: usize = 1;
 const SPORT: usize = 2;
@@ -36,7 +36,7 @@ const FLAGS: usize = 5;
 /// Reads a ClassBench filter set.
 ///
 /// # Errors
-/// When the file has a fault; the error holds all of them, in order, up to [`Options::max_faults`].
+/// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`].
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     let mut report = Report::new(text, options);
     let mut rules: Option<RuleSet> = None;
@@ -54,7 +54,7 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
         }
         if let Some(spec) = row.rule(&mut rules, options) {
             let span = row.span(row.line_start);
-            // Only a file of more lines than there are priorities comes here.
+            // Only a file of more lines than there are priorities gets here.
             if let Some(Err(error)) = rules.as_mut().map(|rules| rules.insert(spec)) {
                 report.fault(span, || error.to_string());
             }
@@ -75,10 +75,10 @@ fn empty_set(family: Family, options: &Options) -> RuleSet {
     RuleSet::new(Schema::new(Some(family), fields))
 }
 
-/// The fault is noted; the rest of the line means nothing.
+/// Signal that a fault is noted and the rest of the line means nothing.
 struct Stop;
 
-/// One line, walked from left to right.
+/// Line that is read from left to right.
 struct Row<'t, 'r> {
     text: &'t str,
     line: u32,
@@ -133,8 +133,9 @@ impl<'t> Row<'t, '_> {
         (self.report.count() == before).then_some(spec)
     }
 
-    /// Whether a carriage return stands within the line, which is then a fault: what follows it, perhaps in a comment, is
-    /// on a line of its own to whoever wrote it.
+    /// Whether a carriage return stands within the line; it is then noted as a fault.
+    ///
+    /// The author of the file sees the text behind it, perhaps part of a comment, on a line of its own.
     fn has_stray_return(&mut self) -> bool {
         let Some(at) = self.text.as_bytes()[self.pos..self.end].iter().position(|&b| b == b'\r') else { return false };
         let start = self.pos + at;
@@ -144,7 +145,7 @@ impl<'t> Row<'t, '_> {
         true
     }
 
-    /// `address/len`. `None` is no condition, or a fault of this column alone.
+    /// Reads `address/len`; `None` if there is no condition, or a fault of this column alone.
     fn prefix(&mut self, what: &str, rules: &mut Option<RuleSet>, options: &Options) -> Result<Option<Test>, Stop> {
         let span = self.needed(what)?;
         let word = span.text(self.text);
@@ -178,7 +179,7 @@ impl<'t> Row<'t, '_> {
         Ok((len > 0).then_some(Test::Prefix { value: value & !free, len }))
     }
 
-    /// `lo : hi`, with blanks or without.
+    /// Reads `lo : hi`, with or without blanks.
     fn ports(&mut self, what: &str) -> Result<Option<Test>, Stop> {
         self.blanks();
         let start = self.pos;
@@ -205,7 +206,7 @@ impl<'t> Row<'t, '_> {
         })
     }
 
-    /// A port, or none where it is a fault of this column alone.
+    /// Reads a port; `None` if there is a fault of this column alone.
     fn port(&mut self, what: &str) -> Result<Option<u32>, Stop> {
         let start = self.pos;
         while self.byte().is_some_and(|b| b.is_ascii_digit()) {
@@ -229,7 +230,7 @@ impl<'t> Row<'t, '_> {
         Ok(port)
     }
 
-    /// The text in the place of a port, up to the `:` behind it.
+    /// Returns the text in the place of a port, up to the `:` behind it.
     fn wrong_port(&mut self) -> Span {
         let start = self.pos;
         while self.byte().is_some_and(|b| !matches!(b, b' ' | b'\t' | b':')) {
@@ -238,7 +239,7 @@ impl<'t> Row<'t, '_> {
         self.span(start)
     }
 
-    /// `value/mask`, both hexadecimal.
+    /// Reads `value/mask`, both hexadecimal.
     fn masked(&mut self, what: &str, max: u32) -> Result<Option<Test>, Stop> {
         let span = self.needed(what)?;
         let word = span.text(self.text);
@@ -258,13 +259,13 @@ impl<'t> Row<'t, '_> {
         })
     }
 
-    /// A fault of a column that was read to its end: the next is read all the same.
+    /// Notes a fault of a column that was read to its end, so that the next one is read too.
     fn bad(&mut self, span: Span, message: Message) -> Result<Option<Test>, Stop> {
         self.report.fault(span, || message);
         Ok(None)
     }
 
-    /// The next word, or a fault that says what is missing.
+    /// Reads the next word; notes a fault if the line ends before it.
     fn needed(&mut self, what: &str) -> Result<Span, Stop> {
         self.blanks();
         let span = self.word();
@@ -293,7 +294,7 @@ impl<'t> Row<'t, '_> {
         self.text.as_bytes()[..self.end].get(self.pos).copied()
     }
 
-    /// From `start` to where the walk is.
+    /// Returns the span from `start` to the current position.
     fn span(&self, start: usize) -> Span {
         Span { line: self.line, line_start: self.line_start, start, end: self.pos }
     }

@@ -1,24 +1,27 @@
-//! Conditions of a rule that no packet meets together, because of what protocols, ether types and families have.
+//! Contradictions: conditions of a rule that no packet meets together.
+//!
+//! The reasons are the protocols, ether types and families of packets that have a field. For example, no packet matches
+//! `permit udp tcp_flags 0x02`: `tcp_flags` needs TCP, which `udp` rules out.
 
 use super::native::{ether_type_name, protocol_name};
 use crate::rule::{ConditionRef, RuleSpec, Test};
 use crate::schema::{Family, IPV6_EXTENSIONS, Schema, Source, family_of_protocol};
 
-/// A part of a rule.
+/// Part of a rule that a contradiction names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Part {
-    /// The family it is confined to.
+    /// Family that the rule is confined to.
     Family,
-    /// The condition on the field of this index.
+    /// Condition on the field of this index.
     Condition(usize),
-    /// Nothing in the rule: the family of the rule set.
+    /// Family of the rule set, which no part of the rule states.
     Set,
 }
 
-/// Two parts of a rule of which each leaves no packet that meets the other.
+/// Two parts of a rule that no packet meets together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
-    /// The two, in the order of [`Contradiction::describe`].
+    /// The two parts, in the order of [`Contradiction::describe`].
     pub parts: [Part; 2],
     claim: &'static str,
     what: [String; 2],
@@ -26,11 +29,11 @@ pub struct Contradiction {
 }
 
 const NEVER: &str = "this rule can never match";
-/// Such packets can be made, but nothing that speaks the protocol makes them.
+/// Claim for packets that can be made, but that no implementation of the protocol makes.
 const IRREGULAR: &str = "this rule matches no regular packet";
 
 impl Contradiction {
-    /// Returns what a warning says of the rule, with its parts as the caller names them.
+    /// Returns the text of a warning about the rule; `name` gives the names of its parts.
     pub fn describe(&self, name: impl Fn(Part) -> String) -> String {
         let [first, second] = self.parts.map(name);
         let [before, behind] = &self.what;
@@ -38,24 +41,24 @@ impl Contradiction {
     }
 }
 
-/// Returns why no packet meets a rule over these schemas, where two of its parts are the reason; `None` where there are
-/// packets, or no two parts alone keep them off.
+/// Returns two parts of a rule over these schemas that no packet meets together.
 ///
-/// Looked at are the families that parts ask for, the protocols that fields and conditions on the protocol leave, and
-/// the ether types likewise ([`Source::protocols`], [`Source::ether_types`]). Values of other fields are not compared.
+/// `None` if packets can match, or if no two parts alone exclude all packets. Compared are the families that parts ask
+/// for, and the protocols and ether types under which packets have the fields ([`Source::protocols`],
+/// [`Source::ether_types`]). Values of other fields are not compared.
 pub fn contradiction<'s>(
     schemas: impl IntoIterator<Item = &'s Schema, IntoIter: Clone>,
     spec: &RuleSpec,
 ) -> Option<Contradiction> {
     let schemas = schemas.into_iter();
     let mut found = None;
-    // The part that leaves out a family, and the family.
+    // Pairs of a part that excludes a family, and the family.
     let mut left_out = Vec::new();
     for schema in schemas.clone() {
         left_out.extend(out_of_family(schema, spec).map(|part| (part, schema.family())));
     }
     for schema in schemas.clone().filter(|schema| out_of_family(schema, spec).is_none()) {
-        // In a rule for both families what a field needs is said of both.
+        // In a rule for both families, the needs of a field are named for both.
         let family = schema.family().filter(|_| left_out.len() + 1 == schemas.clone().count());
         found = Some(within(schema, spec, family)?);
     }
@@ -68,7 +71,7 @@ pub fn contradiction<'s>(
         }
         (None, &[(first, Some(not_this)), (second, Some(not_that))]) if first != second => {
             let ask = |family: Family| format!("asks for {}", family.pretty());
-            // The part that leaves out the second family asks for the first.
+            // The part that excludes the second family asks for the first.
             let (mut parts, mut what) = ([second, first], [ask(not_this), ask(not_that)]);
             if parts[0] == Part::Family {
                 parts.reverse();
@@ -85,7 +88,7 @@ pub fn contradiction<'s>(
     }
 }
 
-/// The part that keeps a rule from packets of a schema's family, if one does.
+/// Returns the part that excludes packets of a schema's family, if there is one.
 fn out_of_family(schema: &Schema, spec: &RuleSpec) -> Option<Part> {
     if spec.family.is_some() && spec.family != schema.family() {
         return Some(Part::Family);
@@ -98,10 +101,10 @@ fn out_of_family(schema: &Schema, spec: &RuleSpec) -> Option<Part> {
     spec.conditions.iter().find(none).map(|condition| Part::Condition(condition.field))
 }
 
-/// What two parts of a rule say that no packet of a schema is.
+/// Contradiction found for packets of one schema.
 enum Found {
     Between(Contradiction),
-    /// The protocols of the condition on this field are none of the family.
+    /// The condition on this field allows no protocol of the family.
     OfFamily {
         field: usize,
         claim: &'static str,
@@ -110,16 +113,18 @@ enum Found {
     },
 }
 
-/// Protocols, or the ether types of [`ETHER_TYPES`], by bit.
+/// Set of protocols, or of the ether types of [`ETHER_TYPES`], by bit.
 type Bits = [u64; 4];
 
 const ALL: Bits = [u64::MAX; 4];
 const NOTHING: Bits = [0; 4];
 
-/// All ether types that a field stands behind: a condition on the ether type is asked for these alone.
+/// Ether types that some field stands behind.
+///
+/// A condition on the ether type is tested for these alone.
 const ETHER_TYPES: [u16; 6] = [0x0800, 0x0806, 0x86dd, 0x8847, 0x8848, 0x8864];
 
-/// Stands for all others.
+/// Bit of all other ether types.
 const OTHER: u8 = 6;
 
 #[derive(Clone, Copy)]
@@ -154,7 +159,7 @@ fn within(schema: &Schema, spec: &RuleSpec, named: Option<Family>) -> Option<Fou
     })
 }
 
-/// The two conditions of which the first leaves nothing to the second.
+/// Returns the contradiction of two conditions that allow no common value.
 fn pair(schema: &Schema, of: Of, spec: &RuleSpec, named: Option<Family>) -> Option<Contradiction> {
     let each: Vec<_> = spec.conditions.iter().map(|c| (c.field, left_by(schema, of, c))).collect();
     let (at, first) = each.iter().enumerate().find_map(|(at, &(_, bits))| {
@@ -164,7 +169,7 @@ fn pair(schema: &Schema, of: Of, spec: &RuleSpec, named: Option<Family>) -> Opti
     let (mut one, mut two) = (each[first].0, each[at].0);
     let needs = |field: usize| needed(schema, of, field, named).map(|names| format!("needs {names}"));
     let excluding = |field: usize| needs(field).is_none();
-    // A field's need is said before what takes it away.
+    // The field that needs something is named before the condition that rules it out.
     if excluding(one) {
         (one, two) = (two, one);
     }
@@ -179,7 +184,9 @@ fn pair(schema: &Schema, of: Of, spec: &RuleSpec, named: Option<Family>) -> Opti
     })
 }
 
-/// The protocols or ether types under which packets of a family have a field, by name; `None` for the protocol or the ether type itself.
+/// Names the protocols or ether types under which packets of a family have a field.
+///
+/// `None` for the protocol or the ether type itself.
 fn needed(schema: &Schema, of: Of, field: usize, family: Option<Family>) -> Option<String> {
     let source = schema.fields()[field].source()?;
     let names: Vec<String> = match of {
@@ -199,7 +206,7 @@ fn needed(schema: &Schema, of: Of, field: usize, family: Option<Family>) -> Opti
     })
 }
 
-/// The protocols, or ether types, of packets that may meet a condition.
+/// Returns the protocols, or ether types, of packets that may meet a condition.
 fn left_by(schema: &Schema, of: Of, condition: ConditionRef<'_>) -> Bits {
     let field = &schema.fields()[condition.field];
     let Some(source) = field.source() else { return ALL };
@@ -208,7 +215,7 @@ fn left_by(schema: &Schema, of: Of, condition: ConditionRef<'_>) -> Bits {
     };
     match of {
         Of::Protocol if source.is_protocol() => {
-            // The usual condition, at once.
+            // The usual condition, one protocol, needs no search.
             let mut tests = condition.tests_for(schema.family());
             if let (Some(Test::Value(value)), None, false) = (tests.next(), tests.next(), condition.negated) {
                 return bits([value as u8]);
@@ -220,7 +227,7 @@ fn left_by(schema: &Schema, of: Of, condition: ConditionRef<'_>) -> Bits {
             let numbered = (0u8..).zip(ETHER_TYPES);
             match source.ether_types() {
                 Some(all) => bits(numbered.filter(|(_, kind)| all.contains(kind)).map(|(at, _)| at)),
-                // There are others that it may hold for.
+                // The condition may hold for other ether types too.
                 None if source == Source::EthType => {
                     bits(numbered.filter(|&(_, kind)| passes(kind.into())).map(|(at, _)| at).chain([OTHER]))
                 }
@@ -230,8 +237,10 @@ fn left_by(schema: &Schema, of: Of, condition: ConditionRef<'_>) -> Bits {
     }
 }
 
-/// Returns the field of a condition that names an extension header of IPv6 as a protocol, and its number, where the rule
-/// is for IPv6 too: there it never holds for that number.
+/// Returns the field and value of a condition that names an extension header as a protocol.
+///
+/// Only for rules that IPv6 packets may match. For them the condition never holds for that value, because
+/// [`Source::Proto`] is never an extension header.
 pub fn extension_as_protocol<'s>(
     schemas: impl IntoIterator<Item = &'s Schema>,
     spec: &RuleSpec,

@@ -1,5 +1,6 @@
-//! Rule formats: text in, a [`RuleSet`] and a [`Policy`] out; and, in [`mod@write`], the way back. No file is opened
-//! here.
+//! Rule formats: text in, a [`RuleSet`] and a [`Policy`] out.
+//!
+//! [`mod@write`] is the way back. No file is opened here.
 //!
 //! - [`native`]: this project's own format, one rule a line.
 //! - [`classbench`]: the filter sets that the ClassBench generator writes.
@@ -29,27 +30,29 @@ use crate::error::{Diagnostic, ParseError};
 use crate::policy::Policy;
 use crate::rule::{Caps, RuleSet, RuleSpec};
 
-/// What a rule file says.
+/// Content of a rule file.
 #[derive(Clone, Debug)]
 pub struct RuleFile {
-    /// The rules in the order of their lines: the rule of line `n` has the priority [`Priority::of_line`]`(n)`.
+    /// Rules in the order of their lines.
+    ///
+    /// The rule of line `n` has the priority [`Priority::of_line`]`(n)`.
     ///
     /// [`Priority::of_line`]: crate::rule::Priority::of_line
     pub rules: RuleSet,
-    /// What becomes of packets beyond the rules.
+    /// Verdicts for packets that no rule decides.
     pub policy: Policy,
-    /// What is allowed but hardly meant, in the order of lines.
+    /// Warnings in the order of lines: text that is allowed but probably a mistake.
     pub warnings: Vec<Diagnostic>,
-    /// How many warnings there are beyond those kept.
+    /// Number of warnings beyond those kept.
     pub more_warnings: usize,
 }
 
-/// One rule, read for a set that is there.
+/// Rule that was read for an existing set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParsedRule {
-    /// The rule, its conditions bound to the fields of the set.
+    /// Rule whose conditions are bound to the fields of the set.
     pub spec: RuleSpec,
-    /// What is allowed but hardly meant.
+    /// Warnings: text that is allowed but probably a mistake.
     pub warnings: Vec<Diagnostic>,
 }
 
@@ -57,41 +60,46 @@ pub struct ParsedRule {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fields {
-    /// The 5-tuple, and of the others those that a rule of the file tests. Packets and keys are then no wider, and no
-    /// packet is unknown for a field that no rule asks for.
+    /// The 5-tuple, and the other fields that a rule of the file tests.
+    ///
+    /// Packets and keys are then no wider than needed, and no packet is unknown because of a field that no rule tests.
     #[default]
     Used,
-    /// All there are, so that rules that come later may test what those of the file do not. A packet that hides one
-    /// of them is unknown, whether or not a rule tests it.
+    /// All fields, so that later rules may test fields that those of the file do not.
+    ///
+    /// A packet that hides one of them is unknown, whether or not a rule tests it.
     All,
 }
 
-/// The formats.
+/// Rule format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// See [`native`].
+    /// Native format, see [`native`].
     Native,
-    /// See [`classbench`].
+    /// ClassBench filter set, see [`classbench`].
     ClassBench,
 }
 
-/// How to read a rule file.
+/// Options for reading a rule file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The format; `None` looks at the text (see [`sniff`]).
+    /// Format; `None` determines it from the text (see [`sniff`]).
     pub format: Option<Format>,
-    /// How many faults a [`ParseError`] keeps, at least 1.
+    /// Number of faults that a [`ParseError`] keeps, at least 1.
     pub max_faults: usize,
-    /// How many warnings are kept. Where none are, rules behind others that hold them are not looked for.
+    /// Number of warnings kept. At 0, covered rules are not searched for.
     pub max_warnings: usize,
-    /// Limits on the regions of a rule. A rule beyond is a fault of its line.
+    /// Limits on the regions of a rule. A rule that exceeds one is a fault of its line.
     pub caps: Caps,
-    /// How many values the sets of a native file may come to, where they are defined and where they are used.
+    /// Largest number of values that the sets of a native file may have together.
+    ///
+    /// Values count where a set is defined and again where it is used.
     pub max_expanded: usize,
     /// Whether the flags column of ClassBench becomes a field, `flags`.
     pub flags: bool,
-    /// Fields of native rules for IP networks. The fields of a schema of the file's own, and of ClassBench, are
-    /// always all.
+    /// Fields of native rules for IP networks.
+    ///
+    /// Files with a schema of their own, and ClassBench files, always have all their fields.
     pub fields: Fields,
 }
 
@@ -113,7 +121,7 @@ impl Default for Options {
 /// Reads a rule file.
 ///
 /// # Errors
-/// When the file has a fault; the error holds all of them, in order, up to [`Options::max_faults`].
+/// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`].
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     match options.format.unwrap_or_else(|| sniff(text)) {
         Format::Native => native::parse(text, options),
@@ -121,15 +129,17 @@ pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     }
 }
 
-/// The format of a text: ClassBench if the first line that is neither blank nor a comment starts with `@`.
+/// Returns the format of a text.
+///
+/// It is ClassBench if the first line that is neither blank nor a comment starts with `@`.
 pub fn sniff(text: &str) -> Format {
     let lines = text.strip_prefix(BOM).unwrap_or(text).lines().map(str::trim_start);
     let first = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with('#'));
     if first.is_some_and(|line| line.starts_with('@')) { Format::ClassBench } else { Format::Native }
 }
 
-/// Some editors put a byte order mark before the text. It belongs to no line.
+/// Byte order mark, which some editors put before the text. It belongs to no line.
 const BOM: char = '\u{feff}';
 
-/// The cap on the rules of a file: the rule of line `n` has a priority of its own.
+/// Largest number of lines of a file, because the rule of each line has its own priority.
 const MAX_LINES: u32 = u32::MAX - 1;

@@ -1,15 +1,17 @@
-//! Collects faults and warnings. Text is copied, and columns are counted, only for those that are kept.
+//! Collection of faults and warnings.
+//!
+//! Text is copied, and columns are counted, only for those that are kept.
 
 use super::Options;
 use crate::error::{Diagnostic, ParseError};
 use crate::rule::{RuleSet, covered};
 
-/// The most characters of a line that a diagnostic shows.
+/// Largest number of characters of a line that a diagnostic shows.
 const MAX_TEXT: usize = 4096;
-/// The most characters of a word that a message repeats.
+/// Largest number of characters of a word that a message repeats.
 const MAX_WORD: usize = 48;
 
-/// A place in the text: byte offsets, all on one line.
+/// Part of one line of the text, in byte offsets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) line: u32,
@@ -19,12 +21,14 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// From the start of this one to the end of another; this one alone where the other is on a later line.
+    /// Returns the span from the start of this one to the end of `last`.
+    ///
+    /// If `last` is on a later line, this one alone.
     pub(super) fn to(self, last: Self) -> Self {
         if last.line == self.line { Self { end: last.end.max(self.end), ..self } } else { self }
     }
 
-    /// The column it starts in, from 1.
+    /// Returns the column it starts in, from 1.
     pub(super) fn column(self, text: &str) -> usize {
         text.get(self.line_start..self.start).map_or(0, |part| part.chars().count()) + 1
     }
@@ -34,7 +38,7 @@ impl Span {
     }
 }
 
-/// What is wrong and what was expected.
+/// Text of a fault or warning: the fault itself, and the text that was expected.
 #[derive(Clone, Debug)]
 pub(super) struct Message {
     what: String,
@@ -47,7 +51,7 @@ impl Message {
         Self { what: what.into(), expected: None, suggested: false }
     }
 
-    /// Says what was expected, unless there is a suggestion already.
+    /// Sets the expected text, unless there is a suggestion already.
     pub(super) fn expected(mut self, expected: impl Into<String>) -> Self {
         if !self.suggested {
             self.expected = Some(expected.into());
@@ -55,23 +59,23 @@ impl Message {
         self
     }
 
-    /// The same where nothing is said yet.
+    /// Sets the expected text if there is none yet.
     pub(super) fn or_expected(self, expected: impl FnOnce() -> String) -> Self {
         if self.expected.is_some() { self } else { self.expected(expected()) }
     }
 
-    /// What is wrong and what was expected.
+    /// Returns the fault itself and the expected text.
     pub(super) fn into_parts(self) -> (String, Option<String>) {
         (self.what, self.expected)
     }
 
-    /// Puts what it is about before it.
+    /// Puts `subject` before the text.
     pub(super) fn about(mut self, subject: &str) -> Self {
         self.what.insert_str(0, subject);
         self
     }
 
-    /// Adds `: did you mean …?` where there is a suggestion.
+    /// Appends `; did you mean …?` if there is a suggestion.
     pub(super) fn suggest(mut self, suggestion: Option<&str>) -> Self {
         if let Some(suggestion) = suggestion {
             self.suggested = true;
@@ -93,7 +97,7 @@ impl From<&str> for Message {
     }
 }
 
-/// A word of the text in backquotes, cut where it is very long.
+/// Returns a word of the text in backquotes, cut if it is very long.
 pub(super) fn quote(word: &str) -> String {
     match word.char_indices().nth(MAX_WORD) {
         Some((at, _)) => format!("`{}…`", &word[..at]),
@@ -114,7 +118,7 @@ struct Kept {
     cap: usize,
 }
 
-/// Which of the kept faults, to amend it later.
+/// Index of a kept fault, to amend it later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FaultIndex(usize);
 
@@ -124,7 +128,7 @@ impl<'t> Report<'t> {
         Self { text, faults: kept(options.max_faults.max(1)), warnings: kept(options.max_warnings) }
     }
 
-    /// How many faults there were so far, kept or not.
+    /// Number of faults so far, kept or not.
     pub(super) fn count(&self) -> usize {
         self.faults.kept.len() + self.faults.more
     }
@@ -138,7 +142,7 @@ impl<'t> Report<'t> {
         !self.faults.kept.is_empty()
     }
 
-    /// Notes a fault. The message is made only if it is kept.
+    /// Notes a fault. The message is built only if it is kept.
     pub(super) fn fault<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) -> Option<FaultIndex> {
         self.faults.add(self.text, span, message)
     }
@@ -147,7 +151,7 @@ impl<'t> Report<'t> {
         self.warnings.add(self.text, span, message);
     }
 
-    /// Warns of rules, all from lines of this text, that are never the first to match because earlier ones hold them.
+    /// Warns of rules that earlier rules cover; all rules are from lines of this text.
     pub(super) fn warn_of_covered(&mut self, rules: &RuleSet) {
         if self.has_faults() || self.warnings.cap == 0 {
             return;
@@ -181,7 +185,7 @@ impl<'t> Report<'t> {
         (fault.message, fault.expected) = (message.what, message.expected);
     }
 
-    /// The warnings and how many more there are, or the faults.
+    /// Returns the warnings and the number of further ones, or the faults.
     pub(super) fn finish(self) -> Result<(Vec<Diagnostic>, usize), ParseError> {
         let faults = self.faults.sorted();
         if faults.0.is_empty() { Ok(self.warnings.sorted()) } else { Err(ParseError::new(faults.0, faults.1)) }

@@ -1,9 +1,14 @@
-//! "Did you mean": the nearest of the names that would have been right.
+//! Suggestions ("did you mean"): the known name nearest to a wrong word.
 
-/// Words longer than this are no slip of the finger, and the comparison takes time that grows with the square.
+/// Largest length of a word that is compared, in characters.
+///
+/// Longer words are no typing errors, and the time grows with the square of the length.
 const MAX_LEN: usize = 32;
 
-/// The candidate that takes the fewest edits, if they are at most a third of the word's length (one for short words).
+/// Returns the candidate that takes the fewest edits.
+///
+/// The edits must be at most a third of the word's length, or one for short words. For example, `sprot` gives `sport`,
+/// one swap away.
 pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str> + Clone) -> Option<&'c str> {
     let word: Vec<char> = word.chars().take(MAX_LEN + 1).flat_map(char::to_lowercase).collect();
     if word.len() > MAX_LEN {
@@ -16,14 +21,16 @@ pub(super) fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c s
         (distance <= allowed && distance < word.len()).then_some((distance, candidate))
     };
     let best = candidates.clone().into_iter().filter_map(near).min_by_key(|&(distance, _)| distance);
-    // A word cut short is taken for the first that begins so.
+    // A word cut short is taken for the first candidate that begins with it.
     let begins = |candidate: &&str| {
         word.len() >= 3 && candidate.chars().zip(&word).filter(|(c, w)| c == *w).count() == word.len()
     };
     best.map(|(_, candidate)| candidate).or_else(|| candidates.into_iter().find(begins))
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment).
+/// Returns the number of edits between two words (optimal string alignment).
+///
+/// An edit is an insertion, a deletion, a replacement or a swap of neighbours.
 fn distance(word: &[char], other: &str) -> usize {
     let other: Vec<char> = other.chars().flat_map(char::to_lowercase).collect();
     let mut before = vec![0; other.len() + 1];

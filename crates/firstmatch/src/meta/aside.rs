@@ -1,20 +1,23 @@
-//! Some keys of a batch, taken aside to be looked up on their own.
+//! Keys of a batch that are gathered to be looked up on their own.
+//!
+//! For example, if 3 of 64 answers are dead, their 3 keys are copied into a batch, looked up again, and the new answers
+//! are written back.
 
 use super::filter::{CHUNK, Lists};
 use crate::engine::Match;
 use crate::key::{KeyBuf, Keys};
 use crate::schema::Schema;
 
-/// Memory for the keys of a chunk.
+/// Working memory for a chunk of keys.
 #[derive(Debug)]
 pub(super) struct Aside {
-    /// What was to be beaten before the base was asked.
+    /// Matches to beat, as they were before the base was asked.
     pub(super) before: [Option<Match>; CHUNK],
     pub(super) lists: Lists,
     pub(super) few: Few,
 }
 
-/// Memory for those that are taken aside.
+/// Working memory for the gathered keys.
 #[derive(Debug)]
 pub(super) struct Few {
     rows: KeyBuf,
@@ -30,7 +33,10 @@ impl Aside {
 }
 
 impl Few {
-    /// Improves the listed keys of a chunk, all of them at a time: with the others where they are most.
+    /// Improves the listed keys of a chunk with one call of `improve`.
+    ///
+    /// If more than three quarters of the chunk are listed, the whole chunk is improved, because gathering would save
+    /// little.
     pub(super) fn improve(
         &mut self,
         list: &[u8],

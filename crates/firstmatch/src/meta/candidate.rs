@@ -1,4 +1,4 @@
-//! The engines that can be a base, and what became of each.
+//! Kinds of engines that can be a base, and the outcome of each candidate.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,21 +7,28 @@ use super::limits::Cap;
 use super::model::Prediction;
 use super::traffic::Traffic;
 
-/// So few regions need no structure: they are one block. Measured, a batch takes as long either way and one key a fifth
-/// less.
+/// Number of regions up to which no structure is needed, because one block holds them all.
+///
+/// A batch takes as long with a structure as without, and a single key longer.
 pub(super) const FEW: usize = 8;
-/// Up to so many regions `bit_vector` is: with more, trees are faster and far smaller.
+/// Number of regions up to which `bit_vector` is tried.
+///
+/// With more regions, trees are faster and far smaller.
 pub(super) const VECTORS: usize = 2048;
-/// An engine that can be a base. As text, its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
+/// Kind of engine that can be a base.
+///
+/// As text, it is its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// [`linear`](mod@crate::linear)
+    /// Engine [`linear`](mod@crate::linear).
     Linear,
-    /// [`bit_select`](mod@crate::bit_select)
+    /// Engine [`bit_select`](mod@crate::bit_select).
     BitSelect,
-    /// [`bit_vector`](mod@crate::bit_vector)
+    /// Engine [`bit_vector`](mod@crate::bit_vector).
     BitVector,
-    /// TupleMerge of [`tuple`](mod@crate::tuple), online: measured, the offline algorithm is on no set the fastest.
+    /// Online TupleMerge of [`tuple`](mod@crate::tuple).
+    ///
+    /// The offline algorithm is no candidate, because it is on no set the fastest.
     TupleMerge,
 }
 
@@ -29,7 +36,7 @@ impl Kind {
     /// Every kind, in the order in which they are tried.
     pub const ALL: [Self; 4] = [Self::BitSelect, Self::BitVector, Self::TupleMerge, Self::Linear];
 
-    /// The name: `linear`, `bit_select`, `bit_vector`, `tuplemerge`.
+    /// Returns the name: `linear`, `bit_select`, `bit_vector`, `tuplemerge`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -46,7 +53,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The text is no kind's name.
+/// Error: the text is no kind's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKind(String);
 
@@ -66,76 +73,85 @@ impl FromStr for Kind {
     }
 }
 
-/// What became of a candidate.
+/// Outcome of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is the base.
     Chosen,
-    /// It was timed, and its worst ratio to the fastest is above another's, or hardly below and it comes later.
+    /// It was timed, and another is faster, or comes first and is about as fast.
+    ///
+    /// Its worst ratio to the fastest is above another's, or hardly below.
     Slower,
-    /// It was not timed: its worst ratio is predicted to be [far above](super::Config::margin) another's.
+    /// It was not timed, because it is predicted to be far slower than another.
+    ///
+    /// Its predicted worst ratio is [too large](super::Config::margin).
     Predicted,
-    /// It was not compared: a lookup can be made to visit so many regions that [`Config::trial`](super::Config::trial) has
-    /// room for fewer than eight.
+    /// It was not compared, because a lookup can be made to visit too many regions.
+    ///
+    /// Its share of [`Config::trial`](super::Config::trial) has room for fewer than eight lookups.
     Unpredicted,
     /// A cap refused it.
     Refused {
-        /// Which.
+        /// Cap that refused it.
         cap: Cap,
-        /// What it needs, or more.
+        /// Lower bound of its need.
         needed: usize,
-        /// What it may take.
+        /// Amount that the cap allows.
         allowed: usize,
     },
-    /// Its worst case is over a default limit that another keeps, or at least twice as bad as another's.
+    /// Its worst case is over a default limit that another keeps, or twice as bad as another's.
     Deep {
-        /// Which.
+        /// Default limit that it exceeds.
         cap: Cap,
         /// Number of lines that a lookup can be made to touch, or of tests.
         needed: usize,
-        /// The default.
+        /// Default of that limit.
         allowed: usize,
     },
-    /// Its worst case has a hundred times the tests of another's, and it is not twice as fast on all traffic.
+    /// It has a hundred times another's worst-case tests, and is not twice as fast everywhere.
     HardlyFaster {
         /// Tests of a lookup in the worst case.
         tests: usize,
     },
-    /// It takes more than a mebibyte and four times the memory of another, which takes at most twice as long on any traffic.
+    /// It takes too much memory for its speed.
+    ///
+    /// It has more than 1 MiB and four times the bytes of another, which takes at most twice as long on any traffic.
     Heavy {
-        /// Its bytes.
+        /// Bytes of the candidate.
         bytes: usize,
     },
-    /// It was not built: one of 1,024 of the regions would be slower than another candidate is with all.
+    /// It was not built, because even 1,024 of the regions are predicted to be far slower.
     Sampled {
-        /// Picoseconds a packet that the one of 1,024 regions is predicted to take.
+        /// Predicted picoseconds a packet with 1,024 of the regions.
         picoseconds: u64,
     },
-    /// It was left unfinished: another fits, and building it takes far longer than for most rules.
+    /// Its build was abandoned: another fits, and this one takes far longer than for most rules.
     LongBuild {
-        /// [Visits of regions](super::Limits::build_visits) made so far.
+        /// [Region visits](super::Limits::build_visits) made so far.
         visits: usize,
     },
     /// Another kind was forced.
     NotAsked,
-    /// One before it was taken.
+    /// One before it was chosen.
     NotNeeded,
-    /// So few regions need no structure.
+    /// It was not tried, because a few regions need no structure.
     FewRegions,
-    /// Its vectors are not for so many regions.
+    /// It was not tried, because its vectors are not for this many regions.
     ManyVectors,
-    /// Of 1,024 of the regions it would keep so many in one bucket: it takes long to build.
+    /// It would take long to build, because many regions would share a bucket.
     LongBuckets {
-        /// Regions.
+        /// Number of regions in the largest bucket, of 1,024 of the regions.
         longest: usize,
     },
-    /// The choice before this decided: its kind was kept, or, since rules change, [`Kind::BitSelect`] was taken, which takes
-    /// changes in place, where that takes at most twice as long on every sort of traffic.
+    /// The choice before this one decided.
+    ///
+    /// Its kind was kept, or [`Kind::BitSelect`] was chosen because it changes in place and rules change. That happens
+    /// where it takes at most twice as long on every sort of traffic.
     Kept,
 }
 
 impl Outcome {
-    /// Outcome of a candidate that was not timed and is predicted to take these nanoseconds.
+    /// Returns the outcome of a candidate that was not timed, with the predictions `nanos`.
     pub(super) fn left(nanos: &[f64]) -> Self {
         if nanos.iter().all(|nanos| nanos.is_finite()) { Self::Predicted } else { Self::Unpredicted }
     }
@@ -179,31 +195,35 @@ impl fmt::Display for Outcome {
 /// Time of a lookup on one sort of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lookups {
-    /// The prediction, where candidates were compared.
+    /// Prediction, if candidates were compared.
     pub predicted: Option<Prediction>,
-    /// Nanoseconds a packet, where it was timed: in batches of 256, the least of nine turns.
+    /// Measured nanoseconds a packet, if timed: in batches of 256, the least of nine turns.
     pub nanos: Option<f64>,
 }
 
-/// A candidate, and what became of it.
+/// Candidate for the base, with its outcome.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
-    /// What it is.
+    /// Kind of engine.
     pub kind: Kind,
-    /// What became of it.
+    /// Outcome of the candidate.
     pub outcome: Outcome,
     /// Times of lookups on each sort of traffic, in the order of [`Traffic::ALL`].
     pub on: [Lookups; Traffic::ALL.len()],
-    /// The worst ratio of what it takes to what the fastest candidate takes on the same sort of traffic, measured or
-    /// else predicted, where it was in the last comparison. The candidate of the least is taken.
+    /// Worst ratio of its time to the fastest candidate's, over all sorts of traffic.
+    ///
+    /// It is measured or else predicted, if the candidate was in the last comparison. The candidate with the least is
+    /// chosen.
     pub ratio: Option<f64>,
-    /// Bytes that it takes, and the most cache lines and regions of a lookup, where it was built and kept the limits.
+    /// Bytes, and the maximum cache lines and regions of a lookup.
+    ///
+    /// They are there if it was built and kept the limits.
     pub takes: Option<[usize; 3]>,
-    /// [Visits of regions](super::Limits::build_visits) that its build has made, where there was one.
+    /// [Region visits](super::Limits::build_visits) of its build, if there was one.
     pub visits: Option<usize>,
 }
 
-/// Shows what is behind the name.
+/// Shows everything but the name.
 impl fmt::Display for Candidate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.outcome.fmt(f)?;

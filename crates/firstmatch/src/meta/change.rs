@@ -1,4 +1,4 @@
-//! Commits: what is asked for, done to the copy that no reader takes, all of it or nothing.
+//! Commits: all changes of a transaction, or none, applied to the idle replica and published.
 
 use std::mem;
 use std::sync::Arc;
@@ -18,46 +18,49 @@ use crate::rule::{Lowered, Regions};
 use crate::simd::Level;
 use crate::tuple::{self, TupleMerge};
 
-/// Changes the rules of all schemas.
+/// The writer's side of all schemas: commits, rebuilds and what they need.
 #[derive(Debug)]
 pub(super) struct Changer {
     pub(super) shared: Arc<Shared>,
     pub(super) config: Config,
-    /// For each schema the rules of its base.
+    /// Rules of each schema's base.
     stores: Box<[Arc<Store>]>,
-    /// What the next commit is to do.
+    /// Changes that the next commit applies.
     pub(super) next: Changes,
     owed: Owed,
-    /// All commits since the bases were built.
+    /// Changes of all commits since the bases were built.
     log: Log,
-    /// Memory for the regions of one rule, by part.
+    /// Working memory for the regions of one rule, by part.
     regions: Box<[Regions]>,
     generation: u64,
-    /// For each part what it has come to.
+    /// Amount of change in each part.
     sizes: Box<[Sizes]>,
     running: Option<Running>,
 }
 
-/// What the copy that no reader takes lacks.
+/// Backlog: changes that the idle replica lacks.
 #[derive(Debug)]
 struct Owed {
     changes: Changes,
     steps: Steps,
-    /// It is to be made anew from the other.
+    /// Whether the idle replica is to be copied from the other one.
     copy: bool,
 }
 
-/// How much of a part is not its base.
+/// Amount of change in a part since its base was built, in rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Sizes {
     base: usize,
     overlay: usize,
     most: usize,
     dead: usize,
-    /// Rules that have come to the base or gone from it.
+    /// Number of rules inserted into the base and removed from it in place.
     in_place: usize,
     is_short_of_room: bool,
-    /// Less than half of the rules are left, or a wide one is gone, so that another base may suit them.
+    /// Whether another base may suit the rules: most are gone, or a wide one.
+    ///
+    /// That is, fewer than half of the rules that the base was built from are left, or one of its wide rules is gone. A
+    /// base of at most [`FEW`] rules suits whatever is left.
     is_other: bool,
 }
 
@@ -76,8 +79,9 @@ impl Sizes {
 }
 
 impl Owed {
-    /// Gives it to the copy. Should whatever is done next panic, the copy is made anew, so one that was not made whole
-    /// says so until it is.
+    /// Replays the backlog on `state`, the idle replica.
+    ///
+    /// Meanwhile `copy` is set, so that a replica that a panic has left unfinished is copied from the other one.
     fn settle(&mut self, now: &State, state: &mut State, regions: &mut [Regions]) {
         if mem::replace(&mut self.copy, true) {
             *state = now.clone();
@@ -118,8 +122,10 @@ impl Changer {
         })
     }
 
-    /// Whether an overlay has so many rules or a base so many dead ones that it is time, or the rules have become others
-    /// than the base was chosen for, and no rebuild is running.
+    /// Whether a count makes a rebuild due and no rebuild is running.
+    ///
+    /// Counts are those of the overlay, dead rules and changes in place. A rebuild is also due when the base has little
+    /// room left, or when the rules are no longer those that it was chosen for.
     pub(super) fn rebuild_is_due(&self) -> bool {
         let is_due = |sizes: &Sizes| {
             sizes.is_short_of_room
@@ -131,12 +137,13 @@ impl Changer {
         self.sizes.iter().any(is_due) && !self.running.as_ref().is_some_and(Running::is_alive)
     }
 
-    /// Does everything in `next`, in its order, or nothing; the generation it makes. Rules to be inserted have free slots
-    /// and priorities, those to be removed are live. `next` is empty then.
+    /// Applies everything in `next` in order, or nothing, and returns the new generation.
+    ///
+    /// Inserted rules must have free slots and priorities, and removed rules must be live. Afterwards `next` is empty.
     ///
     /// # Errors
-    /// When an overlay or the budget has no room; when a batch in progress has the copy and `wait` is false. `next` is as
-    /// it was.
+    /// If an overlay or the budget has no room, or if a batch in progress uses the idle replica and `wait` is false.
+    /// `next` is then as it was.
     pub(super) fn commit(&mut self, wait: bool) -> Result<u64, UpdateError> {
         let inserts = self.next.rules().any(|(_, insert)| insert);
         if inserts {
@@ -148,14 +155,14 @@ impl Changer {
             let now = shared.twin.now().1;
             owed.settle(&now, state, regions);
             let changed = state.change(next, stores, &mut owed.steps, regions);
-            // Removals take no memory, and are never refused.
+            // Removals take no memory and are never refused.
             let has_room = || if inserts { check_room(shared, config, state.parts.iter()) } else { Ok(()) };
             let done = changed.and_then(|()| has_room());
             if done.is_ok() {
                 state.generation = generation;
                 sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
             } else {
-                // Readers go from a copy to its like: what it takes is published with it.
+                // Readers go on to an equal replica, because its memory is published with it.
                 *state = State::clone(&now);
                 owed.clear();
             }
@@ -171,7 +178,7 @@ impl Changer {
         Ok(generation)
     }
 
-    /// Adds the last commit to the log.
+    /// Appends the last commit to the log.
     fn note(&mut self) {
         let whole = self.log.append(&self.owed.changes);
         let feed = self.running.as_ref().and_then(Running::feed);
@@ -187,7 +194,7 @@ impl Changer {
         }
     }
 
-    /// Refuses early what no overlay can have room for, however many of its rules are removed.
+    /// Refuses early what no overlay has room for, even if all removed rules were in it.
     fn check_overlays(&self) -> Result<(), UpdateError> {
         let removed = self.next.rules().filter(|(_, insert)| !insert).count();
         for (number, sizes) in self.sizes.iter().enumerate() {
@@ -197,7 +204,7 @@ impl Changer {
         Ok(())
     }
 
-    /// Begins a rebuild of every base whose rules have changed; one that is running is forgotten.
+    /// Begins a rebuild of every base whose rules have changed; forgets one that is running.
     pub(super) fn begin_rebuild(&mut self) -> RebuildJob {
         let state = self.shared.twin.now().1;
         let pieces = self.log.pieces();
@@ -218,22 +225,23 @@ impl Changer {
         RebuildJob { feed, config: self.config.clone(), sources, reserved }
     }
 
-    /// Forgets the rebuild that is running.
+    /// Forgets the running rebuild.
     pub(super) fn forget_rebuild(&mut self) {
         self.running = None;
     }
 
-    /// Whether a batch in progress keeps the copy that would be changed.
+    /// Whether a batch in progress uses the replica that would be changed.
     pub(super) fn is_busy(&self) -> bool {
         self.shared.twin.blocking() > 0
     }
 
-    /// Puts new bases in place of the old ones, with the changes made since they were begun. Where it does not `wait` for
-    /// batches that have the old ones, the next commit does the rest.
+    /// Replaces the old bases by new ones that have every change made since they were begun.
+    ///
+    /// If it may not `wait` for batches that use the old bases, the next commit does the rest.
     ///
     /// # Errors
-    /// When they are not those begun last, or the budget or an overlay has no room; they are gone then, nothing else is
-    /// changed.
+    /// If they are not those begun last, or the budget or an overlay has no room. The new bases are then gone, and
+    /// nothing else has changed.
     pub(super) fn install(&mut self, rebuilt: Rebuilt, wait: bool) -> Result<Retired, UpdateError> {
         let running = self.running.take_if(|running| running.is_of(&rebuilt)).ok_or_else(UpdateError::old_rebuild)?;
         let Rebuilt { mut parts, caught_up, sources, .. } = rebuilt;
@@ -262,12 +270,13 @@ impl Changer {
         Ok(Retired { epoch, _parts: parts.into_iter().flatten().collect(), _sources: sources, _states: Vec::new() })
     }
 
-    /// Puts other rules in place of all there are, as one commit and a rebuild. One that is running is forgotten.
+    /// Replaces all rules by `sets`, as one commit and one rebuild; forgets a running rebuild.
     ///
     /// # Errors
-    /// When no base fits the budget; when a batch in progress has the copy and `wait` is false. Nothing is changed then.
+    /// If no base fits the budget, or if a batch in progress uses the idle replica and `wait` is false. Nothing has
+    /// changed then.
     pub(super) fn replace(&mut self, mut sets: Vec<Lowered>, wait: bool) -> Result<Retired, UpdateError> {
-        // Before the bases are built, and since then nobody can have taken the idle copy.
+        // Checked before the bases are built: after that, no reader can take the idle replica.
         if !wait && self.is_busy() {
             return Err(UpdateError::busy());
         }
@@ -288,8 +297,9 @@ impl Changer {
         Ok(Retired { epoch, _states: states, ..Retired::default() })
     }
 
-    /// Does to both copies what puts the bases of the epoch that was announced in place. Where it does not `wait` for
-    /// batches that have the second one, the next commit makes that anew.
+    /// Applies `change` to both replicas, one after the other, to install the announced bases.
+    ///
+    /// If it may not `wait` for batches that use the second replica, the next commit copies the first one over it.
     fn change_both(&mut self, wait: bool, mut change: impl FnMut(usize, &mut State)) {
         let Self { shared, owed, regions, sizes, .. } = self;
         let twin = &shared.twin;
@@ -313,8 +323,9 @@ impl Changer {
         shared.settle();
     }
 
-    /// Bytes on the heap beside the twin's: the rules that rebuilds start from, what has changed since, and memory for
-    /// changes.
+    /// Returns the heap bytes outside the replicas.
+    ///
+    /// They are the rules that rebuilds start from, the log, the backlog and working memory.
     pub(super) fn bytes(&self) -> usize {
         let store = |store: &Arc<Store>| ARC + size_of::<Store>() + store.bytes();
         size_of_val(&self.stores[..])
@@ -336,7 +347,7 @@ fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {
     if needed > most { Err(UpdateError::overlay(needed, most)) } else { Ok(()) }
 }
 
-/// Refuses parts whose overlays hold too many rules or that take too many bytes, both copies together.
+/// Checks that each overlay keeps its maximum and that both replicas fit the budget.
 fn check_room<'a>(
     shared: &Shared,
     config: &Config,
@@ -352,7 +363,7 @@ fn check_room<'a>(
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
 
-/// The first generation, in place of what was before.
+/// Builds the first generation of `sets`; `before` has the parts that it replaces.
 pub(super) fn first(sets: &[Lowered], config: &Config, before: &[Part]) -> Result<State, BuildError> {
     let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
     let mut reserved = Shared::bytes_for(sets.len());
@@ -372,8 +383,10 @@ fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError>
     TupleMerge::new(set.schema(), &config)
 }
 
-/// Builds a base where so many bytes are taken by all else, its marks and overlay included, and what belongs to it. What
-/// it takes is added; `before` is that of the base it replaces.
+/// Builds a base and what belongs to it, where `reserved` bytes of the budget are taken.
+///
+/// The reserved bytes include its tombstones and overlay. The bytes of the base and its filters are added to
+/// `reserved`; `before` describes the base that it replaces.
 pub(super) fn new_part(
     set: &Lowered,
     config: &Config,
@@ -395,7 +408,9 @@ pub(super) fn new_part(
     Ok(part)
 }
 
-/// What the marks of a base over these rules take at most: one a region or a slot, and one a slot.
+/// Returns the maximum bytes of tombstones for a base over `set`.
+///
+/// There is one bit for each region or slot, whichever are more, and one for each slot.
 pub(super) fn marks_bytes(set: &Lowered) -> usize {
     let slots = slots(set);
     Dead::bytes_for(set.regions().len().max(slots), slots)

@@ -1,5 +1,6 @@
-//! Changes in their order, with the regions of what is inserted: those of a transaction, and all since the bases were
-//! built.
+//! Ordered changes with the regions of inserted rules: of a transaction, and of the log.
+//!
+//! The log has all changes since the bases were built.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -11,16 +12,16 @@ use crate::rule::{Lowered, Regions};
 /// Insertions and removals, in order.
 #[derive(Debug)]
 pub(super) struct Changes {
-    /// Each rule, with the number of its insertion, or none where it is removed.
+    /// Each changed rule, with the index of its insertion; `None` if it is removed.
     changes: Vec<(Match, Option<u32>)>,
-    /// For each insertion and part where its regions are.
+    /// Range of regions of each insertion in each part.
     places: Vec<[u32; 2]>,
-    /// By part. Those of an insertion that failed stand between the others and are nobody's.
+    /// Regions by part; those of a failed insertion remain in between, and no range covers them.
     regions: Box<[Regions]>,
 }
 
 impl Changes {
-    /// None, of rules with regions over so many lanes in each part.
+    /// Builds an empty list for rules with as many lanes in each part as `lanes` says.
     pub(super) fn new(lanes: impl Iterator<Item = usize>) -> Self {
         Self { changes: Vec::new(), places: Vec::new(), regions: lanes.map(Regions::new).collect() }
     }
@@ -33,14 +34,14 @@ impl Changes {
         self.changes.len()
     }
 
-    /// Forgets all and keeps the memory.
+    /// Removes all changes and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.changes.clear();
         self.places.clear();
         self.regions.iter_mut().for_each(Regions::clear);
     }
 
-    /// Adds an insertion. `lower` appends the regions of a part.
+    /// Appends an insertion; `lower` appends the regions of each part.
     pub(super) fn insert<E>(
         &mut self,
         rule: Match,
@@ -53,7 +54,7 @@ impl Changes {
                 self.places.truncate(number);
                 return Err(error);
             }
-            // Fewer than 2^24 regions are ever lowered at a time: the indices fit.
+            // Fewer than 2^24 regions are ever lowered at a time, so the indices fit.
             self.places.push([start as u32, regions.len() as u32]);
         }
         self.changes.push((rule, Some((number / self.regions.len()) as u32)));
@@ -64,18 +65,18 @@ impl Changes {
         self.changes.push((rule, None));
     }
 
-    /// Forgets the last change, a removal.
+    /// Removes the last change, which must be a removal.
     pub(super) fn undo_remove(&mut self) {
         let undone = self.changes.pop();
         debug_assert!(undone.is_some_and(|(_, insertion)| insertion.is_none()));
     }
 
-    /// The rules, and whether they are inserted.
+    /// Returns each changed rule, and whether it is inserted.
     pub(super) fn rules(&self) -> impl Iterator<Item = (Match, bool)> {
         self.changes.iter().map(|&(rule, insertion)| (rule, insertion.is_some()))
     }
 
-    /// Whether a change inserts a rule, and one that has regions in a part.
+    /// Whether the change `at` inserts a rule that has regions in `part`.
     pub(super) fn is_put(&self, at: usize, part: usize) -> bool {
         self.place(at, part).is_some_and(|place| !place.is_empty())
     }
@@ -86,7 +87,9 @@ impl Changes {
         Some(start as usize..end as usize)
     }
 
-    /// The rule of a change, and the regions it has in a part if it is inserted, copied to `to`.
+    /// Returns the rule of change `at`; for an insertion also its regions in `part`.
+    ///
+    /// The regions are copied to `to`.
     pub(super) fn get<'r>(&self, at: usize, part: usize, to: &'r mut Regions) -> (Match, Option<&'r Regions>) {
         let regions = self.place(at, part).map(|place| {
             to.clear();
@@ -109,7 +112,7 @@ impl Changes {
         copied.unwrap_or_else(|never| match never {});
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap bytes.
     pub(super) fn bytes(&self) -> usize {
         self.changes.capacity() * size_of::<(Match, Option<u32>)>()
             + self.places.capacity() * size_of::<[u32; 2]>()
@@ -118,17 +121,19 @@ impl Changes {
     }
 }
 
-/// Changes of a piece: what is handed over is whole pieces.
+/// Number of changes in a piece of the log; rebuilds get whole pieces.
 const PIECE: usize = 256;
-/// Fewer changes than these are not worth to be made fewer.
+/// Number of changes up to which shortening the log is not worth it.
 const LEAST: usize = 512;
 
-/// All changes since the bases were built, in pieces of which all but the last are whole and shared with a rebuild.
+/// Log of all changes since the bases were built, in pieces.
+///
+/// All pieces but the last are whole and shared with a rebuild.
 #[derive(Debug)]
 pub(super) struct Log {
     whole: Vec<Arc<Changes>>,
     last: Changes,
-    /// Changes in all.
+    /// Number of changes in all pieces.
     len: usize,
 }
 
@@ -137,7 +142,7 @@ impl Log {
         Self { whole: Vec::new(), last: Changes::new(lanes), len: 0 }
     }
 
-    /// Adds changes; how many pieces have become whole.
+    /// Appends changes; returns the number of pieces that became whole.
     pub(super) fn append(&mut self, changes: &Changes) -> usize {
         let before = self.whole.len();
         for at in 0..changes.len() {
@@ -155,7 +160,7 @@ impl Log {
         self.whole.push(Arc::new(std::mem::replace(&mut self.last, next)));
     }
 
-    /// All there is, in whole pieces.
+    /// Returns all changes in whole pieces, after closing the last one.
     pub(super) fn pieces(&mut self) -> Vec<Arc<Changes>> {
         if self.last.len() > 0 {
             self.close();
@@ -163,27 +168,27 @@ impl Log {
         self.whole.clone()
     }
 
-    /// The pieces from one on, the last of them not whole.
+    /// Returns the pieces from index `piece` on, the unfinished one last.
     pub(super) fn since(&self, piece: usize) -> impl Iterator<Item = &Changes> {
         self.whole.iter().skip(piece).map(|piece| &**piece).chain([&self.last])
     }
 
-    /// The last whole pieces.
+    /// Returns the last `pieces` whole pieces.
     pub(super) fn last_whole(&self, pieces: usize) -> &[Arc<Changes>] {
         &self.whole[self.whole.len() - pieces..]
     }
 
-    /// Forgets so many pieces.
+    /// Removes the first `pieces` pieces.
     pub(super) fn forget(&mut self, pieces: usize) {
         self.len -= self.whole.drain(..pieces).map(|piece| piece.len()).sum::<usize>();
     }
 
-    /// Whether most of the changes undo others, where so many rules have changed in all.
+    /// Whether most changes undo others, given that `changed` rules differ in all.
     pub(super) fn is_long(&self, changed: usize) -> bool {
         self.len > LEAST.max(2 * changed)
     }
 
-    /// Leaves what the changes come to.
+    /// Replaces the changes by their net effect.
     pub(super) fn shorten(&mut self) {
         let pieces = self.pieces();
         let mut short = Self::new(self.last.regions.iter().map(Regions::lanes));
@@ -200,7 +205,7 @@ impl Log {
         *self = short;
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap bytes.
     pub(super) fn bytes(&self) -> usize {
         let piece = |piece: &Arc<Changes>| ARC + size_of::<Changes>() + piece.bytes();
         self.whole.capacity() * size_of::<Arc<Changes>>()
@@ -209,20 +214,22 @@ impl Log {
     }
 }
 
-/// What changes of one priority come to, each by its piece and place there.
+/// Net effect of the changes at one priority; each is named by piece and index.
+///
+/// For example, if rule A is removed, B inserted at its priority and B removed again, only the removal of A is left.
 struct Net {
-    /// A rule from before them.
+    /// Rule that was there before the changes.
     removed: Option<(usize, usize)>,
     inserted: Option<(usize, usize)>,
 }
 
-/// What changes come to, in order of priority.
+/// Returns the net effect of the changes, in order of priority.
 fn net(pieces: &[Arc<Changes>]) -> Vec<Net> {
     let places = pieces.iter().enumerate().flat_map(|(piece, changes)| (0..changes.len()).map(move |at| (piece, at)));
     let change = |&(piece, at): &(usize, usize)| pieces[piece].changes[at];
     let mut all: Vec<(usize, usize)> = places.collect();
     all.sort_unstable_by_key(|place| (change(place).0.priority, *place));
-    // Rules of one priority come and go one after the other.
+    // Two rules never have one priority at a time, so insertions and removals alternate.
     let of_one = |of: &[(usize, usize)]| {
         let mut net = Net { removed: None, inserted: None };
         for place in of {
@@ -237,7 +244,7 @@ fn net(pieces: &[Arc<Changes>]) -> Vec<Net> {
     all.chunk_by(|a, b| change(a).0.priority == change(b).0.priority).map(of_one).collect()
 }
 
-/// The rules of a part after changes to those it had.
+/// Returns the rules of `part`: those in `store` after the changes in `pieces`.
 pub(super) fn changed(store: &Lowered, pieces: &[Arc<Changes>], part: usize) -> Lowered {
     let mut out = Lowered::empty(store.schema());
     let mut old = store.by_rule().peekable();
@@ -271,8 +278,9 @@ mod tests {
     use crate::rule::{Priority, Region, RuleId};
     use crate::schema::Schema;
 
-    /// Rules come and go at a few priorities, in two parts of which some have no region: what the changes come to is what
-    /// a map has, from whole pieces and after they were made fewer.
+    /// The net effect of changes equals a map's, from whole pieces and after shortening.
+    ///
+    /// Rules are inserted and removed at a few priorities, in two parts, in some of which they have no region.
     #[test]
     fn changes_come_to_what_is_left() {
         let schema = Schema::ipv4();
@@ -326,7 +334,7 @@ mod tests {
         }
     }
 
-    /// An insertion that fails leaves nothing that is anybody's.
+    /// A failed insertion leaves no regions that belong to a rule.
     #[test]
     fn a_failed_insertion_is_not_there() {
         let mut changes = Changes::new([1, 1].into_iter());

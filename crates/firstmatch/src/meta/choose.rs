@@ -1,5 +1,7 @@
-//! Which engine serves a rule set: of those that fit, what lookups take is predicted, and those near the best are timed;
-//! or the first by order is taken. The last of them fits wherever one does.
+//! Choice of the engine that serves a rule set.
+//!
+//! Lookups of each engine that fits are predicted, and those near the best are timed. Otherwise the first by order is
+//! chosen. The last engine by order fits whenever any does.
 
 use std::ops::Range;
 
@@ -21,7 +23,7 @@ use crate::schema::Schema;
 use crate::tuple::TupleMerge;
 use crate::work::Work;
 
-/// What a lookup of any base, or of an overlay, may write to.
+/// Scratch for the lookups of any base and of an overlay.
 #[derive(Debug)]
 pub(super) struct Scratch {
     pub(super) tuples: <TupleMerge as Engine>::Scratch,
@@ -29,39 +31,46 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// For every base over the overlay's schema, so that a base that replaces another finds all it needs.
+    /// Builds a scratch for every base over the overlay's schema.
+    ///
+    /// So a base that replaces another finds all that it needs.
     pub(super) fn new(overlay: &TupleMerge) -> Self {
         Self { tuples: overlay.new_scratch(), vectors: BitVector::largest_scratch(overlay.schema()) }
     }
 }
 
-/// The region visits that comparing candidates may make where nothing is said.
+/// Default of region visits that comparing candidates may make.
 const TRIAL: usize = 1 << 26;
-/// Where rules change, the base that takes changes in place may take this many times as long as the one chosen: an
-/// overlay beside that takes longer.
+/// Factor of time up to which a base that changes in place is preferred where rules change.
+///
+/// An overlay beside the faster base would cost more.
 const CHANGING: f64 = 2.0;
 
-/// What was chosen among what.
+/// Result of a choice, with all candidates.
 #[derive(Clone, Debug)]
 pub(super) struct Choice {
-    /// In the order of [`Kind::ALL`].
+    /// Candidates in the order of [`Kind::ALL`].
     pub(super) candidates: [Candidate; 4],
-    /// The kind that was forced.
+    /// Kind that was forced.
     pub(super) asked: Option<Kind>,
-    /// The regions there were when the kind was last chosen by time, measured or predicted; `None` where it was not.
+    /// Number of regions when the kind was last chosen by time, measured or predicted.
+    ///
+    /// It is `None` if the kind was not chosen by time.
     pub(super) timed_with: Option<usize>,
-    /// Visits of regions that comparing candidates has made or, in the worst case, may have made.
+    /// Region visits made to compare candidates; timed lookups count as in the worst case.
     pub(super) compared: usize,
     /// Whether no candidate keeps the default limits.
     pub(super) is_over_defaults: bool,
-    /// The wide rules, each with how many rules come before it: without one of them the base may suit no longer.
+    /// Wide rules with their ranks; without one of them the base may no longer suit.
     pub(super) wide: [Option<(RuleId, usize)>; MOST],
 }
 
 impl Choice {
-    /// Returns the kind for a set, if what it was chosen for still holds: the regions have not become twice or half as
-    /// many, its wide rules are still there and none came that holds most keys. That is the kind chosen or, if it may
-    /// and was hardly slower, the one that takes changes in place.
+    /// Returns the kind for `set` and the regions it was chosen with, if the choice still holds.
+    ///
+    /// It holds if the number of regions has changed by a factor of at most two and all wide rules are still there. No
+    /// new rule may hold most keys, either. For example, a choice for 1,000 regions holds from 500 to 2,000. The kind
+    /// is the one chosen. If `in_place` and it was hardly slower, it is the one that changes in place.
     fn kept(&self, set: &Lowered, wide: &[Wide], in_place: bool) -> Option<(Kind, usize)> {
         let regions = set.regions().len();
         let then = self.timed_with.filter(|&then| then <= 2 * regions && regions <= 2 * then)?;
@@ -86,7 +95,7 @@ impl Choice {
     }
 }
 
-/// What a base tells the one that replaces it.
+/// Facts about a base for the one that replaces it.
 #[derive(Clone, Debug)]
 pub(super) struct Before {
     choice: Choice,
@@ -100,7 +109,7 @@ impl Before {
     }
 }
 
-/// The base of an engine.
+/// Base of an engine.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there are two, on the heap")]
 pub(super) enum Chosen {
@@ -152,7 +161,9 @@ impl Chosen {
         }
     }
 
-    /// Improves every key over all rules. With the base that is the fastest for most sets, that is one comparison.
+    /// Improves every key over all rules.
+    ///
+    /// With `bit_select`, the fastest base for most sets, the dispatch is one comparison.
     #[inline(always)]
     pub(super) fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         if let Self::BitSelect(base) = self {
@@ -166,7 +177,7 @@ impl Chosen {
         each!(self, base, scratch => base.improve(scratch, keys, best));
     }
 
-    /// Improves every key over the rules that are not marked.
+    /// Improves every key over the rules without a tombstone.
     pub(super) fn improve_alive(
         &self,
         scratch: &mut Scratch,
@@ -191,17 +202,19 @@ impl Chosen {
         stats
     }
 
-    /// Whether a rule that it was built from has not been taken out.
+    /// Whether the rule of this rank is still in the base that was built with it.
     pub(super) fn has_first(&self, rank: usize) -> bool {
         if let Self::BitSelect(base) = self { base.has_first(rank) } else { true }
     }
 
-    /// Bytes that it shares with what it is a copy of.
+    /// Returns the bytes that a copy shares with its original.
     pub(super) fn shared_bytes(&self) -> usize {
         if let Self::BitSelect(base) = self { base.shared_bytes() } else { 0 }
     }
 
-    /// The most visits of regions by a lookup, in whole blocks of eight; a word of a vector is one.
+    /// Returns the maximum region visits of a lookup, in whole blocks of eight.
+    ///
+    /// One word of a bit vector counts as one visit.
     pub(super) fn visits(&self) -> usize {
         match self {
             Self::BitVector(base) => base.words(),
@@ -209,7 +222,7 @@ impl Chosen {
         }
     }
 
-    /// What lookups of these keys do.
+    /// Returns the counted cost of looking up `keys`.
     pub(super) fn work(&self, keys: Keys<'_>) -> Work {
         match self {
             Self::Linear(base) => base.work(keys),
@@ -238,11 +251,13 @@ impl Chosen {
     }
 }
 
-/// Builds the base of a rule set within so many bytes; `before` is that of the rules it comes from. Where there is one,
-/// rules that have outgrown the kind that is forced get the first by order that fits.
+/// Builds the base of a rule set within `run_bytes` bytes.
+///
+/// `before` describes the base that it replaces. If there is one, rules that have outgrown the forced kind get the
+/// first kind by order that fits.
 ///
 /// # Errors
-/// When none fits, or for the first rules the one that is forced does not: what the last one said.
+/// If no kind fits, or if the forced one does not fit the first rules. The error is that of the last attempt.
 pub(super) fn choose(
     set: &Lowered,
     config: &Config,
@@ -267,7 +282,7 @@ pub(super) fn choose(
         if let Some(base) = trials.fastest(trial)? {
             return Ok(trials.end(base, Outcome::Slower, Some(regions)));
         }
-        // Each was to be built beside the keys of its trial. Without them one may keep the cap on builds.
+        // Each candidate had to fit beside the keys of its trial. Without them one may keep the cap on builds.
         trials.try_alone();
     }
     if let Some(base) = trials.first_by_order()? {

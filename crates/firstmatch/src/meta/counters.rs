@@ -1,31 +1,37 @@
-//! Packets and bytes by rule: each worker counts for itself, whoever asks adds up.
+//! Packets and bytes by rule: each worker counts on its own, and a query adds up.
 //!
-//! A worker may count a packet for a rule when the rule is removed already, and its slot is another rule's. So each count
-//! of a slot has the reuse number of its rule with it. Where a newer rule comes to the slot the count starts anew, and
-//! what it was goes to the removed rules; so does what comes for an older rule.
+//! A worker may count a packet for a rule that is already removed, after its slot was given to another rule. So each
+//! count of a slot is kept with the reuse number of its rule. A count for a newer rule of the slot starts anew, and the
+//! old count goes to the removed rules. A count for an older rule goes to the removed rules, too.
+//!
+//! For example, slot 3 has counted 7 packets for reuse number 0. The first packet for reuse number 1 moves these 7 to
+//! the removed rules and starts again at 1. A late packet for number 0 then makes the removed rules 8.
 //!
 //! # Invariants
-//! - The counts of all slots and that of removed rules are, together, everything that was ever counted, whatever is
-//!   committed meanwhile (`what_is_counted_stays_with_its_rule`, and the harness with readers beside commits).
-//! - A count is only ever of the very rule that it was counted for.
-//! - Whoever reads a count waits for nobody and keeps nobody waiting, and has packets and bytes of one moment.
+//! - The counts of all slots and of removed rules are, together, everything ever counted, whatever is committed
+//!   meanwhile (`what_is_counted_stays_with_its_rule`, and the harness with readers beside commits).
+//! - A count belongs to the very rule that it was counted for (`what_is_counted_stays_with_its_rule`).
+//! - A query neither waits for commits and counting workers nor delays them, and gets packets and bytes of one moment
+//!   (`a_count_is_read_whole`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::rule::RuleId;
 
-/// Slots of the first chunk; each further one has twice as many, and what is in never moves.
+/// Number of slots in the first chunk.
+///
+/// Each further chunk has twice as many, and no slot ever moves.
 const FIRST: usize = 1024;
-/// So many chunks hold every slot.
+/// Number of chunks that is enough for every slot.
 const CHUNKS: usize = 23;
 
-/// What was counted for a rule.
+/// Count of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Packets.
+    /// Number of packets.
     pub packets: u64,
-    /// Their bytes.
+    /// Number of bytes in these packets.
     pub bytes: u64,
 }
 
@@ -35,7 +41,7 @@ impl Count {
     }
 }
 
-/// Something for each slot, made when it is first asked for.
+/// Growing array with an entry for each slot, made in chunks when first used.
 #[derive(Debug)]
 struct Slots<T>([OnceLock<Box<[T]>>; CHUNKS]);
 
@@ -45,7 +51,7 @@ impl<T> Default for Slots<T> {
     }
 }
 
-/// The chunk of a slot, and the place there.
+/// Returns the chunk of a slot, and the index there.
 fn place(slot: usize) -> (usize, usize) {
     let chunk = (slot / FIRST + 1).ilog2() as usize;
     (chunk, slot - FIRST * ((1 << chunk) - 1))
@@ -62,43 +68,46 @@ impl<T: Default> Slots<T> {
         &self.0[chunk].get_or_init(|| (0..FIRST << chunk).map(|_| T::default()).collect())[at]
     }
 
-    /// Entries that were made, with their slots.
+    /// Returns the entries made so far, with their slots.
     fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         let chunks = self.0.iter().enumerate().filter_map(|(chunk, made)| Some((chunk, made.get()?)));
         chunks.flat_map(|(chunk, made)| (FIRST as u32 * ((1 << chunk) - 1)..).zip(made.iter()))
     }
 }
 
-/// A count that one worker writes and anyone reads: two copies, of which the writer changes the one that nobody takes.
+/// Count that one worker writes and anyone reads.
+///
+/// It has two copies; the worker writes the one that nobody reads.
 #[derive(Debug, Default)]
 struct Cell {
-    /// From the lowest: 32 bits that count the changes, of which the lowest is the copy to take and all are 0 before the
-    /// first; the reuse number of the rule.
+    /// Number of changes in the low 32 bits, reuse number of the rule in the high 32 bits.
+    ///
+    /// The lowest bit is the index of the copy to read. The number is 0 only before the first change.
     head: AtomicU64,
     copies: [[AtomicU64; 2]; 2],
 }
 
 impl Cell {
-    /// The reuse number of the rule, if anything was counted, and the count.
+    /// Returns the reuse number of the rule, if anything was counted, and the count.
     fn read(&self) -> (Option<u32>, Count) {
         loop {
             let head = self.head.load(Ordering::Acquire);
             let [packets, bytes] = [0, 1].map(|i| self.copies[(head & 1) as usize][i].load(Ordering::Acquire));
-            // The copy is written again only after another head.
+            // The worker writes this copy again only after it has stored another head.
             if self.head.load(Ordering::Acquire) == head {
                 return ((head as u32 != 0).then_some((head >> 32) as u32), Count { packets, bytes });
             }
         }
     }
 
-    /// Whether it counts for rules of this reuse number. For the writer.
+    /// Whether it counts for rules of this reuse number; for its worker only.
     #[inline]
     fn is_of(&self, reuse: u32) -> bool {
         let head = self.head.load(Ordering::Relaxed);
         (head >> 32) as u32 == reuse && head as u32 != 0
     }
 
-    /// Adds to the count. For the writer.
+    /// Adds `more` to the count; for its worker only.
     #[inline]
     fn add(&self, reuse: u32, more: Count) {
         let head = self.head.load(Ordering::Relaxed);
@@ -108,32 +117,34 @@ impl Cell {
 
     #[inline]
     fn set(&self, reuse: u32, count: Count) {
-        // 0 is for nothing counted; what comes instead takes the same copy.
+        // 0 means that nothing was counted, so 2 follows instead, which selects the same copy.
         let changes = match (self.head.load(Ordering::Relaxed) as u32).wrapping_add(1) {
             0 => 2,
             changes => changes,
         };
         let [packets, bytes] = &self.copies[(changes & 1) as usize];
-        // Whoever sees one of these sees the head before, too.
+        // A thread that sees one of these also sees the head before.
         packets.store(count.packets, Ordering::Release);
         bytes.store(count.bytes, Ordering::Release);
         self.head.store(u64::from(reuse) << 32 | u64::from(changes), Ordering::Release);
     }
 }
 
-/// Everything one worker has ever counted. A worker that comes later goes on where one that went has stopped.
+/// Everything that one worker has ever counted.
+///
+/// A new worker continues the counts of one that has gone.
 #[derive(Debug, Default)]
 struct Book {
     is_used: AtomicBool,
     slots: Slots<Cell>,
-    /// For rules that were removed, and for ids that no rule ever had.
+    /// Count for removed rules and for ids that no rule ever had.
     removed: Cell,
 }
 
 #[derive(Debug, Default)]
 struct Books {
     books: Mutex<Vec<Arc<Book>>>,
-    /// How many rules each slot was given to: one more than the largest reuse number.
+    /// Number of rules that each slot was given to: one more than the largest reuse number.
     given: Slots<AtomicU64>,
 }
 
@@ -157,8 +168,10 @@ impl Books {
 pub struct RuleCounters(Arc<Books>);
 
 impl RuleCounters {
-    /// Returns what all workers have counted for the rule of this very id, live or removed, until a rule that has its
-    /// slot after it is counted for. It waits neither for the writer nor for those who count.
+    /// Returns what all workers have counted for the rule of this very id, live or removed.
+    ///
+    /// For a removed rule a worker's count ends when that worker counts for a later rule of the slot. The call waits
+    /// neither for the writer nor for workers.
     pub fn count(&self, rule: RuleId) -> Count {
         let of_book = |book: &Arc<Book>| {
             let (reuse, count) = book.slots.get(rule.slot())?.read();
@@ -167,12 +180,12 @@ impl RuleCounters {
         self.0.lock().iter().filter_map(of_book).fold(Count::default(), Count::plus)
     }
 
-    /// Notes that a rule has this id, before anyone may count for it.
+    /// Records that a rule has this id, before any worker counts for it.
     pub(super) fn give(&self, rule: RuleId) {
         self.0.given.get_or_make(rule.slot()).fetch_max(u64::from(rule.reuse()) + 1, Ordering::Release);
     }
 
-    /// Everything that was counted for rules that are not live.
+    /// Returns everything that was counted for rules that are not live.
     pub(super) fn removed(&self, is_live: impl Fn(RuleId) -> bool) -> Count {
         let books = self.0.lock().clone();
         let of_slot = |(slot, cell): (u32, &Cell)| {
@@ -185,7 +198,7 @@ impl RuleCounters {
 
     pub(super) fn ledger(&self) -> Ledger {
         let mut books = self.0.lock();
-        // This also sees to it that all its last owner wrote is seen.
+        // It also makes everything visible that the last owner wrote.
         let idle = books.iter().find(|book| !book.is_used.swap(true, Ordering::Acquire)).map(Arc::clone);
         let book = idle.unwrap_or_else(|| {
             let book = Arc::new(Book { is_used: AtomicBool::new(true), ..Book::default() });
@@ -196,7 +209,9 @@ impl RuleCounters {
     }
 }
 
-/// What one worker counts with. It shares no word with another worker's, so counting takes no lock.
+/// Counters of one worker.
+///
+/// It shares no word with another worker's, so counting takes no lock.
 #[derive(Debug)]
 pub struct Ledger {
     book: Arc<Book>,
@@ -210,9 +225,10 @@ impl Drop for Ledger {
 }
 
 impl Ledger {
-    /// Adds packets of so many bytes in all to a rule. The first of a stretch of slots takes its memory, 40 bytes a slot.
-    /// What is added to a rule that was removed goes to the removed rules, and so does what is added to an id that no
-    /// rule ever had; that takes no memory.
+    /// Adds `packets` packets of `bytes` bytes in total to a rule.
+    ///
+    /// The first count in a chunk of slots allocates the chunk, 40 bytes a slot. A count for a removed rule goes to the
+    /// removed rules. So does one for an id that no rule ever had, without allocating.
     #[inline]
     pub fn add(&mut self, rule: RuleId, packets: u64, bytes: u64) {
         let count = Count { packets, bytes };
@@ -222,7 +238,7 @@ impl Ledger {
         }
     }
 
-    /// The same where the last count of the slot was for another rule, or there was none.
+    /// Does the same where the slot's last count was for another rule, or there was none.
     #[cold]
     fn add_first(&self, rule: RuleId, count: Count) {
         let Book { slots, removed, .. } = &*self.book;
@@ -282,7 +298,7 @@ mod tests {
         assert_eq!(counters.0.lock().len(), 4, "books are used again");
     }
 
-    /// Late counts, early ones and those for ids that no rule had, in every order of two workers.
+    /// Late and early counts of two workers go to the right rule or to the removed rules.
     #[test]
     fn what_is_counted_stays_with_its_rule() {
         let counters = RuleCounters::default();
@@ -292,12 +308,12 @@ mod tests {
         first.add(old, 5, 300);
         second.add(old, 2, 120);
         assert_eq!((counters.count(old), counters.removed(|rule| rule == old)), (count(7), count(0)));
-        // The slot is another rule's.
+        // The slot has been given to another rule.
         let removed = || counters.removed(|rule| rule == new);
         assert_eq!(removed(), count(7));
         first.add(new, 1, 60);
         assert_eq!((counters.count(old), counters.count(new), removed()), (count(2), count(1), count(7)));
-        // A batch of the generation before.
+        // Packets of an earlier generation.
         [&mut first, &mut second].into_iter().for_each(|ledger| ledger.add(old, 10, 600));
         assert_eq!((counters.count(old), counters.count(new), removed()), (count(12), count(1), count(27)));
         second.add(new, 1, 60);
@@ -327,14 +343,14 @@ mod tests {
         }
         assert_eq!((ledger.book.slots.iter().count(), counters.removed(|_| true)), (0, count(3)));
         ledger.add(RuleId::new(3, 1), 1, 60);
-        // Nor do they start another rule's count anew, or begin one.
+        // They neither restart another rule's count nor begin one.
         [RuleId::new(3, 2), RuleId::new(4, 0)].into_iter().for_each(|rule| ledger.add(rule, 1, 60));
         assert_eq!((counters.count(RuleId::new(3, 1)), counters.removed(|_| true)), (count(1), count(5)));
         counters.give(RuleId::new(4, 0));
         assert_eq!(counters.count(RuleId::new(4, 0)), count(0));
     }
 
-    /// Whatever moment a count is read at: bytes and packets of one rule, never fewer than before.
+    /// A count has packets and bytes of one moment, and never fewer than before.
     #[test]
     fn a_count_is_read_whole() {
         let counters = RuleCounters::default();
@@ -347,7 +363,7 @@ mod tests {
                 while last < rules.len() as u64 * 100_000 {
                     let all = rules.map(|rule| counters.count(rule));
                     all.iter().for_each(|of| assert_eq!(of.bytes, 60 * of.packets));
-                    // The sum may lack what one rule's is on the way to the removed ones.
+                    // The sum may lack a count that is on its way to the removed rules.
                     last = counters.removed(|_| false).packets.max(last);
                 }
             });

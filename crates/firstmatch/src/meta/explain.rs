@@ -1,4 +1,4 @@
-//! What an engine says of itself.
+//! Explanation of an engine: what it consists of and why.
 
 use std::fmt;
 
@@ -8,36 +8,39 @@ use super::facts::Known;
 use super::traffic::Traffic;
 use crate::engine::Stats;
 
-/// What serves a rule set and why.
+/// Base that serves a rule set, the reasons for it, and what has changed since.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// Live rules with a region in this schema.
+    /// Number of live rules with a region in this schema.
     pub rules: usize,
-    /// The base's kind.
+    /// Kind of the base.
     pub kind: Kind,
-    /// The kind that was [asked for](super::Config::kind), if one was.
+    /// Kind that was [asked for](super::Config::kind), if one was.
     pub asked: Option<Kind>,
-    /// Every kind in the order of trial, and what became of it.
+    /// Every kind in the order of trial, with its outcome.
     pub candidates: [Candidate; 4],
-    /// Visits of regions that lookups have made to compare them, those that were timed in the worst case: no more than
-    /// [`Config::trial`](super::Config::trial).
+    /// Region visits made to compare candidates: at most [`Config::trial`](super::Config::trial).
+    ///
+    /// Timed lookups count as in the worst case.
     pub compared: usize,
-    /// Whether the base exceeds [`Limits::WORST_TESTS`](super::Limits::WORST_TESTS) or
-    /// [`Limits::WORST_LINES`](super::Limits::WORST_LINES), where no other limit was set: no candidate keeps both.
+    /// Whether the base exceeds a default limit, because no allowed candidate keeps both.
+    ///
+    /// These are [`Limits::WORST_TESTS`](super::Limits::WORST_TESTS) and
+    /// [`Limits::WORST_LINES`](super::Limits::WORST_LINES), where no other limit was set.
     pub is_over_defaults: bool,
-    /// Of the base alone.
+    /// Statistics of the base alone.
     pub base: Stats,
-    /// Rules that have come to the base in place or gone from it since it was built.
+    /// Number of rules inserted into the base and removed from it in place.
     pub in_place: usize,
-    /// Rules of the base that have been marked as removed since.
+    /// Number of rules of the base that have a tombstone.
     pub dead: usize,
-    /// Rules inserted since that are beside the base.
+    /// Number of rules in the overlay.
     pub overlay: usize,
-    /// Commits so far.
+    /// Number of commits so far.
     pub generation: u64,
-    /// Rebuilds so far.
+    /// Number of rebuilds so far.
     pub epoch: u64,
-    /// Bytes of all that readers share, both copies counted.
+    /// Bytes of everything that readers share, in both replicas.
     pub bytes: usize,
 }
 
@@ -65,7 +68,7 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// A table of what candidates take on each sort of traffic that there is.
+    /// Prints a table of each candidate's times on each sort of traffic that was compared.
     fn fmt_traffic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_there = |at: usize| self.candidates.iter().any(|of| of.on[at].predicted.is_some());
         let there: Vec<usize> = (0..Traffic::ALL.len()).filter(|&at| is_there(at)).collect();
@@ -90,8 +93,9 @@ impl Explanation {
 }
 
 impl Engine {
-    /// What serves the rules and why: what was tried, what was refused for which reason, what it takes, how bad it gets.
-    /// It neither waits for the writer nor keeps it waiting.
+    /// Returns what serves the rules and why, without waiting for the writer or delaying it.
+    ///
+    /// The explanation has every candidate with the reason for its refusal, the memory, and the worst case.
     pub fn explain(&self) -> Explanation {
         let (known, built) = self.shared.known(self.part);
         let (base, facts) = (known.base(&built), &known.part);
@@ -112,7 +116,9 @@ impl Engine {
         }
     }
 
-    /// The base's statistics with what is around it. Engines of one writer share the twin, which the first counts.
+    /// Returns the statistics of the base and everything around it.
+    ///
+    /// Engines of one writer share the replicas; the first engine counts the bytes of that frame.
     pub(super) fn shared_stats(&self) -> Stats {
         let (known, built) = self.shared.known(self.part);
         self.stats_of(&known, &known.base(&built))

@@ -1,4 +1,4 @@
-//! Facts that the writer publishes with each copy, so that queries beside it never hold one.
+//! Facts that the writer publishes with each replica, so that queries never hold one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -54,40 +54,42 @@ numbers! {
         in_place,
         dead,
         dead_regions,
-        /// Bytes of the marks of both copies; so are the next two.
+        /// Bytes of the tombstones of both replicas; the next two count both as well.
         marks,
         overlay,
         filter,
-        /// Bytes of the structs around the base, both copies.
+        /// Bytes of the structs around the base, in both replicas.
         frame,
-        /// Bytes of the idle copy's base where it is another one.
+        /// Bytes of the idle replica's base, where that is not the same one.
         second_base,
     }
 }
 
-/// Parts of memory that a base may name in its statistics.
+/// Maximum number of memory parts that a base may name in its statistics.
 pub(super) const MOST_PARTS: usize = 8;
-/// Words of one schema.
+/// Number of words for one schema.
 const PART: usize = PartFacts::WORDS + MOST_PARTS;
-/// Words before those of the first schema: the generation and the epoch.
+/// Number of words before the first schema's: the generation and the epoch.
 const HEAD: usize = 2;
 
-/// Number of words about so many schemas.
+/// Returns the number of words for `parts` schemas.
 fn words(parts: usize) -> usize {
     HEAD + parts * PART
 }
 
-/// Facts about one schema, all of one moment.
+/// Facts about one schema, all from one moment.
 #[derive(Debug)]
 pub(super) struct Known {
     pub(super) generation: u64,
     pub(super) epoch: u64,
     pub(super) part: PartFacts,
-    /// Bytes of the base in the order in which it names its parts.
+    /// Bytes of the base's memory parts, in the order in which its statistics name them.
     bytes: [u64; MOST_PARTS],
 }
 
-/// Publishes the facts of a copy that readers are about to take, beside the other one.
+/// Publishes the facts of `state`, the replica that readers are about to use.
+///
+/// `other` is the other replica; bytes are counted over both.
 pub(super) fn publish(facts: &Facts, state: &State, other: &State) {
     facts.set(0, &[state.generation, state.epoch]);
     for (number, (part, other)) in state.parts.iter().zip(&other.parts).enumerate() {
@@ -106,7 +108,7 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
     let known = |part: &Part| Built::own_bytes(&part.built.base);
     let mut frame = known(part) + ARC + size_of_val(&*part.base) + both(size_of_val);
     let mut second_base = 0;
-    // The two have different bases where these change in place, and after a rebuild until the next commit.
+    // The bases differ once they change in place, and while a rebuild is installed in one replica only.
     if !Arc::ptr_eq(&part.base, &other.base) {
         second_base = other.base_stats().total_bytes() - other.base.shared_bytes();
         frame += ARC + size_of_val(&*other.base);
@@ -143,7 +145,7 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
 }
 
 impl Known {
-    /// Statistics of the base. `built` knows the names of its parts.
+    /// Returns the statistics of the base; `built` has the names of its memory parts.
     pub(super) fn base(&self, built: &Built) -> Stats {
         let of = &self.part;
         let names = built.base.bytes.iter().map(|(name, _)| *name);
@@ -165,8 +167,9 @@ impl Known {
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) twin: Twin<State>,
-    /// For the last epoch, while a rebuild is installed for the last two: its number, and what is known of each base. The
-    /// writer takes the lock for moments in a rebuild, never in a commit.
+    /// Epoch and bases of the last epoch; during an installation those of the new one, too.
+    ///
+    /// The writer takes this lock briefly in a rebuild, never in a commit.
     built: Mutex<[Option<Epoch>; 2]>,
     parts: usize,
 }
@@ -174,7 +177,9 @@ pub(super) struct Shared {
 type Epoch = (u64, Box<[Arc<Built>]>);
 
 impl Shared {
-    /// Bytes of one for so many parts behind an `Arc`, with what it has on the heap but for what the copies have there.
+    /// Returns the bytes of a `Shared` for `parts` schemas behind an `Arc`.
+    ///
+    /// They include its heap memory, except what the replicas hold there.
     pub(super) fn bytes_for(parts: usize) -> usize {
         ARC.next_multiple_of(align_of::<Self>())
             + size_of::<Self>()
@@ -200,19 +205,19 @@ impl Shared {
         self.built.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says what the bases of the next epoch are, before readers can take them.
+    /// Announces the bases of the next epoch, before readers can use them.
     pub(super) fn announce<'b>(&self, epoch: u64, parts: impl Iterator<Item = &'b Part>) {
         let built = parts.map(|part| Arc::clone(&part.built)).collect();
         self.lock()[1] = Some((epoch, built));
     }
 
-    /// Forgets those of the epochs before the one that was announced last.
+    /// Forgets the bases of the epochs before the one that was announced last.
     pub(super) fn settle(&self) {
         let built = &mut *self.lock();
         built[0] = built[1].take();
     }
 
-    /// Returns the facts about a schema, without what is known of its base.
+    /// Returns the facts about a schema, without those recorded when its base was built.
     pub(super) fn facts(&self, part: usize) -> Known {
         self.twin.query(|facts| {
             let [generation, epoch] = facts.get(0);
@@ -222,13 +227,13 @@ impl Shared {
         })
     }
 
-    /// Returns the facts about a schema and its base, of one moment.
+    /// Returns the facts about a schema and those of its base, all from one moment.
     pub(super) fn known(&self, part: usize) -> (Known, Arc<Built>) {
         loop {
             let known = self.facts(part);
             let built = self.lock();
             let of_epoch = built.iter().flatten().find(|(epoch, _)| *epoch == known.epoch);
-            // Where two rebuilds were installed since the facts were read, there are newer ones.
+            // Two rebuilds were installed since the facts were read: read the newer facts.
             if let Some((_, parts)) = of_epoch {
                 return (known, Arc::clone(&parts[part]));
             }

@@ -1,4 +1,4 @@
-//! Which answers of the base do not stand, and which keys the overlay can have something for.
+//! Filter: finds dead answers of the base and keys that the overlay may have a match for.
 
 use super::choose::Chosen;
 use crate::alive::Dead;
@@ -8,19 +8,27 @@ use crate::key::Keys;
 use crate::rule::{Priority, Regions};
 use crate::simd::{Isa, Kernel, Level, dispatch};
 
-/// Keys that are asked about at a time.
+/// Number of keys that the filter looks at together.
 pub(super) const CHUNK: usize = 64;
 
-/// A region that would set more entries than this, as a power of two, is for every key.
+/// Maximum number of open bits of a region, above which it counts for every key.
+///
+/// An open bit doubles the entries that a region sets: 8 open bits set 256.
 const MOST_OPEN: u32 = 8;
 
-/// Bit maps over bits that tell the rules of the base apart: a key whose entries are all 0 is in no region of the overlay.
+/// Bit maps that say which keys may lie in a region of the overlay.
+///
+/// Each map has an entry for every value of the bits that a root of the base selects, because these bits tell the
+/// base's rules apart. A key whose entry is 0 in every map is in no region of the overlay, unless that region is wide.
+///
+/// For example, a root that selects 10 bits gets a map of 1,024 entries. An overlay region that leaves 2 of these bits
+/// open sets 4 entries, and a key finds its entry by its own 10 bits.
 #[derive(Clone, Debug)]
 pub(super) struct Filter {
     level: Level,
     maps: Box<[Map]>,
     bits: Box<[u64]>,
-    /// The best priority of a region that is for every key, if there is one.
+    /// Best priority of the regions that count for every key, if there are any.
     wide: Priority,
     any_wide: bool,
 }
@@ -29,7 +37,7 @@ pub(super) struct Filter {
 #[derive(Clone, Copy, Debug)]
 struct Map {
     selector: Selector,
-    /// Its first word.
+    /// Index of its first word.
     start: usize,
 }
 
@@ -40,8 +48,9 @@ impl Map {
 }
 
 impl Filter {
-    /// For no region yet, in so many bytes. Where a base says nothing, or the bytes are too few, every region is for
-    /// every key.
+    /// Builds a filter without regions, in at most `allowed` bytes.
+    ///
+    /// If the base offers no selected bits, or the bytes are too few, every region counts for every key.
     pub(super) fn of(base: &Chosen, level: Level, allowed: usize) -> Self {
         let mut words = 0;
         let mut maps: Vec<Map> = Vec::new();
@@ -57,7 +66,7 @@ impl Filter {
         Self { level, maps: maps.into(), bits: vec![0; words].into(), wide: Priority(u64::MAX), any_wide: false }
     }
 
-    /// Adds the regions of a rule. They are never taken out.
+    /// Adds the regions of a rule; they are never removed.
     pub(super) fn add(&mut self, rule: Match, regions: &Regions) {
         for region in regions.iter() {
             let open = |map: &Map| map.selector.of_region(&region).1.count_ones();
@@ -66,7 +75,7 @@ impl Filter {
                 continue;
             };
             let (value, open) = map.selector.of_region(&region);
-            // Every value of the open bits.
+            // Goes through every value of the open bits.
             let mut some = 0u64;
             loop {
                 let (word, bit) = map.entry(value | some);
@@ -79,7 +88,7 @@ impl Filter {
         }
     }
 
-    /// Looks at the answers of the base to a chunk of keys.
+    /// Looks at the base's answers `best` to a chunk of keys, and fills `lists`.
     pub(super) fn look(&self, dead: &Dead, keys: Keys<'_>, best: &[Option<Match>], lists: &mut Lists) {
         dispatch(self.level, Look { filter: self, dead, keys, best, lists });
     }
@@ -89,13 +98,13 @@ impl Filter {
     }
 }
 
-/// Keys of a chunk by their places.
+/// Keys of a chunk, by index, that need another lookup.
 #[derive(Debug)]
 pub(super) struct Lists {
-    /// Those that were answered with a rule that is marked.
+    /// Keys whose answer is a rule with a tombstone.
     dead: [u8; CHUNK],
     dead_len: usize,
-    /// Those that may be in a region of the overlay.
+    /// Keys that may lie in a region of the overlay.
     asked: [u8; CHUNK],
     asked_len: usize,
 }
@@ -105,7 +114,7 @@ impl Lists {
         Self { dead: [0; CHUNK], dead_len: 0, asked: [0; CHUNK], asked_len: 0 }
     }
 
-    /// Lists the keys that were answered with a rule that is marked, and none for an overlay.
+    /// Lists the keys whose answer is a rule with a tombstone, and no key for the overlay.
     pub(super) fn of_dead(&mut self, dead: &Dead, best: &[Option<Match>]) {
         (self.dead_len, self.asked_len) = (0, 0);
         for (i, best) in best.iter().enumerate().take(CHUNK) {
@@ -132,7 +141,7 @@ struct Look<'a> {
 }
 
 impl Kernel for Look<'_> {
-    /// No branch depends on the answers.
+    /// Fills the lists without a branch on answers, because it would be unpredictable.
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Self { filter, dead, keys, best, lists } = self;
@@ -143,7 +152,7 @@ impl Kernel for Look<'_> {
             let is_dead = best.is_some_and(|found| dead.is_marked(found.rule));
             lists.dead[dead_len % CHUNK] = i as u8;
             dead_len += usize::from(is_dead);
-            // Another rule than a dead one may be better than a region for every key.
+            // Behind a dead answer a wide region may be the best match, so the overlay is asked in any case.
             let mut some = is_dead | best.map_or(filter.any_wide, |best| filter.wide < best.priority);
             for map in &filter.maps {
                 let (word, bit) = map.entry(map.selector.select_with(isa, |at| pair(row, at)));

@@ -1,53 +1,67 @@
-//! Caps on bases beyond the bytes they may hold.
+//! Caps on bases beyond the bytes that they may hold.
 
 use super::candidate::Kind;
 use super::change::marks_bytes;
 use crate::rule::Lowered;
 
-/// What a base may take beyond the [budget](crate::Budget). A candidate that may exceed a cap is refused, and the
-/// [explanation](super::Explanation) has both numbers.
+/// Caps on a base beyond the [budget](crate::Budget).
+///
+/// A candidate that may exceed a cap is refused, and the [explanation](super::Explanation) has both numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes on the heap while a base is built and timed, itself and candidates beside it included, rules not. Held against
-    /// a bound by counts of regions and lanes, so a base may be refused that would have needed less: of 5-tuples of IPv4 a
-    /// region counts as 2,360 bytes for `bit_select`, which compares plans, 448 for `tuplemerge` and 64 for `linear`; for
-    /// `bit_vector` as 8,325 where there are 1,000 and twice that where there are 2,000.
+    /// Heap bytes while a base is built and timed, candidates beside it included, rules not.
+    ///
+    /// A bound from the numbers of regions and lanes is compared with the cap, so a base may be refused that would have
+    /// needed less. For example, a region of IPv4 5-tuples counts as 64 bytes for `linear`, 448 for `tuplemerge` and
+    /// 2,360 for `bit_select`, because that compares plans. For `bit_vector` it counts as 8,324 where there are 1,000
+    /// regions and 16,004 where there are 2,000.
     pub build_bytes: usize,
-    /// Cache lines that one lookup can be made to touch. `None`: [`Self::WORST_LINES`], which a candidate is only
-    /// preferred to keep.
+    /// Cache lines that one lookup can be made to touch.
+    ///
+    /// With `None` no candidate is refused, but those that keep [`Self::WORST_LINES`] are preferred.
     pub worst_lines: Option<usize>,
-    /// Regions that one lookup can be made to test. `None`: [`Self::WORST_TESTS`], which a candidate is only preferred
-    /// to keep.
+    /// Regions that one lookup can be made to test.
+    ///
+    /// With `None` no candidate is refused, but those that keep [`Self::WORST_TESTS`] are preferred.
     pub worst_tests: Option<usize>,
-    /// Visits of regions by the build of a base, counted while it is built: what time it takes, but the same on every
-    /// machine and under every load. A build that makes more stops soon after. Every [`Candidate`](super::Candidate) that
-    /// was built says how many it made. A region takes `linear` one; `tuplemerge` 6 to 170, or hundreds where rules are made
-    /// to be in its way; `bit_select` 80 to 3,000, less in a rebuild; `bit_vector` 70 to 900, and more the more there are.
+    /// Region visits of a base's build, counted as they are made.
+    ///
+    /// A build that makes more stops soon after. Visits stand for the time of a build, but are the same on every
+    /// machine and under every load. Every [`Candidate`](super::Candidate) that was built says how many it made.
+    ///
+    /// Visits a region, by kind:
+    /// - `linear`: 1
+    /// - `tuplemerge`: 6 to 170, or hundreds if rules are made to obstruct it
+    /// - `bit_select`: 80 to 3,000, fewer in a rebuild
+    /// - `bit_vector`: 70 to 900, and more the more regions there are
     pub build_visits: usize,
 }
 
 impl Default for Limits {
-    /// No cap on builds; of bases that fit one with a good worst case is preferred.
+    /// Sets no cap on builds, and prefers bases with a good worst case.
     fn default() -> Self {
         Self { build_bytes: usize::MAX, worst_lines: None, worst_tests: None, build_visits: usize::MAX }
     }
 }
 
 impl Limits {
-    /// Cache lines of a lookup in the worst case, where no other number is set. Where no candidate keeps this and
-    /// [`Self::WORST_TESTS`], those that are up to twice as bad as the least bad are compared, and the
-    /// [explanation](super::Explanation::is_over_defaults) says so.
+    /// Default of worst-case cache lines of a lookup.
+    ///
+    /// If no candidate keeps this and [`Self::WORST_TESTS`], those up to twice as bad as the least bad are compared.
+    /// The [explanation](super::Explanation::is_over_defaults) says so.
     pub const WORST_LINES: usize = 8192;
-    /// Region tests of a lookup in the worst case, where no other number is set.
+    /// Default of worst-case region tests of a lookup.
     pub const WORST_TESTS: usize = 4096;
 
-    /// Returns how many times a worst case is as bad as the defaults for what is not set; at most 1 where it keeps them.
+    /// Returns how many times as bad as the defaults a worst case is; at most 1 if it keeps them.
+    ///
+    /// Only limits that are not set count. For example, 2,048 lines and 8,192 tests are twice as bad.
     pub(super) fn badness(&self, lines: usize, tests: usize) -> f64 {
         let of = |set: Option<usize>, is: usize, most: usize| if set.is_some() { 0.0 } else { is as f64 / most as f64 };
         of(self.worst_lines, lines, Self::WORST_LINES).max(of(self.worst_tests, tests, Self::WORST_TESTS))
     }
 
-    /// Returns the cap that is set and that a worst case does not keep, what it needs and what is allowed.
+    /// Returns, as an error, a set cap that a worst case exceeds, with the need and the cap.
     pub(super) fn check(&self, lines: usize, tests: usize) -> Result<(), (Cap, usize, usize)> {
         let of = |cap, set: Option<usize>, is: usize| match set {
             Some(most) if is > most => Err((cap, is, most)),
@@ -57,7 +71,7 @@ impl Limits {
         of(Cap::WorstTests, self.worst_tests, tests)
     }
 
-    /// Returns the default that a worst case is farthest over, what it needs and what is allowed.
+    /// Returns the default that a worst case exceeds most, with the need and the default.
     pub(super) fn over_default(&self, lines: usize, tests: usize) -> (Cap, usize, usize) {
         let set_tests = Self { worst_tests: Some(0), ..*self };
         if self.badness(lines, tests) > set_tests.badness(lines, tests) {
@@ -68,18 +82,18 @@ impl Limits {
     }
 }
 
-/// A cap that a candidate did not keep.
+/// Cap that a candidate did not keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cap {
-    /// [`Budget::run_bytes`](crate::Budget::run_bytes), or what other things leave of it.
+    /// Cap [`Budget::run_bytes`](crate::Budget::run_bytes), or what other things leave of it.
     RunBytes,
-    /// [`Limits::build_bytes`]
+    /// Cap [`Limits::build_bytes`].
     BuildBytes,
-    /// [`Limits::worst_lines`]
+    /// Cap [`Limits::worst_lines`].
     WorstLines,
-    /// [`Limits::worst_tests`]
+    /// Cap [`Limits::worst_tests`].
     WorstTests,
-    /// [`Limits::build_visits`]
+    /// Cap [`Limits::build_visits`].
     BuildVisits,
 }
 
@@ -96,8 +110,10 @@ impl Cap {
     }
 }
 
-/// The most bytes that building a base takes on the heap, itself included. For `linear` that is what it needs; for the
-/// others twice what the worst sets known take, those made to explode among them, and what little sets start with.
+/// Returns a bound on the heap bytes of building a base, itself included.
+///
+/// For `linear` it is the exact need. For the others it is twice the need of the worst known sets, those made to
+/// explode among them, plus the need of small sets.
 pub(super) fn build_bytes(kind: Kind, set: &Lowered) -> usize {
     let (regions, slots) = (set.regions().len(), marks_bytes(set) * 8);
     let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
@@ -105,7 +121,7 @@ pub(super) fn build_bytes(kind: Kind, set: &Lowered) -> usize {
         Kind::Linear => regions.next_multiple_of(8) * (8 * lanes + 24) + 2048,
         Kind::BitSelect => regions * (32 * lanes + 2200) + (16 << 10),
         Kind::BitVector => {
-            // Each lane's classes, their vectors twice or four times while they grow, and joins.
+            // Classes of each lane, their vectors twice or four times while they grow, and joins.
             let vector = regions.next_multiple_of(1024) / 8;
             lanes * (2 * regions + 1) * (6 * vector + 64) + (512 << 10)
         }

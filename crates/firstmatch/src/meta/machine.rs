@@ -1,4 +1,4 @@
-//! What predictions know of the machine.
+//! Description of the machine that predictions are for.
 
 use std::fmt;
 use std::hint::black_box;
@@ -7,28 +7,33 @@ use std::time::Instant;
 
 use super::weights;
 
-/// A machine in a few numbers, for what [`meta`](super) predicts. As text, which [`FromStr`] reads, a line `name = value`
-/// for each.
+/// Machine in a few numbers, for the predictions of [`meta`](super).
+///
+/// As text, which [`FromStr`] reads, it has a line `name = value` for each number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// Nanoseconds of a step: a multiplication, a shift and a difference, each of which waits for the one before.
+    /// Nanoseconds of a step: a multiplication, a shift and an exclusive or, one after another.
     pub step: f64,
-    /// Nanoseconds of a cache line at random, no line waiting for another, among [so many](Self::SIZES) bytes.
+    /// Nanoseconds to read a random cache line among as many bytes as [`Self::SIZES`] says.
+    ///
+    /// No read waits for another.
     pub lines: [f64; 6],
 }
 
-/// Readings of a probe, of which the least counts: what others do on the machine only adds to it.
+/// Number of readings of a probe.
+///
+/// The least counts, because whatever else runs on the machine only adds to a reading.
 const READINGS: usize = 5;
 const STEPS: u64 = 1 << 14;
 const LINE: usize = 64;
 
 impl Machine {
-    /// Bytes that lines are among: 32 KiB to 32 MiB.
+    /// Numbers of bytes that lines are read among: 32 KiB to 32 MiB.
     pub const SIZES: [usize; 6] = [32 << 10, 128 << 10, 512 << 10, 2 << 20, 8 << 20, 32 << 20];
 
     const NAMES: [&str; 7] = ["step", "line_32k", "line_128k", "line_512k", "line_2m", "line_8m", "line_32m"];
 
-    /// Measures this machine: some twenty milliseconds and 32 MiB.
+    /// Measures this machine, with 32 MiB of memory and in a fraction of a second.
     pub fn probe() -> Self {
         let bytes = vec![1u8; Self::SIZES[5]];
         let step = least(STEPS, || (0..STEPS).fold(1, |x: u64, _| mix(x)));
@@ -42,7 +47,10 @@ impl Machine {
         Self { step, lines }
     }
 
-    /// How much longer a line takes among so many bytes than in the nearest cache.
+    /// Returns the extra nanoseconds of a line among `bytes` bytes over one in the nearest cache.
+    ///
+    /// Sizes in between are interpolated over their logarithm. For example, with 1 ns among 32 KiB and 2 ns among 128
+    /// KiB, a line among 64 KiB takes 0.5 ns more.
     pub(super) fn far(&self, bytes: f64) -> f64 {
         let place = ((bytes / Self::SIZES[0] as f64).max(1.0).log2() / 2.0).min(5.0);
         let (low, share) = (place.floor().min(4.0), place - place.floor().min(4.0));
@@ -62,7 +70,7 @@ fn mix(x: u64) -> u64 {
     x ^ x >> 29
 }
 
-/// Nanoseconds of one of so many, in the shortest of some readings.
+/// Returns the nanoseconds of one of `count` steps in the shortest of some readings.
 fn least(count: u64, run: impl Fn() -> u64) -> f64 {
     let reading = |_| {
         let start = Instant::now();
@@ -73,7 +81,9 @@ fn least(count: u64, run: impl Fn() -> u64) -> f64 {
 }
 
 impl Default for Machine {
-    /// That on which the model was fitted: a core of an AMD EPYC of family 26 (Zen 5), in a virtual machine.
+    /// Returns the machine on which the model was fitted.
+    ///
+    /// It is a core of an AMD EPYC of family 26 (Zen 5) in a virtual machine.
     fn default() -> Self {
         weights::MACHINE
     }
@@ -86,7 +96,7 @@ impl fmt::Display for Machine {
     }
 }
 
-/// A text describes no machine.
+/// Error: a text describes no machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadMachine {
     line: usize,
@@ -94,7 +104,7 @@ pub struct BadMachine {
 }
 
 impl BadMachine {
-    /// The line, from 1; one past the last where something is missing.
+    /// Returns the line, from 1; one past the last if something is missing.
     pub fn line(&self) -> usize {
         self.line
     }

@@ -1,4 +1,4 @@
-//! `meta`, the engine to take: the base that suits the rules, and changes while readers never wait.
+//! `meta`, the engine to take: picks a base for the rules, which change beside readers.
 //!
 //! ```
 //! use firstmatch::meta::{self, Config};
@@ -28,80 +28,101 @@
 //! ```
 //!
 //! # Idea
-//! The *base* is the engine that most answers come from. Those of [`Kind::ALL`] that budget and limits have room for
-//! are built. They are compared on several sorts of [`Traffic`], because the packets to come are not known: keys from
-//! the rules, from their edges, behind the widest rules, uniform keys and keys that no rule holds. What the keys of a
-//! sort meet is counted, and a model says what a lookup will take on a [`Machine`]. A candidate's *worst ratio* is the
-//! largest, over all sorts, of what it takes to what the fastest takes there. Those whose worst ratio is predicted to be
-//! at most four times the least are timed side by side, and the least worst ratio is taken, or the first by order of
-//! those within 5 % of it; `linear` where there are only a few regions. For example, with `permit` before 10,000 rules
-//! every lookup of `linear` ends at the first region, but a key behind that rule costs it all of them.
-//! [`Engine::explain`] says what was predicted and timed and what was refused and why.
+//! The *base* is the engine that most answers come from. Every kind of [`Kind::ALL`] that budget and limits have room
+//! for is built. The candidates are compared on several sorts of [`Traffic`], because the packets to come are not
+//! known. These are keys from the rules, from their edges, behind the widest rules, uniform keys and keys that no rule
+//! holds.
 //!
-//! A worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred, and one with a
-//! hundred times the tests of another has to be twice as fast on every sort ([`Limits`]). Memory counts as well: above
-//! 1 MiB a base with four times the bytes of another has to be twice as fast on some sort. A rebuild keeps the kind until
-//! the regions have become twice or half as many as they were when it was chosen, or a wide rule that it rested on has
-//! gone. A kind can be [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and
-//! [`Config::trial`] turns both off.
+//! For each sort, the work of its lookups is counted, and a model predicts their time on a [`Machine`]. A candidate's
+//! *worst ratio* is its time to that of the fastest candidate, on the sort where this is largest. Candidates with a
+//! predicted worst ratio of at most four times the least are timed side by side. The least measured ratio wins; within
+//! 5 % of it, the first by order does. A few regions get `linear` without a comparison.
 //!
-//! The model is a sum: nodes, blocks, probes and so on, each times what `firstmatch-lab calibrate` has fitted on
-//! generated sets, and lines of memory times what a line takes among so many bytes. On the ClassBench sets of 1,000 and
-//! 10,000 rules, which the fit does not see, it is off by at most 13 % for `bit_select`, 6 % for `bit_vector` and 14 %
-//! for `tuplemerge`.
+//! For example, with `permit` before 10,000 rules every lookup of `linear` ends at the first region. A key behind that
+//! rule, however, costs it all of them. [`Engine::explain`] says what was predicted and timed, and what was refused and
+//! why.
 //!
-//! `bit_select` takes changes *in place*, in the copy that nobody reads. What it cannot take, and what comes to another
-//! base, goes to the *overlay*, a TupleMerge of bounded size; what cannot be taken out is marked. A lookup asks the
-//! base as it is. A key whose answer is marked is looked up again, past marked rules, so what they hid comes to light.
-//! Then the overlay is asked for those keys that it can have something for: a *filter* knows, a bit for each value of
-//! the bits that the base's own trees select, set where a region of the overlay lies. Both are few, so that changes
-//! cost lookups little. To a base that stays as it was built the very rule that was removed comes back by taking its
-//! mark off.
+//! The worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred. A base with a
+//! hundred times another's tests has to be twice as fast on every sort ([`Limits`]). Memory counts as well: a base
+//! above 1 MiB with four times another's bytes has to be more than twice as fast on some sort.
 //!
-//! When the overlay holds a few per cent of the rules, too many rules of the base are dead, half as many as it has have
-//! come to it or gone from it, fewer than half are left, or a wide rule that the choice rested on has gone, a *rebuild*
-//! is due: a new base of the rules there are, built from a
-//! [`RebuildJob`] on whatever thread the owner gives it, while changes go on. Counts say when, never a clock. The job
-//! starts from the old rules and a log of what has changed, both shared and not copied; before it ends it does to the
-//! new base and a new overlay what was changed meanwhile, so that installing them has only the last few changes left
-//! to do, and what they replace is handed back to be dropped elsewhere. So an overlay is as large as updates come in
-//! during one or two rebuilds; at its cap they are refused until one is installed.
+//! A rebuild keeps the kind until the number of regions has more than doubled or halved since the choice. It also
+//! chooses anew if a wide rule that the choice rested on is gone, or if a new rule holds most keys. A kind can be
+//! [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and [`Config::trial`] turns both off.
 //!
-//! Who keeps answers, as a [flow cache](crate::cache::flow) does, sees by [`Engine::version`](engine::Engine::version)
-//! that there was a commit.
+//! The model is a sum. Nodes, blocks, probes and so on count with weights that `firstmatch-lab calibrate` has fitted on
+//! generated sets. A line of memory counts with its time among the engine's bytes. `firstmatch-lab calibrate` also
+//! reports the error on sets that the fit does not see.
 //!
-//! Marks, filter, overlay and the base's handle exist twice, the base itself once until something in it changes.
-//! Readers take one copy; a commit changes the other, has readers take it, and owes the first the same. A batch has
-//! one copy from start to end, so one generation. Queries ([`Engine::explain`], statistics, generation) hold no copy:
-//! the writer publishes with each what they ask for, in numbers, so they neither wait for it nor keep it waiting.
+//! ## Changes
+//! `bit_select` changes *in place*, in the idle replica. Rules that it cannot take, and rules inserted into another
+//! base, go to the *overlay*, a TupleMerge of bounded size. Rules that cannot be taken out of a base get a tombstone.
+//! In a base that stays as it was built, the very rule that was removed comes back by losing its tombstone.
+//!
+//! A lookup asks the base as it is. A key whose answer has a tombstone is looked up again, past rules with tombstones,
+//! so that the rules they hid are found.
+//!
+//! Then the overlay is asked for the keys that it may have a match for. A *filter* finds them. It has a bit for each
+//! value of the bits that the base's own trees select, set where a region of the overlay lies. Both kinds of keys are
+//! few, so changes cost lookups little.
+//!
+//! A *rebuild* makes a new base from the current rules. Counts say when it is due, never a clock:
+//! - The overlay holds a few per cent of the rules ([`Config::due`]).
+//! - Too many rules of the base are dead ([`Config::dead`]).
+//! - Half as many rules as the base has were inserted or removed in place ([`Config::in_place`]), or it has little room
+//!   left.
+//! - Fewer than half of the rules are left, or a wide rule that the choice rested on is gone.
+//!
+//! The owner runs the [`RebuildJob`] on any thread, while changes go on. The job starts from the old rules and a log of
+//! changes, both shared and not copied. Before it ends, it applies the changes made meanwhile to the new base and a new
+//! overlay. So installing them has only the last few changes left to apply, and the old base is handed back to be
+//! dropped elsewhere. An overlay thus grows by the updates of one or two rebuilds; at its cap, updates are refused
+//! until a rebuild is installed.
+//!
+//! A [flow cache](crate::cache::flow) or other keeper of answers notices a commit by
+//! [`Engine::version`](engine::Engine::version).
+//!
+//! ## Replicas
+//! Tombstones, filter, overlay and the base's handle have two replicas; the base itself has a second one once something
+//! in it changes. Readers use one replica. A commit changes the other, publishes it, and keeps a backlog of the same
+//! changes for the first. A batch uses one replica from start to end, hence one generation.
+//!
+//! Queries ([`Engine::explain`], statistics, generation) hold no replica, because the writer publishes their numbers
+//! with each replica. So they neither wait for the writer nor delay it.
 //!
 //! # Layout in memory
-//! That of the base, twice once it has changed in place, where the budget has room for that; one bit a place of the
-//! base (a rule, of `linear` a region, of TupleMerge a slot), one a slot, a filter and an overlay, each twice. The
-//! writer keeps the rules: as they were written, the regions that the base was built from, and the log. Who drops the
-//! writer keeps rules that stay, at the price of the base.
+//! Readers share, each in two replicas:
+//! - the base, whose second replica exists once it has changed in place, if the budget has room for that;
+//! - tombstones: one bit a slot, and one a position in the base (a rule of `bit_select`, a region of `linear` and
+//!   `bit_vector`, a slot of TupleMerge);
+//! - a filter and an overlay.
+//!
+//! The writer keeps the rules as they were written, the regions that the base was built from, and the log. If rules
+//! stay, the writer can be dropped, and its memory is freed.
 //!
 //! # Cost
-//! A batch takes a lock that no other thread wants but for moments and reads one number: some ten nanoseconds. Where
-//! nothing has changed since the base was built, nothing else is added. Where something has, a lookup visits at most
-//! twice what the base visits, and what the overlay at its cap does; [`Engine::stats`](crate::Classifier::stats) has
-//! both.
+//! A batch takes a lock that another thread wants only briefly, and reads one number. Where nothing has changed since
+//! the base was built, nothing else is added. Otherwise a lookup visits at most twice what the base visits, and what
+//! the overlay at its cap does. [`Engine::stats`](crate::Classifier::stats) has both.
 //!
-//! A commit does each change once in place and copies what the last one touched there, a few blocks of `bit_select`
-//! each; an insertion or removal of TupleMerge and a mark are done twice, once for each copy. The first after a rebuild
-//! copies a base that changes in place. What memory that takes is used again, beside the rule itself. It waits for the
-//! batches in progress that still have the older copy; [`Transaction::try_commit`] says so instead. It never rebuilds.
-//! One that is refused for want of room takes as long, and keeps nothing.
-//! To begin a rebuild costs O(changes / 256), to install it as much as the changes since the job has looked last.
+//! A commit makes each change once in place, and copies the few dirty blocks of the commit before. Changes of a
+//! TupleMerge and of tombstones are made twice, once for each replica. The first commit after a rebuild copies a base
+//! that changes in place. Working memory is used again, so only the rule itself takes more. A commit never rebuilds.
+//!
+//! A commit waits for batches in progress that still use the older replica; [`Transaction::try_commit`] reports them
+//! instead. If the budget has no room, the commit is refused after it has made the changes. It then copies tombstones,
+//! filter and overlay of the current replica over the idle one.
+//!
+//! Beginning a rebuild costs O(changes / 256). Installing it costs as much as the changes since the job looked last.
 //!
 //! # Paper
-//! None. Two copies that change places are Ramalhete and Correia's left-right ("Left-Right: A Concurrency Control
-//! Technique with Wait-Free Population Oblivious Reads", 2015).
+//! None. The two replicas are Ramalhete and Correia's left-right ("Left-Right: A Concurrency Control Technique with
+//! Wait-Free Population Oblivious Reads", 2015).
 //!
 //! # Deviations
-//! - Left-right counts readers as they come and go, in words they share. Here each reader keeps the copy it used last,
-//!   and the writer takes it back where it is idle: readers share no word that any of them writes, and need not say
-//!   that they stop.
+//! - Left-right counts readers as they come and go, in words they share. Here each reader keeps the replica that it
+//!   used last, and the writer takes it back when it is idle. So readers share no word that any of them writes, and
+//!   need not announce that they stop.
 
 mod aside;
 mod candidate;
@@ -154,52 +175,69 @@ use crate::rule::{Caps, Lowered};
 use crate::schema::Schema;
 use crate::simd::Level;
 
-/// How to open [`meta`](self).
+/// Configuration of [`meta`](self).
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// What bases, marks, filters and overlays of all schemas may take together, both copies counted. What only the
-    /// writer keeps is not in it.
+    /// Maximum bytes of everything that readers share, in both replicas.
+    ///
+    /// That is bases, tombstones, filters and overlays of all schemas. Memory that only the writer keeps is not
+    /// counted.
     pub budget: Budget,
-    /// The instruction set; `None` takes the best of the machine.
+    /// Instruction set; `None` takes the best of the machine.
     pub simd: Option<Level>,
-    /// What a base may take while it is built and in the worst case.
+    /// Caps on a base while it is built and in the worst case.
     pub limits: Limits,
-    /// The kind of base; `None` chooses. Where the first rules are too many for it under budget and limits, that is an
-    /// error; where rules that have changed since are, a rebuild takes the first by order that fits, and goes back as
-    /// soon as it can.
+    /// Kind of base; `None` chooses.
+    ///
+    /// If the kind does not fit the first rules under budget and limits, that is an error. If it no longer fits rules
+    /// that have changed, a rebuild takes the first kind by order that fits. A later rebuild returns to this kind as
+    /// soon as it fits.
     pub kind: Option<Kind>,
-    /// How many visits of regions lookups may make, in the worst case, to predict and to time the candidates, all
-    /// together; a 16th of them predicts each. `None`: 2²⁶. With 0 nothing is predicted or timed and the first kind by
-    /// order is taken, so that the same rules always have the same base.
+    /// Maximum region visits to predict and time all candidates, in the worst case.
+    ///
+    /// A 16th of them predicts each candidate. `None` is 2²⁶. With 0 nothing is predicted or timed and the first kind
+    /// by order is taken, so that the same rules always have the same base.
     pub trial: Option<usize>,
-    /// Candidates are timed whose worst ratio to the fastest, over all sorts of [`Traffic`], is predicted to be up to
-    /// this many times the least. `None`: 4, or 6 where lookups are not compiled for the instruction set that
-    /// predictions were fitted with, AVX2. With 1 or less the prediction alone decides, so that the same rules have the
-    /// same base by the same machine description; with infinity all are timed that may be.
+    /// Factor of the least predicted worst ratio up to which candidates are timed.
+    ///
+    /// The ratio is to the fastest, over all sorts of [`Traffic`]. `None` is 4, or 6 where lookups are not compiled for
+    /// AVX2, because predictions were fitted with that instruction set. With 1 or less the prediction alone decides, so
+    /// that the same rules have the same base by the same machine description. With infinity all candidates are timed
+    /// that may be.
     pub margin: Option<f64>,
-    /// The machine that predictions are for. The default is one fixed description, whatever the machine: nothing is
-    /// measured unless [`Machine::probe`] is called for.
+    /// Machine that predictions are for.
+    ///
+    /// The default is one fixed description, whatever the machine. Nothing is measured unless the caller calls
+    /// [`Machine::probe`].
     pub machine: Machine,
-    /// How many rules an overlay may hold; what has no room before a rebuild is installed is refused. `None`: as many
-    /// as half of the base's rules, at least 1,024.
+    /// Maximum number of rules in an overlay; more are refused before a rebuild is installed.
+    ///
+    /// `None` is half of the base's rules, at least 1,024.
     pub overlay: Option<usize>,
-    /// So many rules in an overlay make a rebuild due. `None`: 2 % of the base's rules, at least 128, but half of what
-    /// it may hold where that is less.
+    /// Number of rules in an overlay that makes a rebuild due.
+    ///
+    /// `None` is 2 % of the base's rules, at least 128, or half of the overlay's maximum if that is less. For example,
+    /// that is 128 for 1,000 rules and 2,000 for 100,000.
     pub due: Option<usize>,
-    /// So many dead rules in a base make a rebuild due. `None`: a quarter of its rules, at least 1,024.
+    /// Number of dead rules in a base that makes a rebuild due.
+    ///
+    /// `None` is a quarter of its rules, at least 1,024.
     pub dead: Option<usize>,
-    /// So many rules that have come to a base in place or gone from it make a rebuild due; with 0 bases stay as they
-    /// were built. `None`: half of its rules, at least 1,024. Else a rebuild takes a base that changes in place instead
-    /// of one that does not and was less than twice as fast.
+    /// Number of insertions into a base and removals in place that makes a rebuild due.
+    ///
+    /// `None` is half of its rules, at least 1,024. With 0 bases stay as they were built. Otherwise a rebuild prefers a
+    /// base that changes in place, if that takes at most twice as long on every sort of traffic.
     pub in_place: Option<usize>,
-    /// The seed of hashes; `None` takes a random one of this process.
+    /// Seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
-    /// Limits on the regions of rules that [`open`], [`Transaction::insert`] and [`Writer::renumber`] lower.
+    /// Limits on the regions that a rule is lowered to.
+    ///
+    /// They apply to [`open`], [`Transaction::insert`] and [`Writer::renumber`].
     pub caps: Caps,
 }
 
 impl Config {
-    /// How many rules the overlay of so large a base may hold.
+    /// Returns the maximum number of rules in the overlay of a base with `base` rules.
     fn most_in_overlay(&self, base: usize) -> usize {
         self.overlay.unwrap_or((base / 2).max(1024))
     }
@@ -218,7 +256,7 @@ impl Config {
     }
 }
 
-/// The rules of one schema, for those who look up. Clones share everything.
+/// Engine for lookups in the rules of one schema; clones share everything.
 #[derive(Clone, Debug)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -227,44 +265,44 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Rules that stay.
+    /// Builds an engine for rules that stay.
     ///
     /// # Errors
-    /// When no base fits the budget, or this machine lacks the forced instruction set.
+    /// If no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let shared = Arc::new(Shared::new(change::first(std::slice::from_ref(set), config, &[])?));
         Ok(Self { shared, part: 0, schema: set.schema().clone() })
     }
 
-    /// How many commits there were: every batch that starts now is in this generation or a later one.
+    /// Returns the number of commits; batches that start now are of this generation or later.
     pub fn generation(&self) -> u64 {
         self.shared.facts(self.part).generation
     }
 
-    /// How many rules the overlay holds, and how many it may.
+    /// Returns the number of rules in the overlay, and its maximum.
     pub fn overlay(&self) -> (usize, usize) {
         let facts = self.shared.facts(self.part).part;
         (facts.overlay_rules, facts.most)
     }
 
-    /// Makes another engine's reader one of this.
+    /// Replaces another engine's reader by one of this engine.
     #[cold]
     #[inline(never)]
     fn renew(&self, reader: &mut Reader) {
         *reader = engine::Engine::new_scratch(self);
     }
 
-    /// How many rebuilds were installed.
+    /// Returns the number of rebuilds installed.
     pub fn epoch(&self) -> u64 {
         self.shared.facts(self.part).epoch
     }
 }
 
-/// What a thread's lookups write to: its place among the readers, and what bases and overlays need.
+/// Scratch of one thread: its reader slot, and memory for bases and overlays.
 #[derive(Debug)]
 pub struct Reader {
     seat: Place<State>,
-    /// Which schema's rules it is for.
+    /// Index of the schema that it is for.
     part: usize,
     scratch: Scratch,
     aside: Aside,
@@ -288,12 +326,16 @@ impl engine::Engine for Engine {
         self.shared.twin.has(&reader.seat) && reader.part == self.part
     }
 
-    /// Of everything that readers share, both copies; what only the writer keeps is not in it.
+    /// Returns statistics of everything that readers share, in both replicas.
+    ///
+    /// Memory that only the writer keeps is not counted.
     fn stats(&self) -> Stats {
         self.shared_stats()
     }
 
-    /// Another one after every commit, refused ones included, and rebuild; one load of a number that only the writer writes.
+    /// Returns a number that changes with every commit, every rebuild and some refused commits.
+    ///
+    /// It costs one load of a number that only the writer writes.
     fn version(&self) -> u64 {
         self.shared.twin.flips()
     }

@@ -12,31 +12,34 @@ use super::store::Store;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::Regions;
 
-/// New bases to be built from the rules of one generation. It holds all it needs, so any thread may run it.
+/// Rebuild that has been begun: new bases, to be built from the rules of one generation.
+///
+/// It owns all that it needs, so any thread may run it.
 #[derive(Debug)]
 #[must_use = "nothing is rebuilt until it is run and installed"]
 pub struct RebuildJob {
     pub(super) feed: Arc<Feed>,
     pub(super) config: Config,
     pub(super) sources: Vec<Source>,
-    /// Bytes that all but the bases, their marks and filters take.
+    /// Bytes taken by everything except the bases, their tombstones and their filters.
     pub(super) reserved: usize,
 }
 
-/// New bases with their marks and overlays, to be installed by the writer that began the rebuild.
+/// New bases with tombstones and overlays, for the writer that began the rebuild to install.
 #[derive(Debug)]
 #[must_use = "nothing changes until it is installed"]
 pub struct Rebuilt {
     pub(super) feed: Arc<Feed>,
     pub(super) parts: Vec<Option<Renewed>>,
-    /// How many pieces of what has changed since they have.
+    /// Number of pieces of the feed that the new bases have caught up with.
     pub(super) caught_up: usize,
-    /// What they were made from.
+    /// Rules that the bases were built from.
     pub(super) sources: Vec<Source>,
 }
 
-/// What a rebuild has replaced. To drop it gives back the memory of old bases and overlays: a matter of milliseconds, on
-/// whatever thread.
+/// Bases and overlays that a rebuild has replaced.
+///
+/// To drop it frees their memory. That takes a while, and any thread may do it.
 #[derive(Debug, Default)]
 pub struct Retired {
     pub(super) epoch: u64,
@@ -46,13 +49,15 @@ pub struct Retired {
 }
 
 impl Retired {
-    /// How many rebuilds there have been.
+    /// Number of rebuilds installed so far, this one included.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 }
 
-/// Says why a rebuild was not installed, with the rebuild where it may be later.
+/// Error that says why a rebuild was not installed.
+///
+/// It returns the rebuild if that may be installed later.
 #[derive(Debug)]
 pub struct InstallError {
     pub(super) error: UpdateError,
@@ -60,12 +65,12 @@ pub struct InstallError {
 }
 
 impl InstallError {
-    /// Returns why it was not installed.
+    /// Returns the reason.
     pub fn error(&self) -> &UpdateError {
         &self.error
     }
 
-    /// Returns what was to be installed; `None` where it cannot be any more.
+    /// Returns the rebuild; `None` if it cannot be installed any more.
     pub fn into_rebuilt(self) -> Option<Rebuilt> {
         self.rebuilt.map(|rebuilt| *rebuilt)
     }
@@ -79,24 +84,24 @@ impl fmt::Display for InstallError {
 
 impl std::error::Error for InstallError {}
 
-/// A part for both copies, and the rules of its base.
+/// New part of both replicas, and the rules of its base.
 #[derive(Debug)]
 pub(super) struct Renewed {
     pub(super) copies: [Part; 2],
     pub(super) store: Arc<Store>,
 }
 
-/// The rules of one schema when the rebuild was begun.
+/// Rules of one schema when the rebuild was begun.
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) before: Before,
     pub(super) store: Arc<Store>,
     pub(super) changes: Vec<Arc<Changes>>,
-    /// Bytes of the part, overlays not counted, where nothing has changed.
+    /// If nothing has changed: bytes of the part without its overlays.
     pub(super) unchanged: Option<usize>,
 }
 
-/// What has changed since the rebuild was begun, in pieces, until it has taken them.
+/// Pieces of changes committed since the rebuild was begun, until the rebuild takes them.
 #[derive(Debug, Default)]
 pub(super) struct Feed(Mutex<Vec<Arc<Changes>>>);
 
@@ -111,11 +116,12 @@ impl Feed {
 }
 
 impl RebuildJob {
-    /// Builds the new bases and does to them what changes meanwhile: all of the work, and nothing of it touches the writer
-    /// or the readers.
+    /// Builds the new bases and applies to them the changes that are committed meanwhile.
+    ///
+    /// That is all of the work, and it touches neither the writer nor the readers.
     ///
     /// # Errors
-    /// When no base fits the budget any more. The rules stay as they are, and the job is gone.
+    /// If no base fits the budget any more. The rules stay as they are, and the job is gone.
     pub fn run(self) -> Result<Rebuilt, BuildError> {
         let Self { feed, config, sources, mut reserved } = self;
         reserved += sources.iter().filter_map(|source| source.unchanged).sum::<usize>();
@@ -152,7 +158,7 @@ impl RebuildJob {
     }
 }
 
-/// Does to copies of a part what has changed since its base was built.
+/// Applies `changes` to replicas of a part whose base was built before them.
 pub(super) fn catch_up(
     copies: &mut [&mut Part],
     store: &Store,
@@ -169,12 +175,12 @@ pub(super) fn catch_up(
     Ok(())
 }
 
-/// A rebuild that has been begun.
+/// Rebuild that has been begun, as the writer remembers it.
 #[derive(Debug)]
 pub(super) struct Running {
-    /// Of the job, as long as there is one or what it has made.
+    /// Feed of the job; gone when both the job and its result are dropped.
     feed: Weak<Feed>,
-    /// How many pieces of the log it was begun with.
+    /// Number of log pieces that it was begun with.
     pub(super) pieces: usize,
 }
 

@@ -1,4 +1,6 @@
-//! What exists twice: for each schema the base, its marks and the overlay; and how it changes.
+//! State that has two replicas: base, tombstones and overlay of each schema.
+//!
+//! It also says how a replica changes, and how the other one follows.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -22,26 +24,28 @@ use crate::rule::{Lowered, Regions};
 use crate::simd::Level;
 use crate::tuple::TupleMerge;
 
-/// What is known of a base as it was built.
+/// Facts recorded when the base was built.
 #[derive(Debug)]
 pub(super) struct Built {
     pub(super) choice: Choice,
     pub(super) kind: Kind,
-    /// Its statistics then.
+    /// Statistics of the base at that time.
     pub(super) base: Stats,
     /// One more than the largest slot of its rules.
     slots: usize,
-    /// On the heap, this struct and the base included.
+    /// Heap bytes of this struct and the base together.
     pub(super) bytes: usize,
-    /// Those of the base.
+    /// Heap bytes of the base.
     base_bytes: usize,
-    /// Whether there is room for two of them, with all that may come.
+    /// Whether two such bases fit the budget with everything that may be inserted.
     changes_in_place: bool,
 }
 
 impl Built {
-    /// A base changes in place if it and a second one find room for what they may become in so many bytes, and lookups
-    /// keep the limits whatever comes.
+    /// Records the facts of `base`, and decides whether it changes in place.
+    ///
+    /// It does if it and its second replica, grown to their largest, need at most `allowed` more bytes, and if lookups
+    /// keep `limits` whatever is inserted.
     pub(super) fn new(base: &Chosen, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
         let base_stats = base.stats();
         debug_assert!(base_stats.bytes.capacity() <= MOST_PARTS);
@@ -58,44 +62,44 @@ impl Built {
         Self { choice, kind: base.kind(), base: base_stats, slots: slots(set), bytes, base_bytes, changes_in_place }
     }
 
-    /// Bytes on the heap of a base that is shared.
+    /// Returns the heap bytes of a base behind an `Arc`, with statistics `base`.
     pub(super) fn bytes_of(base: &Stats) -> usize {
         ARC + size_of::<Chosen>() + base.total_bytes()
     }
 
-    /// Bytes on the heap of what is known of a base.
+    /// Returns the heap bytes of a `Built` behind an `Arc`, for a base with statistics `base`.
     pub(super) fn own_bytes(base: &Stats) -> usize {
         ARC + size_of::<Self>() + base.bytes.capacity() * size_of::<(&str, usize)>()
     }
 
-    /// Most bytes that [`Built::own_bytes`] gives for any base.
+    /// Maximum of [`Built::own_bytes`] over all bases.
     pub(super) const MOST_OWN_BYTES: usize = ARC + size_of::<Self>() + MOST_PARTS * size_of::<(&str, usize)>();
 }
 
-/// One more than the largest slot.
+/// Returns one more than the largest slot of the rules, 0 for none.
 pub(super) fn slots(set: &Lowered) -> usize {
     let rules = set.rules().iter().chain(set.nowhere());
     rules.map(|rule| rule.rule.slot() + 1).max().unwrap_or(0)
 }
 
-/// The rules of one schema.
+/// Rules of one schema: base, tombstones, overlay and filter.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) built: Arc<Built>,
-    /// Shared by both copies as long as nothing in it has changed.
+    /// The base; both replicas share it until something in it changes.
     pub(super) base: Arc<Chosen>,
-    /// The rules of the base that are marked as removed, and how many regions they have.
+    /// Tombstones of the base's rules, and the number of regions that these rules have.
     pub(super) dead: Dead,
     pub(super) dead_regions: usize,
-    /// The rules that have been inserted since the base was built.
+    /// Rules inserted since the base was built, except those inserted into the base in place.
     pub(super) overlay: TupleMerge,
-    /// How many rules that may hold.
+    /// Maximum number of rules in the overlay.
     pub(super) most: usize,
     filter: Filter,
 }
 
 impl Part {
-    /// With nothing changed. The filter and its copy may take so many bytes.
+    /// Builds a part with nothing changed; the filters of both replicas may take `allowed` bytes.
     pub(super) fn new(
         base: Chosen,
         built: Built,
@@ -123,7 +127,9 @@ impl Part {
         self.improve_changed(scratch, aside, keys, best);
     }
 
-    /// Apart, so that what it needs of the stack is not made ready where nothing has changed.
+    /// Improves keys where something has changed.
+    ///
+    /// Not inlined, so that lookups without changes do not set up its stack frame.
     #[inline(never)]
     fn improve_changed(&self, scratch: &mut Scratch, aside: &mut Aside, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let (base, Aside { before, lists, few }) = (&self.base, aside);
@@ -131,8 +137,8 @@ impl Part {
             let keys = &keys.slice(index * CHUNK, index * CHUNK + best.len());
             before[..best.len()].copy_from_slice(best);
             base.improve(scratch, keys, best);
-            // Few rules are marked: to look at answers, and to look up those keys again, costs less than to look at every
-            // rule on the way. Measured, a fifth of the lookups of 100,000 rules.
+            // Few rules have tombstones, so checking answers and repeating some lookups costs less than checking every
+            // rule that a lookup meets.
             match self.overlay.rules() {
                 0 => lists.of_dead(&self.dead, best),
                 _ => self.filter.look(&self.dead, *keys, best, lists),
@@ -150,7 +156,9 @@ impl Part {
         base - self.dead.rules() + self.overlay.rules()
     }
 
-    /// Returns the statistics of the base. One of a kind that stays as it was built is not asked again.
+    /// Returns the statistics of the base.
+    ///
+    /// A base that stays as it was built does not compute them again.
     pub(super) fn base_stats(&self) -> Cow<'_, Stats> {
         match &*self.base {
             Chosen::BitSelect(_) => Cow::Owned(self.base.stats()),
@@ -158,28 +166,30 @@ impl Part {
         }
     }
 
-    /// How many rules have come to the base and gone from it.
+    /// Number of rules inserted into the base and removed from it in place.
     pub(super) fn in_place(&self) -> usize {
         if let Chosen::BitSelect(base) = &*self.base { base.changes() } else { 0 }
     }
 
-    /// Whether soon no more rules can come to the base in place.
+    /// Whether the base soon has no room for more insertions in place.
     pub(super) fn is_short_of_room(&self) -> bool {
         matches!(&*self.base, Chosen::BitSelect(base) if base.is_short_of_room())
     }
 
-    /// Whether a wide rule is gone that the base was chosen with.
+    /// Whether a wide rule has been removed that the base was chosen with.
     pub(super) fn has_lost_wide(&self) -> bool {
         let mut wide = self.built.choice.wide.iter().flatten();
         wide.any(|&(rule, rank)| self.dead.is_marked(rule) || !self.base.has_first(rank))
     }
 
-    /// Whether all rules are those that the base was built from.
+    /// Whether the rules are exactly those that the base was built from.
     pub(super) fn is_unchanged(&self) -> bool {
         self.dead.rules() == 0 && self.overlay.rules() == 0 && self.in_place() == 0
     }
 
-    /// The base, for changes in place, if it can be had.
+    /// Returns the base for changes in place, if it allows them.
+    ///
+    /// A base that is still shared with the other replica is copied first.
     fn own(&mut self) -> Option<&mut BitSelect> {
         if !self.built.changes_in_place {
             return None;
@@ -194,14 +204,14 @@ impl Part {
         if let Some(Chosen::BitSelect(base)) = Arc::get_mut(&mut self.base) { Some(base) } else { None }
     }
 
-    /// Forgets what was done to the base in place: nothing is to follow it.
+    /// Clears the base's dirty list, because no other replica is to follow it.
     pub(super) fn leads_none(&mut self) {
         if let Some(Chosen::BitSelect(base)) = Arc::get_mut(&mut self.base) {
             base.leads_none();
         }
     }
 
-    /// Has the base follow the other copy's.
+    /// Makes the base follow the other replica's, by copying what is dirty there.
     fn follow(&mut self, other: &Self) {
         if !Arc::ptr_eq(&self.base, &other.base)
             && let (Some(base), Chosen::BitSelect(other)) = (self.own(), &*other.base)
@@ -210,8 +220,11 @@ impl Part {
         }
     }
 
-    /// Inserts a rule with these regions, or removes it where there are none; what that comes to but for changes of the
-    /// base in place. `store` has the rules that the base was built from.
+    /// Inserts `rule` with the regions `inserted`, or removes it where that is `None`.
+    ///
+    /// Returns the step that the other replica has to repeat. That is `None` where the base changed in place, and where
+    /// `inserted` is empty, because a rule without regions is in no engine. `store` has the rules that the base was
+    /// built from.
     pub(super) fn change(
         &mut self,
         rule: Match,
@@ -234,7 +247,7 @@ impl Part {
             && let Some((rank, range)) = store.find(rule)
             && store.has(range.clone(), regions)
         {
-            // The very rule that was removed comes back.
+            // The rule that was removed comes back unchanged.
             let places = self.base.places_of(rule.rule, rank, range);
             let step = Step::Unmark { rule, places, regions: regions.len() };
             self.apply(&step, None);
@@ -274,8 +287,9 @@ impl Part {
         Ok(())
     }
 
-    /// Does a step, with the rule that is inserted and its regions, if it can be done. What was done to one copy can be
-    /// done to the other.
+    /// Applies `step`, with the rule and regions that it inserts; returns whether it could.
+    ///
+    /// A step that one replica has done can be done to the other.
     pub(super) fn apply(&mut self, step: &Step, inserted: Option<(Match, &Regions)>) -> bool {
         match (step, inserted) {
             (Step::Put, Some((rule, regions))) => self.put(rule, regions).is_ok(),
@@ -294,12 +308,12 @@ impl Part {
         }
     }
 
-    /// Bytes on the heap that each copy has of its own.
+    /// Returns the heap bytes that each replica has of its own.
     pub(super) fn bytes(&self) -> usize {
         self.dead.bytes() + self.overlay.bytes() + self.filter.bytes()
     }
 
-    /// Bytes of the base and what is known of it, both copies together.
+    /// Returns the bytes of the base and its `Built`, over both replicas.
     pub(super) fn base_bytes(&self) -> usize {
         match self.in_place() {
             0 => self.built.bytes,
@@ -315,35 +329,38 @@ impl Part {
     }
 }
 
-/// What was done to a part, but for changes of the base in place: those the other copy's base follows.
+/// Step of a change that the other replica repeats.
+///
+/// Changes of the base in place are no steps, because the other replica's base follows them.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Into the overlay.
+    /// Inserts the rule into the overlay.
     Put,
-    /// Out of the overlay.
+    /// Removes the rule from the overlay.
     Take(Match),
-    /// As removed, in the base.
+    /// Gives a rule of the base a tombstone.
     Mark { rule: Match, places: Range<usize>, regions: usize },
-    /// The same undone.
+    /// Takes the tombstone off a rule of the base.
     Unmark { rule: Match, places: Range<usize>, regions: usize },
 }
 
-/// One generation.
+/// State of all schemas in one generation.
 #[derive(Clone, Debug)]
 pub(super) struct State {
-    /// Commits so far.
+    /// Number of commits so far.
     pub(super) generation: u64,
-    /// Rebuilds so far.
+    /// Number of rebuilds so far.
     pub(super) epoch: u64,
     pub(super) parts: Box<[Part]>,
 }
 
-/// What changes have come to: for each step which change it was of, and in which part.
+/// Steps of a commit, each with the index of its change and of its part.
 pub(super) type Steps = Vec<(u32, u32, Step)>;
 
 impl State {
-    /// Does the changes and notes what they come to; on an error some of it may be done. `regions` is of no value before
-    /// or after.
+    /// Applies `changes` and appends their steps; on an error some of them may be done.
+    ///
+    /// `regions` is working memory.
     pub(super) fn change(
         &mut self,
         changes: &Changes,
@@ -362,7 +379,7 @@ impl State {
         Ok(())
     }
 
-    /// Does again what was done to the other copy.
+    /// Replays the changes that were done to `other`, the other replica.
     pub(super) fn apply(&mut self, other: &Self, changes: &Changes, steps: &Steps, regions: &mut [Regions]) {
         self.parts.iter_mut().zip(&other.parts).for_each(|(part, other)| part.follow(other));
         for (at, part, step) in steps {

@@ -1,4 +1,4 @@
-//! The rules that a base was built from, for the writer and for rebuilds.
+//! Rules that a base was built from, for the writer and for rebuilds.
 
 use std::ops::Range;
 
@@ -6,21 +6,24 @@ use super::state::slots;
 use crate::engine::Match;
 use crate::rule::{Lowered, Priority, Regions};
 
-/// Rules in order, and where each of them is.
+/// Rules in order, with the position of each.
 #[derive(Debug)]
 pub(super) struct Store {
     pub(super) set: Lowered,
-    /// By slot.
+    /// Position of each rule, indexed by slot.
     found: Box<[Found]>,
-    /// The priorities in order, and every so many of them.
+    /// All priorities in order, and every [`EVERY`]th of them.
     order: Box<[Priority]>,
     every: Box<[Priority]>,
 }
 
-/// Of so many priorities one is looked at first: all of these stay in a cache.
+/// Distance between the priorities that a search looks at first.
+///
+/// These are so few that they stay in a cache. For example, of 100,000 priorities a search looks among 6,250, then at
+/// 16.
 const EVERY: usize = 16;
 
-/// How many rules and how many regions come before a rule's.
+/// Number of rules and number of regions before a rule's own.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     rank: u32,
@@ -39,7 +42,7 @@ impl Store {
         Self { set, found: found.into(), order, every }
     }
 
-    /// The rank of a rule and where its regions are; `None` where it is not here.
+    /// Returns the rank of a rule and the range of its regions; `None` if it is not here.
     pub(super) fn find(&self, rule: Match) -> Option<(usize, Range<usize>)> {
         let Found { rank, start } = *self.found.get(rule.rule.slot())?;
         let (rank, start) = (rank as usize, start as usize);
@@ -47,20 +50,20 @@ impl Store {
         (count > 0).then_some((rank, start..start + count))
     }
 
-    /// How many rules come before a priority.
+    /// Returns the number of rules with a smaller priority value than `priority`.
     pub(super) fn before(&self, priority: Priority) -> usize {
         let near = self.every.partition_point(|&of| of < priority).saturating_sub(1);
         let rules = &self.order[near * EVERY..];
         near * EVERY + rules[..rules.len().min(EVERY)].partition_point(|&of| of < priority)
     }
 
-    /// Whether these are regions that a rule of it has.
+    /// Whether the stored regions `range` equal `regions`.
     pub(super) fn has(&self, range: Range<usize>, regions: &Regions) -> bool {
         range.len() == regions.len()
             && range.zip(regions.iter()).all(|(at, region)| self.set.regions().get(at) == region)
     }
 
-    /// Bytes on the heap.
+    /// Returns the heap bytes.
     pub(super) fn bytes(&self) -> usize {
         self.set.bytes() + size_of_val(&self.found[..]) + size_of_val(&self.order[..]) + size_of_val(&self.every[..])
     }

@@ -1,5 +1,6 @@
-//! What [`twin`](super::twin) synchronizes with: the standard library's types, or `loom`'s, which explore every order of
-//! their operations.
+//! Locks and atomics of [`twin`](super::twin): the standard library's or `loom`'s.
+//!
+//! `loom`'s types explore every order of their operations.
 
 #[cfg(all(loom, test))]
 pub(super) use explored::*;
@@ -13,14 +14,16 @@ mod standard {
     use std::time::Duration;
     use std::{hint, thread};
 
-    /// Between two looks at the readers' seats.
+    /// Number of waiting rounds between two scans of the reader slots.
     pub(in crate::meta) const LOOK: u32 = 32;
-    /// Batches take microseconds: so often the writer looks again at once, so as not to lose its core to another thread
-    /// for milliseconds. A batch that takes longer is itself held up, and must not cost a core.
+    /// Number of waiting rounds in which the writer spins.
+    ///
+    /// Batches take microseconds, and a writer that yields may lose its core to another thread for milliseconds. A
+    /// batch that takes longer was itself interrupted, so the writer must not burn a core on it.
     const SPINS: u32 = 1024;
     const YIELDS: u32 = SPINS + 100;
 
-    /// Waits a little, from some round on longer.
+    /// Waits briefly: spins in early rounds, then yields, then sleeps.
     pub(in crate::meta) fn pause(round: u32) {
         match round {
             ..SPINS => hint::spin_loop(),
@@ -45,6 +48,6 @@ mod explored {
         loom::thread::yield_now();
     }
 
-    /// A model does not go on after a panic.
+    /// Does nothing, because a model ends at a panic.
     pub(in crate::meta) fn clear_poison<T>(_mutex: &Mutex<T>) {}
 }

@@ -18,7 +18,7 @@ fn rules(text: &str) -> RuleSet {
     format::parse(text, &format::Options::default()).expect("it parses").rules
 }
 
-/// A reader stands still inside a batch: `try_commit` says so and changes nothing, then the same transaction succeeds.
+/// `try_commit` beside a stopped batch is busy and changes nothing; later it succeeds.
 #[test]
 fn try_commit_says_busy_and_changes_nothing() {
     let (engines, mut writer) =
@@ -64,7 +64,7 @@ fn try_commit_says_busy_and_changes_nothing() {
     assert_eq!(engine.stats().rules, 0);
 }
 
-/// Counts stay with their rule through rebuilds, and do not pass to the next rule of its slot.
+/// Counts stay with their rule through rebuilds, and never pass to the slot's next rule.
 #[test]
 fn counts_survive_rebuilds() {
     let (_engines, mut writer) =
@@ -82,7 +82,7 @@ fn counts_survive_rebuilds() {
     assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(1));
     assert_eq!(writer.removed_count(), Count { packets: 3, bytes: 180 });
     ledger.add(next, 1, 60);
-    // A packet of the generation before comes late.
+    // A late packet of an earlier generation.
     ledger.add(ids[0], 2, 120);
     assert_eq!((writer.count(ids[0]), counters.count(ids[0])), (None, Count::default()));
     assert_eq!(writer.count(next), Some(Count { packets: 1, bytes: 60 }));
@@ -91,7 +91,7 @@ fn counts_survive_rebuilds() {
     assert_eq!(writer.removed_count(), Count { packets: 5, bytes: 300 });
 }
 
-/// The writer stands still inside a commit, with a batch in progress on the other copy: queries are answered.
+/// Queries are answered while the writer stands still inside a commit.
 #[test]
 fn queries_do_not_wait_for_the_writer() {
     within(60, || {
@@ -121,7 +121,7 @@ fn queries_do_not_wait_for_the_writer() {
     });
 }
 
-/// However often queries come, a commit that does not wait finds its copy free.
+/// A commit that does not wait finds its replica free, however often queries come.
 #[test]
 fn queries_keep_nothing_from_the_writer() {
     within(60, || {
@@ -149,7 +149,7 @@ fn queries_keep_nothing_from_the_writer() {
     });
 }
 
-/// Nothing is left of a transaction that was forgotten, whatever comes next.
+/// Nothing is left of a forgotten transaction, whatever the writer does next.
 #[test]
 fn forgotten_transactions_are_undone() {
     let text = "family ipv4\ndeny dport 1\ndeny dport 2\n";
@@ -186,7 +186,7 @@ fn forget_half(writer: &mut Writer) {
     mem::forget(transaction);
 }
 
-/// An id that a dropped transaction gave out is no other rule's later, nor are its counts.
+/// An id from a dropped transaction is never given to another rule, nor are its counts.
 #[test]
 fn ids_of_dropped_transactions_do_not_come_back() {
     let (_engines, mut writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
@@ -211,7 +211,7 @@ fn ids_of_dropped_transactions_do_not_come_back() {
     assert_eq!((writer.count(last), writer.removed_count().packets), (Some(Count::default()), 8));
 }
 
-/// A reader of another writer, put to an engine directly: it answers from its own rules.
+/// An engine that gets another writer's reader answers from its own rules.
 #[test]
 fn readers_of_other_engines_are_renewed() {
     let of = |text: &str| open(rules(text), &Config::default()).expect("no budget").0.remove(0);
@@ -231,7 +231,7 @@ fn readers_of_other_engines_are_renewed() {
     }
 }
 
-/// A batch in progress is in the way of what does not wait, and nothing is lost; behind it the same succeeds.
+/// Installing without waiting fails beside a batch, loses nothing, and later succeeds.
 #[test]
 fn rebuilds_are_installed_without_waiting() {
     within(60, || {
@@ -254,7 +254,8 @@ fn rebuilds_are_installed_without_waiting() {
             assert!(refused.error().is_busy() && writer.try_renumber().is_err_and(|error| error.is_busy()));
             (generation, refused.into_rebuilt())
         });
-        // Now one has the copy that the first half of the installation leaves: the next commit does the other half.
+        // A batch now uses the replica that the first half of the installation leaves: the next commit does the other
+        // half.
         for epoch in 1..=2 {
             twin.read(&seat, |_| {
                 assert_eq!(writer.blocking_batches(), 0);
@@ -274,7 +275,7 @@ fn rebuilds_are_installed_without_waiting() {
     });
 }
 
-/// What is said of the bounds of builds is so.
+/// The bounds on builds are as their documentation says.
 #[test]
 fn bounds_are_as_they_say() {
     let of = |kind: Kind, regions: u32| {
@@ -293,7 +294,9 @@ fn bounds_are_as_they_say() {
     assert_eq!(vectors, [8324, 16004]);
 }
 
-/// Keys that candidates are timed on lie in rules, each as often, however many regions it has; half of them at corners.
+/// Keys for timing lie in every rule equally often, however many regions it has.
+///
+/// Half of them are at corners.
 #[test]
 fn keys_of_a_trial_lie_in_every_rule_alike() {
     let many: Vec<String> = (0..20).map(|port| (5 * port).to_string()).collect();
@@ -307,7 +310,7 @@ fn keys_of_a_trial_lie_in_every_rule_alike() {
     };
     let of = |is: &dyn Fn(usize) -> bool| (0..count).filter(|&row| is(row)).count() as f64 / count as f64;
     assert_eq!(of(&|row| is_in(row, 0..21)), 1.0);
-    // Half of the keys are of the other rule, and one in four of those has from this one what its own leaves open.
+    // Half of the keys are of the other rule, and one in four of those takes from this one what its own leaves open.
     let (first, second) = (of(&|row| is_in(row, 0..20)), of(&|row| is_in(row, 20..21)));
     assert!((0.6..0.65).contains(&first) && (0.6..0.65).contains(&second), "{first} {second}");
     let dst = lowered.schema().lanes_of(1).start;

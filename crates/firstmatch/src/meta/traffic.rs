@@ -9,17 +9,22 @@ use crate::parts::wide::{Random, Wide};
 use crate::rule::{Lowered, Region, Regions};
 use crate::schema::Schema;
 
-/// A sort of traffic that candidates are compared on. Packets to come are not known, so no sort may be far slower with
-/// the base that is taken than with another.
+/// Sort of traffic that candidates are compared on.
+///
+/// The packets to come are not known. So the chosen base should be far slower than another on no sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Traffic {
-    /// Keys in rules, each as likely as another; fields that the rule leaves open are as in other rules or anywhere.
+    /// Keys in rules, each rule equally likely.
+    ///
+    /// Fields that the rule leaves open are drawn from other rules or from all values.
     Rules,
     /// Corners of rules, half of them moved out of the rule by one step in one field.
     Edges,
-    /// Keys in no wide rule: wide rules are the up to eight that hold most keys of the rules behind them.
+    /// Keys in no wide rule.
+    ///
+    /// Wide rules are those, at most eight, that hold the most keys of the rules behind them.
     Behind,
-    /// Any value in each field.
+    /// Keys with any value in each field.
     Uniform,
     /// Keys that no rule holds.
     Unmatched,
@@ -53,13 +58,14 @@ pub(super) struct Sample {
     pub(super) keys: KeyBuf,
 }
 
-/// Keys that are tried for each that is wanted, where not every key will do.
+/// Number of keys tried for each key wanted, where not every key qualifies.
 const TRIES: usize = 8;
-/// A sort of which fewer keys are found is left out.
+/// Minimum number of keys found; a sort with fewer is left out.
 const FEWEST: usize = 16;
 
-/// Returns `count` keys of each sort but [`Traffic::Unmatched`]; without [`Traffic::Behind`] where no rule is wide or
-/// nothing lies behind.
+/// Returns `count` keys of each sort but [`Traffic::Unmatched`].
+///
+/// [`Traffic::Behind`] is left out if no rule is wide or too few keys are found behind the wide rules.
 pub(super) fn of_rules(set: &Lowered, wide: &[Wide], count: usize) -> Vec<Sample> {
     let mut draw = Draw::new(set, wide);
     let mut samples = vec![
@@ -75,8 +81,10 @@ pub(super) fn of_rules(set: &Lowered, wide: &[Wide], count: usize) -> Vec<Sample
     samples
 }
 
-/// Returns `count` keys that no rule holds, by the answers of a base, whose lookups make at most `visits` visits of
-/// regions, and the visits that they may have made. `None` where too few are found.
+/// Returns `count` keys that no rule holds, and the region visits made, in the worst case.
+///
+/// The answers of `base` decide. Its lookups make at most `visits` region visits. The sample is `None` if too few keys
+/// are found.
 pub(super) fn unmatched(
     set: &Lowered,
     wide: &[Wide],
@@ -99,12 +107,12 @@ pub(super) fn unmatched(
     ((missed.len() >= FEWEST).then(sample), tries * base.visits())
 }
 
-/// Returns `count` keys in regions: every rule as likely as another.
+/// Returns `count` keys in regions, each rule equally likely.
 pub(super) fn drawn(set: &Lowered, count: usize) -> KeyBuf {
     Draw::new(set, &[]).fill(count, |draw, _, row| draw.key(row))
 }
 
-/// Returns the keys again and again until there are `count`.
+/// Returns the keys in turn, over and over, until there are `count`.
 fn repeated(keys: &KeyBuf, count: usize) -> KeyBuf {
     let mut all = KeyBuf::new(keys.schema());
     all.reserve(count);
@@ -112,14 +120,14 @@ fn repeated(keys: &KeyBuf, count: usize) -> KeyBuf {
     all
 }
 
-/// Draws keys.
+/// Generator of keys.
 struct Draw<'a> {
     schema: &'a Schema,
     regions: &'a Regions,
-    /// First region of each rule.
+    /// Index of the first region of each rule.
     firsts: Vec<u32>,
     wide: Vec<Region<'a>>,
-    /// For each lane where wide regions begin and where they have ended, in order.
+    /// For each lane 0 and the values at which a wide region begins or has just ended, ascending.
     cuts: Vec<Vec<u32>>,
     random: Random,
 }
@@ -153,8 +161,10 @@ impl<'a> Draw<'a> {
         keys
     }
 
-    /// A key in a region of a rule: anywhere or, as often, each field at one of its ends. A field that the region says
-    /// nothing about is in a region of another rule or, as often, anywhere: what packets have there is not known.
+    /// Draws a key in a region of a rule, half of the time with each field at one of its ends.
+    ///
+    /// A field that the region leaves open is drawn from another rule's region or, as often, from all values. The
+    /// reason is that packets' values there are not known.
     fn key(&mut self, row: &mut [u32]) {
         let [own, other] = [(); 2].map(|()| self.region());
         let is_corner = self.is_heads();
@@ -176,7 +186,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// A corner of a region; where asked for, one lane is a step below or above the region, if there is room.
+    /// Draws a corner of a region; if `is_outside`, moves one lane a step out if there is room.
     fn edge(&mut self, is_outside: bool, row: &mut [u32]) {
         let own = self.region();
         for lane in 0..self.lanes() {
@@ -192,8 +202,13 @@ impl<'a> Draw<'a> {
         row[lane] = to.unwrap_or(row[lane]);
     }
 
-    /// A key of a rule; where asked for, what wide regions that hold it say something about is drawn anew: from between
-    /// their ends, each stretch as likely as another, so that narrow gaps are met as well.
+    /// Draws a key of a rule; if `is_moved`, tries to move it out of a wide region that holds it.
+    ///
+    /// Each field that the wide region constrains is drawn anew. Every stretch between the ends of wide regions is
+    /// equally likely, so that narrow gaps are met as well.
+    ///
+    /// For example, with one wide region over the values 10 to 19 of a lane, the stretches are 0 to 9, 10 to 19 and the
+    /// rest.
     fn behind(&mut self, is_moved: bool, row: &mut [u32]) {
         self.key(row);
         let wide = self.wide.iter().find(|wide| is_moved && wide.contains(&row[..self.schema.lanes().len()]));
@@ -209,7 +224,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Up to `count` keys that no wide region holds.
+    /// Draws up to `count` keys that no wide region holds.
     fn all_behind(&mut self, count: usize) -> KeyBuf {
         let mut keys = KeyBuf::new(self.schema);
         let mut row = vec![0; self.schema.stride()];
@@ -225,7 +240,7 @@ impl<'a> Draw<'a> {
         keys
     }
 
-    /// A region of any rule.
+    /// Draws a region of any rule.
     fn region(&mut self) -> Region<'a> {
         let rule = self.random.below(self.firsts.len());
         let first = self.firsts[rule] as usize;
@@ -233,7 +248,7 @@ impl<'a> Draw<'a> {
         self.regions.get(first + self.random.below(end - first))
     }
 
-    /// Whether a region asks for anything in a field.
+    /// Whether a region constrains a field.
     fn says(&self, region: &Region<'_>, field: usize) -> bool {
         self.schema.lanes_of(field).any(|lane| {
             let is_ternary = region.ternary.is_some_and(|(_, mask)| mask[lane] != 0);
@@ -241,7 +256,7 @@ impl<'a> Draw<'a> {
         })
     }
 
-    /// Any value of a lane but absence.
+    /// Draws any value of a lane but absence.
     fn present(&mut self, lane: usize) -> u32 {
         self.random.next() as u32 & largest(self.schema, lane)
     }
@@ -251,7 +266,7 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// The largest value of a lane but absence: all its bits.
+/// Returns the largest value of a lane but absence: all its bits.
 fn largest(schema: &Schema, lane: usize) -> u32 {
     let lane = schema.lanes()[lane];
     lane.absent.map_or(lane.max, |absent| absent - 1)

@@ -1,4 +1,4 @@
-//! Candidates timed side by side, on keys that come from the rules alone.
+//! Timing of candidates side by side, on keys that come from the rules alone.
 
 use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
@@ -13,20 +13,22 @@ use crate::parts::wide::{GOLDEN, share};
 use crate::rule::{Lowered, Priority, RuleId};
 use crate::tuple::{self, TupleMerge};
 
-/// Rounds, in each of which every candidate has its turns, one behind the other.
+/// Number of rounds, in each of which every candidate has its turns.
 const ROUNDS: usize = 3;
 const TURNS: usize = 3;
-/// Keys of a batch.
+/// Number of keys in a batch.
 const BATCH: usize = 256;
-/// Keys of a turn, at most, and at least where a candidate is to be timed at all.
+/// Maximum number of keys in a turn, and the minimum for timing a candidate at all.
 const TURN: usize = 4 * BATCH;
 const LEAST: usize = BATCH / 8;
-/// Keys of each sort of traffic: as many as there are regions, within these. Few rules have few packets that differ.
+/// Number of keys of each sort of traffic: as many as regions, within this range.
+///
+/// Few rules have few packets that differ.
 const KEYS: RangeInclusive<usize> = 4 * BATCH..=16 * BATCH;
 
-/// The most bytes that comparing takes beside the candidates.
+/// Returns the maximum bytes that comparing takes beside the candidates.
 pub(super) fn bytes(set: &Lowered) -> usize {
-    // The keys of each sort and those tried for the unmatched ones, their answers, the first region of each rule, and a
+    // Keys of each sort and those tried for the unmatched ones, their answers, the first region of each rule, and a
     // TupleMerge without rules.
     let key = set.schema().stride() * size_of::<u32>();
     18 * keys(set) * (key + 1) + set.regions().len() * size_of::<u32>() + (16 << 10)
@@ -37,14 +39,17 @@ pub(super) fn keys(set: &Lowered) -> usize {
     set.regions().len().clamp(*KEYS.start(), *KEYS.end())
 }
 
-/// Regions that a TupleMerge is built of to see what one of all would be like.
+/// Number of regions of a TupleMerge that is built as a sample.
 const PROBE: usize = 1024;
-/// TupleMerge takes long to build where more regions of the probe than these share a bucket. Measured, 10,000 regions
-/// that differ in ranges of ports alone take 50 to 70 µs each, where others take 0.4 µs, and the more the longer;
-/// lookups are slow there too.
+/// Number of regions in a bucket of the sample above which TupleMerge takes long to build.
+///
+/// For example, regions that differ in ranges of ports alone share buckets. The more there are, the longer each takes
+/// to insert, and lookups are slow, too.
 pub(super) const CROWDED: usize = 128;
 
-/// Builds a TupleMerge of 1,024 of the regions, evenly spread, if there are more; with it those regions.
+/// Builds a TupleMerge of 1,024 of the regions, evenly spread; returns it with them.
+///
+/// It returns `None` if there are fewer regions.
 pub(super) fn probe(set: &Lowered, config: &Config) -> Result<Option<(TupleMerge, Lowered)>, BuildError> {
     let regions = set.regions().len();
     if regions < PROBE {
@@ -64,20 +69,22 @@ pub(super) fn probe(set: &Lowered, config: &Config) -> Result<Option<(TupleMerge
 pub(super) struct Timed {
     /// Nanoseconds a packet of each candidate on each sample.
     pub(super) nanos: Vec<Vec<f64>>,
-    /// Visits of regions by all lookups together, in the worst case.
+    /// Region visits by all lookups together, in the worst case.
     pub(super) visits: usize,
 }
 
-/// Times each candidate on each sample: the least of nine turns, because whatever else runs on the machine only adds to
-/// a time. In the worst case all lookups together make `visits` visits of regions, and no candidate more than its share:
-/// one that can be made to visit many looks up fewer keys. Returns `None` where one has not even a share for a few.
+/// Times each candidate on each sample: the least of nine turns.
 ///
-/// Before its turns a candidate looks up as many keys as there are, so that what fits a cache is there, as it is where
-/// packets come without end. Measured, of 10,000 rules `bit_select` takes three to five times as long after lookups of
-/// another candidate.
+/// The least counts, because whatever else runs on the machine only adds to a time. All lookups together make at most
+/// `visits` region visits in the worst case, and each candidate at most its share. A candidate that can be made to
+/// visit many looks up fewer keys. Returns `None` if a share is too small even for a few keys.
+///
+/// Before its turns a candidate looks up as many keys as there are. So the memory that fits a cache is there, as in an
+/// endless stream of packets. Otherwise a candidate would be measured with a cache that another one has filled, which
+/// makes it several times slower.
 pub(super) fn time(candidates: &[&Chosen], samples: &[Sample], visits: usize) -> Option<Timed> {
     let share = visits / (ROUNDS * (candidates.len() * samples.len()).max(1));
-    // The number of keys before the turns of a round, and in each turn.
+    // Returns the number of keys before the turns of a round, and in each turn.
     let looked_up = |base: &&Chosen| {
         let (affordable, keys) = (share / base.visits(), samples.first()?.keys.len());
         let timed = match (affordable / (2 * TURNS)).min(keys).min(TURN) {
@@ -136,7 +143,7 @@ fn pass(base: &Chosen, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usiz
     let mut best = [None::<Match>; BATCH];
     for batch in lookups.clone().step_by(BATCH) {
         let best = &mut best[..BATCH.min(lookups.end - batch)];
-        // No two begin alike, so that no branch predictor learns them.
+        // No two batches begin alike, so that no branch predictor learns them.
         let start = share((batch as u64).wrapping_mul(GOLDEN), keys.len() - BATCH + 1);
         best.fill(None);
         base.improve(scratch, &keys.keys().slice(start, start + best.len()), best);

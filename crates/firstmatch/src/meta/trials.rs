@@ -1,4 +1,4 @@
-//! The attempts of one choice: candidates are built, compared on several sorts of traffic, and one of them is taken.
+//! Choice of a base: builds candidates, compares them on sorts of traffic, and takes one.
 
 use super::Config;
 use super::candidate::{Candidate, FEW, Kind, Lookups, Outcome, VECTORS};
@@ -20,52 +20,62 @@ use crate::rule::Lowered;
 use crate::simd::Level;
 use crate::tuple::{self, TupleMerge};
 
-/// Of candidates whose worst ratio is this much above the least, as a part, the first by order is taken; and nanoseconds
-/// that no ratio counts.
+/// Relative and absolute (ns) difference of measured times that decides nothing.
+///
+/// The first candidate by order is chosen whose worst ratio is at most 5 % above the least. A time at most 0.25 ns
+/// above the least counts as equal.
 const TIE: (f64, f64) = (0.05, 0.25);
-/// The part of all visits that predicting one candidate may take.
+/// Share of all region visits that predicting one candidate may use: one in this many.
 const SHARE: usize = 16;
-/// A candidate is timed whose worst predicted ratio is up to this many times the least; this many nanoseconds do not
-/// count. Predictions are for packets that all differ, and can be three times what packets take that come again: the
-/// example `choice` shows it with 100,000 rules of the profile `fw4`.
+/// Default of [`Config::margin`], and the nanoseconds of a prediction that decide nothing.
+///
+/// Predictions assume that all packets differ. They can be three times what repeated packets take: the example `choice`
+/// shows it with 100,000 rules of the profile `fw4`.
 const MARGIN: (f64, f64) = (4.0, 2.0);
-/// The instruction set that predictions were fitted with, and the margin with any other.
+/// Instruction set that predictions were fitted with, and the margin with any other.
 const FITTED: Level = Level::Avx2;
 const UNKNOWN: f64 = 6.0;
-/// Keys that predictions are made from, at most and at least.
+/// Maximum and minimum number of keys that a prediction is made from.
 const KEYS: usize = 1024;
 const FEWEST: usize = 8;
-/// A candidate whose worst case has this many times the tests of another's has to be this many times as fast everywhere.
+/// Factors of worst-case tests and of speed that rule out a deep candidate.
+///
+/// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic.
 const DEEP: (usize, f64) = (100, 2.0);
-/// A candidate of more bytes than the first number that has this many times the bytes of another is out where the other
-/// takes at most this many times as long on every sort of traffic: two bases that are about as fast under a trial are not
-/// beside other programs that need the cache.
+/// Bytes, factor of bytes and factor of time that rule out a heavy candidate.
+///
+/// A candidate of more than 1 MiB is ruled out by another with at most a quarter of its bytes. That one may take at
+/// most twice as long on every sort of traffic. Bases that are equally fast in a trial are not so beside other
+/// programs, because those need the cache, too.
 const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
-/// A prediction spares a candidate the timing only if it is for one whose worst case has at most this many times its
-/// tests: predictions of long walks are the least sure.
+/// Factor of worst-case tests up to which a prediction can spare a candidate the timing.
+///
+/// A candidate left out by prediction has another that is predicted to be faster and has at most twice its tests. A
+/// faster one with more tests proves nothing, because predictions of long walks are the least certain.
 const DEEPER: usize = 2;
-/// Region visits a region that building a TupleMerge may take beside another candidate: twice what rules take that are
-/// not made to be in its way.
+/// Region visits a region that building a TupleMerge beside another candidate may take.
+///
+/// It is twice what rules take that are not made to obstruct it.
 const BESIDE: usize = 340;
-/// Region visits that are always worth it.
+/// Region visits that a build may always take.
 const SMALL: usize = 1 << 18;
 
-/// The attempts of one choice.
+/// Attempts of one choice.
 pub(super) struct Trials<'a> {
     set: &'a Lowered,
     config: &'a Config,
     run_bytes: usize,
     wide: &'a [Wide],
-    /// Roots of a base that the next one may keep.
+    /// Roots of an earlier base that the new one may keep.
     pub(super) like: Option<&'a Roots>,
     candidates: [Candidate; 4],
-    /// Why the last one was refused that was.
+    /// Reason for the last refusal.
     pub(super) refusal: Option<BuildError>,
-    /// Visits of regions by lookups that compare candidates.
+    /// Region visits by the lookups that compare candidates.
     compared: usize,
 }
 
-/// A candidate with what a packet takes on each sample, predicted.
+/// Candidate with the predicted nanoseconds a packet on each sample.
 struct Built {
     base: Chosen,
     nanos: Vec<f64>,
@@ -89,7 +99,7 @@ impl<'a> Trials<'a> {
         Self { set, config, run_bytes, wide, like: None, candidates, refusal: None, compared: 0 }
     }
 
-    /// Lets candidates that were not asked for be tried.
+    /// Allows candidates that were not asked for.
     pub(super) fn ask_for_any(&mut self) {
         let many = self.set.regions().len() > VECTORS;
         for of in self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotAsked) {
@@ -97,14 +107,15 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Lets candidates that were refused for what is in memory beside them be tried by themselves.
+    /// Allows candidates by themselves that were refused for the memory beside them.
     pub(super) fn try_alone(&mut self) {
         let is_large = |outcome| matches!(outcome, Outcome::Refused { cap: Cap::BuildBytes, .. });
         self.candidates.iter_mut().filter(|of| is_large(of.outcome)).for_each(|of| of.outcome = Outcome::NotNeeded);
     }
 
-    /// Returns the first that may be tried, that no cap is in the way of and that keeps the default limits; where none
-    /// does, the first of those that are less than twice as bad as the least bad.
+    /// Returns the first allowed candidate that no cap refuses and that keeps the default limits.
+    ///
+    /// If none keeps them, it returns the first of those that are less than twice as bad as the least bad.
     pub(super) fn first_by_order(&mut self) -> Result<Option<Chosen>, BuildError> {
         let mut built: Vec<Built> = Vec::new();
         for kind in Kind::ALL {
@@ -121,8 +132,10 @@ impl<'a> Trials<'a> {
         Ok((!built.is_empty()).then(|| built.swap_remove(0).base))
     }
 
-    /// Returns the candidate whose worst ratio to the fastest, over all sorts of traffic, is the least: measured, where
-    /// several are predicted to be about as good. Comparing takes no more than `visits` visits of regions.
+    /// Returns the candidate with the least worst ratio to the fastest over all sorts of traffic.
+    ///
+    /// The ratio is measured if several are predicted to be about as good. Comparing makes at most `visits` region
+    /// visits.
     pub(super) fn fastest(&mut self, visits: usize) -> Result<Option<Chosen>, BuildError> {
         // The keys alone would take more than a build may.
         if trial::bytes(self.set) > self.config.limits.build_bytes {
@@ -139,7 +152,7 @@ impl<'a> Trials<'a> {
                 self.of(kind).outcome = outcome;
                 continue;
             }
-            // Candidates that are to be timed are in memory side by side.
+            // Candidates to be timed are in memory side by side.
             let beside = trial::bytes(self.set) + bytes(&built);
             let most = self.set.regions().len() * BESIDE + SMALL;
             let most = if kind == Kind::TupleMerge && !built.is_empty() { most } else { usize::MAX };
@@ -172,7 +185,7 @@ impl<'a> Trials<'a> {
             }
             None => {
                 built.iter().for_each(|built| self.of(built.base.kind()).outcome = Outcome::left(&built.nanos));
-                // What was predicted tells all apart.
+                // Predictions tell all candidates apart.
                 (built.iter().map(|built| built.nanos.clone()).collect(), (0.0, 0.0))
             }
         };
@@ -186,7 +199,7 @@ impl<'a> Trials<'a> {
         Ok(at.map(|at| built.swap_remove(at).base))
     }
 
-    /// Returns why a candidate is not worth building beside others.
+    /// Returns the reason not to build a candidate beside those in `built`, if there is one.
     fn left_out(&self, kind: Kind, built: &[Built]) -> Result<Option<Outcome>, BuildError> {
         let Some(first) = built.first() else { return Ok(None) };
         match kind {
@@ -203,7 +216,7 @@ impl<'a> Trials<'a> {
                 if longest > trial::CROWDED {
                     return Ok(Some(Outcome::LongBuckets { longest }));
                 }
-                // Rules in a table of more take no less.
+                // A TupleMerge of all regions takes no less than this one.
                 let work = probe.work(traffic::drawn(&regions, KEYS).keys());
                 let nanos = model::predict(kind, &work, &self.config.machine).nanos;
                 let is_slow = first.nanos.iter().all(|&other| nanos > other * self.margin());
@@ -213,8 +226,10 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the nanoseconds that a lookup is predicted to take on each sample, from keys that make no more than
-    /// `visits` visits in the worst case; infinite where too few do.
+    /// Returns the predicted nanoseconds of a lookup on each sample.
+    ///
+    /// Its keys make at most `visits` region visits in the worst case. The result is infinite where these are too few
+    /// keys.
     fn predict(&mut self, base: &Chosen, samples: &[Sample], visits: usize) -> Vec<f64> {
         let most = visits / samples.len().max(1) / base.visits();
         samples.iter().map(|sample| self.predict_one(base, sample.traffic, sample.keys.keys(), most)).collect()
@@ -239,7 +254,7 @@ impl<'a> Trials<'a> {
         Built { badness: self.badness(&base), base, nanos, tests, bytes }
     }
 
-    /// Returns how many times the worst case of a base is as bad as the default limits.
+    /// Returns how many times as bad as the default limits the worst case of a base is.
     pub(super) fn badness(&self, base: &Chosen) -> f64 {
         let stats = base.stats();
         self.config.limits.badness(stats.worst_lines, stats.worst_tests)
@@ -250,8 +265,9 @@ impl<'a> Trials<'a> {
         self.config.margin.unwrap_or(if fitted { MARGIN.0 } else { UNKNOWN })
     }
 
-    /// Drops candidates whose worst case is over the default limits, where another's is not; else those that are at
-    /// least twice as bad as the least bad.
+    /// Drops candidates over the default limits if another keeps them.
+    ///
+    /// If none does, it drops those that are at least twice as bad as the least bad.
     fn leave_deep(&mut self, built: &mut Vec<Built>) {
         let least = built.iter().map(|built| built.badness).fold(f64::INFINITY, f64::min);
         built.retain(|built| {
@@ -265,8 +281,9 @@ impl<'a> Trials<'a> {
         });
     }
 
-    /// Drops candidates that are predicted to be far slower than another whose worst case is hardly worse. Where the
-    /// prediction is to decide all are kept until it does.
+    /// Drops candidates that are predicted to be far slower than one with a similar worst case.
+    ///
+    /// If the prediction alone is to decide, all are kept until it does.
     fn leave_slow(&mut self, built: &mut Vec<Built>) {
         let margin = self.margin();
         if margin <= 1.0 {
@@ -287,8 +304,9 @@ impl<'a> Trials<'a> {
         });
     }
 
-    /// Drops candidates whose worst case is a hundred times that of another than which they are not far faster on every
-    /// sample, and those that take far more memory than another which is not far slower on any.
+    /// Drops candidates that are hardly faster for a far worse worst case or far more memory.
+    ///
+    /// [`DEEP`] and [`HEAVY`] have the factors.
     fn leave_hardly_faster(&mut self, built: &mut Vec<Built>, nanos: &mut Vec<Vec<f64>>) {
         let is_hardly_faster = |at: usize| {
             let others = (0..built.len()).filter(|&other| built[at].tests >= DEEP.0 * built[other].tests.max(1));
@@ -300,7 +318,7 @@ impl<'a> Trials<'a> {
             let bytes = built[at].bytes;
             let mut lighter =
                 (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
-            // A candidate that was not compared has infinite times, which say nothing.
+            // A candidate that was not compared has infinite times, which prove nothing.
             lighter.any(|other| {
                 nanos[at].iter().zip(&nanos[other]).all(|(own, of)| of.is_finite() && *of <= own * HEAVY.2)
             })
@@ -327,12 +345,14 @@ impl<'a> Trials<'a> {
         &mut self.candidates[at]
     }
 
-    /// Builds one beside others of `beside` bytes, if no cap is in the way.
+    /// Builds a candidate beside others of `beside` bytes, if no cap refuses it.
     pub(super) fn build(&mut self, kind: Kind, beside: usize) -> Result<Option<Chosen>, BuildError> {
         self.build_within(kind, beside, usize::MAX)
     }
 
-    /// The same within `most` visits of regions, which is no cap but what a candidate is worth.
+    /// Does the same within `most` region visits.
+    ///
+    /// That is no cap, but the effort that the candidate is worth.
     fn build_within(&mut self, kind: Kind, beside: usize, most: usize) -> Result<Option<Chosen>, BuildError> {
         let limits = &self.config.limits;
         let visits = Visits::new(limits.build_visits.min(most));
@@ -379,7 +399,7 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Takes a base; the others that would have fitted were left for this reason.
+    /// Ends the choice with `base`; `left` is the reason for the others that would have fitted.
     pub(super) fn end(mut self, base: Chosen, left: Outcome, timed_with: Option<usize>) -> (Chosen, Choice) {
         self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
         self.of(base.kind()).outcome = Outcome::Chosen;
@@ -397,8 +417,10 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Returns the worst ratio, over all samples, of what a candidate takes to the least of those that count.
-/// `slack` nanoseconds more than the least are no more.
+/// Returns the worst ratio over all samples of a candidate's time to the least that counts.
+///
+/// A time at most `slack` nanoseconds above the least has ratio 1. For example, 3 ns against 2 ns is a ratio of 1.5,
+/// but 1 with a slack of 2.
 fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64, counts: impl Fn(usize) -> bool) -> f64 {
     let ratio = |(sample, &own): (usize, &f64)| {
         let others = nanos.iter().enumerate().filter(|(other, _)| counts(*other)).map(|(_, nanos)| nanos[sample]);
@@ -408,7 +430,7 @@ fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64, counts: impl Fn(usize)
     nanos[at].iter().enumerate().map(ratio).fold(1.0, f64::max)
 }
 
-/// Bytes of candidates that are there side by side.
+/// Returns the bytes of candidates that are in memory side by side.
 fn bytes(built: &[Built]) -> usize {
     built.iter().map(|built| built.base.stats().total_bytes()).sum()
 }
@@ -429,7 +451,7 @@ fn build(
             Chosen::BitSelect(BitSelect::build_within(set, &config, visits, like)?)
         }
         Kind::BitVector => {
-            // A caller that asks for it by name gets it for as many rules as its vectors can be told apart.
+            // A caller that asks for it by name gets it for any number of rules whose vectors can be told apart.
             let vectors = if config.kind == Some(kind) { usize::MAX } else { bit_vector::Config::default().vectors };
             let config = bit_vector::Config { budget, simd, vectors };
             Chosen::BitVector(BitVector::build_within(set, &config, visits)?)

@@ -1,12 +1,19 @@
-//! Something that exists twice: readers take one copy, the writer changes the other, then they change places.
+//! Left-right concurrency control: readers use one replica, the writer changes the other.
 //!
-//! A reader has a [`Seat`] of its own, which keeps the copy it used last. To read it locks its own seat, which nobody
-//! else wants but for moments, sees by one number that no flip has happened since, and is there: no word that other
-//! readers write to is touched. The writer takes idle copies out of the seats of readers that are not reading, so
-//! nobody has to say that he stops. A lock is never waited for by a reader: what it finds taken, it goes around.
+//! The writer then publishes the changed replica: from then on readers use that one. Each reader has a reader slot
+//! ([`Seat`]), which keeps the replica that it used last. To read, it locks its own slot, which another thread wants
+//! only briefly, and compares the publish count. If that has not changed, the replica is current, and the reader has
+//! touched no word that other readers write to.
 //!
-//! A query reads [`Facts`], numbers that the writer publishes with each copy, and holds nothing: it keeps no copy back
-//! from the writer, and waits for no lock that the writer holds.
+//! For example, at publish count 6 readers use replica 0, because the lowest bit is 0. The writer changes replica 1 and
+//! sets the count to 7. A reader that finds 7 where its slot says 6 fetches replica 1.
+//!
+//! The writer takes the idle replica back from the slots of readers that are between batches. So readers need not
+//! announce that they stop. A reader never waits for a lock: if its slot is locked, it fetches the current replica
+//! without the slot.
+//!
+//! A query reads [`Facts`], numbers that the writer publishes with each replica, and holds no replica. So it keeps no
+//! replica from the writer, and it waits for no lock that the writer holds.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,37 +21,39 @@ use std::sync::{PoisonError, TryLockError};
 
 use super::sync::{Arc, AtomicU64, LOOK, Mutex, MutexGuard, RwLock, clear_poison, pause};
 
-/// Two copies, and which of them readers take.
+/// Two replicas of a value, and a count that says which of them readers use.
 #[derive(Debug)]
 pub(super) struct Twin<T> {
-    /// Tells twins apart.
+    /// Number that no other pair of replicas in this process has.
     id: usize,
-    /// Readers hold a lock on one only to take what is in it.
+    /// The replicas; readers lock one only while they clone its `Arc`.
     copies: [Apart<RwLock<Arc<T>>>; 2],
-    /// How often the copies changed places; the lowest bit is the copy that readers take.
+    /// Number of publishes; its lowest bit is the index of the replica that readers use.
     flips: Apart<AtomicU64>,
-    /// Of each copy.
+    /// Facts about each replica.
     facts: [Facts; 2],
-    /// Those that only this list has are nobody's any more.
+    /// All reader slots; one that only this list holds has lost its reader.
     seats: Mutex<Vec<Place<T>>>,
 }
 
-/// A reader's place.
+/// Reader slot: keeps the replica that one reader used last.
 #[derive(Debug)]
 pub(super) struct Seat<T> {
     twin: usize,
-    /// The copy used last, and the number of flips then.
+    /// Replica used last, with the publish count at that time.
     held: Apart<Mutex<Option<Held<T>>>>,
 }
 
-/// A seat as its reader has it.
+/// Reader slot, as its reader owns it.
 pub(super) type Place<T> = Arc<Seat<T>>;
 
 type Held<T> = (u64, Arc<T>);
 type Taken<'a, T> = TryLockError<MutexGuard<'a, Option<Held<T>>>>;
 
-/// Numbers about a copy. The writer sets those of the copy that no reader takes; who reads them meanwhile sees by the
-/// number of flips that they may be of two states.
+/// Numbers about a replica, for queries.
+///
+/// The writer sets those of the idle replica. A query that reads them meanwhile may see two states mixed; it notices
+/// because the publish count has changed.
 #[derive(Debug)]
 pub(super) struct Facts(Box<[AtomicU64]>);
 
@@ -53,18 +62,20 @@ impl Facts {
         Self((0..words).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// Sets the words from `at` on. Whoever reads one of them then sees every flip before it.
+    /// Sets the words from index `at` on.
+    ///
+    /// A thread that reads one of them then sees every publish before it.
     pub(super) fn set(&self, at: usize, words: &[u64]) {
         self.0[at..].iter().zip(words).for_each(|(to, &word)| to.store(word, Ordering::Release));
     }
 
-    /// Returns `N` words from `at` on.
+    /// Returns `N` words from index `at` on.
     pub(super) fn get<const N: usize>(&self, at: usize) -> [u64; N] {
         std::array::from_fn(|i| self.0[at + i].load(Ordering::Acquire))
     }
 }
 
-/// On a cache line of its own, so that who looks at it does not wait for what others write beside it.
+/// Value on a cache line of its own, so that writes beside it do not delay its readers.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Apart<T>(T);
@@ -77,14 +88,14 @@ impl<T> Deref for Apart<T> {
     }
 }
 
-/// A batch is in progress on the copy that would be changed.
+/// Error: a batch in progress uses the replica that would be changed.
 #[derive(Debug)]
 pub(super) struct Busy;
 
 static TWINS: AtomicUsize = AtomicUsize::new(0);
 
 impl<T: Clone> Twin<T> {
-    /// Two copies, each with so many words that are published about it.
+    /// Builds two replicas of `of`, each with `words` words of facts, which `publish` sets.
     pub(super) fn new(of: T, words: usize, publish: impl Fn(&Facts, &T)) -> Self {
         let facts = [(); 2].map(|()| Facts::new(words));
         facts.iter().for_each(|facts| publish(facts, &of));
@@ -105,7 +116,9 @@ impl<T: Clone> Twin<T> {
         seat.twin == self.id
     }
 
-    /// Hands out the copy of now, the same from start to end. The seat must be of this twin.
+    /// Calls `read` with the current replica, the same from start to end.
+    ///
+    /// The slot must belong to this pair.
     #[inline(always)]
     pub(super) fn read<R>(&self, seat: &Seat<T>, read: impl FnOnce(&T) -> R) -> R {
         debug_assert!(self.has(seat));
@@ -122,8 +135,10 @@ impl<T: Clone> Twin<T> {
         }
     }
 
-    /// The copy of now where the seat was not to be had: the writer is looking whether it can have what that keeps back, or
-    /// a batch was stopped that had it. What it keeps is whole, whatever stopped that.
+    /// Returns the current replica where the reader's slot could not be locked.
+    ///
+    /// Either the writer is checking whether it can take back the slot's replica, or a batch that held the slot
+    /// panicked. The slot's content is intact in both cases.
     #[cold]
     #[inline(never)]
     fn apart(&self, seat: &Seat<T>, taken: &Taken<'_, T>) -> Arc<T> {
@@ -139,36 +154,37 @@ impl<T: Clone> Twin<T> {
         &held.insert(self.now()).1
     }
 
-    /// How often the copies changed places.
+    /// Returns the number of publishes so far.
     pub(super) fn flips(&self) -> u64 {
         self.flips.load(Ordering::Acquire)
     }
 
-    /// Reads facts that are all of one moment. Neither waits for the writer nor keeps it waiting: it is read again where
-    /// there was a flip meanwhile.
+    /// Returns what `read` makes of facts that all belong to one moment.
+    ///
+    /// It neither waits for the writer nor keeps the writer waiting: if there was a publish meanwhile, it reads again.
     pub(super) fn query<R>(&self, mut read: impl FnMut(&Facts) -> R) -> R {
         loop {
             let flips = self.flips.load(Ordering::Acquire);
             let result = read(&self.facts[(flips & 1) as usize]);
-            // These facts are set again only after a flip.
+            // The writer sets these facts again only after a publish.
             if self.flips.load(Ordering::Acquire) == flips {
                 return result;
             }
         }
     }
 
-    /// The copy of now, and the number of flips.
+    /// Returns the publish count and the current replica.
     pub(super) fn now(&self) -> (u64, Arc<T>) {
         self.now_after(|| ())
     }
 
-    /// The same, with something done between the look at the flips and at the copy.
+    /// Does the same as [`Self::now`]; calls `between` after it has loaded the publish count.
     #[inline(always)]
     fn now_after(&self, mut between: impl FnMut()) -> (u64, Arc<T>) {
         loop {
             let flips = self.flips.load(Ordering::Acquire);
             between();
-            // Taken only if the writer has flipped since and works on this copy: then the other one is free.
+            // Locked only if the writer has published since and works on this replica: then the other one is free.
             let copy = match self.copies[(flips & 1) as usize].try_read() {
                 Ok(copy) => Arc::clone(&copy),
                 Err(TryLockError::Poisoned(copy)) => Arc::clone(&copy.into_inner()),
@@ -177,25 +193,27 @@ impl<T: Clone> Twin<T> {
                     continue;
                 }
             };
-            // If it has flipped since, this copy may have been changed and not be that of now yet.
+            // After another publish, this replica may have been changed and not be current yet.
             if self.flips.load(Ordering::Acquire) == flips {
                 return (flips, copy);
             }
         }
     }
 
-    /// Changes the copy that no reader takes and the facts about it, and has readers take it from then on. One caller at a
-    /// time. A change that panics is not seen; it has to leave the copy fit to be changed again.
+    /// Changes the idle replica and its facts with `change`, then publishes it.
+    ///
+    /// Only one caller at a time. If `change` panics, nothing is published; it must leave the replica fit to be changed
+    /// again.
     ///
     /// # Errors
-    /// [`Busy`] where a batch in progress has the copy and `wait` is false.
+    /// If a batch in progress uses the idle replica and `wait` is false ([`Busy`]).
     pub(super) fn flip<R>(&self, wait: bool, change: impl FnOnce(&mut T, &Facts) -> R) -> Result<R, Busy> {
         let flips = self.flips.load(Ordering::Acquire);
         let at = (flips & 1 ^ 1) as usize;
         let mut idle = match self.copies[at].try_write() {
             Ok(idle) => idle,
             Err(TryLockError::Poisoned(idle)) => idle.into_inner(),
-            // A reader is about to see that this is not the copy of now.
+            // A reader is about to notice that this is not the current replica.
             Err(TryLockError::WouldBlock) if !wait => return Err(Busy),
             Err(TryLockError::WouldBlock) => self.copies[at].write().unwrap_or_else(PoisonError::into_inner),
         };
@@ -215,13 +233,13 @@ impl<T: Clone> Twin<T> {
         }
         let Some(copy) = Arc::get_mut(&mut idle) else { return Err(Busy) };
         let result = change(copy, &self.facts[at]);
-        // First, so that nobody finds the copy of now locked, wherever the writer is stopped.
+        // Unlocked first, so that no reader finds the current replica locked, wherever the writer is stopped.
         drop(idle);
         self.flips.store(flips + 1, Ordering::Release);
         Ok(result)
     }
 
-    /// Number of batches in progress that keep the idle copy from the writer.
+    /// Number of batches in progress that keep the idle replica from the writer.
     pub(super) fn blocking(&self) -> usize {
         let at = (self.flips.load(Ordering::Acquire) & 1 ^ 1) as usize;
         let idle = self.copies[at].read().unwrap_or_else(PoisonError::into_inner);
@@ -229,7 +247,7 @@ impl<T: Clone> Twin<T> {
         Arc::strong_count(&idle) - 1
     }
 
-    /// Takes an idle copy from the seats whose readers are not reading.
+    /// Takes `idle` back from the slots whose readers are between batches; drops unused slots.
     fn take_back(&self, idle: &Arc<T>) {
         let mut seats = lock(&self.seats);
         seats.retain(|seat| {
@@ -246,18 +264,20 @@ impl<T: Clone> Twin<T> {
         });
     }
 
-    /// Bytes that it has on the heap, but for what is in the copies themselves, and the list of seats: that is the readers'.
+    /// Returns the heap bytes of a pair with `words` words of facts.
+    ///
+    /// Not counted are the heap bytes inside the replicas, and the list of slots, which belongs to the readers.
     pub(super) fn bytes(words: usize) -> usize {
         2 * (ARC + size_of::<T>() + words * size_of::<AtomicU64>())
     }
 }
 
-/// Whether a reader has it.
+/// Whether a reader still owns the slot.
 fn is_used<T>(seat: &Place<T>) -> bool {
     Arc::strong_count(seat) > 1
 }
 
-/// What is allocated beside the value of an `Arc`: two counts.
+/// Bytes that an `Arc` allocates beside its value: two reference counts.
 pub(super) const ARC: usize = 2 * size_of::<usize>();
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -284,7 +304,7 @@ mod tests {
         twin.flip(wait, change).is_ok()
     }
 
-    /// The writer stands still inside a change, and readers go on.
+    /// Readers go on while the writer stands still inside a change.
     #[test]
     fn readers_never_wait() {
         let twin = &twin_of(1);
@@ -299,7 +319,7 @@ mod tests {
                 })
             });
             is_inside.recv().expect("the writer comes there");
-            // Nor do queries.
+            // So do queries.
             assert_eq!(twin.query(|facts| facts.get(0)), [1]);
             let reader = || {
                 let seat = twin.seat();
@@ -312,7 +332,7 @@ mod tests {
         assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
     }
 
-    /// A reader stands still inside a batch: one change finds the other copy free, the next has to wait or says so.
+    /// A batch keeps its replica: one change finds the other free, the next waits or is busy.
     #[test]
     fn a_batch_keeps_its_copy() {
         let twin = &twin_of(1);
@@ -342,7 +362,7 @@ mod tests {
         });
     }
 
-    /// Readers that are not reading are in nobody's way, and leave nothing behind when they go.
+    /// Idle readers block nobody, and leave no slot behind when they are dropped.
     #[test]
     fn idle_readers_hold_nothing_up() {
         let twin = twin_of(0);
@@ -357,8 +377,10 @@ mod tests {
         assert_eq!(lock(&twin.seats).len(), 1);
     }
 
-    /// Whatever happens between a reader's look at the flips and at the copy, it has the copy of now and its number: after
-    /// a flip, after two, and while the writer changes the very copy that it was going to take.
+    /// A reader gets the current replica and its count, whatever happens between its two looks.
+    ///
+    /// Tried are up to four publishes in between, and a writer that changes the very replica that the reader was to
+    /// take.
     #[test]
     fn a_flip_between_two_looks_is_noticed() {
         for flips in 0..5 {
@@ -370,7 +392,7 @@ mod tests {
             });
             assert_eq!((at, *copy, looks), (u64::from(flips), flips, 1 + u64::from(flips > 0)));
             drop(copy);
-            // Flips at every look but the last.
+            // Publishes at every look but the last.
             let mut left = 3;
             let (at, copy) = twin.now_after(|| {
                 left -= 1;
@@ -404,7 +426,7 @@ mod tests {
         assert_eq!(twin.now(), (2, Arc::new(2)));
     }
 
-    /// Facts are those of one copy, whatever the writer does while they are read.
+    /// Facts belong to one replica, whatever the writer does while they are read.
     #[test]
     fn facts_are_of_one_moment() {
         let twin = Twin::new(0u32, 2, |_, _| {});
@@ -440,7 +462,7 @@ mod tests {
         assert_eq!((twin.blocking(), set(twin, false, 2)), (0, true));
     }
 
-    /// What a panic leaves behind is neither seen nor in the way.
+    /// A panic leaves nothing behind that others see or that blocks them.
     #[test]
     fn panics_do_not_spread() {
         let twin = twin_of(1);
@@ -455,7 +477,9 @@ mod tests {
     }
 }
 
-/// Every order of the operations of a few threads, but for those with more than three preemptions: `./ci.sh loom`.
+/// Explores every order of a few threads' operations with at most three preemptions.
+///
+/// `./ci.sh loom` runs it.
 #[cfg(all(test, loom))]
 mod model {
     use loom::model::Builder;
@@ -463,7 +487,9 @@ mod model {
 
     use super::*;
 
-    /// Two numbers that are the same wherever no change is being made. Nothing but the twin orders what threads do to them.
+    /// Two numbers that are equal whenever no change is in progress.
+    ///
+    /// Nothing but the pair of replicas orders the threads' accesses to them.
     struct Pair([AtomicU64; 2]);
 
     impl Pair {
@@ -488,7 +514,7 @@ mod model {
         Arc::new(Twin::new(Pair::of(0), 2, |facts, pair| facts.set(0, &[pair.get(); 2])))
     }
 
-    /// Makes it one more; what every later reader sees at least.
+    /// Sets the numbers to the new publish count, the least that every later reader sees.
     fn flip(twin: &Twin<Pair>, wait: bool) -> bool {
         let to = twin.flips() + 1;
         let change = |pair: &mut Pair, facts: &Facts| {
@@ -501,7 +527,7 @@ mod model {
         twin.flip(wait, change).is_ok()
     }
 
-    /// So many batches; none goes back in time.
+    /// Reads `batches` times; no read goes back in time.
     fn read(twin: &Twin<Pair>, seat: &Seat<Pair>, batches: usize) {
         let mut last = 0;
         for _ in 0..batches {
@@ -547,7 +573,7 @@ mod model {
         });
     }
 
-    /// With nothing but queries beside it the writer never finds its copy taken.
+    /// The writer never finds its replica taken where only queries run beside it.
     #[test]
     fn queries_beside_a_writer() {
         explore(|| {

@@ -1,4 +1,4 @@
-//! Who changes the rules: a writer beside readers, or an owner who is both.
+//! Changes of rules: a writer beside readers, or an owner that both reads and writes.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use crate::key::Keys;
 use crate::rule::{Caps, Lowered, Regions, Rule, RuleId, RuleSet, RuleSpec, lower, lower_rule};
 use crate::schema::Schema;
 
-/// Opens a rule set for readers and one writer: an engine for each of its schemas, in their order. They share ids,
-/// priorities, transactions and generations.
+/// Opens a rule set for readers and one writer, with an engine for each schema, in order.
+///
+/// The engines share ids, priorities, transactions and generations.
 ///
 /// # Errors
-/// When a rule has too many regions, no base fits the budget, or this machine lacks the forced instruction set.
+/// If a rule has too many regions, no base fits the budget, or this machine lacks the forced instruction set.
 pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), BuildError> {
     let changer = Changer::new(lower_all(&rules, &config.caps)?, config)?;
     let each =
@@ -26,31 +27,32 @@ pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), Bu
     Ok((engines, Writer { rules, changer, counters, undo: Vec::new() }))
 }
 
-/// Changes the rules that engines look up.
+/// Writer: changes the rules that engines look up.
 #[derive(Debug)]
 pub struct Writer {
     rules: RuleSet,
     changer: Changer,
     counters: RuleCounters,
-    /// Of the transaction that is open.
+    /// Undo list of the open transaction.
     undo: Vec<Undo>,
 }
 
 impl Writer {
-    /// The rules of the last commit.
+    /// Returns the rules of the last commit.
     pub fn rules(&self) -> &RuleSet {
         &self.rules
     }
 
-    /// Begins a transaction. Readers see nothing of it before it is committed, and nothing is left of it where it is not.
-    /// One that was forgotten ([`std::mem::forget`]) before it was committed or dropped is undone here, and by whatever
-    /// else changes the writer; until then [`Writer::rules`] has its changes.
+    /// Begins a transaction; readers see its changes only once it is committed.
+    ///
+    /// Without a commit nothing is left of it. A transaction that was forgotten ([`std::mem::forget`]) is undone here,
+    /// and by whatever else changes the writer. Until then [`Writer::rules`] has its changes.
     pub fn begin(&mut self) -> Transaction<'_> {
         self.abandon();
         Transaction { writer: self }
     }
 
-    /// Undoes the transaction that is open.
+    /// Undoes the open transaction.
     fn abandon(&mut self) {
         while self.undo_last() {}
         self.changer.next.clear();
@@ -65,17 +67,19 @@ impl Writer {
         true
     }
 
-    /// What a worker counts packets with, one a thread. Counts survive rebuilds.
+    /// Returns the counters of one worker thread; counts survive rebuilds.
     pub fn ledger(&self) -> Ledger {
         self.counters.ledger()
     }
 
-    /// What all workers have counted for a rule since it was inserted; `None` for a stale id.
+    /// Returns what all workers have counted for a rule; `None` for a stale id.
     pub fn count(&self, rule: RuleId) -> Option<Count> {
         self.rules.get(rule).map(|rule| self.counters.count(rule.id))
     }
 
-    /// Returns what was counted for rules that were removed, before their removal and after it. Takes O(slots) a worker.
+    /// Returns what was counted for removed rules, before and after their removal.
+    ///
+    /// Takes O(slots) for each worker.
     pub fn removed_count(&self) -> Count {
         self.counters.removed(|rule| self.rules.get(rule).is_some())
     }
@@ -85,44 +89,57 @@ impl Writer {
         self.counters.clone()
     }
 
-    /// Whether it is time to rebuild: an overlay has as many rules as [`Config::due`] says, a base as many dead ones as
-    /// [`Config::dead`] or as many that came or went in place as [`Config::in_place`], or it has little room left for more;
-    /// and no rebuild has been begun that is not installed yet.
+    /// Whether it is time to rebuild, by counts, and no rebuild is under way.
+    ///
+    /// A rebuild is due in any of these cases:
+    /// - An overlay has as many rules as [`Config::due`] says.
+    /// - A base has as many dead rules as [`Config::dead`] says.
+    /// - A base has had as many changes in place as [`Config::in_place`] says, or has little room left for more.
+    /// - Fewer than half of a base's rules are left, or a wide rule is gone that it was chosen with.
+    ///
+    /// A rebuild is under way from [`Writer::begin_rebuild`] until it is installed, or until its job or result is
+    /// dropped.
     pub fn rebuild_is_due(&self) -> bool {
         self.changer.rebuild_is_due()
     }
 
-    /// Number of batches in progress that a commit would wait for: those that began before the last commit. One that stays
-    /// there belongs to a thread that was stopped, or that ended without unwinding, inside a batch; no commit can succeed
-    /// before it goes on, and [`Transaction::try_commit`] says that it is [busy](UpdateError::is_busy).
+    /// Number of batches in progress that a commit would wait for.
+    ///
+    /// They began before the last commit. One that stays belongs to a thread that was stopped, or that ended without
+    /// unwinding, inside a batch. No commit can succeed before it goes on, and [`Transaction::try_commit`] reports that
+    /// it is [busy](UpdateError::is_busy).
     pub fn blocking_batches(&self) -> usize {
         self.changer.shared.twin.blocking()
     }
 
-    /// Begins a rebuild of all bases whose rules have changed. It may be run anywhere, while transactions go on; one that
-    /// was begun before and not installed is forgotten.
+    /// Begins a rebuild of all bases whose rules have changed.
+    ///
+    /// Any thread may run it, while transactions go on. A rebuild that was begun before and not installed is forgotten.
     pub fn begin_rebuild(&mut self) -> RebuildJob {
         self.abandon();
         self.changer.begin_rebuild()
     }
 
-    /// Puts the new bases in place, with what has changed since the rebuild was run. It may wait for batches in progress.
-    /// What they replace is handed back: whoever drops it gives back its memory.
+    /// Installs the new bases, with what has changed since the rebuild was run.
+    ///
+    /// It may wait for batches in progress. The caller gets what they replace, so that any thread can free that memory.
     ///
     /// # Errors
-    /// When another rebuild was begun since, or the budget or an overlay has no room for what has changed meanwhile
-    /// ([`UpdateError::needs_rebuild`]): the new bases are gone then, and everything else is as it was.
+    /// If another rebuild was begun since, or the budget or an overlay has no room for what has changed meanwhile
+    /// ([`UpdateError::needs_rebuild`]). The new bases are then gone, and everything else is as it was.
     pub fn install(&mut self, rebuilt: Rebuilt) -> Result<Retired, UpdateError> {
         self.abandon();
         self.changer.install(rebuilt, true)
     }
 
-    /// The same without waiting. Where batches that began before it keep the older bases, the next commit has to copy what
-    /// is beside the new ones, and gives back the memory of the old ones.
+    /// Does the same as [`Writer::install`] without waiting.
+    ///
+    /// If earlier batches keep the older bases, the next commit has to copy everything beside the new ones. It then
+    /// also frees the memory of the old ones.
     ///
     /// # Errors
-    /// As [`Writer::install`], and where a batch in progress is in the way ([`UpdateError::is_busy`]): then nothing is
-    /// changed, and the rebuild is handed back to be installed later.
+    /// As [`Writer::install`], and if a batch in progress is in the way ([`UpdateError::is_busy`]). In that case
+    /// nothing is changed, and the rebuild is handed back to be installed later.
     pub fn try_install(&mut self, rebuilt: Rebuilt) -> Result<Retired, InstallError> {
         self.abandon();
         if self.changer.is_busy() {
@@ -131,20 +148,22 @@ impl Writer {
         self.changer.install(rebuilt, false).map_err(|error| InstallError { error, rebuilt: None })
     }
 
-    /// Gives all rules the priorities of lines 1, 2, 3 and so on in the order they have, where there is no room between
-    /// two any more: a transaction of its own, that rebuilds all bases here and now. Ids and counts stay; a rebuild that
-    /// was begun before is forgotten.
+    /// Gives all rules the priorities of lines 1, 2, 3 and so on, in their order.
+    ///
+    /// It makes room where there is none left between two rules. It is a transaction of its own that rebuilds all bases
+    /// here and now. Ids and counts stay, and a rebuild that was begun before is forgotten.
     ///
     /// # Errors
-    /// When no base fits the budget any more; nothing is changed.
+    /// If no base fits the budget any more. Nothing is changed then.
     pub fn renumber(&mut self) -> Result<Retired, UpdateError> {
         self.renumber_with(true)
     }
 
-    /// The same without waiting for batches in progress, as [`Writer::try_install`].
+    /// Does the same as [`Writer::renumber`] without waiting, as [`Writer::try_install`] does.
     ///
     /// # Errors
-    /// As [`Writer::renumber`], and where a batch in progress is in the way ([`UpdateError::is_busy`]); nothing is changed.
+    /// As [`Writer::renumber`], and if a batch in progress is in the way ([`UpdateError::is_busy`]). Nothing is changed
+    /// then.
     pub fn try_renumber(&mut self) -> Result<Retired, UpdateError> {
         self.renumber_with(false)
     }
@@ -164,7 +183,7 @@ fn lower_all(rules: &RuleSet, caps: &Caps) -> Result<Vec<Lowered>, BuildError> {
     rules.schemas().iter().map(|schema| lower(rules, schema, caps)).collect()
 }
 
-/// Changes that are committed together. What is not committed is undone when it is dropped.
+/// Transaction: changes that are committed together, or undone when it is dropped.
 #[derive(Debug)]
 pub struct Transaction<'w> {
     writer: &'w mut Writer,
@@ -177,16 +196,16 @@ enum Undo {
 }
 
 impl Transaction<'_> {
-    /// The rules as they will be.
+    /// Returns the rules as the commit will make them.
     pub fn rules(&self) -> &RuleSet {
         &self.writer.rules
     }
 
-    /// Adds a rule.
+    /// Inserts a rule.
     ///
     /// # Errors
-    /// When its priority is taken, a condition does not fit the schema or it has too many regions; the transaction is then
-    /// as it was.
+    /// If its priority is taken, a condition does not fit the schema, or it has too many regions. The transaction is
+    /// then as it was.
     pub fn insert(&mut self, spec: RuleSpec) -> Result<RuleId, UpdateError> {
         let Writer { rules, changer, counters, undo } = &mut *self.writer;
         let rule = Match { priority: spec.priority, rule: rules.insert(spec)? };
@@ -204,10 +223,10 @@ impl Transaction<'_> {
         Ok(rule.rule)
     }
 
-    /// Takes a rule out.
+    /// Removes a rule.
     ///
     /// # Errors
-    /// When the id is stale; the transaction is then as it was.
+    /// If the id is stale. The transaction is then as it was.
     pub fn remove(&mut self, id: RuleId) -> Result<(), UpdateError> {
         let rule = self.writer.rules.remove(id)?;
         self.writer.changer.next.remove(Match { rule: id, priority: rule.priority });
@@ -215,10 +234,10 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    /// Puts another rule in a rule's place. Its id is new, as any other rule's.
+    /// Replaces a rule by another one, which gets a new id.
     ///
     /// # Errors
-    /// As for [`Transaction::remove`] and [`Transaction::insert`]; the transaction is then as it was.
+    /// As [`Transaction::remove`] and [`Transaction::insert`]. The transaction is then as it was.
     pub fn replace(&mut self, id: RuleId, spec: RuleSpec) -> Result<RuleId, UpdateError> {
         self.remove(id)?;
         self.insert(spec).inspect_err(|_| {
@@ -227,21 +246,22 @@ impl Transaction<'_> {
         })
     }
 
-    /// Makes all of it visible at once; the generation. Every batch that starts after this returns sees it. It may wait
-    /// for batches in progress.
+    /// Makes all changes visible at once, and returns the new generation.
+    ///
+    /// Every batch that starts after this returns sees them. It may wait for batches in progress.
     ///
     /// # Errors
-    /// When an overlay has no room before a rebuild is installed ([`UpdateError::needs_rebuild`]), or the budget has none;
-    /// nothing is changed.
+    /// If an overlay has no room before a rebuild is installed ([`UpdateError::needs_rebuild`]), or the budget has
+    /// none. Nothing is changed then.
     pub fn commit(mut self) -> Result<u64, UpdateError> {
         self.finish(true)
     }
 
-    /// The same without waiting: where a batch in progress is in the way it says so ([`UpdateError::is_busy`]), and may be
-    /// tried again.
+    /// Does the same as [`Transaction::commit`] without waiting, and may be called again.
     ///
     /// # Errors
-    /// As for [`Transaction::commit`]. Nothing is changed, the transaction is as it was.
+    /// As [`Transaction::commit`], and if a batch in progress is in the way ([`UpdateError::is_busy`]). Nothing is
+    /// changed, and the transaction is as it was.
     pub fn try_commit(&mut self) -> Result<u64, UpdateError> {
         self.finish(false)
     }
@@ -260,31 +280,32 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// One schema's rules for an owner who both looks up and changes them, rule by rule. He pays for rebuilds himself, when
-/// one is due.
+/// Owned engine: rules of one schema for an owner that both looks up and changes them.
+///
+/// Rules change one by one, and the change that makes a rebuild due runs it.
 #[derive(Debug)]
 pub struct Exclusive {
     engine: Engine,
     changer: Changer,
-    /// By slot.
+    /// Live rules, indexed by slot.
     live: Vec<Option<Match>>,
-    /// The last rebuild found no room.
+    /// Whether the last rebuild found no room.
     is_cramped: bool,
 }
 
 impl Exclusive {
-    /// Without rules.
+    /// Builds an engine without rules.
     ///
     /// # Errors
-    /// When this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
+    /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
         Self::build(&Lowered::empty(schema), config)
     }
 
-    /// With the rules of a lowered set.
+    /// Builds an engine with the rules of a lowered set.
     ///
     /// # Errors
-    /// When no base fits the budget, or this machine lacks the forced instruction set.
+    /// If no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let changer = Changer::new(vec![set.clone()], config)?;
         let engine = Engine { shared: Arc::clone(&changer.shared), part: 0, schema: set.schema().clone() };
@@ -294,12 +315,12 @@ impl Exclusive {
         Ok(Self { engine, changer, live, is_cramped: false })
     }
 
-    /// What others look up.
+    /// Returns the engine, for lookups by others.
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// Commits what is next.
+    /// Commits the next changes, with the rebuilds that they need.
     fn commit(&mut self) -> Result<(), UpdateError> {
         let done = match self.changer.commit(true) {
             Err(error) if error.needs_rebuild() => self.rebuild().and_then(|()| {
@@ -311,7 +332,7 @@ impl Exclusive {
         self.changer.next.clear();
         done?;
         if self.changer.rebuild_is_due() && !self.is_cramped {
-            // Without room for a new base the old one serves on, until the overlay is full.
+            // Without room for a new base, the old one stays until the overlay is full.
             let rebuilt = self.rebuild();
             self.is_cramped = rebuilt.is_err();
         }
@@ -366,7 +387,7 @@ impl Updatable for Exclusive {
         if self.live.get(slot).copied().flatten().is_some() {
             return Err(UpdateError::present(rule.rule));
         }
-        // What an insertion that panicked was about to do is not done now.
+        // Clears what is left of an insertion that panicked.
         self.changer.next.clear();
         self.changer.next.insert(rule, |_, to| {
             regions.iter().for_each(|region| to.push(region));
@@ -399,7 +420,7 @@ mod tests {
     use crate::engine::Engine;
     use crate::rule::{Priority, Region};
 
-    /// The work of a change that panicked is not done later.
+    /// A change that panicked is not done later.
     #[test]
     fn an_owner_goes_on_after_a_panic() {
         let rule = |slot: u32| Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };

@@ -1,7 +1,7 @@
-//! The arena: cache lines that entries and nodes are runs of.
+//! Arena: cache lines that entries and nodes are runs of.
 //!
-//! Lines come in pieces that never move, and a run lies within one. A free run's first word is the next free run of its
-//! size.
+//! Lines come in pieces that never move, and a run lies within one. There is a free list for each size: the first word
+//! of a free run is the next free run.
 
 use std::ops::Range;
 
@@ -10,9 +10,9 @@ use crate::parts::{Chunked, PIECE, match_of, match_words, priority_of};
 use crate::rule::{Priority, Region};
 use crate::simd::{LINE_WORDS, Line, words, words_mut};
 
-/// No run, no entry.
+/// No run and no entry.
 pub(super) const NONE: u32 = u32::MAX;
-/// Lines that handles can tell apart.
+/// Number of lines that handles can tell apart.
 const MOST_LINES: usize = 1 << 30;
 
 #[derive(Debug)]
@@ -20,9 +20,9 @@ pub(super) struct Arena {
     lanes: usize,
     lines_per_entry: usize,
     pub(super) lines: Chunked<Line>,
-    /// The lines of the last piece that were never used.
+    /// Lines of the last piece that were never used.
     fresh: Range<u32>,
-    /// The first free run by its lines.
+    /// Head of the free list of each size in lines.
     free: Box<[u32]>,
 }
 
@@ -33,7 +33,9 @@ impl Arena {
         Self { lanes, lines_per_entry, lines: Chunked::default(), fresh: 0..0, free }
     }
 
-    /// Lines of an entry over so many lanes: the bounds, priority, id, the next entry of the group, the ternary part.
+    /// Number of lines of an entry over `lanes` words.
+    ///
+    /// It has the bounds, the priority, the id, the next entry of the group and the ternary part.
     #[inline(always)]
     pub(super) const fn lines_for(lanes: usize) -> usize {
         (2 * lanes + 6).div_ceil(LINE_WORDS)
@@ -53,22 +55,22 @@ impl Arena {
         self.lines.bytes() + size_of_val(&self.free[..])
     }
 
-    /// At most how many bytes runs of so many lines in all take.
+    /// Returns the most bytes that runs of `lines` lines in all take.
     pub(super) fn growth(&self, lines: usize) -> usize {
         if lines <= self.fresh.len() {
             return 0;
         }
-        // Runs do not straddle pieces: of each less than the longest run may be left over.
+        // Runs do not straddle pieces, so that less than the longest run may be left over in each.
         let pieces = lines.div_ceil(PIECE - self.lines_per_entry.max(2));
         self.lines.growth(self.lines.len() + pieces * PIECE)
     }
 
-    /// Whether runs of so many lines may be more than handles can name.
+    /// Whether runs of `lines` lines may be more than handles can name.
     pub(super) fn is_full(&self, lines: usize) -> bool {
         self.lines.len() + lines + PIECE > MOST_LINES
     }
 
-    /// A run of so many lines.
+    /// Returns a new run of `size` lines.
     pub(super) fn allocate(&mut self, size: usize) -> u32 {
         if let Some(at) = self.pop_free(size) {
             return at;
@@ -101,7 +103,7 @@ impl Arena {
         self.run_mut(at, 1)[0] = next;
     }
 
-    /// The words from a line on, to the end of its piece.
+    /// Returns the words from a line on, to the end of its piece.
     #[inline(always)]
     pub(super) fn run(&self, at: u32) -> &[u32] {
         let piece = self.lines.piece(at as usize).map_or(&[][..], |piece| &piece[at as usize % PIECE..]);
@@ -114,7 +116,7 @@ impl Arena {
         words_mut(piece)
     }
 
-    /// Writes an entry, alone in its group; where.
+    /// Writes an entry, alone in its group; returns its first line.
     pub(super) fn add_entry(&mut self, rule: Match, region: &Region<'_>) -> u32 {
         let (lanes, size) = (self.lanes, self.lines_per_entry);
         let ternary = region.ternary.map_or(NONE, |(value, mask)| {
@@ -141,7 +143,7 @@ impl Arena {
         self.release(at, self.lines_per_entry);
     }
 
-    /// `lo` of every lane, then `hi` of every lane.
+    /// Returns the `lo` of every word, and the `hi` of every word.
     pub(super) fn bounds(&self, entry: u32) -> (&[u32], &[u32]) {
         self.run(entry)[..2 * self.lanes].split_at(self.lanes)
     }
@@ -154,7 +156,7 @@ impl Arena {
         match_of(self.run(entry), self.lanes)
     }
 
-    /// The entry behind this one in its group.
+    /// Returns the entry behind this one in its group.
     #[inline(always)]
     pub(super) fn next(&self, entry: u32) -> Option<u32> {
         Some(self.run(entry)[2 * self.lanes + 4]).filter(|&next| next != NONE)
@@ -165,12 +167,12 @@ impl Arena {
         self.run_mut(entry, self.lines_per_entry)[at] = next.unwrap_or(NONE);
     }
 
-    /// The entries of a group: equal bounds, the best priority first.
+    /// Returns the entries of a group: equal bounds, the best priority first.
     pub(super) fn group(&self, first: u32) -> impl Iterator<Item = u32> {
         std::iter::successors(Some(first), |&entry| self.next(entry))
     }
 
-    /// Puts an entry into a group; which is first now.
+    /// Puts an entry into a group; returns its first entry now.
     pub(super) fn join(&mut self, first: u32, entry: u32) -> u32 {
         let priority = self.priority(entry);
         let before = self.group(first).take_while(|&other| self.priority(other) < priority).last();
@@ -181,7 +183,7 @@ impl Arena {
         first
     }
 
-    /// Takes an entry out of a group; which is first now, if any is left.
+    /// Takes an entry out of a group; returns its first entry now, if any is left.
     pub(super) fn leave(&mut self, first: u32, entry: u32) -> Option<u32> {
         let behind = self.next(entry);
         let before = self.group(first).take_while(|&other| other != entry).last();

@@ -9,22 +9,28 @@ use crate::key::Keys;
 use crate::parts::{PIECE, match_of, priority_of};
 use crate::simd::{Isa, Kernel};
 
-/// Keys taken through a partition together: enough to hide a miss of the second-level cache behind the others.
+/// Number of keys taken through a partition together.
+///
+/// They are enough to hide a miss of the second-level cache behind the others.
 const CHUNK: usize = 64;
-/// Where fewer walks than these are under way, the next partition is begun before it is known who still needs it.
+/// Number of walks below which the next partition is begun early.
+///
+/// Its walks begin before it is known which keys still need it.
 const FEW: usize = 8;
-/// Room for the walks of a chunk and those of fewer keys before, as a power of two: remainders are taken of it.
+/// Room for the walks of a chunk and the fewer before them.
+///
+/// It is a power of two, because remainders are taken of it.
 const WALKS: usize = 2 * CHUNK;
 
-/// What a lookup writes to; of a fixed size.
+/// Scratch of a lookup, of fixed size.
 #[derive(Debug)]
 pub struct Scratch {
-    /// For each key of the chunk the priority to beat or equal.
+    /// Priority to beat or equal, for each key of the chunk.
     bound: [u64; CHUNK],
-    /// For each walk its key, and the node or entry it is at.
+    /// Key of each walk, and the node or entry it is at.
     keys: [u32; WALKS],
     handles: [u32; WALKS],
-    /// The walks that are at an entry: the key, and the entry.
+    /// Key and entry of each walk that is at an entry.
     found_keys: [u32; WALKS],
     found: [u32; WALKS],
 }
@@ -46,7 +52,7 @@ pub(super) struct Lookup<'a> {
 impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        // Loops over the lanes of a row take long where their number is not known to the compiler.
+        // Loops over the words of a row take long where their number is not known to the compiler.
         match self.keys.lanes() {
             5 => self.run_over::<I, 5>(isa),
             11 => self.run_over::<I, 11>(isa),
@@ -66,7 +72,7 @@ impl Lookup<'_> {
     }
 }
 
-/// Keys of so many lanes, or of any number where that is 0.
+/// Keys of `LANES` words, or of any number of words where that is 0.
 struct Chunk<'a, I, const LANES: usize> {
     isa: I,
     engine: &'a PartitionSort,
@@ -110,7 +116,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         self.engine.rest.improve(self.isa, All, self.keys, bound, self.best);
     }
 
-    /// Takes so many walks to their ends, and tests the entries there.
+    /// Takes `walks` walks to their ends, and tests the entries there.
     #[inline(always)]
     fn finish(&mut self, mut walks: usize, mut found: usize) {
         while walks > 0 {
@@ -121,8 +127,9 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         }
     }
 
-    /// Takes each walk one node further: how many still are under way, and how many are at an entry. No branch depends
-    /// on the keys.
+    /// Takes each walk one node further.
+    ///
+    /// Returns how many are still under way, and how many are at an entry. No branch depends on the keys.
     #[inline(always)]
     fn step(&mut self, walks: usize, mut found: usize) -> (usize, usize) {
         let (words, stride) = (self.keys.words(), self.stride());
@@ -133,7 +140,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
             let Some(piece) = self.arena.lines.piece(line) else { continue };
             let keys = &piece[line % PIECE].0;
             let word = words[key as usize * stride + (keys[0] & 0xFFFF) as usize];
-            // All words of a wide node but the first are keys; of a small one seven.
+            // All words of a wide node but the first are keys; seven of a small one are.
             let among = 0xFFFF >> (8 - 8 * is_wide) & !1;
             let at = self.isa.count_at_most(keys, among, word);
             let child = piece[(line + is_wide) % PIECE].0[(8 - 8 * is_wide + at) % 16];
@@ -148,7 +155,9 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         (left, found)
     }
 
-    /// Asks for the first two lines of what a handle names, or for its only one twice: a branch would be mispredicted.
+    /// Prefetches the first two lines behind a handle, or its only one twice.
+    ///
+    /// It does not ask which, because that branch would be mispredicted.
     #[inline(always)]
     fn prefetch(&self, handle: u32) {
         let is_long = u32::from(Arena::lines_for(self.lanes()) > 1);
@@ -177,7 +186,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         while let Some(at) = next {
             let entry = self.arena.run(at);
             let priority = priority_of(entry, lanes).0;
-            // One branch: most walks end at a region that does not hold the key.
+            // One branch, because most walks end at a region that does not hold the key.
             if (priority > self.scratch.bound[key % CHUNK]) | !self.isa.inside(entry, row, lanes) {
                 return;
             }

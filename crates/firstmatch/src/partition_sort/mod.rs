@@ -1,30 +1,36 @@
-//! PartitionSort: rules parted into few sets that can be sorted, each a search tree.
+//! PartitionSort: rules partitioned into few sets that can be sorted, each a search tree.
 //!
 //! # Idea
-//! Rules are sorted in an order of fields if, field after field, those that were equal so far are equal or apart. Then a
-//! packet has one place among them, found as in any search tree: rules that it is left of, or right of, on the first
-//! field that tells cannot match. Few sets of rules that can be sorted hold a whole rule set; each has an order of fields
-//! of its own. They are searched in order of their best priority as long as that can improve the match.
+//! Rules are sorted in an order of fields if, field after field, rules that were equal so far are equal or disjoint. A
+//! packet then has one position among them, found as in any search tree. Rules to its left or right, on the first field
+//! that tells, cannot match. Few sets of rules that can be sorted, the partitions, hold a whole rule set; each has an
+//! order of fields of its own. They are searched in order of their best priority as long as that can improve the match.
+//!
+//! For example, `tcp dport 22`, `tcp dport 80-90` and `udp` are sorted by protocol, then port. `tcp dport 85-99` goes
+//! to another partition, because it overlaps the second rule and is not equal to it.
 //!
 //! # Layout in memory
-//! All is in one arena of cache lines. An entry is a region whole (bounds, priority, id: one line for an IPv4 5-tuple,
-//! two for IPv6); entries of equal bounds are a list in order of priority. Above them are B-trees, one level of trees a
-//! lane: a node tells up to 8 (one line) or 16 (two) intervals of a lane apart by where they begin, and a lane on which
-//! all that is below is equal has no node. Where intervals end is not looked at before the entry: at most one can be the
-//! packet's. Lines come in pieces that never move.
+//! All is in one arena of cache lines, which come in pieces that never move. An entry is a whole region (bounds,
+//! priority, id): one line for an IPv4 5-tuple, two for IPv6. Entries of equal bounds are a list in order of priority.
+//!
+//! Above the entries are B-trees, one level of trees a key word. A node tells up to 8 (one line) or 16 (two) intervals
+//! of a word apart by where they begin. A word on which all entries below are equal has no node. The ends of intervals
+//! are not looked at before the entry, because at most one interval can be the packet's.
 //!
 //! # Cost
-//! Memory is linear: an entry, 12 bytes to find it by its rule, and its share of nodes that are at least a quarter full.
-//! A lookup takes O(lanes + log n) nodes and tests one region a partition, more only where ternary regions have equal
-//! hulls. Up to 64 walks are under way at a time, one node a round: the keys of a batch in one partition or, where the
-//! keys are few, in several. An insertion is one walk in each partition up to the one that takes the region, and splits
-//! O(log n) nodes there; a removal is one walk and takes no memory. When the rules of the best priority went, a partition
-//! keeps a bound that is too good, until a pass over it is paid for by half as many removals: O(1) amortised, and O(n)
-//! for that one removal.
+//! Memory is linear: an entry, 12 bytes to find it by its rule, and its share of nodes that are at least a quarter
+//! full. A lookup takes O(words + log n) nodes and tests one region a partition, more only where ternary regions have
+//! equal hulls. The walks of up to 64 keys are under way together, one node a round. Where these are few, the walks of
+//! the next partition join them.
 //!
-//! There are never more partitions than [`Config::most_partitions`], and no list of equal entries has more than 256:
-//! what would need more is kept beside them and tested eight regions at a time by every lookup it can improve;
-//! [`Stats::untabled`] counts it.
+//! An insertion is one walk in each partition up to the one that takes the region, and splits O(log n) nodes there. A
+//! removal is one walk and takes no memory. After the rules of the best priority are removed, the partition's bound is
+//! too good. Half as many removals as regions then pay for a pass over it. That is O(1) amortised, and O(n) for that
+//! one removal.
+//!
+//! There are never more partitions than [`Config::most_partitions`], and no list of equal entries has more than 256.
+//! Regions that would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a
+//! time; [`Stats::untabled`] counts its regions.
 //!
 //! # Paper
 //! Yingchareonthawornchai, Daly, Liu and Torng, "A Sorted-Partitioning Approach to Fast and Scalable Dynamic Packet
@@ -32,16 +38,16 @@
 //! TupleMerge paper (see [`tuple`](crate::tuple)).
 //!
 //! # Deviations
-//! - A field is a lane: an IPv6 address is four, each with its place in the order.
-//! - Nodes are B-tree nodes tested with vector instructions, not binary; entries are told apart by no more lanes than it
-//!   takes.
-//! - The order of a new partition begins with the lanes on which its first region is narrowest. While a partition has at
-//!   most `Config::reorder` regions it takes any order in which a region that did not fit does, beginning with the lanes
-//!   that tell most regions apart. Any lane on which the regions are sorted may come next without losing an order, so
-//!   the search is exact.
+//! - A field is a key word: an IPv6 address is four, each with its position in the order.
+//! - Nodes are B-tree nodes tested with vector instructions, not binary; entries are told apart by no more words than
+//!   it takes.
+//! - The order of a new partition begins with the words on which its first region is narrowest. A partition of at most
+//!   `Config::reorder` regions takes any order in which a region that did not fit does. That begins with the words that
+//!   tell most regions apart. The search for that order is exact, because any word on which the regions are sorted may
+//!   come next without losing an order.
 //! - A build inserts rules in order of priority; the offline choice of fields is not used. Online insertion in random
-//!   order makes three times the partitions that the TupleMerge paper counts for PartitionSort: with 256k rules 33 on the
-//!   mean over twelve seeds, where the paper has 11 (`papers/tuplemerge/record.csv`, entry `fig2`).
+//!   order makes three times the partitions that the TupleMerge paper counts for PartitionSort. With 256k rules these
+//!   are 33 on the mean over twelve seeds, where the paper has 11 (`papers/tuplemerge/record.csv`, entry `fig2`).
 //! - A ternary region is sorted by the hull of its interval, and its masks are compared at the entry.
 
 mod arena;
@@ -67,16 +73,20 @@ use arena::Arena;
 use lookup::{Lookup, Scratch};
 use update::Partition;
 
-/// How to build [`PartitionSort`].
+/// Configuration of [`PartitionSort`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it may take.
+    /// Limit on the memory of the engine.
     pub budget: Budget,
-    /// The instruction set; `None` takes the best of the machine.
+    /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
-    /// How many regions a partition may have to be sorted in another order of lanes, where a new region then fits.
+    /// Maximum number of regions of a partition that may take another order of words.
+    ///
+    /// It does so for a new region that then fits.
     pub reorder: usize,
-    /// How many partitions there may be. Regions that would need more are tested one after the other, eight at a time.
+    /// Maximum number of partitions.
+    ///
+    /// Regions that would need more go to an overflow list, which is tested eight regions at a time.
     pub most_partitions: usize,
 }
 
@@ -87,13 +97,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The paper's own values, which are ours: up to ten regions are sorted anew.
+    /// Returns the paper's own values, which are the defaults: up to ten regions are sorted anew.
     pub fn paper() -> Self {
         Self::default()
     }
 }
 
-/// The classifier of sorted partitions.
+/// Classifier of sorted partitions.
 pub struct PartitionSort {
     schema: Schema,
     level: Level,
@@ -101,9 +111,9 @@ pub struct PartitionSort {
     reorder: usize,
     most_partitions: usize,
     arena: Arena,
-    /// In order of their best priority.
+    /// Partitions in order of their best priority.
     partitions: Vec<Partition>,
-    /// The regions that no partition takes.
+    /// Overflow list: the regions that no partition takes.
     rest: Rest,
     places: Places,
     rules: usize,
@@ -111,10 +121,10 @@ pub struct PartitionSort {
 }
 
 impl PartitionSort {
-    /// Without rules.
+    /// Returns an engine without rules.
     ///
     /// # Errors
-    /// When this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
+    /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
         let lanes = schema.lanes().len();
         let engine = Self {
@@ -134,10 +144,10 @@ impl PartitionSort {
         if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
     }
 
-    /// With the rules of a lowered set, inserted in order of priority.
+    /// Returns an engine with the rules of a lowered set, inserted in order of priority.
     ///
     /// # Errors
-    /// When this machine lacks the forced instruction set or the budget has no room.
+    /// If this machine lacks the forced instruction set or the budget has no room.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().lanes().len());
@@ -153,7 +163,7 @@ impl PartitionSort {
         Ok(engine)
     }
 
-    /// Bytes on the heap, kept up to date by every change.
+    /// Returns the bytes on the heap, kept up to date by every change.
     fn bytes(&self) -> usize {
         self.arena.bytes() + self.partition_bytes() + self.rest.bytes() + self.places.bytes()
     }
@@ -180,7 +190,7 @@ impl Engine for PartitionSort {
         Scratch::new()
     }
 
-    /// Takes O(regions).
+    /// Returns the statistics in O(regions).
     fn stats(&self) -> Stats {
         let (mut longest, mut tests, mut lines) = (0, 0, 0);
         for partition in &self.partitions {

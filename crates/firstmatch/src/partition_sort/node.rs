@@ -1,24 +1,35 @@
-//! Nodes: one lane of a partition, cut into up to 16 intervals.
+//! Nodes: one word of a partition's keys, cut into up to 16 intervals.
 //!
-//! A small node is one line: a word with the lane and the number of children, seven keys, eight children. A wide node is
-//! two: that word and fifteen keys, then sixteen children. The key of a child is the smallest value of the lane below it;
-//! the first child needs none. Keys that are not in use are `u32::MAX` and their children that of the last one, so that
-//! counting the keys that are at most a word always gives the child to go to.
+//! A small node is one line, a wide node two:
+//!
+//! ```text
+//! small   header | 7 keys  | 8 children
+//! wide    header | 15 keys | 16 children
+//! ```
+//!
+//! The header has the word that the node is about, and the number of children. The key of a child is the smallest value
+//! below it; the first child needs none. Unused keys are `u32::MAX` and unused children repeat the last one. So
+//! counting the keys that are at most a packet's word always gives the child to go to.
+//!
+//! For example, a small node of three children has the keys 10 and 20. One key is at most 15, which leads to child 1.
+//! All seven are at most `u32::MAX`, which leads to child 7, a copy of child 2.
 
 use super::arena::Arena;
 use crate::simd::LINE_WORDS;
 
-/// In a handle: a wide node. Without this and [`ENTRY`]: a small one. The rest is the first line.
+/// Flag of a handle: a wide node. Without this and [`ENTRY`] it is a small one.
+///
+/// The other bits are the first line.
 pub(super) const WIDE: u32 = 1 << 31;
-/// In a handle: the first entry of a group.
+/// Flag of a handle: the first entry of a group.
 pub(super) const ENTRY: u32 = 1 << 30;
 
-/// Children of a small node and of a wide one.
+/// Maximum number of children of a small node and of a wide one.
 const SMALL_ROOM: usize = 8;
 pub(super) const WIDE_ROOM: usize = 16;
-/// A node of fewer children is merged with a sibling.
+/// Minimum number of children of a node that is not merged with a sibling.
 const LEAST: usize = 4;
-/// A wide node of so few children becomes a small one.
+/// Maximum number of children with which a wide node becomes a small one.
 const FEW: usize = 6;
 
 pub(super) fn is_entry(handle: u32) -> bool {
@@ -37,12 +48,12 @@ pub(super) fn lines_of(handle: u32) -> usize {
     room(handle) / SMALL_ROOM
 }
 
-/// A node outside the arena. There is room for what two have together.
+/// Node outside the arena, with room for the children of two.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
     pub(super) lane: u32,
     pub(super) len: usize,
-    /// The first one is not stored.
+    /// Keys of the children; the first one is not stored in the arena.
     pub(super) keys: [u32; 2 * WIDE_ROOM],
     pub(super) children: [u32; 2 * WIDE_ROOM],
 }
@@ -78,7 +89,7 @@ impl Node {
         self.len += right.len;
     }
 
-    /// Leaves so many children here; the others, with the first one's key.
+    /// Keeps the first `len` children; returns the others, with the first one's key.
     pub(super) fn split_off(&mut self, len: usize) -> Self {
         let mut right = Self::new(self.lane);
         right.len = self.len - len;
@@ -90,7 +101,9 @@ impl Node {
 }
 
 impl Arena {
-    /// The lane of a node, its number of children, its keys from the second child's on, and its children.
+    /// Returns the word of a node, its number of children, its keys and its children.
+    ///
+    /// The keys begin with the second child's.
     pub(super) fn parts(&self, node: u32) -> (u32, usize, &[u32], &[u32]) {
         let (words, room) = (self.run(line_of(node)), room(node));
         let len = (words[0] >> 16) as usize;
@@ -106,7 +119,7 @@ impl Arena {
         node
     }
 
-    /// Writes a node where there is room for it.
+    /// Writes a node over the one of `handle`, which must have room for it.
     pub(super) fn write(&mut self, handle: u32, node: &Node) {
         let (room, len) = (room(handle), node.len);
         let words = self.run_mut(line_of(handle), lines_of(handle));
@@ -117,14 +130,14 @@ impl Arena {
         words[room + len..].fill(node.children[len - 1]);
     }
 
-    /// A new node of at most 16 children.
+    /// Adds a node of at most 16 children; returns its handle.
     pub(super) fn add_node(&mut self, node: &Node) -> u32 {
         let handle = if node.len <= SMALL_ROOM { self.allocate(1) } else { self.allocate(2) | WIDE };
         self.write(handle, node);
         handle
     }
 
-    /// Writes a node of at most 16 children back; where it is now.
+    /// Writes a node of at most 16 children back; returns its handle, which may be another.
     pub(super) fn update(&mut self, handle: u32, node: &Node) -> u32 {
         if node.len > room(handle) {
             self.drop_node(handle);

@@ -1,10 +1,14 @@
-//! Orders of lanes.
+//! Orders of key words in which regions are sorted.
 
-/// An order in which these regions are sorted, each `lo` of every lane, then `hi`; `None` where there is no such order.
+/// Returns an order of words in which `regions` are sorted, or `None` where there is none.
 ///
-/// On each lane in turn, regions that were equal so far are equal or apart. Whichever lane that holds for is taken, no
-/// other one is lost: it only ever has fewer regions to tell apart. So this finds an order if there is one, and is free
-/// to take the lane that tells most regions apart, of these the one on which they are narrowest.
+/// A region is the `lo` of every word, then the `hi`. Regions are sorted if, on each word in turn, regions that were
+/// equal so far are equal or disjoint. Taking any word for which that holds loses no order, because the other words
+/// then only have fewer regions to tell apart. So this finds an order if there is one. It prefers the word that tells
+/// most regions apart, then the one on which they are narrowest.
+///
+/// For example, the regions x = 1, y = 0–9 and x = 0–3, y = 20–29 are sorted by y, then x. They are not by x first,
+/// because 1 and 0–3 overlap and are not equal.
 pub(super) fn choose(regions: &[&[u32]]) -> Option<Box<[u8]>> {
     let lanes = regions.first()?.len() / 2;
     let mut open: Vec<usize> = (0..lanes).collect();
@@ -31,7 +35,9 @@ fn bits(region: &[u32], lane: usize) -> u32 {
     32 - (region[region.len() / 2 + lane] - region[lane]).leading_zeros()
 }
 
-/// Sorts each class on a lane: the lengths of the classes then, unless two regions overlap and are not equal.
+/// Sorts each class on a word; returns the lengths of the classes that it then has.
+///
+/// `None` if two regions of a class overlap and are not equal.
 fn divide(sorted: &mut [&[u32]], classes: &[usize], lane: usize) -> Option<Vec<usize>> {
     let lanes = sorted.first()?.len() / 2;
     let interval = |region: &[u32]| (region[lane], region[lanes + lane]);

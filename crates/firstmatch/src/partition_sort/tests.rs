@@ -10,7 +10,7 @@ fn pairs() -> Schema {
     Schema::new(None, ["x", "y"].map(|name| Field::new(name, 8, Kind::Range, None)).into())
 }
 
-/// An engine with these rules of two intervals, inserted in order.
+/// Returns an engine with these rules of two intervals, inserted in order.
 fn of(rules: &[[u32; 4]], config: &Config) -> PartitionSort {
     let mut engine = PartitionSort::new(&pairs(), config).expect("no budget");
     for (slot, &[x, to_x, y, to_y]) in (0..).zip(rules) {
@@ -31,9 +31,9 @@ fn a_partition_takes_what_is_equal_or_apart_field_by_field() {
     // Apart on y, but overlapping on x, which comes first.
     let nested = [[1, 1, 0, 9], [0, 3, 20, 29]];
     assert_eq!(of(&nested, &never).stats().tables, 2);
-    // Sorted by y first they are one.
+    // Sorted by y first they fit in one partition.
     assert_eq!(of(&nested, &Config::default()).stats().tables, 1);
-    // No order sorts three regions that turn around a fourth.
+    // No order sorts four regions in a ring, because on each word two overlap and are not equal.
     let turning = [[0, 4, 0, 0], [4, 4, 1, 5], [1, 3, 5, 5], [0, 0, 2, 5]];
     assert!(of(&turning, &Config::default()).stats().tables > 1);
 }
@@ -47,7 +47,7 @@ fn an_order_is_found_if_there_is_one() {
     };
     let apart = |a: &[u32], b: &[u32], lane: usize| a[lane + 3] < b[lane] || b[lane + 3] < a[lane];
     let equal = |a: &[u32], b: &[u32], lane: usize| (a[lane], a[lane + 3]) == (b[lane], b[lane + 3]);
-    // By the definition: of each two regions, the first lane on which they are not equal tells them apart.
+    // By definition, the first word on which two regions differ tells them apart.
     let is_sorted = |regions: &[&[u32]], order: &[usize]| {
         regions
             .iter()
@@ -78,7 +78,7 @@ fn an_order_is_found_if_there_is_one() {
     assert!(some > 500 && none > 500, "{some} with an order, {none} without");
 }
 
-/// Thousands of rules apart on one field: B-trees of several levels, whose nodes are merged again.
+/// B-trees of several levels hold thousands of disjoint rules, and are merged again.
 #[test]
 fn trees_stay_low_and_shrink_again() {
     let schema = Schema::new(None, vec![Field::new("x", 32, Kind::Range, None)]);
@@ -103,8 +103,9 @@ fn trees_stay_low_and_shrink_again() {
     assert_eq!((few.regions, few.worst_lines), (3, 4), "one node and an entry: {few:?}");
 }
 
-/// Cache lines and regions that a lookup of a key meets, were every partition still worth asking: the walk of
-/// [`lookup`](super::lookup), one key and one node at a time.
+/// Counts the cache lines and regions that a lookup meets if it asks every partition.
+///
+/// It walks as [`lookup`](super::lookup) does, one key and one node at a time.
 fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
     let (arena, lanes) = (&engine.arena, engine.arena.lanes());
     let (mut lines, mut tests) = (engine.rest.lines(), engine.rest.len());
@@ -123,7 +124,7 @@ fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
             (lines, tests) = (lines + arena.lines_per_entry(), tests + 1);
             let (lo, hi) = arena.bounds(entry);
             let is_inside = (0..lanes).all(|lane| (lo[lane]..=hi[lane]).contains(&row[lane]));
-            // All of a group have the same bounds.
+            // All entries of a group have the same bounds.
             if !is_inside || arena.passes_ternary(arena.run(entry), lanes, row) {
                 break;
             }
@@ -132,8 +133,9 @@ fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
     (lines, tests)
 }
 
-/// No key meets more than is stated, of rules as they were inserted and after half of them have gone for others; and some
-/// key meets as much as a good part of it.
+/// No key meets more than `stats` states, and some key meets a good part of it.
+///
+/// That holds for rules as inserted, and after half of them have gone for others.
 #[test]
 fn no_key_meets_more_than_is_stated() {
     for (number, all) in sets().iter().enumerate() {
@@ -147,7 +149,7 @@ fn no_key_meets_more_than_is_stated() {
                 let each = (0..keys.len()).map(|at| met(&engine, keys.keys().row(at)));
                 let most = each.fold((0, 0), |most, of| (most.0.max(of.0), most.1.max(of.1)));
                 assert!(most.0 <= stats.worst_lines && most.1 <= stats.worst_tests, "{most:?}, {said}");
-                // Of equal regions the first decides, unless their masks differ.
+                // The first of equal regions decides, unless their masks differ.
                 let is_met = most.0 * 4 >= stats.worst_lines && most.1 * 4 >= stats.worst_tests;
                 assert!(is_met || number == 3, "{most:?}, {said}");
                 if when == "built" {

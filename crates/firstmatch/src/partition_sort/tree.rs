@@ -1,35 +1,37 @@
-//! Trees: a partition's rules in their order, one lane after the other.
+//! Trees: a partition's rules in their order, one key word after the other.
 //!
-//! A lane on which all rules below a place are equal has no node there. The nodes of one lane, below one interval of the
-//! lane before, are a B-tree: all its leaves are equally deep, and lead to the nodes of the next lane or to entries.
+//! A word on which all rules below a node are equal has no node there. The nodes of one word, below one interval of the
+//! word before, are a B-tree. All its leaves are equally deep, and lead to the nodes of the next word or to entries.
 
 use super::arena::{Arena, NONE};
 use super::node::{ENTRY, Node, WIDE_ROOM, is_entry, line_of, room};
 
-/// One node of a walk, and which child was taken.
+/// Step of a walk: a node, and which child was taken.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     node: u32,
     lane: u32,
     at: usize,
-    /// Where the interval to the right of the child's begins.
+    /// Start of the interval to the right of the child's, on the same word.
     next: Option<u32>,
 }
 
-/// Where a region belongs in a tree; with the walk that found it.
+/// Position of a region in a tree, relative to the walk that found it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Fit {
     /// Among the regions with the same bounds, of which this is the first.
     Equal(u32),
-    /// On this lane, left or right of everything below `path[top..]`: on a lane without nodes there where `bottom` is
-    /// `top`, else below the node `path[bottom - 1]`.
+    /// Left or right of `entry` on word `lane`, and disjoint from its neighbours there.
+    ///
+    /// Where `bottom` is `top`, there are no nodes on this word: a new one must hold the region and all below
+    /// `path[top..]`. Otherwise the region is a new child of the node `path[bottom - 1]`.
     Beside { lane: u32, top: usize, bottom: usize, entry: u32 },
-    /// Nowhere: it overlaps a region from which it should be told apart.
+    /// None: the region overlaps another from which it should be told apart.
     Nowhere,
 }
 
 impl Arena {
-    /// The entry that a point could be in.
+    /// Returns the first entry of the only group that could hold `point`; `path` gets the walk.
     pub(super) fn walk(&self, root: u32, point: &[u32], path: &mut Vec<Step>) -> u32 {
         path.clear();
         let mut handle = root;
@@ -44,7 +46,7 @@ impl Arena {
         line_of(handle)
     }
 
-    /// Where a region belongs, if all regions of the tree stay sorted with it.
+    /// Returns where a region belongs, if all regions of the tree stay sorted with it.
     pub(super) fn fit(&self, root: u32, order: &[u8], lo: &[u32], hi: &[u32], path: &mut Vec<Step>) -> Fit {
         let entry = self.walk(root, lo, path);
         let (entry_lo, entry_hi) = self.bounds(entry);
@@ -58,14 +60,17 @@ impl Arena {
             }
             let is_behind = entry_hi[i] < lo[i];
             let next = path[top..bottom].last().and_then(|step| step.next);
-            // Left of the entry's interval there is none: the walk takes the last one that does not begin behind.
+            // No interval is left of the entry's here, because the walk takes the last one that does not begin behind
+            // `lo`.
             let is_apart = if is_behind { next.is_none_or(|next| hi[i] < next) } else { hi[i] < entry_lo[i] };
             return if is_apart { Fit::Beside { lane: u32::from(lane), top, bottom, entry } } else { Fit::Nowhere };
         }
         Fit::Equal(entry)
     }
 
-    /// Puts an entry, the first of its group, where it fits; where that is among equal ones, it must be alone.
+    /// Links the first entry of a group into the tree, where it fits.
+    ///
+    /// Where that is among equal entries, it must be alone in its group.
     pub(super) fn link(&mut self, root: &mut u32, path: &[Step], fit: Fit, new: u32) {
         let (lane, top, bottom, old) = match fit {
             Fit::Nowhere => return,
@@ -111,7 +116,7 @@ impl Arena {
         }
     }
 
-    /// What the last step of a walk led to is now something else.
+    /// Makes the last step of a walk lead to `handle`; without steps, the root.
     fn replace(&mut self, root: &mut u32, path: &[Step], handle: u32) {
         match path.last() {
             Some(step) => self.set_child(step.node, step.at, handle),
@@ -119,7 +124,7 @@ impl Arena {
         }
     }
 
-    /// Takes an entry out of a tree. Takes no memory.
+    /// Takes an entry out of a tree, without taking memory.
     pub(super) fn unlink(&mut self, root: &mut u32, entry: u32) {
         let mut path = Vec::with_capacity(32);
         let first = self.walk(*root, self.bounds(entry).0, &mut path);
@@ -153,7 +158,7 @@ impl Arena {
         }
     }
 
-    /// The smallest value below a node is another.
+    /// Updates the key above a node, because the smallest value below it is now `lo`.
     fn raise(&mut self, path: &[Step], lane: u32, lo: u32) {
         let lanes = path.iter().rev().take_while(|step| step.lane == lane);
         if let Some(&Step { node, at, .. }) = { lanes }.find(|step| step.at > 0) {
@@ -161,7 +166,9 @@ impl Arena {
         }
     }
 
-    /// Gives a node of too few children some of a sibling's, or merges the two: then the child that is gone.
+    /// Refills a node of too few children from a sibling, or merges the two.
+    ///
+    /// Returns the index of the child that is removed by a merge.
     fn refill(&mut self, above: Step, handle: u32, node: Node) -> Option<usize> {
         let right_at = above.at.max(1);
         let (_, _, keys, children) = self.parts(above.node);
@@ -170,7 +177,8 @@ impl Arena {
             if left_handle == handle { (node, self.read(right_handle)) } else { (self.read(left_handle), node) };
         left.append(&right, key);
         let (left_room, right_room) = (room(left_handle), room(right_handle));
-        // A wide node that is not quite full: the next insertion must not split it again.
+        // A merged node has at most three quarters of a wide node's children, otherwise the next insertion might split
+        // it again.
         if left.len <= left_room.max(right_room).min(WIDE_ROOM * 3 / 4) {
             let (kept, gone) =
                 if left_room >= right_room { (left_handle, right_handle) } else { (right_handle, left_handle) };
@@ -187,7 +195,7 @@ impl Arena {
         None
     }
 
-    /// The groups of a tree by their first entries, in order, and how deep each lies.
+    /// Visits the groups of a tree in order: the first entry of each and its depth.
     pub(super) fn visit(&self, root: u32, mut group: impl FnMut(u32, usize)) {
         let mut open = if root == NONE { Vec::new() } else { vec![(root, 0)] };
         while let Some((handle, depth)) = open.pop() {
@@ -199,7 +207,7 @@ impl Arena {
         }
     }
 
-    /// Drops all nodes of a tree; the first entries of its groups, in order.
+    /// Drops all nodes of a tree; returns the first entries of its groups, in order.
     pub(super) fn take_apart(&mut self, root: u32) -> Vec<u32> {
         let (mut open, mut groups) = (vec![root], Vec::new());
         while let Some(handle) = open.pop() {

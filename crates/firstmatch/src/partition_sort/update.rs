@@ -11,18 +11,18 @@ use crate::parts::places::{NOWHERE, Place, REST};
 use crate::parts::vec_growth;
 use crate::rule::{Region, Regions, RuleId};
 
-/// The most regions of a group; more that are equal go to other partitions.
+/// Maximum number of regions of a group; more that are equal go to other partitions.
 pub(super) const LONGEST: usize = 256;
 
-/// Rules that are sorted on every lane, in one order of lanes.
+/// Rules that are sorted on every word, in one order of words.
 #[derive(Debug)]
 pub(super) struct Partition {
-    /// No region has a better priority.
+    /// Lower bound of the priorities of its regions.
     pub(super) best: u64,
     pub(super) root: u32,
-    /// What places call it; it keeps that.
+    /// Number by which `places` refers to it; it never changes.
     number: u32,
-    /// Regions.
+    /// Number of regions.
     pub(super) len: usize,
     /// Removals since one of the best priority.
     loose: usize,
@@ -40,7 +40,7 @@ impl PartitionSort {
         }
         for (before, region) in regions.iter().enumerate() {
             if let Err(error) = self.check_budget(slot, before) {
-                // What is in already goes again; that takes no memory.
+                // Regions that are in already go again, which takes no memory.
                 if before > 0 {
                     self.remove_rule(rule.rule)?;
                 }
@@ -58,8 +58,10 @@ impl PartitionSort {
         Ok(())
     }
 
-    /// Refuses what might exceed the budget: the next region of a rule, which has some already, may start a partition,
-    /// split every node of a walk, have a partition built anew, or go to the rest.
+    /// Refuses the next region of a rule if it might exceed the budget.
+    ///
+    /// The rule has `before` regions already. The next may start a partition, split every node of a walk, have a
+    /// partition built anew, or go to the overflow list.
     fn check_budget(&self, slot: usize, before: usize) -> Result<(), UpdateError> {
         if self.budget == usize::MAX {
             return Ok(());
@@ -74,11 +76,13 @@ impl PartitionSort {
         if needed > self.budget { Err(UpdateError::bytes(needed, self.budget)) } else { Ok(()) }
     }
 
-    /// At most how many lines an insertion takes: the entry and its ternary part, two for each node of the one lane on
-    /// which nodes are split and for its new root, and two for each node of a partition that is built anew.
+    /// Returns the most lines that an insertion takes.
+    ///
+    /// These are the entry and its ternary part, and two lines a node. Nodes are those of the one word on which nodes
+    /// are split, its new root, and those of a partition that is built anew.
     fn most_lines(&self) -> usize {
         let regions = self.partitions.iter().map(|partition| partition.len).max().unwrap_or(0);
-        // All nodes of a lane but its first have at least four children.
+        // All nodes of a word but its first have at least four children.
         let height = regions.max(1).ilog2() as usize / 2 + 1;
         2 * (self.arena.lines_per_entry() + height + 1 + self.reorder + 1)
     }
@@ -91,7 +95,9 @@ impl PartitionSort {
         self.places.add(rule.rule.slot(), at, number);
     }
 
-    /// Its entry, and the number of the first partition in which it fits; `None` where there may be no more.
+    /// Inserts a region into the first partition in which it fits, or into a new one.
+    ///
+    /// Returns its entry and the number of the partition; `None` where there may be no more.
     fn insert_into_partition(&mut self, rule: Match, region: &Region<'_>) -> Option<(u32, u32)> {
         if self.arena.is_full(self.most_lines()) {
             return None;
@@ -122,7 +128,7 @@ impl PartitionSort {
         Some((entry, number))
     }
 
-    /// Where a region belongs in a partition, if it does; a small partition may take another order of lanes for it.
+    /// Returns where a region belongs in a partition; a small one may take another order for it.
     fn fit(&mut self, index: usize, region: &Region<'_>, path: &mut Vec<Step>) -> Fit {
         let Self { arena, partitions, .. } = self;
         let partition = &mut partitions[index];
@@ -141,7 +147,7 @@ impl PartitionSort {
         }
     }
 
-    /// A partition of one entry, which is not counted yet; its index.
+    /// Adds a partition of one entry, which is not counted yet; returns its index.
     fn new_partition(&mut self, entry: u32) -> usize {
         let alone = &self.arena.run(entry)[..2 * self.arena.lanes()];
         let order = order::choose(&[alone]).unwrap_or_default();
@@ -151,7 +157,7 @@ impl PartitionSort {
         self.partitions.len() - 1
     }
 
-    /// Moves a partition to its place in the order after its best priority has changed.
+    /// Moves a partition to its position in the order after its best priority has changed.
     fn sort_in(&mut self, index: usize) {
         let best = self.partitions[index].best;
         let others = self.partitions.iter().enumerate().filter(|&(other, _)| other != index);
@@ -183,7 +189,7 @@ impl PartitionSort {
         Ok(())
     }
 
-    /// Whether the rule at this slot is this one and not another use of the slot.
+    /// Whether the rule at this slot is `rule` and not another use of the slot.
     fn holds(&self, rule: RuleId, place: Place) -> bool {
         let found = match place.part {
             NOWHERE => return place.at == rule.reuse(),
@@ -204,7 +210,7 @@ impl PartitionSort {
         if partition.root == NONE {
             self.partitions.remove(index);
         } else if partition.loose * 2 > partition.len {
-            // Takes as many steps as there are groups, so it has waited for half as many removals.
+            // A pass takes as many steps as there are groups, so it has waited for half as many removals.
             (partition.loose, partition.best) = (0, u64::MAX);
             let (arena, best) = (&self.arena, &mut partition.best);
             arena.visit(partition.root, |first, _| *best = arena.priority(first).0.min(*best));
@@ -214,7 +220,7 @@ impl PartitionSort {
 }
 
 impl Arena {
-    /// An order of lanes in which all regions of a tree and this one are sorted.
+    /// Returns an order of words in which all regions of a tree and `region` are sorted.
     fn other_order(&self, root: u32, region: &Region<'_>) -> Option<Box<[u8]>> {
         let more = [region.lo, region.hi].concat();
         let mut regions = vec![&more[..]];
@@ -222,7 +228,7 @@ impl Arena {
         order::choose(&regions)
     }
 
-    /// Builds a tree anew in an order of lanes in which its regions are sorted.
+    /// Builds a tree anew in an order of words in which its regions are sorted.
     fn build_anew(&mut self, root: &mut u32, order: &[u8], path: &mut Vec<Step>) {
         let groups = self.take_apart(*root);
         for (index, first) in groups.into_iter().enumerate() {

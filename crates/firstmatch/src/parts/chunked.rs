@@ -1,13 +1,15 @@
-//! An array that grows by pieces of one size: what is in never moves, so no step of its growth is long. Pieces
-//! that nobody has written to may be left out.
+//! Array that grows by pieces of one size, some of which may be missing.
+//!
+//! Items never move, so that no step of its growth takes long. A piece is allocated when an item in it is first held.
+//! For example, an array whose only item has index 1,000 holds one piece of 128 items and seven empty pointers.
 
-/// Items in a piece.
+/// Number of items in a piece.
 pub(crate) const PIECE: usize = 128;
 
 #[derive(Debug)]
 pub(crate) struct Chunked<T> {
     pieces: Vec<Option<Box<[T; PIECE]>>>,
-    /// Pieces that are there.
+    /// Number of pieces that are allocated.
     held: usize,
     len: usize,
 }
@@ -24,7 +26,9 @@ impl<T: Copy> Clone for Chunked<T> {
     }
 }
 
-/// A copy with as much room: copies that change alike take the same memory.
+/// Returns a copy with the same capacity.
+///
+/// Two copies that change alike then take the same memory.
 pub(crate) fn with_room<T: Clone>(list: &Vec<T>) -> Vec<T> {
     let mut copy = Vec::with_capacity(list.capacity());
     copy.extend_from_slice(list);
@@ -44,13 +48,13 @@ impl<T: Copy> Chunked<T> {
         self.piece_mut(index).map(|piece| &mut piece[index % PIECE])
     }
 
-    /// The piece that an index lies in, at `index % PIECE`.
+    /// Returns the piece that holds the item of `index`, at `index % PIECE`.
     #[inline(always)]
     pub(crate) fn piece(&self, index: usize) -> Option<&[T; PIECE]> {
         self.pieces.get(index / PIECE)?.as_deref()
     }
 
-    /// The same, to be written.
+    /// Returns that piece, to be written.
     pub(crate) fn piece_mut(&mut self, index: usize) -> Option<&mut [T; PIECE]> {
         self.pieces.get_mut(index / PIECE)?.as_deref_mut()
     }
@@ -59,14 +63,16 @@ impl<T: Copy> Chunked<T> {
         self.pieces.iter_mut().flatten().flat_map(|piece| piece.iter_mut())
     }
 
-    /// Adds an item; new pieces are filled with `vacant`. Its index.
+    /// Adds an item and returns its index; a new piece is filled with `vacant`.
     pub(crate) fn push(&mut self, item: T, vacant: T) -> usize {
         let index = self.len;
         *self.hold(index, vacant) = item;
         index
     }
 
-    /// Sees to it that there is an item of this index, whatever is missing before it.
+    /// Returns the item of `index`, allocating its piece if it is missing.
+    ///
+    /// Pieces before it may stay missing.
     pub(crate) fn hold(&mut self, index: usize, vacant: T) -> &mut T {
         let Self { pieces, held, len } = self;
         *len = (*len).max(index + 1);
@@ -80,7 +86,7 @@ impl<T: Copy> Chunked<T> {
         &mut piece[index % PIECE]
     }
 
-    /// Makes it at least this long, with nothing missing.
+    /// Grows the array to at least `len` items, with no piece missing among the new ones.
     pub(crate) fn grow(&mut self, len: usize, vacant: T) {
         while self.pieces.len() * PIECE < len {
             self.hold(self.pieces.len() * PIECE, vacant);
@@ -92,14 +98,14 @@ impl<T: Copy> Chunked<T> {
         self.held * size_of::<[T; PIECE]>() + self.pieces.capacity() * size_of::<Box<[T; PIECE]>>()
     }
 
-    /// At most how many bytes it grows by to hold an item of this index.
+    /// Returns an upper bound of the bytes that holding an item of `index` adds.
     pub(crate) fn growth_at(&self, index: usize) -> usize {
         let piece = if self.get(index).is_some() { 0 } else { size_of::<[T; PIECE]>() };
         let pieces = (index / PIECE + 1).saturating_sub(self.pieces.len());
         piece + vec_growth(self.pieces.len(), self.pieces.capacity(), pieces) * size_of::<Box<T>>()
     }
 
-    /// At most how many bytes it grows by to be this long.
+    /// Returns an upper bound of the bytes that [`Chunked::grow`] to `len` adds.
     pub(crate) fn growth(&self, len: usize) -> usize {
         let pieces = len.div_ceil(PIECE).saturating_sub(self.pieces.len());
         pieces * size_of::<[T; PIECE]>()
@@ -107,7 +113,7 @@ impl<T: Copy> Chunked<T> {
     }
 }
 
-/// At most how many places a vector grows by for so many more items.
+/// Returns an upper bound of the capacity that a vector gains for `more` items.
 pub(crate) fn vec_growth(len: usize, capacity: usize, more: usize) -> usize {
     if len + more > capacity { capacity.max(len + more - capacity).max(4) } else { 0 }
 }

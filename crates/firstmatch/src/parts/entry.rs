@@ -1,19 +1,24 @@
-//! What entries of several engines begin with: `lo` of every lane, `hi` of every lane, the priority, the rule's id.
+//! Words that entries of several engines begin with.
+//!
+//! The words are `lo` of every key word, `hi` of every key word, two for the priority and two for the rule's id. For
+//! example, an entry of the IPv4 5-tuple has 5 + 5 + 2 + 2 = 14 words: 56 bytes, less than a cache line.
 
 use crate::engine::Match;
 use crate::rule::{Priority, RuleId};
 
-/// The words of rule and priority, behind the bounds.
+/// Returns the words of priority and id, which stand behind the bounds.
 pub(crate) fn match_words(rule: Match) -> [u32; 4] {
     let (priority, id) = (rule.priority.0, rule.rule.get());
     [priority as u32, (priority >> 32) as u32, id as u32, (id >> 32) as u32]
 }
 
+/// Returns the priority of an entry over `lanes` key words.
 #[inline(always)]
 pub(crate) fn priority_of(entry: &[u32], lanes: usize) -> Priority {
     Priority(u64::from(entry[2 * lanes + 1]) << 32 | u64::from(entry[2 * lanes]))
 }
 
+/// Returns the rule and priority of an entry; `None` where the id is no rule's.
 #[inline(always)]
 pub(crate) fn match_of(entry: &[u32], lanes: usize) -> Option<Match> {
     let id = u64::from(entry[2 * lanes + 3]) << 32 | u64::from(entry[2 * lanes + 2]);

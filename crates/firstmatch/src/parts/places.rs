@@ -1,32 +1,37 @@
-//! Where the regions of each rule are.
+//! Places of the regions of each rule.
 
 use super::chunked::Chunked;
 
-/// Where the regions of each rule are, by slot. The first place of a rule stands at its slot, further ones in a list.
+/// Places of the regions of each rule, by slot.
+///
+/// The first place of a rule stands at its slot, further ones in a linked list in `more`. The free items of `more` are
+/// a list too.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
     first: Chunked<Place>,
     more: Chunked<Place>,
-    /// The first free place of `more`.
+    /// Index of the first free item of `more`.
     free: u32,
 }
 
-/// Where one region is.
+/// Place of one region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
-    /// Where in its part, as the engine says; so too in the rest. For a rule without regions: the reuse count of its id.
+    /// Index of the region in its table, partition or overflow list.
+    ///
+    /// For a rule without regions: the reuse count of its id.
     pub(crate) at: u32,
-    /// The table or partition, or one of the three below.
+    /// Number of the table or partition, or one of the three constants below.
     pub(crate) part: u32,
-    /// The next place of the rule, in `more`.
+    /// Index in `more` of the next place of the rule.
     next: u32,
 }
 
-/// No rule has this slot.
+/// Value of `part`: no rule has this slot.
 pub(crate) const VACANT: u32 = u32::MAX;
-/// The rule of this slot has no region here.
+/// Value of `part`: the rule of this slot has no region here.
 pub(crate) const NOWHERE: u32 = u32::MAX - 1;
-/// The region is among the rest.
+/// Value of `part`: the region is in the overflow list.
 pub(crate) const REST: u32 = u32::MAX - 2;
 const END: u32 = u32::MAX;
 
@@ -41,12 +46,14 @@ impl Places {
         self.first.bytes() + self.more.bytes()
     }
 
-    /// At most how many bytes the places of one more rule may take.
+    /// Returns an upper bound of the bytes that adding one place of a rule takes.
+    ///
+    /// `regions` is the number of the rule's regions with this one; the first needs no item of `more`.
     pub(crate) fn growth(&self, slot: usize, regions: usize) -> usize {
         self.first.growth_at(slot) + if regions > 1 { self.more.growth(self.more.len() + 1) } else { 0 }
     }
 
-    /// One more than the largest slot there ever was.
+    /// Number of slots: one more than the largest there ever was.
     pub(crate) fn slots(&self) -> usize {
         self.first.len()
     }
@@ -75,7 +82,7 @@ impl Places {
         }
     }
 
-    /// Takes one place of a rule; `None` when it has no more.
+    /// Removes one place of a rule and returns it; `None` if the rule has no more.
     pub(crate) fn take(&mut self, slot: usize) -> Option<Place> {
         let first = self.first.get_mut(slot).filter(|place| place.part != VACANT)?;
         let place = std::mem::replace(first, NO_PLACE);
@@ -86,14 +93,14 @@ impl Places {
         Some(place)
     }
 
-    /// Parts have new numbers.
+    /// Gives tables or partitions new numbers: number `n` becomes `numbers[n]`.
     pub(crate) fn renumber(&mut self, numbers: &[u32]) {
         for place in self.first.iter_mut().chain(self.more.iter_mut()) {
             place.part = numbers.get(place.part as usize).copied().unwrap_or(place.part);
         }
     }
 
-    /// A region of this rule has moved.
+    /// Notes that a region of this rule has moved; `from` and `to` are index and part.
     pub(crate) fn moved(&mut self, slot: usize, from: (u32, u32), to: (u32, u32)) {
         let is_it = |place: &&mut Place| (place.at, place.part) == from;
         let mut next = self.get(slot).next;

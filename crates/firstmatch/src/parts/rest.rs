@@ -1,4 +1,7 @@
-//! The regions that no table or partition takes: blocks of eight, tested at once, in no order.
+//! Overflow list: the regions that no table or partition takes.
+//!
+//! They stand in blocks of eight, which are tested at once, in no order. For example, removing region 3 of 20 moves
+//! region 19 to its place.
 
 use super::chunked::with_room;
 use crate::alive::Alive;
@@ -12,19 +15,19 @@ const BLOCK: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Rest {
     lanes: usize,
-    /// All but the last are full.
+    /// Blocks, of which all but the last are full.
     blocks: Vec<Block>,
     len: usize,
 }
 
 #[derive(Clone, Debug)]
 struct Block {
-    /// For each lane eight `lo`, then eight `hi`.
+    /// For each key word eight `lo`, then eight `hi`.
     bounds: Box<[u32]>,
-    /// For each lane eight `value`, then eight `mask`; all zero where a region is not ternary.
+    /// For each key word eight `value`, then eight `mask`; zero where a region is not ternary.
     masks: Box<[u32]>,
     rules: [Option<Match>; BLOCK],
-    /// The best priority of its rules.
+    /// Best priority of the rules of the block.
     best: u64,
 }
 
@@ -57,19 +60,19 @@ impl Rest {
         self.blocks.capacity() * size_of::<Block>() + self.blocks.len() * self.block_bytes()
     }
 
-    /// At most how many bytes one more region takes.
+    /// Returns an upper bound of the bytes that one more region takes.
     pub(crate) fn growth(&self) -> usize {
         let full = self.blocks.len() * BLOCK == self.len;
         let list = if self.blocks.len() == self.blocks.capacity() { self.blocks.len().max(4) } else { 0 };
         if full { self.block_bytes() + list * size_of::<Block>() } else { 0 }
     }
 
-    /// Cache lines of a block.
+    /// Number of cache lines of all blocks.
     pub(crate) fn lines(&self) -> usize {
         self.blocks.len() * (size_of::<Block>() + self.block_bytes()).div_ceil(64)
     }
 
-    /// Adds a region; where it is now.
+    /// Adds a region and returns its index.
     pub(crate) fn add(&mut self, rule: Match, region: &Region<'_>) -> u32 {
         let (at, words) = (self.len, 2 * BLOCK * self.lanes);
         if at == self.blocks.len() * BLOCK {
@@ -94,7 +97,9 @@ impl Rest {
         self.blocks.get(at / BLOCK).and_then(|block| block.rules[at % BLOCK])
     }
 
-    /// Takes a region out. The last one takes its place: its rule, and where it stood.
+    /// Removes the region of index `at`; the last region takes its index.
+    ///
+    /// Returns the rule and the former index of the region that moved, if one did.
     pub(crate) fn take(&mut self, at: u32) -> Option<(Match, u32)> {
         self.len -= 1;
         let (at, last) = (at as usize, self.len);
@@ -118,7 +123,9 @@ impl Rest {
         moved.filter(|_| at != last).map(|rule| (rule, last as u32))
     }
 
-    /// Improves the answers of a batch, `bound` being the priority of each to beat or equal.
+    /// Improves the answers of a batch.
+    ///
+    /// A rule is an answer for key `i` if its priority is at most `bound[i]`.
     #[inline(always)]
     pub(crate) fn improve<I: Isa>(
         &self,

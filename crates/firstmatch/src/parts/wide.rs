@@ -1,29 +1,32 @@
-//! Wide regions: those that decide about many keys which lie in regions behind them.
+//! Wide regions: regions that hold many of the keys that lie in regions behind them.
 
 use std::cmp::Reverse;
 
 use crate::budget::Visits;
 use crate::rule::Regions;
 
-/// Keys that regions are held against.
+/// Number of keys that regions are compared with.
 const KEYS: usize = 32;
-/// A region is wide that holds at least this many of the keys drawn from regions behind it.
+/// Number of drawn keys, from regions behind it, that a wide region holds at least.
 const HELD: usize = KEYS / 8;
-/// The most regions that are wide.
+/// Largest number of wide regions.
 pub(crate) const MOST: usize = 8;
 
-/// A region that holds many keys of regions behind it.
+/// Region that holds many keys of regions behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wide {
-    /// The region's index.
+    /// Index of the region.
     pub(crate) region: usize,
-    /// Whether it holds at least half of the keys that were drawn.
+    /// Whether the region holds at least 16 of the keys, half of `KEYS`.
     pub(crate) is_most: bool,
 }
 
-/// Returns the wide regions in order. Compares each region with 32 keys, which counts as one visit: most differ in the
-/// first lane. Half of the keys take a lane that their region leaves open from another region, because packets have what
-/// rules ask for: `permit tcp` is wide above rules for any protocol.
+/// Returns the wide regions in order.
+///
+/// Compares each region with 32 keys, which counts as one visit, because most comparisons end at the first word. Half
+/// of the keys take words that their own region leaves open from another region, because packets have the values that
+/// rules ask for. For example, `permit udp` is wide above rules for UDP and rules for any protocol, because keys of the
+/// latter often get UDP too.
 pub(crate) fn wide(regions: &Regions, visits: &Visits) -> Vec<Wide> {
     visits.add(regions.len());
     let mut random = Random(0);
@@ -50,10 +53,14 @@ pub(crate) fn wide(regions: &Regions, visits: &Visits) -> Vec<Wide> {
     most.into_iter().map(|(held, region)| Wide { region, is_most: 2 * held >= KEYS }).collect()
 }
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): the same numbers every time.
+/// Random number generator SplitMix64 (Steele, Lea and Flood, OOPSLA 2014).
+///
+/// The same seed gives the same numbers every time.
 pub(crate) struct Random(pub(crate) u64);
 
-/// 2⁶⁴ by the golden ratio: its multiples are spread over all numbers, however many there are.
+/// 2⁶⁴ divided by the golden ratio.
+///
+/// Its multiples modulo 2⁶⁴ are spread evenly, however many are taken.
 pub(crate) const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Random {
@@ -65,17 +72,19 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Returns a number below `count`.
+    /// Returns a random number below `count`.
     pub(crate) fn below(&mut self, count: usize) -> usize {
         share(self.next(), count)
     }
 
-    /// Returns a number from `lo` to `hi`.
+    /// Returns a random number from `lo` to `hi`, both included.
     pub(crate) fn between(&mut self, lo: u32, hi: u32) -> u32 {
         lo + (((self.next() >> 32) * (u64::from(hi - lo) + 1)) >> 32) as u32
     }
 
-    /// Moves a key of a region into another in each lane where the other lies in the region.
+    /// Moves `key`, a point of region `index`, into region `other` where that one is narrower.
+    ///
+    /// A word changes if its interval in `other` lies within its interval in the region.
     fn narrow(&mut self, regions: &Regions, index: usize, other: usize, key: &mut [u32]) {
         let [region, other] = [index, other].map(|index| regions.get(index));
         if region.ternary.is_some() || other.ternary.is_some() {
@@ -89,7 +98,7 @@ impl Random {
         }
     }
 
-    /// Fills a key with a point anywhere in a region, ternary lanes included.
+    /// Fills `key` with a random point of a region, ternary words included.
     pub(crate) fn inside(&mut self, regions: &Regions, index: usize, key: &mut [u32]) {
         let region = regions.get(index);
         for (lane, word) in key.iter_mut().enumerate().take(regions.lanes()) {
@@ -99,7 +108,9 @@ impl Random {
     }
 }
 
-/// Returns the number below `count` that is as far up as `number` is among all of 64 bits.
+/// Maps `number`, from the range of 64 bits, in proportion to a number below `count`.
+///
+/// For example, 2⁶³ of a count of 10 gives 5.
 pub(crate) fn share(number: u64, count: usize) -> usize {
     ((u128::from(number) * count as u128) >> 64) as usize
 }
@@ -111,7 +122,9 @@ mod tests {
     use crate::schema::Schema;
     use crate::test_rules::set;
 
-    /// Rules for any protocol lie behind a rule for one of them, because packets have the protocols of rules.
+    /// Rules for any protocol lie behind a rule for one of them.
+    ///
+    /// Packets have the protocols that rules ask for.
     #[test]
     fn a_rule_for_a_protocol_of_others_is_wide() {
         let net = |at: u128| (0, Test::Prefix { value: at << 12, len: 20 });

@@ -1,10 +1,20 @@
-//! The conditions of a rule, packed: a set holds millions of them, and a rule of a 5-tuple takes about 30 bytes.
+//! Conditions of a rule in packed form, because a set holds millions of them.
 //!
-//! First the [binding](RuleSet::bind) in 4 bytes, least significant first, 0 where there is none; nothing at all stands
-//! for no condition and no binding. Then for each condition a head `field << 2 | negated << 1 | several`, where there are several tests (or none) their
-//! number, then the tests. A test is a tag (`size << 4 | family << 2 | form`), its operands in `0, 1, 2, 4, 8` or `16`
-//! bytes each, as few as hold both, and after a prefix its length. Heads, numbers and lengths take 7 bits a byte, the
-//! lowest first. There is one way to pack a condition, so equal conditions are equal bytes.
+//! A rule of a 5-tuple takes about 30 bytes. There is one way to pack a condition, so that equal conditions are equal
+//! bytes. The layout:
+//!
+//! | part | bytes | content |
+//! |---|---|---|
+//! | binding | 4 | the [binding](RuleSet::bind), least significant byte first; 0 if there is none |
+//! | head | 1 or more | `field << 2 \| negated << 1 \| several`, the start of each condition |
+//! | number of tests | 1 or more | only if `several` is set: the condition has several tests, or none |
+//! | tag | 1 | `size << 4 \| family << 2 \| form`, the start of each test |
+//! | operands | 0, 1, 2, 4, 8 or 16 each | one or two; both are as short as the longer one allows |
+//! | length | 1 or more | only after a prefix |
+//!
+//! Without conditions and binding there are no bytes at all. Heads, numbers and lengths take 7 bits a byte, the lowest
+//! first. For example, `dport 443`, where `dport` is field 3, takes four bytes: head `0x0C`, tag `0x20` and operand
+//! `0xBB 0x01`.
 
 use std::fmt;
 
@@ -13,16 +23,16 @@ use std::hash::{Hash, Hasher};
 use super::{Condition, Test};
 use crate::schema::Family;
 
-/// The conditions of a rule, in the order they were written.
+/// Conditions of a rule, in the order they were written.
 ///
-/// A condition names its field by the index in a schema, so conditions mean something only together with one. A
-/// [`RuleSet`](super::RuleSet) therefore *binds* what it takes to its fields, and refuses conditions that are bound to
-/// fields of another name, width, source or family. Conditions made here are bound to none: they are for whatever set
-/// takes them. Equality and hashes look at the conditions alone.
+/// A condition names its field by the index in a schema, so conditions mean something only together with a schema. A
+/// [`RuleSet`](super::RuleSet) therefore *binds* the conditions it takes to its fields. It refuses conditions that are
+/// bound to fields of another name, width, source or family. Conditions made here are bound to none, and any set takes
+/// them. Equality and hashes look at the conditions alone.
 #[derive(Clone, Default)]
 pub struct Conditions(Box<[u8]>);
 
-/// Bytes of the binding before the packed conditions.
+/// Number of bytes of the binding before the packed conditions.
 const BINDING: usize = size_of::<u32>();
 
 impl PartialEq for Conditions {
@@ -39,31 +49,33 @@ impl Hash for Conditions {
     }
 }
 
-/// One of the [`Conditions`] of a rule: what a [`Condition`] says, read where it stands.
+/// Borrowed [`Condition`] of packed [`Conditions`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ConditionRef<'a> {
-    /// The field's index in the schema (in both schemas of a dual-stack set).
+    /// Index of the field in the schema (in both schemas of a dual-stack set).
     pub field: usize,
-    /// Whether the tests are to fail.
+    /// Whether the value must fail all tests.
     pub negated: bool,
     count: usize,
     tests: &'a [u8],
 }
 
 impl Conditions {
-    /// The conditions, the first written first.
+    /// Returns the conditions, the first written first.
     pub fn iter(&self) -> impl Iterator<Item = ConditionRef<'_>> + Clone {
         let mut rest = Reader(self.packed());
         std::iter::from_fn(move || rest.condition())
     }
 
-    /// The condition on a field.
+    /// Returns the condition on a field.
     pub fn on(&self, field: usize) -> Option<ConditionRef<'_>> {
         self.iter().find(|condition| condition.field == field)
     }
 
-    /// Adds a condition behind the others. To conditions that a set has bound, [`RuleSet::bind`](super::RuleSet::bind)
-    /// adds by name: after this the set no longer knows them.
+    /// Adds a condition behind the others.
+    ///
+    /// If a set has bound the conditions, it no longer knows them after this: [`RuleSet::bind`](super::RuleSet::bind)
+    /// adds conditions by name instead.
     pub fn push(&mut self, condition: Condition) {
         let mut bytes = std::mem::take(&mut self.0).into_vec();
         bytes.resize(bytes.len().max(BINDING), 0);
@@ -71,27 +83,29 @@ impl Conditions {
         self.0 = bytes.into();
     }
 
-    /// Whether there is none: every packet matches.
+    /// Whether there is no condition, so that every packet matches.
     pub fn is_empty(&self) -> bool {
         self.packed().is_empty()
     }
 
-    /// The conditions, unpacked.
+    /// Returns the conditions, unpacked.
     pub fn to_vec(&self) -> Vec<Condition> {
         self.iter().map(ConditionRef::unpack).collect()
     }
 
-    /// The heap memory they take, in bytes.
+    /// Number of bytes on the heap.
     pub fn bytes(&self) -> usize {
         self.0.len()
     }
 
-    /// Conditions from what [`pack`] wrote.
+    /// Builds conditions from the bytes that [`pack`] wrote.
     pub(crate) fn from_packed(bytes: &[u8]) -> Self {
         if bytes.is_empty() { Self::default() } else { Self([&[0; BINDING], bytes].concat().into()) }
     }
 
-    /// The fields that they are bound to, as a number that [`RuleSet`](super::RuleSet) makes; 0 for none.
+    /// Returns the number of the fields they are bound to; 0 for none.
+    ///
+    /// [`RuleSet`](super::RuleSet) computes it.
     pub(super) fn binding(&self) -> u32 {
         self.0.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
     }
@@ -107,7 +121,7 @@ impl Conditions {
         self.0.get(BINDING..).unwrap_or_default()
     }
 
-    /// The same conditions on other fields, bound to none.
+    /// Returns the same conditions on other fields, bound to none.
     pub(crate) fn renumbered(&self, number: impl Fn(usize) -> usize) -> Self {
         let mut bytes = Vec::with_capacity(self.packed().len());
         for condition in self.iter() {
@@ -147,23 +161,23 @@ impl fmt::Debug for Conditions {
 }
 
 impl<'a> ConditionRef<'a> {
-    /// The tests with the family whose packets they are for; `None` for both.
+    /// Returns the tests with the family whose packets they are for; `None` for both.
     pub fn tests(self) -> impl Iterator<Item = (Option<Family>, Test)> + Clone + use<'a> {
         let mut rest = Reader(self.tests);
         std::iter::from_fn(move || rest.test())
     }
 
-    /// The tests for packets of a family, or of none.
+    /// Returns the tests for packets of `family`, or for packets of no family.
     pub fn tests_for(self, family: Option<Family>) -> impl Iterator<Item = Test> + Clone + use<'a> {
         self.tests().filter(move |(of, _)| of.is_none() || *of == family).map(|(_, test)| test)
     }
 
-    /// How many tests there are, for any family.
+    /// Number of tests, for any family.
     pub fn count(self) -> usize {
         self.count
     }
 
-    /// The condition, unpacked.
+    /// Returns the condition, unpacked.
     pub fn unpack(self) -> Condition {
         Condition { field: self.field, negated: self.negated, tests: self.tests().collect() }
     }
@@ -175,7 +189,7 @@ impl fmt::Debug for ConditionRef<'_> {
     }
 }
 
-/// Appends a condition in packed form.
+/// Appends a condition in packed form to `out`.
 pub(crate) fn pack(field: usize, negated: bool, tests: &[(Option<Family>, Test)], out: &mut Vec<u8>) {
     put_head(field, negated, tests.len(), out);
     for &(family, test) in tests {
@@ -185,7 +199,7 @@ pub(crate) fn pack(field: usize, negated: bool, tests: &[(Option<Family>, Test)]
             Test::Range { lo, hi } => (RANGE, lo, Some(hi)),
             Test::Mask { value, mask } => (MASK, value, Some(mask)),
         };
-        // Neither operand has a bit above those of the two together.
+        // The size fits both operands, because `a | b` has every bit that one of them has.
         let size = match 128 - (a | b.unwrap_or(0)).leading_zeros() {
             0 => 0,
             bits => bits.div_ceil(8).next_power_of_two().ilog2() as usize + 1,
@@ -206,7 +220,7 @@ pub(crate) fn pack(field: usize, negated: bool, tests: &[(Option<Family>, Test)]
 }
 
 fn put_head(field: usize, negated: bool, count: usize, out: &mut Vec<u8>) {
-    // No schema has a field of so high a number: it is refused as it would be as it was.
+    // No schema has a field of so high a number. The set refuses the clamped number as it would the original.
     let field = field.min(usize::MAX >> 2);
     put_number(field << 2 | usize::from(negated) << 1 | usize::from(count != 1), out);
     if count != 1 {
@@ -229,7 +243,7 @@ fn put_number(mut number: usize, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// Reads what [`pack`] wrote. `None` is the end.
+/// Reader of the bytes that [`pack`] wrote; `None` is the end.
 #[derive(Clone, Copy)]
 struct Reader<'a>(&'a [u8]);
 

@@ -1,21 +1,23 @@
-//! Rules behind others that take all their packets.
+//! Covered rules: rules behind others that take all their packets.
 
 use std::collections::HashMap;
 
 use super::{ConditionRef, Rule, RuleSet, Test};
 use crate::schema::{Family, Schema};
 
-/// Why a rule is never the first to match.
+/// Reason why a rule is never the first to match.
 #[derive(Clone, Debug)]
 pub struct Covering<'s> {
-    /// The earlier rules that match whatever it matches: one, or one for IPv4 and one for IPv6, in this order.
+    /// Earlier rules that match every packet of the rule.
+    ///
+    /// One rule, or one for IPv4 and one for IPv6, in this order.
     pub by: Vec<&'s Rule>,
-    /// It has the very conditions of the one.
+    /// Whether the one rule has exactly the same conditions.
     pub is_equal: bool,
 }
 
 impl Covering<'_> {
-    /// Returns what a warning says of the rule, where this tells the lines of the others.
+    /// Returns the text of a warning about the rule; `line` tells the lines of the other rules.
     pub fn describe(&self, line: impl Fn(&Rule) -> u32) -> String {
         let lines: Vec<u32> = self.by.iter().map(|rule| line(rule)).collect();
         let why = match lines[..] {
@@ -29,21 +31,26 @@ impl Covering<'_> {
     }
 }
 
-/// Earlier rules are looked for by what their conditions have in common, by this many forms of rules at most: those of
-/// the fewest bits.
+/// Number of shapes that earlier rules are found by: those that fix the fewest bits.
 const SHAPES: usize = 64;
-/// Of the rules of a shape that fix the same bits, this many are compared with a rule.
+/// Number of rules kept to compare with, of one shape and with the same fixed bits.
 const BUCKET: usize = 4;
-/// Conditions of more pairs of tests are compared for equality alone.
+/// Largest number of pairs of tests that are compared.
+///
+/// Conditions with more are compared for equality alone.
 const PAIRS: usize = 64;
 
-/// Calls `found`, in order of priority, for the rules that are never the first to match because one earlier rule (one for
-/// each family) matches whatever they match.
+/// Calls `found`, in order of priority, for rules that one earlier rule covers.
 ///
-/// Found are all rules that have the same conditions as an earlier one. Of those that an earlier rule holds without
-/// being equal, most are found: the earlier rule is one of the 64 widest kinds of rules so far (a kind is how many
-/// leading bits each field is held to), and among the first four of its kind with these bits. Rules that only several
-/// earlier ones hold together are not found. The time is linear in the number of rules.
+/// A covered rule is never the first to match, because the earlier rule (or one for each family) matches every packet
+/// that it matches. For example, `permit src 10.0.0.0/8` covers a later `deny src 10.1.0.0/16 dport 23`.
+///
+/// Rules with the same conditions as an earlier one are all found, and most others that one earlier rule covers. Rules
+/// that only several earlier ones cover together are not.
+///
+/// The time is linear in the number of rules, because a rule is compared with few earlier ones. A shape is the number
+/// of leading bits that a rule fixes in each field. The earlier rule's shape must be one of the 64 widest so far. It
+/// must also be among the first four rules of its shape with these bits.
 pub fn covered<'s>(set: &'s RuleSet, mut found: impl FnMut(&'s Rule, Covering<'s>)) {
     let mut views: Vec<_> = set.schemas().iter().map(View::new).collect();
     for rule in set.iter() {
@@ -70,26 +77,28 @@ fn has_same_conditions(a: &Rule, b: &Rule) -> bool {
 }
 
 enum Taken<'s> {
-    /// It is not for packets of the family.
+    /// The rule is not for packets of the family.
     Nowhere,
     Behind(&'s Rule),
     Open,
 }
 
-/// The rules so far as packets of one schema meet them.
+/// Index of the rules so far, for packets of one schema.
 struct View<'s> {
     schema: &'s Schema,
-    /// By a hash of all conditions.
+    /// Rules by a hash of all conditions.
     equal: HashMap<u64, &'s Rule>,
     shapes: Vec<Shape>,
-    /// By a hash of the shape and the bits that it fixes.
+    /// Rules by a hash of the shape and the bits that it fixes.
     by_bits: HashMap<u64, Vec<&'s Rule>>,
     shapes_ever: u64,
-    /// Of the rule that is taken: how many leading bits of each field are held, and to what.
+    /// Leading bits of each field that the current rule fixes, with their value.
     held: Vec<Held>,
 }
 
-/// 0 where there is no condition, else one more than the leading bits that all values of the field have in common.
+/// Number of leading bits that all values of a field share, plus 1; 0 if it has no condition.
+///
+/// For example, a condition on a prefix of length 8 has 9.
 type Bits = u8;
 
 #[derive(Clone, Copy, Default)]
@@ -101,7 +110,7 @@ struct Held {
 struct Shape {
     number: u64,
     bits: Vec<Bits>,
-    /// Their sum.
+    /// Sum of `bits`.
     width: u32,
 }
 
@@ -150,7 +159,7 @@ impl<'s> View<'s> {
         Taken::Open
     }
 
-    /// The shape of the rule that is taken, if it is one of those that are kept.
+    /// Returns the index of the current rule's shape, if that shape is kept.
     fn shape(&mut self) -> Option<usize> {
         let is_it = |shape: &Shape| shape.bits.iter().zip(&self.held).all(|(s, h)| *s == h.bits);
         if let Some(at) = self.shapes.iter().position(is_it) {
@@ -176,7 +185,7 @@ impl<'s> View<'s> {
         Some(at)
     }
 
-    /// The bits of the rule that is taken which a shape fixes.
+    /// Returns a hash of a shape and of the bits of the current rule that it fixes.
     fn key(&self, shape: &Shape) -> u64 {
         let fields = self.schema.fields().iter().zip(&shape.bits).zip(&self.held).filter(|((_, bits), _)| **bits > 1);
         fields.fold(mix(0, shape.number), |key, ((field, bits), held)| {
@@ -185,7 +194,7 @@ impl<'s> View<'s> {
         })
     }
 
-    /// Whether an earlier rule matches every packet of this schema that another matches.
+    /// Whether `earlier` matches every packet of this schema that `rule` matches.
     fn holds(&self, earlier: &Rule, rule: &Rule) -> bool {
         let family = self.schema.family();
         earlier.conditions.iter().all(|outer| {
@@ -195,7 +204,9 @@ impl<'s> View<'s> {
     }
 }
 
-/// What all values that meet a condition have in common; `None` where there are none in this family.
+/// Returns the leading bits common to all values that meet a condition.
+///
+/// `None` if no value meets it in this family.
 fn hull(condition: ConditionRef<'_>, family: Option<Family>, width: u32) -> Option<Held> {
     let mut tests = condition.tests_for(family).map(|test| range(test, width));
     let first = tests.next()?;
@@ -208,7 +219,7 @@ fn hull(condition: ConditionRef<'_>, family: Option<Family>, width: u32) -> Opti
     Some(Held { bits: 1 + common as u8, value: lo })
 }
 
-/// The least and the largest value that pass a test of a field.
+/// Returns the smallest and the largest value that pass a test of a field.
 fn range(test: Test, width: u32) -> (u128, u128) {
     let max = u128::MAX >> (128 - width);
     match test {
@@ -219,7 +230,7 @@ fn range(test: Test, width: u32) -> (u128, u128) {
     }
 }
 
-/// Whether every value that meets `inner` meets `outer`. It may say no where it is so.
+/// Whether every value that meets `inner` meets `outer`; may be false although it is so.
 fn implies(inner: ConditionRef<'_>, outer: ConditionRef<'_>, family: Option<Family>, width: u32) -> bool {
     let (in_tests, out_tests) = (inner.tests_for(family), outer.tests_for(family));
     if inner.negated == outer.negated && in_tests.clone().eq(out_tests.clone()) {
@@ -231,7 +242,7 @@ fn implies(inner: ConditionRef<'_>, outer: ConditionRef<'_>, family: Option<Fami
     let within = |one: Test, of: Test| is_within(one, of, width);
     match (inner.negated, outer.negated) {
         (false, false) => in_tests.clone().all(|one| out_tests.clone().any(|of| within(one, of))),
-        // The inner excludes all that the outer excludes.
+        // The inner condition excludes every value that the outer one excludes.
         (true, true) => out_tests.clone().all(|one| in_tests.clone().any(|of| within(one, of))),
         (false, true) => in_tests.clone().all(|one| {
             let (lo, hi) = range(one, width);
@@ -249,7 +260,7 @@ fn is_any(test: Test, width: u32) -> bool {
     }
 }
 
-/// Whether every value that passes one test passes another. It may say no where it is so.
+/// Whether every value that passes `one` passes `of`; may be false although it is so.
 fn is_within(one: Test, of: Test, width: u32) -> bool {
     let (lo, hi) = range(one, width);
     match (one, of) {
@@ -262,7 +273,9 @@ fn is_within(one: Test, of: Test, width: u32) -> bool {
     }
 }
 
-/// The same for equal conditions; the sum over those of a rule does not depend on their order.
+/// Returns a hash that is equal for equal conditions.
+///
+/// A rule's hash is the sum over its conditions, so that it does not depend on their order.
 fn hash_of(condition: ConditionRef<'_>, family: Option<Family>) -> u64 {
     let head = mix(1 + condition.field as u64, u64::from(condition.negated));
     condition.tests_for(family).fold(head, |hash, test| {
@@ -276,7 +289,9 @@ fn hash_of(condition: ConditionRef<'_>, family: Option<Family>) -> u64 {
     })
 }
 
-/// Equal hashes are only a reason to compare; the maps behind them are keyed.
+/// Mixes a word into a hash.
+///
+/// It need not resist attacks, because equal hashes are only a reason to compare and the maps behind them are keyed.
 fn mix(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash ^ word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93_u128;
     (product as u64) ^ (product >> 64) as u64 ^ hash.rotate_left(23)

@@ -1,12 +1,21 @@
-//! Lowering: rules on whole fields become regions over lanes. The only code that knows prefixes, sets, negation and
-//! fields wider than a lane.
+//! Lowering: rules on whole fields become regions over key words.
 //!
-//! The tests of a condition are united, and complements taken, on whole values *before* values are split into lanes,
-//! so the regions of one rule never overlap. Sizes for a field of `k` lanes: a prefix or a value under a mask is one
-//! box; a range at most `2k - 1`; the complement of `n` prefixes at most `n + 1` ranges; the complement of a value
-//! under a mask with `m` bits at most `m` values under masks. A list of prefixes of which few touch stays a list of
-//! prefixes, because one range among them would make an engine keep two bounds for each. A union of `n` intervals takes
-//! a sort; values under different masks are compared pair by pair, which [`Caps::mask_comparisons`] bounds.
+//! It is the only code that knows prefixes, sets, negation and fields wider than a key word. The tests of a condition
+//! are united, and complements taken, on whole values *before* values are split into words. For example,
+//! `dport not { 80, 443 }` is the complement of two values: the intervals 0 to 79, 81 to 442 and 444 to 65,535, so
+//! three regions.
+//!
+//! # Invariants
+//! - The regions of one rule never overlap (tests `one_test`, `two_tests` and `several_tests` of
+//!   `tests/harness/lowering.rs`).
+//! - The boxes of a condition on a field of `k` words are bounded (same tests; `the_bounds_are_tight`). A prefix or a
+//!   value under a mask is one box, and a range at most `2k - 1`. The complement of `n` prefixes is at most `n + 1`
+//!   ranges. The complement of a value under a mask of `m` bits is at most `m` values under masks.
+//! - A list of prefixes of which few touch stays a list of prefixes (`a_list_of_prefixes_stays_one`). Otherwise one
+//!   range among them would make an engine keep two bounds for each.
+//!
+//! A union of `n` intervals takes a sort. Values under different masks are compared pair by pair, which
+//! [`Caps::mask_comparisons`] bounds.
 
 use super::{ConditionRef, RuleSet, RuleSpec, Test};
 use super::{Region, Regions};
@@ -14,29 +23,35 @@ use crate::engine::Match;
 use crate::error::BuildError;
 use crate::schema::{Field, Schema};
 
-/// Limits on the expansion of rules into regions; each is checked before the memory is taken.
+/// Limits on the expansion of rules into regions.
 ///
-/// Errors name a limit as the program's option does: `max-regions-per-rule` for [`regions_per_rule`].
+/// Each is checked before the memory is taken. Errors name a limit like the program's option: `max-regions-per-rule`
+/// for [`regions_per_rule`].
 ///
 /// [`regions_per_rule`]: Caps::regions_per_rule
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
-    /// Number of regions that one rule may have (`max-regions-per-rule`).
+    /// Largest number of regions of one rule (`max-regions-per-rule`).
     pub regions_per_rule: usize,
-    /// Number of regions that the rules of one set may have together (`max-regions`), at most 2²⁴.
+    /// Largest number of regions of one set, at most 2²⁴ (`max-regions`).
     pub regions_per_set: usize,
-    /// Bytes that the regions of one set may take (`max-region-bytes`): 8 a lane and 16, and 8 a lane more for a
-    /// region with values under masks.
+    /// Largest number of bytes that the regions of one set take (`max-region-bytes`).
+    ///
+    /// A region takes 16 bytes and 8 per key word; if it has values under masks, 8 more per key word.
     pub region_bytes: usize,
-    /// Comparisons that values under masks may take to lower one condition (`max-mask-comparisons`).
+    /// Largest number of comparisons of values under masks for one condition.
+    ///
+    /// The option is `max-mask-comparisons`.
     pub mask_comparisons: usize,
 }
 
-/// Number of regions that engines can number: an entry of `bit_select` has the number of a block and a rank in 32 bits.
+/// Largest number of regions that engines can number.
+///
+/// An entry of `bit_select` has the number of a block and a rank in 32 bits.
 const MOST_REGIONS: usize = 1 << 24;
 
 impl Default for Caps {
-    /// 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons (some 5 ms) a condition.
+    /// Returns 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons a condition.
     fn default() -> Self {
         Self {
             regions_per_rule: 1 << 20,
@@ -47,7 +62,7 @@ impl Default for Caps {
     }
 }
 
-/// Regions and bytes that a set has left for its next rule.
+/// Number of regions and bytes that a set has left for its next rule.
 #[derive(Clone, Copy)]
 struct Room {
     regions: usize,
@@ -61,16 +76,16 @@ impl Room {
     }
 }
 
-/// Why a condition was not lowered.
+/// Limit that kept a condition from being lowered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
-    /// There are at least this many pieces.
+    /// Number of pieces, at least this many.
     Pieces(usize),
-    /// The comparisons of values under masks.
+    /// Comparisons of values under masks.
     Comparisons,
 }
 
-/// A rule set lowered for one schema: regions in order of priority, each with the rule it belongs to.
+/// Rule set lowered for one schema: regions in order of priority, each with its rule.
 #[derive(Clone, Debug)]
 pub struct Lowered {
     schema: Schema,
@@ -80,22 +95,22 @@ pub struct Lowered {
 }
 
 impl Lowered {
-    /// The schema whose lanes the regions are over.
+    /// Returns the schema whose key words the regions are over.
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// The regions, those of the first rule first.
+    /// Returns the regions, those of the first rule first.
     pub fn regions(&self) -> &Regions {
         &self.regions
     }
 
-    /// For each region the rule it belongs to.
+    /// Returns the rule of each region.
     pub fn rules(&self) -> &[Match] {
         &self.rules
     }
 
-    /// No rules.
+    /// Builds a lowered set without rules.
     pub(crate) fn empty(schema: &Schema) -> Self {
         Self {
             schema: schema.clone(),
@@ -105,29 +120,31 @@ impl Lowered {
         }
     }
 
-    /// Forgets the rules that have no region here.
+    /// Drops the list of unmatchable rules, which have no region here.
     pub(crate) fn forget_nowhere(&mut self) {
         self.nowhere = Vec::new();
     }
 
-    /// Adds a region of a rule that no rule here comes behind.
+    /// Adds a region of a rule that comes behind all rules here, or of the last one.
     pub(crate) fn push(&mut self, rule: Match, region: Region<'_>) {
         debug_assert!(self.rules.last().is_none_or(|last| last.priority < rule.priority || *last == rule));
         self.regions.push(region);
         self.rules.push(rule);
     }
 
-    /// Bytes on the heap.
+    /// Number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         self.regions.bytes() + (self.rules.capacity() + self.nowhere.capacity()) * size_of::<Match>()
     }
 
-    /// The rules that have no region here: those of the other family, and those that can never match.
+    /// Returns the unmatchable rules: those of the other family, and those that can never match.
+    ///
+    /// They have no region here.
     pub fn nowhere(&self) -> &[Match] {
         &self.nowhere
     }
 
-    /// Each rule that has a region here, with its regions as a range of indices, in order of priority.
+    /// Returns each rule that has a region here, in order of priority, with its range of regions.
     pub fn by_rule(&self) -> impl Iterator<Item = (Match, std::ops::Range<usize>)> {
         let mut start = 0;
         self.rules.chunk_by(|a, b| a == b).map(move |chunk| {
@@ -156,10 +173,10 @@ pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, Bui
     Ok(Lowered { schema: schema.clone(), regions, rules, nowhere })
 }
 
-/// Lowers one rule, appends its regions to `out` and returns their number: 0 for a rule that no packet of this schema
-/// matches.
+/// Lowers one rule, appends its regions to `out` and returns their number.
 ///
-/// The rule must have been accepted by a [`RuleSet`] with this schema.
+/// The number is 0 for a rule that no packet of this schema matches. A [`RuleSet`] with this schema must have accepted
+/// the rule.
 ///
 /// # Errors
 /// If the rule exceeds a limit of `caps`; `out` is then unchanged.
@@ -167,7 +184,7 @@ pub fn lower_rule(schema: &Schema, rule: &RuleSpec, caps: &Caps, out: &mut Regio
     lower_within(schema, rule, caps, &mut Room { regions: MOST_REGIONS, bytes: usize::MAX }, out)
 }
 
-/// Number of regions that [`lower_rule`] would append, found without them.
+/// Counts the regions that [`lower_rule`] would append, without building them.
 ///
 /// # Errors
 /// As for [`lower_rule`].
@@ -217,7 +234,9 @@ fn lower_within(
     Ok(count)
 }
 
-/// For each field its boxes over its own lanes; a field without a condition has one box that holds every value.
+/// Returns the boxes of each field over its own words.
+///
+/// A field without a condition has one box that holds every value.
 fn choices(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<Vec<Boxes>, BuildError> {
     let boxes = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
         None => Ok(Boxes::everything(schema, index)),
@@ -229,7 +248,7 @@ fn choices(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<Vec<Boxes>, 
     schema.fields().iter().enumerate().map(boxes).collect()
 }
 
-/// Number of ways to choose a box for each field.
+/// Counts the ways to choose a box for each field.
 fn product(schema: &Schema, rule: &RuleSpec, caps: &Caps, choices: &[Boxes]) -> Result<usize, BuildError> {
     let counts = choices.iter().map(|boxes| boxes.regions.len());
     let product = counts.clone().try_fold(1, usize::checked_mul);
@@ -239,8 +258,10 @@ fn product(schema: &Schema, rule: &RuleSpec, caps: &Caps, choices: &[Boxes]) -> 
     })
 }
 
-/// Lowers a rule whose conditions are each one interval that is one box; false, and nothing appended, where it is none.
-/// Most rules are such, and a set of a million is lowered without an allocation for each.
+/// Lowers a rule whose conditions are each an interval that is one box.
+///
+/// Returns false and appends nothing for other rules. Most rules are plain, so that a set of a million is lowered
+/// without an allocation for each.
 fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
     out.push_intervals(schema.lanes().iter().map(|lane| (0, lane.max)));
     let plain = rule.conditions.iter().all(|condition| {
@@ -248,7 +269,7 @@ fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
         let mut tests = condition.tests_for(schema.family());
         let (Some(test), None, false) = (tests.next(), tests.next(), condition.negated) else { return false };
         let Some((lo, hi)) = interval(test, field) else { return false };
-        // Below the first lane where the ends differ they are 0s and full.
+        // Below the first word where the ends differ, the low end must be 0 and the high end full.
         let mut open = false;
         schema.lanes_of(condition.field).all(|index| {
             let lane = &schema.lanes()[index];
@@ -266,13 +287,13 @@ fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
     plain
 }
 
-/// Appends one region for each way to choose a box a field. The last field turns fastest.
+/// Appends one region for each way to choose a box per field. The last field changes fastest.
 fn cross(lanes: usize, choices: &[Boxes], out: &mut Regions) {
     let mut at = vec![0; choices.len()];
     let [mut lo, mut hi, mut value, mut mask] = [(); 4].map(|()| vec![0; lanes]);
     let mut turn = 0;
     loop {
-        // Fields before the one that turns keep their box.
+        // Fields before `turn` keep their box.
         let mut start = choices[..turn].iter().map(|boxes| boxes.regions.lanes()).sum::<usize>();
         for (boxes, &index) in choices[turn..].iter().zip(&at[turn..]) {
             let part = boxes.regions.get(index);
@@ -298,7 +319,7 @@ fn cross(lanes: usize, choices: &[Boxes], out: &mut Regions) {
     }
 }
 
-/// A part of a field's values: an interval and a cube (a value under a mask), both of which must hold.
+/// Part of a field's values: those in an interval and in a cube, a value under a mask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     lo: u128,
@@ -312,12 +333,12 @@ struct Cube {
     mask: u128,
 }
 
-/// Splitting a union of intervals into prefixes may add one part for every this many intervals.
+/// Number of intervals for each part that splitting their union into prefixes may add.
 const SPLIT: usize = 8;
 
 const EVERY: Cube = Cube { value: 0, mask: 0 };
 
-/// The values that satisfy a condition, as disjoint pieces.
+/// Returns the values that satisfy a condition, as disjoint pieces.
 fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Caps) -> Result<Vec<Piece>, Excess> {
     let (mut intervals, mut cubes) = (Vec::new(), Vec::new());
     let mut any = false;
@@ -335,8 +356,8 @@ fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Ca
     let intervals = unite(intervals);
     let gaps = complement(&intervals, field.max());
     let mut left = Allowance { pieces: caps.regions_per_rule, comparisons: caps.mask_comparisons };
-    // Without cubes: the intervals, or the gaps between them. With cubes: what the intervals hold, then what the
-    // cubes hold in the gaps; negated: what no cube holds in the gaps.
+    // Without cubes: the intervals or, negated, the gaps between them. With cubes: the intervals, then the parts of the
+    // cubes in the gaps; negated, the parts of the gaps that no cube holds.
     let mut out = Vec::new();
     if !condition.negated {
         let parts = prefixes_if_near(&intervals).unwrap_or(intervals);
@@ -357,7 +378,7 @@ fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Ca
     Ok(out)
 }
 
-/// Pieces that a condition may have, and comparisons that are left to find them.
+/// Number of pieces that a condition may have, and of comparisons left to find them.
 struct Allowance {
     pieces: usize,
     comparisons: usize,
@@ -374,7 +395,9 @@ impl Allowance {
     }
 }
 
-/// The values that pass a test, where they are an interval: all but those of a mask that is no prefix's.
+/// Returns the interval of the values that pass a test.
+///
+/// `None` if they are no interval, as for a mask that is no prefix's.
 fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
     match test {
         Test::Value(value) => Some((value, value)),
@@ -391,7 +414,7 @@ fn low_bits(count: u32) -> u128 {
     u128::MAX.checked_shr(128 - count).unwrap_or(0)
 }
 
-/// The union of intervals as sorted intervals that neither overlap nor touch.
+/// Returns the union of intervals as sorted intervals that neither overlap nor touch.
 fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     intervals.sort_unstable();
     let mut out: Vec<(u128, u128)> = Vec::with_capacity(intervals.len());
@@ -404,14 +427,19 @@ fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     out
 }
 
-/// Splits intervals into prefixes, if that makes at most [`SPLIT`] of them more.
+/// Splits intervals into prefixes, if that adds at most one part per [`SPLIT`] intervals.
+///
+/// For example, 100 single values are prefixes already. The interval 3 to 12 is not split, because its prefixes 3, 4 to
+/// 7, 8 to 11 and 12 would be three parts more.
 fn prefixes_if_near(intervals: &[(u128, u128)]) -> Option<Vec<(u128, u128)>> {
     let most = intervals.len() + intervals.len() / SPLIT;
     let prefixes = || intervals.iter().flat_map(|&(lo, hi)| prefixes(lo, hi));
     (prefixes().take(most + 1).count() <= most).then(|| prefixes().collect())
 }
 
-/// The fewest prefixes that an interval consists of, in order.
+/// Returns the fewest prefixes that an interval consists of, in order.
+///
+/// For example, `1..=6` is 1, 2 to 3, 4 to 5, and 6.
 fn prefixes(lo: u128, hi: u128) -> impl Iterator<Item = (u128, u128)> {
     let mut next = Some(lo);
     std::iter::from_fn(move || {
@@ -423,7 +451,7 @@ fn prefixes(lo: u128, hi: u128) -> impl Iterator<Item = (u128, u128)> {
     })
 }
 
-/// What sorted, separate intervals leave of `0..=max`.
+/// Returns the gaps that sorted, separate intervals leave in `0..=max`.
 fn complement(intervals: &[(u128, u128)], max: u128) -> Vec<(u128, u128)> {
     let mut out = Vec::with_capacity(intervals.len() + 1);
     let mut next = Some(0);
@@ -437,10 +465,10 @@ fn complement(intervals: &[(u128, u128)], max: u128) -> Vec<(u128, u128)> {
     out
 }
 
-/// The union of cubes as cubes that do not overlap.
+/// Returns the union of cubes as cubes that do not overlap.
 fn disjoint(mut cubes: Vec<Cube>, left: &mut Allowance) -> Result<Vec<Cube>, Excess> {
-    // Wide ones first, so that those inside them vanish. Different cubes of one mask do not overlap: a list of values
-    // under the same mask needs no comparison beyond the sort.
+    // Wide cubes come first, so that the ones inside them vanish. A list of values under the same mask needs no
+    // comparison beyond the sort, because different cubes of one mask do not overlap.
     cubes.sort_unstable_by_key(|cube| (cube.mask.count_ones(), cube.mask, cube.value));
     cubes.dedup();
     let mut out = Vec::with_capacity(cubes.len());
@@ -457,7 +485,9 @@ fn disjoint(mut cubes: Vec<Cube>, left: &mut Allowance) -> Result<Vec<Cube>, Exc
     Ok(out)
 }
 
-/// What `taken` leaves of disjoint cubes, as disjoint cubes.
+/// Returns the parts of disjoint cubes outside `taken`, as disjoint cubes.
+///
+/// For example, two free bits without the value `10` are `0?` and `11`.
 fn subtract(from: &[Cube], taken: &Cube, max: u128, left: &mut Allowance) -> Result<Vec<Cube>, Excess> {
     left.compare(from.len())?;
     let mut out = Vec::with_capacity(from.len());
@@ -466,7 +496,7 @@ fn subtract(from: &[Cube], taken: &Cube, max: u128, left: &mut Allowance) -> Res
             out.push(cube); // They have no value in common.
             continue;
         }
-        // Bit by bit: those that agree with `taken` so far and differ in this one.
+        // Bit by bit: the values that agree with `taken` so far and differ in this bit.
         let mut rest = cube;
         let mut bits = taken.mask & !cube.mask & max;
         while bits != 0 {
@@ -487,14 +517,16 @@ impl Piece {
 }
 
 impl Cube {
-    /// The smallest value of this cube that is at least `from`.
+    /// Returns the smallest value of this cube that is at least `from`.
+    ///
+    /// For example, the smallest value of `1?0` that is at least 5 is 6.
     fn first_from(&self, from: u128) -> Option<u128> {
         let differ = (from ^ self.value) & self.mask;
         if differ == 0 {
             return Some(from);
         }
         let top = 1u128 << (127 - differ.leading_zeros());
-        // Free bits below the raised one fall to 0, compared bits to the value.
+        // Free bits below the raised one fall to 0, and compared bits to the cube's value.
         let raise = |bit: u128| (from & !(bit - 1) & !self.mask) | bit & !self.mask | self.value;
         if self.value & top != 0 {
             return Some(raise(top));
@@ -505,7 +537,7 @@ impl Cube {
     }
 }
 
-/// The pieces of one field as boxes over the lanes of that field alone.
+/// Pieces of one field, as boxes over the words of that field alone.
 struct Boxes {
     regions: Regions,
 }
@@ -527,7 +559,7 @@ impl Boxes {
                 regions.push_intervals(std::iter::once((lane.part(piece.lo), lane.part(piece.hi))));
                 continue;
             }
-            // u128 holds no bit 128, where the absent value of a 128-bit field stands: it is never part of a piece.
+            // The absent value of a 128-bit field stands at bit 128, which u128 does not hold: it is in no piece.
             let part = |v: u128| -> Vec<u32> { lanes.iter().map(|lane| lane.part(v)).collect() };
             let (value, mask) = (part(piece.cube.value), part(piece.cube.mask));
             let full: Vec<u32> = lanes.iter().map(|lane| lane.bits).collect();
@@ -539,9 +571,12 @@ impl Boxes {
     }
 }
 
-/// Splits the interval between two rows of lanes, read as one number each, into at most `2k - 1` boxes.
+/// Splits the interval between two rows of `k` words into at most `2k - 1` boxes.
+///
+/// A row is read as one number. For example, with words of 8 bits, `01 F0` to `03 0F` is three boxes: `01 F0-FF`,
+/// `02 00-FF` and `03 00-0F`.
 fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u32], &[u32])) {
-    // Lanes that agree stay as they are; the first that differs is where the interval opens.
+    // Words that agree stay as they are; the interval opens at the first that differs.
     let Some(open) = lo.iter().zip(hi).position(|(l, h)| l != h) else { return emit(lo, hi) };
     let lanes = lo.len();
     let wide = |from: &[u32], at: usize, low: u32, high: u32, emit: &mut dyn FnMut(&[u32], &[u32])| {
@@ -551,7 +586,7 @@ fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u
         h[at + 1..].copy_from_slice(&full[at + 1..]);
         emit(&l, &h);
     };
-    // From which lane on the ends are 0s and full: there the ends need no boxes of their own.
+    // An end needs no box of its own if all its words behind `open` are 0 (low end) or full (high end).
     let low_end = (open + 1..lanes).rev().find(|&lane| lo[lane] != 0);
     let high_end = (open + 1..lanes).rev().find(|&lane| hi[lane] != full[lane]);
     if let Some(last) = low_end {
@@ -577,8 +612,9 @@ fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u
     }
 }
 
-/// Adds a box under a cube, if any value is in both: the intervals shrink to the hull, and a lane whose mask says no
-/// more than its interval is not ternary.
+/// Adds the part of a box that lies in a cube, if there is any.
+///
+/// The intervals shrink to the hull. A word whose mask says no more than its interval is not ternary.
 fn push_box(out: &mut Regions, lo: &[u32], hi: &[u32], value: &[u32], mask: &[u32]) {
     let lanes = lo.len();
     let (mut l, mut h, mut v, mut m) = (lo.to_vec(), hi.to_vec(), value.to_vec(), mask.to_vec());
@@ -586,10 +622,10 @@ fn push_box(out: &mut Regions, lo: &[u32], hi: &[u32], value: &[u32], mask: &[u3
         let cube = Cube { value: u128::from(v[lane]), mask: u128::from(m[lane]) };
         let flipped = Cube { value: u128::from(!v[lane] & m[lane]), mask: cube.mask };
         let Some(first) = cube.first_from(u128::from(l[lane])).filter(|&x| x <= u128::from(h[lane])) else { return };
-        // The largest value of the cube below `hi` is the mirror of the smallest above the mirrored `hi`.
+        // The largest value of the cube up to `hi` is the mirror of the smallest from the mirrored `hi` on.
         let last = flipped.first_from(u128::from(!h[lane])).map(|x| !(x as u32));
         (l[lane], h[lane]) = (first as u32, last.unwrap_or(first as u32));
-        // One value, or the mask of a prefix: the interval says it all.
+        // One value, or the mask of a prefix: the interval says the same.
         let free = !m[lane];
         if l[lane] == h[lane] || free & free.wrapping_add(1) == 0 {
             (v[lane], m[lane]) = (0, 0);

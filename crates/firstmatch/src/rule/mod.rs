@@ -1,7 +1,8 @@
-//! Rules, as people write them: conditions on whole field values, an action, an id and a priority.
+//! Rules as people write them.
 //!
-//! What a rule means is decided here and in [`first_match`], the oracle; [`lower`] turns rules into the regions over
-//! lanes that engines search. The two share no code, so each checks the other.
+//! A rule has conditions on whole field values, an action, an id and a priority. The meaning of a rule is defined here
+//! and in [`first_match`], the oracle. [`lower`] turns rules into the regions over key words that engines search.
+//! Oracle and lowering share no code, so that each checks the other.
 
 mod conditions;
 mod covered;
@@ -24,37 +25,39 @@ pub use set::RuleSet;
 
 use crate::schema::Family;
 
-/// Names a live rule: a slot (dense, reused) and how often the slot was used before, so that the id of a removed rule
-/// is refused. The first rule of a set has the number 1.
+/// Id of a live rule: a slot (dense, reused) and the number of earlier uses of the slot.
+///
+/// The id of a removed rule is refused, because the next rule of its slot has another reuse count. For example, the
+/// seventh slot's first rule is shown as `7`, its next one as `7.1`. The first rule of a set has the number 1.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RuleId(NonZeroU64);
 
 impl RuleId {
-    /// The id of a slot after `reuse` earlier uses of it.
+    /// Builds the id of `slot` after `reuse` earlier uses of it.
     ///
     /// # Panics
-    /// When `slot` is `u32::MAX`: a set has at most `u32::MAX` slots.
+    /// If `slot` is `u32::MAX`, because a set has at most `u32::MAX` slots.
     pub fn new(slot: u32, reuse: u32) -> Self {
         assert!(slot != u32::MAX, "slot {slot} is out of range");
         Self(NonZeroU64::MIN.saturating_add(u64::from(reuse) << 32 | u64::from(slot)))
     }
 
-    /// The slot: dense from 0, so arrays by slot need no hashing.
+    /// Returns the slot: dense from 0, so arrays by slot need no hashing.
     pub fn slot(self) -> usize {
         (self.get() as u32 - 1) as usize
     }
 
-    /// How often the slot was used before.
+    /// Number of earlier uses of the slot.
     pub fn reuse(self) -> u32 {
         (self.get() >> 32) as u32
     }
 
-    /// The id as a number.
+    /// Returns the id as a number.
     pub fn get(self) -> u64 {
         self.0.get()
     }
 
-    /// The id of this number; `None` where no id has it.
+    /// Returns the id of this number; `None` if no id has it.
     pub fn from_u64(number: u64) -> Option<Self> {
         (number as u32 != 0).then(|| NonZeroU64::new(number).map(Self)).flatten()
     }
@@ -66,7 +69,7 @@ impl fmt::Debug for RuleId {
     }
 }
 
-/// `7`, or `7.2` for the second reuse of the slot.
+/// Writes `7`, or `7.2` for the second reuse of the slot.
 impl fmt::Display for RuleId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.slot() + 1)?;
@@ -74,17 +77,24 @@ impl fmt::Display for RuleId {
     }
 }
 
-/// A rule's place in the order: distinct for every live rule of a set, the smaller wins, nothing else breaks ties.
+/// Position of a rule in the order of a set; the smaller wins.
+///
+/// Every live rule of a set has a priority of its own, and nothing else breaks ties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Priority(pub u64);
 
 impl Priority {
-    /// The priority of the rule on line `line` of a file: `line << 32`, so that rules can be put between any two.
+    /// Returns the priority of the rule on line `line` of a file: `line << 32`.
+    ///
+    /// Rules can therefore be put between any two lines.
     pub const fn of_line(line: u32) -> Self {
         Self((line as u64) << 32)
     }
 
-    /// The midpoint of two priorities, strictly between them; `None` where there is no room (then renumber).
+    /// Returns the midpoint of two priorities; `None` if none lies strictly between them.
+    ///
+    /// For example, there is room between lines 3 and 4, but none between the priorities 5 and 6. Where there is none,
+    /// [`RuleSet::renumber`] makes room.
     pub const fn between(a: Self, b: Self) -> Option<Self> {
         let (low, high) = if a.0 < b.0 { (a.0, b.0) } else { (b.0, a.0) };
         let middle = low + (high - low) / 2;
@@ -92,16 +102,16 @@ impl Priority {
     }
 }
 
-/// What a rule asks for.
+/// Action that a rule asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Action {
-    /// Let the packet pass.
+    /// The packet passes.
     Permit,
-    /// Drop it.
+    /// The packet is dropped.
     Deny,
-    /// Let it pass with a number on it, for whatever comes next.
+    /// The packet passes with a number on it, for later processing.
     Mark(u32),
-    /// Nothing: the rule comes from a format that states no action (ClassBench).
+    /// None: the rule comes from a format that states no action (ClassBench).
     Match,
 }
 
@@ -116,97 +126,101 @@ impl fmt::Display for Action {
     }
 }
 
-/// One test of a whole field value.
+/// Test of a whole field value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Test {
-    /// This value.
+    /// Passed by this value.
     Value(u128),
-    /// Every value whose leading `len` bits (of the field's width) are those of `value`; the others are 0 in `value`.
+    /// Passed by every value whose leading `len` bits are those of `value`.
+    ///
+    /// The bits are counted from the top of the field's width. The bits of `value` behind them are 0.
     Prefix {
-        /// The leading bits, in place.
+        /// Leading bits, in place.
         value: u128,
-        /// How many there are.
+        /// Number of leading bits.
         len: u32,
     },
-    /// Every value from `lo` to `hi`, both included.
+    /// Passed by every value from `lo` to `hi`, both included.
     Range {
-        /// The smallest.
+        /// Smallest value.
         lo: u128,
-        /// The largest.
+        /// Largest value.
         hi: u128,
     },
-    /// Every value `v` with `v & mask == value`.
+    /// Passed by every value `v` with `v & mask == value`.
     Mask {
-        /// The bits that must be set; no bit outside `mask`.
+        /// Bits that must be set; no bit outside `mask`.
         value: u128,
-        /// The bits that are compared.
+        /// Bits that are compared.
         mask: u128,
     },
 }
 
-/// A condition on one field: its value passes one of the tests, or, where `negated`, none of them.
+/// Condition on one field: its value passes one of the tests or, if `negated`, none of them.
 ///
-/// A condition on a field that the packet lacks is false, negated or not. So is one whose tests all belong to the
-/// other address family: `src not 10.0.0.0/8` never holds for an IPv6 packet.
+/// A condition on a field that the packet lacks is false, negated or not. So is one whose tests all belong to the other
+/// address family: `src not 10.0.0.0/8` never holds for an IPv6 packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
-    /// The field's index in the schema (in both schemas of a dual-stack set).
+    /// Index of the field in the schema (in both schemas of a dual-stack set).
     pub field: usize,
-    /// Whether the tests are to fail.
+    /// Whether the value must fail all tests.
     pub negated: bool,
-    /// The tests with the family whose packets they are for; `None` for both.
+    /// Tests with the family whose packets they are for; `None` for both.
     pub tests: Vec<(Option<Family>, Test)>,
 }
 
-/// A condition on a field by its name, for [`RuleSet::bind`].
+/// Condition on a field by its name, for [`RuleSet::bind`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NamedCondition {
-    /// The field's name.
+    /// Name of the field.
     pub field: String,
-    /// Whether the tests are to fail.
+    /// Whether the value must fail all tests.
     pub negated: bool,
-    /// The tests with the family whose packets they are for; `None` for both.
+    /// Tests with the family whose packets they are for; `None` for both.
     pub tests: Vec<(Option<Family>, Test)>,
 }
 
 impl NamedCondition {
-    /// Returns the condition that a field passes one of these tests, in packets of every family.
+    /// Builds the condition that a field passes one of `tests`, in packets of every family.
     pub fn new(field: &str, tests: impl IntoIterator<Item = Test>) -> Self {
         let tests = tests.into_iter().map(|test| (None, test)).collect();
         Self { field: field.to_owned(), negated: false, tests }
     }
 
-    /// Returns the same condition, which all tests are to fail.
+    /// Returns the condition that holds if the value fails all of these tests.
     #[must_use]
     pub fn negated(self) -> Self {
         Self { negated: true, ..self }
     }
 }
 
-/// Everything of a rule but its id.
+/// Rule without its id.
 ///
-/// Its conditions name fields by their index in a schema. Conditions from names come from [`RuleSet::bind`], a whole
-/// rule from text comes from [`format::parse_rule`](crate::format::parse_rule).
+/// Its conditions name fields by their index in a schema. Conditions from names come from [`RuleSet::bind`], and a
+/// whole rule from text from [`format::parse_rule`](crate::format::parse_rule).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSpec {
-    /// Its place in the order.
+    /// Position in the order.
     pub priority: Priority,
-    /// What it asks for.
+    /// Action on a packet that matches.
     pub action: Action,
-    /// All must hold. At most one for each field; none at all matches every packet.
+    /// Conditions, all of which must hold; a rule without any matches every packet.
+    ///
+    /// A field has at most one condition.
     pub conditions: Conditions,
-    /// The family it is confined to; `None` leaves that to its conditions.
+    /// Family that the rule is confined to; `None` leaves that to its conditions.
     pub family: Option<Family>,
-    /// The line of the file it was read from, from 1.
+    /// Line of the file it was read from, from 1.
     pub line: Option<NonZeroU32>,
 }
 
-/// A live rule of a [`RuleSet`].
+/// Live rule of a [`RuleSet`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    /// Its name.
+    /// Id in the set.
     pub id: RuleId,
-    /// What it says.
+    /// Priority, action and conditions.
     pub spec: RuleSpec,
 }
 
@@ -217,12 +231,12 @@ impl std::ops::Deref for Rule {
     }
 }
 
-/// The field values of one packet, whole, in schema order: what the oracle looks at.
+/// Field values of one packet, whole, in schema order: the oracle's view of the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldValues {
-    /// The family of the packet; `None` for a schema without one.
+    /// Family of the packet; `None` for a schema without one.
     pub family: Option<Family>,
-    /// One value a field; `None` where the packet lacks it.
+    /// Values by field; `None` where the packet lacks the field.
     pub values: Vec<Option<u128>>,
 }
 

@@ -1,17 +1,20 @@
-//! The oracle: the shortest way to say what a rule set means. Never optimised; every engine is tested against it.
+//! The oracle: the shortest definition of what a rule set means.
+//!
+//! It is never optimised, because every engine is tested against it.
 
 use super::{ConditionRef, FieldValues, Rule, RuleSet, Test};
 use crate::schema::{Family, Schema};
 
-/// The first rule in order of priority that matches these values: by definition the right answer.
+/// Returns the first rule, in order of priority, that matches `packet`.
 ///
-/// It walks the rules and compares whole field values; it knows neither regions nor lanes.
+/// By definition this is the right answer. The oracle walks the rules and compares whole field values; it knows neither
+/// regions nor key words.
 pub fn first_match<'s>(set: &'s RuleSet, packet: &FieldValues) -> Option<&'s Rule> {
     set.iter().find(|rule| set.schema(packet.family).is_some_and(|schema| rule.matches(schema, packet)))
 }
 
 impl Rule {
-    /// Whether this rule matches these values.
+    /// Whether this rule matches the values of `packet`.
     pub fn matches(&self, schema: &Schema, packet: &FieldValues) -> bool {
         self.family.is_none_or(|family| Some(family) == packet.family)
             && self.conditions.iter().all(|condition| condition.holds(schema, packet))
@@ -19,7 +22,7 @@ impl Rule {
 }
 
 impl ConditionRef<'_> {
-    /// Whether this condition holds for these values.
+    /// Whether this condition holds for the values of `packet`.
     pub fn holds(&self, schema: &Schema, packet: &FieldValues) -> bool {
         let Some(value) = packet.values[self.field] else { return false };
         let width = schema.fields()[self.field].width();
@@ -33,7 +36,7 @@ fn for_packet(test: Option<Family>, packet: Option<Family>) -> bool {
 }
 
 impl Test {
-    /// Whether a value of a field of this width passes.
+    /// Whether the value `v` of a field of `width` bits passes.
     pub fn passes(&self, v: u128, width: u32) -> bool {
         match *self {
             Self::Value(value) => v == value,

@@ -1,21 +1,26 @@
-//! Regions: what rules lower to and engines search.
+//! Regions: rules lower to them, and engines search them.
 
 use crate::error::UpdateError;
 
-/// One region: a closed interval a lane and, where a lane is ternary, a value under a mask; both must hold.
+/// Region: a closed interval for each key word, and a value under a mask for ternary words.
+///
+/// A key lies in the region if every word passes both tests. For example, the region of `dst 192.0.2.0/24` over an IPv4
+/// 5-tuple has the prefix in its second word and all values in the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region<'a> {
-    /// The smallest value of each lane.
+    /// Smallest value of each word.
     pub lo: &'a [u32],
-    /// The largest value of each lane.
+    /// Largest value of each word.
     pub hi: &'a [u32],
-    /// `(value, mask)` of each lane where some lane is ternary. The intervals are then already the hull: no value
-    /// outside them passes the masks.
+    /// Value and mask of each word, if some word is ternary.
+    ///
+    /// The interval of each word is then the hull of the values that pass both tests. Its ends therefore pass the mask,
+    /// which [`Regions::try_push`] checks.
     pub ternary: Option<(&'a [u32], &'a [u32])>,
 }
 
 impl Region<'_> {
-    /// Whether a row of keys lies inside.
+    /// Whether the row `key` lies inside.
     pub fn contains(&self, key: &[u32]) -> bool {
         let inside = self.lo.iter().zip(self.hi).zip(key).all(|((lo, hi), k)| lo <= k && k <= hi);
         inside
@@ -25,46 +30,48 @@ impl Region<'_> {
     }
 }
 
-/// Regions over the same lanes, in a flat array.
+/// Regions over the same key words, in a flat array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Regions {
     lanes: usize,
-    /// For each region `lo` of every lane, then `hi` of every lane.
+    /// For each region `lo` of every word, then `hi` of every word.
     bounds: Vec<u32>,
     count: usize,
-    /// For each region its place in `masks`, or `NOT_TERNARY`; those behind the last ternary one are left out.
+    /// For each region its index in `masks`, or `NOT_TERNARY`.
+    ///
+    /// Regions behind the last ternary one are left out.
     ternary: Vec<u32>,
-    /// For each ternary region `value` of every lane, then `mask` of every lane.
+    /// For each ternary region `value` of every word, then `mask` of every word.
     masks: Vec<u32>,
 }
 
 const NOT_TERNARY: u32 = u32::MAX;
 
 impl Regions {
-    /// No region yet, over this many lanes.
+    /// Builds a list without regions, over `lanes` key words.
     pub fn new(lanes: usize) -> Self {
         Self { lanes, ..Self::default() }
     }
 
-    /// How many lanes a region has.
+    /// Number of words of a region.
     pub fn lanes(&self) -> usize {
         self.lanes
     }
 
-    /// How many regions there are.
+    /// Number of regions.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there is none.
+    /// Whether there is no region.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// The regions of one index.
+    /// Returns the region of index `index`.
     ///
     /// # Panics
-    /// When there is none.
+    /// If there is no such region.
     pub fn get(&self, index: usize) -> Region<'_> {
         let (lo, hi) = self.bounds[index * 2 * self.lanes..][..2 * self.lanes].split_at(self.lanes);
         let ternary = self.ternary.get(index).filter(|&&place| place != NOT_TERNARY);
@@ -73,7 +80,7 @@ impl Regions {
         Region { lo, hi, ternary }
     }
 
-    /// The regions in order.
+    /// Returns the regions in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Region<'_>> {
         (0..self.len()).map(|index| self.get(index))
     }
@@ -91,8 +98,8 @@ impl Regions {
     /// Adds a region that may be malformed.
     ///
     /// # Errors
-    /// If its lanes are not as many as this set's, an interval is empty (`lo > hi`), or an end of an interval does not
-    /// pass the mask of its lane. Nothing is added then.
+    /// If the number of its words is not that of this list, an interval is empty (`lo > hi`), or an end of an interval
+    /// does not pass the mask of its word. Nothing is added then.
     pub fn try_push(&mut self, region: Region<'_>) -> Result<(), UpdateError> {
         let Region { lo, hi, ternary } = region;
         let parts = ternary.map_or([lo, hi, lo, hi], |(value, mask)| [lo, hi, value, mask]);
@@ -114,19 +121,19 @@ impl Regions {
         self.count += 1;
         let Some((value, mask)) = ternary else { return Ok(()) };
         self.ternary.resize(self.count - 1, NOT_TERNARY);
-        // At most 2^24 regions are lowered: the index fits.
+        // At most 2^24 regions are lowered, so the index fits.
         self.ternary.push((self.masks.len() / (2 * self.lanes)) as u32);
         self.masks.extend_from_slice(value);
         self.masks.extend_from_slice(mask);
         Ok(())
     }
 
-    /// Makes room for `count` more regions of intervals.
+    /// Makes room for `count` more regions without ternary words.
     pub(super) fn reserve(&mut self, count: usize) {
         self.bounds.reserve(count * 2 * self.lanes);
     }
 
-    /// Adds a region of intervals: those of the lanes from 0 on, each as `(lo, hi)`.
+    /// Adds a region of intervals, given for each word as `(lo, hi)`.
     pub(super) fn push_intervals(&mut self, intervals: impl Iterator<Item = (u32, u32)> + Clone) {
         self.bounds.extend(intervals.clone().map(|(lo, _)| lo));
         self.bounds.extend(intervals.map(|(_, hi)| hi));
@@ -134,25 +141,25 @@ impl Regions {
         debug_assert_eq!(self.bounds.len(), self.count * 2 * self.lanes);
     }
 
-    /// The intervals of one lane of the last region, as `(lo, hi)`.
+    /// Returns the interval of one word of the last region, as `(lo, hi)`.
     pub(super) fn last_interval(&mut self, lane: usize) -> (&mut u32, &mut u32) {
         let start = self.bounds.len() - 2 * self.lanes;
         let (lo, hi) = self.bounds[start..].split_at_mut(self.lanes);
         (&mut lo[lane], &mut hi[lane])
     }
 
-    /// Forgets the last region, which must not be ternary.
+    /// Removes the last region, which must not be ternary.
     pub(super) fn pop_intervals(&mut self) {
         self.bounds.truncate(self.bounds.len() - 2 * self.lanes);
         self.count -= 1;
     }
 
-    /// Bytes on the heap.
+    /// Number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
         (self.bounds.capacity() + self.ternary.capacity() + self.masks.capacity()) * size_of::<u32>()
     }
 
-    /// Forgets every region and keeps the memory.
+    /// Removes every region and keeps the memory.
     pub fn clear(&mut self) {
         self.count = 0;
         self.bounds.clear();
@@ -160,7 +167,7 @@ impl Regions {
         self.masks.clear();
     }
 
-    /// The lanes on which some region is ternary.
+    /// Returns the indices of the words on which some region is ternary.
     pub fn ternary_lanes(&self) -> Vec<usize> {
         let any = |lane| self.iter().any(|r| r.ternary.is_some_and(|(_, mask)| mask[lane] != 0));
         if self.masks.is_empty() { Vec::new() } else { (0..self.lanes).filter(|&lane| any(lane)).collect() }

@@ -7,25 +7,28 @@ use super::{ConditionRef, Conditions, NamedCondition, Priority, Rule, RuleId, Ru
 use crate::error::UpdateError;
 use crate::schema::{Family, Field, Schema};
 
-/// Rules in one order of priority over one schema, or over the IPv4 and the IPv6 schema of a dual-stack set.
+/// Set of rules in one order of priority, over one schema or over both of a dual-stack set.
 ///
-/// Exact duplicates are kept. Ids are slots: a removed rule's slot is used again, under another id.
+/// Exact duplicates are kept. The slot of a removed rule is used again, under another id. For example, if rule `3` is
+/// removed, the next rule inserted gets the id `3.1`.
 #[derive(Clone, Debug)]
 pub struct RuleSet {
     schemas: Vec<Schema>,
     slots: Vec<Slot>,
     free: Vec<u32>,
     order: BTreeMap<Priority, u32>,
-    /// Slots of live rules that were given to later rules, which were undone: how often each was used before the next rule
-    /// that takes it, or `None` where every count is spent.
+    /// Reuse counts of slots whose live rule came back after later rules of the slot were undone.
+    ///
+    /// The count is that of the next rule that takes the slot; `None` if every count is spent.
     passed: BTreeMap<u32, Option<u32>>,
 }
 
 #[derive(Clone, Debug)]
 enum Slot {
     Live(Rule),
-    /// Of the next rule that takes it: how often the slot was used before. `None` where every count is spent: an id
-    /// must not come back.
+    /// Free slot with the reuse count of the next rule that takes it.
+    ///
+    /// `None` if every count is spent: the slot stays free, because an id must not come back.
     Free(Option<u32>),
 }
 
@@ -39,15 +42,17 @@ impl Slot {
 }
 
 impl RuleSet {
-    /// An empty set over one schema.
+    /// Builds an empty set over one schema.
     pub fn new(schema: Schema) -> Self {
         Self::over(vec![schema])
     }
 
-    /// An empty dual-stack set. The two schemas have the same fields in the same order; widths may differ.
+    /// Builds an empty dual-stack set.
+    ///
+    /// The two schemas have the same fields in the same order; widths may differ.
     ///
     /// # Panics
-    /// When they do not, or when their families are not IPv4 and IPv6.
+    /// If the names of the fields differ, or the families are not IPv4 and IPv6.
     pub fn dual(ipv4: Schema, ipv6: Schema) -> Self {
         assert_eq!((ipv4.family(), ipv6.family()), (Some(Family::Ipv4), Some(Family::Ipv6)));
         let names = |schema: &Schema| schema.fields().iter().map(|f| f.name().to_owned()).collect::<Vec<_>>();
@@ -59,17 +64,17 @@ impl RuleSet {
         Self { schemas, slots: Vec::new(), free: Vec::new(), order: BTreeMap::new(), passed: BTreeMap::new() }
     }
 
-    /// The schemas: one, or IPv4's and IPv6's.
+    /// Returns the schemas: one, or those of IPv4 and IPv6.
     pub fn schemas(&self) -> &[Schema] {
         &self.schemas
     }
 
-    /// The schema for packets of this family, if the set classifies them.
+    /// Returns the schema for packets of this family, if the set classifies them.
     pub fn schema(&self, family: Option<Family>) -> Option<&Schema> {
         self.schemas.iter().find(|schema| schema.family() == family)
     }
 
-    /// How many rules are live.
+    /// Number of live rules.
     pub fn len(&self) -> usize {
         self.order.len()
     }
@@ -79,27 +84,27 @@ impl RuleSet {
         self.order.is_empty()
     }
 
-    /// One more than the largest slot in use so far: the length of an array by slot.
+    /// Length of an array by slot: one more than the largest slot in use so far.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// The live rules, the first to match first.
+    /// Returns the live rules, the first to match first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Rule> {
         self.order.values().filter_map(|&slot| self.slots[slot as usize].rule())
     }
 
-    /// The live rule of this id; `None` for a stale one.
+    /// Returns the live rule of this id; `None` for a stale id.
     pub fn get(&self, id: RuleId) -> Option<&Rule> {
         self.slots.get(id.slot())?.rule().filter(|rule| rule.id == id)
     }
 
-    /// The live rule of this priority.
+    /// Returns the live rule of this priority.
     pub fn at(&self, priority: Priority) -> Option<&Rule> {
         self.slots[*self.order.get(&priority)? as usize].rule()
     }
 
-    /// Returns conditions on fields of these names, bound to this set.
+    /// Builds conditions on fields of these names, bound to this set.
     ///
     /// ```
     /// use firstmatch::rule::{NamedCondition, Test};
@@ -113,7 +118,7 @@ impl RuleSet {
     /// ```
     ///
     /// # Errors
-    /// When the set has no field of a name; the error tells which fields it has.
+    /// If the set has no field of a name; the error tells which fields it has.
     pub fn bind(&self, conditions: impl IntoIterator<Item = NamedCondition>) -> Result<Conditions, UpdateError> {
         let mut packed = Vec::new();
         for NamedCondition { field, negated, tests } in conditions {
@@ -128,10 +133,10 @@ impl RuleSet {
         Ok(bound)
     }
 
-    /// Returns conditions of this set with the names of their fields: those of a rule for another set.
+    /// Returns conditions of this set with the names of their fields, for a rule of another set.
     ///
     /// # Errors
-    /// When they are bound to another set's fields, or name a field that this set has not.
+    /// If the conditions are bound to another set's fields, or name a field that this set has not.
     pub fn unbind(&self, conditions: &Conditions) -> Result<Vec<NamedCondition>, UpdateError> {
         self.check_binding(conditions)?;
         let named = |condition: ConditionRef<'_>| NamedCondition {
@@ -145,15 +150,16 @@ impl RuleSet {
     /// Binds conditions on fields of this set, unless they are bound.
     ///
     /// # Panics
-    /// When the set has no field of an index.
+    /// If the set has no field of an index.
     pub(crate) fn bind_indices(&self, conditions: &mut Conditions) {
         if conditions.binding() == 0 {
             conditions.bind(self.binding(conditions));
         }
     }
 
-    /// What conditions on fields of this set are bound to, as a number that is not 0: a sum of hashes, over the families
-    /// of the set and the fields that there are conditions on.
+    /// Returns the binding of conditions on fields of this set, a number that is not 0.
+    ///
+    /// It is a sum of hashes, over the families of the set and the fields that have a condition.
     fn binding(&self, conditions: &Conditions) -> u32 {
         let families = self.schemas.iter().map(|schema| schema.family().map_or(0, |family| 1 + family as u32));
         let families = families.fold(1, |all, family| all << 2 | family);
@@ -164,7 +170,7 @@ impl RuleSet {
         conditions.iter().map(identity).fold(families, u32::wrapping_add).max(1)
     }
 
-    /// Whether conditions that are bound are bound to fields of this set.
+    /// Checks that conditions are on fields of this set and, if bound, bound to these.
     fn check_binding(&self, conditions: &Conditions) -> Result<(), UpdateError> {
         let fields = self.schemas[0].fields().len();
         let unknown = conditions.iter().find(|condition| condition.field >= fields);
@@ -179,8 +185,8 @@ impl RuleSet {
     /// Adds a rule, and binds its conditions to the fields of this set.
     ///
     /// # Errors
-    /// When its priority is taken, a condition does not fit the schema, or its conditions are bound to fields of
-    /// another name, width, source or family than this set's ([`RuleSet::bind`] binds by name); nothing is changed then.
+    /// If its priority is taken, a condition does not fit the schema, or its conditions are bound to fields of another
+    /// name, width, source or family than this set's ([`RuleSet::bind`] binds by name). Nothing is changed then.
     pub fn insert(&mut self, mut spec: RuleSpec) -> Result<RuleId, UpdateError> {
         self.check(&spec)?;
         self.bind_indices(&mut spec.conditions);
@@ -190,7 +196,7 @@ impl RuleSet {
         let (slot, reuse) = match self.free.pop() {
             Some(slot) => match self.slots[slot as usize] {
                 Slot::Free(Some(reuse)) => (slot, reuse),
-                // Only free slots with a count left are listed.
+                // The free list has only free slots with a count left.
                 _ => unreachable!("slot {slot} is free"),
             },
             None => {
@@ -206,12 +212,12 @@ impl RuleSet {
         Ok(id)
     }
 
-    /// Adds a rule under the id it had elsewhere, as when a set is restored from a file. Slots that are passed over
-    /// become free; the caller sees to it that they are not absurdly many.
+    /// Adds a rule under the id it had elsewhere, as when a set is restored from a file.
+    ///
+    /// Slots that are passed over become free. The caller makes sure that they are not absurdly many.
     ///
     /// # Errors
-    /// As [`RuleSet::insert`], or when the id's slot does not lie beyond all slots in use so far; nothing is changed
-    /// then.
+    /// As [`RuleSet::insert`], or if the id's slot is not larger than all slots in use so far. Nothing is changed then.
     pub fn insert_as(&mut self, id: RuleId, mut spec: RuleSpec) -> Result<(), UpdateError> {
         self.check(&spec)?;
         self.bind_indices(&mut spec.conditions);
@@ -228,10 +234,10 @@ impl RuleSet {
         Ok(())
     }
 
-    /// Removes a rule and hands it back.
+    /// Removes a rule and returns it.
     ///
     /// # Errors
-    /// When the id is stale; nothing is changed then.
+    /// If the id is stale. Nothing is changed then.
     pub fn remove(&mut self, id: RuleId) -> Result<Rule, UpdateError> {
         if self.get(id).is_none() {
             return Err(UpdateError::stale(id));
@@ -245,18 +251,18 @@ impl RuleSet {
         Ok(rule)
     }
 
-    /// Undoes the last insertion, which was of this rule. Its id does not come back.
+    /// Undoes the last insertion, of rule `id`. The id does not come back.
     pub(crate) fn undo_insert(&mut self, id: RuleId) {
         let next = id.reuse().checked_add(1);
         let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
             unreachable!("rule {id} is live");
         };
         self.order.remove(&rule.priority);
-        // A new slot is as good as one that was used before.
+        // A slot that is new goes to the free list like one that was used before.
         self.free.extend(next.map(|_| id.slot() as u32));
     }
 
-    /// Undoes the last removal, which was of this rule.
+    /// Undoes the last removal, of `rule`.
     pub(crate) fn undo_remove(&mut self, rule: Rule) {
         let slot = rule.id.slot();
         if self.free.last() == Some(&(slot as u32)) {
@@ -272,8 +278,10 @@ impl RuleSet {
         }
     }
 
-    /// Gives the rules the priorities of lines 1, 2, 3 and so on, in the order they have: there is room between any two
-    /// again. Ids stay. A set of more rules than there are lines keeps its priorities.
+    /// Gives the rules the priorities of lines 1, 2, 3 and so on, in their order.
+    ///
+    /// There is then room between any two again. Ids stay. A set of more rules than there are lines keeps its
+    /// priorities.
     pub fn renumber(&mut self) {
         if u32::try_from(self.order.len()).is_err() {
             return;
@@ -287,11 +295,11 @@ impl RuleSet {
         }
     }
 
-    /// Gives back memory that insertions in a row leave unused, as a rule file's do.
+    /// Gives back memory that insertions in a row leave unused, like those of a rule file.
     pub fn shrink_to_fit(&mut self) {
         self.slots.shrink_to_fit();
         self.free.shrink_to_fit();
-        // A map that is collected has full nodes; one that grew at its end has them half full.
+        // A map that is collected has full nodes; one that grew at its end has half-full nodes.
         self.order = std::mem::take(&mut self.order).into_iter().collect();
     }
 
@@ -401,7 +409,7 @@ mod tests {
         assert_eq!((set.len(), set.slots()), (1, 1));
     }
 
-    /// An id that an undone insertion had is given to no other rule, even where the slot goes back to the rule before.
+    /// Ids of undone insertions are not reused, even where the slot goes back to the rule before.
     #[test]
     fn undone_ids_do_not_come_back() {
         let mut set = RuleSet::new(Schema::ipv4());
@@ -420,7 +428,7 @@ mod tests {
         let next = [1, 2, 3].map(|priority| set.insert(spec(priority)).expect("insert"));
         assert!(next.iter().all(|&id| given.insert(id)), "{next:?}");
         assert_eq!(set.slots(), 3);
-        // Where every count of a slot is spent, it is not used again.
+        // A slot whose counts are all spent is not used again.
         let last = RuleId::new(9, u32::MAX - 1);
         set.insert_as(last, spec(20)).expect("insert");
         let rule = set.remove(last).expect("it is live");

@@ -1,24 +1,29 @@
-//! The packets that have a header field: the protocols and ether types it stands behind. The parser of packets
-//! (`firstmatch-net`) is tested against this table.
+//! Presence of header fields: the protocols and ether types that they stand behind.
+//!
+//! For example, only a packet of protocol 6 has TCP flags. The parser of packets (`firstmatch-net`) is tested against
+//! this table.
 
 use super::{Family, Source};
 
-/// The protocols of packets with ports.
+/// Protocols of packets with ports.
 const PORTS: &[u8] = &[6, 17, 33, 132, 136];
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-/// Ether types of IP as OpenFlow reads it, no deeper than the ether type says.
+/// Ether types of IP as OpenFlow reads it: no deeper than the ether type says.
 const IP: &[u16] = &[0x0800, 0x86dd];
-/// Ether types that IP may stand behind: its own, those of MPLS and that of PPP over Ethernet.
+/// Ether types that IP may stand behind: its own, MPLS and PPP over Ethernet.
 const DEEP_IP: &[u16] = &[0x0800, 0x86dd, 0x8847, 0x8848, 0x8864];
 
-/// The next headers of IPv6 that are extension headers: [`Source::Proto`] is what comes behind them, never one itself.
+/// Next headers of IPv6 that are extension headers.
+///
+/// [`Source::Proto`] comes behind them and is never one itself.
 pub const IPV6_EXTENSIONS: [u8; 10] = [0, 43, 44, 51, 60, 135, 139, 140, 253, 254];
 
 impl Source {
-    /// Returns the protocols under which packets of a family have this field; `None` where the protocol does not
-    /// matter. Without a family it is both's.
+    /// Returns the protocols of the packets of a family that have this field.
+    ///
+    /// `None` if the field does not depend on the protocol. Without a family, the protocols of both.
     pub const fn protocols(self, family: Option<Family>) -> Option<&'static [u8]> {
         match (self, family) {
             (Self::SrcPort | Self::DstPort | Self::TpSrc | Self::TpDst, _) => Some(PORTS),
@@ -30,7 +35,9 @@ impl Source {
         }
     }
 
-    /// Returns the ether types of the frames that have this field; `None` where the ether type does not matter.
+    /// Returns the ether types of the frames that have this field.
+    ///
+    /// `None` if the field does not depend on the ether type.
     pub const fn ether_types(self) -> Option<&'static [u16]> {
         match self {
             Self::Src
@@ -57,7 +64,7 @@ impl Source {
         }
     }
 
-    /// Returns the family whose packets alone have this field; `None` where those of both may.
+    /// Returns the family whose packets alone have this field; `None` if those of both may.
     pub const fn family(self) -> Option<Family> {
         match self {
             Self::ExtHeaders | Self::RoutingType => Some(Family::Ipv6),

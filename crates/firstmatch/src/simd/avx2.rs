@@ -1,4 +1,4 @@
-//! The operations with AVX2.
+//! Operations with AVX2.
 
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +11,9 @@ use super::{Hasher, Isa, Kernel, Line, Probes, TreeView, word};
 pub(super) struct Avx2(());
 
 impl Avx2 {
-    /// Seen once, the machine has it for good: a single key is looked up in less time than five features are asked for.
+    /// Returns the proof, if the machine has all features.
+    ///
+    /// A success is remembered, because to test five features takes longer than to look up a single key.
     #[inline(always)]
     pub(super) fn detect() -> Option<Self> {
         (SEEN.load(Ordering::Relaxed) || Self::look()).then_some(Self(()))
@@ -29,7 +31,7 @@ impl Avx2 {
     }
 }
 
-/// Whether the machine has been seen to have it all.
+/// Whether the machine has been seen to have all features.
 static SEEN: AtomicBool = AtomicBool::new(false);
 
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
@@ -50,21 +52,21 @@ fn load4(words: &[u32; 4]) -> __m128i {
     unsafe { _mm_loadu_si128(words.as_ptr().cast()) }
 }
 
-/// One bit for each 32-bit lane that is all ones.
+/// Returns one bit for each 32-bit lane that is all ones.
 #[inline(always)]
 fn bits8(v: __m256i) -> u32 {
     // SAFETY: needs AVX, see `load8`.
     unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(v)) as u32 }
 }
 
-/// All ones in the lanes where `lo <= k <= hi`, unsigned.
+/// Returns all ones in the lanes where `lo <= k <= hi`, unsigned.
 #[inline(always)]
 fn between8(lo: __m256i, k: __m256i, hi: __m256i) -> __m256i {
     // SAFETY: needs AVX2, see `load8`.
     unsafe { _mm256_cmpeq_epi32(_mm256_min_epu32(_mm256_max_epu32(k, lo), hi), k) }
 }
 
-/// The same for four lanes.
+/// Returns one bit for each of four lanes where `lo <= k <= hi`, unsigned.
 #[inline(always)]
 fn between4(lo: __m128i, k: __m128i, hi: __m128i) -> u32 {
     // SAFETY: needs SSE4.1, which AVX2 implies, see `load8`.
@@ -80,11 +82,11 @@ fn parts(row: &[u32; 32]) -> [__m256i; 4] {
     [load8(a), load8(b), load8(c), load8(d)]
 }
 
-/// The first of 32 words that is not 0; 32 where all are.
+/// Returns the index of the first of 32 words that is not 0; 32 if there is none.
 #[inline(always)]
 fn first_word([a, b, c, d]: [__m256i; 4]) -> usize {
-    // SAFETY: needs AVX2, see `load8`. Words that are not 0 saturate to such ones. Narrowing leaves those of the lower
-    // halves before those of the upper ones.
+    // SAFETY: needs AVX2, see `load8`. Words that are not 0 saturate to values that are not 0. Narrowing puts the
+    // lower halves of all four before the upper ones, so their order is restored.
     unsafe {
         let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
         let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
@@ -99,14 +101,14 @@ fn zero() -> __m256i {
     unsafe { _mm256_setzero_si256() }
 }
 
-/// The upper 32 bits of each 64 in place of the lower ones.
+/// Moves the upper 32 bits of each 64 to the place of the lower ones.
 #[inline(always)]
 fn upper(v: __m256i) -> __m256i {
     // SAFETY: needs AVX2, see `load8`.
     unsafe { _mm256_srli_epi64::<32>(v) }
 }
 
-/// `sum` with the products of neighbouring words of `(row & mask) + secret` added, in each lane of 64 bits.
+/// Adds the products of neighbouring words of `(row & mask) + secret` to each 64-bit lane.
 #[inline(always)]
 fn add_products(sum: __m256i, row: __m256i, mask: __m256i, secret: __m256i) -> __m256i {
     // SAFETY: needs AVX2, see `load8`.
@@ -116,14 +118,14 @@ fn add_products(sum: __m256i, row: __m256i, mask: __m256i, secret: __m256i) -> _
     }
 }
 
-/// Four words, then zeros.
+/// Returns four words, then zeros.
 #[inline(always)]
 fn widen(words: &[u32; 4]) -> __m256i {
     // SAFETY: needs AVX, see `load8`.
     unsafe { _mm256_zextsi128_si256(load4(words)) }
 }
 
-/// The sum of the lanes of 64 bits.
+/// Returns the sum of the lanes of 64 bits.
 #[inline(always)]
 fn total(v: __m256i) -> u64 {
     // SAFETY: needs AVX2, see `load8`.
@@ -149,7 +151,7 @@ impl Isa for Avx2 {
             else {
                 break;
             };
-            // Beyond the lanes stand words that are no bounds: their answers do not count.
+            // Words beyond `lanes` are no bounds: their answers do not count.
             let want = if left >= 8 { 0xFF } else { (1 << left) - 1 };
             if bits8(between8(load8(l), load8(k), load8(h))) & want != want {
                 return false;
@@ -214,7 +216,7 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32 {
-        // As long as the row, so that the loop is as long as the compiler knows the row to be.
+        // Both slices are as long as the row, so that the loop is as long as the compiler knows the row to be.
         let row_len = row.len();
         let ((rows, row), (masks, mask)) = (row.as_chunks::<8>(), tuple[..row_len].as_chunks::<8>());
         let (secrets, secret) = hasher.secret[..row_len].as_chunks::<8>();
@@ -271,7 +273,7 @@ impl Isa for Avx2 {
         // SAFETY: needs AVX2, which the token proves; the stores are of two times 32 bytes.
         unsafe {
             let bit = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);
-            // Each byte eight times.
+            // Repeats each byte eight times.
             let times = |byte: i64| 0x0101_0101_0101_0101 * byte;
             let spread = [0, 4].map(|at| _mm256_setr_epi64x(times(at), times(at + 1), times(at + 2), times(at + 3)));
             let mut counts = [zero(); 2];
@@ -308,7 +310,7 @@ impl Isa for Avx2 {
         let bits = masks.map(u64::count_ones);
         let most = 1usize.checked_shl(bits[0] + bits[1]).expect("few bits");
         assert!(most <= table.len(), "a table has an entry for all bits that are named");
-        // SAFETY: the table has an entry for all bits that are named.
+        // SAFETY: the table has an entry for all bits that are selected.
         unsafe {
             match masks {
                 [_, 0] => self.choose_each8::<T, true, false>(table, masks, rows, words, entries),
@@ -320,8 +322,9 @@ impl Isa for Avx2 {
 
     #[inline(always)]
     fn prefixes8(self, values: &[[u32; 8]], open: &[u32; 2], row: &[u32]) -> u32 {
-        // SAFETY: needs AVX2, see `load8`. Shifts by 32 and more leave 0; open bits need no more than the lower half of
-        // each lane. They are spread by a shuffle: what is known to be a byte is compared with 32 once more.
+        // SAFETY: needs AVX2, see `load8`. Shifts by 32 and more leave 0. Numbers of open bits fit into the lower
+        // half of each lane. A shuffle spreads them, because the compiler would compare values that it knows to be
+        // bytes with 32 once more.
         unsafe {
             let spread = load8(&[0, 1, 2, 3, 4, 5, 6, 7].map(|byte| byte | 0x8080_8000));
             let open = _mm256_shuffle_epi8(_mm256_set1_epi64x(word(*open) as i64), spread);
@@ -426,7 +429,7 @@ impl Isa for Avx2 {
             }
         }
         let first = first_word(common);
-        // From the rows again: a word that has just been stored as a part of eight takes longer to come back.
+        // The word is read from the rows again, because it would take longer to come back from a store of eight.
         let word = rows.fold(u32::MAX, |word, row| word & row[first & 31]);
         32 * first as u32 + word.trailing_zeros()
     }
@@ -440,7 +443,7 @@ impl Isa for Avx2 {
         found: &mut [[u32; 8]],
     ) {
         const { assert!(UNIT.is_multiple_of(size_of::<u32>())) };
-        // Behind the last row there is a line more.
+        // One more line stands behind the last row.
         let last = size_of_val(lines).checked_sub(3 * size_of::<Line>()).expect("a row") / UNIT;
         // SAFETY: needs AVX2, see `load8`.
         let last = unsafe { _mm_set1_epi16(last.min(usize::from(u16::MAX)) as u16 as i16) };
@@ -458,14 +461,14 @@ impl Isa for Avx2 {
                 _mm_movemask_epi8(_mm_cmpeq_epi16(most, last)) != 0xFFFF
             };
             assert!(!beyond, "each place is that of a row");
-            // Four to a turn: all eight in a row take longer.
+            // Four keys are taken at a time, because eight in a row take longer.
             for (half, found) in found.as_chunks_mut::<4>().0.iter_mut().enumerate() {
                 for (i, found) in found.iter_mut().enumerate() {
                     // SAFETY: needs AVX2, see `load8`.
                     let mut common = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
                     let mut rows = [lines.as_ptr().cast::<[u32; 32]>(); ROWS];
                     for (row, places) in rows.iter_mut().zip(places) {
-                        // SAFETY: each place is that of a row, so many whole words behind the first line.
+                        // SAFETY: each place is that of a row, a whole number of words behind the first line.
                         unsafe {
                             *row = row.byte_add(usize::from(places[4 * half + i]) * UNIT);
                             for (common, part) in common.iter_mut().zip(parts(&**row)) {
@@ -499,12 +502,16 @@ impl Isa for Avx2 {
     }
 }
 
-/// Parts of [`Isa::choose8`]. They are functions that are always inlined: a closure is not, where it is called eight times.
+/// Parts of [`Isa::choose8`].
+///
+/// They are functions because a closure that is called eight times is not inlined.
 impl Avx2 {
-    /// Eight entries are stored at once: they are read so, soon, and would have to wait for words stored one by one.
+    /// Looks up the entries of all rows, and stores eight at once.
+    ///
+    /// They are soon read eight at once; without store forwarding such a load would wait for eight single stores.
     ///
     /// # Safety
-    /// The table has an entry for all bits that the masks name; what is said to name none does not.
+    /// The table has an entry for all bits that the masks select. A mask that `LOW` or `HIGH` denies selects none.
     #[inline(always)]
     unsafe fn choose_each8<T, const LOW: bool, const HIGH: bool>(
         self,
@@ -532,8 +539,10 @@ impl Avx2 {
         }
     }
 
+    /// Returns the table entry at the bits that the masks select from `words`.
+    ///
     /// # Safety
-    /// As above.
+    /// As for [`Self::choose_each8`].
     #[inline(always)]
     unsafe fn entry<const LOW: bool, const HIGH: bool>(self, table: &[u32], masks: [u64; 2], words: [u64; 2]) -> i32 {
         let low = if LOW { self.gather(words[0], masks[0]) } else { 0 };
@@ -543,7 +552,7 @@ impl Avx2 {
     }
 }
 
-/// Every machine of this architecture has the instruction.
+/// Prefetches the cache line of a place; every machine of this architecture can.
 #[inline(always)]
 pub(super) fn prefetch<T>(place: &T) {
     // SAFETY: a prefetch reads nothing and cannot fault.

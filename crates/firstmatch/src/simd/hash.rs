@@ -1,13 +1,13 @@
-//! The keyed hash of the bits of a row that a tuple has.
+//! Keyed hash of the bits of a row that a tuple selects.
 //!
-//! NH (Black, Halevi, Krawczyk, Krovetz and Rogaway, "UMAC: Fast and Secure Message Authentication", CRYPTO 1999): the
-//! sum of the products of neighbouring words, each with a secret word added. Whoever does not know the secret words
-//! makes two keys collide with probability 2^-32, whichever keys he takes; and all the products of a row are made at
-//! a time.
+//! The hash is NH (Black, Halevi, Krawczyk, Krovetz and Rogaway, "UMAC: Fast and Secure Message Authentication",
+//! CRYPTO 1999): the sum of the products of neighbouring words, each with a secret word added. Without the secret
+//! words, an attacker makes the sums of two keys equal with probability 2^-32, whichever keys are chosen. NH is fast
+//! because all products of a row are made at a time.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 
-/// Secret numbers: random ones of this process, or those of a seed.
+/// Returns a source of secret numbers: random ones of this process, or those of a seed.
 pub(crate) fn secrets(seed: Option<u64>) -> impl FnMut() -> u32 {
     let random = RandomState::new();
     let fixed = BuildHasherDefault::<DefaultHasher>::default();
@@ -18,20 +18,20 @@ pub(crate) fn secrets(seed: Option<u64>) -> impl FnMut() -> u32 {
     }
 }
 
-/// The hash function, for every tuple of an engine.
+/// Hash function of all tuples of an engine.
 #[derive(Clone, Debug)]
 pub(crate) struct Hasher {
-    /// A secret word for each word of a row.
+    /// Secret word for each word of a row.
     pub(super) secret: Box<[u32]>,
-    /// The secret words of the last step, which brings the sum to 32 bits.
+    /// Secret words of the last step, which reduces the sum to 32 bits.
     pub(super) last: [u32; 2],
-    /// The bits that a test leaves of every hash, see [`tests::truncated`].
+    /// Mask that a test puts on every hash, see [`tests::truncated`].
     #[cfg(test)]
     kept: u32,
 }
 
 impl Hasher {
-    /// For rows of `stride` words, an even number, from a source of secret numbers.
+    /// Creates a hasher for rows of `stride` words, an even number, from secret numbers.
     pub(crate) fn new(stride: usize, mut secret: impl FnMut() -> u32) -> Self {
         Self {
             secret: (0..stride).map(|_| secret()).collect(),
@@ -45,7 +45,7 @@ impl Hasher {
         size_of_val(&self.secret[..])
     }
 
-    /// The hash of a row under a tuple, both of as many words as the hasher was made for.
+    /// Returns the hash of a row under the masks of `tuple`, both as long as the secret words.
     #[inline(always)]
     pub(crate) fn hash(&self, row: &[u32], tuple: &[u32]) -> u32 {
         let pairs = row.as_chunks::<2>().0.iter().zip(tuple.as_chunks::<2>().0).zip(self.secret.as_chunks::<2>().0);
@@ -77,13 +77,14 @@ pub(crate) mod tests {
         static KEPT: Cell<u32> = const { Cell::new(u32::MAX) };
     }
 
-    /// The mask over the hashes of a new hasher of this thread.
+    /// Returns the mask for the hashes of a new hasher of this thread.
     pub(super) fn kept() -> u32 {
         KEPT.get()
     }
 
-    /// Runs a test in which hashes of new engines keep their four leading bits alone. Most different keys then have
-    /// equal hashes, so that only the comparison behind the hash tells them apart.
+    /// Runs a test in which hashes of new engines keep only their four leading bits.
+    ///
+    /// Most different keys then have equal hashes, so that only the comparison behind the hash tells them apart.
     pub(crate) fn truncated<T>(run: impl FnOnce() -> T) -> T {
         struct Restore;
         impl Drop for Restore {
@@ -96,11 +97,12 @@ pub(crate) mod tests {
         run()
     }
 
-    /// Names the variable that makes `seeds_differ_between_processes` print its secrets.
+    /// Name of the variable that makes `seeds_differ_between_processes` print its secrets.
     const PRINTS: &str = "FIRSTMATCH_TEST_PRINTS_SECRETS";
 
-    /// Every process draws its own secrets, because an attacker who learns those of one process must not know those of
-    /// the next. A fixed seed gives the same secrets everywhere.
+    /// Every process draws its own secrets, and a fixed seed gives the same ones everywhere.
+    ///
+    /// An attacker who learns the secrets of one process must not know those of the next.
     #[test]
     fn seeds_differ_between_processes() {
         let random: Vec<u32> = std::iter::repeat_with(secrets(None)).take(4).collect();
@@ -127,9 +129,11 @@ pub(crate) mod tests {
         assert_ne!(other, fixed, "another seed gives other secrets");
     }
 
-    /// A linear hash (CRC, a sum, a XOR of table entries) maps equal differences of keys to equal differences of hashes,
-    /// so that colliding keys can be computed without the secret. No difference may carry over here, under XOR or
-    /// addition, and the hash depends on every word and on the secret.
+    /// No difference of keys carries over to hashes, under XOR or addition.
+    ///
+    /// A linear hash (CRC, a sum, a XOR of table entries) maps equal differences of keys to equal differences of
+    /// hashes. Colliding keys can then be computed without the secret. The hash also depends on every word and on the
+    /// secret.
     #[test]
     fn hashes_are_not_linear() {
         let row =

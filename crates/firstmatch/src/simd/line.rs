@@ -1,6 +1,6 @@
 //! Cache lines as the unit of storage.
 
-/// Words in a cache line.
+/// Number of words in a cache line.
 pub(crate) const LINE_WORDS: usize = 16;
 
 /// One cache line of words.
@@ -8,7 +8,7 @@ pub(crate) const LINE_WORDS: usize = 16;
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [u32; LINE_WORDS]);
 
-/// The words of consecutive lines.
+/// Returns the words of consecutive lines.
 #[inline(always)]
 pub(crate) fn words(lines: &[Line]) -> &[u32] {
     let count = lines.len() * LINE_WORDS;
@@ -16,7 +16,7 @@ pub(crate) fn words(lines: &[Line]) -> &[u32] {
     unsafe { std::slice::from_raw_parts(lines.as_ptr().cast(), count) }
 }
 
-/// The words of consecutive lines, to be written.
+/// Returns the words of consecutive lines for writing.
 #[inline(always)]
 pub(crate) fn words_mut(lines: &mut [Line]) -> &mut [u32] {
     let count = lines.len() * LINE_WORDS;

@@ -1,9 +1,11 @@
 //! Instruction sets: the only unsafe code of the core.
 //!
-//! An instruction set is a zero-sized token that implements `Isa`; only `dispatch` makes one, after it has
-//! seen that the machine has the set. A lookup is a `Kernel`, generic over the token: `Isa::vectorize` compiles
-//! it whole for the set, so the operations inline into its loops. Operations take arrays and slices and are safe to
-//! call; the scalar ones are always compiled and tested, and say what the others must answer.
+//! An instruction set is a zero-sized token that implements `Isa`. Only `dispatch` hands one out, after it has
+//! detected the set on this machine. A lookup is a `Kernel`, generic over the token. `Isa::vectorize` compiles it
+//! whole for the set, so that the operations inline into its loops.
+//!
+//! Operations take arrays and slices and are safe to call. The scalar ones are always compiled and tested, because
+//! they define the answers of the others.
 #![expect(
     unsafe_code,
     reason = "vector intrinsics and the cast from lines to words; each block says what it relies on"
@@ -25,7 +27,7 @@ pub(crate) use tree::{MOST_LEVELS, Pages, Table, Tree, TreeView};
 
 use crate::error::BuildError;
 
-/// An instruction set that lookups can be compiled for.
+/// Instruction set that lookups can be compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// No vector instructions.
@@ -35,10 +37,10 @@ pub enum Level {
 }
 
 impl Level {
-    /// Every level, the best last.
+    /// All levels, the best last.
     pub const ALL: [Self; 2] = [Self::Scalar, Self::Avx2];
 
-    /// Whether this machine has it.
+    /// Whether this machine has the level.
     pub fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
@@ -49,12 +51,12 @@ impl Level {
         }
     }
 
-    /// The levels of this machine, the best last.
+    /// Returns the levels of this machine, the best last.
     pub fn available() -> impl Iterator<Item = Self> {
         Self::ALL.into_iter().filter(|level| level.is_available())
     }
 
-    /// The name: `scalar`, `avx2`.
+    /// Returns the name: `scalar` or `avx2`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
@@ -62,7 +64,10 @@ impl Level {
         }
     }
 
-    /// The forced level, or the best of this machine.
+    /// Returns the forced level, or else the best of this machine.
+    ///
+    /// # Errors
+    /// If this machine lacks the forced level.
     pub(crate) fn choose(forced: Option<Self>) -> Result<Self, BuildError> {
         match forced {
             Some(level) if level.is_available() => Ok(level),
@@ -72,55 +77,62 @@ impl Level {
     }
 }
 
-/// One word of two, the first in the lower half.
+/// Returns two words as one of 64 bits, the first in the lower half.
 #[inline(always)]
 pub(crate) fn word([low, high]: [u32; 2]) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-/// The vector operations of an instruction set.
+/// Vector operations of an instruction set.
 pub(crate) trait Isa: Copy {
-    /// Runs a kernel compiled for this set.
+    /// Runs a kernel that is compiled for this set.
     fn vectorize<K: Kernel>(self, kernel: K);
 
-    /// Whether a key lies in a region: `entry` holds `lo` of `lanes` words, then `hi` (nowhere below `lo`), then at
-    /// least as many more words as `key` has padding; `key` is one row (its length a multiple of 4).
+    /// Whether a key lies in a region.
+    ///
+    /// `entry` holds `lo` of `lanes` words, then `hi` (nowhere below `lo`), then at least as many more words as `key`
+    /// has padding. `key` is one row; its length is a multiple of 4.
     fn inside(self, entry: &[u32], key: &[u32], lanes: usize) -> bool;
 
-    /// Which of eight words equal `word`, as bits from the lowest.
+    /// Returns which of eight words equal `word`, as bits from the lowest.
     fn equal8(self, words: &[u32; 8], word: u32) -> u32;
 
-    /// How many of the words that `among` names, as bits from the lowest, are at most `word`.
+    /// Counts the words that are at most `word`, among those whose bits are set in `among`.
     fn count_at_most(self, words: &[u32; 16], among: u32, word: u32) -> usize;
 
-    /// Which of eight regions hold a key, as bits from the lowest. `block` holds for each lane eight `lo`, then
-    /// eight `hi`, nowhere below `lo`.
+    /// Returns which of eight regions hold a key, as bits from the lowest.
+    ///
+    /// `block` holds for each word of the key eight `lo`, then eight `hi`, nowhere below `lo`.
     fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32;
 
-    /// Which of eight values under masks hold a word: eight `value`, then eight `mask`.
+    /// Returns which of eight values under masks hold a word: eight `value`, then eight `mask`.
     fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32;
 
-    /// The hash of a row under a tuple, as [`Hasher::hash`] says.
+    /// Returns the hash of a row under a tuple, as [`Hasher::hash`] does.
     fn hash(self, hasher: &Hasher, row: &[u32], tuple: &[u32]) -> u32;
 
-    /// The bits that all words have which eight probes choose for a row. A row has a multiple of 4 words, all lanes
-    /// among them.
+    /// Returns the bits that are set in all the words that eight probes choose for a row.
+    ///
+    /// A row has a multiple of 4 words, all lanes of the probes among them.
     ///
     /// # Panics
-    /// When a probe chooses a word that is not there.
+    /// If a probe chooses a word that is not there.
     fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64;
 
-    /// In how many words each bit is 1, from the lowest; of 256 words a count would start again at 0.
+    /// Counts, for each bit from the lowest, the words in which it is 1; counts wrap at 256.
     fn count_ones64<T>(self, list: &[T], word: impl Fn(&T) -> u64) -> [u8; 64];
 
-    /// The bits of a word that a mask names, moved together at the low end.
+    /// Returns the bits of `word` under `mask`, moved together at the low end.
+    ///
+    /// For example, the word `0b1100` under the mask `0b1010` gives `0b10`.
     fn gather(self, word: u64, mask: u64) -> u64;
 
-    /// For each of some rows the entry of a table at the bits that two masks name of the words that it stands for, those
-    /// of the second above those of the first.
+    /// Looks up the table entry of each row at the bits that two masks select from its words.
+    ///
+    /// The bits of the second word stand above those of the first.
     ///
     /// # Panics
-    /// When there are more bits than the table has entries for.
+    /// If the table has fewer entries than the bits can select.
     fn choose8<T>(
         self,
         table: &[u32],
@@ -130,34 +142,39 @@ pub(crate) trait Isa: Copy {
         entries: &mut [[u32; 8]],
     );
 
-    /// Which of eight prefixes hold a row: for each of its words those of the prefixes, then in a byte how many of the last
-    /// bits of each are open, four to a word, the first lowest.
+    /// Returns which of eight prefixes hold a row.
+    ///
+    /// `values` has the words of the prefixes for each word of the row. `open` has a byte for each prefix with the
+    /// number of open bits at its end, four to a word, the first lowest.
     fn prefixes8(self, values: &[[u32; 8]], open: &[u32; 2], row: &[u32]) -> u32;
 
-    /// Which of eight intervals of words hold a word: eight `lo`, then eight `hi`, nowhere below `lo`.
+    /// Returns which of eight intervals hold a word: eight `lo`, then `hi`, nowhere below `lo`.
     fn within8(self, bounds: &[u32; 16], word: u32) -> u32;
 
-    /// Which of eight pairs of intervals of 16 bits hold a pair of words of at most 31 bits, each taken for the highest
-    /// of 16 bits where it is higher: eight pairs of `lo`, then of `hi`, nowhere below `lo`; a pair is a word, the first
-    /// in its lower half.
+    /// Returns which of eight pairs of 16-bit intervals hold a pair of words.
+    ///
+    /// `bounds` has eight pairs of `lo`, then eight of `hi`, nowhere below `lo`; a pair is a `u32`, its first half
+    /// lowest. The words have at most 31 bits, and those above the highest value of 16 bits count as that value.
     fn within8_halves(self, bounds: &[u32; 16], pair: &[u32; 2]) -> u32;
 
-    /// Which of eight intervals of bytes hold a byte: eight `lo`, then eight `hi`, nowhere below `lo`; four to a word,
-    /// the first lowest.
+    /// Returns which of eight byte intervals hold a byte: eight `lo`, then eight `hi`.
+    ///
+    /// `hi` is nowhere below `lo`. Four bytes stand in a word, the first lowest.
     fn within8_bytes(self, bounds: &[u32; 4], byte: u8) -> u32;
 
-    /// Which of eight bytes, four to a word, the first lowest, are one of two.
+    /// Returns which of eight bytes, four to a word, the first lowest, are one of two.
     fn either8_bytes(self, bytes: &[u32; 2], either: [u8; 2]) -> u32;
 
-    /// Which of eight words are below a limit each, and which are odd, as bits from the lowest.
+    /// Returns which of eight words are below their limits, and which are odd, as bits.
     fn below8(self, words: &[u32; 8], limits: &[u32; 8]) -> (u32, u32);
 
-    /// Which of eight words are odd, as bits from the lowest.
+    /// Returns which of eight words are odd, as bits from the lowest.
     fn odd8(self, words: &[u32; 8]) -> u32;
 
-    /// The values that a tree has for some words, level by level, so that a search waits while others go on. `again` are
-    /// the same words: read a second time, they are spread over vectors as they come, while what a register has takes an
-    /// instruction more.
+    /// Finds the values of some words in a tree, level by level, so that the searches overlap.
+    ///
+    /// `again` refers to the same words. They are read a second time because a load spreads a word over a vector at
+    /// once, while a register takes one more instruction.
     fn find<const DEPTH: usize, const WORDS: usize>(
         self,
         tree: TreeView<'_, DEPTH>,
@@ -165,15 +182,17 @@ pub(crate) trait Isa: Copy {
         again: [&u32; WORDS],
     ) -> [u16; WORDS];
 
-    /// The first bit that all of some rows have, from the lowest of the first word on; 1,024 or more where there is none.
+    /// Returns the first bit that all rows have, from the lowest; 1,024 or more if there is none.
     fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;
 
-    /// For eights of keys, the first bit that the rows at some places have, as [`Isa::first_common`] says; `among` is one
-    /// more row, the same for all. A row is two lines, and a line more stands behind the last. Places count in so many
-    /// bytes, whole words.
+    /// Finds the first common bit of the rows of each key, for keys in groups of eight.
+    ///
+    /// The answers are those of [`Isa::first_common`]. `places` has the places of a key's rows, in units of `UNIT`
+    /// bytes, which are whole words. `among` is one more row for every key. A row is two lines, and one more line
+    /// stands behind the last row.
     ///
     /// # Panics
-    /// When there is no row at a place, or fewer places than bits to be found.
+    /// If there is no row at a place, or if there are fewer places than answers.
     fn first_common8<const ROWS: usize, const UNIT: usize>(
         self,
         lines: &[Line],
@@ -182,19 +201,20 @@ pub(crate) trait Isa: Copy {
         found: &mut [[u32; 8]],
     );
 
-    /// Asks for the cache line of a place in memory.
+    /// Prefetches the cache line of a place in memory.
     fn prefetch<T>(self, place: &T);
 
-    /// Asks for so many lines from a place on. Nothing happens for those that are not there.
+    /// Prefetches `count` lines starting at `first`; lines that are not there are ignored.
     fn prefetch_lines(self, lines: &[Line], first: usize, count: usize);
 }
 
-/// Eight places in an array, each chosen by a word of a row: `start + ((row[lane] >> shift) * factor >> right)`, with
-/// wrapping arithmetic.
+/// Eight positions in an array, each chosen by a word of a row.
+///
+/// A position is `start + ((row[lane] >> shift) * factor >> right)`, with wrapping arithmetic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probes {
     pub(crate) lane: [u32; 8],
-    /// Below 32, as `right`.
+    /// Shifts below 32, like `right`.
     pub(crate) shift: [u32; 8],
     pub(crate) factor: [u32; 8],
     pub(crate) right: [u32; 8],
@@ -202,15 +222,16 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
-    /// The place for a word already picked and shifted.
+    /// Returns the position for a word that is already picked and shifted.
     #[inline(always)]
     pub(crate) fn place(&self, i: usize, value: u32) -> u32 {
         (value.wrapping_mul(self.factor[i]) >> self.right[i]).wrapping_add(self.start[i])
     }
 }
 
-/// Asks for the cache line of a place in memory, where the machine has an instruction for that: for engines written
-/// outside this crate.
+/// Prefetches the cache line of a place in memory, if the machine has an instruction for it.
+///
+/// It is public for engines outside this crate.
 #[inline(always)]
 pub fn prefetch<T>(place: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -219,10 +240,12 @@ pub fn prefetch<T>(place: &T) {
     let _ = place;
 }
 
-/// A computation to be compiled for an instruction set. Implementations are `#[inline(always)]` all the way down:
-/// what is not inlined is compiled without the set.
+/// Computation that is compiled for an instruction set.
+///
+/// Implementations are `#[inline(always)]` all the way down, because a function that is not inlined is compiled
+/// without the set.
 pub(crate) trait Kernel {
-    /// Runs it with the operations of `isa`.
+    /// Runs the computation with the operations of `isa`.
     fn run<I: Isa>(self, isa: I);
 }
 
@@ -239,7 +262,9 @@ pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
     without(kernel);
 }
 
-/// Apart, so that what it needs of the stack is not made ready where vectors are there.
+/// Runs a kernel without vectors.
+///
+/// It is not inlined, so that the vector path sets up no stack for it.
 #[inline(never)]
 fn without(kernel: impl Kernel) {
     scalar::Scalar.vectorize(kernel);
@@ -249,7 +274,9 @@ fn without(kernel: impl Kernel) {
 mod tests {
     use super::*;
 
-    /// Every operation on pseudo-random words near the edges of `u32`, against the scalar answers.
+    /// Kernel that compares every operation with the scalar one.
+    ///
+    /// The words are pseudo-random and near the edges of `u32`.
     struct Compare;
 
     impl Kernel for Compare {
@@ -304,7 +331,7 @@ mod tests {
                         );
                         assert_eq!(isa.within8(bounds, key[0]), plain.within8(bounds, key[0]));
                     }
-                    // Intervals of halves and bytes from any words: the upper bounds are raised to the lower ones.
+                    // Intervals are made of any halves and bytes: upper bounds are raised to the lower ones.
                     let halves: [u16; 32] = std::array::from_fn(|_| next() as u16);
                     let half = |i: usize| if i < 16 { halves[i] } else { halves[i].max(halves[i - 16]) };
                     let bounds = std::array::from_fn(|i| u32::from(half(2 * i)) | u32::from(half(2 * i + 1)) << 16);

@@ -1,4 +1,4 @@
-//! The operations without vector instructions.
+//! Operations without vector instructions.
 
 use super::{Hasher, Isa, Kernel, Line, Probes, TreeView};
 
@@ -49,7 +49,7 @@ impl Isa for Scalar {
         (0..8).fold(u64::MAX, |common, i| common & words[place(i) as usize])
     }
 
-    /// The counters of every eighth bit share a word.
+    /// Counts the ones of each bit; the counters of every eighth bit share a word.
     #[inline(always)]
     fn count_ones64<T>(self, list: &[T], word: impl Fn(&T) -> u64) -> [u8; 64] {
         let mut counts = [0u64; 8];
@@ -177,7 +177,7 @@ fn bits(test: impl Fn(usize) -> bool) -> u32 {
     (0..8).fold(0, |bits, i| bits | u32::from(test(i)) << i)
 }
 
-/// The bits of a word that a mask names, moved together at the low end.
+/// Returns the bits of `word` under `mask`, moved together at the low end.
 #[inline(always)]
 pub(crate) fn gather(word: u64, mut mask: u64) -> u64 {
     let low = mask.trailing_zeros() % u64::BITS;

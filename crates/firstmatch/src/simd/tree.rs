@@ -1,19 +1,19 @@
-//! Values by some bits of a word, and a search of nine ways over intervals of words.
+//! Tables by selected bits of a word, and nine-way search trees over intervals of words.
 
 use std::collections::HashMap;
 
 use super::Isa;
 
-/// A value for everything that some bits of a word can say.
+/// Value for each combination of some bits of a word.
 #[derive(Debug)]
 pub(crate) struct Table {
     mask: u32,
-    /// As many as there are combinations of the mask's bits.
+    /// One value for each combination of the mask's bits.
     values: Box<[u16]>,
 }
 
 impl Table {
-    /// Of the bits of a mask; values that are not there are 0.
+    /// Builds a table for the bits of `mask`; missing values are 0.
     pub(crate) fn new(mask: u32, values: impl IntoIterator<Item = u16>) -> Self {
         let mut values: Vec<u16> = values.into_iter().collect();
         values.resize(1 << mask.count_ones(), 0);
@@ -24,14 +24,14 @@ impl Table {
         size_of_val(&self.values[..])
     }
 
-    /// What lookups read, apart from where it is kept: nothing that they write can change it.
+    /// Returns the parts that lookups read, by value: nothing that a lookup writes changes them.
     #[inline(always)]
     pub(crate) fn view(&self) -> TableView<'_> {
         TableView { mask: u64::from(self.mask), values: &self.values }
     }
 }
 
-/// A [`Table`] to be read.
+/// [`Table`] for lookups.
 #[derive(Clone, Copy)]
 pub(crate) struct TableView<'a> {
     mask: u64,
@@ -46,10 +46,12 @@ impl TableView<'_> {
         unsafe { *self.values.get_unchecked(place) }
     }
 
-    /// The values at the sums of some places, eight by eight. A sum beyond the last place is taken for that.
+    /// Looks up the values at the sums of places, eight by eight.
+    ///
+    /// A sum beyond the last place is replaced by the last place.
     ///
     /// # Panics
-    /// When there are fewer places than values to be found.
+    /// If there are fewer places than values to be found.
     #[inline(always)]
     pub(crate) fn get_sums<const PARTS: usize>(self, parts: [&[[u16; 8]]; PARTS], found: &mut [[u16; 8]]) {
         let last = self.values.len().saturating_sub(1).min(usize::from(u16::MAX)) as u16;
@@ -62,7 +64,7 @@ impl TableView<'_> {
             }
             *sums = eight.map(|sum| sum.min(last));
         }
-        // In a loop of its own: eight sums go to memory at once and come back one by one, without shuffles.
+        // This loop is separate, so that eight sums go to memory at once and come back one by one, without shuffles.
         for place in found.as_flattened_mut() {
             // SAFETY: no place is beyond the last, and a table has a value.
             *place = unsafe { *self.values.get_unchecked(usize::from(*place)) };
@@ -70,23 +72,27 @@ impl TableView<'_> {
     }
 }
 
-/// A value for each word up to some most one, in pages of which equal ones are one.
+/// Value for each word up to a largest one, in pages; equal pages are stored once.
+///
+/// For example, let the words from 300 to 65,536 have one value and those below different ones. Four of 257 pages are
+/// then stored: two below 512, one for those behind, and the last one, which is not full.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    /// By the upper bits of a word, where the values of its page start.
+    /// Start of a page's values, by the upper bits of a word.
     starts: Table,
     values: Box<[u16]>,
 }
 
-/// Values of a page.
+/// Number of values of a page.
 const PAGE: usize = 256;
 
 impl Pages {
-    /// Of the values of all words up to the most one; `None` where there are more different pages than places of 16 bits
-    /// have room for.
+    /// Builds the pages of the values of all words, from 0 to the largest one.
+    ///
+    /// Returns `None` if there are no values, or more different pages than places of 16 bits can name.
     pub(crate) fn new(values: &[u16]) -> Option<Self> {
         let (mut starts, mut known, mut all) = (Vec::new(), HashMap::new(), Vec::new());
-        // Most are as the one before, which is found without a hash.
+        // Most pages are like the one before, which is found without a hash.
         for alike in values.chunks(PAGE).collect::<Vec<_>>().chunk_by(|a, b| a == b) {
             let next = u16::try_from(all.len()).ok()?;
             let start = *known.entry(alike[0]).or_insert_with(|| {
@@ -105,14 +111,14 @@ impl Pages {
         self.starts.bytes() + size_of_val(&self.values[..])
     }
 
-    /// As [`Table::view`].
+    /// Returns the parts that lookups read, as [`Table::view`].
     #[inline(always)]
     pub(crate) fn view(&self) -> PagesView<'_> {
         PagesView { starts: self.starts.view(), values: &self.values }
     }
 }
 
-/// [`Pages`] to be read.
+/// [`Pages`] for lookups.
 #[derive(Clone, Copy)]
 pub(crate) struct PagesView<'a> {
     starts: TableView<'a>,
@@ -128,51 +134,56 @@ impl PagesView<'_> {
     }
 }
 
-/// Bounds of a node.
+/// Number of bounds of a node.
 const BOUNDS: usize = 8;
-/// Ways that lead on from it.
+/// Number of ways that lead on from a node.
 const WAYS: usize = BOUNDS + 1;
-/// At least every word.
+/// Bound that no word exceeds.
 const PADDING: i32 = i32::MAX;
-/// A node's number, as places have it, is counted in so many bytes.
+/// Bytes that a place counts in; the place of a node is its offset.
 const UNIT: usize = 8;
 
-/// A node, a cache line.
+/// Node of a [`Tree`]: one cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C, align(64))]
 pub(super) struct Node {
-    /// One less than where the words of each way but the first start. Words that come to one node compare as signed
-    /// numbers do.
+    /// One less than the first word of each way but the first.
+    ///
+    /// Words that come to one node compare as signed numbers do, because they share the leading bit.
     pub(super) bounds: [i32; BOUNDS],
-    /// Where each way leads: on the last level a value, before that the place of a node. The rest is never reached.
+    /// Value of each way on the last level, or else a node's place; the rest is never reached.
     pub(super) next: [u16; 2 * BOUNDS],
 }
 
-/// What each interval of words stands for: some leading bits of a word choose a node, from which so many levels of nodes
-/// lead to a value. All ways are as long, so that no search branches.
+/// Search tree with a value for each interval of words.
+///
+/// Some leading bits of a word choose a node, from which `depth` levels of nodes lead to a value. All paths are
+/// equally long, so that no search branches. For example, one level is enough if no choice leaves more than 8 starts
+/// of intervals, and two levels are enough for 80.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    /// Places of nodes; values where there is no level.
+    /// Places of nodes by leading bits; values if there is no level.
     index: Table,
     nodes: Box<[Node]>,
     depth: usize,
 }
 
-/// The most levels of nodes.
+/// Largest number of levels of nodes.
 pub(crate) const MOST_LEVELS: usize = 5;
-/// The most bits that choose a node.
+/// Largest number of bits that choose a node.
 const MOST_BITS: u32 = 12;
 
 impl Tree {
-    /// Of the words at which an interval starts, ascending and without the first one's 0, the value of each interval,
-    /// and the most word; `None` where these are too many for [`MOST_LEVELS`] or for places of 16 bits.
+    /// Builds the tree of the intervals that begin at 0 and at `starts`, up to the word `most`.
+    ///
+    /// The starts ascend. Returns `None` if they are too many for [`MOST_LEVELS`] or for places of 16 bits.
     ///
     /// # Panics
-    /// When there is not one value more than starts.
+    /// If there is not one value more than starts.
     pub(crate) fn new(starts: &[u32], values: &[u16], most: u32) -> Option<Self> {
         assert_eq!(starts.len() + 1, values.len(), "a value an interval");
         let bits = (u32::BITS - most.leading_zeros()).max(1);
-        // The leading bit is always asked for: words with the same one compare as signed numbers do.
+        // The leading bit is always among the bits that choose: words that share it compare as signed numbers do.
         let depth_of = |width: u32| {
             let same_bucket = |a: &u32, b: &u32| a >> (bits - width) == b >> (bits - width);
             let is_inside = |start: &&u32| start.trailing_zeros() < bits - width;
@@ -182,7 +193,7 @@ impl Tree {
         let widths = (1..=MOST_BITS.min(bits)).filter_map(|width| Some((depth_of(width)?, width)));
         let (depth, width) = widths.min()?;
         let mut growing = Growing { starts, values, depth, nodes: Vec::new(), known: HashMap::new() };
-        // Most lie in one interval, as the one before.
+        // Most buckets lie in one interval, as the one before.
         let mut before = None;
         let of_bucket = |bucket: u32| {
             let first = bucket << (bits - width);
@@ -207,10 +218,10 @@ impl Tree {
         self.index.bytes() + size_of_val(&self.nodes[..])
     }
 
-    /// As [`Table::view`].
+    /// Returns the parts that lookups read, as [`Table::view`].
     ///
     /// # Panics
-    /// When the tree has another depth.
+    /// If the tree has another depth.
     #[inline(always)]
     pub(crate) fn view<const DEPTH: usize>(&self) -> TreeView<'_, DEPTH> {
         assert!(self.depth == DEPTH, "a search is as deep as its tree");
@@ -218,7 +229,7 @@ impl Tree {
     }
 }
 
-/// A [`Tree`] of a depth, to be read.
+/// [`Tree`] of a known depth, for lookups.
 #[derive(Clone, Copy)]
 pub(crate) struct TreeView<'a, const DEPTH: usize> {
     index: TableView<'a>,
@@ -226,16 +237,16 @@ pub(crate) struct TreeView<'a, const DEPTH: usize> {
 }
 
 impl<const DEPTH: usize> TreeView<'_, DEPTH> {
-    /// Where a search for a word begins. After `DEPTH` nodes it has a value.
+    /// Returns the place where the search for a word begins; after `DEPTH` nodes it is a value.
     #[inline(always)]
     pub(super) fn root<I: Isa>(&self, isa: I, word: u32) -> u16 {
         self.index.get(isa, word)
     }
 
-    /// The node at a place.
+    /// Returns the node at a place.
     ///
     /// # Safety
-    /// The place is from [`TreeView::root`] or from a node before the last level.
+    /// The place is that of [`TreeView::root`] or of a node, after fewer than `DEPTH` nodes.
     #[inline(always)]
     pub(super) unsafe fn node(&self, place: u16) -> &Node {
         // SAFETY: each of these places is that of a node.
@@ -243,18 +254,20 @@ impl<const DEPTH: usize> TreeView<'_, DEPTH> {
     }
 }
 
-/// A tree in the making.
+/// Tree under construction.
 struct Growing<'a> {
     starts: &'a [u32],
     values: &'a [u16],
     depth: usize,
     nodes: Vec<Node>,
-    /// The place of each node: equal ones are one.
+    /// Place of each node; equal nodes are stored once.
     known: HashMap<Node, u16>,
 }
 
 impl Growing<'_> {
-    /// The place of the node on a level that leads to these intervals, or the value of one behind the last level.
+    /// Returns the place of the node for the intervals `first..=last` on `level`.
+    ///
+    /// Behind the last level it returns the value of the only interval.
     fn grow(&mut self, first: usize, last: usize, level: usize) -> Option<u16> {
         let Some(below) = (self.depth - level).checked_sub(1) else { return Some(self.values[first]) };
         let way = WAYS.pow(below as u32);
@@ -292,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Finds values around all starts, in trees of every depth up to four.
+    /// Kernel that finds values around all starts, in trees of every depth up to four.
     struct Search;
 
     impl Kernel for Search {
@@ -345,7 +358,7 @@ mod tests {
         };
         // Full nodes, all behind one place of the index.
         assert_eq!((build(9 * 6000, 3), build(9 * 7000, 3)), (Some(5), None));
-        // One node behind each, two or three nodes behind each.
+        // One node behind each place of the index; two or three nodes behind each, which are too many.
         assert_eq!((build(9 * 2000, u32::MAX / 18000), build(65_000, u32::MAX / 65_000)), (Some(1), None));
     }
 
@@ -357,7 +370,7 @@ mod tests {
                 let values: Vec<u16> = (0..=1 << 16).map(|word| if word < 300 { word as u16 } else { 7 }).collect();
                 let pages = Pages::new(&values).expect("few pages");
                 assert!(values.iter().enumerate().all(|(word, &value)| pages.view().get(isa, word as u32) == value));
-                // Those up to 300, those of seven only, and the last one, which is not full; 257 starts.
+                // Two pages up to 300, one that has only 7, and the last one, which is not full; 257 starts.
                 assert_eq!((pages.values.len(), pages.bytes()), (4 * PAGE, 2 * (512 + 4 * PAGE)));
                 assert!([1 << 17, u32::MAX].iter().all(|&word| pages.view().get(isa, word) < 300));
             }

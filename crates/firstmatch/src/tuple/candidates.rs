@@ -1,46 +1,54 @@
-//! Which tables a key can match at all, asked before any of them is probed: the one-dimensional preclassifier of tuple
-//! pruning (Srinivasan, Suri and Varghese, "Packet Classification using Tuple Space Search", SIGCOMM 1999, and section
-//! II-B2 of the TupleMerge paper), with hashed rows in place of exact prefix trees, one for each of several prefix
-//! lengths of every field.
+//! Candidates: the tables that a key can match at all, found before any of them is probed.
 //!
-//! For each length the leading bits of a field choose a row, by a keyed hash; bit *t* of the row says that table *t* may
-//! hold a region whose field has leading bits of this row. A key's candidates are the bits that all its rows have. A
-//! region that spans many values of the leading bits has its table's bit set in every row of the length. Rows are
+//! This is the one-dimensional preclassifier of tuple pruning (Srinivasan, Suri and Varghese, "Packet Classification
+//! using Tuple Space Search", SIGCOMM 1999, and section II-B2 of the TupleMerge paper). It has hashed rows in place of
+//! exact prefix trees, one for each of several prefix lengths of every field.
+//!
+//! For each length the leading bits of a field choose a row, by a keyed hash. Bit *t* of the row says that table *t*
+//! may hold a region whose field has leading bits of this row. A key's candidates are the bits that all its rows have.
+//! A region that spans many values of the leading bits has its table's bit set in every row of the length. Rows are
 //! words of 64 tables; the rows for the next 64 tables are a plane of their own.
+//!
+//! For example, an IPv4 source has rows for 20 and for 28 leading bits. A source prefix of 24 bits sets its table's bit
+//! in one row of the former and in at most 16 of the latter.
 
 use crate::parts::with_room;
 use crate::rule::Region;
 use crate::schema::{Kind, Schema};
 use crate::simd::{Isa, Probes};
 
-/// Tables in a plane.
+/// Number of tables in a plane.
 pub(super) const PLANE: usize = u64::BITS as usize;
-/// A region over more rows of a level sets its table's bit in all of them.
+/// Maximum number of values at a level whose rows a region sets one by one.
+///
+/// A region of more values sets its table's bit in every row.
 const SPAN: u32 = 16;
-/// Levels of narrow fields have half the rows and at most so many, as a power of two.
+/// Maximum number of rows of a narrow field's level, as a base-2 logarithm.
+///
+/// It has half as many rows as the levels of wide fields, up to this number.
 const SMALL: u32 = 8;
-/// Rows of the smallest level, as a power of two.
+/// Minimum number of rows of a level of a wide field, as a base-2 logarithm.
 const LEAST: u32 = 3;
-/// Rows of the largest level, as a power of two.
+/// Maximum number of rows of a level of a wide field, as a base-2 logarithm.
 const MOST: u32 = 13;
 
 #[derive(Debug)]
 pub(super) struct Candidates {
     levels: Box<[Level]>,
-    /// The levels by eight; the last eight are filled with repetitions, which change nothing.
+    /// Levels by eight; the last eight are filled with repetitions, which change nothing.
     probes: Box<[Probes]>,
-    /// Rows of the levels that are not small, as a power of two.
+    /// Number of rows of the levels that are not small, as a base-2 logarithm.
     bits: u32,
-    /// Words in a plane.
+    /// Number of words in a plane.
     rows: usize,
-    /// Plane after plane.
+    /// Words, plane after plane.
     words: Vec<u64>,
-    /// For each plane, for each level, the tables whose bit every row has.
+    /// Tables whose bit every row has, for each plane and each level.
     everywhere: Vec<u64>,
     factor: u32,
 }
 
-/// The leading bits of a field, down to a bit of this lane.
+/// Leading bits of a field, down to a bit of this word.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     lane: u32,
@@ -48,23 +56,23 @@ struct Level {
     small: bool,
 }
 
-/// The first and the last of the leading bits that a region has at a level.
+/// Returns the first and the last of the leading bits that a region has at a level.
 fn values(region: &Region<'_>, level: Level) -> [u32; 2] {
     [region.lo, region.hi].map(|bound| bound[level.lane as usize] >> level.shift)
 }
 
-/// Whether these are so many that the table's bit is set in every row.
+/// Whether a region has more values than rows are set for one by one.
 fn is_wide([lo, hi]: [u32; 2]) -> bool {
     hi - lo >= SPAN
 }
 
-/// The prefix lengths of a field that have rows; 0 for all its bits.
+/// Returns the prefix lengths of a field that have rows; 0 stands for all its bits.
 fn lengths(width: u32, kind: Kind) -> &'static [u32] {
     match width {
         0..=24 => &[0],
         25..=32 if kind == Kind::Exact => &[0],
-        // Between the usual lengths of prefixes, whose hosts they still tell apart: measured on the ClassBench sets,
-        // these two leave as few candidates as 16, 24 and 32 together.
+        // These two are between the usual lengths of prefixes, whose hosts they still tell apart. So they leave few
+        // candidates with fewer loads than 16, 24 and 32 would take.
         25..=32 => &[20, 28],
         33..=64 => &[32, 0],
         _ => &[32, 48, 64, 0],
@@ -103,14 +111,17 @@ impl Candidates {
         new
     }
 
-    /// Number of cache lines that a lookup reads in a plane: a word of each level, in rows of its own.
+    /// Number of cache lines that a lookup reads in a plane.
+    ///
+    /// It reads a word of each level, in rows of its own.
     pub(super) fn lines_per_plane(&self) -> usize {
         self.levels.len()
     }
 
-    /// Rows of a level for so many entries, as a power of two: about eight times the square root. With half as many the
-    /// ClassBench sets of 1,000 and 10,000 rules have a sixth to a third more candidates; with twice as many the rows
-    /// leave the first-level cache.
+    /// Number of rows of a level for `entries` entries, as a base-2 logarithm.
+    ///
+    /// They are about eight times the square root of the entries, for example 256 rows for 1,000 entries. With fewer
+    /// rows there would be more candidates; with more, the rows would leave the first-level cache.
     fn bits_for(entries: usize) -> u32 {
         ((entries.max(1).next_power_of_two().ilog2() + 6) / 2).clamp(LEAST, MOST)
     }
@@ -152,7 +163,7 @@ impl Candidates {
             + (self.words.capacity() + self.everywhere.capacity()) * size_of::<u64>()
     }
 
-    /// At most how many bytes it grows by for so many entries in so many tables.
+    /// Maximum bytes by which it grows for `entries` entries in `tables` tables.
     pub(super) fn growth(&self, entries: usize, tables: usize) -> usize {
         let (planes, bits) = (tables.div_ceil(PLANE), Self::bits_for(entries).max(self.bits));
         if planes <= self.planes() && bits == self.bits {
@@ -162,17 +173,19 @@ impl Candidates {
         (planes.max(self.planes()) * (rows + self.levels.len()) * size_of::<u64>()).saturating_sub(self.words.len() * 8)
     }
 
-    /// Words to write when a table's bits are taken out.
+    /// Number of words to write when a table's bits are taken out.
     pub(super) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Whether so many entries ask for more rows. Then [`Self::restart`], and everything has to be added again.
+    /// Whether `entries` entries ask for more rows.
+    ///
+    /// Then [`Self::restart`], and everything has to be added again.
     pub(super) fn is_crowded(&self, entries: usize) -> bool {
         Self::bits_for(entries) > self.bits
     }
 
-    /// Forgets everything and takes as many rows as so many entries ask for.
+    /// Forgets everything and takes as many rows as `entries` entries ask for.
     pub(super) fn restart(&mut self, entries: usize) {
         let planes = self.planes();
         self.lay_out(Self::bits_for(entries).max(self.bits));
@@ -195,8 +208,9 @@ impl Candidates {
         self.write(table, region, |word| *word |= bit, |_| true);
     }
 
-    /// Takes a region out of a table of which nothing else was taken out, and with it what it has in common with `others`
-    /// that are still there: they have to be added again.
+    /// Takes a region out of a table of which nothing else was taken out.
+    ///
+    /// The bits that it has in common with `others` that are still there go too: they have to be added again.
     pub(super) fn remove<'a>(
         &mut self,
         table: usize,
@@ -208,8 +222,10 @@ impl Candidates {
         self.write(table, region, |word| *word &= !bit, stays);
     }
 
-    /// Writes the words of a region, except on levels where every row has the table's bit and, if the region is one of
-    /// those for which they do, that `stays`.
+    /// Applies `set` to the words of a region.
+    ///
+    /// Levels where every row has the table's bit are left out, unless the region is one that caused this and `stays`
+    /// denies it.
     fn write(&mut self, table: usize, region: &Region<'_>, set: impl Fn(&mut u64), stays: impl Fn(Level) -> bool) {
         let (plane, bit) = (table / PLANE, 1 << (table % PLANE));
         let words = &mut self.words[plane * self.rows..][..self.rows];
@@ -238,13 +254,13 @@ impl Candidates {
         self.everywhere.iter_mut().skip(plane * levels).take(levels).for_each(|word| *word &= !bit);
     }
 
-    /// A plane, to be asked for the tables that may match a key.
+    /// Returns a plane, to be asked for the tables that may match a key.
     #[inline(always)]
     pub(super) fn plane(&self, plane: usize) -> Plane<'_> {
         Plane { probes: &self.probes, words: &self.words[plane * self.rows..][..self.rows] }
     }
 
-    /// The tables of a plane that may match a key, one level after the other.
+    /// Returns the tables of a plane that may match a key, one level after the other.
     #[cfg(test)]
     pub(super) fn tables(&self, plane: usize, row: &[u32]) -> u64 {
         self.levels.iter().enumerate().fold(u64::MAX, |tables, (i, level)| {
@@ -254,7 +270,7 @@ impl Candidates {
     }
 }
 
-/// 64 tables.
+/// Rows of 64 tables, to be read.
 #[derive(Clone, Copy)]
 pub(super) struct Plane<'a> {
     probes: &'a [Probes],
@@ -262,10 +278,10 @@ pub(super) struct Plane<'a> {
 }
 
 impl Plane<'_> {
-    /// Those that may match a key.
+    /// Returns the tables that may match a key, one bit each.
     #[inline(always)]
     pub(super) fn of<I: Isa>(self, isa: I, row: &[u32]) -> u64 {
-        // No closures here: what is not inlined is compiled without the vector instructions.
+        // No closures here, because a closure that is not inlined is compiled without the vector instructions.
         let mut tables = u64::MAX;
         for probes in self.probes {
             tables &= isa.common8(probes, row, self.words);

@@ -1,5 +1,6 @@
-//! Lookups: a batch is taken through the tables its keys may match in, a table a key and round, in stages that ask
-//! early for the memory of the next.
+//! Lookups: a batch is taken through the tables its keys may match in.
+//!
+//! Each round probes a table a key, in stages that prefetch the memory of the next.
 
 use super::TupleMerge;
 use super::candidates::PLANE;
@@ -11,29 +12,31 @@ use crate::key::Keys;
 use crate::parts::{match_of, priority_of};
 use crate::simd::{Hasher, Isa, Kernel, words};
 
-/// Keys taken through the tables together: enough to hide a miss of the second-level cache behind the others.
+/// Number of keys taken through the tables together.
+///
+/// They are enough to hide a miss of the second-level cache behind the others.
 const CHUNK: usize = 64;
 
-/// What a lookup writes to; of a fixed size.
+/// Scratch of a lookup, of fixed size.
 #[derive(Debug)]
 pub struct Scratch {
-    /// For each key of the chunk the priority to beat or equal.
+    /// Priority to beat or equal, for each key of the chunk.
     bound: [u64; CHUNK],
-    /// For each key the tables it has yet to be looked up in.
+    /// Tables that each key has yet to be looked up in.
     open: [u64; CHUNK],
-    /// The keys for which there may be something better in some of those.
+    /// Keys for which some of these tables may have something better.
     live: [u32; CHUNK],
-    /// The probes of a round, then those that found something.
+    /// Probes of a round, then the hits among them.
     keys: [u32; CHUNK],
     tables: [u32; CHUNK],
     hashes: [u32; CHUNK],
-    /// For each probe the first group of its tag, or `NONE`.
+    /// First group of the tag for each hit, or `NONE`.
     groups: [u32; CHUNK],
 }
 
 /// No group.
 const NONE: u32 = u32::MAX;
-/// In a table of a probe: its walk may have to go on behind the group.
+/// Flag of a probe's table: its walk may have to go on behind the group.
 const MORE: u32 = 1 << 31;
 
 impl Scratch {
@@ -55,7 +58,7 @@ pub(super) struct Lookup<'a, A> {
 impl<A: Alive> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        // Loops over the lanes of a row are half of the time where their number is not known to the compiler.
+        // Loops over the words of a row take long where their number is not known to the compiler.
         match self.keys.lanes() {
             5 => self.run_over(isa, |keys| Fixed::<5, 8>(keys.words().as_chunks().0)),
             11 => self.run_over(isa, |keys| Fixed::<11, 12>(keys.words().as_chunks().0)),
@@ -76,13 +79,13 @@ impl<'a, A: Alive> Lookup<'a, A> {
     }
 }
 
-/// The keys of a chunk.
+/// Keys of a chunk.
 trait Rows {
     fn lanes(&self) -> usize;
     fn row(&self, key: u32) -> &[u32];
 }
 
-/// Keys of a number of lanes that the compiler knows, and words of a row.
+/// Keys of a number of words and a stride that the compiler knows.
 struct Fixed<'a, const LANES: usize, const STRIDE: usize>(&'a [[u32; STRIDE]]);
 
 impl<const LANES: usize, const STRIDE: usize> Rows for Fixed<'_, LANES, STRIDE> {
@@ -109,8 +112,8 @@ impl Rows for Keys<'_> {
     }
 }
 
-// The stages are functions of references, not methods of a struct of references: so the compiler knows that what they
-// write is nothing of the engine's, and does not load its parts again for every key.
+// The stages are functions of references, not methods of a struct of references. So the compiler knows that they write
+// nothing of the engine's, and does not load its parts again for every key.
 
 #[inline(always)]
 fn classify<I: Isa>(
@@ -134,7 +137,7 @@ fn classify<I: Isa>(
             for hit in 0..hits.min(CHUNK) {
                 let (key, group, table) = (s.keys[hit], s.groups[hit], s.tables[hit]);
                 let found = group != NONE && test_group(isa, alive, &engine.pool, s, rows, best, group, key);
-                // A region that holds the key has its bits under the tuple: no other group can.
+                // A region that holds the key has its bits under the tuple, so no other group can.
                 if table & MORE != 0 && !found {
                     walk_on(isa, alive, &engine.pool, s, rows, best, tables, hit);
                 }
@@ -144,8 +147,9 @@ fn classify<I: Isa>(
     }
 }
 
-/// Finds the candidates of every key in a plane, and takes up the first of each: how many keys have more, and how many
-/// probes that makes.
+/// Finds the candidates of every key in a plane, and takes up the first of each.
+///
+/// Returns how many keys have more, and the number of probes that makes.
 #[inline(always)]
 fn open<I: Isa>(
     isa: I,
@@ -174,8 +178,9 @@ fn open<I: Isa>(
     (left, probes)
 }
 
-/// Takes up the next candidate that may improve a key, of each of so many keys: how many keys may have more, and how
-/// many probes that makes. No branch depends on the answers.
+/// Takes up the next candidate that may improve each of `live` keys.
+///
+/// Returns how many keys may have more, and the number of probes that makes. No branch depends on the answers.
 #[inline(always)]
 fn next(s: &mut Scratch, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
     let (mut left, mut probes) = (0, 0);
@@ -194,7 +199,7 @@ fn next(s: &mut Scratch, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize
     (left, probes)
 }
 
-/// Hashes the keys of the probes, and asks for their buckets.
+/// Hashes the keys of the probes, and prefetches their buckets.
 #[inline(always)]
 fn hash<I: Isa>(isa: I, hasher: &Hasher, s: &mut Scratch, rows: &impl Rows, tables: &[Option<Table>], probes: usize) {
     for i in 0..probes.min(CHUNK) {
@@ -206,7 +211,9 @@ fn hash<I: Isa>(isa: I, hasher: &Hasher, s: &mut Scratch, rows: &impl Rows, tabl
     }
 }
 
-/// Compares tags, and asks for the groups; how many probes have one. No branch depends on the answers.
+/// Compares tags, and prefetches the groups; returns the number of hits.
+///
+/// No branch depends on the answers.
 #[inline(always)]
 fn compare<I: Isa>(
     isa: I,
@@ -223,10 +230,10 @@ fn compare<I: Isa>(
         let (at, tag) = place(hash, table.buckets().len());
         let bucket = &table.buckets()[at];
         let equal = isa.equal8(&bucket.tags, tag);
-        // Of a slot that is not in use this is the group 0, or a past one.
+        // Without an equal tag this is the group of slot 0, which may be 0 or a former one.
         let group = bucket.group(equal.trailing_zeros() as usize);
         pool.prefetch(isa, group, rows.lanes());
-        // A marked bucket without the tag still has to be gone past: it is a hit without a group.
+        // A marked bucket without the tag still has to be gone past, so it is a hit without a group.
         let (none, on) = (equal == 0, bucket.goes_on());
         let more = on | (equal & equal.wrapping_sub(1) != 0);
         let at = hits % CHUNK;
@@ -238,7 +245,7 @@ fn compare<I: Isa>(
     hits
 }
 
-/// Tests every group of this tag, over all buckets of the walk.
+/// Tests the groups of this tag, over all buckets of the walk, until one improves the key.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
 fn walk_on<I: Isa>(
@@ -270,7 +277,7 @@ fn walk_on<I: Isa>(
     }
 }
 
-/// Whether some entry of a group holds the key and improves it; the first that does is taken.
+/// Takes the first live entry of a group that improves a key; returns whether there is one.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
 fn test_group<A: Alive>(
@@ -303,12 +310,12 @@ fn test_group<A: Alive>(
     false
 }
 
-/// What a table may improve.
+/// Bounds on the priorities that a table can give.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// It has no better priority.
+    /// Lower bound of the priorities of the table.
     pub(super) best: u64,
-    /// No table of a higher number has.
+    /// Lower bound of the priorities of all tables of higher numbers.
     pub(super) after: u64,
 }
 

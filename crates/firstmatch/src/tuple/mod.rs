@@ -1,39 +1,45 @@
-//! Tuple spaces: rules hashed by the bits that their tuples share. TupleMerge, online and offline, and Tuple Space
-//! Search.
+//! Tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
 //!
 //! # Idea
 //! A tuple says how many bits of each field a rule fixes. Tuple Space Search keeps one hash table for each tuple that
-//! occurs. TupleMerge lets a table hold every rule that fixes *at least* the table's bits, so far fewer tables do, and
-//! bounds the rules that then share a key: online by splitting a table when one key collects more than `c`, offline by
-//! choosing the tables with all rules at hand. Whichever the tables are, a key first asks which of them can match it at
-//! all: for leading bits of each field, a row of one bit a table, and the tables whose bit all rows have. On the
-//! ClassBench sets one or two are left. They are probed in order of their best priority as long as that can improve
-//! the match.
+//! occurs. TupleMerge lets a table hold every rule that fixes *at least* the table's bits, so that far fewer tables do.
+//!
+//! It bounds the rules that then share a key. Online, a table is split when one key collects more than `c`; offline,
+//! the tables are chosen with all rules at hand. For example, a table of 16 source bits takes rules for 10.1.0.0/16 and
+//! 10.1.2.0/24.
+//!
+//! A lookup first asks which tables can match its key at all. The leading bits of each field choose a row of one bit a
+//! table, and the candidates are the tables whose bit all rows have. Few are left on the ClassBench sets. They are
+//! probed in order of their best priority as long as that can improve the match.
 //!
 //! # Layout in memory
-//! The rows of candidates are words of 64 tables, some hundred to some thousand for each of seven lengths of the IPv4
-//! 5-tuple. A table is its tuple (one mask a lane) and buckets of one cache line, eight tags and eight groups each. A
-//! group is a run of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in order of
-//! priority. So a probe that finds nothing touches one line, and a hit one more for each region tested. Entries and
-//! the places of rules grow by chunks that never move. Free runs of entries are cut where a shorter one is asked for, and
-//! joined where they lie side by side; a group of more than 16 has a chunk to itself, given back when it goes.
+//! - *Rows* of candidates are words of 64 tables, some hundred to some thousand for each of seven prefix lengths of the
+//!   IPv4 5-tuple.
+//! - *Tables* are a tuple (one mask a key word) and buckets of one cache line, eight tags and eight groups each.
+//! - *Groups* are runs of whole entries (bounds, priority, id: one cache line for an IPv4 5-tuple, two for IPv6) in
+//!   order of priority. So a probe that finds nothing touches one line, and a hit one more for each region tested.
+//!
+//! Entries and the index from rules to entries grow by chunks, so that no growth moves all of them. Free runs of
+//! entries are cut where a shorter one is asked for, and joined where they lie side by side. A group of more than 16
+//! has a chunk to itself, given back when it goes.
 //!
 //! # Cost
-//! Memory is linear: a region is one entry, 12 bytes to find it by its rule, its share of a table 37 to 56 % full, and
-//! a few bytes of rows. A lookup probes each table once at most and tests at most `c` regions a table, unless more than
-//! `c` rules cannot be told apart by any tuple; [`Stats`] says so. A batch goes through its tables in rounds, one table a
-//! key and round, and through a round in three stages, each asking early for the memory of the next: hash, compare
-//! tags, test regions. An insertion takes O(tables + c), and a split, which moves the rules of a table that fit a longer
-//! tuple, O(table); a removal takes O(c). Spread over changes, both take O(1) for the bounds on the tables' best
-//! priorities, for bits of rows that no longer hold, for numbering the tables anew in their order, and for joining free
-//! runs. One change in many then takes O(regions): of 500,000 random updates of 50,000 rules the longest, each measured
-//! six times, took 4.7 to 5.6 ms on three ClassBench sets, and it is the numbering, which tells the rows of every region
-//! again, once in as many insertions as there are regions; the rows of one table take up to 2.5 ms, its best priority
-//! 0.7, its growth 0.1 (tried once, by no definition of the benchmarks).
+//! Memory is linear: a region takes one entry, 12 bytes to find it by its rule, and a few bytes of rows. It has a share
+//! of a table that is 37 to 56 % full. A lookup probes each table once at most and tests at most `c` regions a table.
+//! It tests more only if no tuple tells more than `c` rules apart; [`Stats`] says so.
 //!
-//! There are never more tables than [`Config::most_tables`], and no group has more than 1,024 regions: what would need
-//! more is kept beside the tables and tested eight regions at a time by every lookup it can improve;
-//! [`Stats::untabled`] counts it.
+//! A batch goes through its tables in rounds, one table a key and round. A round has three stages: hash, compare tags,
+//! test regions. Each stage prefetches the memory of the next.
+//!
+//! An insertion takes O(tables + c), and a removal O(c). A split moves the rules of a table that fit a longer tuple and
+//! takes O(table). Some work is O(1) when spread over changes: tightening the tables' best priorities, clearing stale
+//! row bits, renumbering the tables in their order, and joining free runs. One change in many then takes O(regions).
+//! The longest is the renumbering, once in as many insertions as there are regions, because it sets the row bits of
+//! every region again.
+//!
+//! There are never more tables than [`Config::most_tables`], and no group has more than 1,024 regions. Regions that
+//! would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a time;
+//! [`Stats::untabled`] counts its regions.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
@@ -46,54 +52,43 @@
 //! - The paper has no preclassifier; ours is one of hashed rows, and always there. It stands where the authors put
 //!   Bloom filters before tables: it answers for 64 tables at a time, with seven loads for an IPv4 5-tuple.
 //! - "Not specific enough" (III-C3) is made exact: the common tuple of the colliding rules equals the table's, or
-//!   still leaves more than `c` of them on one key. The average of the two lengths is then rounded up, since rounded
-//!   down it would make no progress between 0 and 1; and the bits taken are those of the rule that has most.
-//! - A rule whose first compatible table is at the limit goes to a later one with room, if there is one, before that
-//!   table is split (`Config::spill`). Rule sets full of ranges and negations, whose tuples say little, would otherwise
-//!   split off one table after another under the same tuple: 135 tables against 47 for the IPv6 half of the example
-//!   rules. `c` is then 8 by default, not 40: the ClassBench sets take as long with any from 3 to 40 (geometric means of
-//!   21.8 to 23.8 ns over twelve of 1,000 rules and 30.0 to 32.4 over eight of 10,000, all in one run, in no order of `c`;
-//!   tried once, by no definition of the benchmarks), but with less than 8 some of 1,000 rules need more than 64 tables.
+//!   leaves more than `c` on one key. The average of the two lengths is then rounded up, because rounded down it would
+//!   make no progress between 0 and 1. The bits taken are those of the rule that has most.
+//! - A rule whose first compatible table is at the limit goes to a later one with room, before that table is split
+//!   (`Config::spill`). Otherwise rule sets full of ranges and negations, whose tuples say little, would split off one
+//!   table after another under the same tuple. `c` is then 8 by default, not 40. Lookups hardly depend on it, but with
+//!   less than 8 some small sets need more than 64 tables.
 //! - With `Config::spill`, the first 24 tuples get tables as they are, and a rule the table of its very tuple if there
-//!   is one: the rows answer for 64 tables at a time, so that these cost nothing and what they hold is told apart better.
-//!   Merging begins behind them. In batches of 32, beside Tuple Space Search in one run, that is 7 and 5 % faster in the
-//!   geometric means over twelve ClassBench sets of 1,000 and 10,000 rules. Of several other tables that have room a rule
-//!   goes to the one of most bits, not to the first. Where there is such a table, 28 tuples get tables as they are: rules
-//!   that come in random order find a general table early, which would take them all.
-//!   Lookups after 400,000 random updates took 1.28 and 1.26 times as long as in a fresh build of the same rules without
-//!   that, and 1.08 and 1.20 with it (geometric means over the same sets, all in one run, batches of 256;
-//!   tried once, by no definition of the benchmarks). What is left is in the order of the rules: with 40 such tables a key
-//!   of fw1_10k, ipc1_10k and acl3_10k made 3.1, 6.1 and 8.5 probes and 2.7, 3.0 and 5.4 tests of regions after random
-//!   updates, and 2.4, 3.5 and 6.0 probes and 1.0, 2.9 and 3.3 tests in a fresh build, since tables are fewer, more
-//!   general, and have their best priorities closer together.
+//!   is one. These tables cost nothing, because the rows answer for 64 at a time, and their rules are told apart
+//!   better. Merging begins behind them.
+//! - With `Config::spill`, a rule goes to the one of most bits among several other tables that have room, not to the
+//!   first. Where there is such a table, 28 tuples get tables as they are. Otherwise a general table, which rules in
+//!   random order find early, would take them all.
+//! - These two choices make lookups after random updates faster, but still slower than in a fresh build of the same
+//!   rules. That is due to the order of the rules: tables are then fewer, more general, and have their best priorities
+//!   closer together.
 //! - Rules that share one tuple and one key cannot be split apart at all; their group may exceed `c`.
-//! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal, and drops a table
+//! - Deletion (III-C4) also lowers the bound on the table's best priority, in steps of O(1) a removal. It drops a table
 //!   that became empty. The authors' code loses every later table there.
 //! - Offline, a rule is one of its regions, keys are counted by their hash, and rules that come later are inserted as
 //!   online. Equally good tuples of III-C5 are tried for size only where they are equal in the first missing rule.
-//! - Tables are separate, not one table with their number in the key (III-D1), so that a split and the search for a
-//!   table's best priority see that table's entries alone. Both ways side by side, all tables of generated sets probed
-//!   for every key in batches of 64 (`acl1`, `fw1`, `ipc1`, AMD Zen 5; tried once, by no definition of the benchmarks):
-//!   6.2 to 7.8 ns a probe separate and 10.4 to 11.7 shared with 1,000 rules, 8.1 to 8.9 and 7.5 to 8.0 with 10,000, 8.4
-//!   to 10.1 and 9.6 to 10.5 with 100,000.
-//! - No Bloom filters before tables, which are optional in the paper. A filter of one word of 64 bits a bucket, 14 to 21
-//!   bits a group, asked between the hash and the bucket for one or two bits of one word, was slower behind the rows on
-//!   each of 27 ClassBench sets, by 6 % at least: the rows leave few probes that fail, and such a probe touches one line
-//!   as the filter does. Without the rows it helps, but far less than they do. Geometric means over twelve sets of 1,000
-//!   rules, twelve of 10,000 and three of 100,000 in batches of 256, all in one process a set, in interleaved rounds
-//!   (tried once, by no definition of the benchmarks): 21.1, 23.8 and 34.7 ns a key with the rows, which are kept; 24.0,
-//!   26.6 and 40.3 with rows and filters of one bit a key, 24.7, 27.3 and 43.2 of two; 129.1, 141.0 and 193.4 with neither;
-//!   100.6, 104.4 and 158.6 with filters of one bit alone, 99.6, 103.6 and 150.0 of two.
-//! - Wide fields: an address is one field whatever its width, its length the bits of all its lanes. VPP relaxes an IPv6
-//!   address of 128 bits to 64 and one of 64 to 56, leaves every other length, and calls lengths close within 4 bits.
-//!   Ours follows III-C2 in proportion: 4 bits of an IPv4 address are 16 of an IPv6 address, "close" is 16 bits, and a
-//!   length is classed by its share of the width (a /48 as a /12, a /64 as a /16, a /128 as a /32, which loses 16 bits).
-//!   They are taken from the lowest lane up. A smaller address goes with its port as at 32 bits, also in OpenFlow's
-//!   schema; a field that is not a prefix keeps all its bits, however wide. No step is made for lengths that are usual
-//!   in IPv6: a table that a step has made too general is split, one that it has left too specific is never mended.
-//! - Ternary fields bring their own mask bits to the tuple, as III-A allows; a range counts as its longest containing
+//! - Tables are separate, not one table with their number in the key (III-D1). So a split and the search for a table's
+//!   best priority see that table's entries alone. A probe of a separate table takes less time in small sets, and about
+//!   as long in large ones.
+//! - No Bloom filters before tables, which are optional in the paper. Behind the rows, a filter of one word a bucket
+//!   made lookups slower on every ClassBench set tried. That is because the rows leave few probes that fail, and such a
+//!   probe touches one line, as the filter does. Without the rows a filter helps, but far less than they do.
+//! - Wide fields: an address is one field whatever its width, its length the bits of all its words. VPP relaxes an IPv6
+//!   address of 128 bits to 64 and one of 64 to 56, and leaves every other length. It calls lengths close within 4
+//!   bits. Ours follows III-C2 in proportion: 4 bits of an IPv4 address are 16 of an IPv6 address, and "close" is 16
+//!   bits. A length is classed by its share of the width. For example, a /48 is classed as a /12, a /64 as a /16, and a
+//!   /128 as a /32, which loses 16 bits.
+//! - Bits are taken from the lowest word up. A smaller address goes with its port as at 32 bits, also in OpenFlow's
+//!   schema. A field that is not a prefix keeps all its bits, however wide. No step is made for lengths that are usual
+//!   in IPv6. A split mends a step that is too general, but nothing mends one that is too specific.
+//! - Ternary fields bring their own mask bits to the tuple, as III-A allows. A range counts as its longest containing
 //!   prefix, as III-D1 does, and is compared as a range.
-//! - The hash is keyed with a seed of the process: whoever sends packets or rules cannot choose collisions.
+//! - The hash is keyed with a seed of the process, so that a sender of packets or rules cannot choose collisions.
 
 mod candidates;
 mod lookup;
@@ -126,34 +121,41 @@ use pool::Pool;
 use table::Table;
 use tuple::Shape;
 
-/// How to build [`TupleMerge`].
+/// Configuration of [`TupleMerge`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What it may take.
+    /// Limit on the memory of the engine.
     pub budget: Budget,
-    /// The instruction set; `None` takes the best of the machine.
+    /// Forced instruction set; `None` takes the best of this machine.
     pub simd: Option<Level>,
-    /// How rules of different tuples share tables.
+    /// Whether and when rules of different tuples share tables.
     pub merge: Merge,
-    /// `c`: how many regions may share a key before their table is split. At least 1. Without merging it says nothing.
+    /// `c`: most regions that share a key before their table is split; at least 1.
+    ///
+    /// It has no effect without merging.
     pub collision_limit: usize,
-    /// Whether a rule whose first compatible table is at the limit goes to a later one with room before that table is
-    /// split, and whether the first tuples get tables of their own.
+    /// Whether a rule goes to a later table with room before a crowded table is split.
+    ///
+    /// The crowded one is its first compatible table. The first tuples also get tables of their own.
     pub spill: bool,
-    /// How many tables there may be. Regions that would need more are tested one after the other, eight at a time.
+    /// Maximum number of tables.
+    ///
+    /// Regions that would need more go to an overflow list, which is tested eight regions at a time.
     pub most_tables: usize,
-    /// The seed of the hash; `None` takes a random one of this process.
+    /// Seed of the hash; `None` takes a random one of this process.
     pub seed: Option<u64>,
 }
 
-/// How rules of different tuples share tables.
+/// Whether and when rules of different tuples share tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Merge {
-    /// Not at all: Tuple Space Search.
+    /// Never: Tuple Space Search.
     None,
-    /// As they come (sections III-C2 to III-C4).
+    /// As rules come (sections III-C2 to III-C4).
     Online,
-    /// The tables of a build are chosen with all its rules at hand (section III-C5); later rules come as online.
+    /// When the tables of a build are chosen, with all its rules at hand (section III-C5).
+    ///
+    /// Later rules come as online.
     Offline,
 }
 
@@ -172,23 +174,25 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The paper's own values for the online algorithm: `c` = 40 (section IV-B), and a crowded table is split at once.
+    /// Returns the paper's values for the online algorithm.
+    ///
+    /// `c` is 40 (section IV-B), and a crowded table is split at once.
     pub fn paper() -> Self {
         Self { collision_limit: 40, spill: false, ..Self::default() }
     }
 
-    /// The paper's own values for the offline algorithm: `c` = 8 (section IV-B).
+    /// Returns the paper's values for the offline algorithm: `c` = 8 (section IV-B).
     pub fn offline() -> Self {
         Self { merge: Merge::Offline, spill: false, ..Self::default() }
     }
 
-    /// Tuple Space Search: a table for each tuple.
+    /// Returns the configuration of Tuple Space Search: a table for each tuple.
     pub fn tss() -> Self {
         Self { merge: Merge::None, ..Self::default() }
     }
 }
 
-/// The classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
+/// Classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
 pub struct TupleMerge {
     schema: Schema,
     level: Level,
@@ -197,39 +201,40 @@ pub struct TupleMerge {
     limit: usize,
     spill: bool,
     most_tables: usize,
-    /// No group was ever longer.
+    /// Upper bound of the length of a group, now and before.
     longest: usize,
     shape: Shape,
     hasher: Hasher,
     candidates: Candidates,
     pool: Pool,
-    /// By number; `None` where a table was dropped.
+    /// Tables by number; `None` where a table was dropped.
     tables: Vec<Option<Table>>,
-    /// By number, in whole planes.
+    /// Bounds by number, in whole planes.
     bounds: Vec<Bounds>,
-    /// By number: a hash of the table's tuple.
+    /// Hash of each table's tuple, by number.
     fingerprints: Vec<u32>,
-    /// The tables in order of their best priority.
+    /// Tables in order of their best priority.
     order: Vec<u32>,
-    /// The regions that no table takes.
+    /// Overflow list: the regions that no table takes.
     rest: Rest,
     places: Places,
     rules: usize,
     regions: usize,
     /// Insertions since the tables were numbered.
     inserted: usize,
-    /// How often changes have looked at a region: at one to be inserted once for each table, at others whenever their
-    /// group or table is gone through.
+    /// Number of times that changes have looked at a region.
+    ///
+    /// A region to be inserted counts once for each table, others whenever their group or table is gone through.
     visits: usize,
-    /// The bytes of `tables[..]` beyond themselves.
+    /// Bytes on the heap of all tables.
     table_bytes: usize,
 }
 
 impl TupleMerge {
-    /// Without rules.
+    /// Returns an engine without rules.
     ///
     /// # Errors
-    /// When this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
+    /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         let mut secret = secrets(config.seed);
@@ -262,15 +267,17 @@ impl TupleMerge {
         if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
     }
 
-    /// With the rules of a lowered set, inserted in order of priority.
+    /// Returns an engine with the rules of a lowered set, inserted in order of priority.
     ///
     /// # Errors
-    /// When this machine lacks the forced instruction set or the budget has no room.
+    /// If this machine lacks the forced instruction set or the budget has no room.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         Self::build_within(set, config, &Visits::default())
     }
 
-    /// The same within so many visits of regions, which the offline algorithm does not count.
+    /// Does the same within the visits of regions that `visits` allows.
+    ///
+    /// The offline algorithm does not count any.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().lanes().len());
@@ -318,8 +325,10 @@ impl TupleMerge {
         Ok(())
     }
 
-    /// The tables in the order of their best priority: for each the tuple (one mask a lane) and the rules of its entries,
-    /// group by group. For tests against the paper's tables, and for people.
+    /// Returns the tables in the order of their best priority.
+    ///
+    /// A table is its tuple (one mask a key word) and the rules of its entries, group by group. For tests against the
+    /// paper's tables, and for people.
     pub fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
         self.in_order().map(|table| {
             let tuple = table.tuple()[..self.shape.lanes()].to_vec();
@@ -328,12 +337,12 @@ impl TupleMerge {
         })
     }
 
-    /// How many rules have a region here.
+    /// Number of rules that have a region here.
     pub(crate) fn rules(&self) -> usize {
         self.rules
     }
 
-    /// Statistics without bytes, of which the worst case is an upper bound; O(tables).
+    /// Returns statistics without bytes in O(tables); the worst case is an upper bound.
     pub(crate) fn bound(&self) -> Stats {
         let mut stats = Stats {
             rules: self.rules,
@@ -367,7 +376,7 @@ impl TupleMerge {
         self.order.iter().filter_map(|&t| self.tables[t as usize].as_ref())
     }
 
-    /// Bytes on the heap, kept up to date by every change; O(1).
+    /// Returns the bytes on the heap in O(1), kept up to date by every change.
     pub(crate) fn bytes(&self) -> usize {
         self.hasher.bytes()
             + self.shape.bytes()
@@ -418,7 +427,7 @@ impl Engine for TupleMerge {
         Scratch::new()
     }
 
-    /// Takes O(regions).
+    /// Returns the statistics in O(regions).
     fn stats(&self) -> Stats {
         let longest = |table: &Table| table.groups().map(|(_, group)| self.pool.group_len(group)).max().unwrap_or(0);
         let worst: Vec<usize> = self.in_order().map(longest).collect();

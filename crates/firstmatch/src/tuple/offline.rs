@@ -7,9 +7,9 @@ use crate::simd::Hasher;
 /// Regions in order of priority, as rows.
 struct Rows {
     stride: usize,
-    /// The bits each fixes.
+    /// Bits that each region fixes.
     nominal: Vec<u32>,
-    /// The lower bounds.
+    /// Lower bounds of each region.
     lo: Vec<u32>,
 }
 
@@ -23,15 +23,17 @@ impl Rows {
     }
 }
 
-/// How many regions of a table share each key. Keys that share their hash count as one.
+/// Number of regions of a table that share each key.
+///
+/// Keys with equal hashes count as one.
 struct Counts {
-    /// The hash, how many, and the round in which that was.
+    /// Hash, number, and the round in which that was counted.
     slots: Vec<(u32, u32, u32)>,
     round: u32,
 }
 
 impl Counts {
-    /// Counts one more of this hash, unless there are `limit`.
+    /// Counts one more of this hash; returns whether there are at most `limit`.
     fn admit(&mut self, hash: u32, limit: usize) -> bool {
         let mut at = hash as usize & (self.slots.len() - 1);
         loop {
@@ -49,8 +51,9 @@ impl Counts {
     }
 }
 
-/// Which of the regions, in order of priority, belong into which table: the tuple of each table and its regions. `limit`
-/// is at least 1.
+/// Chooses tables for regions in order of priority: the tuple of each and its regions.
+///
+/// `limit` is at least 1.
 pub(super) fn tables(shape: &Shape, hasher: &Hasher, regions: &Regions, limit: usize) -> Vec<(Vec<u32>, Vec<u32>)> {
     let stride = shape.stride();
     let mut rows = Rows { stride, nominal: vec![0; regions.len() * stride], lo: vec![0; regions.len() * stride] };
@@ -69,8 +72,13 @@ pub(super) fn tables(shape: &Shape, hasher: &Hasher, regions: &Regions, limit: u
     tables
 }
 
-/// The tuple, of those that some first `i` regions have in common, whose table misses its first region last and, of
-/// equals, has most regions.
+/// Returns the tuple whose table misses its first region last.
+///
+/// It is one of those that some first `i` regions have in common. Among equals it is the one whose table has most
+/// regions.
+///
+/// For example, take the paper's Table I and a limit of 1. A table of lengths (3, 3) misses rule 4. One of (2, 2)
+/// misses rule 3, because it collides with rule 2. One of (3, 2) misses rule 5, so that it is chosen.
 fn choose(rows: &Rows, hasher: &Hasher, counts: &mut Counts, left: &[u32], limit: usize) -> Option<Vec<u32>> {
     let mut tuples: Vec<Vec<u32>> = vec![rows.nominal(*left.first()?).to_vec()];
     for &region in left {
@@ -97,7 +105,7 @@ fn choose(rows: &Rows, hasher: &Hasher, counts: &mut Counts, left: &[u32], limit
     }
     if best.len() > 1 && latest < left.len() {
         let size = |tuple: &Vec<u32>| divide(rows, hasher, counts, left, tuple, limit).0.len();
-        // Of equals the first, which has most bits.
+        // Among equals it is the first, because that has most bits.
         let sizes: Vec<usize> = best.iter().map(size).collect();
         let most = sizes.iter().copied().max();
         return best.into_iter().zip(sizes).find(|(_, size)| Some(*size) == most).map(|(tuple, _)| tuple);
@@ -105,7 +113,7 @@ fn choose(rows: &Rows, hasher: &Hasher, counts: &mut Counts, left: &[u32], limit
     best.into_iter().next()
 }
 
-/// The regions a table of this tuple takes, and those it leaves.
+/// Divides regions into those that a table of this tuple takes, and those it leaves.
 fn divide(
     rows: &Rows,
     hasher: &Hasher,

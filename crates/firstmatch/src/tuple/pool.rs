@@ -1,30 +1,43 @@
-//! The pool of entries: every region of the tables, in groups that share a key.
+//! Pool of entries: every region of the tables, in groups that share a key.
 //!
-//! An entry is `lo` of every lane, `hi` of every lane, the priority, the rule's id and a tail word, padded to whole
-//! cache lines: one line for the IPv4 5-tuple, two for IPv6. A group is a run of entries in order of priority; the tail
-//! of its last entry says so. Runs come in sizes 1, 2, 3, 4, 6, 8, 12, 16, … up to [`LONGEST`]. The memory grows by
-//! chunks that never move; a free run's first word is the next free run of its size. Where none of a size is free, a
-//! larger one is cut, and now and then free runs that lie side by side are joined. A group of more than [`SHARED`] has a
-//! chunk to itself, as long as its run: long runs are seldom free where short ones lie among them. The ternary part of a
-//! region, where it has one, takes the room of one more entry: `value` of every lane, then `mask` of every lane.
+//! An entry over n words is padded to whole cache lines: one for the IPv4 5-tuple, two for IPv6.
+//!
+//! ```text
+//! word    0     n     2n         2n+2   2n+4
+//!         lo    hi    priority   id     tail   padding
+//! ```
+//!
+//! A group is a run of entries in order of priority; the tail of its last entry says so. Runs come in sizes 1, 2, 3, 4,
+//! 6, 8, 12, 16, … up to [`LONGEST`]. For example, a fifth entry moves a group of four to a run of six.
+//!
+//! The memory grows by chunks, so that no growth moves all entries. Each size has a free list: a free run's first word
+//! is the next free run. Where none of a size is free, a larger one is cut, and now and then free runs that lie side by
+//! side are joined.
+//!
+//! A group of more than [`SHARED`] has a chunk to itself, as long as its run. Long runs are seldom free where short
+//! ones lie among them. A region's ternary part takes one more entry: `value` of every word, then `mask` of every word.
 
 use crate::engine::Match;
 use crate::parts::{match_of, match_words, priority_of, vec_growth, with_room};
 use crate::rule::{Priority, Region};
 use crate::simd::{Isa, LINE_WORDS, Line, words, words_mut};
 
-/// In a tail: the group ends here. The other bits are 1 + the place of the ternary part, or 0.
+/// Flag of a tail: the group ends here.
+///
+/// The other bits are 1 + the number of the ternary part's entry, or 0.
 const LAST: u32 = 1 << 31;
 /// No run.
 const NONE: u32 = u32::MAX;
 
-/// An entry's number is its chunk's and, in so many low bits, its place there.
+/// Number of low bits of an entry's number that are its position in its chunk.
+///
+/// The others are the chunk.
 const PLACE_BITS: u32 = 10;
 /// Entries in the smallest chunk, and in the longest run that shares one with others.
 const SHARED: usize = 16;
 /// Entries in the largest chunk, and in the longest group.
 pub(super) const LONGEST: usize = 1 << PLACE_BITS;
-/// Sizes of runs.
+/// Number of sizes of runs.
 const CLASSES: usize = 2 * PLACE_BITS as usize;
 
 #[derive(Debug)]
@@ -38,13 +51,13 @@ pub(super) struct Pool {
     vacant: usize,
     /// The entries of the last chunk that were never used.
     fresh: std::ops::Range<u32>,
-    /// The first free run of each class.
+    /// Head of the free list of each class of sizes.
     free: [u32; CLASSES],
     /// Runs released since those side by side were joined.
     released: usize,
 }
 
-/// A region with the rule it belongs to, outside the pool.
+/// Entry outside the pool: a region with the rule it belongs to.
 pub(super) type Entry = Vec<u32>;
 
 impl Clone for Pool {
@@ -67,7 +80,7 @@ impl Pool {
         }
     }
 
-    /// Lines of an entry over so many lanes.
+    /// Number of lines of an entry over `lanes` words.
     #[inline(always)]
     pub(super) const fn lines_for(lanes: usize) -> usize {
         (2 * lanes + 5).div_ceil(LINE_WORDS)
@@ -77,21 +90,25 @@ impl Pool {
         self.lines * size_of::<Line>() + self.chunks.capacity() * size_of::<Box<[Line]>>()
     }
 
-    /// At most how many bytes adding an entry to a group of at most `longest` takes, and moving others.
+    /// Maximum bytes that adding an entry takes, and moving `moving` others.
+    ///
+    /// The entry goes to a group of at most `longest`.
     pub(super) fn growth(&self, longest: usize, moving: usize) -> usize {
-        // A chunk for the run and, in case, one for the ternary part.
+        // One chunk is for the run and, in case, one for the ternary part.
         let (now, run) = (self.lines / self.lines_per_entry, size_of_run(class_of((longest + 1).min(LONGEST))));
         let mut entries = run.max(self.chunk_size(now)) + self.chunk_size(now + run);
         if moving > 0 {
-            // A group that grows leaves a run of every size behind it, less than four times its length in all, and of
-            // a chunk less than the next run may be left over.
+            // A group that grows leaves a run of every size behind it, less than four times its length in all. Less
+            // than the next run may be left over in a chunk.
             entries += 8 * moving + self.chunk_size(now + entries + 8 * moving);
         }
         let chunks = vec_growth(self.chunks.len(), self.chunks.capacity(), entries.div_ceil(SHARED));
         entries * self.lines_per_entry * size_of::<Line>() + chunks * size_of::<Box<[Line]>>()
     }
 
-    /// Entries in the next chunk, when there are so many: a sixteenth of them, so that little is ever unused.
+    /// Number of entries in the next chunk, when there are `entries`.
+    ///
+    /// It is a sixteenth of them, so that little is ever unused.
     fn chunk_size(&self, entries: usize) -> usize {
         (entries / 16).next_power_of_two().clamp(SHARED, LONGEST)
     }
@@ -101,14 +118,16 @@ impl Pool {
         self.lines_per_entry
     }
 
-    /// The lines of an entry and those behind it in its chunk: at least its group's. `lanes` as the pool's.
+    /// Returns the lines of an entry and those behind it in its chunk: at least its group's.
+    ///
+    /// `lanes` must be the pool's.
     #[inline(always)]
     pub(super) fn lines_from(&self, entry: u32, lanes: usize) -> &[Line] {
         let (chunk, place) = (entry >> PLACE_BITS, entry as usize & (LONGEST - 1));
         &self.chunks[chunk as usize][place * Self::lines_for(lanes)..]
     }
 
-    /// Asks for the memory of an entry, if there is such a one. `lanes` as the pool's.
+    /// Prefetches an entry, if there is such a one. `lanes` must be the pool's.
     #[inline(always)]
     pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32, lanes: usize) {
         let place = (entry as usize & (LONGEST - 1)) * Self::lines_for(lanes);
@@ -141,12 +160,14 @@ impl Pool {
         priority_of(self.entry(entry), self.lanes)
     }
 
-    /// The lower bounds of an entry. What stands behind them is no bound: a tuple's mask is 0 there.
+    /// Returns the lower bounds of an entry, and more words.
+    ///
+    /// They are no bounds, but a tuple's mask is 0 there.
     pub(super) fn lo(&self, entry: u32) -> &[u32] {
         self.entry(entry)
     }
 
-    /// The entries of a group.
+    /// Returns the entries of a group.
     pub(super) fn group(&self, first: u32) -> impl Iterator<Item = u32> + Clone {
         let mut next = Some(first);
         std::iter::from_fn(move || {
@@ -160,7 +181,7 @@ impl Pool {
         self.group(first).count()
     }
 
-    /// An entry for a region, its ternary part stored.
+    /// Returns an entry for a region, its ternary part stored.
     pub(super) fn make(&mut self, rule: Match, region: &Region<'_>) -> Entry {
         let mut out = Vec::with_capacity(self.lines_per_entry * LINE_WORDS);
         out.extend_from_slice(region.lo);
@@ -187,7 +208,7 @@ impl Pool {
         }
     }
 
-    /// Puts an entry into a group (or makes one) at its place in the order; where the group now starts.
+    /// Puts an entry into a group (or makes one) in order; returns where the group starts.
     pub(super) fn add(&mut self, group: Option<u32>, entry: &Entry) -> u32 {
         let Some(first) = group else {
             let start = self.allocate(class_of(1));
@@ -222,7 +243,9 @@ impl Pool {
         start
     }
 
-    /// Takes an entry out of its group: the entry, and where the group now starts unless it is empty.
+    /// Takes an entry out of its group.
+    ///
+    /// Returns the entry, and where the group now starts unless it is empty.
     pub(super) fn take(&mut self, first: u32, entry: u32) -> (Entry, Option<u32>) {
         let (len, at) = (self.group_len(first), entry - first);
         let mut out = self.entry(entry).to_vec();
@@ -242,9 +265,10 @@ impl Pool {
         let (kept, whole) = (size_of_run(new), size_of_run(old));
         match start == first {
             true if old == new => {}
-            // Of 16 entries it is a chunk like others.
+            // A chunk of 16 entries is one like others.
             true if len > SHARED => self.resize_chunk(first, kept),
-            // No run of the smaller size is free, and a removal must not take memory: give the end of this one back.
+            // No run of the smaller size is free, and a removal must not take memory, so the end of this one is given
+            // back.
             true => self.release_all(first + kept as u32..first + whole as u32),
             false if len > SHARED => self.resize_chunk(first, 0),
             false => self.release(first, old),
@@ -281,7 +305,7 @@ impl Pool {
         }
         let (size, entries) = (size_of_run(class), self.lines / self.lines_per_entry);
         if self.fresh.len() < size {
-            // That takes as many steps as there are entries: spread over the releases, a few for each.
+            // Joining takes as many steps as there are entries, so it is spread over the releases, a few for each.
             if self.released > entries / 8 {
                 self.join_free();
             }
@@ -300,7 +324,7 @@ impl Pool {
         start
     }
 
-    /// Where a new chunk of so many entries starts.
+    /// Returns where a new chunk of `entries` entries starts.
     fn new_chunk(&mut self, entries: usize) -> u32 {
         let vacant = if self.vacant > 0 { self.chunks.iter().position(|chunk| chunk.is_empty()) } else { None };
         self.vacant -= usize::from(vacant.is_some());
@@ -313,7 +337,7 @@ impl Pool {
         start
     }
 
-    /// Gives a chunk room for so many entries; for none, its number is free.
+    /// Gives a chunk room for `entries` entries; without any, its number is free.
     fn resize_chunk(&mut self, start: u32, entries: usize) {
         let (chunk, lines) = (&mut self.chunks[(start >> PLACE_BITS) as usize], entries * self.lines_per_entry);
         self.lines = self.lines - chunk.len() + lines;
@@ -368,7 +392,7 @@ impl Pool {
     }
 }
 
-/// Sizes of runs: 1, 2, 3, 4, 6, 8, 12, 16, 24, …
+/// Returns the size of a run: 1, 2, 3, 4, 6, 8, 12, 16, 24, …
 fn size_of_run(class: usize) -> usize {
     match class {
         0 => 1,
@@ -377,7 +401,7 @@ fn size_of_run(class: usize) -> usize {
     }
 }
 
-/// The smallest class that holds a run of `len` entries.
+/// Returns the smallest class that holds a run of `len` entries.
 fn class_of(len: usize) -> usize {
     let below = len.max(1).ilog2() as usize;
     match len {
@@ -399,7 +423,7 @@ fn ternary_of(entry: &[u32], lanes: usize) -> Option<u32> {
 }
 
 impl Pool {
-    /// The region of an entry in the pool or outside.
+    /// Returns the region of an entry in the pool or outside.
     pub(super) fn region_of<'a>(&'a self, entry: &'a [u32]) -> Region<'a> {
         let part = |at| self.entry(at)[..2 * self.lanes].split_at(self.lanes);
         let (lo, hi) = entry[..2 * self.lanes].split_at(self.lanes);

@@ -1,16 +1,22 @@
-//! One table: a hash table from keys under the tuple to groups of entries.
+//! Hash table from keys under a tuple to groups of entries.
 //!
-//! Eight slots a bucket, a bucket a cache line: eight tags (the hash), eight groups. A key that finds its bucket full
-//! goes to the next one and leaves a mark, so that only a walk through a marked bucket goes on. Where a slot becomes
-//! free, a group that had gone past it moves in: a bucket is marked just as long as some group behind it belongs to it
-//! or to one before.
+//! A bucket is a cache line of eight slots: eight tags (the hash), eight groups. A key that finds its bucket full goes
+//! to the next one and leaves a mark. Only a walk through a marked bucket goes on. Where a slot becomes free, a group
+//! that had gone past it moves in.
+//!
+//! For example, bucket 5 is full, so a ninth group goes to bucket 6 and bucket 5 is marked. Once a slot of bucket 5 is
+//! free, the ninth group moves back and the mark goes.
+//!
+//! # Invariants
+//! - A bucket is marked just as long as some group behind it belongs to it or to one before (`check`).
+//! - A walk from the bucket of its hash finds each group (`check`).
 
 use super::pool::Pool;
 use crate::rule::Priority;
 
-/// The tag of a slot that holds no group.
+/// Tag of a slot that holds no group.
 const EMPTY: u32 = 0;
-/// In the first group of a bucket: keys have gone on to the next one.
+/// Flag of the first group of a bucket: keys have gone on to the next one.
 const MARK: u32 = 1 << 31;
 
 const SLOTS: usize = 8;
@@ -29,7 +35,7 @@ impl Bucket {
         self.groups[0] & MARK != 0
     }
 
-    /// The group of a slot, of a slot that is not in use that of number 0 or one that was there.
+    /// Returns the group of a slot; for a slot that is not in use 0 or a former group.
     #[inline(always)]
     pub(super) fn group(&self, slot: usize) -> u32 {
         self.groups[slot % SLOTS] & !MARK
@@ -40,7 +46,7 @@ impl Bucket {
     }
 }
 
-/// A place in a table.
+/// Position in a table: bucket and slot.
 pub(super) type Slot = (usize, usize);
 
 #[derive(Clone, Debug)]
@@ -51,28 +57,34 @@ pub(super) struct Table {
     /// Entries removed since the candidates were last told of all that are here.
     gone: usize,
     entries: usize,
-    /// No entry has a smaller priority. Removals leave it where it is until `tighten`.
+    /// Lower bound of the priorities; removals leave it where it is until `tighten`.
     best: Priority,
     /// Removals since `best` may have become too small.
     loose: usize,
-    /// No group has more entries, and no walk visits more buckets. Removals leave them where they are until `refreshed`.
+    /// Upper bounds: entries of a group, and buckets that a walk visits.
+    ///
+    /// Removals leave them where they are until `refreshed`.
     longest: usize,
     walk: usize,
 }
 
-/// The bucket and the tag of a hash, of so many buckets.
+/// Returns the bucket and the tag of a hash, among `buckets` buckets.
+///
+/// For example, the hash 2<sup>31</sup> belongs to bucket 3 of 6.
 #[inline(always)]
 pub(super) fn place(hash: u32, buckets: usize) -> (usize, u32) {
     (((u64::from(hash) * buckets as u64) >> 32) as usize, hash.max(EMPTY + 1))
 }
 
-/// So many buckets, when those are too few.
+/// Returns the number of buckets to grow to.
 fn more(buckets: usize) -> usize {
     buckets + buckets.div_ceil(2)
 }
 
-/// Whether so many groups have room: at most 9 of 16 slots are in use, so that few buckets are full. A third of the
-/// walks that find nothing go on at 11 of 16.
+/// Whether `groups` groups have room in `buckets` buckets.
+///
+/// At most 9 of 16 slots are in use, because fuller tables have many full buckets, so that walks that find nothing go
+/// on.
 fn has_room(groups: usize, buckets: usize) -> bool {
     groups * 16 <= buckets * SLOTS * 9
 }
@@ -92,7 +104,7 @@ impl Table {
         }
     }
 
-    /// The tuple, one mask a lane, padded to the stride.
+    /// Returns the tuple: one mask a key word, padded to the stride.
     #[inline(always)]
     pub(super) fn tuple(&self) -> &[u32] {
         &self.tuple
@@ -116,12 +128,12 @@ impl Table {
         size_of_val(&self.tuple[..]) + size_of_val(&self.buckets[..])
     }
 
-    /// The bytes of a table of one group.
+    /// Number of bytes of a table of one group.
     pub(super) fn least_bytes(stride: usize) -> usize {
         stride * size_of::<u32>() + size_of::<Bucket>()
     }
 
-    /// The bytes of the buckets that so many groups, added to a new table, may take.
+    /// Maximum bytes of buckets that `groups` groups, added to a new table, take.
     pub(super) fn buckets_bytes(groups: usize) -> usize {
         let mut buckets = usize::from(groups > 0);
         while !has_room(groups, buckets) {
@@ -130,13 +142,13 @@ impl Table {
         buckets * size_of::<Bucket>()
     }
 
-    /// At most how many bytes one more group may take.
+    /// Maximum bytes that one more group takes.
     pub(super) fn growth(&self) -> usize {
         let now = self.buckets.len();
         if has_room(self.groups + 1, now) { 0 } else { (more(now) - now) * size_of::<Bucket>() }
     }
 
-    /// The groups and where they stand.
+    /// Returns the groups and their slots.
     pub(super) fn groups(&self) -> impl Iterator<Item = (Slot, u32)> + Clone {
         self.buckets.iter().enumerate().flat_map(|(b, bucket)| {
             let used = (0..SLOTS).filter(|&s| bucket.tags[s] != EMPTY);
@@ -144,7 +156,9 @@ impl Table {
         })
     }
 
-    /// The slots of this hash, the probable one first; the walk ends at the first bucket without a mark.
+    /// Returns the slots of this hash and their groups, the probable one first.
+    ///
+    /// The walk ends at the first bucket without a mark.
     pub(super) fn find(&self, hash: u32) -> impl Iterator<Item = (Slot, u32)> {
         let (start, tag) = place(hash, self.buckets.len());
         let mut done = false;
@@ -156,7 +170,7 @@ impl Table {
         })
     }
 
-    /// Puts a new group in.
+    /// Adds a new group.
     pub(super) fn add_group(&mut self, hash: u32, group: u32) {
         if !has_room(self.groups + 1, self.buckets.len()) {
             let buckets = vec![Bucket::default(); more(self.buckets.len())].into();
@@ -171,7 +185,7 @@ impl Table {
         self.groups += 1;
     }
 
-    /// A tag serves for its hash.
+    /// Puts a group into the first free slot from its bucket on. A tag serves for its hash.
     fn put(&mut self, hash: u32, group: u32) {
         let (start, tag) = place(hash, self.buckets.len());
         let (mut b, mut is_longer) = (start, false);
@@ -191,7 +205,7 @@ impl Table {
         }
     }
 
-    /// Number of buckets that the longest walk through one visits.
+    /// Number of buckets that the longest walk through bucket `b` visits.
     fn walk_through(&self, b: usize) -> usize {
         let all = self.buckets.len();
         let before = (1..all).take_while(|far| self.buckets[(b + all - far) % all].goes_on()).count();
@@ -203,12 +217,12 @@ impl Table {
         if b + 1 == self.buckets.len() { 0 } else { b + 1 }
     }
 
-    /// How many buckets one is behind another.
+    /// Number of buckets from one to another behind it.
     fn distance(&self, from: usize, to: usize) -> usize {
         if from <= to { to - from } else { to + self.buckets.len() - from }
     }
 
-    /// The first group behind a bucket that belongs to it or to one before.
+    /// Returns the first group behind a bucket that belongs to it or to one before.
     fn displaced(&self, b: usize) -> Option<Slot> {
         let mut at = b;
         while self.buckets[at].goes_on() {
@@ -225,7 +239,7 @@ impl Table {
         None
     }
 
-    /// Panics unless every group is found, and every bucket marked just where it is to be.
+    /// Panics unless every group is found, and every bucket is marked just where it is to be.
     #[cfg(test)]
     pub(super) fn check(&self) {
         for ((b, s), group) in self.groups() {
@@ -240,7 +254,7 @@ impl Table {
         self.buckets[b].group(s)
     }
 
-    /// The most buckets one walk visits: one more than the longest run of marked ones.
+    /// Number of buckets that the longest walk visits: one more than the longest run of marks.
     pub(super) fn longest_walk(&self) -> usize {
         let mut run = 0;
         let around = self.buckets.iter().chain(&self.buckets);
@@ -255,7 +269,7 @@ impl Table {
         self.buckets[b].set(s, group);
     }
 
-    /// Takes a group out.
+    /// Takes a group out, and moves displaced ones back.
     pub(super) fn drop_group(&mut self, (mut b, mut s): Slot) {
         let home = place(self.buckets[b].tags[s], self.buckets.len()).0;
         self.groups -= 1;
@@ -274,17 +288,17 @@ impl Table {
         }
     }
 
-    /// Upper bounds: entries of a group, and buckets that a walk visits.
+    /// Returns upper bounds: entries of a group, and buckets that a walk visits.
     pub(super) fn bound(&self) -> (usize, usize) {
         (self.longest, self.walk)
     }
 
-    /// Notes how many entries a group has got.
+    /// Notes that a group has got `entries` entries.
     pub(super) fn grew(&mut self, entries: usize) {
         self.longest = self.longest.max(entries);
     }
 
-    /// Counts an entry in; whether it is now the best.
+    /// Counts an entry in; returns whether it is now the best.
     pub(super) fn count_in(&mut self, priority: Priority) -> bool {
         self.entries += 1;
         let better = priority < self.best || self.entries == 1;
@@ -294,8 +308,9 @@ impl Table {
         better
     }
 
-    /// Counts an entry out; whether it is time to look for the best again. That takes as many steps as there are
-    /// groups, so it waits for half as many removals as there are entries.
+    /// Counts an entry out; returns whether it is time to look for the best again.
+    ///
+    /// That takes as many steps as there are groups, so it waits for half as many removals as there are entries.
     pub(super) fn count_out(&mut self, priority: Priority) -> bool {
         self.entries -= 1;
         self.gone += 1;
@@ -303,18 +318,20 @@ impl Table {
         self.loose * 2 > self.entries
     }
 
-    /// Entries removed since the candidates were last told.
+    /// Number of entries removed since the candidates were last told.
     pub(super) fn gone(&self) -> usize {
         self.gone
     }
 
-    /// Whether as many entries are gone as are here, so that it is time to tell the candidates anew. That takes as many
-    /// steps as there are entries, and as `least`.
+    /// Whether more entries are gone than are here and `least`.
+    ///
+    /// It is then time to tell the candidates anew, because that takes as many steps as there are entries, and as
+    /// `least`.
     pub(super) fn is_stale(&self, least: usize) -> bool {
         self.gone > self.entries + least
     }
 
-    /// Notes that all entries were gone through, of which there are at most so many in a group.
+    /// Notes that all entries were gone through, of which at most `longest` are in a group.
     pub(super) fn refreshed(&mut self, longest: usize) {
         (self.gone, self.longest, self.walk) = (0, longest, self.longest_walk());
     }

@@ -1,5 +1,6 @@
-//! The paper's worked tables, and what must hold of the structure after any history of changes. That answers are
-//! right is tested with the other engines, in the crate's `tests/`.
+//! Tests of the paper's worked tables, and of the structure after any history of changes.
+//!
+//! The crate's `tests/` compare the answers, with those of the other engines.
 
 use super::*;
 use crate::engine::Classifier;
@@ -18,7 +19,7 @@ fn spec(line: u32, tests: Vec<(usize, Test)>) -> RuleSpec {
     }
 }
 
-/// The rules of the paper's Table I: source and destination of 3 bits.
+/// Returns the rules of the paper's Table I: source and destination of 3 bits.
 fn table_one() -> RuleSet {
     let field = |name, source| Field::new(name, 3, Kind::Prefix, Some(source));
     let mut set = RuleSet::new(Schema::new(None, vec![field("src", Source::Src), field("dst", Source::Dst)]));
@@ -63,7 +64,7 @@ fn the_rules_of_the_paper_in_order_make_these_tables() {
     assert_eq!(tables, want);
 }
 
-/// The tables of the offline algorithm on the rules of the paper, as it orders them: lengths of the tuple, rules.
+/// Returns the offline tables of the paper's rules: lengths of the tuple, rules.
 fn offline_tables(limit: usize) -> Vec<(Vec<u32>, Vec<usize>)> {
     let lowered = lower(&table_one(), &table_one().schemas()[0], &Caps::default()).expect("lowers");
     let config = Config { collision_limit: limit, seed: Some(1), ..Config::offline() };
@@ -76,7 +77,7 @@ fn offline_tables(limit: usize) -> Vec<(Vec<u32>, Vec<usize>)> {
     tables.collect()
 }
 
-/// Table III, and what the same text gives for other limits.
+/// The tables are those of Table III and, for other limits, those of the same text.
 #[test]
 fn the_rules_of_the_paper_at_once_make_these_tables() {
     let tables = |list: &[([u32; 2], &[usize])]| -> Vec<(Vec<u32>, Vec<usize>)> {
@@ -111,7 +112,7 @@ fn two_tables_are_the_fewest_without_collisions() {
     assert!(!tuples.iter().any(|tuple| legal(tuple, &[1, 2, 3, 4, 5, 6, 7])));
 }
 
-/// Panics unless everything the structure promises holds.
+/// Panics unless everything that the structure promises holds.
 fn check(engine: &TupleMerge) {
     let (bound, exact) = (engine.bound(), Engine::stats(engine));
     let all = |stats: &Stats| [stats.rules, stats.regions, stats.tables, stats.untabled];
@@ -178,7 +179,7 @@ impl Random {
         (self.0 >> 33) % n
     }
 
-    /// A rule whose prefixes, ranges and masks share few values, so that keys collide.
+    /// Draws a rule whose prefixes, ranges and masks share few values, so that keys collide.
     fn rule(&mut self) -> Vec<(usize, Test)> {
         let mut tests = Vec::new();
         for field in 0..2 {
@@ -268,7 +269,8 @@ fn duplicates_stay_together_and_others_leave_them() {
     for line in 1..=5 {
         set.insert(spec(line, vec![(0, prefix(0x0A00_0000, 24)), (1, prefix(0x0B00_0000, 24))])).expect("fits");
     }
-    // The same tuple and, in the 22 bits a new table keeps, the same key; told apart by the two bits it dropped.
+    // It has the same tuple and, in the 22 bits that a new table keeps, the same key. The two bits that this dropped
+    // tell it apart.
     set.insert(spec(6, vec![(0, prefix(0x0A00_0100, 24)), (1, prefix(0x0B00_0000, 24))])).expect("fits");
     let engine = engine(&set, 2);
     check(&engine);
@@ -283,7 +285,7 @@ fn a_fixed_seed_builds_the_same_bytes() {
     assert_eq!(tables(2), tables(2));
 }
 
-/// A split whose second table takes every resident leaves a table without entries: the new one still goes there.
+/// A split may move every resident; the new entry still goes to the empty table.
 #[test]
 fn a_split_that_empties_a_table_loses_nothing() {
     let schema = Schema::new(None, vec![Field::new("a", 4, Kind::Range, None), Field::new("b", 4, Kind::Range, None)]);
@@ -301,7 +303,7 @@ fn a_split_that_empties_a_table_loses_nothing() {
     }
 }
 
-/// More regions than the longest group may have, which no tuple tells apart.
+/// Regions beyond the longest group, which no tuple tells apart, go to the overflow list.
 #[test]
 fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
     let schema = Schema::ipv4();
@@ -317,7 +319,8 @@ fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
         let stats = Classifier::stats(&engine);
         assert_eq!(stats.regions, many as usize);
         assert!(stats.untabled == 300 || config.merge == Merge::Offline, "{stats:?}");
-        // From the first rule on: what is behind in its group, and among the rest, has to answer for it.
+        // Rules are removed in order, so that regions behind in the group and in the overflow list have to answer for
+        // them.
         let mut keys = crate::KeyBuf::new(&schema);
         keys.push()[3] = 0x8000;
         for (index, rule) in set.iter().enumerate() {
@@ -329,8 +332,9 @@ fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
     }
 }
 
-/// Keys whose hashes are equal are told apart by the keys, and tuples by the tuples: rules come and go as ever where all
-/// hashes have four bits.
+/// Equal hashes are told apart by the keys, and tuples by the tuples, through changes.
+///
+/// All hashes have four bits here.
 #[test]
 fn hashes_that_collide_are_told_apart() {
     let schema = Schema::ipv4();
@@ -386,8 +390,9 @@ fn hashes_that_collide_are_told_apart() {
     }
 }
 
-/// What an insertion looks at depends on the tables and the bucket it goes to, not on how many rules there are: four
-/// times as many rules cost four times as much in all.
+/// An insertion visits regions by the tables and its bucket, not by the number of rules.
+///
+/// Eight times as many rules cost about eight times as much in all.
 #[test]
 fn an_insertion_costs_as_much_among_many_rules() {
     let schema = Schema::ipv4();
@@ -426,7 +431,7 @@ fn an_insertion_costs_as_much_among_many_rules() {
     }
 }
 
-/// Equal rules, which no split parts, are not each compared with all of their group to look for one.
+/// Equal rules, which no split parts, are not each compared with all of their group.
 #[test]
 fn equal_rules_are_not_split_again_and_again() {
     let mut set = RuleSet::new(Schema::ipv4());
@@ -437,6 +442,6 @@ fn equal_rules_are_not_split_again_and_again() {
     let config = Config { seed: Some(1), ..Config::default() };
     let built = TupleMerge::build_within(&lowered, &config, &visits).expect("no budget");
     assert_eq!(Engine::stats(&built).regions, 4_000);
-    // To find the end of its group costs an insertion half of the group, to look for a split all of it again.
+    // An insertion goes through half of its group to find the end, and to look for a split through all of it again.
     assert!(visits.made() <= 4_000 * 1_800, "{} visits", visits.made());
 }

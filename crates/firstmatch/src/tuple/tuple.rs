@@ -1,20 +1,20 @@
 //! Tuples: which bits of a key a table hashes.
 //!
-//! A tuple is one mask a lane, padded with zeros to the stride of keys. For prefixes and ranges the mask of a field is
-//! that of its (containing) prefix, so the tuple says what the paper's lengths say; a ternary lane brings its own bits.
+//! A tuple is one mask a key word, padded with zeros to the stride of keys. For prefixes and ranges the mask of a field
+//! is that of its (containing) prefix, as the paper's lengths are. A ternary word brings its own bits.
 
 use crate::engine::fixed_bits;
 use crate::rule::Region;
 use crate::schema::{Kind, Schema, Source};
 
-/// What of a schema decides tuples.
+/// Properties of a schema that decide tuples.
 #[derive(Clone, Debug)]
 pub(super) struct Shape {
     fields: Box<[FieldShape]>,
-    /// The source and the destination address, each with its port, where the schema has both addresses.
+    /// Source and destination address, each with its port, where the schema has both addresses.
     ends: Option<[End; 2]>,
     stride: usize,
-    /// For each lane the bits that its values have.
+    /// Bits that the values of each word have.
     bits: Box<[u32]>,
 }
 
@@ -24,7 +24,7 @@ struct FieldShape {
     last: usize,
     width: u32,
     kind: Kind,
-    /// The bit of the field's first lane that says "absent"; 0 where the field is never absent.
+    /// Bit of the field's first word that says "absent"; 0 where the field is never absent.
     absent: u32,
 }
 
@@ -67,10 +67,10 @@ impl Shape {
         size_of_val(&self.fields[..]) + size_of_val(&self.bits[..])
     }
 
-    /// The tuple of a region by itself: every bit it fixes.
+    /// Writes the tuple of a region by itself: every bit it fixes.
     pub(super) fn nominal(&self, region: &Region<'_>, out: &mut [u32]) {
         out.fill(0);
-        // Bits above a lane's own are zero in every key: no tuple has them, else lengths would count them.
+        // Bits above a word's own are zero in every key. No tuple has them, otherwise lengths would count them.
         for (lane, (bits, own)) in out.iter_mut().zip(&self.bits).enumerate() {
             *bits = fixed_bits(region, lane) & own;
         }
@@ -79,8 +79,11 @@ impl Shape {
         }
     }
 
-    /// The tuple of a table made for a region of this tuple (section III-C2): the smaller address goes with its port
-    /// unless the two are close; prefix fields lose a few bits, long ones more.
+    /// Writes the tuple of a table made for a region of tuple `nominal` (section III-C2).
+    ///
+    /// The smaller address goes with its port unless the two are close. Prefix fields lose a few bits, long ones more.
+    /// For example, IPv4 addresses of 32 and 28 bits are close and keep 28 and 25. Addresses of 32 and 27 bits keep 28
+    /// and 0.
     pub(super) fn relaxed(&self, nominal: &[u32], out: &mut [u32]) {
         out.copy_from_slice(nominal);
         if let Some([src, dst]) = &self.ends {
@@ -108,14 +111,16 @@ impl Shape {
         0..self.fields.len()
     }
 
-    /// How many bits of a field a tuple has.
+    /// Number of bits of a field that a tuple has, without the one for absent.
     pub(super) fn length(&self, field: usize, tuple: &[u32]) -> u32 {
         let field = &self.fields[field];
         let all: u32 = tuple[field.first..field.last].iter().map(|mask| mask.count_ones()).sum();
         all - (tuple[field.first] & field.absent).count_ones()
     }
 
-    /// Gives a field of `tuple` the leading bits of `towards`, which has them all and more, until it has `length`.
+    /// Gives a field of `tuple` leading bits of `towards`, until it has `length` bits.
+    ///
+    /// `towards` has all bits of `tuple` and more.
     pub(super) fn raise(&self, field: usize, length: u32, towards: &[u32], tuple: &mut [u32]) {
         for lane in self.fields[field].first..self.fields[field].last {
             loop {
@@ -129,11 +134,12 @@ impl Shape {
     }
 }
 
-/// How close two addresses are to be both kept, in bits of 32 (section III-C2).
+/// Maximum difference in length of two close addresses, in bits of 32 (section III-C2).
 const CLOSE: u32 = 4;
 
-/// How many bits a prefix of this length (of 32) loses in a new table (section III-C2 and its reading: "4 bits for 32,
-/// 3 for more than 24, 2 for more than 16, and so on").
+/// Number of bits that a prefix of `length` bits, of 32, loses in a new table.
+///
+/// Section III-C2 and its reading: "4 bits for 32, 3 for more than 24, 2 for more than 16, and so on".
 fn bits_dropped(length: u32) -> u32 {
     match length {
         0..=8 => 0,
@@ -145,7 +151,9 @@ fn bits_dropped(length: u32) -> u32 {
 }
 
 impl FieldShape {
-    /// The unit of the two numbers above for this field: they are stated for 32 bits and grow with the width.
+    /// Returns the unit of the two numbers above for this field.
+    ///
+    /// They are stated for 32 bits and grow with the width; for example, the unit of an IPv6 address is 4 bits.
     fn scale(&self) -> u32 {
         (self.width / 32).max(1)
     }
@@ -154,8 +162,9 @@ impl FieldShape {
         &mut tuple[self.first..self.last]
     }
 
-    /// The bit for absent is hashed exactly when a bit of the value is: alone it would keep rules that ask for any
-    /// value from sharing a table with rules that do not ask.
+    /// Sets the bit for absent exactly when a bit of the value is hashed.
+    ///
+    /// Alone it would keep rules that ask for any value from sharing a table with rules that do not ask.
     fn settle_absent(&self, tuple: &mut [u32]) {
         let lanes = self.lanes_mut(tuple);
         lanes[0] &= !self.absent;
@@ -165,7 +174,7 @@ impl FieldShape {
     }
 }
 
-/// Whether every bit of one tuple is in another.
+/// Whether every bit of `inner` is in `outer`.
 #[inline]
 pub(super) fn is_within(inner: &[u32], outer: &[u32]) -> bool {
     inner.iter().zip(outer).all(|(i, o)| i & !o == 0)
@@ -222,7 +231,7 @@ mod tests {
         assert_eq!(out[7], 0xF000_0000);
     }
 
-    /// The bit for absent is hashed with the value or not at all; a port that is left open must not fix it.
+    /// The bit for absent is hashed with the value or not at all; an open port does not fix it.
     #[test]
     fn a_region_fixes_no_bits_beyond_its_lanes() {
         let shape = Shape::new(&Schema::ipv4());

@@ -13,39 +13,46 @@ use crate::parts::vec_growth;
 use crate::rule::{Priority, Region, Regions, RuleId};
 use crate::simd::Hasher;
 
-/// Bits of a table that no longer hold are taken out when so few rows a removal are to be written.
+/// Maximum number of row words that each removal pays for, to clear stale bits.
 const REFRESH: usize = 64;
 
-/// The list of tables grows by so many: doubled, its unused half would be some bytes a rule.
+/// Number of places by which the list of tables grows.
+///
+/// Doubled, its unused half would be some bytes a rule.
 const MORE_TABLES: usize = 8;
 
-/// A table of so few entries tells its candidates anew after a removal.
+/// Maximum number of entries of a table that tells its candidates anew after each removal.
 const FEW: usize = 4;
 
-/// Fewer insertions than these never make the tables be numbered anew.
+/// Minimum number of insertions after which tables that are out of order are numbered anew.
 const LEAST_INSERTIONS: usize = 256;
 
-/// So many tables have a tuple as it comes, if tables are shared freely: a key looks at 64 at a time, so that more of
-/// them cost nothing until then, and each holds less that a key has to be compared with. Of 24, 40 and 56 the first is as
-/// fast as the second and takes the least memory.
+/// Maximum number of tables while a tuple gets one as it comes, with `Config::spill`.
+///
+/// A key looks at 64 tables at a time, so that more of them cost nothing until then. Each holds less that a key has to
+/// be compared with. A higher limit takes more memory and is no faster.
 const OWN_TABLES: usize = 24;
-/// So many, where another table would take the entry: rules that come in any order find a general table early, and it
-/// would take them all. With 32, some sets of 1,000 rules need more than 64 tables.
+/// The same limit where another table would take the entry.
+///
+/// It is higher, because rules that come in any order find a general table early, which would take them all. It is not
+/// much higher, otherwise some small sets would need more than 64 tables.
 const OWN_AMONG_OTHERS: usize = 28;
 
-/// A group of more than this many times the collision limit has resisted every split so far, so another is tried only
-/// when its length is a power of two. Otherwise each of many equal rules would be compared with the whole group.
+/// Multiple of the collision limit beyond which a group has resisted every split so far.
+///
+/// Another split is then tried only when its length is a power of two. Otherwise each of many equal rules would be
+/// compared with the whole group.
 const RESISTED: usize = 4;
 
-/// Where an entry belongs.
+/// Table where an entry belongs.
 enum Home {
-    /// In this table.
+    /// This table, which has room.
     Room(u32),
-    /// In this table, where its group is at the limit.
+    /// This table, whose group for the key is at the limit.
     Crowded(u32, u32),
-    /// In a new table of its own tuple.
+    /// A new table of its own tuple.
     Own,
-    /// In a new table of a tuple with fewer bits, that others may share.
+    /// A new table of a tuple with fewer bits, which others may share.
     Relaxed,
 }
 
@@ -60,7 +67,7 @@ impl TupleMerge {
         }
         for (before, region) in regions.iter().enumerate() {
             if let Err(error) = self.check_budget(slot, before, &region) {
-                // What is in already goes again; that takes no memory.
+                // Regions that are in already go again, which takes no memory.
                 if before > 0 {
                     self.remove_rule(rule.rule)?;
                 }
@@ -78,10 +85,12 @@ impl TupleMerge {
         Ok(())
     }
 
-    /// Refuses what might exceed the budget: the next region of a rule, which has some already, may start a table, join
-    /// the longest group, or have a table split, and each list may double.
+    /// Refuses the next region of a rule if it might exceed the budget.
+    ///
+    /// The rule has `before` regions already. The next may start a table, join the longest group, or have a table
+    /// split, and each list may double.
     pub(super) fn check_budget(&self, slot: usize, before: usize, region: &Region<'_>) -> Result<(), UpdateError> {
-        // No memory is as large.
+        // No memory is that large.
         if self.budget > isize::MAX as usize {
             return Ok(());
         }
@@ -104,7 +113,7 @@ impl TupleMerge {
         if needed > self.budget { Err(UpdateError::bytes(needed, self.budget)) } else { Ok(()) }
     }
 
-    /// At most how many entries a split moves when this region is inserted.
+    /// Maximum number of entries that a split moves when this region is inserted.
     fn would_move(&self, region: &Region<'_>) -> usize {
         let (lo, nominal) = self.rows(region);
         let Home::Crowded(t, group) = self.home(&lo, &nominal) else { return 0 };
@@ -112,7 +121,7 @@ impl TupleMerge {
         if self.split_tuple(table.tuple(), group, &lo, &nominal).is_some() { table.len() } else { 0 }
     }
 
-    /// The lower bounds of a region and the bits it fixes, as rows.
+    /// Returns the lower bounds of a region and the bits it fixes, as rows.
     pub(super) fn rows(&self, region: &Region<'_>) -> (Vec<u32>, Vec<u32>) {
         let (mut lo, mut nominal) = (vec![0; self.shape.stride()], vec![0; self.shape.stride()]);
         lo[..region.lo.len()].copy_from_slice(region.lo);
@@ -123,7 +132,8 @@ impl TupleMerge {
     fn insert_region(&mut self, rule: Match, region: &Region<'_>) {
         self.inserted += 1;
         self.visits += 1 + self.order.len();
-        // Tables whose numbers are out of order are probed too early: as many steps as there were insertions mend that.
+        // Tables whose numbers are out of order are probed too early. Mending that takes as many steps as there were
+        // insertions.
         let stale = self.inserted > self.regions + LEAST_INSERTIONS && !self.order.is_sorted();
         if stale || self.candidates.is_crowded(self.regions + 1) {
             self.renumber(self.regions + 1);
@@ -142,7 +152,9 @@ impl TupleMerge {
         self.insert_into(target, rule, region, &lo);
     }
 
-    /// Puts a region into a table or, where there is none or its group is as long as any may be, among the rest.
+    /// Puts a region into a table, or into the overflow list if there is none with room.
+    ///
+    /// A group has no room if it is as long as any may be.
     pub(super) fn insert_into(&mut self, target: Option<u32>, rule: Match, region: &Region<'_>, lo: &[u32]) {
         let table = target.and_then(|t| Some((t, self.tables[t as usize].as_ref()?)));
         let group = table.and_then(|(_, table)| find_group(table, &self.hasher, &self.pool, lo).1);
@@ -187,7 +199,7 @@ impl TupleMerge {
         number as u32
     }
 
-    /// Puts an entry into a table; its hash there.
+    /// Puts an entry into a table; returns its hash there.
     fn put(&mut self, t: u32, entry: &Entry, priority: Priority) -> u32 {
         let Self { tables, pool, table_bytes, longest, hasher, candidates, .. } = self;
         let Some(table) = &mut tables[t as usize] else { return 0 };
@@ -215,8 +227,9 @@ impl TupleMerge {
         hash
     }
 
-    /// Numbers the tables in their order, gives the candidates as many rows as so many regions ask for, and every
-    /// region anew.
+    /// Numbers the tables in their order, and adds every region to the candidates anew.
+    ///
+    /// The candidates then have as many rows as `regions` regions ask for.
     pub(super) fn renumber(&mut self, regions: usize) {
         let mut numbers = vec![VACANT; self.tables.len()];
         let mut tables: Vec<Option<Table>> = Vec::with_capacity(self.tables.capacity());
@@ -236,7 +249,7 @@ impl TupleMerge {
         }
     }
 
-    /// Sees to it that the bounds say what they are to say.
+    /// Computes the bounds of all tables anew.
     fn settle_bounds(&mut self) {
         let mut after = u64::MAX;
         for (t, bounds) in self.bounds.iter_mut().enumerate().rev() {
@@ -245,7 +258,7 @@ impl TupleMerge {
         }
     }
 
-    /// The same after the best priority of one table has changed.
+    /// Updates the bounds after the best priority of one table has changed.
     fn settle_bound(&mut self, t: usize) {
         self.bounds[t].best = best_of(&self.tables, t);
         let mut after = self.bounds[t].best.min(self.bounds[t].after);
@@ -274,7 +287,7 @@ impl TupleMerge {
         table.refreshed(longest);
     }
 
-    /// Moves a table to its place in the order after its best priority has changed.
+    /// Moves a table to its position in the order after its best priority has changed.
     fn sort_in(&mut self, t: u32) {
         self.take_from_order(t);
         let to = self.first_of(best_of(&self.tables, t as usize));
@@ -289,13 +302,15 @@ impl TupleMerge {
         }
     }
 
-    /// Where the tables of this best priority stand in the order, by the bounds.
+    /// Returns where the tables of this best priority begin in the order, by the bounds.
     fn first_of(&self, best: u64) -> usize {
         self.order.partition_point(|&t| self.bounds[t as usize].best < best)
     }
 
-    /// Where an entry of this tuple belongs: the first compatible table, or a new one. With `spill` the table of its very
-    /// tuple, a new one of that tuple, or the compatible table of most bits that has room for its key come before.
+    /// Returns where an entry of this tuple belongs: the first compatible table, or a new one.
+    ///
+    /// With `spill` the table of its very tuple comes before, or a new one of that tuple. Next comes the compatible
+    /// table of most bits that has room for its key.
     fn home(&self, lo: &[u32], nominal: &[u32]) -> Home {
         let exact = || {
             let fingerprint = self.hasher.hash(nominal, nominal);
@@ -336,12 +351,16 @@ impl TupleMerge {
         crowded_group(table).map_or(Home::Room(t), |group| Home::Crowded(t, group))
     }
 
-    /// Whether an entry, which other tables may take, may have a table of its very tuple.
+    /// Whether an entry may have a new table of its very tuple.
+    ///
+    /// `among_others` says whether other tables may take it.
     fn may_own(&self, among_others: bool) -> bool {
         self.order.len() < if among_others { OWN_AMONG_OTHERS } else { OWN_TABLES }
     }
 
-    /// Splits a table, where that helps, since `group` has no room for a new entry; to which half that belongs.
+    /// Splits a table, where that helps, because `group` has no room for a new entry.
+    ///
+    /// Returns the half to which that belongs.
     fn split(&mut self, t: u32, group: u32, lo: &[u32], nominal: &[u32]) -> u32 {
         let Some(table) = self.tables[t as usize].as_ref().filter(|_| self.has_room_for_tables()) else { return t };
         let tuple = self.split_tuple(table.tuple(), group, lo, nominal);
@@ -356,14 +375,18 @@ impl TupleMerge {
         second
     }
 
-    /// Whether a group has resisted splits for so long that no other is tried at its length.
+    /// Whether a group has resisted splits too long for another one at its length.
     fn resists(&self, group: u32) -> bool {
         let len = self.pool.group_len(group);
         len > RESISTED * self.limit && !len.is_power_of_two()
     }
 
-    /// The tuple of the second table (section III-C3): the bits the colliding entries have in common or, where those
-    /// are not specific enough, more of the field in which they differ most. `None` when nothing tells them apart.
+    /// Returns the tuple of the second table of a split (section III-C3).
+    ///
+    /// It is `None` if nothing tells the entries apart.
+    ///
+    /// It has the bits that the colliding entries have in common. Where those are not specific enough, it has more of
+    /// the field in which they differ most. For example, if their sources have from 16 to 25 bits, it has 21.
     fn split_tuple(&self, tuple: &[u32], group: u32, lo: &[u32], nominal: &[u32]) -> Option<Vec<u32>> {
         if self.resists(group) {
             return None;
@@ -397,14 +420,14 @@ impl TupleMerge {
         });
         let (difference, shortest, longest, field, at) = spread.max_by_key(|&(d, .., f, _)| (d, usize::MAX - f))?;
         if difference == 0 {
-            // One tuple: its bits are all there is to tell them apart, if they do.
+            // All have one tuple: only its bits can tell them apart.
             return (common != tuple && most < keys.len()).then_some(common);
         }
         self.shape.raise(field, (shortest + longest).div_ceil(2), &colliding[at], &mut common);
         Some(common)
     }
 
-    /// Moves every entry of one table that fits the tuple of another there.
+    /// Moves every entry of table `from` that fits `tuple`, which is that of table `to`.
     fn move_compatible(&mut self, from: u32, to: u32, tuple: &[u32]) {
         let Some(table) = &self.tables[from as usize] else { return };
         self.visits += table.len();
@@ -413,7 +436,7 @@ impl TupleMerge {
             self.shape.nominal(&self.pool.region(entry), &mut nominal);
             is_within(tuple, &nominal)
         };
-        // Taken one by one by rule and priority: groups move in the pool as their entries leave.
+        // They are taken one by one, by rule and priority, because groups move in the pool as their entries leave.
         let entries = table.groups().flat_map(|(_, group)| self.pool.group(group));
         let moving: Vec<(u32, Match)> = entries
             .filter(|&entry| fits(entry))
@@ -457,7 +480,7 @@ impl TupleMerge {
         taken
     }
 
-    /// Sees to it that few bits of a table's candidates no longer hold.
+    /// Keeps the bits of a table's candidates that no longer hold few.
     fn tell_of_removal(&mut self, t: usize, taken: &Entry) {
         let Some(table) = &self.tables[t] else { return };
         if table.gone() == 1 && table.len() <= FEW {
@@ -505,7 +528,7 @@ impl TupleMerge {
         Ok(())
     }
 
-    /// Whether the rule at this slot is this one and not another use of the slot.
+    /// Whether the rule at this slot is `rule` and not another use of the slot.
     fn holds(&self, rule: RuleId) -> bool {
         let place = self.places.get(rule.slot());
         match place.part {
@@ -524,7 +547,7 @@ impl TupleMerge {
     }
 }
 
-/// The best priority of a table, of one that was dropped the worst.
+/// Returns the best priority of a table; of one that was dropped the worst.
 fn best_of(tables: &[Option<Table>], t: usize) -> u64 {
     tables.get(t).and_then(|table| Some(table.as_ref()?.best().0)).unwrap_or(u64::MAX)
 }
@@ -533,7 +556,7 @@ fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
     hasher.hash(&pool.lo(entry)[..tuple.len()], tuple)
 }
 
-/// The hash of lower bounds in a table, and the group of their key there.
+/// Returns the hash of lower bounds in a table, and the group of their key there.
 fn find_group(table: &Table, hasher: &Hasher, pool: &Pool, lo: &[u32]) -> (u32, Option<(Slot, u32)>) {
     let hash = hasher.hash(&lo[..table.tuple().len()], table.tuple());
     let same = |group: u32| {

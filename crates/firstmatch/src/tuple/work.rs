@@ -1,4 +1,4 @@
-//! What lookups do, counted: keys go through tables as [`lookup`](super::lookup) takes them.
+//! Cost of lookups, counted: keys go through tables as [`lookup`](super::lookup) takes them.
 
 use super::TupleMerge;
 use super::candidates::PLANE;
@@ -7,7 +7,7 @@ use crate::key::Keys;
 use crate::simd::{Isa, Kernel, dispatch};
 use crate::work::Work;
 
-/// Keys that go together.
+/// Number of keys that go together.
 const CHUNK: usize = 64;
 
 #[derive(Default)]
@@ -15,14 +15,14 @@ struct Counts {
     /// Planes asked for candidates.
     planes: usize,
     probes: usize,
-    /// Groups and entries of groups whose tag was the key's.
+    /// Groups whose tag was the key's, and their entries that were tested.
     groups: usize,
     entries: usize,
     /// Buckets that a walk went on to.
     more: usize,
-    /// Probes of the key that had most.
+    /// Probes of the key that had most, chunk by chunk and plane by plane.
     rounds: usize,
-    /// Regions beside the tables.
+    /// Regions of the overflow list that keys were tested against.
     rest: usize,
 }
 

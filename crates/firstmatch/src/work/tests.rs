@@ -1,4 +1,6 @@
-//! The stated worst case of every engine that counts what keys meet: no key meets more, and some key meets as much.
+//! The stated worst case of every engine that counts its costs.
+//!
+//! No key meets more, and some key meets as much.
 
 use super::*;
 use crate::alive::Base;
@@ -12,7 +14,9 @@ use crate::schema::Schema;
 use crate::test_rules::set;
 use crate::tuple::{self, Merge, TupleMerge};
 
-/// Rule sets of different shapes: hosts, prefixes that overlap, ranges that overlap, the same rule many times.
+/// Builds four rule sets of different shapes.
+///
+/// Hosts, prefixes that overlap, ranges that overlap, and the same rule many times.
 pub(crate) fn sets() -> Vec<Lowered> {
     let mut state = 5u64;
     let mut random = |below: u128| {
@@ -39,7 +43,9 @@ pub(crate) fn sets() -> Vec<Lowered> {
     [hosts, nets, ranges, same].into_iter().map(|rules: Vec<Vec<(usize, Test)>>| set(&Schema::ipv4(), rules)).collect()
 }
 
-/// Keys from the corners of regions, those with one lane beside them, and one that no rule holds.
+/// Returns keys at and beside the corners of regions, and one that no rule holds.
+///
+/// A key beside a corner differs from it in one word.
 pub(crate) fn keys_of(all: &Lowered) -> KeyBuf {
     let mut keys = KeyBuf::new(all.schema());
     keys.push()[..5].copy_from_slice(&[u32::MAX, u32::MAX, 65_535, 65_534, 255]);
@@ -57,20 +63,23 @@ pub(crate) fn keys_of(all: &Lowered) -> KeyBuf {
     keys
 }
 
-/// The most lines and tests that one of the keys meets, `lines` being those that a count comes to.
+/// Returns the most lines and tests that one of the keys meets.
+///
+/// `lines` computes the lines of a cost.
 fn most<E: Base>(engine: &E, keys: &KeyBuf, lines: impl Fn(&Work) -> f64) -> (usize, usize) {
     let each = (0..keys.len()).map(|at| engine.work(keys.keys().slice(at, at + 1)));
     each.fold((0, 0), |(most, tests), work| (most.max(lines(&work).round() as usize), tests.max(work.visits)))
 }
 
-/// The lines of what keys meet in TupleMerge: planes by their rows, probes, entries, and buckets beyond the first; see
-/// `tuple::work`.
+/// Number of lines that keys meet in TupleMerge; see `tuple::work`.
+///
+/// The planes by their rows, the probes, the entries, and the buckets beyond the first.
 pub(crate) fn lines_of_tuple(engine: &TupleMerge, work: &Work) -> f64 {
     let rest = Engine::stats(engine).untabled.div_ceil(8) as f64;
     work.done[1] * engine.lines_per_plane() as f64 + work.done[2] + work.done[5] + (work.done[7] - rest).max(0.0)
 }
 
-/// Takes out every second rule and puts a copy of each other one in.
+/// Removes every second rule and inserts a copy of each other one.
 pub(crate) fn change_half(all: &Lowered, engine: &mut impl Updatable) {
     for (at, (rule, range)) in all.by_rule().enumerate() {
         if at % 2 == 0 {
@@ -103,10 +112,10 @@ fn no_key_meets_more_than_is_stated() {
 
         let built = BitSelect::build(all, &bit_select::Config::default()).expect("no budget");
         let stats = Engine::stats(&built);
-        // The roots as well, a line each.
+        // The roots are read as well, a line each.
         let (lines, tests) = most(&built, &keys, |work| work.lines + stats.tables as f64);
         assert!(lines <= stats.worst_lines && tests <= stats.worst_tests, "set {number}: {lines}, {tests}, {stats:?}");
-        // One tree with one list: what is stated is met.
+        // One tree with one list: the stated worst case is met.
         if number == 3 {
             assert_eq!((lines, tests), (stats.worst_lines, stats.worst_tests));
         } else {
@@ -116,7 +125,7 @@ fn no_key_meets_more_than_is_stated() {
         let config = bit_vector::Config { vectors: 64 << 20, ..Default::default() };
         let built = BitVector::build(all, &config).expect("no budget");
         let stats = Engine::stats(&built);
-        // Every key meets the same, and then its match.
+        // Every key meets the same costs, and then its match.
         assert_eq!(most(&built, &keys, |work| work.lines + 1.0).0, stats.worst_lines, "set {number}");
         assert_eq!(stats.worst_tests, all.regions().len());
 

@@ -3,7 +3,7 @@
 use firstmatch::Diagnostic;
 use firstmatch::format::{self, Format, Options};
 
-/// `line:column+width message`, for each fault; for each warning, after the word, where there is no fault.
+/// Returns each fault as `line:column+width message`, or each warning, after that word.
 fn diagnose(text: &str) -> Vec<String> {
     let show = |kind: &'static str| {
         move |d: &Diagnostic| {
@@ -78,7 +78,7 @@ const NATIVE: &[(&str, &[&str])] = &[
         "3:14+1 this `{` is never closed; expected `}` after the last item",
         "3:29+5 99999 is too large for sport; expected a number up to 65535",
      ]),
-    // Nor does a carriage return that ends no line hide anything, as in files of old Macs.
+    // A carriage return that ends no line, as in files of old Macs, hides nothing either.
     ("permit tcp\rdport 99999\n",
      &[
         "1:11+1 the character U+000D, a carriage return that does not end the line, has no place here",
@@ -334,7 +334,7 @@ const NATIVE: &[(&str, &[&str])] = &[
      &["1:16+1 `x` has no place here; expected the end of the line"]),
     ("set a = { $ }\n",
      &["1:11+1 a `$` without a name; expected the name of a set after it"]),
-    // The first one counts, however many follow.
+    // The first line counts, however many follow.
     ("default permit\ndefault deny\ndefault deny\n",
      &["2:1+7 default is already given on line 1", "3:1+7 default is already given on line 1"]),
     // Columns inside messages count characters, too.

@@ -1,4 +1,4 @@
-//! What limits refuse: many faults, long lines, sets that explode, rules of too many regions, masks that differ.
+//! Texts that limits refuse: many faults, long lines, sets that explode, rules that multiply.
 
 use std::net::Ipv4Addr;
 
@@ -64,7 +64,9 @@ fn rules_of_too_many_regions_say_which_fields_multiply_and_which_limit_it_was() 
     assert_eq!(error(14), format!("1:1: the condition on sport needs more than 14 regions, and {limit}"));
 }
 
-/// Lists that operators have: 5,000 addresses, and two groups of 70 hosts with two ports.
+/// The default limits have room for lists that operators have.
+///
+/// These are 5,000 addresses, and two groups of 70 hosts with two ports.
 #[test]
 fn lists_of_thousands_are_within_the_default_limits() {
     let addresses: Vec<_> = (0..5000u32).map(|i| Ipv4Addr::from(0x0A00_0000 + i * 7919)).collect();
@@ -82,8 +84,10 @@ fn lists_of_thousands_are_within_the_default_limits() {
     assert_eq!(counts, [5000, 5001, 70 * 70 * 2]);
 }
 
-/// Different values under one mask cannot overlap, so a list of them takes no comparisons; where masks differ all pairs
-/// are compared, which is refused soon. Unbounded, the second line takes minutes.
+/// Comparisons of masks are bounded, because all pairs of differing masks are compared.
+///
+/// Different values under one mask cannot overlap, so that a list of them takes no comparisons. Unbounded, the second
+/// line would take very long.
 #[test]
 fn masks_take_a_bounded_number_of_comparisons() {
     let masks: Vec<_> = (0..5000u32).map(|i| format!("{}/0xBFFF", i | (i & 0x4000) << 1)).collect();

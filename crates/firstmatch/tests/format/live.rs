@@ -1,4 +1,4 @@
-//! Rules for sets that are there: from text, from names, and from other sets.
+//! Rules for existing sets: from text, from names, and from other sets.
 
 use firstmatch::format::{self, Fields, Options, ParsedRule, RuleFile, parse_rule};
 use firstmatch::rule::{Action, Condition, FieldValues, NamedCondition, Priority, RuleSpec, Test, first_match};
@@ -17,12 +17,12 @@ fn one(rules: &RuleSet, text: &str) -> Result<ParsedRule, ParseError> {
     parse_rule(rules, Priority(7), text, &Options::default())
 }
 
-/// The faults of a rule for a set, as `line:column message; expected …`.
+/// Returns the faults of a rule for a set, as `line:column message; expected …`.
 fn refusal(rules: &RuleSet, text: &str) -> String {
     one(rules, text).expect_err(text).to_string()
 }
 
-/// The first rule of a text, without what depends on where it stands.
+/// Returns the first rule of a text, without what depends on where it stands.
 fn spec(text: &str) -> RuleSpec {
     let rule = parse(text).rules.iter().next().expect("a rule").spec.clone();
     RuleSpec { priority: Priority(7), line: None, ..rule }
@@ -35,7 +35,7 @@ fn a_rule_of_another_text_is_never_a_rule_about_other_fields() {
     let vlan = spec("deny vlan_vid 20\n");
     let error = set.insert(vlan.clone()).expect_err("field 5 is another field here");
     assert!(error.is_for_other_fields() && error.to_string().contains("`RuleSet::bind`"), "{error}");
-    // One of other widths, of fewer families or of more is none of the set's either, conditions or not.
+    // A rule of other widths, of fewer families or of more is none of the set's either, conditions or not.
     for text in ["family ipv4\npermit tcp\n", "family ipv6\npermit\n", "schema openflow\npermit\n"] {
         assert!(set.insert(spec(text)).expect_err(text).is_for_other_fields(), "{text}");
     }
@@ -55,7 +55,7 @@ fn condition(field: usize, value: u128) -> Condition {
     Condition { field, negated: false, tests: vec![(None, Test::Value(value))] }
 }
 
-/// The conditions as a set over this schema has them.
+/// Returns the conditions as a set over this schema has them.
 fn conditions_of(schema: Schema, spec: &RuleSpec) -> firstmatch::rule::Conditions {
     let mut set = RuleSet::new(schema);
     let id = set.insert(spec.clone()).expect("it fits");
@@ -64,7 +64,7 @@ fn conditions_of(schema: Schema, spec: &RuleSpec) -> firstmatch::rule::Condition
 
 #[test]
 fn rules_over_the_same_fields_go_from_set_to_set() {
-    // The same fields, though the schema has others too.
+    // The rule is over the same fields, though the schema has others too.
     let mut set = parse("permit icmp icmp_type 8\n").rules;
     assert!(set.insert(spec("deny tcp dport 23\n")).is_ok());
     assert!(set.insert(RuleSpec { priority: Priority(8), ..spec("deny icmp_type 0\n") }).is_ok());
@@ -91,7 +91,7 @@ fn conditions_are_bound_by_name() {
     let expected = "the rule does not fit the schema: there is no field vlan_vid in this set, which has src, dst, \
                     sport, dport, proto";
     assert_eq!(error.to_string(), expected);
-    // What is made by index is for whatever set takes it, and for no other from then on.
+    // A condition made by index is for whatever set takes it, and for no other from then on.
     let mut by_index = RuleSpec { conditions: [condition(5, 8)].into(), ..spec("permit\n") };
     by_index.action = Action::Deny;
     let (mut icmp, mut vlan) = (parse("permit icmp_type 0\n").rules, parse("permit vlan_vid 1\n").rules);
@@ -127,7 +127,7 @@ fn a_rule_for_a_set_is_what_it_is_in_its_file() {
         let read = one(&file.rules, rule).expect(rule);
         assert_eq!(read.spec.conditions, file.rules.iter().next().expect("a rule").conditions);
     }
-    // The flags of ClassBench are a field that the native format has not; here it is one.
+    // The flags of ClassBench are a field that the native format does not have; here it is one.
     let options = Options { flags: true, ..Options::default() };
     let flagged = "@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0200/0x0200\n";
     let mut file = format::parse(flagged, &options).expect("the text is good");

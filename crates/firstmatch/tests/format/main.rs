@@ -1,8 +1,8 @@
-//! Rule files: text and what it means, as text again, and what is said of faults.
+//! Rule files: text and what it means, as text again, and the faults that are reported.
 //!
-//! `meaning` has round trips and the oracle, `schema` files with a schema of their own, `live` rules for sets that are
-//! there, `write` the text that is written. `faults` has every message by line, column and width, `warnings` what hardly
-//! means what it says, `limits` what is too much.
+//! `meaning` has round trips and the oracle. `schema` has files with a schema of their own, `live` rules for existing
+//! sets, `write` the text that is written. `faults` has every message by line, column and width, `warnings` rules that
+//! hardly mean what they say, `limits` texts that are too large.
 
 mod faults;
 mod limits;

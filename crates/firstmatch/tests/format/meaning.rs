@@ -1,4 +1,4 @@
-//! What rule files mean: round trips of random rules, the oracle on hand-written ones, and garbage.
+//! Meaning of rule files: round trips of random rules, the oracle on others, and garbage.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fmt::Write;
@@ -14,7 +14,7 @@ fn parse(text: &str) -> RuleFile {
     format::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
-/// xorshift64*
+/// Generator xorshift64*.
 struct Random(u64);
 
 impl Random {
@@ -150,7 +150,7 @@ fn classbench_rules_are_read_as_they_are_meant() {
                 @0.0.0.0/0 9.9.9.9/32 5:7 0 : 65535 0x00/0x00\n";
     for flags in [false, true] {
         let file = format::parse(text, &Options { flags, ..Options::default() }).unwrap();
-        // Without its flags the first rule is as the second.
+        // Without its flags the first rule is the same as the second.
         let warnings = usize::from(!flags);
         assert_eq!((file.rules.len(), file.warnings.len(), file.policy), (3, warnings, Policy::default()));
         let fields = file.rules.schemas()[0].fields();
@@ -202,7 +202,7 @@ fn random_test(random: &mut Random, width: u32) -> (Option<Family>, Test) {
             Test::Prefix { value: random.bits(width) & !all.checked_shr(len).unwrap_or(0), len }
         }
         _ => {
-            // Few bits: what masks leave out is a region a bit.
+            // Few bits, because the values outside a mask are one region a bit.
             let mask = (0..3).fold(0, |mask, _| mask | 1 << random.below(width as usize));
             Test::Mask { value: random.bits(width) & mask, mask }
         }
@@ -235,7 +235,7 @@ fn random_rules_survive_being_written_and_read() {
         ..Options::default()
     };
     for _ in 0..300 {
-        // All nine fields stand in the schema because the first rule names them all.
+        // All eleven fields stand in the schema, because the first rule names them all.
         let all: String = FIELDS.iter().map(|(name, _)| format!(" {name} any")).collect();
         let mut text = format!("permit{all}\n");
         let mut specs = Vec::new();
@@ -282,7 +282,7 @@ fn random_rules_survive_being_written_and_read() {
     }
 }
 
-/// What was read can be written, and is the same when it is read again.
+/// Panics unless a text that was read can be written, and is the same when it is read again.
 fn check_written(text: &str, file: &RuleFile, options: &Options) {
     let format = format::sniff(text);
     if format == Format::ClassBench && file.rules.is_empty() {

@@ -1,4 +1,4 @@
-//! Rule files with a schema of their own: what they mean, and every fault by line, column and width.
+//! Rule files with a schema of their own: what they mean, and every fault by its place.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use std::fmt::Write;
@@ -13,13 +13,13 @@ fn parse(text: &str) -> RuleFile {
     format::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
-/// The line of the first rule that matches these values, `None` being absent.
+/// Returns the line of the first rule that matches these values, `None` being absent.
 fn line(file: &RuleFile, values: &[Option<u128>]) -> Option<u32> {
     let packet = FieldValues { family: None, values: values.to_vec() };
     first_match(&file.rules, &packet).map(|rule| rule.line.unwrap().get())
 }
 
-/// The tests of the first condition of the only rule after this head.
+/// Returns the tests of the first condition of the only rule after this head.
 fn tests(head: &str, rule: &str) -> Vec<Test> {
     let file = parse(&format!("{head}{rule}\n"));
     let rule = file.rules.iter().next().unwrap();
@@ -78,7 +78,7 @@ fn values_are_written_as_the_field_has_them() {
     assert_eq!(value("permit mac 01:00:00:00:00:00/01:00:00:00:00:00"), [multicast]);
     assert_eq!(value("permit mac 0x10000000000/0x10000000000"), [multicast]);
     assert_eq!(value("permit mac 02:00:00:00:00:00-02:00:00:00:00:09").len(), 1);
-    // A number before `/`: a prefix where the field's kind says so, else a value under a mask.
+    // A number before `/` is a prefix where the field's kind says so, else a value under a mask.
     assert_eq!(value("permit zone 0x1200/8"), [Test::Prefix { value: 0x1200, len: 8 }]);
     assert_eq!(value("permit zone 0/0"), [Test::Prefix { value: 0, len: 0 }]);
     assert_eq!(value("permit proto { tcp, 17 }"), [Test::Value(6), Test::Value(17)]);
@@ -152,7 +152,7 @@ fn each_fault_is_shown_where_it_stands() {
 
 #[rustfmt::skip]
 const FAULTS: &[(&str, &[&str])] = &[
-    // Names that mean something in rules, those that begin a line among them.
+    // Names that mean something in rules, some of which begin a line.
     ("schema {\n  permit 8 exact\n  not 8 exact\n  set 16 range from dport\n  any 8 exact\n  mark 8 exact\n  ipv4 8 exact\n  x 8 exact\n}\npermit x 1\n",
      &["2:3+6 `permit` has a meaning in rules; expected another name for the field",
        "3:3+3 `not` has a meaning in rules; expected another name for the field",
@@ -324,7 +324,7 @@ fn the_manual_names_every_header_field() {
     }
 }
 
-/// Words of the language in any order: no panic, and what is accepted can be lowered.
+/// Words of the language in any order never panic, and accepted texts can be lowered.
 #[test]
 fn shuffled_words_never_panic() {
     const WORDS: [&str; 46] = [

@@ -1,10 +1,10 @@
-//! Rules that hardly mean what they say: conditions that contradict each other, and rules behind others.
+//! Rules that hardly mean what they say: conditions that contradict, and rules behind others.
 
 use firstmatch::format::{self, Options};
 use firstmatch::rule::{Action, Condition, FieldValues, Priority, RuleSet, RuleSpec, Test, covered};
 use firstmatch::schema::{Family, Field, Kind, Schema};
 
-/// The warnings of a text as `line:column+width message; expected …`.
+/// Returns the warnings of a text as `line:column+width message; expected …`.
 fn warnings(text: &str) -> Vec<String> {
     let file = format::parse(text, &Options::default()).expect(text);
     assert_eq!(file.more_warnings, 0);
@@ -16,7 +16,7 @@ fn warnings(text: &str) -> Vec<String> {
 }
 
 const NEVER: &str = "this rule can never match: ";
-/// Packets of IPv4 that carry ICMPv6 can be made, but nobody does.
+/// Packets of IPv4 that carry ICMPv6 are possible, but not regular.
 const IRREGULAR: &str = "this rule matches no regular packet: ";
 
 #[test]
@@ -71,7 +71,7 @@ fn an_extension_header_is_no_protocol_of_ipv6() {
     };
     assert_eq!(warnings("deny ah\n"), [format!("1:6+2 {}", what(51))]);
     assert_eq!(warnings("deny tcp\ndeny proto { 6, 43 }\n"), [format!("2:6+15 {}", what(43))]);
-    // Where one of several protocols is none, the rule matches packets of the others.
+    // If one of several protocols is none, the rule matches packets of the others.
     assert_eq!(warnings("deny family ipv6 proto { 6, 43 }\n"), [format!("1:18+15 {}", what(43))]);
     for quiet in [
         "deny family ipv4 ah\n",
@@ -117,7 +117,7 @@ fn what_a_packet_may_be_is_no_contradiction() {
     assert_eq!(warnings(deep), [""; 0]);
 }
 
-/// `deny ipv6` was protocol 41, and let IPv6 through.
+/// `deny ipv6` would mean protocol 41 and let IPv6 through, so it is an error.
 #[test]
 fn a_family_alone_is_no_protocol() {
     let fault = |text: &str| format::parse(text, &Options::default()).expect_err(text).to_string();
@@ -155,7 +155,7 @@ fn rules_behind_others_are_told_with_the_line_of_the_other() {
          "4:1+10 this rule is never the first to match: the rule on line 1 takes all its IPv4 packets, that on line 2 all its IPv6 packets".into()]),
         ("\u{feff}permit tcp\npermit tcp\n", vec![format!("2:1+10 {}", equal(1))]),
         ("@1.0.0.0/8 0.0.0.0/0 0:65535 0:65535 0x00/0x00\n@1.2.0.0/16 0.0.0.0/0 0:65535 7:7 0x06/0xFF\n", vec![format!("2:1+43 {}", behind(1))]),
-        // The two together are needed.
+        // Both of the first two rules are needed to cover the third.
         ("deny dport 0-100\ndeny dport 101-65535\ndeny dport 7-200\n", vec![]),
         // A rule of one family, an absent field, other values.
         ("deny family ipv4 tcp\ndeny tcp\n", vec![]),
@@ -177,8 +177,9 @@ impl Random {
     }
 }
 
-/// Over tiny fields of one family and of two: every rule that is told is behind the one that is told, for every packet
-/// there is, and of the rules that one other holds nearly all are told.
+/// Every reported rule is behind the one that is named, for every packet there is.
+///
+/// Fields are tiny and of one family or two. Nearly all rules that one other covers are reported.
 #[test]
 fn every_rule_that_is_told_is_behind_the_other() {
     let field = |name: &str, width, kind| Field::new(name, width, kind, None);
@@ -221,7 +222,7 @@ fn every_rule_that_is_told_is_behind_the_other() {
         }
     }
     assert!(equal > 40 && behind > 400, "{equal} equal ones of {behind}");
-    // Lists that are a range together, and what ranges leave of a small field, are not seen through.
+    // It does not see through lists that are a range together, nor what ranges leave of a small field.
     assert!(told * 100 > behind * 80, "{told} of {behind}");
 }
 
@@ -252,7 +253,9 @@ fn packets(schema: &Schema) -> Vec<FieldValues> {
     all.into_iter().map(|values| FieldValues { family: schema.family(), values }).collect()
 }
 
-/// Linear in the number of rules, whatever they look like: 40,000 take about as long a rule as 2,000.
+/// The search is linear in the number of rules, whatever they look like.
+///
+/// For example, 40,000 rules take about as long a rule as 2,000.
 #[test]
 fn many_rules_are_looked_through_in_one_pass() {
     let set = |count: u32| {

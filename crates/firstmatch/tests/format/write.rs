@@ -1,4 +1,4 @@
-//! Rules written: the text to the letter, the identity of round trips, and what formats cannot hold.
+//! Rules written: the text to the letter, round trips, and what formats cannot hold.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use firstmatch::format::{self, Format, Options, RuleFile, write};
@@ -20,7 +20,7 @@ fn refusal(format: Format, file: &RuleFile) -> String {
     write::write(file, format, &mut String::new()).unwrap_err().to_string()
 }
 
-/// All of a rule but the number of its priority and its line.
+/// Returns the rules without the numbers of their priorities and their lines.
 fn specs(file: &RuleFile) -> Vec<RuleSpec> {
     file.rules.iter().map(|rule| RuleSpec { priority: Priority(0), line: None, ..rule.spec.clone() }).collect()
 }
@@ -55,7 +55,7 @@ fn native_text_reads_as_a_person_would_have_written_it() {
     assert_eq!(to(Format::Native, &parse("")), "family inet\ndefault deny\nunknown deny\nfragments unknown\n");
 }
 
-/// A prefix of all bits is one value, one of no bits is `any` only where every family is meant.
+/// A prefix of all bits is one value; one of no bits is `any` only if every family is meant.
 #[test]
 fn prefixes_at_both_ends_keep_their_meaning() {
     let text = "family inet\ndefault deny\nunknown deny\nfragments unknown\n\n\
@@ -250,7 +250,7 @@ fn what_classbench_cannot_hold_is_named() {
     assert!(many.ends_with("line 21: the action `permit`: ClassBench rules have none, which is `match`\nand 10 more"));
 }
 
-/// An output that takes so many bytes and then fails.
+/// Output that takes this many bytes and then fails.
 struct Full(usize);
 
 impl std::fmt::Write for Full {

@@ -1,5 +1,7 @@
-//! Sentences drawn from a grammar. What the grammar leaves to the manual's words (a field takes values of its kind, has
-//! one condition a rule, a directive stands once) is kept here, word by word.
+//! Sentences drawn from a grammar.
+//!
+//! This file keeps what the grammar leaves to the manual's words. A field takes values of its kind and has one
+//! condition a rule, and a directive stands once.
 
 use firstmatch::schema::Source;
 
@@ -22,16 +24,16 @@ impl Random {
     }
 }
 
-/// The head of a file.
+/// Head of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Head {
     Inet,
     Openflow,
-    /// A schema of its own.
+    /// A schema of the file's own.
     Own,
 }
 
-/// The fields of schemas of their own: width, kind, source.
+/// Fields of schemas of their own: width, kind, source.
 const OWN: [(&str, &str, Option<Source>); 6] = [
     ("8", "exact", Some(Source::Proto)),
     ("16", "range", Some(Source::EthType)),
@@ -41,7 +43,7 @@ const OWN: [(&str, &str, Option<Source>); 6] = [
     ("64", "mask", None),
 ];
 
-/// The sort of values that a field takes.
+/// Sort of values that a field takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     Ip,
@@ -83,19 +85,21 @@ impl Head {
     }
 }
 
-/// A sentence so far, and what its words commit the next ones to. Where no word fits, the way there is taken back.
+/// Sentence so far, and constraints of its words on the next ones.
+///
+/// Where no word fits, the way there is taken back.
 #[derive(Clone)]
 struct State {
     tokens: Vec<Token>,
-    /// The directives that were given.
+    /// Directives that were given.
     given: Vec<String>,
     in_body: bool,
-    /// The names of own fields read so far, and in a line of a schema the field of the line.
+    /// Number of own fields read so far; in a line of a schema, the field of the line.
     named: usize,
     sets: usize,
-    /// The sort of values of each set, by its number.
+    /// Sort of values of each set, by its number.
     set_takes: Vec<Takes>,
-    /// The fields that the rule has conditions on, and whether it is confined.
+    /// Fields that the rule has conditions on, and whether it is confined.
     used: Vec<Token>,
     confined: bool,
     takes: Option<Takes>,
@@ -114,7 +118,7 @@ impl<'g> Drawer<'g> {
         Self { grammar, head, random, used }
     }
 
-    /// A file of a few lines.
+    /// Draws a file of a few lines.
     pub(crate) fn file(mut self) -> Vec<Token> {
         let mut state = State {
             tokens: Vec::new(),
@@ -144,7 +148,7 @@ impl<'g> Drawer<'g> {
         state.tokens
     }
 
-    /// The sentence with a part of the grammar behind it; none where no word fits.
+    /// Returns the sentence with a part of the grammar behind it; `None` where no word fits.
     fn draw(&mut self, expr: &'g Expr, mut state: State, of: &str) -> Option<State> {
         match expr {
             Expr::Literal(word) => self.literal(word, state, of),
@@ -266,7 +270,7 @@ impl<'g> Drawer<'g> {
             }
             "NUMBER" if behind == "/" && is_address(&state) => "32".to_owned(),
             "NUMBER" if matches!(takes?, Takes::Ip | Takes::Ipv4) => return None,
-            // Both a range from 1 and a mask around it.
+            // These are both a range from 1 and a mask around it.
             "NUMBER" if matches!(behind, "-" | "/") => ["7", "0x7"][self.random.below(2)].to_owned(),
             "NUMBER" => ["1", "0X1", "0x1"][self.random.below(3)].to_owned(),
             "IPV4" if behind == "/" => "255.255.0.0".to_owned(),
@@ -324,17 +328,17 @@ impl<'g> Drawer<'g> {
     }
 }
 
-/// The family that the file is confined to.
+/// Returns the family that the file is confined to.
 fn only(state: &State) -> Option<&str> {
     state.given.iter().map(String::as_str).find(|given| matches!(*given, "ipv4" | "ipv6"))
 }
 
-/// The words of the line so far, the last first.
+/// Returns the words of the line so far, the last first.
 fn line(state: &State) -> impl Iterator<Item = &Token> {
     state.tokens.iter().rev().take_while(|token| *token != "\n")
 }
 
-/// Whether what stands before the `/` is an address.
+/// Whether an address stands before the `/`.
 fn is_address(state: &State) -> bool {
     state.tokens.iter().rev().nth(1).is_some_and(|token| token.contains(['.', ':']))
 }

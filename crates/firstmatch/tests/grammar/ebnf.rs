@@ -1,4 +1,4 @@
-//! A grammar in EBNF, read from text, and whether it has a sentence.
+//! Grammar in EBNF, read from text, and whether it has a sentence.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use firstmatch::schema::{Family, Source};
 #[derive(Debug)]
 pub(crate) enum Expr {
     Literal(String),
-    /// Another production, or a word of a kind (in capitals).
+    /// Name of another production, or of a kind of word (in capitals).
     Name(String),
     Sequence(Vec<Expr>),
-    /// With the number of the first alternative.
+    /// Alternatives, with the number of the first.
     Choice(usize, Vec<Expr>),
     Optional(Box<Expr>),
     Repeated(Box<Expr>),
@@ -107,13 +107,13 @@ impl Grammar {
         self.productions.iter().find(|(of, _)| of == name).map(|(_, expr)| expr)
     }
 
-    /// Whether it has a sentence, where these are the fields.
+    /// Whether the grammar has a sentence, where `fields` are the fields.
     pub(crate) fn has(&self, tokens: &[String], fields: &[String]) -> bool {
         let file = self.production("file").expect("a production of files");
         self.ends(file, tokens, 0, fields).contains(&tokens.len())
     }
 
-    /// Where a part of the grammar that begins at a token may end.
+    /// Returns where a part of the grammar that begins at token `at` may end.
     fn ends(&self, expr: &Expr, tokens: &[String], at: usize, fields: &[String]) -> BTreeSet<usize> {
         match expr {
             Expr::Literal(word) => tokens.get(at).filter(|token| *token == word).map(|_| at + 1).into_iter().collect(),
@@ -152,7 +152,7 @@ pub(crate) fn is_number(token: &str) -> bool {
     }
 }
 
-/// Whether a token is a word of a kind, as the table below the grammar tells them.
+/// Whether a token is a word of a kind, by the table below the grammar.
 fn is_a(kind: &str, token: &str, fields: &[String]) -> bool {
     let is_name = |name: &str| {
         let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');

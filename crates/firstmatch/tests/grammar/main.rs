@@ -1,5 +1,6 @@
-//! The grammar of the manual and the program agree: sentences drawn from the grammar are rule files, and what becomes of
-//! them by a slip is one only if the grammar says so.
+//! The grammar of the manual and the program agree.
+//!
+//! Sentences drawn from the grammar are rule files. A sentence changed by a slip is one only if the grammar says so.
 
 mod draw;
 mod ebnf;
@@ -70,7 +71,7 @@ fn what_the_grammar_has_not_is_refused() {
     assert!(outside > 800 && refused > outside, "{outside} of 2400 are outside, {refused} refused");
 }
 
-/// Words that are neither in the manual's list nor the program's would make the two lists differ.
+/// The manual's list of words is the program's.
 #[test]
 fn the_words_of_the_manual_are_those_of_the_program() {
     let manual = include_str!("../../../../docs/rules.md");

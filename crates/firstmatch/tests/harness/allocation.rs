@@ -1,4 +1,4 @@
-//! Lookups allocate nothing: the first with a scratch, every later one, and those after changes and rebuilds.
+//! Lookups allocate nothing: the first with a scratch, later ones, and those after changes.
 
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::meta::Exclusive;
@@ -39,7 +39,9 @@ fn lookups_allocate_nothing() {
     }
 }
 
-/// The first batch with a new scratch takes nothing either: what a lookup needs was made with the scratch.
+/// The first batch with a new scratch allocates nothing either.
+///
+/// Everything that a lookup needs was made with the scratch.
 #[test]
 fn first_lookups_allocate_nothing() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -47,7 +49,7 @@ fn first_lookups_allocate_nothing() {
         let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut Rng::new(seed), 300));
         for subject in engines() {
             let engine = subject.build(&lowered);
-            // One packet, a few, more than any engine takes at a time.
+            // One packet, a few, and more than any engine takes at a time.
             for length in [1, 7, 300] {
                 let said = format!("{}, {name}, first batch of {length}", subject.name);
                 check_batch(&*engine, &mut engine.scratch(), &case, length, &said);
@@ -56,7 +58,7 @@ fn first_lookups_allocate_nothing() {
     }
 }
 
-/// Looks up the first packets of a case; panics where that takes memory or an answer is wrong.
+/// Looks up the first packets of a case; panics if that allocates or an answer is wrong.
 fn check_batch(engine: &dyn Classifier, scratch: &mut Scratch, case: &Case, length: usize, said: &str) {
     let mut out = vec![None; length];
     let ((), count) = counted(|| engine.classify_batch(scratch, case.keys.keys().slice(0, length), &mut out));
@@ -64,8 +66,9 @@ fn check_batch(engine: &dyn Classifier, scratch: &mut Scratch, case: &Case, leng
     assert!(out == case.want[..length], "{said}");
 }
 
-/// Rules come and go, in place, in an overlay and through rebuilds. With a scratch from before the changes, and with a
-/// new one each time, the next batch takes nothing.
+/// The next batch after changes takes nothing, with an old scratch and with a new one.
+///
+/// Rules come and go, in place, in an overlay and through rebuilds.
 #[test]
 fn lookups_after_changes_allocate_nothing() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -74,7 +77,7 @@ fn lookups_after_changes_allocate_nothing() {
             let (mut set, lowered) = lowered(&schema, 60, seed);
             let mut drawn = Rules::new(&schema, &mut rng, 60);
             let mut engine = subject.start(Start::Rules(&lowered));
-            // One that never looks up before rules change, one that does after every few changes.
+            // The idle one never looks up before rules change, the old one does after every few changes.
             let (mut idle, mut old) = (engine.scratch(), engine.scratch());
             for round in 0..12 {
                 for _ in 0..4 {
@@ -92,7 +95,7 @@ fn lookups_after_changes_allocate_nothing() {
     }
 }
 
-/// Puts a rule in, or takes one out.
+/// Inserts a rule, or removes one.
 fn change(engine: &mut dyn Updatable, set: &mut RuleSet, drawn: &mut Rules, rng: &mut Rng) {
     let live: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
     if rng.percent(50) && !live.is_empty() {
@@ -108,8 +111,9 @@ fn change(engine: &mut dyn Updatable, set: &mut RuleSet, drawn: &mut Rules, rng:
     }
 }
 
-/// The same over `meta` as long as its changes stay in place, in the overlay and among the marks, each of them for
-/// itself, and for a cache in front of it.
+/// Lookups in `meta`, beside each kind of change, allocate nothing.
+///
+/// Nor do those of a cache in front of it. Changes stay in place, in the overlay or among the tombstones.
 #[test]
 fn lookups_beside_changes_of_every_kind_allocate_nothing() {
     let schema = Schema::ipv4();
@@ -144,8 +148,9 @@ fn lookups_beside_changes_of_every_kind_allocate_nothing() {
     }
 }
 
-/// A reader's scratch has room for whatever base a rebuild takes: the first batch after one to `bit_vector`, too,
-/// allocates nothing.
+/// The first batch after a rebuild to `bit_vector` allocates nothing.
+///
+/// That is because a reader's scratch has room for whatever base a rebuild takes.
 #[test]
 fn the_first_batch_after_a_rebuild_allocates_nothing() {
     let text = |rules: u32| -> String {

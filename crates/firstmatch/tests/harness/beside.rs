@@ -1,7 +1,9 @@
-//! What counts and asks beside a writer: no packet is lost or another rule's, and nobody waits for a query.
+//! Counts and queries beside a writer: no packet is lost, and no query makes a thread wait.
 //!
-//! `BESIDE_DECISIONS` (in all), `BESIDE_COMMITS` and `BESIDE_SECONDS` make both tests longer, as `./ci.sh beside` does;
-//! it also prints what was counted and the longest time that each thread took for one thing.
+//! Nor is a packet counted for another rule.
+//!
+//! `BESIDE_DECISIONS` (in all), `BESIDE_COMMITS` and `BESIDE_SECONDS` make both tests longer, as `./ci.sh beside` does.
+//! That also prints the counts and the longest time that each thread took for one operation.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +24,7 @@ const READERS: u64 = 4;
 const BATCH: usize = 32;
 const RULES: usize = 300;
 
-/// A number from the environment; where there is none, what every run takes.
+/// Returns a number from the environment; where there is none, `short`.
 fn number(name: &str, short: u64) -> u64 {
     std::env::var(name).map_or(short, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
 }
@@ -62,8 +64,9 @@ fn rebuild(writer: &mut Writer) {
     writer.install(rebuilt).expect("it is the last");
 }
 
-/// Looks packets up and counts them, batch by batch, until there were so many and all commits are done: by rule, what was
-/// answered. Where commits come meanwhile some are counted late.
+/// Looks packets up and counts them, batch by batch; returns the answers by rule.
+///
+/// It ends after `decisions`, when all commits are done. Where commits come meanwhile some packets are counted late.
 fn count(engine: &Engine, ledger: &mut meta::Ledger, case: &Case, decisions: u64, done: &AtomicBool) -> Tally {
     let (mut scratch, mut answers) = (engine.scratch(), vec![None; BATCH]);
     let (keys, mut tally) = (case.keys.keys(), Tally::new());
@@ -84,8 +87,9 @@ fn count(engine: &Engine, ledger: &mut meta::Ledger, case: &Case, decisions: u64
 
 type Tally = HashMap<RuleId, u64>;
 
-/// Four threads count while rules are replaced, in place and in an overlay, with rebuilds between: each rule has what was
-/// answered, and removed rules have the rest.
+/// Each rule has the packets it was answered for, and removed rules have the rest.
+///
+/// Four threads count while rules are replaced, in place and in an overlay, with rebuilds between.
 #[test]
 fn every_packet_is_counted_for_its_rule() {
     within(3_600, || {
@@ -139,7 +143,7 @@ fn count_beside_commits(in_place: usize, decisions: u64, commits: u64) {
 
 type Ask<'a> = Box<dyn FnMut() + Send + 'a>;
 
-/// The longest time that a thread took for one thing, and how many there were.
+/// Longest time that a thread took for one operation, and the number of operations.
 struct Longest {
     times: u64,
     longest: Duration,
@@ -156,8 +160,9 @@ fn time(done: &AtomicBool, mut what: impl FnMut()) -> Longest {
     of
 }
 
-/// Explanations, statistics and counts in loops beside a writer at full rate: both go on. A thread that does nothing but
-/// look at the clock says what the machine itself takes.
+/// Explanations, statistics and counts in loops, and a writer at full rate, all go on.
+///
+/// A thread that only looks at the clock shows what the machine itself takes.
 #[test]
 fn queries_and_a_writer_go_on() {
     let seconds = number("BESIDE_SECONDS", 0);

@@ -1,4 +1,6 @@
-//! Limits and bounds at their very numbers: what just fits is taken, one less is refused, and messages name both.
+//! Limits and bounds at their very numbers.
+//!
+//! Needs that just fit are taken, one less is refused, and messages name both.
 
 use firstmatch::cache::flow::{self, FlowCache};
 use firstmatch::linear::{self, Linear};
@@ -16,8 +18,9 @@ fn lowered(schema: &Schema, rules: usize) -> Lowered {
     lower(&rule_set(schema, &mut Rng::new(3), rules), schema, &Caps::default()).expect("within the caps")
 }
 
-/// Each cap of a forced base takes the number that the base needs and refuses one less; outcome and error name the need
-/// and the limit.
+/// Each limit of a forced base takes the number that the base needs and refuses one less.
+///
+/// Outcome and error name the need and the limit.
 #[test]
 fn a_limit_takes_what_just_fits_and_refuses_one_less() {
     let set = lowered(&Schema::ipv4(), 200);
@@ -67,7 +70,7 @@ fn a_limit_takes_what_just_fits_and_refuses_one_less() {
     }
 }
 
-/// A scan may test a packet against every region, of which a rule may have many.
+/// A scan may test a packet against every region; a rule may have many.
 #[test]
 fn a_scan_is_bounded_by_its_regions() {
     for (name, schema) in schemas() {
@@ -77,7 +80,9 @@ fn a_scan_is_bounded_by_its_regions() {
     }
 }
 
-/// A cache adds one test, and the lines of a set, of the entry that is compared and of the one that is replaced.
+/// A cache adds one test, the line of a set, and the lines of two entries.
+///
+/// One entry is compared and one replaced.
 #[test]
 fn a_cache_adds_its_own_to_the_bounds() {
     for (name, schema) in schemas() {
@@ -108,7 +113,9 @@ fn neighbours_are_one_region() {
     }
 }
 
-/// A region under a mask takes two bounds, value and mask a lane; one without takes the bounds alone.
+/// A region under a mask takes two bounds, value and mask a word.
+///
+/// One without a mask takes the bounds alone.
 #[test]
 fn regions_under_masks_count_whole() {
     let schema = Schema::ipv4();
@@ -124,7 +131,7 @@ fn regions_under_masks_count_whole() {
     }
 }
 
-/// A rule set refuses conditions that were bound to other fields, and two conditions on one field.
+/// A rule set refuses conditions bound to other fields, and two conditions on one field.
 #[test]
 fn a_set_refuses_what_is_bound_elsewhere_and_what_is_said_twice() {
     let (mut ipv4, mut ipv6) = (RuleSet::new(Schema::ipv4()), RuleSet::new(Schema::ipv6()));

@@ -1,26 +1,26 @@
-//! The reference engine with one thing wrong. A test that lets one of these pass proves nothing.
+//! Reference engine with one thing wrong. A test that lets one of these pass proves nothing.
 
 use firstmatch::Match;
 use firstmatch::rule::{Lowered, Region};
 
 use crate::engines::Reference;
 
-/// One mistake.
+/// Mistake of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// `lo <= key` has become `lo < key` on one lane.
+    /// `lo <= key` has become `lo < key` on one word.
     LowEnd { lane: usize },
-    /// `key <= hi` has become `key < hi` on one lane.
+    /// `key <= hi` has become `key < hi` on one word.
     HighEnd { lane: usize },
-    /// One lane's interval (and mask) is not looked at.
+    /// One word's interval (and mask) is not looked at.
     LaneIgnored { lane: usize },
-    /// The masks of ternary lanes are not looked at.
+    /// The masks of ternary words are not looked at.
     MasksIgnored,
     /// One region is missing.
     RegionDropped { index: usize },
     /// The comparison of priorities is turned round.
     LastWins,
-    /// Of two rules that both match, these two, the wrong one wins.
+    /// The wrong one of these two rules wins where both match.
     TieTurned { first: Match, second: Match },
 }
 
@@ -52,13 +52,15 @@ impl Fault {
         }
     }
 
-    /// The reference engine with this mistake in it.
+    /// Returns the reference engine with this mistake in it.
     pub(crate) fn engine(self, lowered: &Lowered) -> Reference {
         Reference { lowered: lowered.clone(), fault: Some(self) }
     }
 }
 
-/// One fault of each kind a lane, but for those that depend on the rules.
+/// Returns one fault of each kind for each word, and `LastWins`.
+///
+/// Faults that depend on the rules are left out.
 pub(crate) fn lane_faults(lanes: usize) -> Vec<Fault> {
     let of_lane = |lane| [Fault::LowEnd { lane }, Fault::HighEnd { lane }, Fault::LaneIgnored { lane }];
     (0..lanes).flat_map(of_lane).chain([Fault::LastWins]).collect()

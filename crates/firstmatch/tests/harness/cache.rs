@@ -1,5 +1,6 @@
-//! What caches keep, for how long, and when they step aside. That their answers are right is the business of every
-//! other test: `engines` lists them.
+//! Tests of what caches keep, for how long, and when they step aside.
+//!
+//! Every other test checks that their answers are right, because `engines` lists them.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ fn over(lowered: &Lowered, config: &Config) -> FlowCache<TupleMerge> {
     FlowCache::new(inner, config).expect("no level is forced")
 }
 
-/// Rules, and packets of which no two are the same.
+/// Returns rules, and packets of which no two are the same.
 fn sample(schema: &Schema, rules: usize, seed: u64) -> (Lowered, Case) {
     let mut rng = Rng::new(seed);
     let set = rule_set(schema, &mut rng, rules);
@@ -41,7 +42,9 @@ fn counts(scratch: &firstmatch::Scratch) -> Counts {
     FlowCache::<TupleMerge>::counts(scratch)
 }
 
-/// The second time every key is there, whether it matched a rule or not; and answers without the classifier are the same.
+/// The second time every key is there, whether it matched a rule or not.
+///
+/// Answers without the classifier are the same.
 #[test]
 fn what_was_answered_is_kept() {
     let mut unmatched = 0;
@@ -59,7 +62,7 @@ fn what_was_answered_is_kept() {
     assert!(unmatched > 50, "{unmatched}");
 }
 
-/// A match to beat hides what the classifier would have said: that is not kept as if it had said nothing.
+/// An answer that a match to beat hides is not kept as if there were none.
 #[test]
 fn an_answer_that_beat_nothing_is_not_kept() {
     let (lowered, case) = sample(&Schema::ipv4(), 60, 2);
@@ -71,7 +74,7 @@ fn an_answer_that_beat_nothing_is_not_kept() {
     assert!(best.iter().all(|best| *best == Some(first)), "no rule has a better priority");
     assert_eq!(counts(&scratch).hits, 0);
     case.check_with(&engine, &mut scratch).expect("the right answers");
-    // And what is kept does not beat a better match.
+    // A kept answer does not beat a better match either.
     engine.improve_batch(&mut scratch, &case.keys.keys(), &mut best);
     assert!(best.iter().all(|best| *best == Some(first)));
     assert_eq!(counts(&scratch).hits, case.want.len() as u64);
@@ -85,7 +88,9 @@ fn everything(schema: &Schema) -> Regions {
     regions
 }
 
-/// Whatever changes, by insertion, by removal or behind the cache's back, no answer from before comes again.
+/// No answer from before a change comes again.
+///
+/// Changes are insertions and removals, through the cache and behind its back.
 #[test]
 fn changes_begin_a_generation() {
     for (name, schema) in schemas() {
@@ -129,8 +134,9 @@ fn changes_begin_a_generation() {
     }
 }
 
-/// Nobody tells the caches, one behind the other, of what a writer commits and rebuilds: the next batch is right, and what
-/// comes again until the next commit is cached.
+/// Caches, one behind the other, notice commits and rebuilds that are not reported to them.
+///
+/// The next batch is right, and keys that come again until the next commit are cached.
 #[test]
 fn commits_are_noticed() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -181,14 +187,14 @@ fn commits_are_noticed() {
     }
 }
 
-/// `count` keys from a number on, no two the same.
+/// Returns `count` keys from the number `from` on, no two the same.
 fn keys(schema: &Schema, from: u32, count: u32) -> KeyBuf {
     let mut keys = KeyBuf::new(schema);
     (from..from + count).for_each(|number| keys.push()[0] = number);
     keys
 }
 
-/// An engine that takes long for every key, or no time at all.
+/// Engine that takes `each` for every key, or no time at all.
 #[derive(Debug)]
 struct Paced {
     schema: Schema,
@@ -214,8 +220,9 @@ impl Engine for Paced {
     }
 }
 
-/// Keys in batches of 50, no two the same from a number on or always the same ones: how many lookups of so many batches
-/// went through the cache.
+/// Looks up batches of 50 keys; returns how many lookups went through the cache.
+///
+/// No two keys are the same from the number `new` on; without it, they are always the same ones.
 fn cached(scratch: &mut firstmatch::Scratch, engine: &FlowCache<Paced>, batches: u32, new: Option<u32>) -> u64 {
     let mut out = vec![None; 50];
     let through = |counts: Counts| counts.hits + counts.misses;
@@ -227,8 +234,9 @@ fn cached(scratch: &mut firstmatch::Scratch, engine: &FlowCache<Paced>, batches:
     through(FlowCache::<Paced>::counts(scratch)) - before
 }
 
-/// The cache steps aside for packets that do not come again, whatever the engine takes, and for an engine that is faster;
-/// it stays for packets that come again and an engine that is slow, as long as they do.
+/// The cache steps aside for keys that do not come again, and for an engine that is faster.
+///
+/// It stays for keys that come again and an engine that is slow, as long as they do.
 #[test]
 fn it_steps_aside_unless_it_pays() {
     let schema = Schema::ipv4();
@@ -240,18 +248,18 @@ fn it_steps_aside_unless_it_pays() {
     let (slow, fast) = (over(1), over(0));
     let mut scratch = slow.scratch();
     assert_eq!(cached(&mut scratch, &slow, 200, Some(1_000_000)), 0);
-    // Of 162 batches 2 are noted, 32 the engine's alone.
+    // At the longest hold, a cycle has 170 batches: 2 are noted and 32 the engine's alone.
     let stays = cached(&mut scratch, &slow, 3000, None);
     assert!(stays > 1500 * 50, "{stays}");
-    // To the end of a window.
+    // It goes on to the end of a window.
     let goes = cached(&mut scratch, &slow, 400, Some(2_000_000));
     assert!(goes <= 16 * 50, "{goes}");
-    // A trial is of 82 batches, where the cache is hardly slower, and a pause of 128.
+    // A trial takes up to 88 batches through the cache, where that is slower, and a pause takes up to 128 past it.
     let few = cached(&mut fast.scratch(), &fast, 3000, None);
     assert!(few > 0 && few < 1500 * 50, "{few}");
 }
 
-/// Of more keys than it holds those stay that come again; the others come and go.
+/// A full cache keeps the keys that come again, while others come and go.
 #[test]
 fn flows_survive_a_scan() {
     let schema = Schema::ipv4();

@@ -1,4 +1,4 @@
-//! The caps of `meta`: what keeps them is built, what does not is refused, when the rules are opened and after changes.
+//! Limits of `meta`: what keeps them is built, what does not is refused, also after changes.
 
 use firstmatch::meta::{self, Candidate, Cap, Config, Engine, Kind, Limits, Outcome, Writer};
 use firstmatch::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
@@ -22,19 +22,21 @@ fn refused_by(candidate: &Candidate) -> Option<Cap> {
     if let Outcome::Refused { cap, .. } = candidate.outcome { Some(cap) } else { None }
 }
 
-/// What `linear` may take while it is built: 8 bytes a lane, 16 a ternary one, and 24 a region, and what little sets
-/// start with.
+/// Returns the most bytes that `linear` may take while it is built.
+///
+/// These are 8 bytes a word, 16 a ternary one, and 24 a region, and the little that sets start with.
 fn linear_build_bytes(set: &Lowered) -> usize {
     let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
     set.regions().len().next_multiple_of(8) * (8 * lanes + 24) + 2048
 }
 
-/// One cap at a time, from nothing to plenty: a build succeeds just where some kind keeps the cap, never chooses one that
-/// does not, and refuses none that does.
+/// A build succeeds just where some kind keeps the limit, from nothing to plenty.
+///
+/// With one limit at a time it never chooses a kind that does not keep it, and refuses none that does.
 #[test]
 fn a_build_succeeds_where_some_kind_keeps_the_cap() {
     let set = lowered(&rules(300));
-    // What each kind needs, in the order of trial; seeds are fixed, so a kind is the same each time.
+    // The need of each kind, in the order of trial. Seeds are fixed, so that a kind is the same each time.
     let needs = Kind::ALL.map(|kind| {
         let config = Config { kind: Some(kind), seed: Some(3), ..Config::default() };
         let explained = Engine::build(&set, &config).expect("no cap").explain();
@@ -49,7 +51,7 @@ fn a_build_succeeds_where_some_kind_keeps_the_cap() {
         (Cap::BuildBytes, |build_bytes| Limits { build_bytes, ..Limits::default() }, 3),
     ];
     for (cap, with, at) in caps {
-        // Bounds of what builds take are the library's own, but for that of `linear`, which is the least.
+        // Bounds of the memory of builds are the library's own, but for that of `linear`, which is the least.
         let need = |of: &(Kind, [usize; 3])| of.1.get(at).copied();
         let least = needs.iter().filter_map(need).min().unwrap_or_else(|| linear_build_bytes(&set));
         let most = needs.iter().filter_map(need).max().unwrap_or(1000 * least);
@@ -82,7 +84,7 @@ fn a_build_succeeds_where_some_kind_keeps_the_cap() {
     }
 }
 
-/// A writer under caps, and what its changes came to.
+/// Writer under limits, and counts of what its changes came to.
 struct Story {
     engine: Engine,
     writer: Writer,
@@ -93,9 +95,9 @@ struct Story {
     commits: usize,
     refused: usize,
     rebuilds: usize,
-    /// Rebuilds that no base kept the caps for.
+    /// Rebuilds for which no base kept the limits.
     failed: usize,
-    /// The most rules that had come or gone in place, and the most that were in the overlay.
+    /// Highest numbers of rules that had come or gone in place, and that were in the overlay.
     in_place: usize,
     overlay: usize,
     most_tests: usize,
@@ -128,7 +130,7 @@ impl Story {
         story
     }
 
-    /// The caps hold, whatever was done.
+    /// Panics unless the limits hold, whatever was done.
     fn check(&mut self) {
         let explained = self.engine.explain();
         let (lines, tests) = (explained.base.worst_lines, explained.base.worst_tests);
@@ -146,7 +148,7 @@ impl Story {
         }
     }
 
-    /// A transaction that takes a rule out, or puts one in.
+    /// Commits a transaction that removes a rule, or inserts one.
     fn change(&mut self, remove: bool) {
         let count = self.writer.rules().len();
         let spec = RuleSpec { priority: Priority(self.rng.next() >> 8), ..self.drawn.rule(&mut self.rng) };
@@ -171,13 +173,13 @@ impl Story {
         }
     }
 
-    /// Rebuilds; where no base keeps the caps the rules stay as they are.
+    /// Rebuilds; where no base keeps the limits the rules stay as they are.
     fn rebuild(&mut self) {
         let before = self.engine.explain();
         let job = self.writer.begin_rebuild();
         let set = lowered(self.writer.rules());
         let (rebuilt, count) = counted(|| job.run());
-        // Beside what is capped there are the rules and what is around the base, overlay and marks among it.
+        // Beside the limited memory there are the rules and what is around the base, such as overlay and tombstones.
         let (_, rules) = counted(|| lowered(self.writer.rules()));
         let beside = 4 * rules.live as usize + 2 * before.bytes + (64 << 10);
         let most = self.limits.build_bytes.saturating_add(beside);
@@ -198,7 +200,7 @@ impl Story {
         self.check();
     }
 
-    /// Rules come, three for each that goes, and go again.
+    /// Inserts three rules for each that it removes, and then the other way round.
     fn come_and_go(&mut self, steps: usize) {
         for step in 0..steps {
             self.change(step % 4 == 0);
@@ -212,8 +214,10 @@ impl Story {
     }
 }
 
-/// No base gets a worse worst case in place than its caps allow. A cap that the base just keeps as it was built leaves
-/// no room for changes in place; with a generous one the base gets worse and never too bad.
+/// No base gets a worse worst case in place than its limits allow.
+///
+/// A limit that the base just keeps as it was built leaves no room for changes in place. Under a generous one the base
+/// gets worse and never too bad.
 #[test]
 fn worst_cases_are_kept_through_changes() {
     let kind = Some(Kind::BitSelect);
@@ -237,7 +241,9 @@ fn worst_cases_are_kept_through_changes() {
     assert!(aside > 0 && in_place > 0 && worse > 0 && close > 2, "{aside} {in_place} {worse} {close}");
 }
 
-/// Neither do rebuilds take more than builds may: where the rules have become too many for a kind, another is built.
+/// Rebuilds take no more than builds may.
+///
+/// Where the rules have become too many for a kind, another is built.
 #[test]
 fn builds_are_capped_after_changes() {
     let first = Config { trial: Some(0), seed: Some(1), overlay: Some(60), ..Config::default() };
@@ -249,7 +255,8 @@ fn builds_are_capped_after_changes() {
     for (limits, run_bytes) in [
         (Limits { build_visits: visits / 4, ..Limits::default() }, usize::MAX),
         (Limits { build_visits: 4 * regions, ..Limits::default() }, usize::MAX),
-        // As much as `bit_select` may take to build of these rules; as much as `linear` may of three times as many.
+        // The first is as much as `bit_select` may take to build of these rules. The second is as much as `linear` may
+        // for three times as many.
         (Limits { build_bytes: (32 * lanes + 2200) * regions + (16 << 10), ..Limits::default() }, usize::MAX),
         (Limits { build_bytes: 3 * linear_build_bytes(&set), ..Limits::default() }, usize::MAX),
         (Limits::default(), free.bytes),
@@ -263,8 +270,9 @@ fn builds_are_capped_after_changes() {
     }
 }
 
-/// Where no base keeps a cap any more, rebuilds fail and change nothing, the rules go on in the overlay until it is full,
-/// and once enough of them are gone a rebuild succeeds.
+/// Rebuilds fail and change nothing where no base keeps a limit any more.
+///
+/// The rules go on in the overlay until it is full. Once enough of them are gone a rebuild succeeds.
 #[test]
 fn rules_that_outgrow_a_cap_stay_beside_the_base() {
     let text = format!("family ipv4\n{}", "permit tcp dport 80\n".repeat(30));

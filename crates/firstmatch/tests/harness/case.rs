@@ -3,7 +3,7 @@
 use firstmatch::rule::{FieldValues, Priority, RuleId, RuleSet, first_match};
 use firstmatch::{Classifier, KeyBuf, Match, Schema, Scratch};
 
-/// The longest batch tried; every shorter one is tried too.
+/// Length of the longest batch tried; every shorter one is tried too.
 pub(crate) const LONGEST: usize = 65;
 
 pub(crate) struct Case {
@@ -13,7 +13,7 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// The oracle decides.
+    /// Returns the packets with the oracle's answers.
     pub(crate) fn new(set: &RuleSet, schema: &Schema, packets: Vec<FieldValues>) -> Self {
         let answer = |packet: &FieldValues| {
             first_match(set, packet).map(|rule| Match { rule: rule.id, priority: rule.priority })
@@ -26,7 +26,7 @@ impl Case {
         Self { keys, packets, want }
     }
 
-    /// How many packets match a rule, and how many match two or more.
+    /// Returns how many packets match a rule, and how many match two or more.
     pub(crate) fn strength(&self, set: &RuleSet, schema: &Schema) -> (usize, usize) {
         let twice = |packet: &&FieldValues| set.iter().filter(|r| r.matches(schema, packet)).nth(1).is_some();
         (self.want.iter().flatten().count(), self.packets.iter().filter(twice).count())
@@ -37,18 +37,18 @@ impl Case {
         format!("{how}: packet {:x?}, lanes {row:x?}: {got:?} instead of {want:?}", self.packets[index].values)
     }
 
-    /// All packets in one batch.
+    /// Checks all packets in one batch.
     pub(crate) fn check(&self, engine: &dyn Classifier) -> Result<(), String> {
         self.check_with(engine, &mut engine.scratch())
     }
 
-    /// All packets in one batch, with a scratch from anywhere.
+    /// Checks all packets in one batch, with a scratch from anywhere.
     pub(crate) fn check_with(&self, engine: &dyn Classifier, scratch: &mut Scratch) -> Result<(), String> {
         self.batch(engine, scratch, 0, self.want.len())
     }
 
     fn batch(&self, engine: &dyn Classifier, scratch: &mut Scratch, from: usize, to: usize) -> Result<(), String> {
-        // What was there before must not shine through.
+        // Former contents must not shine through.
         let mut out = vec![Some(rubbish()); to - from];
         engine.classify_batch(scratch, self.keys.keys().slice(from, to), &mut out);
         match out.iter().zip(&self.want[from..to]).position(|(got, want)| got != want) {
@@ -57,8 +57,9 @@ impl Case {
         }
     }
 
-    /// Batches of every length up to [`LONGEST`], at changing places; one packet at a time; and batches that start
-    /// from matches to beat.
+    /// Checks batches of every length up to [`LONGEST`] at changing places, and single packets.
+    ///
+    /// Batches also start from matches to beat.
     pub(crate) fn check_thoroughly(&self, engine: &dyn Classifier) -> Result<(), String> {
         let count = self.want.len();
         self.check_lengths(engine, (0..=LONGEST.min(count)).chain([count]))?;
@@ -72,7 +73,9 @@ impl Case {
         Ok(())
     }
 
-    /// Batches of these lengths at changing places, from nothing and from matches to beat, with one scratch.
+    /// Checks batches of these lengths at changing places, with one scratch.
+    ///
+    /// They start from nothing and from matches to beat.
     pub(crate) fn check_lengths(
         &self,
         engine: &dyn Classifier,
@@ -88,7 +91,9 @@ impl Case {
         Ok(())
     }
 
-    /// Each place of the batch starts from nothing, from a better, a worse or an equal match in turn.
+    /// Checks a batch of which each place starts from another match.
+    ///
+    /// In turn these are nothing, a better, a worse and an equal match.
     fn improve(&self, engine: &dyn Classifier, scratch: &mut Scratch, from: usize, to: usize) -> Result<(), String> {
         let start = |index: usize| {
             let priority = self.want[index].map_or(Priority(1 << 40), |m| m.priority);
@@ -116,7 +121,7 @@ impl Case {
     }
 }
 
-/// A match that no engine can give: no set here has so many slots.
+/// Returns a match that no engine can give, because no set here has that many slots.
 fn rubbish() -> Match {
     Match { rule: RuleId::new(u32::MAX - 1, 7), priority: Priority(77) }
 }

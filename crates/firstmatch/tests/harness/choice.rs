@@ -1,4 +1,4 @@
-//! Which base `meta` takes, what it refuses, and rules that outgrow the kind that was asked for.
+//! Tests of the base that `meta` takes, of what it refuses, and of rules that outgrow a kind.
 
 use firstmatch::meta::{self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Machine, Outcome, Writer};
 use firstmatch::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
@@ -23,7 +23,7 @@ fn outcomes(explained: &Explanation) -> [Outcome; 4] {
     explained.candidates.map(|candidate| candidate.outcome)
 }
 
-/// The cap that refused a candidate; it says what was needed and what is allowed.
+/// Returns the cap that refused a candidate, which states the need and the limit.
 fn refused_by(candidate: &Candidate) -> Option<Cap> {
     let Outcome::Refused { cap, needed, allowed } = candidate.outcome else { return None };
     let said = candidate.to_string();
@@ -31,7 +31,9 @@ fn refused_by(candidate: &Candidate) -> Option<Cap> {
     Some(cap)
 }
 
-/// What a candidate took on each sort of traffic where all were timed, or else was predicted to take.
+/// Returns the times of a candidate on each sort of traffic, in nanoseconds.
+///
+/// They are measured where candidates were timed, else predicted.
 fn nanos(explained: &Explanation, of: &Candidate) -> Option<Vec<f64>> {
     let is_timed = explained.candidates.iter().any(|of| of.on[0].nanos.is_some());
     let there = of.on.iter().filter(|on| on.predicted.is_some());
@@ -39,7 +41,9 @@ fn nanos(explained: &Explanation, of: &Candidate) -> Option<Vec<f64>> {
     each.collect::<Option<Vec<f64>>>().filter(|each| !each.is_empty())
 }
 
-/// The worst ratio of a candidate's times to the least of all, `slack` nanoseconds more than which count for nothing.
+/// Returns the worst ratio of a candidate's times to the least of all.
+///
+/// `slack` nanoseconds more than the least count for nothing.
 fn worst_ratio(all: &[Vec<f64>], own: &[f64], slack: f64) -> f64 {
     let ratio = |(at, own): (usize, &f64)| {
         let least = all.iter().map(|of| of[at]).fold(*own, f64::min);
@@ -48,8 +52,9 @@ fn worst_ratio(all: &[Vec<f64>], own: &[f64], slack: f64) -> f64 {
     own.iter().enumerate().map(ratio).fold(1.0, f64::max)
 }
 
-/// All candidates are timed where the margin says so; the one taken has the least worst ratio, or hardly more and is
-/// earlier.
+/// The candidate taken has the least worst ratio, or hardly more and is earlier.
+///
+/// All candidates are timed where the margin says so.
 #[test]
 fn the_least_worst_ratio_is_chosen() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -92,8 +97,10 @@ fn the_least_worst_ratio_is_chosen() {
     }
 }
 
-/// What is predicted says what is timed: what is near the best and what has a far better worst case; and nothing where
-/// the prediction is to decide. One description of a machine is one choice.
+/// Predictions decide which candidates are timed.
+///
+/// These are the ones near the best, and the ones with a far better worst case; none where the prediction is to decide.
+/// One description of a machine gives one choice.
 #[test]
 fn predictions_say_what_is_timed() {
     let machine = Machine { step: 1.2, lines: [0.8, 0.8, 0.8, 1.0, 1.6, 3.5] };
@@ -121,7 +128,7 @@ fn predictions_say_what_is_timed() {
         for (of, own) in there.iter().zip(&all) {
             let is_timed = of.on[0].nanos.is_some() || of.outcome == Outcome::Chosen;
             let ratio = worst_ratio(&all, own, 2.0);
-            // With all others counted, a ratio can only be more than among those whose worst case is no worse.
+            // The ratio among all can only be more than the one among candidates whose worst case is no worse.
             assert!(is_timed || ratio > 2.0, "{of}, {ratio}: {explained}");
             assert!(is_timed || matches!(of.outcome, Outcome::Predicted | Outcome::Deep { .. }), "{explained}");
         }
@@ -143,7 +150,7 @@ fn rules_of(text: &str) -> RuleSet {
 /// Wide first rules, each of which decides about most keys of the rules below.
 const FIRST: [&str; 4] = ["deny src not 10.0.0.0/8", "permit src not 198.51.100.0/24", "permit tcp", "permit"];
 
-/// Rules as firewalls have them, below a first one: hosts, networks, ports, both ways.
+/// Returns firewall-like rules below a first one: hosts, networks, ports, both ways.
 fn below(first: &str, rules: u32) -> String {
     let mut text = format!("{first}\n");
     let mut rng = Rng::new(1);
@@ -164,13 +171,17 @@ fn below(first: &str, rules: u32) -> String {
     text
 }
 
-/// By prediction alone on a fixed machine, so that it is the same everywhere.
+/// Returns a configuration that decides by prediction on a fixed machine.
+///
+/// The choice is then the same everywhere.
 fn predicted_only() -> Config {
     Config { margin: Some(1.0), seed: Some(1), ..Config::default() }
 }
 
-/// On no sort of traffic is the base predicted, from what its lookups were counted to do, to take more than twice what
-/// the best candidate does; and its worst case keeps the default limits.
+/// Panics if the base is predicted to take more than twice the best candidate's time.
+///
+/// That holds on every sort of traffic, from what its lookups were counted to do. Its worst case must keep the default
+/// limits.
 fn check_is_good(what: &str, explained: &Explanation) {
     let all: Vec<Vec<f64>> = explained.candidates.iter().filter_map(|of| nanos(explained, of)).collect();
     let chosen = explained.candidates.iter().find(|of| of.outcome == Outcome::Chosen).expect("one is");
@@ -180,7 +191,9 @@ fn check_is_good(what: &str, explained: &Explanation) {
     assert!(explained.base.worst_lines <= Limits::WORST_LINES, "{what}: {explained}");
 }
 
-/// A wide first rule does not make its own keys decide; and once it is removed, a rebuild is due and chooses anew.
+/// A wide first rule does not make its own keys decide.
+///
+/// Once it is removed, a rebuild is due and chooses anew.
 #[test]
 fn a_wide_first_rule_does_not_choose_alone() {
     for first in FIRST {
@@ -205,7 +218,7 @@ fn a_wide_first_rule_does_not_choose_alone() {
     }
 }
 
-/// Sets on which every candidate may walk far: what is least bad is taken, and the explanation says that it is bad.
+/// Where every candidate may walk far, the least bad is taken, and the explanation says so.
 #[test]
 fn where_no_candidate_is_good_the_least_bad_is_taken() {
     let alike = "permit tcp dport 80\n".repeat(5_000);
@@ -227,7 +240,9 @@ fn where_no_candidate_is_good_the_least_bad_is_taken() {
     }
 }
 
-/// A worst case a hundred times another's is taken by no kind that is not far faster on every sort of traffic.
+/// A far worse worst case is taken only if the kind is far faster on every sort of traffic.
+///
+/// Here it is a hundred times another's.
 #[test]
 fn a_far_worse_worst_case_is_not_taken() {
     let explained = Engine::build(&of_text(&below("permit", 3_000)), &predicted_only()).expect("ok").explain();
@@ -253,7 +268,7 @@ fn a_rebuild_is_due_when_most_rules_are_gone() {
     assert!(writer.rebuild_is_due());
 }
 
-/// A rebuild keeps the kind while the rules are about as many, and chooses anew when they are not.
+/// A rebuild keeps the kind while the rules are about as many; otherwise it chooses anew.
 #[test]
 fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
     let schema = Schema::ipv4();
@@ -285,8 +300,10 @@ fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
     assert!(kept >= 4 && anew >= 1, "{kept} kept, {anew} chosen anew");
 }
 
-/// Where rules change, a base that takes changes in place takes the place of one that does not and is less than twice as
-/// fast; where none is to be changed in place, the fastest stays.
+/// A base that takes changes in place is preferred where rules change.
+///
+/// It takes the place of one that does not and is less than twice as fast. Where none is to be changed in place, the
+/// fastest stays.
 #[test]
 fn rules_that_change_get_a_base_that_changes() {
     let schema = Schema::ipv4();
@@ -318,7 +335,9 @@ fn rules_that_change_get_a_base_that_changes() {
     }
 }
 
-/// Every cap refuses by name and number, whoever keeps it is taken, and the error says so where nobody does.
+/// Every cap refuses by name and number, and a kind that keeps it is taken.
+///
+/// The error says so where none does.
 #[test]
 fn limits_are_kept() {
     let free = Engine::build(&lowered(300), &by_order()).expect("no limit").explain();
@@ -352,7 +371,7 @@ fn limits_are_kept() {
     }
 }
 
-/// What is chosen, by name, and why not the others.
+/// The explanation names the chosen kind, and why the others were not taken.
 #[test]
 fn the_choice_is_explained() {
     let chosen = |rules: usize, config: &Config| Engine::build(&lowered(rules), config).expect("it fits").explain();
@@ -367,7 +386,7 @@ fn the_choice_is_explained() {
     let many = chosen(300, &by_order());
     assert_eq!(many.kind, Kind::BitSelect);
     assert_eq!(outcomes(&many), [Outcome::Chosen, Outcome::NotNeeded, Outcome::NotNeeded, Outcome::NotNeeded]);
-    // Less than it takes: what comes next is tried, and the last always fits where the budget is not absurd.
+    // With less than it takes, the next kind is tried. The last always fits where the budget is not absurd.
     for trial in [Some(0), None] {
         let budget = Budget { run_bytes: many.bytes - many.base.total_bytes() / 2 };
         let tight = chosen(300, &Config { budget, trial, ..Config::default() });
@@ -387,7 +406,7 @@ fn the_choice_is_explained() {
     assert!(nothing.expect_err("too little").budget_exceeded());
 }
 
-/// The promise of the fallback: 24 bytes a region and 8 a lane (16 a ternary one), and a mebibyte.
+/// The fallback fits in 24 bytes a region, 8 a word (16 a ternary one), and a mebibyte.
 #[test]
 fn the_fallback_fits() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -403,8 +422,9 @@ fn the_fallback_fits() {
     }
 }
 
-/// Rules that outgrow a kind that was asked for: the first ones are refused, later ones have another base for as long as they
-/// are too many.
+/// A forced kind that the first rules outgrow is refused.
+///
+/// Later rules that outgrow it have another base for as long as they are too many.
 #[test]
 fn a_kind_that_no_longer_fits_is_replaced() {
     let schema = Schema::ipv4();

@@ -1,18 +1,19 @@
-//! Keys where mistakes show: at the ends of what rules test, one step beyond, and where two rules meet.
+//! Keys where mistakes show: at the ends of tests, one step beyond, and where two rules meet.
 
 use firstmatch::rule::{ConditionRef, FieldValues, Rule, RuleSet, RuleSpec, Test};
 use firstmatch::schema::{Field, Schema};
 
 use crate::rng::Rng;
 
-/// Packets drawn from the corners of `rules` for this schema. Most lie in a rule, often in two; one in five is one
-/// step outside.
+/// Draws packets from the corners of `rules` for this schema.
+///
+/// Most lie in a rule, often in two; one in five is one step outside.
 pub(crate) fn packets(schema: &Schema, rules: &[RuleSpec], rng: &mut Rng, count: usize) -> Vec<FieldValues> {
     let corners: Vec<Vec<Corner>> = rules.iter().map(|rule| corners_of(schema, rule)).collect();
     (0..count).map(|_| packet(schema, rules, &corners, rng)).collect()
 }
 
-/// As [`packets`], from the live rules of a set.
+/// Draws packets as [`packets`], from the live rules of a set.
 pub(crate) fn of_set(set: &RuleSet, schema: &Schema, rng: &mut Rng, count: usize) -> Vec<FieldValues> {
     let rules: Vec<RuleSpec> = set.iter().map(|rule: &Rule| rule.spec.clone()).collect();
     packets(schema, &rules, rng, count)
@@ -20,7 +21,9 @@ pub(crate) fn of_set(set: &RuleSet, schema: &Schema, rng: &mut Rng, count: usize
 
 type Corner = Vec<Option<u128>>;
 
-/// For each field the values worth trying, whether the rule accepts them or not.
+/// Returns for each field the values worth trying, whether the rule accepts them or not.
+///
+/// For example, a port range of 10 to 20 gives 10, 20, 9, 21 and 15, as well as 0, 65,535 and absent.
 fn corners_of(schema: &Schema, rule: &RuleSpec) -> Vec<Corner> {
     let corner = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
         Some(condition) => condition_corners(condition, schema, field),
@@ -80,7 +83,7 @@ fn packet(schema: &Schema, rules: &[RuleSpec], corners: &[Vec<Corner>], rng: &mu
     for (index, field) in fields.iter().enumerate() {
         let mut tried: Corner = [a, b].iter().flat_map(|&r| corners[r][index].iter().copied()).collect();
         if tried.is_empty() {
-            // Neither cares: what some other rule cares about, or anything at all.
+            // Neither cares, so take what some other rule cares about, or anything at all.
             let other = rng.below(rules.len());
             tried.extend(corners[other][index].iter().copied());
             tried.push(anything(field, rng));
@@ -112,7 +115,7 @@ fn anything(field: &Field, rng: &mut Rng) -> Option<u128> {
     if field.is_optional() && rng.percent(30) { None } else { Some(rng.bits(field.width())) }
 }
 
-/// Whether the rule's condition on this field holds for the value; the oracle's own word for it.
+/// Whether the rule's condition on this field holds for the value, by the oracle's own word.
 fn accepts(schema: &Schema, rule: &RuleSpec, field: usize, value: Option<u128>) -> bool {
     let Some(condition) = rule.conditions.on(field) else { return true };
     let mut packet = FieldValues { family: schema.family(), values: vec![None; schema.fields().len()] };
@@ -120,7 +123,7 @@ fn accepts(schema: &Schema, rule: &RuleSpec, field: usize, value: Option<u128>) 
     condition.holds(schema, &packet)
 }
 
-/// Every packet of a schema whose whole domain is small; `None` when it is not.
+/// Returns every packet of a schema whose whole domain is small; `None` when it is not.
 pub(crate) fn every_packet(schema: &Schema, most: usize) -> Option<Vec<FieldValues>> {
     let mut all = vec![Vec::new()];
     for field in schema.fields() {
@@ -138,5 +141,5 @@ pub(crate) fn every_packet(schema: &Schema, most: usize) -> Option<Vec<FieldValu
     Some(all.into_iter().map(|values| FieldValues { family: schema.family(), values }).collect())
 }
 
-/// Every second bit.
+/// Mask of every second bit.
 const ODD_BITS: u128 = u128::MAX / 3;

@@ -1,4 +1,6 @@
-//! The corpus: every file of `testdata/`, on every engine, built at once, inserted rule by rule, and after removals.
+//! Corpus: every file of `testdata/`, on every engine.
+//!
+//! Engines are built at once, inserted rule by rule, and checked after removals.
 
 use std::path::Path;
 
@@ -25,7 +27,7 @@ fn scripts() -> Vec<Script> {
     paths.iter().map(read).collect()
 }
 
-/// A moment of a script: the rules that are live and the packets asked about, a case for each schema.
+/// Moment of a script: the rules that are live and the packets asked about, for each schema.
 struct Moment {
     name: String,
     set: RuleSet,
@@ -38,7 +40,9 @@ struct View {
     case: Case,
 }
 
-/// Plays a script on a rule set, checks its expectations against the oracle, and hands out its moments.
+/// Plays a script on a rule set and checks its expectations against the oracle.
+///
+/// Returns its moments.
 fn play(script: &Script) -> Vec<Moment> {
     let mut set = script.empty_set();
     let mut ids: Vec<Option<RuleId>> = Vec::new();
@@ -75,7 +79,9 @@ fn play(script: &Script) -> Vec<Moment> {
     out
 }
 
-/// The packets the file asks about, and then the corners of its rules, or every packet where they are few.
+/// Returns a moment: the packets the file asks about, then the corners of its rules.
+///
+/// Where packets are few, every packet takes the place of the corners.
 fn moment(name: String, set: &RuleSet, asked: Vec<firstmatch::rule::FieldValues>) -> Moment {
     let mut rng = Rng::new(asked.len() as u64);
     let view = |schema: &Schema| {
@@ -94,7 +100,7 @@ fn moment(name: String, set: &RuleSet, asked: Vec<firstmatch::rule::FieldValues>
     Moment { name, set: set.clone(), views }
 }
 
-/// Each rule set of the corpus, with its name.
+/// Returns each rule set of the corpus, with its name.
 pub(crate) fn sets() -> impl Iterator<Item = (String, RuleSet)> {
     each_moment().map(|moment| (moment.name, moment.set))
 }
@@ -151,7 +157,7 @@ fn after_decoys_are_removed() {
     for_each_updatable(|moment, view, subject| {
         let mut rng = Rng::new(2);
         for built in [false, true] {
-            // Decoys stand between the rules: copies of each and rules that match everything.
+            // Decoys stand between the rules: copies of each, and rules that match everything.
             let mut set = moment.set.clone();
             let decoys: Vec<RuleId> =
                 decoys(&moment.set).into_iter().map(|spec| set.insert(spec).expect("there is room")).collect();
@@ -178,7 +184,7 @@ fn after_decoys_are_removed() {
     });
 }
 
-/// The script itself, step by step, on a living engine.
+/// The script itself is played, step by step, on a living engine.
 #[test]
 fn played() {
     for script in scripts() {
@@ -243,7 +249,9 @@ fn insert(engine: &mut dyn Updatable, schema: &Schema, id: RuleId, spec: &RuleSp
     engine.insert(rule, &regions_of(schema, spec)).expect("the rule fits");
 }
 
-/// Rules to put in and take out again, where there is room between the others: before all, and between any two.
+/// Returns rules to put in and take out again: one before all, and one between any two.
+///
+/// They are left out where priorities have no room for them.
 fn decoys(set: &RuleSet) -> Vec<RuleSpec> {
     let rules: Vec<&Rule> = set.iter().collect();
     let mut out = Vec::new();
@@ -255,7 +263,7 @@ fn decoys(set: &RuleSet) -> Vec<RuleSpec> {
                 low = priority;
             }
         }
-        // What only others decide, and often where many are alike.
+        // A copy of another rule hits what only that decides, often where many are alike.
         if let Some(other) = rules.get((index * 7 + 3) % rules.len())
             && let Some(priority) = Priority::between(low, rule.priority)
         {
@@ -278,7 +286,7 @@ fn broken_engines_are_caught() {
         let caught = views.iter().any(|view| view.case.check(&fault.engine(&view.lowered)).is_err());
         assert!(caught, "{fault:?} goes unnoticed");
     }
-    // Of all regions that a rule of the corpus has, nearly all decide some packet.
+    // At least eight in ten regions of the corpus decide some packet.
     let (mut regions, mut caught) = (0, 0);
     for view in views.iter().filter(|view| view.lowered.regions().len() < 40) {
         for index in 0..view.lowered.regions().len() {

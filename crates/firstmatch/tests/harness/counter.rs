@@ -1,4 +1,4 @@
-//! An allocator that counts for each thread what is live, the most there ever was, and the calls.
+//! Allocator that counts for each thread the live bytes, their peak, and the calls.
 
 #![expect(unsafe_code, reason = "an allocator is unsafe to implement; it only counts and passes on")]
 
@@ -10,8 +10,8 @@ struct Counting;
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-// Threads do not disturb one another's counts, so tests may run beside each other. Cells without a destructor and with
-// a constant start need no memory themselves.
+// Threads do not disturb one another's counts, so that tests may run beside each other. Cells without a destructor and
+// with a constant start need no memory themselves.
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
@@ -51,18 +51,18 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// What this thread allocated while something ran.
+/// Allocations of this thread while something ran.
 #[derive(Debug)]
 pub(crate) struct Counted {
     /// Bytes allocated and not freed.
     pub(crate) live: isize,
-    /// The most of them at any time.
+    /// Peak of these bytes.
     pub(crate) peak: isize,
     /// Calls of the allocator, frees included.
     pub(crate) calls: usize,
 }
 
-/// Runs it and counts.
+/// Runs `run` and counts its allocations.
 pub(crate) fn counted<T>(run: impl FnOnce() -> T) -> (T, Counted) {
     let (live, calls) = (LIVE.get(), CALLS.get());
     PEAK.set(live);

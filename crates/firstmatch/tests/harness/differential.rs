@@ -1,4 +1,6 @@
-//! Random rule sets, keys from their corners, the oracle beside every engine; and proof that the run can fail.
+//! Random rule sets, keys from their corners, the oracle beside every engine.
+//!
+//! Broken engines prove that the run can fail.
 
 use std::collections::BTreeSet;
 
@@ -13,18 +15,18 @@ use crate::engines::{Reference, engines};
 use crate::generate::{rule_set, schemas};
 use crate::rng::Rng;
 
-/// How many rules the sets have, and how many packets each is asked about.
+/// Number of rules of each set, and of packets it is asked about.
 const SIZES: [(usize, usize); 8] =
     [(1, 200), (2, 200), (5, 300), (12, 400), (30, 600), (80, 1000), (200, 1500), (500, 2500)];
 
-/// One random set with everything about it.
+/// Random set with everything about it.
 struct Round {
     name: String,
     lowered: Lowered,
     case: Case,
 }
 
-/// The rounds over one schema: the run that has to be strong and to catch every broken engine.
+/// Returns the rounds over one schema, which have to be strong.
 fn rounds(name: &str, schema: &Schema, seed: u64) -> Vec<Round> {
     let mut rng = Rng::new(seed);
     let (mut keys, mut once, mut twice) = (0, 0, 0);
@@ -70,12 +72,12 @@ fn every_engine_answers_as_the_oracle() {
 fn broken_engines_are_caught() {
     for (index, (name, schema)) in schemas().into_iter().enumerate() {
         let rounds = rounds(name, &schema, index as u64);
-        // Unbroken it is right, else it would be no wonder that it is caught.
+        // The unbroken engine must be right, otherwise it would prove nothing that a broken one is caught.
         for round in &rounds {
             assert_eq!(round.case.check_thoroughly(&Reference::new(&round.lowered)), Ok(()), "{}", round.name);
         }
         let caught = |fault: Fault| rounds.iter().any(|round| round.catches(fault));
-        // Every lane, both ends: each must be caught by the run as a whole.
+        // Faults at both ends of every word must be caught by the run as a whole.
         for fault in lane_faults(schema.lanes().len()) {
             let constant = matches!(fault, Fault::LaneIgnored { .. }) && lane_is_idle(fault, &rounds);
             assert!(constant || caught(fault), "{name}: {fault:?} goes unnoticed");
@@ -83,8 +85,8 @@ fn broken_engines_are_caught() {
         assert!(caught(Fault::MasksIgnored), "{name}: masks can be ignored");
         let mut rng = Rng::new(7);
         let last = rounds.last().expect("rounds");
-        // Single faults in the largest set: most are caught, as far as a shadowed region or a tie between rules that
-        // never meet can be noticed at all.
+        // Most single faults in the largest set are caught, as far as they can be noticed at all. A shadowed region
+        // cannot, nor a tie between rules that never meet.
         let regions = last.lowered.regions().len();
         let dropped = |_| last.catches(Fault::RegionDropped { index: rng.below(regions) });
         let noticed = (0..60).map(dropped).filter(|&c| c).count();
@@ -96,7 +98,9 @@ fn broken_engines_are_caught() {
     }
 }
 
-/// A lane whose every region spans it whole (the top lane of a wide optional field may be one) cannot be missed.
+/// Whether every region spans a whole word, so that the word cannot be missed.
+///
+/// The top word of a wide optional field may be such a word.
 fn lane_is_idle(fault: Fault, rounds: &[Round]) -> bool {
     let Fault::LaneIgnored { lane } = fault else { return false };
     let spans = |round: &Round| {
@@ -111,7 +115,7 @@ impl Round {
         self.case.check(&fault.engine(&self.lowered)).is_err()
     }
 
-    /// The winner of some packet and the next rule that also matches it.
+    /// Returns the winner of some packet and the next rule that also matches it.
     fn tie(&self) -> Option<(Match, Match)> {
         (0..self.case.want.len()).find_map(|index| {
             let key = self.case.keys.keys().row(index);
@@ -122,8 +126,9 @@ impl Round {
     }
 }
 
-/// Half of what is listed runs at vector levels. On a desk without them the rest is tested; continuous integration has to
-/// have a machine that can run them all.
+/// Continuous integration has a machine that runs every level.
+///
+/// Half of the listed engines run at vector levels. On a machine without these, the rest is tested.
 #[test]
 fn continuous_integration_tests_every_level() {
     let missing: Vec<Level> = Level::ALL.into_iter().filter(|level| !level.is_available()).collect();

@@ -1,4 +1,4 @@
-//! When a rebuild is due: at each number that [`Config`] states, not one change before.
+//! Tests of when a rebuild is due: at each number of [`Config`], not one change before.
 
 use firstmatch::format;
 use firstmatch::meta::{self, Config, Engine, Kind, Writer};
@@ -32,8 +32,10 @@ fn insert(writer: &mut Writer, count: usize) {
     transaction.commit().expect("the overlay has room");
 }
 
-/// Rules in the overlay, dead rules and changes in place make a rebuild due at the configured number, or at the default
-/// share of the base.
+/// A rebuild is due at the configured number, or at the default share of the base.
+///
+/// The numbers are of rules in the overlay, of dead rules, and of changes in place. For example, 160 rules in the
+/// overlay of a base of 8,000 make one due by default.
 #[test]
 fn a_rebuild_is_due_at_each_number_and_not_before() {
     let free = Config::default;
@@ -71,7 +73,9 @@ fn a_rebuild_is_due_at_each_number_and_not_before() {
     }
 }
 
-/// The overlay holds as many rules as configured, or by default half of the base's rules and at least 1,024.
+/// The overlay holds as many rules as configured.
+///
+/// By default these are half of the base's rules and at least 1,024.
 #[test]
 fn the_overlay_holds_what_it_says() {
     for (rules, overlay, holds) in [(20, None, 1_024), (8_000, None, 4_000), (20, Some(3), 3), (20, Some(0), 0)] {

@@ -1,4 +1,4 @@
-//! Every engine × configuration × SIMD level, in one place; and the reference engine.
+//! List of every engine × configuration × SIMD level, in one place; and the reference engine.
 
 use firstmatch::bit_select::{self, BitSelect};
 use firstmatch::bit_vector::{self, BitVector};
@@ -11,21 +11,21 @@ use firstmatch::simd::Level;
 use firstmatch::tuple::{self, Merge, TupleMerge};
 use firstmatch::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
 
-/// One engine in one configuration at one SIMD level.
+/// Engine in one configuration at one SIMD level.
 pub(crate) struct Subject {
     pub(crate) name: String,
-    /// The SIMD level where the list has the same configuration at every level.
+    /// SIMD level, where the list has the same configuration at every level.
     pub(crate) level: Option<Level>,
-    /// For engines that are built and then stay.
+    /// Build of an engine that then stays.
     fixed: Option<Box<Fixed>>,
-    /// For engines that also take updates.
+    /// Start of an engine that also takes updates.
     updatable: Option<Box<Changing>>,
 }
 
 type Fixed = dyn Fn(&Lowered, Budget) -> Result<Box<dyn Classifier>, BuildError> + Send + Sync;
 type Changing = dyn Fn(Start<'_>, Budget) -> Result<Box<dyn Updatable>, BuildError> + Send + Sync;
 
-/// What an updatable engine starts from.
+/// Rules that an updatable engine starts from.
 #[derive(Clone, Copy)]
 pub(crate) enum Start<'a> {
     Empty(&'a Schema),
@@ -58,7 +58,9 @@ impl Subject {
         self.level.map_or(self.name.clone(), |level| self.name.replace(&format!(" {level:?}"), ""))
     }
 
-    /// Whether `meta` is in it, which rebuilds, keeps rules to rebuild from and may fall back to another base.
+    /// Whether it contains `meta`.
+    ///
+    /// That rebuilds, keeps rules to rebuild from and may fall back to another base.
     pub(crate) fn is_meta(&self) -> bool {
         self.name.contains("meta")
     }
@@ -88,7 +90,7 @@ impl Subject {
     }
 }
 
-/// The list. A new engine adds itself here and is tested by everything.
+/// Returns the list. A new engine adds itself here and is tested by everything.
 pub(crate) fn engines() -> Vec<Subject> {
     let mut all = metas();
     for level in Level::available() {
@@ -98,7 +100,9 @@ pub(crate) fn engines() -> Vec<Subject> {
     all
 }
 
-/// Each structure once, at the best level: for what no instruction set changes, such as bytes and limits.
+/// Returns each structure once, at the best level.
+///
+/// It is for what no instruction set changes, such as bytes and limits.
 pub(crate) fn structures() -> Vec<Subject> {
     let best = Level::available().last();
     engines().into_iter().filter(|subject| subject.level.is_none() || subject.level == best).collect()
@@ -125,7 +129,7 @@ fn bases(level: Level) -> [Subject; 4] {
 }
 
 fn tuples(level: Level) -> impl Iterator<Item = Subject> {
-    // Seeds of their own, so that a failure comes again; and once the seed that users get.
+    // Seeds are fixed, so that a failure comes again; and once there is the seed that users get.
     let configs = [
         (Merge::Online, 1, false, 512, Some(1)),
         (Merge::Online, 1, true, 512, Some(1)),
@@ -150,7 +154,9 @@ fn tuples(level: Level) -> impl Iterator<Item = Subject> {
     })
 }
 
-/// `meta` over every kind of base, for rules that stay; and over `bit_select`, for rules that change.
+/// Returns `meta` over every kind of base, for rules that stay.
+///
+/// For rules that change, it is over `bit_select`.
 fn metas_at(level: Level) -> impl Iterator<Item = Subject> {
     let fixed = Kind::ALL.into_iter().map(move |kind| {
         Subject::fixed(format!("meta {level:?} over {}", kind.name()), move |lowered, budget| {
@@ -177,7 +183,7 @@ fn metas() -> Vec<Subject> {
         let name = format!("meta over {}, overlay<=4, in place<={in_place}", kind.name());
         all.push(Subject::updatable(name, move |start, budget| exclusive(start, &config(budget))));
     }
-    // What is timed is another each time.
+    // Timed, the base may be another each time.
     for (name, trial) in [("meta", Some(0)), ("meta, timed: random", None)] {
         all.push(Subject::updatable(name.into(), move |start, budget| {
             exclusive(start, &meta::Config { budget, trial, seed: Some(9), ..Default::default() })
@@ -187,7 +193,7 @@ fn metas() -> Vec<Subject> {
 }
 
 fn caches(level: Level) -> Vec<Subject> {
-    // So small that they evict all the time, in sets of every kind; one that steps aside again and again.
+    // The caches are so small that they evict all the time, in sets of every kind. One steps aside again and again.
     let cache = move |entries, ways, steps_aside| flow::Config {
         entries,
         ways,
@@ -230,39 +236,43 @@ fn partition_sorts(level: Level) -> impl Iterator<Item = Subject> {
     })
 }
 
-/// `bit_select` by itself where rules change, as far as that can be had from outside: every change is done in place, and
-/// what has to stay beside the base, a rule or a mark, makes a rebuild due at once.
+/// Returns a configuration that has `bit_select` by itself, as far as `meta` gives it.
+///
+/// Every change is done in place. A rule in the overlay or a tombstone makes a rebuild due at once.
 pub(crate) fn bit_select_alone() -> meta::Config {
     let (kind, in_place) = (Some(Kind::BitSelect), Some(1 << 20));
     meta::Config { kind, in_place, overlay: Some(1), dead: Some(1), seed: Some(8), ..Default::default() }
 }
 
-/// So small that every test crosses many rebuilds and, with them, flips.
+/// Returns a configuration so small that every test crosses many rebuilds and publications.
 pub(crate) fn small_meta() -> meta::Config {
     meta::Config { overlay: Some(4), dead: Some(8), in_place: Some(12), seed: Some(8), ..Default::default() }
 }
 
-/// Every kind of base that stays as it is built, and that which changes in place until a rebuild is due.
+/// Returns every kind of base that stays as built, and the one that changes in place.
+///
+/// That one does so until a rebuild is due.
 pub(crate) fn small_bases() -> impl Iterator<Item = (Kind, usize)> {
     Kind::ALL.into_iter().map(|kind| (kind, 0)).chain([(Kind::BitSelect, 12)])
 }
 
-/// Those that take updates.
+/// Returns the engines that take updates.
 pub(crate) fn updatable_engines() -> Vec<Subject> {
     engines().into_iter().filter(Subject::is_updatable).collect()
 }
 
-/// Those that take updates, each structure once.
+/// Returns the engines that take updates, each structure once.
 pub(crate) fn updatable_structures() -> Vec<Subject> {
     structures().into_iter().filter(Subject::is_updatable).collect()
 }
 
-/// Regions in order of priority; the first that contains the key wins. Only the broken engines need it: it is what
-/// they break.
+/// Engine that takes the first region, in order of priority, that contains the key.
+///
+/// Only the broken engines need it, because it is what they break.
 #[derive(Debug)]
 pub(crate) struct Reference {
     pub(crate) lowered: Lowered,
-    /// What the broken engines of [`crate::broken`] do wrong; `None` here.
+    /// Fault of the broken engines of [`crate::broken`]; `None` here.
     pub(crate) fault: Option<crate::broken::Fault>,
 }
 

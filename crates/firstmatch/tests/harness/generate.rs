@@ -1,11 +1,11 @@
-//! Random schemas' rule sets: few distinct values, so that rules overlap, shadow and repeat one another.
+//! Random rule sets of few distinct values, so that rules overlap, shadow and repeat.
 
 use firstmatch::rule::{Action, Caps, Condition, Conditions, Priority, Regions, RuleSet, RuleSpec, Test, lower_rule};
 use firstmatch::schema::{Field, Kind, Schema};
 
 use crate::rng::Rng;
 
-/// The schemas that random tests run over.
+/// Returns the schemas that random tests run over.
 pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
     let field = |name: &str, width, kind| Field::new(name, width, kind, None);
     let toy = vec![field("a", 4, Kind::Prefix), field("b", 4, Kind::Range).optional(), field("c", 3, Kind::Exact)];
@@ -28,18 +28,18 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
     ]
 }
 
-/// Draws rules over one schema.
+/// Generator of rules over one schema.
 pub(crate) struct Rules {
     schema: Schema,
-    /// For each field the few values that its tests are made of.
+    /// Values that tests are made of, a few for each field.
     anchors: Vec<Vec<u128>>,
-    /// In a hundred, how often a field has a condition.
+    /// Percentage of fields with a condition.
     conditions: usize,
     scratch: Regions,
 }
 
 impl Rules {
-    /// The more rules are to come, the more anchors.
+    /// Draws the anchors; the more rules are to come, the more of them.
     pub(crate) fn new(schema: &Schema, rng: &mut Rng, rules: usize) -> Self {
         let count = 3 + rules.ilog2() as usize * 2;
         let anchors = schema.fields().iter().map(|f| anchors(f, rng, count)).collect();
@@ -48,7 +48,9 @@ impl Rules {
         Self { schema: schema.clone(), anchors, conditions, scratch: Regions::new(schema.lanes().len()) }
     }
 
-    /// A rule; its priority is for the caller to set. At most 64 regions, but for one rule in twenty.
+    /// Draws a rule; its priority is for the caller to set.
+    ///
+    /// It has at most 64 regions, but for one rule in twenty.
     pub(crate) fn rule(&mut self, rng: &mut Rng) -> RuleSpec {
         let most = if rng.percent(5) { 1024 } else { 64 };
         let caps = Caps { regions_per_rule: most, ..Caps::default() };
@@ -77,7 +79,7 @@ impl Rules {
 
     fn test(&self, index: usize, rng: &mut Rng) -> Test {
         let field = &self.schema.fields()[index];
-        // The kind's own form mostly, the others too.
+        // Mostly the kind's own form, sometimes another.
         let form = if rng.percent(75) { field.kind() } else { *rng.pick(&KINDS) };
         let (width, max) = (field.width(), field.max());
         let anchor = *rng.pick(&self.anchors[index]);
@@ -110,7 +112,7 @@ impl Rules {
 
 const KINDS: [Kind; 4] = [Kind::Exact, Kind::Prefix, Kind::Range, Kind::Mask];
 
-/// A rule without conditions.
+/// Returns a rule without conditions.
 pub(crate) fn empty_rule(priority: Priority) -> RuleSpec {
     RuleSpec { priority, action: Action::Match, conditions: Conditions::default(), family: None, line: None }
 }
@@ -131,8 +133,10 @@ fn anchors(field: &Field, rng: &mut Rng, count: usize) -> Vec<u128> {
     out
 }
 
-/// A set of so many random rules, a few of them exact duplicates, inserted in random order. As in real sets the more
-/// specific rules tend to come first, else a few broad ones would win everywhere and no other could be tested.
+/// Returns a set of `count` random rules, a few of them exact duplicates, in random order.
+///
+/// As in real sets, the more specific rules tend to come first. Otherwise a few broad ones would win everywhere and no
+/// other could be tested.
 pub(crate) fn rule_set(schema: &Schema, rng: &mut Rng, count: usize) -> RuleSet {
     let mut rules = Rules::new(schema, rng, count.max(1));
     let mut specs: Vec<(usize, RuleSpec)> = Vec::with_capacity(count);
@@ -155,7 +159,7 @@ pub(crate) fn rule_set(schema: &Schema, rng: &mut Rng, count: usize) -> RuleSet 
     set
 }
 
-/// How many bits a rule leaves open, roughly.
+/// Returns how many bits a rule leaves open, roughly.
 fn breadth(schema: &Schema, rule: &RuleSpec) -> usize {
     let open = |index: usize, width: u32| match rule.conditions.on(index) {
         None => width,

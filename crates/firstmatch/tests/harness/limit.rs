@@ -1,15 +1,15 @@
-//! Tests of threads end: in time, and with every reader stopped.
+//! Time limit of tests of threads, and a guard that stops their readers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 use std::{panic, thread};
 
-/// Runs a test on a thread of its own, and fails where it takes longer than so many seconds.
+/// Runs a test on a thread of its own, and fails where it takes longer than `seconds`.
 pub(crate) fn within(seconds: u64, test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel::<()>();
     let running = thread::spawn(move || {
-        // Dropped at the end, even at that of a panic.
+        // It is dropped at the end, even at that of a panic.
         let _done = done;
         test();
     });
@@ -20,7 +20,7 @@ pub(crate) fn within(seconds: u64, test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Sets a flag when it is dropped, so that readers stop whatever becomes of the thread that they read beside.
+/// Sets a flag when it is dropped, so that readers stop even after a panic beside them.
 pub(crate) struct Stop<'f>(pub(crate) &'f AtomicBool);
 
 impl Drop for Stop<'_> {

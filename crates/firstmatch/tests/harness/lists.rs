@@ -1,4 +1,4 @@
-//! Lists of thousands of addresses in one condition: right answers, and a cost that is their length.
+//! Lists of thousands of addresses in one condition: right answers, at a linear cost.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -13,7 +13,9 @@ use crate::counter::counted;
 use crate::engines::engines;
 use crate::rng::Rng;
 
-/// Prefixes of addresses, most of them whole, half of them in clusters: first and last address, and length.
+/// Draws prefixes of addresses: first and last address, and length.
+///
+/// Most of them are whole addresses, half of them in clusters.
 fn prefixes(family: Family, rng: &mut Rng, count: usize) -> Vec<(u128, u128, u32)> {
     let width = family.address_bits();
     let mut clusters: Vec<u128> = (0..count / 20 + 1).map(|_| rng.bits(width)).collect();
@@ -41,7 +43,7 @@ fn text(family: Family, prefixes: &[(u128, u128, u32)]) -> String {
     text
 }
 
-/// Packets from and beside listed addresses, and from anywhere.
+/// Draws packets from and beside listed addresses, and from anywhere.
 fn packets(schema: &Schema, prefixes: &[(u128, u128, u32)], rng: &mut Rng, count: usize) -> Vec<FieldValues> {
     let max = schema.fields()[0].max();
     let packet = |_| {
@@ -80,10 +82,10 @@ fn lists_answer_as_the_oracle_says() {
             let matched = case.want.iter().flatten().count();
             assert!((60..200).contains(&matched) || !before.is_empty(), "{matched} of 200 match");
             let lowered = lower(&set, schema, &Caps::default()).expect("within the limits");
-            // A third of the engines each time: all together have lists of every kind.
+            // Each turn takes a third of the engines, so that all together have lists of every kind.
             for subject in engines().into_iter().skip((turn + count / 300) % 3).step_by(3) {
                 let engine = match subject.try_build(&lowered, Default::default()) {
-                    // Vectors of so many regions take more than they may.
+                    // The vectors of many regions take more than they may.
                     Err(error) if subject.name.starts_with("bit_vector") && error.budget_exceeded() => continue,
                     built => built.unwrap_or_else(|error| panic!("{}: {error}", subject.name)),
                 };
@@ -94,7 +96,9 @@ fn lists_answer_as_the_oracle_says() {
     }
 }
 
-/// Bytes an address that a rule with 100,000 addresses takes, part by part, whether or not some of them touch.
+/// The bytes of a rule with 100,000 addresses grow with the addresses, part by part.
+///
+/// It does not matter whether some of them touch.
 #[test]
 fn a_list_costs_its_length() {
     for spread in [!1, !0] {
@@ -106,7 +110,7 @@ fn a_list_costs_its_length() {
         let each = |bytes: usize| bytes as f64 / all.len() as f64;
         let conditions: usize = rules.iter().map(|rule| rule.conditions.bytes()).sum();
         assert!(each(conditions) < 6.01, "{} bytes of conditions", each(conditions));
-        // Five lanes of two bounds, and the match.
+        // Five words of two bounds, and the match.
         let (lowered, count) =
             counted(|| lower(&rules, &rules.schemas()[0], &Caps::default()).expect("the default limits"));
         assert!(each(count.live as usize) <= 56.01, "{} bytes of regions", each(count.live as usize));

@@ -1,6 +1,8 @@
-//! `lower` over whole tiny domains: fields of 1 to 8 bits in lanes of 2 bits do everything that wide fields do. For
-//! every test, and every condition of two tests, each value lies in exactly one region if the condition holds for it
-//! and in none if not, and the regions are as few as documented.
+//! Lowering over whole tiny domains, against the oracle.
+//!
+//! Fields of 1 to 8 bits in words of 2 bits do everything that wide fields do. For every test, and every condition of
+//! two tests, each value lies in exactly one region if the condition holds, otherwise in none. The regions are as few
+//! as documented.
 
 use std::collections::HashSet;
 use std::num::NonZeroU32;
@@ -16,7 +18,7 @@ use crate::counter::counted;
 use crate::generate::empty_rule;
 use crate::rng::Rng;
 
-/// One field, all its values (absent included) as keys, and what it takes to look a region up quickly.
+/// Domain of one field: all its values (absent included) as packets and keys.
 struct Domain {
     schema: Schema,
     packets: Vec<FieldValues>,
@@ -38,7 +40,7 @@ impl Domain {
         Self { schema, packets, keys, width, lane_bits }
     }
 
-    /// How many lanes a value takes.
+    /// Number of words that a value takes.
     fn lanes(&self) -> usize {
         self.width.div_ceil(self.lane_bits) as usize
     }
@@ -61,7 +63,7 @@ impl Domain {
         assert!(count <= self.most_regions(condition), "{condition:?}: {count} regions");
     }
 
-    /// Intervals within their lanes, never empty, and already the hull of what the masks let through.
+    /// Panics unless intervals are within their words, not empty, and the hull of the masks.
     fn check_shape(&self, region: &Region<'_>, condition: &Condition) {
         for (lane, about) in self.schema.lanes().iter().enumerate() {
             let (lo, hi) = (region.lo[lane], region.hi[lane]);
@@ -73,7 +75,7 @@ impl Domain {
         }
     }
 
-    /// What the documentation promises, as far as it says.
+    /// Returns the most regions that the documentation promises, as far as it says.
     fn most_regions(&self, condition: &Condition) -> usize {
         let a_range = 2 * self.lanes() - 1;
         let tests = condition.tests.len();
@@ -94,7 +96,7 @@ impl Domain {
         }
     }
 
-    /// Every test that fits the field.
+    /// Returns every test that fits the field.
     fn tests(&self) -> Vec<Test> {
         let max = self.schema.fields()[0].max();
         let mut out: Vec<Test> = (0..=max).map(Test::Value).collect();
@@ -108,13 +110,14 @@ impl Domain {
         out
     }
 
-    /// One test for each set of values: how a set is written does not matter to pairs, and [`Domain::tests`] alone
-    /// has tried every way.
+    /// Returns one test for each set of values.
+    ///
+    /// How a set is written does not matter to pairs, and [`Domain::tests`] alone has tried every way.
     fn distinct_tests(&self) -> Vec<Test> {
         let mut seen = HashSet::new();
         let passes = |test: &Test, p: &FieldValues| p.values[0].is_some_and(|v| test.passes(v, self.width));
         let values = |test: &Test| -> Vec<bool> { self.packets.iter().map(|p| passes(test, p)).collect() };
-        // Prefer masks, which lower to cubes, over ranges: they come last.
+        // Masks, which lower to cubes, are preferred over ranges: they come last.
         let mut out: Vec<Test> = self.tests().into_iter().rev().filter(|test| seen.insert(values(test))).collect();
         out.extend(self.tests().into_iter().filter(|test| matches!(test, Test::Range { lo, hi } if lo == hi)));
         out
@@ -159,7 +162,7 @@ fn two_tests() {
     }
 }
 
-/// What is too much to walk: sampled.
+/// Conditions of several tests are too many to walk, so that they are sampled.
 #[test]
 fn several_tests() {
     let mut rng = Rng::new(3);
@@ -173,7 +176,7 @@ fn several_tests() {
     }
 }
 
-/// The bounds are reached: they could not be lower.
+/// The bounds are reached, so that they could not be lower.
 #[test]
 fn the_bounds_are_tight() {
     let domain = Domain::new(8, 2, true);
@@ -189,13 +192,14 @@ fn the_bounds_are_tight() {
         let range = Condition { field: 0, negated: false, tests: vec![(None, Test::Range { lo: 1, hi: max - 1 })] };
         let rule = RuleSpec { conditions: [range].into(), ..empty_rule(Priority(1)) };
         lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("within the caps");
-        // The top lane of 33 bits has the values 0 and 1 alone: nothing is left between the ends.
+        // The top word of 33 bits has the values 0 and 1 alone: nothing is left between the ends.
         assert_eq!(regions.len(), 2 * lanes - 1 - usize::from(width == 33), "{width} bits");
     }
 }
 
-/// Two fields: the regions are the product, and two rules' conditions on different fields do not disturb each other.
-/// A list of a hundred values of which few touch stays a list of prefixes; ten consecutive values become one range.
+/// A list of a hundred values of which few touch stays a list of prefixes.
+///
+/// Ten consecutive values become one range.
 #[test]
 fn a_list_of_prefixes_stays_one() {
     let schema = Schema::with_lane_bits(None, vec![Field::new("f", 16, Kind::Range, None)], 16);
@@ -214,6 +218,7 @@ fn a_list_of_prefixes_stays_one() {
     }
 }
 
+/// The regions of two fields are a product: their conditions do not disturb each other.
 #[test]
 fn two_fields() {
     let fields = vec![Field::new("a", 3, Kind::Range, None).optional(), Field::new("b", 3, Kind::Mask, None)];
@@ -242,7 +247,7 @@ fn two_fields() {
     }
 }
 
-/// Over the cap nothing is written; at the cap it is.
+/// A rule over its limit writes nothing; at the limit it is written.
 #[test]
 fn caps_are_kept() {
     let schema = Schema::ipv6();
@@ -266,7 +271,7 @@ fn caps_are_kept() {
 #[test]
 fn masks_that_explode_are_refused() {
     let schema = Schema::ipv6();
-    // Not any of: bit pairs set. The complement has 3^40 pieces.
+    // No pair may have both bits set: the complement of 40 such masks has 3^40 pieces.
     let tests = (0..40).map(|i| (None, Test::Mask { value: 3 << (3 * i), mask: 3 << (3 * i) })).collect();
     let rule =
         RuleSpec { conditions: [Condition { field: 0, negated: true, tests }].into(), ..empty_rule(Priority(1)) };
@@ -286,7 +291,7 @@ fn a_set_beyond_its_limits_takes_no_memory() {
     let large = RuleSpec { conditions: [ports(2), ports(3)].into(), ..empty_rule(Priority(2)) };
     let line = NonZeroU32::new(7);
     set.insert(RuleSpec { line, ..large }).expect("it fits");
-    // Five lanes of two bounds, and the match.
+    // Five words of two bounds, and the match.
     let (regions, each) = (160_001, 56);
     let caps = |regions_per_set, region_bytes| Caps { regions_per_set, region_bytes, ..Caps::default() };
     let lowered = lower(&set, &schema, &caps(regions, regions * each)).expect("just within both");
@@ -306,7 +311,9 @@ fn a_set_beyond_its_limits_takes_no_memory() {
     assert!(count.peak < 400_000, "{count:?}");
 }
 
-/// A transaction has the limits of the writer's configuration, and goes on after a rule that exceeds one.
+/// A transaction has the limits of the writer's configuration.
+///
+/// It goes on after a rule that exceeds one.
 #[test]
 fn a_transaction_refuses_what_exceeds_its_limits() {
     let schema = Schema::ipv4();

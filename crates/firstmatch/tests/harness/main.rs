@@ -1,14 +1,16 @@
-//! The harness: every engine, in every configuration, at every SIMD level, against the oracle.
+//! Harness: every engine, in every configuration, at every SIMD level, against the oracle.
 //!
-//! `engines` lists what is tested, in one place. `case` holds packets with their right answers and puts them to an
-//! engine in batches of every length. `corpus` reads `testdata/`, `differential` draws rule sets at random, `lowering`
-//! and `tiny` walk whole small domains, `lists` has conditions on thousands of addresses, `updates` changes rules and
-//! compares after every few changes, `writing` writes rules and reads them back, `cache` is about what a cache keeps
-//! and when it steps aside, `meta` about writers, readers and rebuilds, `choice` about the bases it takes, `caps` about
-//! those it refuses, `due` about when a rebuild is due, `bounds` about limits at their very numbers, `memory` counts
-//! every byte, `allocation` finds lookups that take any, `sharing` is about scratches and threads, `beside` about what
-//! counts and asks beside a writer, `limit` has tests of threads end. `broken` holds engines with one thing wrong: the
-//! tests assert that they would be caught.
+//! - Lists and drawing: `engines` lists what is tested, in one place. `case` holds packets with their right answers and
+//!   puts them to an engine in batches of every length. `broken` holds engines with one thing wrong, and the tests
+//!   assert that they would be caught.
+//! - Answers: `corpus` reads `testdata/`, `differential` draws rule sets at random, `lowering` and `tiny` walk whole
+//!   small domains, `lists` has conditions on thousands of addresses. `updates` changes rules and compares after every
+//!   few changes; `writing` writes rules and reads them back.
+//! - Live rules: `meta` is about writers, readers and rebuilds, `choice` about the bases that `meta` takes, `caps`
+//!   about those it refuses. `due` is about when a rebuild is due, and `beside` counts and asks beside a writer.
+//! - Resources: `bounds` tests limits at their very numbers, `memory` counts every byte, `allocation` finds lookups
+//!   that take any. `cache` is about what a cache keeps and when it steps aside, `sharing` about scratches and threads.
+//!   `limit` ends tests of threads in time.
 
 mod allocation;
 mod beside;

@@ -1,4 +1,4 @@
-//! Every byte counted: statistics tell the truth, budgets are kept, memory does not creep.
+//! Every byte counted: statistics are true, budgets are kept, memory does not creep.
 
 use std::collections::HashMap;
 
@@ -20,12 +20,14 @@ pub(crate) fn lowered(schema: &Schema, rules: usize, seed: u64) -> (RuleSet, Low
     (set, lowered)
 }
 
-/// Bytes on the heap beyond the engine's own struct. The schema is shared, so there is nothing else.
+/// Returns the stated and the counted bytes on the heap beyond the engine's own struct.
+///
+/// The schema is shared, so that there is nothing else.
 fn heap(stats: &Stats, own: usize, counted: &Counted) -> (isize, isize) {
     (stats.total_bytes() as isize, counted.live - own as isize)
 }
 
-/// The bytes that a budget is for: all but what is kept to rebuild from.
+/// Returns the bytes that a budget is for: all but the rules kept to rebuild from.
 fn budgeted(stats: &Stats) -> usize {
     let for_rebuilds = stats.bytes.iter().filter(|(part, _)| *part == "rules for rebuilds").map(|(_, bytes)| bytes);
     stats.total_bytes() - for_rebuilds.sum::<usize>()
@@ -81,19 +83,21 @@ fn statistics_stay_true_through_updates() {
     }
 }
 
-/// The same rules in and out again, in other orders each time: the memory of the first rounds serves all later ones.
+/// The memory of the first rounds serves all later ones.
+///
+/// In each round the same rules go in and out again, in another order.
 #[test]
 fn memory_does_not_creep() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let set = rule_set(&schema, &mut Rng::new(seed), 100);
         for subject in updatable_structures() {
             let bytes = in_and_out(&mut *subject.start(Start::Empty(&schema)), &set, seed);
-            // Over ten rounds: an engine with rebuilds swings between the sizes before and after one. The first two rounds
-            // only show what there has to be room for. A leak of 4 % a round is noticed.
+            // Sums over ten rounds, because an engine with rebuilds swings between the sizes before and after one. The
+            // first two rounds only show what there has to be room for. A leak of 4 % a round is noticed.
             let [first, last] = [2..12, 20..30].map(|rounds| bytes[rounds].iter().sum::<usize>());
             assert!(2 * last <= 3 * first, "{}, {name}: {bytes:?}", subject.name);
         }
-        // All rules in one, two or three tables, and as many with one key as it takes: groups of every length.
+        // Groups of every length: all rules in one, two or three tables, and as many with one key as it takes.
         let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
         for (merge, most_tables) in [Merge::Online, Merge::Offline].iter().flat_map(|m| [1, 2, 3].map(|n| (*m, n))) {
             let config = tuple::Config { merge, most_tables, collision_limit: 1, seed: Some(1), ..Default::default() };
@@ -105,8 +109,9 @@ fn memory_does_not_creep() {
     }
 }
 
-/// Takes out what is in, then all rules in and out again for 30 rounds, in other orders each time: the bytes when all
-/// are in.
+/// Takes out what is in, then all rules in and out again for 30 rounds, in other orders.
+///
+/// Returns the bytes of each round when all are in.
 fn in_and_out(engine: &mut dyn Updatable, set: &RuleSet, seed: u64) -> Vec<usize> {
     let schema = engine.schema().clone();
     let regions = |rule: &Rule| (Match { rule: rule.id, priority: rule.priority }, regions_of(&schema, &rule.spec));
@@ -126,7 +131,7 @@ fn in_and_out(engine: &mut dyn Updatable, set: &RuleSet, seed: u64) -> Vec<usize
     rounds.collect()
 }
 
-/// Whatever the budget: an engine within it, or an error that says so and leaves nothing behind.
+/// A build gives an engine within its budget, or an error that leaves nothing behind.
 #[test]
 fn builds_keep_their_budget() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -151,7 +156,7 @@ fn builds_keep_their_budget() {
                     }
                 }
             }
-            // Whoever may choose has something smaller to fall back on.
+            // Kinds that may choose have something smaller to fall back on.
             let is_free =
                 ["meta", "meta, timed: random"].contains(&subject.name.as_str()) || subject.name.contains("bit_select");
             let least = if is_free { 4 } else { 9 };
@@ -162,14 +167,14 @@ fn builds_keep_their_budget() {
     }
 }
 
-/// Insertions stop at the budget, change nothing when they do, and what is in answers rightly.
+/// Insertions stop at the budget and then change nothing; the rules inserted answer rightly.
 #[test]
 fn insertions_keep_their_budget() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let (set, _) = lowered(&schema, 300, seed);
         let mut rng = Rng::new(seed);
         let budgets = [5_000, 9_000, 20_000, 40_000, 90_000];
-        // A rebuild for every other rule, and `meta` is there with a larger overlay.
+        // This one has a rebuild for every other rule, and `meta` is there with a larger overlay.
         let mut subjects = updatable_structures();
         subjects.retain(|subject| !subject.name.contains("alone"));
         for (subject, run_bytes) in subjects.iter().flat_map(|s| budgets.map(|bytes| (s, bytes))) {
@@ -196,7 +201,7 @@ fn insertions_keep_their_budget() {
                         // Regions that were in already went again; the memory they took may be kept for the next.
                         let after = engine.stats();
                         assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{}", subject.name);
-                        // `meta` has given its second copy what that was owed.
+                        // `meta` has replayed its backlog on the second replica.
                         let same = (after == before && change.live == 0) || subject.is_meta();
                         assert!(regions.len() > 1 || same, "{}, {name}", subject.name);
                     }
@@ -223,8 +228,9 @@ fn insertions_keep_their_budget() {
     }
 }
 
-/// Same rules, same seed, same configuration: the same structure, at every SIMD level. So other tests may count bytes at
-/// one level alone.
+/// The same rules, seed and configuration give the same structure, at every SIMD level.
+///
+/// So other tests may count bytes at one level alone.
 #[test]
 fn builds_repeat() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {

@@ -1,4 +1,4 @@
-//! `meta` as its users have it: a writer with transactions, readers in threads, rebuilds begun here and installed there.
+//! Tests of `meta` as its users have it: transactions, readers in threads, and rebuilds.
 
 use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use crate::generate::{Rules, rule_set, schemas};
 use crate::limit::{Stop, within};
 use crate::rng::Rng;
 
-/// Every answer there ever was, by generation, to the same packets.
+/// Every answer there ever was to the same packets, by generation.
 type History = RwLock<Vec<Vec<Option<Match>>>>;
 
-/// A writer and what it is compared with.
+/// Writer and what it is compared with.
 struct Story<'a> {
     name: String,
     writer: Writer,
-    /// The same rules, changed by hand.
+    /// Rules of the writer, changed by hand.
     model: RuleSet,
     schema: Schema,
     packets: &'a [FieldValues],
@@ -40,7 +40,7 @@ impl Story<'_> {
         Case::new(set, &self.schema, self.packets.to_vec()).want
     }
 
-    /// A transaction of a few changes; some of them fail, and some transactions are dropped.
+    /// Makes a transaction of a few changes; some changes fail, some transactions are dropped.
     fn transact(&mut self) {
         let mut next = self.model.clone();
         let mut transaction = self.writer.begin();
@@ -73,7 +73,7 @@ impl Story<'_> {
         if self.rng.percent(15) {
             drop(transaction);
             assert!(self.writer.rules().iter().eq(self.model.iter()), "{}: nothing is left of it", self.name);
-            // But for the ids that it gave out: they do not come back.
+            // Only the ids that it gave out are left: they do not come back.
             self.model = self.writer.rules().clone();
             return;
         }
@@ -100,7 +100,7 @@ impl Story<'_> {
         self.model = self.writer.rules().clone();
     }
 
-    /// One of the steps of a rebuild, so that changes come in between.
+    /// Takes one step of a rebuild, so that changes come in between.
     fn rebuild_a_bit(&mut self) {
         if let Some(rebuilt) = self.built.take() {
             // A new base may have less room than the old one for what has changed meanwhile.
@@ -115,8 +115,9 @@ impl Story<'_> {
     }
 }
 
-/// Transactions at random with rebuilds begun, run and installed between them; every batch of every reader is right for
-/// one generation, and none goes back in time.
+/// Every batch of every reader is right for one generation, and none goes back in time.
+///
+/// Transactions are drawn at random, with rebuilds begun, run and installed between them.
 #[test]
 fn readers_see_one_generation_after_the_other() {
     within(600, see_one_generation_after_the_other);
@@ -190,7 +191,9 @@ fn read(
     }
 }
 
-/// An old job, or what it has built, is refused once another was begun or installed, and a dropped one is forgotten.
+/// An old job, or its result, is refused once another was begun or installed.
+///
+/// A dropped one is forgotten.
 #[test]
 fn only_the_last_rebuild_is_installed() {
     let schema = Schema::ipv4();
@@ -219,8 +222,9 @@ fn only_the_last_rebuild_is_installed() {
     case.check_thoroughly(&engines[0]).expect("right");
 }
 
-/// Changes at random that have all been told to a rebuild: before it runs, while it does, and before it is installed. With
-/// many rules in the overlay, so that most keys need not ask it; readers look up all the while.
+/// A rebuild has all changes made before it runs, while it does, and before it is installed.
+///
+/// Many rules are in the overlay, so that most keys need not ask it. Readers look up all the while.
 #[test]
 fn a_rebuild_has_what_changed_meanwhile() {
     within(600, || {
@@ -230,7 +234,7 @@ fn a_rebuild_has_what_changed_meanwhile() {
     });
 }
 
-/// With so many changes in place.
+/// Changes rules around two rebuilds; `in_place` changes in place would make one due.
 fn change_while_rebuilding(name: &str, schema: &Schema, seed: u64, in_place: usize) {
     let mut rng = Rng::new(seed);
     let rules = rule_set(schema, &mut rng, 300);
@@ -259,7 +263,7 @@ fn change_while_rebuilding(name: &str, schema: &Schema, seed: u64, in_place: usi
         scope.spawn(|| {
             let case = Case::new(&RuleSet::new(schema.clone()), schema, packets.clone());
             let (mut scratch, mut answers) = (engines[0].scratch(), vec![None; packets.len()]);
-            // Few keys at a time: the writer waits for a batch.
+            // Few keys at a time, because the writer waits for a batch.
             while !done.load(Ordering::Relaxed) {
                 engines[0].classify_batch(&mut scratch, case.keys.keys().slice(0, 16), &mut answers[..16]);
                 batches.fetch_add(1, Ordering::Relaxed);
@@ -287,7 +291,7 @@ fn change_while_rebuilding(name: &str, schema: &Schema, seed: u64, in_place: usi
             assert_eq!(before.in_place > 0, in_place > 0, "{name}: {before}");
             assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(round));
             check(&writer, "installed");
-            // What came while the job ran went to the new base, or beside it.
+            // Changes that came while the job ran went to the new base, or beside it.
             let after = engines[0].explain();
             assert_eq!(after.in_place > 0, in_place > 0, "{name}: {after}");
             assert!(engines[0].overlay().0 <= 700, "what the base has has left the overlay");
@@ -296,8 +300,9 @@ fn change_while_rebuilding(name: &str, schema: &Schema, seed: u64, in_place: usi
     assert!(batches.load(Ordering::Relaxed) > 0);
 }
 
-/// A storm of changes and no rebuild: the overlay fills to its cap and no further, what a lookup may cost is bounded by
-/// that, what is refused changes nothing, and removals are never refused.
+/// In a storm of changes without rebuild, the overlay fills to its cap and no further.
+///
+/// The cap bounds the cost of a lookup. A refused change changes nothing, and removals are never refused.
 #[test]
 fn a_storm_is_held_back() {
     [0, 100].into_iter().for_each(hold_back);
@@ -348,7 +353,9 @@ fn hold_back(in_place: usize) {
     check(&writer);
 }
 
-/// Where there is no room between two priorities the rules are given new ones; ids, answers and later changes are as ever.
+/// Rules get new priorities where there is no room between two.
+///
+/// Ids, answers and later changes are as before.
 #[test]
 fn rules_are_renumbered() {
     let schema = Schema::ipv4();
@@ -369,7 +376,7 @@ fn rules_are_renumbered() {
     assert_eq!(Priority::between(first, priority(&writer, 1)), None, "of {first:?} and {second:?}");
     let (job, run) = (writer.begin_rebuild(), writer.begin_rebuild().run().expect("no budget"));
     assert_eq!(writer.renumber().map(|old| old.epoch()), Ok(1));
-    // What was begun before has the priorities of before, whether it was run before or is now.
+    // Jobs begun before have the priorities of before, whether they were run then or are now.
     for rebuilt in [run, job.run().expect("no budget")] {
         assert!(writer.install(rebuilt).is_err());
     }

@@ -1,4 +1,4 @@
-//! A seeded generator: the same seed gives the same test for ever, whatever crates do.
+//! Generator with a seed: the same seed gives the same test for ever, whatever crates do.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
@@ -16,17 +16,17 @@ impl Rng {
         z ^ z >> 31
     }
 
-    /// A number below `n`, which is small: the bias does not matter.
+    /// Returns a number below `n`, which is small: the bias does not matter.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    /// True `percent` times in a hundred.
+    /// Returns true `percent` times in a hundred.
     pub(crate) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// A number of `width` bits.
+    /// Returns a number of `width` bits.
     pub(crate) fn bits(&mut self, width: u32) -> u128 {
         let wide = u128::from(self.next()) << 64 | u128::from(self.next());
         wide >> (128 - width)

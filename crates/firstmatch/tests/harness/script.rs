@@ -1,4 +1,4 @@
-//! The format of the files in `testdata/`; `testdata/README.md` describes it for people.
+//! Format of the files in `testdata/`; `testdata/README.md` describes it for people.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,14 +6,16 @@ use firstmatch::Schema;
 use firstmatch::rule::{Action, Condition, FieldValues, Priority, RuleSet, RuleSpec, Test};
 use firstmatch::schema::{Family, Field, Kind};
 
-/// A file of the corpus.
+/// File of the corpus.
 pub(crate) struct Script {
     pub(crate) name: String,
     pub(crate) schemas: Vec<Schema>,
     pub(crate) steps: Vec<(usize, Step)>,
 }
 
-/// One line. Rules are counted from 0 in the order they are written, whether or not they were refused.
+/// Line of a script.
+///
+/// Rules are counted from 0 in the order they are written, whether or not they were refused.
 pub(crate) enum Step {
     Rule { spec: RuleSpec, refused: bool },
     Remove { rule: usize, refused: bool },
@@ -34,7 +36,7 @@ impl Script {
         Self { name: name.into(), schemas, steps: reader.steps }
     }
 
-    /// A set without rules.
+    /// Returns a set without rules.
     pub(crate) fn empty_set(&self) -> RuleSet {
         match &self.schemas[..] {
             [one] => RuleSet::new(one.clone()),
@@ -77,7 +79,7 @@ impl Reader {
         Ok(())
     }
 
-    /// The schemas; from the first rule or key on no field can be added.
+    /// Returns the schemas; from the first rule or key on no field can be added.
     fn schemas(&mut self) -> &[Schema] {
         let (fields, bits) = (&self.fields, self.lane_bits.unwrap_or(32));
         self.schemas.get_or_insert_with(|| vec![Schema::with_lane_bits(None, fields.clone(), bits)])
@@ -159,7 +161,7 @@ fn family(word: &str) -> Option<Family> {
     [Family::Ipv4, Family::Ipv6].into_iter().find(|family| family.name() == word)
 }
 
-/// `10.0.0.1`, `2001:db8::1`, `0x1F`, `0b101`, `17`, `max128` (all ones, so many bits).
+/// Reads `10.0.0.1`, `2001:db8::1`, `0x1F`, `0b101`, `17` or `max128` (128 bits, all ones).
 fn number(text: &str) -> Read<u128> {
     let bad = |_| format!("{text} is no number");
     if let Some(bits) = text.strip_prefix("max") {
@@ -180,8 +182,9 @@ fn number(text: &str) -> Read<u128> {
     text.parse().map_err(bad)
 }
 
-/// `V`, `V/LEN`, `LO-HI`, `V&MASK`, `0b1*0` or `any`; with `@ipv4` or `@ipv6` for that family alone. In a dual-stack
-/// file an address is for its own family.
+/// Reads `V`, `V/LEN`, `LO-HI`, `V&MASK`, `0b1*0` or `any`.
+///
+/// With `@ipv4` or `@ipv6` it is for that family alone. In a dual-stack file an address is for its own family.
 fn test(text: &str, width: u32, dual: bool) -> Read<(Option<Family>, Test)> {
     let (text, mut only) = match text.split_once('@') {
         Some((text, of)) => (text, Some(family(of).ok_or_else(|| format!("{of} is no family"))?)),
@@ -206,7 +209,7 @@ fn test(text: &str, width: u32, dual: bool) -> Read<(Option<Family>, Test)> {
     Ok((only, test))
 }
 
-/// One character a bit: a prefix where only the last ones are stars, else a value under a mask.
+/// Reads one character a bit: a prefix if only the last are stars, else a masked value.
 fn pattern_test(pattern: &str, width: u32) -> Read<Test> {
     if pattern.len() != width as usize {
         return Err(format!("{pattern} has not {width} bits"));

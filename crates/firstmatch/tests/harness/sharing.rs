@@ -20,7 +20,9 @@ fn sample(schema: &Schema, rules: usize, packets: usize, seed: u64) -> (Lowered,
     (lowered, case)
 }
 
-/// Every engine with the scratch of every other, of another schema, and of a larger set: renewed at the first batch.
+/// Every engine renews a foreign scratch at the first batch.
+///
+/// It is that of every other engine, of another schema, or of a larger set.
 #[test]
 fn foreign_scratches_are_renewed() {
     let samples: Vec<_> = schemas().iter().map(|(_, schema)| sample(schema, 40, 100, 1)).collect();
@@ -71,7 +73,7 @@ fn threads_share_an_engine() {
     }
 }
 
-/// A batch that does not fit is a mistake of the caller's, and found before anything is read.
+/// A batch that does not fit is a mistake of the caller, found before anything is read.
 #[test]
 fn batches_that_do_not_fit_panic() {
     let (lowered, case) = sample(&Schema::ipv4(), 10, 20, 4);

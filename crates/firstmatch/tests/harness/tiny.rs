@@ -54,7 +54,9 @@ impl Domain {
     }
 }
 
-/// None; any value; every prefix and half of the ranges; a mask that is no prefix; complements.
+/// Returns no condition, any value, prefixes, half of the ranges, a mask, and complements.
+///
+/// The mask is no prefix.
 fn conditions(schema: &Schema, index: usize) -> Vec<Option<Condition>> {
     let field = &schema.fields()[index];
     let max = field.max();
@@ -81,8 +83,10 @@ fn domains() -> Vec<Domain> {
     ]
 }
 
-/// Those that differ where rules stay. `meta` answers as the base that it has chosen, which is there by itself; what is
-/// behind a cache makes no difference to it.
+/// Returns the engines that differ where rules stay.
+///
+/// `meta` answers as the base that it has chosen, which is there by itself. The engine behind a cache makes no
+/// difference to the cache.
 fn differing() -> Vec<Subject> {
     let is_same = |subject: &Subject| {
         let is_behind_cache = subject.name.starts_with("flow cache") && !subject.name.ends_with("linear");
@@ -91,8 +95,10 @@ fn differing() -> Vec<Subject> {
     engines().into_iter().filter(|subject| !is_same(subject)).collect()
 }
 
-/// Whether a subject is put to this rule set. Engines of many configurations take turns: each configuration sees every set
-/// at one SIMD level, and at every level as many.
+/// Whether a subject is put to this rule set.
+///
+/// Engines of many configurations take turns: each configuration sees every set at one SIMD level, and equally many at
+/// every level. For example, with two levels, the first takes the sets whose rule numbers have an even sum.
 fn is_turn(subject: &Subject, turn: usize) -> bool {
     let has_many = ["tuple", "partition_sort", "flow cache"].iter().any(|family| subject.name.starts_with(family));
     let levels = Level::available().count();
@@ -123,7 +129,7 @@ fn many_larger_sets() {
     }
 }
 
-/// Over the triples drawn, each end of each lane matters somewhere.
+/// Each end of each word matters somewhere among the triples drawn.
 #[test]
 fn broken_engines_are_caught() {
     let mut rng = Rng::new(5);

@@ -1,5 +1,6 @@
-//! Rules that change: every updatable engine beside a rule set and the oracle, through thousands of insertions and
-//! removals.
+//! Rules that change: every updatable engine beside a rule set and the oracle.
+//!
+//! The tests make thousands of insertions and removals.
 
 use firstmatch::rule::{Caps, Condition, Priority, Region, Regions, Rule, RuleId, RuleSet, RuleSpec, Test, lower};
 use firstmatch::{Match, Schema, Scratch, Updatable};
@@ -11,23 +12,23 @@ use crate::engines::{Start, Subject, updatable_engines, updatable_structures};
 use crate::generate::{Rules, empty_rule, rule_set, schemas};
 use crate::rng::Rng;
 
-/// A rule set and every updatable engine, changed together.
+/// Rule set and every updatable engine, changed together.
 struct Mirror {
     name: String,
     schema: Schema,
     set: RuleSet,
     engines: Vec<(Subject, Box<dyn Updatable>)>,
-    /// One for each engine, kept through all changes.
+    /// Scratch of each engine, kept through all changes.
     scratches: Vec<Scratch>,
     rules: Rules,
     rng: Rng,
     live: Vec<RuleId>,
-    /// The last rules that were removed: their corners are worth asking about, and their ids are stale.
+    /// Last rules removed: their corners are worth asking about, and their ids are stale.
     dead: Vec<(RuleId, RuleSpec)>,
 }
 
 impl Mirror {
-    /// Engines built from the rules of `set`, which may be empty.
+    /// Builds the engines from the rules of `set`, which may be empty.
     fn new(name: &str, subjects: Vec<Subject>, set: RuleSet, most: usize, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let schema = set.schemas()[0].clone();
@@ -45,7 +46,7 @@ impl Mirror {
         Self { name, schema, set, engines, scratches, rules, rng, live, dead: Vec::new() }
     }
 
-    /// A priority no live rule has: before all, behind all, or between two neighbours.
+    /// Returns a priority no live rule has: before all, behind all, or between two neighbours.
     fn free_priority(&mut self) -> Option<Priority> {
         if self.live.is_empty() {
             return Some(Priority(self.rng.next()));
@@ -101,7 +102,7 @@ impl Mirror {
         self.dead.push((id, rule.spec));
     }
 
-    /// Packets from the corners of live and dead rules.
+    /// Draws packets from the corners of live and removed rules.
     fn case(&mut self, count: usize) -> Case {
         let mut rules: Vec<RuleSpec> = self.set.iter().map(|rule| rule.spec.clone()).collect();
         rules.extend(self.dead.iter().map(|(_, spec)| spec.clone()));
@@ -118,7 +119,7 @@ impl Mirror {
         }
     }
 
-    /// A fresh build gives the same answers.
+    /// Panics unless a fresh build gives the same answers.
     fn check_against_fresh_builds(&mut self, count: usize) {
         let case = self.case(count);
         let lowered = lower(&self.set, &self.schema, &Caps::default()).expect("within the caps");
@@ -134,7 +135,7 @@ impl Mirror {
         }
     }
 
-    /// Changes that must fail, and change nothing.
+    /// Makes changes that must fail, and change nothing.
     fn fail(&mut self) {
         let lanes = self.schema.lanes().len();
         let some = regions_of(&self.schema, &self.rules.rule(&mut self.rng));
@@ -202,8 +203,9 @@ fn small_sets_change() {
     }
 }
 
-/// The structure is the same at every SIMD level (`memory::builds_repeat`), and lookups on changed ones are put to every
-/// level by smaller sets.
+/// Large sets change at one level, because the structure is the same at each.
+///
+/// `memory::builds_repeat` tests that. Smaller sets put lookups after changes to every level.
 #[test]
 fn large_sets_change() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -211,7 +213,9 @@ fn large_sets_change() {
     }
 }
 
-/// Winners go one by one, the best first, until none is left; what they hid must come to light each time.
+/// Winners are removed one by one, the best first, until none is left.
+///
+/// Each time the rules that they hid must come to light.
 #[test]
 fn winners_are_removed_one_by_one() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
@@ -236,7 +240,7 @@ fn winners_are_removed_one_by_one() {
     }
 }
 
-/// A rule that no packet matches is there all the same: it takes its slot and can be removed, once.
+/// A rule that no packet matches takes its slot all the same and can be removed, once.
 #[test]
 fn rules_without_regions_come_and_go() {
     let schema = Schema::ipv4();
@@ -254,7 +258,7 @@ fn rules_without_regions_come_and_go() {
     }
 }
 
-/// Ten thousand rules into ten thousand, as firewalls have them.
+/// Ten thousand rules, as firewalls have them, go into ten thousand.
 #[test]
 fn many_insertions_equal_a_build() {
     let mut rng = Rng::new(9);
@@ -263,21 +267,23 @@ fn many_insertions_equal_a_build() {
         let priority = Priority(rng.next());
         set.insert(RuleSpec { priority, ..plain_rule(&mut rng) }).expect("it fits");
     }
-    // An overlay of a few rules would have every second of them build a base.
+    // With an overlay of a few rules, every second of them would build a base.
     insert_half(&set, &mut rng, |subject| !subject.name.contains("overlay<="));
 }
 
-/// Fewer rules, but of every shape.
+/// Fewer rules go in, but of every shape.
 #[test]
 fn wild_insertions_equal_a_build() {
     for (name, schema) in schemas() {
         let mut rng = Rng::new(name.len() as u64);
-        // One that has every other change build a base is put to smaller sets above.
+        // Engines that build a base at every other change are put to smaller sets above.
         insert_half(&rule_set(&schema, &mut rng, 800), &mut rng, |subject| !subject.name.contains("alone"));
     }
 }
 
-/// Builds from half of the rules, inserts the others in random order, and compares with a build from all.
+/// Inserts half of the rules into a build of the others, and compares with a build of all.
+///
+/// The inserted rules come in random order.
 fn insert_half(set: &RuleSet, rng: &mut Rng, wanted: impl Fn(&Subject) -> bool) {
     let schema = &set.schemas()[0];
     let mut rules: Vec<&Rule> = set.iter().collect();
@@ -309,7 +315,7 @@ fn insert_half(set: &RuleSet, rng: &mut Rng, wanted: impl Fn(&Subject) -> bool) 
     }
 }
 
-/// Two prefixes, ports as they are usually given, a protocol.
+/// Draws a rule of two prefixes, ports as they are usually given, and a protocol.
 fn plain_rule(rng: &mut Rng) -> RuleSpec {
     let mut prefix = |field| {
         let len = *rng.pick(&[0, 8, 16, 16, 24, 24, 24, 28, 32, 32, 32]);

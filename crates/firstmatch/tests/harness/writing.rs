@@ -1,4 +1,4 @@
-//! Rules written and read back: the same conditions in the same order, and the oracle gives the same answers.
+//! Rules written and read back: the same conditions in the same order, and the same answers.
 
 use firstmatch::format::{self, Format, Options, RuleFile, write};
 use firstmatch::policy::{Fragments, Policy, Verdict};
@@ -23,12 +23,14 @@ fn read(text: &str, format: Format) -> RuleFile {
     format::parse(text, &options(format)).unwrap_or_else(|error| panic!("{text}\n{error}"))
 }
 
-/// The rules of a set in order, without what a format cannot hold by design: the numbers of priorities, and lines.
+/// Returns the rules of a set in order, without what a format cannot hold by design.
+///
+/// That is the numbers of priorities, and lines.
 fn specs(set: &RuleSet) -> Vec<RuleSpec> {
     set.iter().map(|rule| RuleSpec { priority: Priority(0), line: None, ..rule.spec.clone() }).collect()
 }
 
-/// The place in the order of the rule that decides.
+/// Returns the index in the order of the rule that decides.
 fn decides(set: &RuleSet, packet: &FieldValues) -> Option<usize> {
     let found = first_match(set, packet)?.id;
     set.iter().position(|rule| rule.id == found)
@@ -57,7 +59,9 @@ fn assert_native_holds(name: &str, set: &RuleSet, policy: Policy, rng: &mut Rng)
     file.rules
 }
 
-/// What stands in the way of the native format: lanes that only tests have, and masks where `/` means a length.
+/// Whether the native format cannot hold a set.
+///
+/// It has no words that only tests have, and no masks where `/` means a length.
 fn cannot_be_native(set: &RuleSet) -> bool {
     let narrow = |s: &Schema| *s != Schema::new(s.family(), s.fields().to_vec());
     let fields = set.schemas()[0].fields();
@@ -115,11 +119,12 @@ fn random_rules_over_every_schema_in_the_native_format() {
     assert!(held >= 15 && refused >= 4, "{held} {refused}");
 }
 
-/// The fields a native file may have beyond the 5-tuple.
+/// Fields that a native file may have beyond the 5-tuple.
 const EXTRA: [Source; 4] = [Source::IcmpType, Source::IcmpCode, Source::TcpFlags, Source::VlanVid];
 
-/// Everything a rule over the fields of the native format may say. `exact`: only what a native file can say, which
-/// must come back to the letter.
+/// Generator of everything that a rule over the fields of the native format may say.
+///
+/// With `exact` it is only what a native file can say, which must come back to the letter.
 struct Draw<'r> {
     rng: &'r mut Rng,
     schemas: Vec<Schema>,
@@ -179,7 +184,7 @@ impl Draw<'_> {
         let is_address = matches!(here.source(), Some(Source::Src | Source::Dst));
         let dual = self.schemas.len() == 2;
         if here.source() == Some(Source::IcmpType) && self.rng.percent(50) {
-            // What the names mean, whole or in part.
+            // These are the meanings of the names, whole or in part.
             let pairs = [(Family::Ipv4, 8), (Family::Ipv6, 128), (Family::Ipv6, 2), (Family::Ipv4, 13)];
             let from = self.rng.below(4);
             let to = (from + 1 + self.rng.below(2)).min(4);
@@ -190,14 +195,14 @@ impl Draw<'_> {
             }
         }
         let family = match is_address {
-            // In a file of one family addresses are for its packets without being told.
+            // In a file of one family, addresses are for its packets without being told.
             true if self.exact => dual.then(|| self.family()),
             true => self.rng.percent(60).then(|| self.family()),
             false => self.rng.percent(20).then(|| self.family()),
         };
         let width = match family {
             Some(family) if is_address => family.address_bits(),
-            // What is for both families must fit both.
+            // A test for both families must fit both.
             None if is_address && dual => 32,
             _ => here.width(),
         };
@@ -211,7 +216,7 @@ impl Draw<'_> {
             }
             2 if is_address || !self.exact => {
                 let len = self.rng.below(width as usize + 1) as u32;
-                // No prefix but that of nothing is the same in both families.
+                // Only the prefix of length 0 is the same in both families.
                 let both = family.is_none() && is_address && dual;
                 let value = if both { 0 } else { value & !max.checked_shr(len).unwrap_or(0) };
                 Test::Prefix { value, len }
@@ -247,7 +252,7 @@ fn random_rules_over_every_field_in_the_native_format() {
     }
 }
 
-/// A ClassBench rule set with every form a column may have.
+/// Returns a ClassBench rule set with every form a column may have.
 fn classbench_set(rng: &mut Rng, family: Family, flags: bool, count: usize) -> RuleSet {
     let mut text = String::new();
     for _ in 0..count {
@@ -294,7 +299,7 @@ fn classbench_survives_itself_and_the_native_format() {
     }
 }
 
-/// Whatever ClassBench takes means the same there; whatever it refuses is named.
+/// A rule that ClassBench takes means the same there; one that it refuses is named.
 #[test]
 fn random_rules_in_classbench_mean_the_same_or_are_refused_by_name() {
     let mut rng = Rng::new(35);
@@ -328,7 +333,7 @@ fn random_rules_in_classbench_mean_the_same_or_are_refused_by_name() {
     assert!(held > 1500 && refused > 1500, "{held} {refused}");
 }
 
-/// A schema of a file's own, with every look that values may have.
+/// Returns a schema of a file's own, with every form that values may have.
 fn own_schema(rng: &mut Rng) -> Schema {
     let mut fields = Vec::new();
     for (index, source) in Source::ALL.into_iter().enumerate() {

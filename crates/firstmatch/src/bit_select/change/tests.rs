@@ -1,4 +1,6 @@
-//! Changes in place: rules of every shape come and go in two copies by turns, with the structure checked as they do.
+//! Changes in place: rules of every form are inserted and removed in two replicas by turns.
+//!
+//! The structure is checked meanwhile.
 
 mod invariants;
 
@@ -16,10 +18,10 @@ use crate::simd::Level;
 use crate::test_rules::set;
 use invariants::{check_invariants, left};
 
-/// A rule with its regions, as a range of those of all rules.
+/// Rule with its regions, as a range of those of all rules.
 type Ranged = (Match, Range<usize>);
 
-/// Draws the same numbers again for the same seed.
+/// Random numbers, the same for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -37,7 +39,7 @@ impl Random {
     }
 }
 
-/// Rules that come to an engine and go from it, and the copy that follows it.
+/// Engine with the rules in it and outside, and the replica that follows it.
 struct Walk<'r> {
     all: &'r Lowered,
     engine: BitSelect,
@@ -45,11 +47,11 @@ struct Walk<'r> {
     built: Vec<Match>,
     there: Vec<Ranged>,
     away: Vec<Ranged>,
-    /// Rules that were there first and could not go.
+    /// Tombstones of built rules that could not be removed.
     dead: Dead,
     marked: Vec<Ranged>,
     random: Random,
-    /// How many came, were refused, could not go, and came back with another rule's regions.
+    /// Numbers of rules inserted, refused, not removable, and back with the regions of another.
     came: usize,
     refused: usize,
     kept: usize,
@@ -57,7 +59,7 @@ struct Walk<'r> {
 }
 
 impl<'r> Walk<'r> {
-    /// Some of the rules, chosen at random, are there at the start.
+    /// Builds the engine with `there` of the rules, chosen at random.
     fn new(all: &'r Lowered, level: Level, there: usize, seed: u64) -> Self {
         Self::new_with(all, Config { simd: Some(level), ..Config::default() }, there, seed)
     }
@@ -82,7 +84,7 @@ impl<'r> Walk<'r> {
         Self { all, engine, other, built, there, away, dead, marked, random, came, refused, kept, swapped }
     }
 
-    /// The place of a rule among the first.
+    /// Returns the number of built rules before a rule.
     fn place(&self, rule: Match) -> usize {
         self.built.partition_point(|of| of.priority < rule.priority)
     }
@@ -113,7 +115,7 @@ impl<'r> Walk<'r> {
         }
     }
 
-    /// One rule comes, `weight` times in eight, or one goes. The two copies change places first.
+    /// Swaps the replicas, then inserts a rule (`weight` times in eight) or removes one.
     fn step(&mut self, weight: u64) {
         self.other.follow(&self.engine);
         std::mem::swap(&mut self.other, &mut self.engine);
@@ -140,8 +142,13 @@ impl<'r> Walk<'r> {
         list.iter().flat_map(|(_, range)| range.clone()).map(|at| self.all.regions().get(at)).collect()
     }
 
-    /// Panics unless the structure is sound, the copies are alike once one has followed the other, and keys from the
-    /// corners of rules that are there and that are not have the right answers, in batches of several lengths.
+    /// Checks the structure, the replicas and the answers.
+    ///
+    /// The replicas must be equal once one has followed the other. Keys come from the corners of rules that are there
+    /// and that are not, in batches of several lengths.
+    ///
+    /// # Panics
+    /// If anything is wrong.
     fn check(&mut self, keys: usize) {
         let held: Vec<Ranged> = self.there.iter().chain(&self.marked).cloned().collect();
         check_invariants(&self.engine, self.all, &held);
@@ -169,7 +176,7 @@ impl<'r> Walk<'r> {
         let stats = Engine::stats(&self.engine);
         for at in 0..rows.len() {
             let work = self.engine.work(rows.keys().slice(at, at + 1));
-            // The roots as well, a line each.
+            // The lines of the roots count as well, one each.
             let lines = work.lines.round() as usize + stats.tables;
             assert!(lines <= stats.worst_lines && work.visits <= stats.worst_tests, "{lines}, {work:?}, {stats:?}");
         }
@@ -204,8 +211,10 @@ fn scalar() -> Config {
     Config { simd: Some(Level::Scalar), ..Config::default() }
 }
 
-/// Rules of prefixes of up to 32 bits, which are shifted to the left by `shift` bits and `more` bits longer, with ports
-/// that are not asked for, must be there, or lie in a range.
+/// Returns rules over two prefixes of up to 32 bits, with ports and protocols.
+///
+/// The prefixes are shifted to the left by `shift` bits and made `more` bits longer. A port may be unconstrained,
+/// required or in a range.
 fn nets(schema: &Schema, (shift, more): (u32, u32), count: usize, seed: u64) -> Lowered {
     let mut random = Random(seed);
     let mut tests = || -> Vec<(usize, Test)> {
@@ -229,7 +238,9 @@ fn nets(schema: &Schema, (shift, more): (u32, u32), count: usize, seed: u64) -> 
     set(schema, (0..count).map(|_| tests()).collect::<Vec<_>>())
 }
 
-/// Rules over ternary fields, fields that may be absent and fields of several lanes, whose ranges are several regions.
+/// Returns rules over ternary fields, optional fields and fields of several words.
+///
+/// The ranges of the latter are several regions.
 fn wild(count: usize, seed: u64) -> Lowered {
     let field = |name: &str, width, kind| Field::new(name, width, kind, None);
     let schema = Schema::new(
@@ -270,7 +281,9 @@ fn wild(count: usize, seed: u64) -> Lowered {
     set(&schema, (0..count).map(|_| tests()).collect::<Vec<_>>())
 }
 
-/// Takes a walk through steps, of which `weight` in eight are rules that come, and checks it now and then.
+/// Takes a walk through `steps`: numbers of steps with the `weight` of their insertions.
+///
+/// The walk is checked every `every` steps.
 fn walk(walk: &mut Walk<'_>, steps: &[(usize, u64)], every: usize) {
     for (step, weight) in steps.iter().flat_map(|&(steps, weight)| std::iter::repeat_n(weight, steps)).enumerate() {
         walk.step(weight);
@@ -281,11 +294,11 @@ fn walk(walk: &mut Walk<'_>, steps: &[(usize, u64)], every: usize) {
     walk.check(300);
 }
 
-/// Rules come and go in place, many more than there were, at every level and over every kind of column.
+/// Many more rules are inserted and removed than were built, at every level.
 #[test]
 fn rules_come_and_go_in_place() {
     for level in Level::available() {
-        // The prefixes of IPv6 reach from the first lane into the second.
+        // The prefixes of IPv6 extend from the first word into the second.
         for (schema, shift) in [(Schema::ipv4(), (0, 0)), (Schema::ipv6(), (80, 16))] {
             let all = nets(&schema, shift, 4500, 3);
             let mut at = Walk::new(&all, level, 1500, 4);
@@ -306,7 +319,7 @@ fn rules_come_and_go_in_place() {
     }
 }
 
-/// The same in lean blocks, with ranks of 16 bits: rules ask for addresses alone.
+/// The same holds in lean blocks with ranks of 16 bits: rules constrain addresses alone.
 #[test]
 fn rules_come_and_go_in_lean_blocks() {
     for (schema, (shift, more), lines) in [(Schema::ipv4(), (0, 0), 2), (Schema::ipv6(), (80, 16), 5)] {
@@ -326,9 +339,9 @@ fn rules_come_and_go_in_lean_blocks() {
     }
 }
 
-/// Where as many rules go as come, blocks that nothing leads to any more are used again, and there is room without end;
-/// memory is the same to the byte once every rule has come and gone a few times. Where rules only come, it is said when
-/// room ends.
+/// Free blocks are reused, so that few insertions are refused while removals keep up.
+///
+/// If rules are only inserted, the engine says that room ends.
 #[test]
 fn blocks_are_used_again() {
     let schema = Schema::ipv4();
@@ -341,11 +354,11 @@ fn blocks_are_used_again() {
     let mut at = Walk::new(&all, Level::Scalar, 2000, 8);
     walk(&mut at, &[(4000, 8)], 4000);
     assert!(at.refused > 0 && at.engine.is_short_of_room(), "{} were refused", at.refused);
-    // The last look for blocks found too few; with none left every rule that needs one is refused, and nothing changes.
+    // The last search found too few free blocks. Once none is left, every rule that needs one is refused.
     assert!(at.engine.room_left() < at.engine.room / 4);
 }
 
-/// The same rules come and go, in the same order each time: from the third round on not one byte more is taken.
+/// If rounds of the same insertions and removals repeat, memory stops growing by half time.
 #[test]
 fn memory_is_constant() {
     let schema = Schema::ipv4();
@@ -366,7 +379,7 @@ fn memory_is_constant() {
             at.remove(rule);
         }
         at.away.clear();
-        // The list of blocks to be used again is as long as were found last.
+        // The list of free blocks is as long as the last search found it.
         let of = |of: &BitSelect| Engine::stats(of).total_bytes() - of.spare.bytes();
         bytes.push(of(&at.engine) + of(&at.other));
         assert!(at.engine.spare.bytes() <= at.engine.room * size_of::<u32>());
@@ -376,13 +389,14 @@ fn memory_is_constant() {
     assert!(bytes[20..].iter().all(|of| of == least), "{bytes:?}");
 }
 
-/// Many rules come directly behind one that was there first, or before it, in every order: no two have one rank, as many
-/// as there is room for are taken, and each is found.
+/// Many rules are inserted between two built neighbours in several orders, and each is found.
+///
+/// No two have the same rank, and there is room for at least eight.
 #[test]
 fn many_rules_come_between_two() {
     let schema = Schema::ipv4();
     let hosts = (0..2200u128).map(|at| vec![(0, Test::Value(at << 12)), (1, Test::Value(at << 9))]);
-    // Each next one holds those before it: all are asked about by one key.
+    // Each next one holds those before it, so that one key lies in all of them.
     let between =
         (0..40u128).map(|at| vec![(0, Test::Prefix { value: 100 << 12, len: 32 }), (3, Test::Range { lo: 0, hi: at })]);
     let others = (2200..4400u128).map(|at| vec![(0, Test::Value(at << 12)), (1, Test::Value(at << 9))]);
@@ -399,7 +413,7 @@ fn many_rules_come_between_two() {
             _ => random.shuffle(&mut order),
         }
         let there: Vec<Ranged> = before.iter().chain(behind).cloned().collect();
-        // Lean blocks would have no room for ranges of ports.
+        // Lean blocks would have no columns for ranges of ports.
         let config = Config { lean: usize::MAX, ..scalar() };
         let mut at = Walk::with(&all, config, there, Vec::new(), random);
         assert!(at.engine.parting.dropped > 0, "an entry has only some bits of a rank");
@@ -427,8 +441,9 @@ fn many_rules_come_between_two() {
     }
 }
 
-/// Rules that hold most keys come to a list apart, as many as it has room for, in order of priority, and go again; the
-/// roots that another build may take are those of the others.
+/// Rules for most keys are put on the overflow list, up to its capacity, and removed again.
+///
+/// They are found in order of priority. The roots for another build exclude that of the overflow tree.
 #[test]
 fn rules_for_most_keys_come_in_place() {
     let schema = Schema::ipv4();
@@ -472,7 +487,7 @@ fn rules_for_most_keys_come_in_place() {
     assert_eq!(engine.rules(), 1000);
 }
 
-/// What an insertion or a removal touches depends on the entries that the rule reaches, not on how many rules there are.
+/// The number of dirty places depends on the slots of a rule, not on the number of rules.
 #[test]
 fn a_change_touches_few_places() {
     let mut each = Vec::new();
@@ -499,7 +514,7 @@ fn a_change_touches_few_places() {
         }
         each.push(most);
     }
-    // A few blocks, the entries that lead to them, a bucket of at most 64 places and a row.
+    // A few blocks, the slots that lead to them, a bucket of at most 64 places and a row.
     assert!(each.iter().flatten().all(|&touched| touched <= 24), "{each:?}");
     assert!(each[1][0] <= each[0][0] + 4, "{each:?}");
 }

@@ -3,7 +3,7 @@ use crate::key::KeyBuf;
 use crate::linear::{self, Linear};
 use crate::rule::Lowered;
 
-/// After the last of 2^32 generations their numbers come again: what bears one of them from then is not taken for new.
+/// Era numbers come again after 2^32 generations, without their old entries.
 #[test]
 fn eras_wrap() {
     let schema = Schema::ipv4();
@@ -33,7 +33,7 @@ fn eras_wrap() {
     assert_eq!(hits(&mut flows, &old), 0, "those of the first era 1 are gone");
 }
 
-/// An engine without rules, of any version.
+/// Engine without rules, of any version.
 #[derive(Debug)]
 struct Versioned(Schema, u64);
 
@@ -57,7 +57,7 @@ impl Engine for Versioned {
     fn improve(&self, _scratch: &mut (), _keys: &Keys<'_>, _best: &mut [Option<Match>]) {}
 }
 
-/// Whatever is put behind a cache, and however many threads begin a generation: the next one is another than all before.
+/// A new generation differs from all before, whatever classifier or thread begins it.
 #[test]
 fn generations_rise() {
     let versioned = |version| Versioned(Schema::ipv4(), version);
@@ -79,7 +79,9 @@ fn generations_rise() {
     });
 }
 
-/// A cache compares whole keys, not tags: where all hashes have four bits, no key gets another's answer.
+/// A cache compares whole keys, not tags: no key gets another's answer.
+///
+/// All hashes have four bits here.
 #[test]
 fn hashes_that_collide_are_told_apart() {
     let schema = Schema::ipv4();

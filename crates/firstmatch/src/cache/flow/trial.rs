@@ -1,52 +1,59 @@
-//! Whether the cache pays: which way batches go, and for how long.
+//! Trials of whether the cache pays: which path batches take, and for how long.
 //!
-//! A verdict holds for a time, then there is another trial. First the engine is alone: for a quarter of a window, hashes of
-//! keys tell how many would hit, and where these are too few that is the verdict. Else its time a lookup is taken, then that
-//! with the cache in front, window by window, until one of them is clearly the shorter or as many lookups have been made
-//! as there are entries.
+//! A verdict holds for a time, then there is another trial. First the batches go past the cache. For a quarter of a
+//! window, hashes of keys tell how many would hit, and where these are too few the cache steps aside. For example, of
+//! 512 noted keys at least 8 must hit a cache of 16,384 entries.
+//!
+//! Otherwise the engine alone is timed, then the engine with the cache in front, window by window. The cache stays as
+//! soon as a window with it is faster. It steps aside if a window takes far longer, or if as many lookups have been
+//! made as there are entries.
 
 use std::time::Instant;
 
 use super::{Config, Counts};
 
-/// Which way a batch goes.
+/// Path of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Straight on.
+    /// Past the cache.
     Straight,
-    /// Straight on, with so many of its keys noted.
+    /// Past the cache, with at most this many of its keys noted.
     Noted(usize),
     /// Through the cache.
     Cached,
 }
 
-/// Windows of the engine alone that are timed, of which the fastest counts: while packets went through the cache, others'
-/// lines took the place of the engine's in the caches of the machine.
+/// Number of windows of the engine alone that are timed; the fastest counts.
+///
+/// The first ones are slow, because other lines have taken the place of the engine's in the caches of the machine.
 const ALONE: usize = 4;
-/// A window of the cache that takes so many times as long as the engine alone is the last one. Measured, caches that pay in
-/// the end have taken two to three times as long while they filled.
+/// Ratio to the time of the engine alone above which a window of the cache ends its trial.
+///
+/// It is not lower, because caches that pay in the end are slow while they fill.
 const HOPELESS: f64 = 3.0;
-/// Lookups that are timed together, at least, from the start of a batch to the end of the same or a later one: apart, small
-/// batches would take longer than they do one behind the other. Of four such groups one is timed.
+/// Minimum number of lookups that are timed together; one group in `ONE_IN` is timed.
+///
+/// A group goes from the start of a batch to the end of the same or a later one. Apart, small batches would take longer
+/// than one behind the other.
 const GROUP: usize = 64;
 const ONE_IN: usize = 4;
-/// Groups of a window that count, at most.
+/// Maximum number of groups of a window that count.
 const GROUPS: usize = 15;
 
 #[derive(Debug)]
 pub(super) struct Trial {
-    /// Without those of the pause.
+    /// Counts without those of the pause.
     counts: Counts,
     phase: Phase,
-    /// Lookups to the end of the window; none while the cache has stepped aside.
+    /// Lookups to the end of the window; 0 while the cache has stepped aside.
     left: usize,
-    /// Lookups to the end of the pause, and how many it had; none unless the cache has stepped aside.
+    /// Lookups to the end of the pause, and its length; 0 unless the cache has stepped aside.
     pause: usize,
     paused: usize,
-    /// How many lookups of the window hit, or would have.
+    /// Lookups of the window that hit, or would have.
     hit: usize,
     times: Times,
-    /// What the engine takes alone, in nanoseconds a lookup.
+    /// Time of the engine alone, in nanoseconds a lookup.
     alone: f64,
     verdict: Verdict,
     /// Lookups for which the next verdict holds if it is the same.
@@ -57,13 +64,13 @@ pub(super) struct Trial {
 enum Phase {
     /// Hashes of keys are noted.
     Notes,
-    /// The engine alone is timed for so many more windows.
+    /// The engine alone is timed for this many more windows.
     Alone(usize),
-    /// The cache is timed, and so many lookups were made with it.
+    /// The cache is timed; this many lookups were made with it.
     Cached(usize),
     /// The cache has stepped aside.
     Aside,
-    /// The cache stays for so many more lookups; in the window that decided so many hit.
+    /// The cache stays for `more` lookups; in the window that decided, `hit` lookups hit.
     Stays { more: usize, hit: usize },
 }
 
@@ -76,7 +83,7 @@ enum Verdict {
 
 impl Trial {
     pub(super) fn new(config: &Config) -> Self {
-        // A pause that never ends is of packets that always go through the cache.
+        // A stay without end sends all packets through the cache.
         let (phase, left) = match config.steps_aside {
             true => (Phase::Notes, config.noted()),
             false => (Phase::Stays { more: usize::MAX, hit: 0 }, usize::MAX),
@@ -91,7 +98,7 @@ impl Trial {
         Counts { passed_by, ..self.counts }
     }
 
-    /// Whether a batch of so many goes straight on and nothing else is to be done.
+    /// Counts a batch towards the pause; returns whether nothing else is to be done for it.
     #[inline(always)]
     pub(super) fn passes_by(&mut self, lookups: usize) -> bool {
         let passes = lookups < self.pause;
@@ -101,7 +108,7 @@ impl Trial {
         passes
     }
 
-    /// Which way a batch goes that does not.
+    /// Returns the path of a batch for which `passes_by` is false.
     #[inline]
     pub(super) fn way(&self) -> Way {
         match self.phase {
@@ -111,7 +118,7 @@ impl Trial {
         }
     }
 
-    /// A batch begins.
+    /// Notes the time when a batch begins, if its group is timed.
     #[inline]
     pub(super) fn begins(&mut self, config: &Config, now: impl FnOnce() -> Instant) {
         let is_timed = matches!(self.phase, Phase::Alone(_) | Phase::Cached(_));
@@ -120,7 +127,7 @@ impl Trial {
         }
     }
 
-    /// A batch of so many went `way`, of which so many hit or would have.
+    /// Counts a batch that took the path `way`, of which `hits` lookups hit or would have.
     #[inline]
     pub(super) fn went(
         &mut self,
@@ -152,8 +159,7 @@ impl Trial {
         self.counts = self.counts();
         (self.left, self.pause, self.paused) = (window, 0, 0);
         self.phase = match self.phase {
-            // Of as many flows as there are entries, each as likely as another, n²/2e of the first n packets are not the
-            // first of theirs.
+            // With `e` equally likely flows, n²/2e of the first n packets are not the first of their flow.
             Phase::Notes if hit.saturating_mul(2 * config.entries.max(2 * noted)) < noted.saturating_mul(noted) => {
                 self.holds(config, Verdict::Aside, 0)
             }
@@ -175,7 +181,7 @@ impl Trial {
                     Phase::Cached(made)
                 }
             }
-            // Other packets have come: far fewer hit than when the cache was timed.
+            // The stay ends early if far fewer hit than when the cache was timed, because other packets have come.
             Phase::Stays { more, hit: then } if more > window && hit >= then / 2 => {
                 Phase::Stays { more: more - window, hit: then }
             }
@@ -186,7 +192,7 @@ impl Trial {
         };
     }
 
-    /// A verdict, which holds the longer the more often it has been the same.
+    /// Returns the phase of a verdict, which holds the longer the more often it was the same.
     fn holds(&mut self, config: &Config, verdict: Verdict, hit: usize) -> Phase {
         if self.verdict != verdict {
             (self.verdict, self.hold) = (verdict, config.shortest_pause());
@@ -203,12 +209,12 @@ impl Trial {
     }
 }
 
-/// Times a lookup, group by group.
+/// Times of lookups, group by group.
 #[derive(Debug, Default)]
 struct Times {
     groups: [f64; GROUPS],
     count: usize,
-    /// When the group began that is being timed, and its lookups.
+    /// Start of the group that is being timed, and its lookups.
     since: Option<Instant>,
     lookups: usize,
 }
@@ -227,7 +233,9 @@ impl Times {
         }
     }
 
-    /// In nanoseconds: of few groups whatever else the machine does is in one or two. No time at all where there is none.
+    /// Returns the median of the groups in nanoseconds a lookup; 0 without any group.
+    ///
+    /// It is the median, because disturbances by the rest of the machine are in one or two of the few groups.
     fn median(mut self) -> f64 {
         let groups = &mut self.groups[..self.count];
         groups.sort_unstable_by(f64::total_cmp);
@@ -247,7 +255,7 @@ mod tests {
         Config { entries: 2000, window: 500, longest_pause: 64, ..Config::default() }
     }
 
-    /// A batch that takes so many nanoseconds a lookup.
+    /// Runs a batch that takes `nanos` nanoseconds a lookup.
     fn batch(trial: &mut Trial, config: &Config, hits: usize, nanos: u64) {
         let (way, start) = (trial.way(), Instant::now());
         trial.begins(config, || start);
@@ -255,7 +263,9 @@ mod tests {
         trial.went(config, way, BATCH, hits, || start + Duration::from_nanos(nanos * BATCH as u64));
     }
 
-    /// Batches go on as long as they go this way: how many did. `nanos` says what a lookup takes, alone and cached.
+    /// Runs batches as long as they take one path; returns the path and the number of lookups.
+    ///
+    /// `nanos` is the time of a lookup, alone and cached.
     fn goes(trial: &mut Trial, config: &Config, hits: usize, nanos: [u64; 2]) -> (Way, usize) {
         let kind = |way| if let Way::Noted(_) = way { Way::Noted(0) } else { way };
         let (first, mut batches) = (kind(trial.way()), 0);
@@ -274,7 +284,7 @@ mod tests {
     #[test]
     fn few_that_come_again_are_no_trial() {
         let (config, mut trial) = (config(), Trial::new(&config()));
-        // Of 125 packets of 2,000 flows 4 come again.
+        // About 4 of 125 packets of 2,000 flows come again.
         for pause in [1000, 2000, 4000, 8000, 16_000, 32_000, 32_000] {
             assert_eq!(goes(&mut trial, &config, 1, [100, 1]), (Way::Noted(0), 200));
             assert_eq!(goes(&mut trial, &config, 1, [100, 1]), (Way::Straight, pause));
@@ -284,7 +294,7 @@ mod tests {
         assert_eq!(trial.way(), Way::Cached);
     }
 
-    /// A faster cache stays, one that is far slower goes at once, another when it must be full.
+    /// A faster cache stays; one that is far slower goes at once, another when it must be full.
     #[test]
     fn times_decide() {
         for (cached, tried, stays) in [(99, 500, true), (101, 2000, false), (299, 2000, false), (301, 500, false)] {
@@ -302,8 +312,9 @@ mod tests {
         }
     }
 
-    /// The fastest window of the engine counts, and of a window the median: neither what is not in the machine's caches
-    /// nor another thread makes an engine slow.
+    /// The fastest window of the engine counts, and the median of a window.
+    ///
+    /// So neither cold caches of the machine nor another thread make an engine slow.
     #[test]
     fn what_disturbs_does_not_decide() {
         let config = Config { window: 8 * BATCH, entries: 8 * BATCH, ..config() };
@@ -317,7 +328,7 @@ mod tests {
         assert_eq!((trial.alone, trial.way()), (100.0, Way::Cached));
     }
 
-    /// A cache that stays goes on trial again when far fewer hit.
+    /// A cache that stays goes on trial again when far fewer keys hit.
     #[test]
     fn other_packets_end_a_stay() {
         let config = config();

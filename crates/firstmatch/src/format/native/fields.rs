@@ -1,25 +1,27 @@
-//! The fields that conditions may test: those of IP networks, or those of the file's own schema.
+//! Fields that conditions may test: those of IP networks, or those of the file's own schema.
 
 use super::item::pretty;
 use crate::rule::RuleSet;
 use crate::schema::{Family, Field, Kind, Schema, Source};
 
-/// What conditions are over.
+/// Fields that conditions may test, with their schemas.
 pub(super) struct Fields<'t> {
     pub(super) infos: Vec<FieldInfo<'t>>,
-    /// The file's own schema; none for IP networks.
+    /// Schema of the file's own; `None` for IP networks.
     pub(super) own: Option<Schema>,
-    /// There may be fields beyond those of IP networks: MAC addresses, ether types and numbers above 32 bits have a
-    /// meaning.
+    /// Whether there may be fields beyond those of IP networks.
+    ///
+    /// MAC addresses, ether types and numbers above 32 bits then have a meaning.
     pub(super) own_values: bool,
-    /// The schemas that the regions of a rule are counted for when it is checked. None where the file's own schema has a
-    /// fault.
+    /// Schemas for which the regions of a rule are counted when it is checked.
+    ///
+    /// Empty if the file's own schema has a fault.
     pub(super) views: Vec<Schema>,
 }
 
-/// How many fields of IP networks every schema has.
+/// Number of fields of IP networks that every schema has.
 pub(super) const ALWAYS: usize = 5;
-/// The fields of IP networks: the 5-tuple, then those that a schema has only if a rule uses them.
+/// Fields of IP networks: the 5-tuple, then those that a schema has only if a rule uses them.
 const INET: [Source; 11] = [
     Source::Src,
     Source::Dst,
@@ -39,35 +41,35 @@ pub(in crate::format) struct FieldInfo<'t> {
     pub(super) name: &'t str,
     pub(super) source: Option<Source>,
     pub(super) kind: Kind,
-    /// In bits; that of an address of either family is the larger.
+    /// Width in bits; for an address of either family the larger one.
     pub(super) width: u32,
     pub(in crate::format) takes: Takes,
 }
 
-/// What a field takes; all but addresses take numbers too.
+/// Sort of values that a field takes; all but addresses take numbers too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::format) enum Takes {
-    /// Addresses, of the family that is told.
+    /// Addresses, of this family if one is given.
     Address(Option<Family>),
-    /// Numbers, and addresses for those who prefer them: no header says which they are.
+    /// Numbers and, alternatively, addresses of this family, because no header defines the field.
     NumberOrAddress(Family),
-    /// Addresses of 48 bits.
+    /// MAC addresses, of 48 bits.
     Mac,
     Protocol,
     EtherType,
-    /// Names only where the family is known: they have one number in each.
+    /// ICMP types; names only if the family is known, because a name has one number in each.
     IcmpType {
         names: bool,
     },
     /// Numbers, and names of extension headers of IPv6, each of which tests its bit.
     ExtHeaders,
     Number,
-    /// The field has a fault: nothing more is said about it.
+    /// Everything: the field has a fault, and no further fault is noted about it.
     Anything,
 }
 
 impl<'t> Fields<'t> {
-    /// Those of IP networks.
+    /// Builds the fields of IP networks.
     pub(super) fn inet() -> Self {
         let infos = INET.map(|source| {
             let mut info = FieldInfo::of_source(source, Family::Ipv6);
@@ -82,17 +84,17 @@ impl<'t> Fields<'t> {
         Self { infos: infos.into(), own: None, own_values: false, views: views.into() }
     }
 
-    /// Those of a schema of the file's own.
+    /// Builds the fields of the file's own schema.
     pub(super) fn of(infos: Vec<FieldInfo<'t>>, schema: Schema) -> Self {
         Self { infos, own: Some(schema.clone()), own_values: true, views: vec![schema] }
     }
 
-    /// Those of a schema of the file's own that has a fault.
+    /// Builds the fields of the file's own schema, which has a fault.
     pub(super) fn faulty(infos: Vec<FieldInfo<'t>>) -> Self {
         Self { infos, own: None, own_values: true, views: Vec::new() }
     }
 
-    /// Fields of an existing set.
+    /// Builds the fields of an existing set.
     pub(super) fn of_set(rules: &'t RuleSet) -> Self {
         let schemas = rules.schemas();
         let family = if let [one] = schemas { one.family() } else { None };
@@ -101,7 +103,7 @@ impl<'t> Fields<'t> {
             .iter()
             .any(|schema| schema.fields().iter().any(|f| !schema.family().is_some_and(|of| is_usual(f, of))));
         let info = |index: usize| {
-            // The last is the one with the wider addresses.
+            // The last schema is the one with the wider addresses.
             let field = &schemas[schemas.len() - 1].fields()[index];
             let mut info = FieldInfo::of(field, family);
             match &mut info.takes {
@@ -115,7 +117,7 @@ impl<'t> Fields<'t> {
         Self { infos, own: None, own_values, views: schemas.to_vec() }
     }
 
-    /// For IP networks: the families of a file that is for one of them alone.
+    /// Confines fields of IP networks to one family, if the file is for one alone.
     pub(super) fn confine(&mut self, only: Option<Family>) {
         self.views.retain(|schema| only.is_none() || schema.family() == only);
         for info in &mut self.infos {
@@ -125,7 +127,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Whether packets are of families, which conditions may ask for.
+    /// Whether packets have families, which conditions may ask for.
     pub(super) fn is_of_families(&self) -> bool {
         self.views.first().is_some_and(|schema| schema.family().is_some())
     }
@@ -134,7 +136,7 @@ impl<'t> Fields<'t> {
         self.infos.iter().position(|f| f.name == name)
     }
 
-    /// The field that a protocol's name alone is short for.
+    /// Returns the field that a protocol's name alone stands for.
     pub(super) fn protocol(&self) -> Option<usize> {
         self.infos.iter().position(|f| f.takes == Takes::Protocol)
     }
@@ -143,8 +145,9 @@ impl<'t> Fields<'t> {
         self.infos.iter().map(|f| f.name)
     }
 
-    /// The set's schemas: the fields every rule set of IP networks has, and those of `used`; or the file's own. With
-    /// each of those of `used` its place.
+    /// Returns the schemas of the set, and the fields behind the 5-tuple as indices into `infos`.
+    ///
+    /// For IP networks these are the fields of `used`. For the file's own schema the list is empty.
     pub(super) fn schemas(&self, only: Option<Family>, used: u64) -> (Vec<Schema>, Vec<usize>) {
         if let Some(own) = &self.own {
             return (vec![own.clone()], Vec::new());
@@ -162,12 +165,12 @@ impl<'t> FieldInfo<'t> {
         FieldInfo { name, source: Some(source), kind: source.kind(), width, takes: takes(Some(source), width) }
     }
 
-    /// A field of a schema of no family.
+    /// Builds the description of a field in a schema of no family.
     pub(super) fn new(name: &'t str, width: u32, kind: Kind, source: Option<Source>) -> Self {
         Self { name, source, kind, width, takes: takes(source, width) }
     }
 
-    /// A field of any schema.
+    /// Builds the description of a field of any schema.
     pub(in crate::format) fn of(field: &'t Field, family: Option<Family>) -> Self {
         let mut info = Self::new(field.name(), field.width(), field.kind(), field.source());
         match (&mut info.takes, family) {
@@ -182,7 +185,7 @@ impl<'t> FieldInfo<'t> {
         u128::MAX >> (128 - self.width)
     }
 
-    /// What it takes, for messages.
+    /// Describes the values that it takes, for messages.
     pub(super) fn wants(&self) -> String {
         let number = || match self.width {
             ..=32 => format!("a number up to {}", self.max()),
@@ -204,7 +207,7 @@ impl<'t> FieldInfo<'t> {
         }
     }
 
-    /// What it takes where only one value can stand.
+    /// Describes the values that it takes where only one value may stand.
     pub(super) fn wants_one(&self) -> String {
         match self.takes {
             Takes::Address(None) => "an address".into(),

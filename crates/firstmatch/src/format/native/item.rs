@@ -10,7 +10,7 @@ use crate::format::report::{Message, Span, quote};
 use crate::rule::Test;
 use crate::schema::{ExtensionHeader, Family, Kind as FieldKind};
 
-/// What sort of value an item holds; which fields take it follows from that.
+/// Sort of value that an item holds; it decides which fields take the item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Class {
     Address,
@@ -18,27 +18,36 @@ pub(super) enum Class {
     Mac,
     Protocol,
     EtherType,
-    /// A name that is a protocol's and, with this number, an ether type's.
+    /// Name of a protocol that is also the name of an ether type, with this number.
     ProtocolOrEtherType(u16),
     IcmpType,
-    /// The name of an extension header of IPv6 that is no protocol's too: its bit, under itself as a mask.
+    /// Name of an extension header of IPv6 that is no protocol's name too.
+    ///
+    /// The test has the header's bit as value and as mask.
     ExtHeader,
-    /// A number and, where the mask of the test is, what follows the `/`: the field tells what that is.
+    /// Number, `/` and a number.
+    ///
+    /// The second number stands in the mask of the test. The field decides whether it is a mask or the length of a
+    /// prefix.
     Slash,
 }
 
-/// What the file says about all items.
+/// Facts of the file that matter to all items.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
-    /// The family it is confined to.
+    /// Family that the file is confined to.
     pub(super) only: Option<Family>,
-    /// It has a schema of its own: MAC addresses, ether types and numbers above 32 bits have a meaning.
+    /// Whether the file has its own schema.
+    ///
+    /// MAC addresses, ether types and numbers above 32 bits then have a meaning.
     pub(super) own_schema: bool,
-    /// There is no file: the item is part of one rule for a set that is there.
+    /// Whether the item is part of one rule for an existing set, and there is no file.
     pub(super) is_single: bool,
 }
 
-/// One test of an item. The name of an ICMP type makes two: one for each family.
+/// One test of an item.
+///
+/// The name of an ICMP type makes two: one for each family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Entry {
     pub(super) class: Class,
@@ -46,7 +55,7 @@ pub(super) struct Entry {
     pub(super) test: Test,
 }
 
-/// Why an item is no good. `Syntax`: nothing after it on this line can be trusted.
+/// Fault of an item. After `Syntax` nothing on this line can be trusted.
 pub(super) enum Fault {
     Syntax(Span, Message),
     Meaning(Span, Message),
@@ -59,7 +68,7 @@ enum Value {
     Number(u128),
 }
 
-/// Reads an item that is no reference to a set, and hands its entries to `emit`.
+/// Reads an item that is no reference to a set, and passes its entries to `emit`.
 pub(super) fn item(lexer: &mut Lexer<'_>, context: Context, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
     let first = lexer.span;
     if lexer.kind != Kind::Word {
@@ -135,12 +144,12 @@ fn name(
     Ok(span)
 }
 
-/// The test whether a packet carries this header.
+/// Returns the test whether a packet carries this header.
 fn bit_of(header: ExtensionHeader) -> Test {
     Test::Mask { value: header.bit.into(), mask: header.bit.into() }
 }
 
-/// After `value -`.
+/// Reads the rest of a range, behind `value`, and returns its test.
 fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value, context: Context) -> Result<(Test, Span), Fault> {
     lexer.bump();
     let last = lexer.span;
@@ -162,7 +171,7 @@ fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value, context: C
     Ok((Test::Range { lo, hi }, last))
 }
 
-/// After `value /`: the length of a prefix, or a mask.
+/// Reads the rest behind `value`: `/` and the length of a prefix, or a mask.
 fn masked(
     lexer: &mut Lexer<'_>,
     word: &str,
@@ -224,12 +233,12 @@ fn masked(
     }
 }
 
-/// The bits of a value of this width outside a prefix of this length.
+/// Returns the bits of a value of `width` bits outside a prefix of `len` bits.
 fn free_bits(width: u32, len: u32) -> u128 {
     u128::MAX.checked_shr(128 - (width - len)).unwrap_or(0)
 }
 
-/// A fault in the first value of an item: what follows it, to the item's end, is passed over.
+/// Skips to the end of an item whose first value has a fault, and returns the fault.
 fn skip(lexer: &mut Lexer<'_>, span: Span, message: Message) -> Fault {
     if matches!(lexer.kind, Kind::Dash | Kind::Slash) {
         lexer.bump();
@@ -287,7 +296,7 @@ impl std::fmt::Display for Value {
     }
 }
 
-/// Six bytes of two digits each.
+/// Parses a MAC address: six bytes of two digits each.
 fn mac(word: &str) -> Option<Value> {
     let mut bits = 0;
     let mut parts = 0;
@@ -299,7 +308,7 @@ fn mac(word: &str) -> Option<Value> {
     (parts == 6).then_some(Value::Mac(bits))
 }
 
-/// A word that is no name.
+/// Parses a word that is no name.
 fn value(word: &str, context: Context) -> Result<Value, Message> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if let Some(mac) = mac(word).filter(|_| context.own_schema) {
@@ -341,7 +350,7 @@ fn value(word: &str, context: Context) -> Result<Value, Message> {
     number.map(Value::Number).ok_or_else(|| Message::new(format!("the number {} is too large", quote(word))))
 }
 
-/// The number a word is, for `mark`.
+/// Parses the number of an action `mark`.
 pub(super) fn number(word: &str) -> Result<u32, Message> {
     let expected = "a number up to 4294967295";
     match value(word, Context { only: None, own_schema: false, is_single: false })
@@ -352,7 +361,7 @@ pub(super) fn number(word: &str) -> Result<u32, Message> {
     }
 }
 
-/// What `field` makes of an entry: the test it adds, or why it does not take it.
+/// Returns the test that an entry adds to a condition on the field, or why it does not fit.
 pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>, Test), Message> {
     let takes = match (entry.class, info.takes) {
         (_, Takes::Anything) => return Ok((None, Test::Value(0))),
@@ -392,7 +401,7 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
             return Err(too_large(info, largest));
         }
     }
-    // Where the family of the field is one, it is the family of every packet.
+    // A field of one family needs no family in its tests, because every packet has it.
     let family =
         if matches!(info.takes, Takes::Address(Some(_)) | Takes::NumberOrAddress(_)) { None } else { entry.family };
     Ok((family, test))
@@ -403,8 +412,10 @@ fn is_value(entry: &Entry, header: ExtensionHeader) -> bool {
     entry.test == Test::Value(header.next_header.into())
 }
 
-/// What a number, `/` and a number are in this field: a prefix and its length where rules usually test prefixes, else
-/// a value under a mask.
+/// Returns the meaning of a number, `/` and a number in this field.
+///
+/// A prefix and its length if the field is of kind prefix, otherwise a value under a mask. For example, `0x10/4` in a
+/// prefix field of 8 bits is the prefix of the values 16 to 31.
 fn slash(test: Test, info: &FieldInfo<'_>) -> Result<Test, Message> {
     let Test::Mask { value, mask } = test else { return Ok(test) };
     let width = info.width;
@@ -453,12 +464,12 @@ impl Entry {
     }
 }
 
-/// Where a family has no place.
+/// Says where a family has no place.
 pub(super) fn among(is_single: bool, only: Family) -> String {
     format!("{} of family {only}", if is_single { "among rules" } else { "in a file" })
 }
 
-/// What else would make room for it; a set has the families that it has.
+/// Says what would make room for it; a set keeps the families that it has.
 pub(super) fn or_both(is_single: bool) -> &'static str {
     if is_single { "" } else { ", or the directive `family inet`" }
 }

@@ -1,12 +1,12 @@
-//! Words and marks of the native format, line by line.
+//! Tokens of the native format, line by line.
 
 use crate::format::report::Span;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A keyword, a name, a number or an address: letters, digits, `_`, `.` and `:`, in names also `-`.
+    /// Keyword, name, number or address: letters, digits, `_`, `.` and `:`, in names also `-`.
     Word,
-    /// `$` and a name.
+    /// `$` and the name of a set.
     Set,
     Open,
     Close,
@@ -14,14 +14,14 @@ pub(super) enum Kind {
     Dash,
     Slash,
     Equals,
-    /// The end of the line, or of the text.
+    /// End of the line, or of the text.
     Eol,
-    /// A character that has no business here.
+    /// Character that may stand nowhere.
     Bad,
 }
 
 impl Kind {
-    /// For messages: what this is called.
+    /// Returns the name of the kind, for messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Word => "a word",
@@ -38,19 +38,21 @@ impl Kind {
     }
 }
 
-/// Walks the text; `kind` and `span` are the current token, the last on its line being [`Kind::Eol`].
+/// Lexer over a text; `kind` and `span` are the current token.
+///
+/// The last token of each line is [`Kind::Eol`].
 #[derive(Clone)]
 pub(super) struct Lexer<'t> {
     text: &'t str,
     pos: usize,
     pub(super) kind: Kind,
     pub(super) span: Span,
-    /// Where the token before ended.
+    /// End of the previous token, as a byte offset.
     last_end: usize,
 }
 
 impl<'t> Lexer<'t> {
-    /// At the first token of line 1.
+    /// Builds a lexer at the first token of line 1, which begins at the byte `start`.
     pub(super) fn new(text: &'t str, start: usize) -> Self {
         let span = Span { line: 1, line_start: start, start, end: start };
         let mut lexer = Self { text, pos: start, kind: Kind::Eol, span, last_end: start };
@@ -58,12 +60,12 @@ impl<'t> Lexer<'t> {
         lexer
     }
 
-    /// The text of the current token.
+    /// Returns the text of the current token.
     pub(super) fn word(&self) -> &'t str {
         &self.text[self.span.start..self.span.end]
     }
 
-    /// The last character of the token before, on the current line.
+    /// Returns the empty span at the end of the previous token, on the current line.
     pub(super) fn before(&self) -> Span {
         Span { start: self.last_end, end: self.last_end, ..self.span }
     }
@@ -72,7 +74,7 @@ impl<'t> Lexer<'t> {
         self.kind == Kind::Word && self.word() == word
     }
 
-    /// Whether a kind of token is still to come on this line.
+    /// Whether a token of this kind follows on this line.
     pub(super) fn has_ahead(&self, kind: Kind) -> bool {
         let mut ahead = self.clone();
         while ahead.kind != Kind::Eol && ahead.kind != kind {
@@ -81,7 +83,7 @@ impl<'t> Lexer<'t> {
         ahead.kind == kind
     }
 
-    /// To the first token of the next line; false at the end of the text.
+    /// Goes to the first token of the next line; false at the end of the text.
     pub(super) fn next_line(&mut self) -> bool {
         let rest = &self.text.as_bytes()[self.pos..];
         let Some(newline) = rest.iter().position(|&b| b == b'\n') else {
@@ -96,7 +98,7 @@ impl<'t> Lexer<'t> {
         true
     }
 
-    /// To the next token of this line.
+    /// Goes to the next token of this line.
     pub(super) fn bump(&mut self) {
         let bytes = self.text.as_bytes();
         let mut at = self.pos;
@@ -144,20 +146,23 @@ fn is_word(b: u8) -> bool {
     b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.')
 }
 
-/// Where in a comment a carriage return stands that does not end its line.
+/// Returns the position, in a comment, of a carriage return that does not end its line.
 fn stray_return(comment: &[u8]) -> Option<usize> {
     let line = comment.split(|&b| b == b'\n').next().unwrap_or(comment);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     line.iter().position(|&b| b == b'\r')
 }
 
-/// Where a name that starts at `at` ends.
+/// Returns the end of a name that starts at `at`.
 fn name_end(bytes: &[u8], at: usize) -> usize {
     let inside = |&&b: &&u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     at + bytes[at..].iter().take_while(inside).count()
 }
 
-/// Where a word ends. In a name (letters first, no dot or colon) `-` is a letter, elsewhere the sign of a range.
+/// Returns the end of a word that starts at `at`.
+///
+/// In a name (letters first, no dot or colon) `-` is a letter, elsewhere the sign of a range. For example,
+/// `echo-request` is one word, and `80-90` is three tokens.
 fn word_end(bytes: &[u8], at: usize) -> usize {
     let mut name = bytes[at].is_ascii_alphabetic();
     let mut end = at;

@@ -1,4 +1,4 @@
-//! One rule for a set that is there.
+//! Parser of one rule for an existing set.
 
 use super::fields::Fields;
 use super::lexer::Kind;
@@ -9,7 +9,7 @@ use crate::format::{Options, ParsedRule};
 use crate::rule::{Priority, RuleSet, RuleSpec};
 use crate::schema::Source;
 
-/// Reads one rule of the native format for a set that is there: its fields are those of the set, by name.
+/// Reads one rule of the native format for an existing set, whose fields it tests by name.
 ///
 /// ```
 /// use firstmatch::format::{self, Fields, Options, parse_rule};
@@ -29,7 +29,7 @@ use crate::schema::Source;
 /// ```
 ///
 /// # Errors
-/// When the text is not one rule, or the rule names a field that the set has not; the error holds all faults, in order,
+/// If the text is not one rule, or the rule names a field that the set has not. The error holds all faults, in order,
 /// up to [`Options::max_faults`].
 pub fn parse_rule(
     rules: &RuleSet,
@@ -41,7 +41,7 @@ pub fn parse_rule(
     parser.is_single = true;
     parser.fields = Fields::of_set(rules);
     parser.only = if let [one] = rules.schemas() { one.family() } else { None };
-    // The fault is noted; there is nothing more to do about it.
+    // The fault is noted already.
     let _: Result<(), Stop> = parser.single();
     let spec = parser.specs.pop();
     let (warnings, _) = parser.report.finish()?;
@@ -52,7 +52,7 @@ pub fn parse_rule(
 }
 
 impl Parser<'_> {
-    /// A rule, and blank lines and comments around it.
+    /// Reads a rule with the blank lines and comments around it.
     fn single(&mut self) -> Result<(), Stop> {
         while self.lexer.kind == Kind::Eol {
             if !self.lexer.next_line() {
@@ -74,7 +74,9 @@ impl Parser<'_> {
         read
     }
 
-    /// What is said of a field that the rules lack, though others have it; `None` where the word names no such field.
+    /// Returns the message for a field that other sets have and these rules lack.
+    ///
+    /// `None` if the word names no such field.
     pub(super) fn lacking(&self, word: &str) -> Option<Message> {
         Source::by_name(word).filter(|_| self.is_single)?;
         let known = self.fields.names().collect::<Vec<_>>().join(", ");

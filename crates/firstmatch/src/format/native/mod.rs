@@ -10,21 +10,24 @@
 //!
 //! - After an address `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`), after a number a
 //!   mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
-//! - Names stand for protocols and, after `icmp_type`, for ICMP types; a name is an item alone, never the end of a
-//!   range. The name of an ICMP type means its ICMP number in IPv4 packets and its ICMPv6 number in IPv6 packets.
-//! - A set is defined once, before it is used. Sets may refer to earlier ones. What a set holds is checked against
-//!   the field where it is used, so one set may mix IPv4 and IPv6.
-//! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both: a
-//!   condition with IPv4 addresses alone never holds for an IPv6 packet, negated or not. `family ipv4` before a
-//!   number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
-//! - The schema is the 5-tuple of the family (or of both), then those of `icmp_type`, `icmp_code`, `tcp_flags` and
-//!   `vlan_vid` that some rule uses, in this order.
-//! - With `schema` that is the schema instead, of no family, and its fields are the ones that conditions test. MAC
-//!   addresses, ether types and numbers of more than 32 bits are values in such files alone. After a number `/` takes
-//!   a prefix length where the field is of kind prefix.
-//! - Lines end with LF or CR LF; a CR anywhere else is a fault, in a comment too. Columns count characters from 1, a tab as one.
+//! - Names stand for protocols, after `icmp_type` for ICMP types, and after `ext_headers` for extension headers. A name
+//!   is an item alone, never the end of a range. The name of an ICMP type means its ICMP number in IPv4 packets and its
+//!   ICMPv6 number in IPv6 packets.
+//! - A set is defined once, before it is used. Sets may refer to earlier ones. The values of a set are checked against
+//!   the field where it is used, so that one set may mix IPv4 and IPv6.
+//! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both. A
+//!   condition with IPv4 addresses alone therefore never holds for an IPv6 packet, negated or not. `family ipv4` before
+//!   a number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
+//! - The schema is the 5-tuple of the family (or of both), then the other fields that some rule uses. Their order is
+//!   `icmp_type`, `icmp_code`, `tcp_flags`, `ext_headers`, `routing_type`, `vlan_vid`. With
+//!   [`Fields::All`](super::Fields::All) it has all of them.
+//! - With `schema` that is the schema instead, of no family, and conditions test its fields. MAC addresses, ether types
+//!   and numbers of more than 32 bits are values in such files alone. After a number `/` takes a prefix length where
+//!   the field is of kind prefix.
+//! - Lines end with LF or CR LF; a CR anywhere else is a fault, in a comment too. Columns count characters from 1, a
+//!   tab as one.
 //!
-//! What a condition on an absent field means, and which packets are unknown, is told in `docs/rules.md`.
+//! `docs/rules.md` also tells the meaning of a condition on an absent field, and which packets are unknown.
 
 mod fields;
 mod item;
@@ -47,10 +50,10 @@ pub use value::{ValueError, parse_value};
 use super::{Options, RuleFile};
 use crate::error::ParseError;
 
-/// Reads a native rule file, whatever its first line is.
+/// Reads a native rule file, even if its first line looks like another format.
 ///
 /// # Errors
-/// When the file has a fault; the error holds all of them, in order, up to [`Options::max_faults`].
+/// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`].
 pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
     parser::Parser::new(text, options).file()
 }

@@ -1,4 +1,4 @@
-//! The names of the native format: protocols, ether types, ICMP types.
+//! Names of the native format: protocols, ether types, ICMP types.
 
 use crate::schema::Family;
 
@@ -31,7 +31,7 @@ pub(super) fn is_family(word: &str) -> bool {
     matches!(word, "ipv4" | "ipv6")
 }
 
-/// Known only in files with a schema of their own.
+/// Names of ether types, known only in files with their own schema.
 pub(super) const ETHER_TYPES: [(&str, u16); 8] = [
     ("ipv4", 0x0800),
     ("arp", 0x0806),
@@ -47,7 +47,7 @@ pub(super) fn ether_type(name: &str) -> Option<u16> {
     ETHER_TYPES.iter().find(|t| t.0 == name).map(|t| t.1)
 }
 
-/// The name of each type with its number in ICMP and in ICMPv6.
+/// Names of ICMP types, each with its number in ICMP and in ICMPv6.
 pub(super) const ICMP_TYPES: [IcmpType; 13] = [
     ("echo-request", Some(8), Some(128)),
     ("echo-reply", Some(0), Some(129)),
@@ -70,7 +70,7 @@ pub(super) fn icmp_type(name: &str) -> Option<[(Family, Option<u8>); 2]> {
     ICMP_TYPES.iter().find(|t| t.0 == name).map(|t| [(Family::Ipv4, t.1), (Family::Ipv6, t.2)])
 }
 
-/// What people who know other rule languages write instead.
+/// Words of other rule languages, each with the native word.
 const FOREIGN: [(&str, &str); 30] = [
     ("accept", "permit"),
     ("allow", "permit"),
@@ -104,40 +104,40 @@ const FOREIGN: [(&str, &str); 30] = [
     ("define", "set"),
 ];
 
-/// What was probably meant by an unknown word, of these candidates.
+/// Returns the candidate that was probably meant by an unknown word.
 pub(super) fn suggest<'c>(word: &str, candidates: impl Iterator<Item = &'c str> + Clone) -> Option<&'c str> {
     let meant = FOREIGN.iter().find(|f| f.0.eq_ignore_ascii_case(word)).map(|f| f.1);
     let known = meant.and_then(|meant| candidates.clone().find(|&c| c == meant));
     known.or_else(|| crate::format::suggest::nearest(word, candidates))
 }
 
-/// The name of a protocol in rule files, if it has one.
+/// Returns the name of a protocol in rule files, if it has one.
 pub fn protocol_name(number: u8) -> Option<&'static str> {
     PROTOCOLS.iter().find(|p| p.1 == number).map(|p| p.0)
 }
 
-/// The number of a protocol by its name in rule files.
+/// Returns the number of a protocol by its name in rule files.
 pub fn protocol_number(name: &str) -> Option<u8> {
     protocol(name)
 }
 
-/// The name of an ICMP type (of an ICMPv6 type for IPv6) in rule files, if it has one.
+/// Returns the name of an ICMP type (of an ICMPv6 type for IPv6) in rule files, if any.
 pub fn icmp_type_name(family: Family, number: u8) -> Option<&'static str> {
     let of = |t: &&IcmpType| if family == Family::Ipv4 { t.1 } else { t.2 };
     ICMP_TYPES.iter().find(|t| of(t) == Some(number)).map(|t| t.0)
 }
 
-/// The number of an ICMP type (of an ICMPv6 type for IPv6) by its name in rule files.
+/// Returns the number of an ICMP type (of an ICMPv6 type for IPv6) by its name in rule files.
 pub fn icmp_type_number(family: Family, name: &str) -> Option<u8> {
     icmp_type(name)?.into_iter().find(|(of, _)| *of == family)?.1
 }
 
-/// The name of each ICMP type with its numbers in ICMP and in ICMPv6.
+/// Returns the name of each ICMP type with its numbers in ICMP and in ICMPv6.
 pub(in crate::format) fn icmp_type_numbers() -> impl Iterator<Item = (&'static str, [Option<u8>; 2])> {
     ICMP_TYPES.iter().map(|&(name, four, six)| (name, [four, six]))
 }
 
-/// The name of an ether type in files with a schema of their own, if it has one.
+/// Returns the name of an ether type in files with their own schema, if it has one.
 pub(in crate::format) fn ether_type_name(number: u16) -> Option<&'static str> {
     ETHER_TYPES.iter().find(|t| t.1 == number).map(|t| t.0)
 }

@@ -1,5 +1,7 @@
-//! The parser's frame: lines, directives, lists. A fault is noted where it stands; what cannot be trusted after it,
-//! to the end of the line or of the set's braces, is passed over.
+//! Frame of the parser: lines, directives, lists.
+//!
+//! A fault is noted at its position. The text after it that cannot be trusted, to the end of the line or of the set's
+//! braces, is skipped.
 
 use super::fields::{ALWAYS, Fields};
 use super::item::{self, Class, Context, Entry, Fault, fit};
@@ -13,17 +15,17 @@ use crate::policy::{Fragments, Policy, Verdict};
 use crate::rule::{RuleSet, RuleSpec, Test};
 use crate::schema::Family;
 
-/// What a line may start with.
+/// Words that a line may start with.
 pub(super) const KEYWORDS: [&str; 10] =
     ["permit", "deny", "mark", "match", "set", "family", "schema", "default", "unknown", "fragments"];
 
 pub(super) const ACTIONS: [&str; 4] = ["permit", "deny", "mark", "match"];
 
-/// The places of two directives in [`Parser::given`].
+/// Indices of two directives in [`Parser::given`].
 pub(super) const FAMILY: usize = 0;
 pub(super) const SCHEMA: usize = 4;
 
-/// The fault is noted; the rest of the line means nothing.
+/// Signal that a fault is noted and the rest of the line means nothing.
 pub(super) struct Stop;
 
 pub(super) struct Parser<'t> {
@@ -31,30 +33,31 @@ pub(super) struct Parser<'t> {
     pub(super) options: &'t Options,
     pub(super) lexer: Lexer<'t>,
     pub(super) report: Report<'t>,
-    /// `family ipv4` or `family ipv6`.
+    /// Family of `family ipv4` or `family ipv6`.
     pub(super) only: Option<Family>,
-    /// What conditions may test.
+    /// Fields that conditions may test.
     pub(super) fields: Fields<'t>,
     policy: Policy,
-    /// The lines that give family, default, unknown, fragments and schema.
+    /// Lines that give family, default, unknown, fragments and schema.
     pub(super) given: [Option<u32>; 5],
-    /// A set or a rule was seen.
+    /// Whether a set or a rule was seen.
     pub(super) in_body: bool,
     pub(super) sets: Sets<'t>,
     pub(super) specs: Vec<RuleSpec>,
-    /// The fields some rule has a condition on, by bit.
+    /// Fields that some rule has a condition on, by bit.
     pub(super) fields_used: u64,
-    /// The current token starts a line that is still to be read.
+    /// Whether the current token starts a line that must still be read.
     pub(super) resume: bool,
-    /// The tests of the condition, the conditions of the rule and where they stand: what is being read.
+    /// Tests of the condition that is being read.
     pub(super) tests: Vec<(Option<Family>, Test)>,
-    /// (The conditions are packed; their fields stand beside their places.)
+    /// Packed conditions of the rule that is being read.
     pub(super) packed: Vec<u8>,
+    /// Fields of these conditions, with the spans of the conditions.
     pub(super) conditions: Vec<(usize, Span)>,
-    /// The family the rule is confined to, and where that stands.
+    /// Family that the rule is confined to, and its span.
     pub(super) confined: Option<(Family, Span)>,
     pub(super) entries: Vec<Entry>,
-    /// The text is one rule for a set that is there, not a file.
+    /// Whether the text is one rule for an existing set, not a file.
     pub(super) is_single: bool,
 }
 
@@ -87,7 +90,7 @@ impl<'t> Parser<'t> {
     pub(super) fn file(mut self) -> Result<RuleFile, ParseError> {
         let start = self.lexer.span.line_start;
         loop {
-            // The fault is noted; there is nothing more to do about it.
+            // The fault is noted already.
             let _: Result<(), Stop> = self.line();
             if !std::mem::take(&mut self.resume) && !self.lexer.next_line() {
                 break;
@@ -106,7 +109,7 @@ impl<'t> Parser<'t> {
         Ok(RuleFile { rules, policy: self.policy, warnings, more_warnings })
     }
 
-    /// The rules in a set over the schema that they need.
+    /// Builds the set of the rules, over the schema that they need.
     fn rule_set(&mut self) -> RuleSet {
         let used = if self.options.fields == format::Fields::All { u64::MAX } else { self.fields_used };
         let (schemas, extra) = self.fields.schemas(self.only, used);
@@ -145,7 +148,7 @@ impl<'t> Parser<'t> {
                 let stop =
                     self.fault(span, || message().expected("a rule (permit, deny, mark or match), set or a directive"));
                 if meant.is_some_and(|meant| ACTIONS.contains(&meant)) {
-                    // So that the faults behind it are found too.
+                    // The rest is read as a rule, so that its faults are found too.
                     return self.rule();
                 }
                 stop
@@ -215,7 +218,9 @@ impl<'t> Parser<'t> {
         self.end_of_line()
     }
 
-    /// Reads a list, the current token being its `{`. Into `tests` for a field, else into `entries`; `several` lines.
+    /// Reads a list, the current token being its `{`.
+    ///
+    /// The items go to `tests` for a field, otherwise to `entries`. With `several` the list may take several lines.
     pub(super) fn list(&mut self, field: Option<usize>, several: bool) -> Result<(), Stop> {
         let open = self.lexer.span;
         self.lexer.bump();
@@ -267,15 +272,19 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// Whether the current token most likely follows a list whose `}` is missing: where an item should be the name of a
-    /// field, behind an item any word.
+    /// Whether the current token most likely follows a list whose `}` is missing.
+    ///
+    /// No `}` may follow on the line. The token must be the name of a field in the place of an item, or any word behind
+    /// an item. For example, `src` is such a token in `dport { 80, 443 src 10.0.0.0/8`.
     fn is_behind_list(&self, is_item: bool) -> bool {
         let word = self.lexer.kind == Kind::Word && (!is_item || self.fields.find(self.lexer.word()).is_some());
         word && !self.lexer.has_ahead(Kind::Close)
     }
 
-    /// Past characters that have no business anywhere, each a fault; and past what stands right behind one that stands
-    /// right behind a word, because that is one broken word. Whether there were any.
+    /// Skips characters that may stand nowhere; returns whether there were any.
+    ///
+    /// Each is noted as a fault. A word right behind such a character is skipped too if another token ends right before
+    /// the character, because the three are one broken word.
     pub(super) fn skip_bad(&mut self) -> bool {
         let is_bad = self.lexer.kind == Kind::Bad;
         while self.lexer.kind == Kind::Bad {
@@ -300,8 +309,9 @@ impl<'t> Parser<'t> {
         Err(Stop)
     }
 
-    /// To the next token of a list over several lines; false where it ends without `}`: at the end of the text, or
-    /// at a line that starts like a statement.
+    /// Goes to the next token of a list over several lines.
+    ///
+    /// Returns false if the list ends without `}`: at the end of the text, or at a line that starts like a statement.
     fn seek_content(&mut self) -> bool {
         if self.resume {
             return false;
@@ -318,7 +328,9 @@ impl<'t> Parser<'t> {
         true
     }
 
-    /// Past what is left of a faulty item: to a `,` or `}` of this list, or to where the list ends without `}`.
+    /// Skips the rest of a faulty item.
+    ///
+    /// Stops at a `,` or `}` of this list, or where the list ends without `}`.
     fn seek_separator(&mut self, several: bool) {
         let mut depth = 0usize;
         loop {
@@ -328,7 +340,7 @@ impl<'t> Parser<'t> {
                 Kind::Open => depth += 1,
                 Kind::Close => depth -= 1,
                 Kind::Eol if !several => return,
-                // What comes on the next line is most likely good again.
+                // The text on the next line is most likely good again.
                 Kind::Eol if depth == 0 => return,
                 Kind::Eol if !self.seek_content() => return,
                 Kind::Eol => continue,
@@ -338,7 +350,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Past a whole list, the current token being its `{`.
+    /// Skips a whole list, the current token being its `{`.
     pub(super) fn skip_list(&mut self, several: bool) {
         self.lexer.bump();
         loop {
@@ -354,7 +366,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Reads an item into `tests` for a field, else into `entries`.
+    /// Reads an item into `tests` for a field, otherwise into `entries`.
     pub(super) fn item(&mut self, field: Option<usize>) -> Result<(), Stop> {
         if self.lexer.kind == Kind::Set {
             let span = self.lexer.span;
@@ -377,7 +389,7 @@ impl<'t> Parser<'t> {
         let read = item::item(&mut self.lexer, context, &mut |mut entry| {
             match (confined, entry.family) {
                 (Some(wanted), Some(of)) if wanted != of => {
-                    // Of the numbers of a name those of the other family are passed over.
+                    // A name may have numbers of the other family too, which are skipped.
                     if entry.class == Class::Address {
                         let what = format!("an {} address for the family {wanted}", item::pretty(of));
                         misfit = Some(Message::new(what).expected(format!("an {} address", item::pretty(wanted))));
@@ -414,7 +426,9 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// `family ipv4` or `family ipv6` inside a rule or before an item, the current token being `family`.
+    /// Reads `family ipv4` or `family ipv6` inside a rule or before an item.
+    ///
+    /// The current token is `family`.
     pub(super) fn one_family(&mut self) -> Result<Family, Stop> {
         let span = self.lexer.span;
         self.lexer.bump();
@@ -460,7 +474,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// The current token, for messages.
+/// Describes a token, for messages.
 pub(super) fn described(kind: Kind, word: &str) -> String {
     match kind {
         Kind::Word | Kind::Set => quote(word),

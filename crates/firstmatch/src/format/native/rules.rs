@@ -20,7 +20,7 @@ impl Parser<'_> {
         self.conditions.clear();
         self.packed.clear();
         self.confined = None;
-        // A fault does not hide what follows on the line.
+        // A fault does not hide faults behind it on the line.
         let action = self.action().or_else(|Stop| self.seek_condition().map(|()| Action::Permit))?;
         let mut last = first;
         while self.lexer.kind != Kind::Eol {
@@ -42,7 +42,7 @@ impl Parser<'_> {
         let Some(line) = NonZeroU32::new(first.line).filter(|line| line.get() <= MAX_LINES) else {
             return self.fault(whole, || format!("a file has at most {MAX_LINES} lines"));
         };
-        // The line is left out while the rule is checked: messages then speak of the rule alone.
+        // The spec has no line while the rule is checked, so that messages speak of the rule alone.
         let conditions = Conditions::from_packed(&self.packed);
         let priority = Priority::of_line(line.get());
         let mut spec =
@@ -56,7 +56,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Past what cannot be trusted, to the next word that surely begins a condition.
+    /// Skips text that cannot be trusted, to the next word that surely begins a condition.
     fn seek_condition(&mut self) -> Result<(), Stop> {
         while self.lexer.kind != Kind::Eol {
             let word = self.lexer.word();
@@ -76,7 +76,7 @@ impl Parser<'_> {
             "deny" => return Ok(Action::Deny),
             "match" => return Ok(Action::Match),
             "mark" => {}
-            // It is a fault already.
+            // The fault is noted already.
             _ => return Ok(Action::Permit),
         }
         let (kind, span) = (self.lexer.kind, self.lexer.span);
@@ -95,7 +95,7 @@ impl Parser<'_> {
         Err(Stop)
     }
 
-    /// Reads a condition; where it stood.
+    /// Reads a condition and returns its span.
     fn condition(&mut self) -> Result<Span, Stop> {
         let first = self.lexer.span;
         let word = self.lexer.word();
@@ -143,7 +143,7 @@ impl Parser<'_> {
         Ok(span)
     }
 
-    /// Reads `family ipv4` or `family ipv6` as a part of a rule; where it stood.
+    /// Reads `family ipv4` or `family ipv6` as a part of a rule and returns its span.
     fn confinement(&mut self) -> Result<Span, Stop> {
         let first = self.lexer.span;
         let family = self.one_family()?;
@@ -183,7 +183,9 @@ impl Parser<'_> {
         Err(Stop)
     }
 
-    /// `deny ipv6` would be protocol 41, and let IPv6 through.
+    /// Returns the message for `ipv4` or `ipv6` alone.
+    ///
+    /// These words are refused, because `deny ipv6` would mean protocol 41 and let IPv6 through.
     fn bare_family(&self, word: &str) -> Message {
         let of = |source| self.fields.infos.iter().find(|info| info.source == Some(source)).map(|info| info.name);
         let all = if self.fields.is_of_families() {
@@ -200,7 +202,7 @@ impl Parser<'_> {
         if expected.is_empty() { message } else { message.expected(expected) }
     }
 
-    /// Reads an operand into `tests`; where its last token stood.
+    /// Reads an operand into `tests` and returns the span of its last token.
     fn operand(&mut self, field: usize) -> Result<Span, Stop> {
         let start = self.lexer.span;
         let info = self.fields.infos[field];
@@ -210,7 +212,7 @@ impl Parser<'_> {
                 self.lexer.bump();
                 self.tests.push((None, Test::Prefix { value: 0, len: 0 }));
             }
-            // A field where its predecessor's value should be: nothing tells which of the two is meant.
+            // Where the name of a field stands in the place of a value, either field may be meant.
             Kind::Word if self.lexer.word() == "not" || self.fields.find(self.lexer.word()).is_some() => {
                 let what = format!("{} after {}", quote(self.lexer.word()), info.name);
                 self.report.fault(start, || Message::new(what).expected(info.wants()));
@@ -226,7 +228,7 @@ impl Parser<'_> {
         Ok(self.lexer.before())
     }
 
-    /// Whether the rule keeps the caps, and can match.
+    /// Checks that the rule keeps the limits, and warns if it cannot match.
     fn check(&mut self, spec: &RuleSpec, whole: Span) -> Result<(), Stop> {
         let caps = self.options.caps;
         let mut alive = self.fields.views.is_empty();
@@ -263,7 +265,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Where a part of the rule stands.
+    /// Returns the span of a part of the rule.
     fn span_of(&self, part: Part) -> Option<Span> {
         match part {
             Part::Family => self.confined.map(|(_, span)| span),
@@ -294,13 +296,15 @@ impl Parser<'_> {
 enum Estimate {
     /// No packet of this family can match.
     Nothing,
-    /// There is a region, and not more than the caps allow.
+    /// There is a region, and no more than the limits allow.
     Fits,
-    /// Only lowering will tell.
+    /// Only lowering can tell.
     Unclear,
 }
 
-/// What most rules are without lowering them: conditions of a few plain tests.
+/// Estimates the regions of a rule without lowering it.
+///
+/// Most rules have conditions of a few plain tests, for which that is enough.
 fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
     if spec.family.is_some() && spec.family != schema.family() {
         return Estimate::Nothing;
@@ -319,7 +323,7 @@ fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
             return Estimate::Nothing;
         }
         unclear |= condition.negated || (masks > 0 && tests > 1);
-        // Values that touch become ranges, and a range over k lanes is at most 2k - 1 boxes.
+        // Values that touch become ranges, and a range over k words is at most 2k - 1 boxes.
         let lanes = schema.lanes_of(condition.field).len();
         let boxes = if tests > 1 || ranges > 0 { 2 * lanes - 1 } else { 1 };
         bound = bound.saturating_mul(tests.saturating_mul(boxes));
@@ -327,13 +331,13 @@ fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
     if unclear || bound > caps.regions_per_rule { Estimate::Unclear } else { Estimate::Fits }
 }
 
-/// Whether a mask is none of a prefix.
+/// Whether a mask is no prefix's.
 fn scattered(mask: u128, max: u128) -> bool {
     let free = !mask & max;
     free & free.wrapping_add(1) != 0
 }
 
-/// Why a rule has no region, as the end of a sentence.
+/// Returns the reason why a rule has no region, as the end of a sentence.
 fn why_never(spec: &RuleSpec, fields: &Fields<'_>, caps: &Caps) -> String {
     for condition in spec.conditions.iter().filter(|c| c.negated) {
         let alone = RuleSpec { conditions: [condition.unpack()].into(), family: None, ..spec.clone() };

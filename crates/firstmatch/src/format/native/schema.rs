@@ -1,4 +1,4 @@
-//! The directive `schema`: a preset, or the fields of the file's own.
+//! The directive `schema`: a preset, or the fields of the file's own schema.
 
 use super::fields::{FieldInfo, Fields, Takes};
 use super::item;
@@ -17,7 +17,7 @@ pub(in crate::format) const KINDS: [(&str, FieldKind); 4] = [
 ];
 const PRESET: &str = "openflow";
 
-/// The fields read so far.
+/// Fields read so far.
 #[derive(Default)]
 struct Block<'t> {
     infos: Vec<FieldInfo<'t>>,
@@ -26,7 +26,7 @@ struct Block<'t> {
 }
 
 impl<'t> Parser<'t> {
-    /// `schema openflow` or `schema { … }`
+    /// Reads `schema openflow` or `schema { … }`.
     pub(super) fn schema(&mut self) -> Result<(), Stop> {
         let span = self.lexer.span;
         self.lexer.bump();
@@ -59,7 +59,7 @@ impl<'t> Parser<'t> {
                 let what = format!("{} after schema", described(kind, word));
                 let meant = if kind == Kind::Word { nearest(word, [PRESET]) } else { None };
                 if meant.is_some() && misplaced.is_none() {
-                    // So that the rules are read as they are meant.
+                    // The preset is taken, so that the rules are read as they are meant.
                     self.fields = openflow();
                     return self.fault(at, || Message::new(what).suggest(meant));
                 }
@@ -82,7 +82,7 @@ impl<'t> Parser<'t> {
         read
     }
 
-    /// Reads the fields, the current token being the `{`, and what follows the `}` on its line.
+    /// Reads the fields and the rest of the line of the `}`, the current token being the `{`.
     fn block(&mut self, block: &mut Block<'t>) -> Result<(), Stop> {
         let open = self.lexer.span;
         self.lexer.bump();
@@ -122,7 +122,7 @@ impl<'t> Parser<'t> {
         self.end_of_line()
     }
 
-    /// Whether the line reads as a field's, whatever its name: a width and a kind follow.
+    /// Whether the line reads as a field's: a width and a kind follow its name.
     fn is_field_line(&self) -> bool {
         let mut ahead = self.lexer.clone();
         ahead.bump();
@@ -135,7 +135,7 @@ impl<'t> Parser<'t> {
         self.fault(open, || Message::new("this `{` is never closed").expected("`}` on a line after the last field"))
     }
 
-    /// `NAME WIDTH KIND [from SOURCE] [optional]`
+    /// Reads `NAME WIDTH KIND [from SOURCE] [optional]`.
     fn field(&mut self, block: &mut Block<'t>) -> Result<(), Stop> {
         let span = self.lexer.span;
         let name = self.field_name()?;
@@ -146,7 +146,7 @@ impl<'t> Parser<'t> {
         if block.infos.len() == MAX_FIELDS {
             return self.fault(span, || format!("a schema has at most {MAX_FIELDS} fields"));
         }
-        // Until all of the line is read, conditions on the field are taken as they are.
+        // Conditions on the field are taken as they are until the whole line is read without a fault.
         let faulty =
             FieldInfo { takes: Takes::Anything, ..FieldInfo::new(name, MAX_FIELD_BITS, FieldKind::Exact, None) };
         block.infos.push(faulty);
@@ -228,7 +228,7 @@ impl<'t> Parser<'t> {
         self.fault_with(span, || Message::new(what).expected(format!("its width in bits, 1 to {MAX_FIELD_BITS}")))
     }
 
-    /// One of these words; which.
+    /// Reads one of `words` and returns its index.
     fn choice(&mut self, after: &str, words: Vec<&'static str>, expected: &str) -> Result<usize, Stop> {
         self.skip_bad();
         let (kind, span) = (self.lexer.kind, self.lexer.span);
@@ -242,7 +242,7 @@ impl<'t> Parser<'t> {
         self.fault_with(span, || Message::new(what).suggest(meant).expected(expected))
     }
 
-    /// Whether a field of this width holds exactly what packets hold there.
+    /// Checks that a field of this width holds exactly the bits of the header field.
     fn check_width(&mut self, source: Source, width: u32, span: Span, infos: &[FieldInfo<'t>]) -> Result<(), Stop> {
         use crate::schema::Family::{Ipv4, Ipv6};
         let (name, four, six) = (source.name(), source.width(Ipv4), source.width(Ipv6));
@@ -268,7 +268,7 @@ impl<'t> Parser<'t> {
     }
 }
 
-/// Whether a word means something in rules, so that no field can be named so.
+/// Whether a word means something in rules, so that it can be no field's name.
 fn has_a_meaning(word: &str) -> bool {
     matches!(word, "not" | "any")
         || names::is_family(word)
@@ -276,7 +276,7 @@ fn has_a_meaning(word: &str) -> bool {
         || KEYWORDS.contains(&word)
 }
 
-/// Whether a field of a schema of the file's own can have this name.
+/// Whether a field of the file's own schema can have this name.
 pub(in crate::format) fn is_field_name(name: &str) -> bool {
     let inside = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-');
     name.starts_with(|c: char| c.is_ascii_alphabetic()) && name.bytes().all(inside) && !has_a_meaning(name)

@@ -1,4 +1,4 @@
-//! Named sets: where they are defined and where they are used.
+//! Named sets: their definitions and their uses.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,18 +12,18 @@ use crate::format::report::{FaultIndex, Message, Span, quote};
 pub(super) struct Sets<'t> {
     by_name: HashMap<&'t str, usize>,
     all: Vec<Set>,
-    /// The set being defined.
+    /// Name of the set being defined.
     current: Option<&'t str>,
-    /// It refers to other sets.
+    /// Whether the set being defined refers to other sets.
     is_union: bool,
-    /// Values of sets so far, where they are defined and where they are used.
+    /// Number of values of sets so far, counted at each definition and each use.
     expanded: usize,
 }
 
 struct Set {
-    /// Its name where it is defined, or where it was used first if it never was.
+    /// Span of the name where the set is defined, or where it is first used if it never is.
     span: Span,
-    /// Empty where there was a fault: then nothing more is said about it.
+    /// Values; empty after a fault, so that no further fault is noted about the set.
     entries: Vec<Entry>,
     state: State,
     used: bool,
@@ -32,12 +32,12 @@ struct Set {
 enum State {
     Good,
     Faulty,
-    /// It was used without a definition; the fault that says so.
+    /// The set was used without a definition; the fault that says so.
     Undefined(Option<FaultIndex>),
 }
 
 impl<'t> Parser<'t> {
-    /// `set NAME = { … }`
+    /// Reads `set NAME = { … }`.
     pub(super) fn set(&mut self) -> Result<(), Stop> {
         self.in_body = true;
         self.lexer.bump();
@@ -85,7 +85,9 @@ impl<'t> Parser<'t> {
         Some(bare)
     }
 
-    /// `= { … }`. What is missing is noted, and the list looked for on the rest of the line.
+    /// Reads `= { … }`.
+    ///
+    /// Missing tokens are noted, and the list is searched for on the rest of the line.
     fn set_list(&mut self) -> Result<(), Stop> {
         let mut faulty = false;
         if self.lexer.kind == Kind::Equals {
@@ -125,7 +127,7 @@ impl<'t> Parser<'t> {
     fn define(&mut self, name: &'t str, span: Span, faulty: bool) {
         let span = if span.text(self.text).starts_with('$') { Span { start: span.start + 1, ..span } } else { span };
         if std::mem::take(&mut self.sets.is_union) {
-            // What two of the sets hold is held once, so that unions of unions cannot explode.
+            // A value of several of the sets is kept once, because unions of unions could explode otherwise.
             let mut seen = HashSet::with_capacity(self.entries.len());
             self.entries.retain(|entry| seen.insert(*entry));
         }
@@ -153,7 +155,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// `$NAME` as an item of a condition on `field`, or of the set being defined.
+    /// Reads `$NAME` as an item of a condition on `field`, or of the set being defined.
     pub(super) fn reference(&mut self, span: Span, field: Option<usize>) {
         let name = &span.text(self.text)[1..];
         if name.is_empty() {
@@ -167,7 +169,7 @@ impl<'t> Parser<'t> {
         let Some(&index) = self.sets.by_name.get(name) else { return self.undefined(name, span) };
         let set = &mut self.sets.all[index];
         set.used = true;
-        // Taken out while it is read: nothing else looks at it.
+        // The entries are taken out while they are read; no other code looks at them.
         let entries = std::mem::take(&mut set.entries);
         let known = matches!(set.state, State::Good);
         let line = set.span.line;
@@ -193,7 +195,7 @@ impl<'t> Parser<'t> {
         self.sets.all[index].entries = entries;
     }
 
-    /// Says so once a name.
+    /// Notes a fault at the first use of an undefined name, and no other.
     fn undefined(&mut self, name: &'t str, span: Span) {
         let known = self.sets.by_name.keys().copied();
         let fault = if self.report.is_full() {

@@ -1,4 +1,4 @@
-//! Single values, as rules write them.
+//! Parser of single values, as rules write them.
 
 use std::fmt;
 
@@ -9,15 +9,17 @@ use crate::format::report::{Message, quote};
 use crate::rule::Test;
 use crate::schema::{Family, Schema};
 
-/// Reads one value of a field as rules write it: an address, a number, a name; no range, prefix, mask or list.
+/// Reads one value of a field as rules write it.
 ///
-/// In a schema of a family the addresses are of that family; in one without, whatever fits the field's width.
+/// An address, a number or a name is a value; a range, prefix, mask or list is not. For example, `tcp` and `6` are the
+/// same value of `proto`. In a schema of a family the addresses are of that family, otherwise of the family that fits
+/// the field's width.
 ///
 /// # Errors
-/// When the field takes no such value; the error says what it takes.
+/// If the field takes no such value; the error says what it takes.
 ///
 /// # Panics
-/// When the schema has no field of this index.
+/// If the schema has no field of this index.
 pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, ValueError> {
     let info = FieldInfo::of(&schema.fields()[field], schema.family());
     let failed = |message: Message| {
@@ -28,7 +30,7 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     let mut lexer = Lexer::new(text, 0);
     let mut found = None;
     let context = Context { only: None, own_schema: schema.family().is_none(), is_single: true };
-    // The name of an ICMP type is two entries: the one of this family is meant.
+    // The name of an ICMP type is two entries, of which the one of this family is meant.
     let read = item::item(&mut lexer, context, &mut |entry| {
         if found.is_none_or(|_| entry.family == schema.family()) {
             found = Some(entry);
@@ -52,7 +54,7 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     }
 }
 
-/// Why a text is no value of a field.
+/// Error of a text that is no value of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValueError {
     what: String,
@@ -60,12 +62,12 @@ pub struct ValueError {
 }
 
 impl ValueError {
-    /// What is wrong, in words.
+    /// Describes the fault.
     pub fn what(&self) -> &str {
         &self.what
     }
 
-    /// What the field takes, in words.
+    /// Describes the values that the field takes.
     pub fn expected(&self) -> &str {
         &self.expected
     }

@@ -1,4 +1,4 @@
-//! ClassBench, written: a rule a line, its columns parted by tabs.
+//! ClassBench writer: a rule a line, its columns separated by tabs.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -10,17 +10,17 @@ use crate::schema::{Family, Field, Kind, Schema};
 
 const FIELDS: usize = 5;
 
-/// Writes rules as a [ClassBench](crate::format::classbench) filter set:
-/// `@10.0.0.0/8 <tab> 192.0.2.0/24 <tab> 0 : 65535 <tab> 80 : 80 <tab> 0x06/0xFF`, and the flags, `<tab>
-/// 0x0000/0x0200`, where the schema has a field `flags`.
+/// Writes rules as a [ClassBench](crate::format::classbench) filter set.
 ///
-/// The format knows one family a file, no policy, no action but [`Action::Match`], and of each field one prefix
-/// (addresses), range (ports) or value under a mask (protocol, flags). Tests of another form are written where they
-/// pass the same values. `0 : 65535` is no condition at all: a rule that demands ports, whatever they are, cannot be
-/// written.
+/// A line is `@10.0.0.0/8 <tab> 192.0.2.0/24 <tab> 0 : 65535 <tab> 80 : 80 <tab> 0x06/0xFF`, and `<tab> 0x0000/0x0200`
+/// for the flags if the schema has a field `flags`.
+///
+/// The format has one family a file, no policy, and no action but [`Action::Match`]. Each field has one prefix
+/// (addresses), range (ports) or value under a mask (protocol, flags). Tests of another form are written if they pass
+/// the same values. A rule that requires ports of any number cannot be written, because `0 : 65535` is no condition.
 ///
 /// # Errors
-/// When the format cannot hold the rules or the policy, or `out` fails.
+/// If the format cannot hold the rules or the policy, or `out` fails.
 pub fn classbench(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(), WriteError> {
     let mut sink = Sink::new(out);
     let family = check_set(rules, policy, &mut sink);
@@ -30,7 +30,7 @@ pub fn classbench(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Resu
     sink.finish()
 }
 
-/// The family of the set, if its schema can be held.
+/// Returns the family of the set, if its schema can be written.
 fn check_set(rules: &RuleSet, policy: &Policy, sink: &mut Sink<'_>) -> Option<Family> {
     let closed = Policy::default();
     if *policy != closed {
@@ -66,7 +66,7 @@ fn check_set(rules: &RuleSet, policy: &Policy, sink: &mut Sink<'_>) -> Option<Fa
             continue;
         }
         good = false;
-        // A condition on a field beyond the 5-tuple is shown where it stands.
+        // The fault of a field beyond the 5-tuple names a rule that has a condition on it.
         let by = rules.iter().find(|rule| rule.conditions.on(index).is_some());
         let fault = Unwritable::new("ClassBench has no such field").of(field.name());
         sink.fault(by.map_or(fault.clone(), |rule| fault.by(rule)));
@@ -100,20 +100,20 @@ fn write_rule(schema: &Schema, family: Family, rule: &Rule, out: &mut String) ->
     Ok(())
 }
 
-/// The one test of the rule on a field; `None` where there is no condition.
+/// Returns the one test of the rule on a field; `None` if there is no condition.
 fn test_of(rule: &Rule, field: usize) -> Result<Option<Test>, String> {
     let Some(condition) = rule.conditions.on(field).map(ConditionRef::unpack) else { return Ok(None) };
     if condition.negated {
         return Err("`not`: ClassBench has no negation".into());
     }
     match condition.tests[..] {
-        // The set has one family: a test for it is a test for all.
+        // The set has one family, so that a test for it is a test for all packets.
         [(_, test)] => Ok(Some(test)),
         _ => Err(format!("a list of {} values: ClassBench holds one prefix, range or mask", condition.tests.len())),
     }
 }
 
-/// Every packet has addresses: the prefix of length 0 is the same as no condition.
+/// Writes a prefix. Without a condition its length is 0, because every packet has addresses.
 fn prefix(test: Option<Test>, family: Family) -> Result<String, String> {
     let width = family.address_bits();
     let test = test.unwrap_or(Test::Prefix { value: 0, len: 0 });
@@ -141,7 +141,9 @@ fn ports(test: Option<Test>) -> Result<String, String> {
     }
 }
 
-/// Protocol and flags: every packet has them, so a mask of 0 is the same as no condition.
+/// Writes protocol or flags.
+///
+/// Without a condition the mask is 0, because every packet has them.
 fn masked(test: Option<Test>, field: &Field) -> Result<String, String> {
     let (max, digits) = (field.max(), field.width() as usize / 4);
     let (value, mask) = match test {

@@ -1,4 +1,4 @@
-//! The tests of a condition as the items of the native format.
+//! Tests of a condition as the items of the native format.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,24 +7,24 @@ use crate::format::native::{Takes, ether_type_name, icmp_type_numbers, protocol_
 use crate::rule::{Condition, Test};
 use crate::schema::{ExtensionHeader, Family, Field, Kind};
 
-/// How the values of a field are written.
+/// Form in which the values of a field are written.
 pub(super) struct Look {
     pub(super) takes: Takes,
-    /// The schema is the file's own.
+    /// Whether the schema is the file's own.
     pub(super) own: bool,
-    /// The name of a protocol alone is a condition on this field.
+    /// Whether the name of a protocol alone is a condition on this field.
     pub(super) first_protocol: bool,
-    /// Those of the set; none of a schema of the file's own.
+    /// Families of the set; empty for a schema of the file's own.
     pub(super) families: Vec<Family>,
 }
 
-/// The tests of a condition as items, in order.
+/// Returns the tests of a condition as items, in order.
 ///
 /// # Errors
-/// When the format has no item for a test; what it is.
+/// If the format has no item for a test; the error names the test.
 pub(super) fn items(condition: &Condition, field: &Field, look: &Look) -> Result<Vec<String>, String> {
     let mut items = Vec::with_capacity(condition.tests.len());
-    // Numbers in the form that they read back in, so that a name is found whichever form its number has.
+    // Numbers take the form that they read back in, so that a name is found for every form of its number.
     let read_back: Vec<_> = match look.takes {
         Takes::IcmpType { names: true } => {
             condition.tests.iter().map(|&(of, test)| (of, plain(test, field, look))).collect()
@@ -40,7 +40,8 @@ pub(super) fn items(condition: &Condition, field: &Field, look: &Look) -> Result
         }
         rest = after;
         match (look.takes, family) {
-            // Of an address the family is the field's, or that of the test, or each in turn.
+            // An address has the family of the field or, otherwise, of the test. Without either it is written once for
+            // each family.
             (Takes::Address(Some(of)), _) if look.own => items.push(slashed(test, |v| address(v, of))),
             (Takes::Address(_), Some(family)) => items.push(slashed(test, |v| address(v, family))),
             (Takes::Address(_), None) => {
@@ -54,7 +55,7 @@ pub(super) fn items(condition: &Condition, field: &Field, look: &Look) -> Result
     Ok(items)
 }
 
-/// The name of an ICMP type that reads as exactly the first of these tests, and how many they are.
+/// Returns the name of an ICMP type that reads as the first of these tests, and their number.
 fn icmp_name(tests: &[(Option<Family>, Test)], families: &[Family]) -> Option<(&'static str, usize)> {
     icmp_type_numbers().find_map(|(name, numbers)| {
         let of = |family: &Family| {
@@ -70,7 +71,9 @@ pub(super) fn protocol(number: u128) -> Option<&'static str> {
     u8::try_from(number).ok().and_then(protocol_name)
 }
 
-/// A set takes no value wider than its field: IPv4 addresses have 32 bits.
+/// Writes an address.
+///
+/// An IPv4 address has 32 bits, because a set takes no value wider than its field.
 fn address(value: u128, family: Family) -> String {
     match family {
         Family::Ipv4 => Ipv4Addr::from(value as u32).to_string(),
@@ -83,7 +86,7 @@ fn mac(value: u128) -> String {
     bytes.collect::<Vec<_>>().join(":")
 }
 
-/// A test of values after which `/` takes both lengths and masks.
+/// Writes a test of values after which `/` takes both lengths and masks.
 fn slashed(test: Test, show: impl Fn(u128) -> String) -> String {
     match test {
         Test::Value(value) => show(value),
@@ -93,7 +96,9 @@ fn slashed(test: Test, show: impl Fn(u128) -> String) -> String {
     }
 }
 
-/// A test of numbers in the form that it reads back in: prefixes are ranges or values but where `/` takes a length.
+/// Returns a test of numbers in the form that it reads back in.
+///
+/// A prefix becomes a range or a value, unless `/` takes a length.
 pub(super) fn plain(test: Test, field: &Field, look: &Look) -> Test {
     let Test::Prefix { value, len } = test else { return test };
     if takes_length(field, look) || matches!(look.takes, Takes::NumberOrAddress(_)) {
@@ -110,7 +115,9 @@ fn takes_length(field: &Field, look: &Look) -> bool {
     look.own && field.kind() == Kind::Prefix
 }
 
-/// A test of numbers, after which `/` takes a length where the field is of kind prefix, else a mask.
+/// Writes a test of numbers.
+///
+/// After `/` stands a length if the field is of kind prefix, otherwise a mask.
 fn number(test: Test, field: &Field, look: &Look) -> Result<String, String> {
     let show = |value: u128| if field.kind() == Kind::Mask { format!("{value:#04x}") } else { value.to_string() };
     let takes_length = takes_length(field, look);

@@ -1,12 +1,12 @@
-//! Writing rule files: a [`RuleSet`] and a [`Policy`](crate::Policy) in, text out. No file is opened here.
+//! Writers of rule files: a [`RuleSet`] and a [`Policy`](crate::Policy) in, text out.
 //!
-//! **What a format cannot hold is an error that names it**, the rule and the field with it; nothing is left out and
-//! nothing is made up. What is written reads back as the same rules in the same order:
+//! No file is opened here. **Anything that a format cannot hold is an error**, which names it with its rule and field.
+//! Nothing is left out and nothing is made up. The text reads back as the same rules in the same order:
 //!
-//! - [`native`] holds every rule over its own fields and over schemas of no family. Of rules it keeps the order, not
-//!   the numbers of their priorities, their ids or their lines: those follow from the new lines. Sets are written out
-//!   where they were used.
-//! - [`classbench`] holds rules over one 5-tuple, each field under one prefix, range or mask.
+//! - [`native`] holds every rule over its own fields and over schemas of no family. It keeps the order of rules, but
+//!   not the numbers of their priorities, their ids or their lines, because these follow from the new lines. Sets are
+//!   written out where they were used.
+//! - [`classbench`] holds rules over one 5-tuple, with one prefix, range or mask per field.
 //!
 //! ```
 //! use firstmatch::format::{self, Format, Options};
@@ -34,13 +34,14 @@ use super::{Format, RuleFile};
 use crate::policy::Fragments;
 use crate::rule::{Rule, RuleId, RuleSet, Test};
 
-/// How many faults a [`WriteError`] keeps.
+/// Number of faults that a [`WriteError`] keeps.
 const MAX_FAULTS: usize = 20;
 
 /// Writes a rule file.
 ///
 /// # Errors
-/// When the format cannot hold what the file says, or `out` fails. What was written until then is not the whole file.
+/// If the format cannot hold the content of the file, or `out` fails. The text written until then is not the whole
+/// file.
 pub fn write(file: &RuleFile, format: Format, out: &mut dyn Write) -> Result<(), WriteError> {
     match format {
         Format::Native => native(&file.rules, &file.policy, out),
@@ -48,7 +49,7 @@ pub fn write(file: &RuleFile, format: Format, out: &mut dyn Write) -> Result<(),
     }
 }
 
-/// Something a format cannot hold.
+/// Part of a rule file that a format cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unwritable {
     rule: Option<RuleId>,
@@ -58,22 +59,22 @@ pub struct Unwritable {
 }
 
 impl Unwritable {
-    /// The rule that says it; `None` where the set as a whole does, or its policy.
+    /// Returns the rule concerned; `None` if it is the set as a whole, or its policy.
     pub fn rule(&self) -> Option<RuleId> {
         self.rule
     }
 
-    /// The line of that rule, if it came from a file.
+    /// Returns the line of that rule, if it came from a file.
     pub fn line(&self) -> Option<u32> {
         self.line
     }
 
-    /// The name of the field it is about, if it is about one.
+    /// Returns the name of the field concerned, if there is one.
     pub fn field(&self) -> Option<&str> {
         self.field.as_deref()
     }
 
-    /// What cannot be held and why, without rule and field.
+    /// Describes the fault and its reason, without rule and field.
     pub fn what(&self) -> &str {
         &self.what
     }
@@ -94,7 +95,7 @@ impl Unwritable {
     }
 }
 
-/// `line 5: dport: a list of 2 values …`
+/// Writes `line 5: dport: a list of 2 values …`.
 impl fmt::Display for Unwritable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.line, self.rule) {
@@ -109,7 +110,9 @@ impl fmt::Display for Unwritable {
     }
 }
 
-/// Why rules were not written: everything the format cannot hold, in the order of rules, up to a cap.
+/// Error of writing rules.
+///
+/// It has everything that the format cannot hold, in the order of rules, up to a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteError {
     faults: Vec<Unwritable>,
@@ -117,12 +120,12 @@ pub struct WriteError {
 }
 
 impl WriteError {
-    /// What the format cannot hold; empty where it was the output that failed.
+    /// Returns the parts that the format cannot hold; empty if the output failed.
     pub fn faults(&self) -> &[Unwritable] {
         &self.faults
     }
 
-    /// How many faults there are beyond those kept.
+    /// Number of faults beyond those kept.
     pub fn more(&self) -> usize {
         self.more
     }
@@ -143,7 +146,9 @@ impl fmt::Display for WriteError {
 
 impl std::error::Error for WriteError {}
 
-/// The output; from the first fault on nothing more goes there, and faults alone are looked for.
+/// Output that takes nothing more after the first fault.
+///
+/// From then on, rules are only searched for further faults.
 struct Sink<'o> {
     out: &'o mut dyn Write,
     faults: Vec<Unwritable>,
@@ -166,7 +171,7 @@ impl<'o> Sink<'o> {
         }
     }
 
-    /// Each rule on a line of its own.
+    /// Writes each rule on a line of its own.
     fn rules(&mut self, rules: &RuleSet, mut line: impl FnMut(&Rule, &mut String) -> Result<(), Unwritable>) {
         let mut text = String::new();
         for rule in rules.iter() {
@@ -192,7 +197,7 @@ impl<'o> Sink<'o> {
     }
 }
 
-/// The word for it in rule files.
+/// Returns the word for `fragments` in rule files.
 pub(crate) fn fragments_name(fragments: Fragments) -> &'static str {
     match fragments {
         Fragments::Unknown => "unknown",
@@ -200,7 +205,10 @@ pub(crate) fn fragments_name(fragments: Fragments) -> &'static str {
     }
 }
 
-/// The prefix of a field this wide that passes exactly the same values, as value and length, if one does.
+/// Returns the prefix, as value and length, that passes exactly the values of `test`.
+///
+/// `None` if there is none in a field of `width` bits. For example, the range 8 to 15 of a field of 4 bits is the
+/// prefix of value 8 and length 1.
 fn as_prefix(test: Test, width: u32) -> Option<(u128, u32)> {
     let max = u128::MAX >> (128 - width);
     // The free bits must be the lowest ones.
@@ -215,7 +223,9 @@ fn as_prefix(test: Test, width: u32) -> Option<(u128, u32)> {
     }
 }
 
-/// The range of a field this wide that passes exactly the same values, if one does.
+/// Returns the range that passes exactly the values of `test`.
+///
+/// `None` if there is none in a field of `width` bits.
 fn as_range(test: Test, width: u32) -> Option<(u128, u128)> {
     if let Test::Range { lo, hi } = test {
         return Some((lo, hi));

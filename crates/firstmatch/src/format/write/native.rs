@@ -1,4 +1,4 @@
-//! The native format, written: directives, then a rule a line.
+//! Native writer: directives, then a rule a line.
 
 use std::fmt::Write;
 
@@ -10,19 +10,19 @@ use crate::rule::{Action, Condition, Rule, RuleSet, Test};
 use crate::schema::{Family, Field, Schema, Source};
 
 const FIVE: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
-/// The fields that a schema of IP networks has only if some rule uses them, in its order.
+/// Fields that a schema of IP networks has only if some rule uses them, in its order.
 const EXTRA: [Source; 6] =
     [Source::IcmpType, Source::IcmpCode, Source::TcpFlags, Source::ExtHeaders, Source::RoutingType, Source::VlanVid];
 
 /// Writes rules and policy in the [native format](crate::format::native).
 ///
-/// Read back, the rules are equal but for priorities, ids and lines, which follow from the new lines; a set that was
-/// itself read from a native file has tests and conditions equal to the letter. Tests that the format knows under
-/// another form only are written in that form: prefixes of most numbers as ranges, tests of addresses without a
-/// family as one of each family.
+/// Read back, the rules are equal except for priorities, ids and lines, which follow from the new lines. If the set
+/// itself was read from a native file, tests and conditions are equal to the letter. Tests that the format knows only
+/// in another form are written in that form. Most prefixes of numbers become ranges, and a test of addresses without a
+/// family becomes one test per family.
 ///
 /// # Errors
-/// When the format cannot hold the schema, the policy or a rule, or `out` fails.
+/// If the format cannot hold the schema, the policy or a rule, or `out` fails.
 pub fn native(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(), WriteError> {
     let mut sink = Sink::new(out);
     head(rules, &mut sink);
@@ -36,7 +36,7 @@ pub fn native(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(
     if !rules.is_empty() {
         sink.text("\n");
     }
-    // With a schema that it does not know, faults of rules would only repeat what is said of the schema.
+    // Without a known schema, faults of rules would only repeat the fault of the schema.
     if sink.faults.is_empty() {
         let fields = looks(rules);
         sink.rules(rules, |rule, text| write_rule(rules, &fields, rule, text));
@@ -44,22 +44,24 @@ pub fn native(rules: &RuleSet, policy: &Policy, out: &mut dyn Write) -> Result<(
     sink.finish()
 }
 
-/// A rule of a set as a line of the [native format](crate::format::native), without the line's end.
+/// Returns a rule of a set as a line of the [native format](crate::format::native).
+///
+/// The line has no end of line.
 ///
 /// # Errors
-/// When the format does not know a field of the rule, or one of its tests.
+/// If the format does not know a field of the rule, or one of its tests.
 pub fn native_rule(rules: &RuleSet, rule: &Rule) -> Result<String, Unwritable> {
     let mut text = String::new();
     write_rule(rules, &looks(rules), rule, &mut text).map_err(|fault| fault.by(rule))?;
     Ok(text)
 }
 
-/// Writing to a `String` does not fail.
+/// Writes to a `String`, which does not fail.
 macro_rules! put {
     ($out:expr, $($arg:tt)*) => {{ let _ = write!($out, $($arg)*); }};
 }
 
-/// The directive that gives the rules their fields.
+/// Writes the directive that gives the rules their fields.
 fn head(rules: &RuleSet, sink: &mut Sink<'_>) {
     match rules.schemas() {
         [one] if one.family().is_none() => own_schema(one, sink),
@@ -106,7 +108,7 @@ fn own_schema(schema: &Schema, sink: &mut Sink<'_>) {
 
 const NARROW: &str = "the schema's lanes are narrower than 32 bits";
 
-/// Whether a reader of rules for IP networks would come to the same schemas.
+/// Checks that a reader of rules for IP networks would build the same schemas.
 fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
     for schema in rules.schemas() {
         // A set of two schemas has both families.
@@ -132,7 +134,7 @@ fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
             return sink.fault(Unwritable::new(NARROW));
         }
     }
-    // A reader comes to the fields that rules use: one that no rule names would be lost.
+    // A reader builds the fields that rules use, so that a field that no rule names would be lost.
     let mut used = [false; FIVE.len() + EXTRA.len()];
     rules.iter().flat_map(|rule| rule.conditions.iter()).for_each(|c| used[c.field] = true);
     for (index, field) in rules.schemas()[0].fields().iter().enumerate().skip(FIVE.len()) {
@@ -146,7 +148,7 @@ fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {
 
 const NO_SUCH_FIELD: &str = "the native format has no such field in rules for IP networks";
 
-/// How the values of each field are written; `None` for fields that the format does not know.
+/// Returns the form of each field's values; `None` for fields that the format does not know.
 fn looks(rules: &RuleSet) -> Vec<Option<Look>> {
     let schemas = rules.schemas();
     let own = schemas.len() == 1 && schemas[0].family().is_none();
@@ -161,7 +163,7 @@ fn looks(rules: &RuleSet) -> Vec<Option<Look>> {
                 });
         let takes = FieldInfo::of(field, schemas[0].family()).takes;
         protocols += usize::from(takes == Takes::Protocol);
-        // A protocol's name alone is short for the first such field.
+        // The name of a protocol alone stands for the first such field.
         let first_protocol = takes == Takes::Protocol && protocols == 1;
         known.then(|| Look {
             takes,
@@ -206,7 +208,7 @@ fn write_condition(condition: &Condition, field: &Field, look: &Look, out: &mut 
     }
     let not = if condition.negated { " not" } else { "" };
     put!(out, "{}{not} ", field.name());
-    // In a set of one family an address is for all packets, whether or not it is told.
+    // In a set of one family an address is for all packets, with or without a family.
     let is_for_all =
         |of: Option<Family>| of.is_none() || (matches!(look.takes, Takes::Address(_)) && look.families.len() == 1);
     if let [(of, Test::Prefix { len: 0, .. })] = condition.tests[..]

@@ -1,13 +1,17 @@
-//! Invariants of a structure that changes in place, checked as rules come and go.
+//! Invariants of a structure that changes in place, checked between changes.
 
 use super::*;
 
-/// Panics unless all of this holds:
-/// - ranks rise with priorities, none is given twice, and each leads to its rule;
-/// - no block stands in the lists of two trees, and there are no more blocks than there is room for;
-/// - a list is in order of rank, every block of it but the last is full, and it is no longer than its tree says;
-/// - an entry promises no worse a rank than the best of those behind it, and every entry that a region reaches leads to
-///   a list that has it.
+/// Checks the invariants of the structure, where `held` are its rules.
+///
+/// - Ranks rise with priorities, none is given twice, and each leads to its rule.
+/// - No block stands in the lists of two trees, and there are no more blocks than there is room for.
+/// - A list is in order of rank and no longer than its tree says. Every block of it but the last has a region.
+/// - The bound of an entry is not above the rank of any region that reaches it. Every entry that a region reaches
+///   leads to a list with that region.
+///
+/// # Panics
+/// If one of them does not hold.
 pub(super) fn check_invariants(engine: &BitSelect, all: &Lowered, held: &[Ranged]) {
     let mut ranks: Vec<(Priority, u32, Match)> = Vec::new();
     for (rule, _) in held {
@@ -53,7 +57,7 @@ pub(super) fn check_invariants(engine: &BitSelect, all: &Lowered, held: &[Ranged
     }
 }
 
-/// The ranks of a list, block by block.
+/// Returns the ranks of a list, block by block.
 fn list(engine: &BitSelect, first: usize) -> Vec<u32> {
     let (mut ranks, mut next) = (Vec::new(), Some(first));
     while let Some(block) = next {
@@ -76,8 +80,9 @@ fn check_list(engine: &BitSelect, first: usize, (tree, longest): (usize, usize),
     assert!(list(engine, first).is_sorted(), "a list is in order of rank");
 }
 
-/// How many regions that are not there are left where a lookup could find them, or could come to find them, as no region
-/// that is there is the same.
+/// Returns the number of stale regions that a lookup finds or could come to find.
+///
+/// A stale region is not there, and no equal region is.
 pub(super) fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]) -> usize {
     let there: HashSet<_> = there.iter().map(|region| (region.lo, region.hi, region.ternary)).collect();
     let words = engine.shape.lines() * LINE_WORDS;
@@ -98,7 +103,7 @@ pub(super) fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]
     away.filter(|region| !there.contains(&(region.lo, region.hi, region.ternary))).filter(is_left).count()
 }
 
-/// The blocks in which a lookup could find a region, and those for lists to come of the nodes that it reaches.
+/// Returns the blocks where a lookup could find a region, and the append blocks of its nodes.
 fn blocks_of(engine: &BitSelect, region: &Region<'_>) -> Vec<usize> {
     let Some((_, reached)) = engine.reach_any(region) else { return Vec::new() };
     let mut blocks = Vec::new();
