@@ -34,7 +34,7 @@ const NONE: u32 = u32::MAX;
 /// The others are the chunk.
 const PLACE_BITS: u32 = 10;
 /// Entries in the smallest chunk, and in the longest run that shares one with others.
-const SHARED: usize = 16;
+pub(super) const SHARED: usize = 16;
 /// Entries in the largest chunk, and in the longest group.
 pub(super) const LONGEST: usize = 1 << PLACE_BITS;
 /// Number of sizes of runs.
@@ -45,6 +45,8 @@ pub(super) struct Pool {
     lanes: usize,
     lines_per_entry: usize,
     chunks: Vec<Box<[Line]>>,
+    /// Length of the group that has a chunk to itself, by chunk; 0 where groups share it.
+    alone: Vec<u32>,
     /// Lines of all chunks.
     lines: usize,
     /// Chunks of no entries.
@@ -62,7 +64,7 @@ pub(super) type Entry = Vec<u32>;
 
 impl Clone for Pool {
     fn clone(&self) -> Self {
-        Self { chunks: with_room(&self.chunks), fresh: self.fresh.clone(), ..*self }
+        Self { chunks: with_room(&self.chunks), alone: with_room(&self.alone), fresh: self.fresh.clone(), ..*self }
     }
 }
 
@@ -72,6 +74,7 @@ impl Pool {
             lanes,
             lines_per_entry: Self::lines_for(lanes),
             chunks: vec![],
+            alone: vec![],
             lines: 0,
             vacant: 0,
             fresh: 0..0,
@@ -87,7 +90,8 @@ impl Pool {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.lines * size_of::<Line>() + self.chunks.capacity() * size_of::<Box<[Line]>>()
+        let chunks = self.chunks.capacity() * size_of::<Box<[Line]>>() + self.alone.capacity() * size_of::<u32>();
+        self.lines * size_of::<Line>() + chunks
     }
 
     /// Maximum bytes that adding an entry takes, and moving `moving` others.
@@ -102,8 +106,10 @@ impl Pool {
             // than the next run may be left over in a chunk.
             entries += 8 * moving + self.chunk_size(now + entries + 8 * moving);
         }
-        let chunks = vec_growth(self.chunks.len(), self.chunks.capacity(), entries.div_ceil(SHARED));
-        entries * self.lines_per_entry * size_of::<Line>() + chunks * size_of::<Box<[Line]>>()
+        let more = entries.div_ceil(SHARED);
+        let chunks = vec_growth(self.chunks.len(), self.chunks.capacity(), more) * size_of::<Box<[Line]>>();
+        let alone = vec_growth(self.alone.len(), self.alone.capacity(), more) * size_of::<u32>();
+        entries * self.lines_per_entry * size_of::<Line>() + chunks + alone
     }
 
     /// Number of entries in the next chunk, when there are `entries`.
@@ -177,8 +183,22 @@ impl Pool {
         })
     }
 
+    /// Number of entries of a group: at most [`SHARED`] entries are walked for it.
     pub(super) fn group_len(&self, first: u32) -> usize {
-        self.group(first).count()
+        match self.alone[(first >> PLACE_BITS) as usize] {
+            0 => self.group(first).count(),
+            len => len as usize,
+        }
+    }
+
+    /// Number of entries of a group of `len` entries that come before `priority`.
+    fn place_in_group(&self, first: u32, len: usize, priority: Priority) -> u32 {
+        let (mut low, mut high) = (first, first + len as u32);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.priority(middle) <= priority { low = middle + 1 } else { high = middle }
+        }
+        low - first
     }
 
     /// Returns an entry for a region, its ternary part stored.
@@ -217,7 +237,7 @@ impl Pool {
         };
         let len = self.group_len(first);
         let priority = priority_of(entry, self.lanes);
-        let at = self.group(first).position(|e| priority < self.priority(e)).unwrap_or(len) as u32;
+        let at = self.place_in_group(first, len, priority);
         let (old, new) = (class_of(len), class_of(len + 1));
         let start = match len {
             _ if old == new => first,
@@ -240,6 +260,7 @@ impl Pool {
         if start != first {
             self.release(first, old);
         }
+        self.note_length(start, len + 1);
         start
     }
 
@@ -273,7 +294,15 @@ impl Pool {
             false if len > SHARED => self.resize_chunk(first, 0),
             false => self.release(first, old),
         }
+        self.note_length(start, len - 1);
         (out, Some(start))
+    }
+
+    /// Records the length of a group that has its chunk to itself.
+    fn note_length(&mut self, start: u32, len: usize) {
+        if len >= SHARED {
+            self.alone[(start >> PLACE_BITS) as usize] = if len > SHARED { len as u32 } else { 0 };
+        }
     }
 
     fn copy(&mut self, from: u32, to: u32, count: u32) {
@@ -330,6 +359,7 @@ impl Pool {
         self.vacant -= usize::from(vacant.is_some());
         let chunk = vacant.unwrap_or_else(|| {
             self.chunks.push(Box::default());
+            self.alone.push(0);
             self.chunks.len() - 1
         });
         let start = (chunk as u32) << PLACE_BITS;
@@ -342,6 +372,9 @@ impl Pool {
         let (chunk, lines) = (&mut self.chunks[(start >> PLACE_BITS) as usize], entries * self.lines_per_entry);
         self.lines = self.lines - chunk.len() + lines;
         self.vacant += usize::from(entries == 0);
+        if entries == 0 {
+            self.alone[(start >> PLACE_BITS) as usize] = 0;
+        }
         let mut resized = std::mem::take(chunk).into_vec();
         resized.reserve_exact(lines.saturating_sub(resized.len()));
         resized.resize(lines, Line::default());
@@ -481,6 +514,7 @@ mod tests {
             }
             let got: Vec<u64> = group.iter().flat_map(|&g| pool.group(g)).map(|e| pool.priority(e).0).collect();
             assert_eq!(got, want);
+            assert_eq!(group.map_or(0, |g| pool.group_len(g)), want.len());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::candidates::PLANE;
 use super::lookup::Bounds;
-use super::pool::{Entry, LONGEST, Pool};
+use super::pool::{Entry, LONGEST, Pool, SHARED};
 use super::table::{Slot, Table};
 use super::tuple::is_within;
 use super::{Merge, TupleMerge};
@@ -159,7 +159,7 @@ impl TupleMerge {
         let table = target.and_then(|t| Some((t, self.tables[t as usize].as_ref()?)));
         let group = table.and_then(|(_, table)| find_group(table, &self.hasher, &self.pool, lo).1);
         let len = group.map_or(0, |(_, group)| self.pool.group_len(group));
-        self.visits += len;
+        self.visits += len.min(SHARED);
         let (hash, t) = match target.filter(|_| len < LONGEST) {
             Some(t) => {
                 let entry = self.pool.make(rule, region);
