@@ -156,6 +156,7 @@ pub(crate) fn spec(line: u32, tests: Vec<Option<Test>>) -> RuleSpec {
         conditions: conditions.collect(),
         family: None,
         line: NonZeroU32::new(line),
+        value: 0,
     }
 }
 

@@ -10,7 +10,7 @@ pub(crate) fn set(schema: &Schema, rules: impl IntoIterator<Item = Vec<(usize, T
         let one = |(field, test)| Condition { field, negated: false, tests: vec![(None, test)] };
         let conditions = tests.into_iter().map(one).collect();
         let priority = Priority::of_line(index as u32 + 1);
-        let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line: None };
+        let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line: None, value: 0 };
         set.insert(spec).expect("a rule that fits");
     }
     lower(&set, schema, &Caps::default()).expect("within the caps")

@@ -142,7 +142,7 @@ pub(super) fn read_rule<'t>(doc: &mut Doc<'t>, node: Node<'t>, schemas: &[Schema
     if doc.count() > before {
         return None;
     }
-    let spec = RuleSpec { priority: Priority(0), action: action?, conditions: conditions?.into(), family, line };
+    let spec = RuleSpec { priority: Priority(0), action: action?, conditions: conditions?.into(), family, line, value: 0 };
     Some(RuleIn { node, id, priority, spec })
 }
 

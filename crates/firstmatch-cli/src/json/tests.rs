@@ -130,6 +130,7 @@ fn rule(random: &mut Random, schemas: &[Schema]) -> RuleSpec {
         conditions: conditions.into(),
         family: schemas[of].family().filter(|_| random.below(4) == 0),
         line: std::num::NonZeroU32::new(random.below(3) as u32),
+        value: 0,
     }
 }
 

@@ -33,6 +33,7 @@ pub(super) fn rule_set(drafts: &[Draft], config: &Config, drawer: &Drawer<'_>) -
             conditions: conditions(&draft.tuple, config.families, drawer).into(),
             family: None,
             line: NonZeroU32::new(line),
+            value: 0,
         };
         // A tuple's values always fit their fields, so an error here would be a fault of the generator.
         set.insert(spec).map_err(|error| Error::unsupported(format!("rule {line}: {error}")))?;

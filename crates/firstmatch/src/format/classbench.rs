@@ -129,7 +129,7 @@ impl<'t> Row<'t, '_> {
         }
         let priority = Priority::of_line(self.line);
         let conditions = Conditions::from_packed(&packed);
-        let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line };
+        let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line, value: 0 };
         (self.report.count() == before).then_some(spec)
     }
 

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::Config;
+use super::attached::Attachments;
 use super::candidate::FEW;
 use super::changes::{Changes, Log};
 use super::choose::{self, Before, Chosen};
@@ -103,10 +104,10 @@ impl Owed {
 }
 
 impl Changer {
-    /// Builds the first base of every schema.
-    pub(super) fn new(mut sets: Vec<Lowered>, config: &Config) -> Result<Self, BuildError> {
+    /// Builds the first base of every schema; `attached` has what the rules attach to decisions.
+    pub(super) fn new(mut sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
         sets.iter_mut().for_each(Lowered::forget_nowhere);
-        let state = first(&sets, config, &[])?;
+        let state = first(&sets, attached, config, &[])?;
         let lanes = || sets.iter().map(|set| set.schema().lanes().len());
         Ok(Self {
             config: config.clone(),
@@ -156,7 +157,7 @@ impl Changer {
             owed.settle(&now, state, regions);
             let changed = state.change(next, stores, &mut owed.steps, regions);
             // Removals take no memory and are never refused.
-            let has_room = || if inserts { check_room(shared, config, state.parts.iter()) } else { Ok(()) };
+            let has_room = || if inserts { check_room(shared, config, state.parts.iter(), &state.attached) } else { Ok(()) };
             let done = changed.and_then(|()| has_room());
             if done.is_ok() {
                 state.generation = generation;
@@ -219,7 +220,7 @@ impl Changer {
         };
         let sources = state.parts.iter().zip(&self.stores).map(source).collect();
         let each = |part: &Part| 2 * (size_of::<Part>() + part.overlay.bytes());
-        let reserved = self.shared.bytes() + state.parts.iter().map(each).sum::<usize>();
+        let reserved = self.shared.bytes() + 2 * state.attached.bytes() + state.parts.iter().map(each).sum::<usize>();
         let feed = Arc::new(Feed::default());
         self.running = Some(Running::new(&feed, pieces.len()));
         RebuildJob { feed, config: self.config.clone(), sources, reserved }
@@ -252,7 +253,7 @@ impl Changer {
         }
         let state = self.shared.twin.now().1;
         let new = || parts.iter().zip(&state.parts).map(|(new, old)| new.as_ref().map_or(old, |new| &new.copies[0]));
-        check_room(&self.shared, &self.config, new())?;
+        check_room(&self.shared, &self.config, new(), &state.attached)?;
         let epoch = state.epoch + 1;
         self.shared.announce(epoch, new());
         drop(state);
@@ -282,7 +283,8 @@ impl Changer {
         }
         sets.iter_mut().for_each(Lowered::forget_nowhere);
         let now = self.shared.twin.now().1;
-        let mut new = first(&sets, &self.config, &now.parts).map_err(UpdateError::lowering)?;
+        let attached = now.attached.clone();
+        let mut new = first(&sets, attached, &self.config, &now.parts).map_err(UpdateError::lowering)?;
         let lanes = sets.iter().map(|set| set.schema().lanes().len());
         let (generation, epoch) = (self.generation + 1, now.epoch + 1);
         drop(now);
@@ -352,6 +354,7 @@ fn check_room<'a>(
     shared: &Shared,
     config: &Config,
     parts: impl Iterator<Item = &'a Part> + Clone,
+    attached: &Attachments,
 ) -> Result<(), UpdateError> {
     parts.clone().try_for_each(|part| check_overlay(part.overlay.rules(), part.most))?;
     let allowed = config.budget.run_bytes;
@@ -359,14 +362,19 @@ fn check_room<'a>(
         return Ok(());
     }
     let each = |part: &Part| part.base_bytes() + 2 * (size_of::<Part>() + part.bytes());
-    let needed = shared.bytes() + parts.map(each).sum::<usize>();
+    let needed = shared.bytes() + 2 * attached.bytes() + parts.map(each).sum::<usize>();
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
 
 /// Builds the first generation of `sets`; `before` has the parts that it replaces.
-pub(super) fn first(sets: &[Lowered], config: &Config, before: &[Part]) -> Result<State, BuildError> {
+pub(super) fn first(
+    sets: &[Lowered],
+    attached: Attachments,
+    config: &Config,
+    before: &[Part],
+) -> Result<State, BuildError> {
     let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
-    let mut reserved = Shared::bytes_for(sets.len());
+    let mut reserved = Shared::bytes_for(sets.len()) + 2 * attached.bytes();
     for (set, overlay) in sets.iter().zip(&overlays) {
         reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
     }
@@ -375,7 +383,7 @@ pub(super) fn first(sets: &[Lowered], config: &Config, before: &[Part]) -> Resul
         new_part(set, config, &mut reserved, before.as_ref())
     });
     let parts = parts.collect::<Result<_, _>>()?;
-    Ok(State { generation: 0, epoch: 0, parts })
+    Ok(State { generation: 0, epoch: 0, parts, attached })
 }
 
 fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError> {

@@ -5,9 +5,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::attached::Attached;
 use super::twin::ARC;
 use crate::engine::Match;
-use crate::rule::{Lowered, Regions};
+use crate::rule::{Lowered, Regions, RuleId};
 
 /// Insertions and removals, in order.
 #[derive(Debug)]
@@ -18,12 +19,15 @@ pub(super) struct Changes {
     places: Vec<[u32; 2]>,
     /// Regions by part; those of a failed insertion remain in between, and no range covers them.
     regions: Box<[Regions]>,
+    /// What inserted rules attach to decisions, by slot.
+    attached: Vec<(u32, Attached)>,
 }
 
 impl Changes {
     /// Builds an empty list for rules with as many lanes in each part as `lanes` says.
     pub(super) fn new(lanes: impl Iterator<Item = usize>) -> Self {
-        Self { changes: Vec::new(), places: Vec::new(), regions: lanes.map(Regions::new).collect() }
+        let regions = lanes.map(Regions::new).collect();
+        Self { changes: Vec::new(), places: Vec::new(), regions, attached: Vec::new() }
     }
 
     fn alike(&self) -> Self {
@@ -39,6 +43,18 @@ impl Changes {
         self.changes.clear();
         self.places.clear();
         self.regions.iter_mut().for_each(Regions::clear);
+        self.attached.clear();
+    }
+
+    /// Notes what the rule that was inserted last attaches to decisions.
+    pub(super) fn attach(&mut self, rule: RuleId, attached: Attached) {
+        // A slot has at most 32 bits.
+        self.attached.push((rule.slot() as u32, attached));
+    }
+
+    /// Returns the slots of inserted rules with what these attach to decisions, in order.
+    pub(super) fn attached(&self) -> impl Iterator<Item = (usize, Attached)> {
+        self.attached.iter().map(|&(slot, attached)| (slot as usize, attached))
     }
 
     /// Appends an insertion; `lower` appends the regions of each part.
@@ -116,6 +132,7 @@ impl Changes {
     pub(super) fn bytes(&self) -> usize {
         self.changes.capacity() * size_of::<(Match, Option<u32>)>()
             + self.places.capacity() * size_of::<[u32; 2]>()
+            + self.attached.capacity() * size_of::<(u32, Attached)>()
             + size_of_val(&self.regions[..])
             + self.regions.iter().map(Regions::bytes).sum::<usize>()
     }

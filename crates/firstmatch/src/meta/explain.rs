@@ -143,7 +143,10 @@ impl Engine {
         if of.second_base > 0 {
             stats.bytes.push(("second base", of.second_base));
         }
-        let shared = if self.part == 0 { self.shared.bytes() } else { 0 };
+        let (shared, attached) = if self.part == 0 { (self.shared.bytes(), known.attached) } else { (0, 0) };
+        if attached > 0 {
+            stats.bytes.push(("attachments", attached));
+        }
         stats.bytes.push(("frame", of.frame + shared));
         stats
     }

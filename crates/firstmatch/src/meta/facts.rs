@@ -70,7 +70,7 @@ pub(super) const MOST_PARTS: usize = 8;
 /// Number of words for one schema.
 const PART: usize = PartFacts::WORDS + MOST_PARTS;
 /// Number of words before the first schema's: the generation and the epoch.
-const HEAD: usize = 2;
+const HEAD: usize = 3;
 
 /// Returns the number of words for `parts` schemas.
 fn words(parts: usize) -> usize {
@@ -82,6 +82,8 @@ fn words(parts: usize) -> usize {
 pub(super) struct Known {
     pub(super) generation: u64,
     pub(super) epoch: u64,
+    /// Bytes of what rules attach to decisions, both replicas.
+    pub(super) attached: usize,
     pub(super) part: PartFacts,
     /// Bytes of the base's memory parts, in the order in which its statistics name them.
     bytes: [u64; MOST_PARTS],
@@ -91,7 +93,8 @@ pub(super) struct Known {
 ///
 /// `other` is the other replica; bytes are counted over both.
 pub(super) fn publish(facts: &Facts, state: &State, other: &State) {
-    facts.set(0, &[state.generation, state.epoch]);
+    let attached = state.attached.bytes() + other.attached.bytes();
+    facts.set(0, &[state.generation, state.epoch, attached as u64]);
     for (number, (part, other)) in state.parts.iter().zip(&other.parts).enumerate() {
         let (start, now) = (HEAD + number * PART, part.base_stats());
         facts.set(start, &part_facts(part, other, &now).words());
@@ -220,10 +223,10 @@ impl Shared {
     /// Returns the facts about a schema, without those recorded when its base was built.
     pub(super) fn facts(&self, part: usize) -> Known {
         self.twin.query(|facts| {
-            let [generation, epoch] = facts.get(0);
+            let [generation, epoch, attached] = facts.get(0);
             let start = HEAD + part * PART;
             let (part, bytes) = (PartFacts::of(facts.get(start)), facts.get(start + PartFacts::WORDS));
-            Known { generation, epoch, part, bytes }
+            Known { generation, epoch, attached: attached as usize, part, bytes }
         })
     }
 

@@ -125,6 +125,7 @@
 //!   need not announce that they stop.
 
 mod aside;
+mod attached;
 mod candidate;
 mod change;
 mod changes;
@@ -133,6 +134,7 @@ mod counters;
 mod explain;
 mod facts;
 mod filter;
+mod handle;
 mod limits;
 mod machine;
 mod model;
@@ -152,14 +154,17 @@ mod writer;
 use std::sync::Arc;
 
 use aside::Aside;
+use attached::Attachments;
 use choose::Scratch;
 use facts::Shared;
 use state::State;
 use twin::Place;
 
+pub use attached::Attached;
 pub use candidate::{Candidate, Kind, Lookups, Outcome, UnknownKind};
 pub use counters::{Count, Ledger, RuleCounters};
 pub use explain::Explanation;
+pub use handle::{BatchReader, Handle, Snapshot};
 pub use limits::{Cap, Limits};
 pub use machine::{BadMachine, Machine};
 pub use model::Prediction;
@@ -234,6 +239,9 @@ pub struct Config {
     ///
     /// They apply to [`open`], [`Transaction::insert`] and [`Writer::renumber`].
     pub caps: Caps,
+    /// Whether readers of a [`Handle`] find action, line and value of the rule that matched ([`Snapshot::attached`]).
+    /// It takes 24 bytes a rule and replica.
+    pub attachments: bool,
 }
 
 impl Config {
@@ -270,7 +278,7 @@ impl Engine {
     /// # Errors
     /// If no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let shared = Arc::new(Shared::new(change::first(std::slice::from_ref(set), config, &[])?));
+        let shared = Arc::new(Shared::new(change::first(std::slice::from_ref(set), Attachments::default(), config, &[])?));
         Ok(Self { shared, part: 0, schema: set.schema().clone() })
     }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::aside::Aside;
+use super::attached::Attachments;
 use super::candidate::Kind;
 use super::changes::Changes;
 use super::choose::{Choice, Chosen, Scratch};
@@ -149,6 +150,11 @@ impl Part {
             }
             few.improve(lists.asked(), keys, best, |keys, best| self.overlay.improve(&mut scratch.tuples, keys, best));
         }
+    }
+
+    /// Number of lanes of a key.
+    pub(super) fn lanes(&self) -> usize {
+        self.overlay.schema().lanes().len()
     }
 
     pub(super) fn rules(&self) -> usize {
@@ -352,6 +358,7 @@ pub(super) struct State {
     /// Number of rebuilds so far.
     pub(super) epoch: u64,
     pub(super) parts: Box<[Part]>,
+    pub(super) attached: Attachments,
 }
 
 /// Steps of a commit, each with the index of its change and of its part.
@@ -376,12 +383,19 @@ impl State {
                 }
             }
         }
+        self.attach(changes);
         Ok(())
+    }
+
+    /// Records what inserted rules attach to decisions.
+    fn attach(&mut self, changes: &Changes) {
+        changes.attached().for_each(|(slot, attached)| self.attached.set(slot, attached));
     }
 
     /// Replays the changes that were done to `other`, the other replica.
     pub(super) fn apply(&mut self, other: &Self, changes: &Changes, steps: &Steps, regions: &mut [Regions]) {
         self.parts.iter_mut().zip(&other.parts).for_each(|(part, other)| part.follow(other));
+        self.attach(changes);
         for (at, part, step) in steps {
             let part = *part as usize;
             let put = match step {

@@ -1,10 +1,12 @@
 //! Changes of rules: a writer beside readers, or an owner that both reads and writes.
 
+use std::mem;
 use std::sync::Arc;
 
+use super::attached::{Attached, Attachments};
 use super::change::Changer;
 use super::counters::{Count, Ledger, RuleCounters};
-use super::{Config, Engine, InstallError, Reader, RebuildJob, Rebuilt, Retired};
+use super::{Config, Engine, Handle, InstallError, Reader, RebuildJob, Rebuilt, Retired};
 use crate::engine::{self, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -18,7 +20,11 @@ use crate::schema::Schema;
 /// # Errors
 /// If a rule has too many regions, no base fits the budget, or this machine lacks the forced instruction set.
 pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), BuildError> {
-    let changer = Changer::new(lower_all(&rules, &config.caps)?, config)?;
+    let mut attached = Attachments::default();
+    if config.attachments {
+        rules.iter().for_each(|rule| attached.set(rule.id.slot(), Attached::of(rule)));
+    }
+    let changer = Changer::new(lower_all(&rules, &config.caps)?, attached, config)?;
     let each =
         |(part, schema): (usize, &Schema)| Engine { shared: Arc::clone(&changer.shared), part, schema: schema.clone() };
     let engines = rules.schemas().iter().enumerate().map(each).collect();
@@ -50,6 +56,16 @@ impl Writer {
     pub fn begin(&mut self) -> Transaction<'_> {
         self.abandon();
         Transaction { writer: self }
+    }
+
+    /// Goes on with the transaction that was left open by [`Transaction::keep`], or begins one.
+    pub fn resume(&mut self) -> Transaction<'_> {
+        Transaction { writer: self }
+    }
+
+    /// Returns the rules as readers see them: all schemas, in one generation a batch.
+    pub fn handle(&self) -> Handle {
+        Handle { shared: Arc::clone(&self.changer.shared), schemas: self.rules.schemas().into() }
     }
 
     /// Undoes the open transaction.
@@ -220,6 +236,11 @@ impl Transaction<'_> {
             self.writer.undo_last();
             return Err(UpdateError::lowering(error.with_rule(rule.rule)));
         }
+        if changer.config.attachments
+            && let Some(spec) = rules.get(rule.rule)
+        {
+            changer.next.attach(rule.rule, Attached::of(spec));
+        }
         Ok(rule.rule)
     }
 
@@ -266,6 +287,11 @@ impl Transaction<'_> {
         self.finish(false)
     }
 
+    /// Leaves the transaction open, for [`Writer::resume`].
+    pub fn keep(self) {
+        mem::forget(self);
+    }
+
     fn finish(&mut self, wait: bool) -> Result<u64, UpdateError> {
         let Writer { changer, undo, .. } = &mut *self.writer;
         let generation = changer.commit(wait)?;
@@ -307,7 +333,7 @@ impl Exclusive {
     /// # Errors
     /// If no base fits the budget, or this machine lacks the forced instruction set.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let changer = Changer::new(vec![set.clone()], config)?;
+        let changer = Changer::new(vec![set.clone()], Attachments::default(), config)?;
         let engine = Engine { shared: Arc::clone(&changer.shared), part: 0, schema: set.schema().clone() };
         let slots = set.rules().iter().chain(set.nowhere()).map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
         let mut live = vec![None; slots];

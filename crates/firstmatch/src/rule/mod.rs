@@ -213,6 +213,8 @@ pub struct RuleSpec {
     pub family: Option<Family>,
     /// Line of the file it was read from, from 1.
     pub line: Option<NonZeroU32>,
+    /// A number of the user's own, which decisions of the rule carry. No format has a word for it: from text it is 0.
+    pub value: u64,
 }
 
 /// Live rule of a [`RuleSet`].

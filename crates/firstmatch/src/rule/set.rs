@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ops::Bound;
 
 use super::{ConditionRef, Conditions, NamedCondition, Priority, Rule, RuleId, RuleSpec, Test, pack};
 use crate::error::UpdateError;
@@ -102,6 +103,19 @@ impl RuleSet {
     /// Returns the live rule of this priority.
     pub fn at(&self, priority: Priority) -> Option<&Rule> {
         self.slots[*self.order.get(&priority)? as usize].rule()
+    }
+
+    /// Returns the last live rule before a priority.
+    pub fn before(&self, priority: Priority) -> Option<&Rule> {
+        let (_, &slot) = self.order.range(..priority).next_back()?;
+        self.slots[slot as usize].rule()
+    }
+
+    /// Returns the first live rule behind a priority.
+    pub fn after(&self, priority: Priority) -> Option<&Rule> {
+        let behind = (Bound::Excluded(priority), Bound::Unbounded);
+        let (_, &slot) = self.order.range(behind).next()?;
+        self.slots[slot as usize].rule()
     }
 
     /// Builds conditions on fields of these names, bound to this set.
@@ -365,6 +379,7 @@ mod tests {
             conditions: Conditions::default(),
             family: None,
             line: None,
+            value: 0,
         }
     }
 

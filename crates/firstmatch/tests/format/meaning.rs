@@ -274,6 +274,7 @@ fn random_rules_survive_being_written_and_read() {
                 conditions: conditions.into(),
                 family: None,
                 line: line_number,
+                value: 0,
             });
         }
         let file = format::parse(&text, &options).unwrap_or_else(|error| panic!("{text}\n{error}"));

@@ -194,7 +194,7 @@ fn every_rule_that_is_told_is_behind_the_other() {
         for line in 0..2 + random.below(6) {
             let conditions = (0..3).filter_map(|field| condition(random, &set, field)).collect();
             let family = [None, None, None, Some(Family::Ipv6)][random.below(4) as usize];
-            let spec = RuleSpec { priority: Priority(line), action: Action::Permit, conditions, family, line: None };
+            let spec = RuleSpec { priority: Priority(line), action: Action::Permit, conditions, family, line: None, value: 0 };
             set.insert(spec).expect("it fits");
         }
         let packets: Vec<_> = set.schemas().iter().flat_map(packets).collect();
@@ -277,6 +277,7 @@ fn many_rules_are_looked_through_in_one_pass() {
                 conditions: conditions.into(),
                 family: None,
                 line: None,
+                value: 0,
             };
             set.insert(spec).expect("it fits");
         }

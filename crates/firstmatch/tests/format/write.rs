@@ -70,6 +70,7 @@ fn prefixes_at_both_ends_keep_their_meaning() {
         conditions: conditions.into(),
         family: None,
         line: None,
+        value: 0,
     };
     file.rules.insert(rule).unwrap();
     assert!(to(Format::Native, &file).ends_with("\n\npermit sport 5 dport 4-5\n"));
@@ -184,7 +185,7 @@ fn what_the_native_format_cannot_hold_is_named() {
     // One rule of a set that cannot be written as a whole.
     let mut set = RuleSet::new(Schema::new(v4, vec![Field::new("x", 8, Kind::Exact, None)]));
     let conditions = [Condition { field: 0, negated: false, tests: vec![(None, Test::Value(1))] }].into();
-    let spec = RuleSpec { priority: Priority(1), action: Action::Permit, conditions, family: None, line: None };
+    let spec = RuleSpec { priority: Priority(1), action: Action::Permit, conditions, family: None, line: None, value: 0 };
     set.insert(spec).unwrap();
     let rule = set.iter().next().unwrap();
     assert_eq!(

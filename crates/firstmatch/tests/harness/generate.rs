@@ -114,7 +114,7 @@ const KINDS: [Kind; 4] = [Kind::Exact, Kind::Prefix, Kind::Range, Kind::Mask];
 
 /// Returns a rule without conditions.
 pub(crate) fn empty_rule(priority: Priority) -> RuleSpec {
-    RuleSpec { priority, action: Action::Match, conditions: Conditions::default(), family: None, line: None }
+    RuleSpec { priority, action: Action::Match, conditions: Conditions::default(), family: None, line: None, value: 0 }
 }
 
 fn anchors(field: &Field, rng: &mut Rng, count: usize) -> Vec<u128> {

@@ -110,7 +110,7 @@ impl Reader {
             self.rules += 1;
             let priority = priority.map_or(Priority::of_line(self.rules as u32), Priority);
             let spec =
-                RuleSpec { priority, action: Action::Match, conditions: conditions.clone().into(), family, line: None };
+                RuleSpec { priority, action: Action::Match, conditions: conditions.clone().into(), family, line: None, value: 0 };
             self.steps.push((line, Step::Rule { spec, refused }));
         }
         Ok(())

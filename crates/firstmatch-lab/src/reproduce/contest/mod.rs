@@ -263,7 +263,7 @@ fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
     let last = set.iter().next_back().map_or(0, |rule| rule.priority.0);
     let priority = Priority(last.checked_add(1).context("there is no priority behind the last rule's")?);
     let conditions = Conditions::default();
-    set.insert(RuleSpec { priority, action: Action::Permit, conditions, family: None, line: None })?;
+    set.insert(RuleSpec { priority, action: Action::Permit, conditions, family: None, line: None, value: 0 })?;
     Ok(())
 }
 

@@ -46,7 +46,7 @@ impl Parser<'_> {
         let conditions = Conditions::from_packed(&self.packed);
         let priority = Priority::of_line(line.get());
         let mut spec =
-            RuleSpec { priority, action, conditions, family: self.confined.map(|(family, _)| family), line: None };
+            RuleSpec { priority, action, conditions, family: self.confined.map(|(family, _)| family), line: None, value: 0 };
         self.check(&spec, whole)?;
         spec.line = Some(line);
         for (field, _) in &self.conditions {
