@@ -63,7 +63,7 @@ stage_test() { timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked; 
 # A model of readers, queries and the writer of `meta`: every order of what a few threads do.
 stage_loom() {
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
-        timeout 1800 cargo test -p firstmatch --lib --locked -- meta::twin::model
+        timeout 1800 cargo test -p firstmatch-core --lib --locked -- meta::twin::model
 }
 
 # Every definition of the lab that needs nothing beyond the repository, briefly: the answers are right.
@@ -112,7 +112,7 @@ stage_churn() {
 stage_beside() {
     BESIDE_DECISIONS="${BESIDE_DECISIONS:-10000000}" BESIDE_COMMITS="${BESIDE_COMMITS:-100000}" \
         BESIDE_SECONDS="${BESIDE_SECONDS:-60}" \
-        cargo test --release -p firstmatch --locked --test harness beside:: -- --nocapture --test-threads 1
+        cargo test --release -p firstmatch-core --locked --test harness beside:: -- --nocapture --test-threads 1
 }
 
 # Real captures, fetched into target/captures, packet by packet against another parser.

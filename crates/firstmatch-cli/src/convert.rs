@@ -1,12 +1,12 @@
 //! Command `firstmatch convert`.
 
 use anyhow::bail;
-use firstmatch::format::{self, Fields, Format as CoreFormat, Options, write};
-use firstmatch::rule::Rule;
+use firstmatch_core::rule::Rule;
+use firstmatch_formats::{Fields, Format as CoreFormat, Options, write};
 
 use crate::args::{ConvertArgs, Flags, Format};
 use crate::rules::{self, Loaded};
-use crate::{End, diagnostics, json, output};
+use crate::{End, diagnostics, output};
 
 pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
     output::refuse_inputs(&args.output, &[("rules", &args.rules)])?;
@@ -17,7 +17,7 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
     }
     let Some(loaded) = load(args)? else { return Ok(End::BadInput) };
     let text = match to {
-        Format::Json => json::write(&loaded.file)?,
+        Format::Json => firstmatch_formats::json::write(&loaded.file)?,
         Format::Native | Format::Classbench => {
             let to = if to == Format::Native { CoreFormat::Native } else { CoreFormat::ClassBench };
             let mut text = String::new();
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
 /// The result is `None` if there are faults, which are then shown.
 fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = rules::text(&args.rules)? else { return Ok(None) };
-    let from_json = json::is_json(&text);
-    let has_flags = !from_json && format::sniff(&text) == CoreFormat::ClassBench;
+    let from_json = firstmatch_formats::json::is_json(&text);
+    let has_flags = !from_json && firstmatch_formats::sniff(&text) == CoreFormat::ClassBench;
     let flags = has_flags && args.flags != Some(Flags::Ignore);
     let fields = if args.all_fields { Fields::All } else { Fields::Used };
     let options = Options { flags, fields, caps: args.limits.caps(), ..Options::default() };

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
-use firstmatch::Diagnostic;
+use firstmatch_core::Diagnostic;
 
 /// Most characters of a message that are shown, so that it does not fill the screen.
 const MAX_TITLE: usize = 400;

@@ -4,15 +4,15 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use firstmatch::bit_select::{self, BitSelect};
-use firstmatch::bit_vector::{self, BitVector};
-use firstmatch::cache::flow::{self, FlowCache};
-use firstmatch::linear::{self, Linear};
-use firstmatch::meta;
-use firstmatch::partition_sort::{self, PartitionSort};
-use firstmatch::rule::Lowered;
-use firstmatch::tuple::{self, TupleMerge};
-use firstmatch::{BuildError, Classifier};
+use firstmatch_core::bit_select::{self, BitSelect};
+use firstmatch_core::bit_vector::{self, BitVector};
+use firstmatch_core::cache::flow::{self, FlowCache};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::meta;
+use firstmatch_core::partition_sort::{self, PartitionSort};
+use firstmatch_core::rule::Lowered;
+use firstmatch_core::tuple::{self, TupleMerge};
+use firstmatch_core::{BuildError, Classifier};
 use firstmatch_net::source;
 
 use crate::args::{ChoiceArgs, EnginesArgs};

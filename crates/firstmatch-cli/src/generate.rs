@@ -3,8 +3,9 @@
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 
 use anyhow::bail;
-use firstmatch::rule::Caps;
-use firstmatch::{Policy, format::write};
+use firstmatch_core::Policy;
+use firstmatch_core::rule::Caps;
+use firstmatch_formats::write;
 use firstmatch_generate::trace::{Coverage, Covered, Form, Locality};
 use firstmatch_generate::{rules, trace};
 

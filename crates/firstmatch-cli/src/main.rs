@@ -9,7 +9,6 @@ mod engines;
 mod explain;
 mod format;
 mod generate;
-mod json;
 mod manual;
 mod output;
 mod rules;

@@ -4,15 +4,15 @@ use std::cell::OnceCell;
 use std::path::Path;
 
 use anyhow::bail;
-use firstmatch::format::{self, Options, RuleFile};
-use firstmatch::policy::Verdict;
-use firstmatch::rule::{Caps, Lowered, Rule, lower};
-use firstmatch::schema::Source;
-use firstmatch::{BuildError, Diagnostic, Match, RuleId, Schema};
+use firstmatch_core::policy::Verdict;
+use firstmatch_core::rule::{Caps, Lowered, Rule, lower};
+use firstmatch_core::schema::Source;
+use firstmatch_core::{BuildError, Diagnostic, Match, RuleId, Schema};
+use firstmatch_formats::{Options, RuleFile};
 use firstmatch_net::source::{self, SourceError};
 use firstmatch_net::wire;
 
-use crate::{diagnostics, json};
+use crate::diagnostics;
 
 /// Rule file, and its text to show rules with.
 pub(crate) struct Loaded {
@@ -74,8 +74,8 @@ pub(crate) fn display(path: &Path) -> String {
 impl Loaded {
     /// Reads the text of a rule file; `None` if it has faults, which are then shown.
     pub(crate) fn parse(name: String, text: String, options: Options) -> Option<Self> {
-        let (file, places) = if json::is_json(&text) {
-            match json::read(&text, &options) {
+        let (file, places) = if firstmatch_formats::json::is_json(&text) {
+            match firstmatch_formats::json::read(&text, &options) {
                 Ok(read) => (read.file, Some(read.lines)),
                 Err(error) => {
                     show_faults(&name, &error.faults, error.more);
@@ -83,7 +83,7 @@ impl Loaded {
                 }
             }
         } else {
-            match format::parse(&text, &options) {
+            match firstmatch_formats::parse(&text, &options) {
                 Ok(file) => (file, None),
                 Err(error) => {
                     show_faults(&name, error.faults(), error.more());
@@ -152,7 +152,7 @@ impl Loaded {
     /// Returns the rules on a line: at most one, except in JSON, where several may stand there.
     pub(crate) fn rules_on(&self, line: u32) -> Vec<&Rule> {
         match &self.places {
-            None => self.file.rules.at(firstmatch::rule::Priority::of_line(line)).into_iter().collect(),
+            None => self.file.rules.at(firstmatch_core::rule::Priority::of_line(line)).into_iter().collect(),
             Some(_) => self.file.rules.iter().filter(|rule| self.line_of(rule) == line).collect(),
         }
     }
@@ -175,7 +175,7 @@ impl Loaded {
     /// A rule of a JSON file is shown as in a native file, if that format holds it.
     pub(crate) fn text_of(&self, rule: &Rule) -> String {
         if self.places.is_some()
-            && let Ok(text) = format::write::native_rule(&self.file.rules, rule)
+            && let Ok(text) = firstmatch_formats::write::native_rule(&self.file.rules, rule)
         {
             return text;
         }

@@ -4,9 +4,9 @@
 //! all that follows.
 
 use arbitrary::Unstructured;
-use firstmatch::Schema;
-use firstmatch::rule::{Caps, Condition, Priority, Regions, RuleSpec, Test, lower_rule};
-use firstmatch::schema::Field;
+use firstmatch_core::Schema;
+use firstmatch_core::rule::{Caps, Condition, Priority, Regions, RuleSpec, Test, lower_rule};
+use firstmatch_core::schema::Field;
 
 use crate::generate::empty_rule;
 

@@ -19,17 +19,17 @@ mod updates;
 mod wire;
 
 // Modules of other crates' tests, included unchanged.
-#[path = "../../firstmatch/tests/harness/broken.rs"]
+#[path = "../../firstmatch-core/tests/harness/broken.rs"]
 mod broken;
-#[path = "../../firstmatch/tests/harness/case.rs"]
+#[path = "../../firstmatch-core/tests/harness/case.rs"]
 mod case;
-#[path = "../../firstmatch/tests/harness/corners.rs"]
+#[path = "../../firstmatch-core/tests/harness/corners.rs"]
 mod corners;
-#[path = "../../firstmatch/tests/harness/engines.rs"]
+#[path = "../../firstmatch-core/tests/harness/engines.rs"]
 mod engines;
-#[path = "../../firstmatch/tests/harness/generate.rs"]
+#[path = "../../firstmatch-core/tests/harness/generate.rs"]
 mod generate;
-#[path = "../../firstmatch/tests/harness/rng.rs"]
+#[path = "../../firstmatch-core/tests/harness/rng.rs"]
 mod rng;
 
 #[path = "../../firstmatch-net/tests/common/mod.rs"]

@@ -3,10 +3,11 @@
 //! A file that parses must lower to regions that agree with the oracle, and must survive being written and read.
 //! Otherwise every fault must point into the text.
 
-use firstmatch::format::write::write;
-use firstmatch::format::{Format, Options, RuleFile, parse, sniff};
-use firstmatch::rule::{Caps, Priority, Rule, RuleSet, RuleSpec, lower};
-use firstmatch::{Diagnostic, KeyBuf, ParseError, Schema};
+use firstmatch_core::rule::{Caps, Priority, Rule, RuleSet, RuleSpec, lower};
+use firstmatch_core::{Diagnostic, KeyBuf, Schema};
+use firstmatch_formats::ParseError;
+use firstmatch_formats::write::write;
+use firstmatch_formats::{Format, Options, RuleFile, parse, sniff};
 
 use crate::corners;
 use crate::rng::Rng;

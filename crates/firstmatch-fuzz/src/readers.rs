@@ -5,7 +5,7 @@
 use std::fmt::Debug;
 use std::io::{self, Cursor, Read};
 
-use firstmatch::{Diagnostic, KeyBuf, Schema};
+use firstmatch_core::{Diagnostic, KeyBuf, Schema};
 use firstmatch_net::source::{Capture, Cut, Input, Limits, Rows, SourceError, Table, Trace, from_reader};
 use firstmatch_net::wire::{Batch, Config};
 

@@ -1,10 +1,10 @@
 //! Fuzz target that inserts and removes rules, and compares with the oracle after each step.
 
-use firstmatch::cache::flow::{self, FlowCache};
-use firstmatch::linear::{self, Linear};
-use firstmatch::meta::{self, Kind, RebuildJob, Rebuilt, Transaction};
-use firstmatch::rule::{Caps, FieldValues, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, lower};
-use firstmatch::{Budget, Classifier, Match, Schema, Scratch, Stats, Updatable, UpdateError};
+use firstmatch_core::cache::flow::{self, FlowCache};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::meta::{self, Kind, RebuildJob, Rebuilt, Transaction};
+use firstmatch_core::rule::{Caps, FieldValues, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, lower};
+use firstmatch_core::{Budget, Classifier, Match, Schema, Scratch, Stats, Updatable, UpdateError};
 
 use crate::case::Case;
 use crate::corners;
@@ -81,7 +81,7 @@ impl Mirror {
     fn remove(&mut self, id: RuleId) {
         let rule = self.set.remove(id).expect("the rule is live");
         let mut regions = Regions::new(self.schema.lanes().len());
-        self.regions -= firstmatch::rule::lower_rule(&self.schema, &rule, &Caps::default(), &mut regions)
+        self.regions -= firstmatch_core::rule::lower_rule(&self.schema, &rule, &Caps::default(), &mut regions)
             .expect("it was lowered before");
         let removed = self.engine.remove(id);
         assert!(removed.is_ok(), "{}: {removed:?}", self.name());
@@ -142,7 +142,7 @@ impl Mirror {
         let mut regions = Regions::new(self.schema.lanes().len());
         let mut has_some = |rule: &RuleSpec| {
             regions.clear();
-            firstmatch::rule::lower_rule(&self.schema, rule, &Caps::default(), &mut regions).is_ok_and(|of| of > 0)
+            firstmatch_core::rule::lower_rule(&self.schema, rule, &Caps::default(), &mut regions).is_ok_and(|of| of > 0)
         };
         self.set.iter().filter(|rule| has_some(&rule.spec)).count()
     }

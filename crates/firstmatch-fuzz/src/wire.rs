@@ -2,8 +2,8 @@
 
 use std::cell::RefCell;
 
-use firstmatch::policy::Fragments;
-use firstmatch::{KeyBuf, Schema};
+use firstmatch_core::policy::Fragments;
+use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::wire::{Batch, Config, Headers, LinkType, parse};
 
 use crate::common::Frame;

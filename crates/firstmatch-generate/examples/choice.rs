@@ -15,9 +15,9 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use firstmatch::meta::{self, Config, Engine, Kind};
-use firstmatch::rule::{Caps, Lowered, RuleSet, lower};
-use firstmatch::{Classifier, KeyBuf, Match, Policy, format};
+use firstmatch_core::meta::{self, Config, Engine, Kind};
+use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch_core::{Classifier, KeyBuf, Match, Policy};
 use firstmatch_generate::keys::{self, Points};
 use firstmatch_generate::profile::PROFILES;
 use firstmatch_generate::rules;
@@ -86,9 +86,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn below(first: &str, profile: &str, rules: usize) -> Result<RuleSet, Box<dyn Error>> {
     let config = rules::Config { rules, profile: profile.parse()?, fewer: true, ..rules::Config::default() };
     let mut text = String::new();
-    format::write::native(&rules::generate(&config)?, &Policy::default(), &mut text)?;
+    firstmatch_formats::write::native(&rules::generate(&config)?, &Policy::default(), &mut text)?;
     let text = text.replacen("\n\n", &format!("\n\n{first}\n"), 1);
-    Ok(format::parse(&text, &format::Options::default())?.rules)
+    Ok(firstmatch_formats::parse(&text, &firstmatch_formats::Options::default())?.rules)
 }
 
 struct Phase {

@@ -16,7 +16,7 @@ use std::error::Error;
 use std::io::Write;
 use std::path::Path;
 
-use firstmatch::{Policy, format};
+use firstmatch_core::Policy;
 use firstmatch_generate::profile::{Profile, classbench};
 use firstmatch_generate::rules::{self, Config};
 use firstmatch_generate::statistics::Statistics;
@@ -31,7 +31,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(name) => name.parse::<Profile>()?,
         None => classbench::parse(profile, &read_text(Path::new(profile))?)?,
     };
-    let original = format::parse(&read_text(Path::new(original))?, &format::Options::default())?.rules;
+    let original =
+        firstmatch_formats::parse(&read_text(Path::new(original))?, &firstmatch_formats::Options::default())?.rules;
     let word = |name: &str| more.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
     let rules = word("rules").map_or(Ok(original.len()), str::parse)?;
     let config =
@@ -39,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let set = rules::generate(&config)?;
     if let Some(file) = word("out") {
         let mut text = String::new();
-        format::write::classbench(&set, &Policy::default(), &mut text)?;
+        firstmatch_formats::write::classbench(&set, &Policy::default(), &mut text)?;
         std::fs::write(file, text)?;
     }
     let (theirs, ours) = (Statistics::of(&original), Statistics::of(&set));

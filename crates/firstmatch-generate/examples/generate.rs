@@ -19,7 +19,8 @@ use std::io::{BufWriter, Write, stdout};
 use std::str::FromStr;
 use std::time::Instant;
 
-use firstmatch::{Policy, format::write};
+use firstmatch_core::Policy;
+use firstmatch_formats::write;
 use firstmatch_generate::profile::classbench;
 use firstmatch_generate::trace::{Coverage, Locality};
 use firstmatch_generate::{rules, trace};

@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
-use firstmatch::rule::Test;
-use firstmatch::schema::Family;
-use firstmatch::{RuleSet, Schema};
+use firstmatch_core::rule::Test;
+use firstmatch_core::schema::Family;
+use firstmatch_core::{RuleSet, Schema};
 
 use crate::error::Error;
 use crate::openflow::spec;

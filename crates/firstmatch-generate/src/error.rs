@@ -42,7 +42,7 @@ impl Error {
         Self(Kind::Unsupported(what.into()))
     }
 
-    pub(crate) fn engine(error: &firstmatch::BuildError) -> Self {
+    pub(crate) fn engine(error: &firstmatch_core::BuildError) -> Self {
         Self(Kind::Engine(error.to_string()))
     }
 

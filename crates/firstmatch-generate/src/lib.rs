@@ -1,7 +1,8 @@
 //! Rule sets and packet traces of any size; a seed gives the same bytes on every machine.
 //!
 //! ```
-//! use firstmatch::{Policy, format::write};
+//! use firstmatch_core::Policy;
+//! use firstmatch_formats::write;
 //! use firstmatch_generate::{Profile, rules, trace};
 //!
 //! let set = rules::generate(&rules::Config { rules: 100, seed: 7, profile: Profile::fw(), ..Default::default() })?;
@@ -25,7 +26,7 @@
 //! - [`keys`]: rows for rules over any schema: from rules, from their edges, uniform, or the costliest found.
 //! - [`Statistics`]: figures of a rule set, by which two sets can be compared.
 //!
-//! [`firstmatch::format::write`] writes rule sets as text.
+//! [`firstmatch_formats::write`] writes rule sets as text.
 //!
 //! # The same bytes
 //!

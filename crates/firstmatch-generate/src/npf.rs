@@ -7,9 +7,9 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-use firstmatch::rule::Test;
-use firstmatch::schema::{Family, Source};
-use firstmatch::{RuleSet, Schema};
+use firstmatch_core::rule::Test;
+use firstmatch_core::schema::{Family, Source};
+use firstmatch_core::{RuleSet, Schema};
 
 use crate::error::Error;
 use crate::openflow::spec;

@@ -14,9 +14,9 @@
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 
-use firstmatch::rule::{Action, Condition, Priority, RuleSpec, Test};
-use firstmatch::schema::Kind;
-use firstmatch::{RuleSet, Schema};
+use firstmatch_core::rule::{Action, Condition, Priority, RuleSpec, Test};
+use firstmatch_core::schema::Kind;
+use firstmatch_core::{RuleSet, Schema};
 
 use crate::error::Error;
 use crate::profile::check;

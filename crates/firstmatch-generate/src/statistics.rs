@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use firstmatch::RuleSet;
-use firstmatch::rule::{Condition, ConditionRef, Conditions, Rule, Test};
-use firstmatch::schema::{Family, Source};
+use firstmatch_core::RuleSet;
+use firstmatch_core::rule::{Condition, ConditionRef, Conditions, Rule, Test};
+use firstmatch_core::schema::{Family, Source};
 
 use crate::profile::{PortClass, PortPair};
 
@@ -141,7 +141,7 @@ impl FieldStatistics {
 /// Returns the width of a field in the schema of a family.
 fn width(set: &RuleSet, index: usize, family: Option<Family>) -> u32 {
     let schema = set.schema(family).unwrap_or(&set.schemas()[0]);
-    schema.fields().get(index).map_or(128, firstmatch::schema::Field::width)
+    schema.fields().get(index).map_or(128, firstmatch_core::schema::Field::width)
 }
 
 /// Returns the test of a field: `None` for no condition, `Some(None)` for several tests.

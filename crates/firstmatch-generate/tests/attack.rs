@@ -2,18 +2,18 @@
 
 use std::collections::HashSet;
 
-use firstmatch::bit_select::{self, BitSelect};
-use firstmatch::linear::{self, Linear};
-use firstmatch::meta::{self, Kind, Limits, Outcome};
-use firstmatch::rule::{Caps, Lowered, Region, lower};
-use firstmatch::schema::Family;
-use firstmatch::tuple::{self, TupleMerge};
-use firstmatch::{Budget, Classifier, RuleSet};
+use firstmatch_core::bit_select::{self, BitSelect};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::meta::{self, Kind, Limits, Outcome};
+use firstmatch_core::rule::{Caps, Lowered, Region, lower};
+use firstmatch_core::schema::Family;
+use firstmatch_core::tuple::{self, TupleMerge};
+use firstmatch_core::{Budget, Classifier, RuleSet};
 use firstmatch_generate::attack::{Attack, generate};
 use firstmatch_generate::profile::PROFILES;
 use firstmatch_generate::{keys, rules};
 
-#[path = "../../firstmatch/tests/harness/counter.rs"]
+#[path = "../../firstmatch-core/tests/harness/counter.rs"]
 mod counter;
 
 use counter::counted;

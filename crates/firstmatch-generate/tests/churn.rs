@@ -6,10 +6,10 @@
 mod common;
 
 use common::generate;
-use firstmatch::linear::{self, Linear};
-use firstmatch::meta::{self, RebuildJob, Rebuilt};
-use firstmatch::rule::{Caps, RuleId, RuleSpec, lower};
-use firstmatch::{Classifier, RuleSet};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::meta::{self, RebuildJob, Rebuilt};
+use firstmatch_core::rule::{Caps, RuleId, RuleSpec, lower};
+use firstmatch_core::{Classifier, RuleSet};
 use firstmatch_generate::{Profile, keys, rules};
 
 /// Number of changes between comparisons.

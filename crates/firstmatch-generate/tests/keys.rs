@@ -5,10 +5,10 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{digest, generate};
-use firstmatch::linear::{self, Linear};
-use firstmatch::rule::{Caps, Lowered, lower};
-use firstmatch::schema::Family;
-use firstmatch::{Classifier, KeyBuf, Policy, RuleSet, format};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::rule::{Caps, Lowered, lower};
+use firstmatch_core::schema::Family;
+use firstmatch_core::{Classifier, KeyBuf, Policy, RuleSet};
 use firstmatch_generate::keys::{self, Config, Hardest, Points};
 use firstmatch_generate::npf::{self, Addresses, Pools};
 use firstmatch_generate::rules::Families;
@@ -55,7 +55,7 @@ fn table_iii_s_values_and_overlaps() {
 fn the_same_seed_gives_the_same_bytes() {
     let native = |set: &RuleSet| {
         let mut text = String::new();
-        format::write::native(set, &Policy::default(), &mut text).expect("it fits");
+        firstmatch_formats::write::native(set, &Policy::default(), &mut text).expect("it fits");
         digest(text.as_bytes())
     };
     let fields = openflow::generate(&openflow::Config { rules: 2000, ..Default::default() }).expect("rules");
@@ -160,7 +160,7 @@ fn points_lie_where_they_are_asked_for() {
     let bursts = drawn(&of, &Config { keys: 4000, locality: Locality::Pareto { a: 1.0, b: 4.0 }, ..Config::default() });
     let repeats = (1..4000).filter(|&at| bursts.keys().row(at) == bursts.keys().row(at - 1)).count();
     assert!(bursts.len() == 4000 && repeats > 2500, "{repeats}");
-    let empty = lowered(&RuleSet::new(firstmatch::Schema::ipv4()));
+    let empty = lowered(&RuleSet::new(firstmatch_core::Schema::ipv4()));
     assert!(keys::generate(&empty, &Config::default()).is_err());
     assert_eq!(drawn(&empty, &Config { points: Points::Uniform, keys: 7, ..Config::default() }).len(), 7);
     assert!(keys::generate(&of, &Config { keys: 0, ..Config::default() }).expect_err("none").is_config());
@@ -175,7 +175,7 @@ fn the_hardest_keys_cost_more_than_others() {
     let set = generate(&rules::Config { rules: 2000, profile: Profile::acl(), ..Default::default() });
     let of = lowered(&set);
     // The cost is the number of rules that a key lies in: only intersections have many.
-    let mut count = |keys: firstmatch::Keys<'_>, costs: &mut [u64]| {
+    let mut count = |keys: firstmatch_core::Keys<'_>, costs: &mut [u64]| {
         for (at, cost) in costs.iter_mut().enumerate() {
             *cost = of.regions().iter().filter(|region| region.contains(keys.row(at))).count() as u64;
         }

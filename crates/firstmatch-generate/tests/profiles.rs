@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use common::generate;
-use firstmatch::schema::Family;
+use firstmatch_core::schema::Family;
 use firstmatch_generate::profile::{PROFILES, PortPair, Profile, classbench};
 use firstmatch_generate::rules::{Config, Families};
 use firstmatch_generate::{Statistics, stretch};

@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use common::{
     DPORT, DST, SPORT, SRC, digest, generate, length, lowered, port_class, profiles, protocol, shadowed, text,
 };
-use firstmatch::RuleSet;
-use firstmatch::rule::{Action, ConditionRef, Rule};
-use firstmatch::schema::Family;
+use firstmatch_core::RuleSet;
+use firstmatch_core::rule::{Action, ConditionRef, Rule};
+use firstmatch_core::schema::Family;
 use firstmatch_generate::profile::{Flags, LengthPair, PROFILES, PortClass, PortPair, Ports, Profile, Tree};
 use firstmatch_generate::rules::{Actions, Config, Families, Scope};
 use firstmatch_generate::{Statistics, rules, stretch};

@@ -5,10 +5,10 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::{digest, generate, profiles};
-use firstmatch::format::{self, Options};
-use firstmatch::rule::{FieldValues, first_match};
-use firstmatch::schema::{Family, Field, Schema, Source};
-use firstmatch::{RuleId, RuleSet};
+use firstmatch_core::rule::{FieldValues, first_match};
+use firstmatch_core::schema::{Family, Field, Schema, Source};
+use firstmatch_core::{RuleId, RuleSet};
+use firstmatch_formats::Options;
 use firstmatch_generate::profile::Profile;
 use firstmatch_generate::rules::{self, Families};
 use firstmatch_generate::trace::{self, Config, Coverage, Form, Header, Locality, MIN_FRAME, Trace};
@@ -87,7 +87,7 @@ fn what_is_proved_unreachable_is_unreachable() {
                 _ => format!("permit src 10.0.0.0/255.0.0.{} dport 0x0/0x{lo:x} proto {{ 6, 17 }}\n", 252 + (top & 1)),
             };
         }
-        let set = format::parse(&text, &Options::default()).expect("it parses").rules;
+        let set = firstmatch_formats::parse(&text, &Options::default()).expect("it parses").rules;
         let tries = Config { headers: 500, tries: 20_000, seed, ..Config::default() };
         let trace = trace(&set, &tries);
         check(&set, &trace, 1);
@@ -151,7 +151,7 @@ fn headers_that_match_nothing_are_as_many_as_asked() {
 
 #[test]
 fn a_needle_of_unmatched_headers_is_found_and_its_absence_proved() {
-    let parse = |text: &str| format::parse(text, &Options::default()).expect("it parses").rules;
+    let parse = |text: &str| firstmatch_formats::parse(text, &Options::default()).expect("it parses").rules;
     let config = Config { headers: 10, unmatched: 0.5, ..Config::default() };
     let all_but_one = "permit dst not 1.2.3.4\npermit sport not 7\npermit dport not 8\npermit proto not 9\n";
     let set = parse(&format!("family ipv4\n{all_but_one}permit src not 5.6.7.8\n"));
@@ -312,7 +312,7 @@ fn a_capture_has_the_packets_that_the_trace_says() {
             assert!(covered.hit > 280 && covered.given_up.len() < 10, "{covered:?}");
         }
     }
-    let parse = |text: &str| format::parse(text, &Options::default()).expect("it parses").rules;
+    let parse = |text: &str| firstmatch_formats::parse(text, &Options::default()).expect("it parses").rules;
     // Every protocol. The last three rules are for packets without ports, for packets with ports, and for none.
     let protocols: String = (0..256).map(|proto| format!("permit proto {proto} dst 10.0.0.1\n")).collect();
     let set =

@@ -3,13 +3,13 @@
 mod common;
 
 use common::{generate, lowered, profiles, text};
-use firstmatch::format::{self, Format, Options};
-use firstmatch::rule::Action;
-use firstmatch::{Diagnostic, Policy, RuleSet};
+use firstmatch_core::rule::Action;
+use firstmatch_core::{Diagnostic, Policy, RuleSet};
+use firstmatch_formats::{Format, Options};
 use firstmatch_generate::rules::{Actions, Config, Families};
 
 fn parse(text: &str) -> RuleSet {
-    let file = format::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let file = firstmatch_formats::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{error}\n{text}"));
     // Profiles have ICMP among the protocols of IPv6, too.
     let is_odd = |warning: &&Diagnostic| !warning.message.starts_with("this rule matches no regular packet");
     assert_eq!(file.warnings.iter().find(is_odd), None);
@@ -18,7 +18,7 @@ fn parse(text: &str) -> RuleSet {
 
 fn native(set: &RuleSet) -> String {
     let mut text = String::new();
-    format::write::native(set, &Policy::default(), &mut text).expect("it fits");
+    firstmatch_formats::write::native(set, &Policy::default(), &mut text).expect("it fits");
     text
 }
 
@@ -33,7 +33,7 @@ fn generated_sets_come_back_rule_by_rule() {
             let base = Config { rules: 3000, profile: profile.clone(), families, catch_all: true, ..Config::default() };
             let set = generate(&base);
             let written = text(&set);
-            assert_eq!(format::sniff(&written), Format::ClassBench);
+            assert_eq!(firstmatch_formats::sniff(&written), Format::ClassBench);
             let read = parse(&written);
             assert!(set.iter().map(|rule| &rule.spec).eq(read.iter().map(|rule| &rule.spec)));
         }

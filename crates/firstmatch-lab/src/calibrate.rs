@@ -12,10 +12,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use firstmatch::meta::{Config, Engine, Kind, Machine, Prediction, Traffic};
-use firstmatch::rule::{Caps, Lowered, lower};
-use firstmatch::schema::Family;
-use firstmatch::{RuleSet, format};
+use firstmatch_core::RuleSet;
+use firstmatch_core::meta::{Config, Engine, Kind, Machine, Prediction, Traffic};
+use firstmatch_core::rule::{Caps, Lowered, lower};
+use firstmatch_core::schema::Family;
 use firstmatch_generate::attack::{self, Attack};
 use firstmatch_generate::openflow;
 use firstmatch_generate::rules::{self, Families};
@@ -153,7 +153,8 @@ fn generated() -> anyhow::Result<Vec<Set>> {
 fn read(path: &Path) -> anyhow::Result<Set> {
     let name = path.display().to_string();
     let text = source::read_text(path)?;
-    let rules = format::parse(&text, &format::Options::default()).with_context(|| name.clone())?.rules;
+    let rules =
+        firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).with_context(|| name.clone())?.rules;
     let schema = rules.schemas().first().cloned().with_context(|| format!("{name}: no rules"))?;
     let rules = lower(&rules, &schema, &Caps::default())?;
     Ok(Set { name, rules, seen: Vec::new() })

@@ -6,9 +6,9 @@
 
 use std::fmt::{self, Write};
 
-use firstmatch::rule::{Condition, FieldValues, Rule, Test};
-use firstmatch::schema::{Family, Schema};
-use firstmatch::{Match, RuleSet};
+use firstmatch_core::rule::{Condition, FieldValues, Rule, Test};
+use firstmatch_core::schema::{Family, Schema};
+use firstmatch_core::{Match, RuleSet};
 use sha2::{Digest, Sha256};
 
 use crate::workload::{Loaded, field_values};
@@ -115,7 +115,7 @@ mod tests {
     use std::fs;
     use std::path::Path;
 
-    use firstmatch::rule::Action;
+    use firstmatch_core::rule::Action;
 
     use super::*;
     use crate::definition::Definition;

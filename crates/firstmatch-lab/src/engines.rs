@@ -1,16 +1,16 @@
 //! Registry of the engines that definitions can name, with their configurations.
 
 use anyhow::{Context, bail};
-use firstmatch::bit_select::{self, BitSelect};
-use firstmatch::bit_vector::{self, BitVector};
-use firstmatch::cache::flow::{self, FlowCache};
-use firstmatch::linear::{self, Linear};
-use firstmatch::meta::{self, Exclusive};
-use firstmatch::partition_sort::{self, PartitionSort};
-use firstmatch::rule::Lowered;
-use firstmatch::simd::Level;
-use firstmatch::tuple::{self, TupleMerge};
-use firstmatch::{Budget, BuildError, Classifier, Schema, Updatable};
+use firstmatch_core::bit_select::{self, BitSelect};
+use firstmatch_core::bit_vector::{self, BitVector};
+use firstmatch_core::cache::flow::{self, FlowCache};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::meta::{self, Exclusive};
+use firstmatch_core::partition_sort::{self, PartitionSort};
+use firstmatch_core::rule::Lowered;
+use firstmatch_core::simd::Level;
+use firstmatch_core::tuple::{self, TupleMerge};
+use firstmatch_core::{Budget, BuildError, Classifier, Schema, Updatable};
 use serde::Deserialize;
 use serde::de::Error as _;
 

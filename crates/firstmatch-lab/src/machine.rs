@@ -71,7 +71,7 @@ mod tests {
             assert!(!is_code(path), "{path}");
         }
         for path in
-            ["crates/firstmatch/src/lib.rs", "Cargo.lock", "benchmarks/definitions/x.toml", "examples/edge.rules"]
+            ["crates/firstmatch-core/src/lib.rs", "Cargo.lock", "benchmarks/definitions/x.toml", "examples/edge.rules"]
         {
             assert!(is_code(path), "{path}");
         }

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use anyhow::{Context, ensure};
-use firstmatch::RuleSet;
-use firstmatch::rule::{Condition, Priority, RuleSpec, Test};
+use firstmatch_core::RuleSet;
+use firstmatch_core::rule::{Condition, Priority, RuleSpec, Test};
 use serde::Deserialize;
 
 /// Conversion of ranges.
@@ -113,8 +113,8 @@ fn last(bits: u32) -> u128 {
 
 #[cfg(test)]
 mod tests {
-    use firstmatch::format::{self, Options};
-    use firstmatch::rule::{FieldValues, first_match};
+    use firstmatch_core::rule::{FieldValues, first_match};
+    use firstmatch_formats::Options;
 
     use super::*;
 
@@ -148,7 +148,7 @@ mod tests {
         deny src 10.0.0.0/9\n";
 
     fn transformed(transform: Transform) -> (RuleSet, RuleSet) {
-        let rules = format::parse(RULES, &Options::default()).expect("good rules").rules;
+        let rules = firstmatch_formats::parse(RULES, &Options::default()).expect("good rules").rules;
         let out = transform.apply(&rules).expect("no range is negated");
         (rules, out)
     }
@@ -170,7 +170,7 @@ mod tests {
                     let packet = FieldValues { family: before.schemas()[0].family(), values };
                     let of = |set: &RuleSet| {
                         first_match(set, &packet).map(|rule| {
-                            (rule.action, rule.conditions.on(0).map(firstmatch::rule::ConditionRef::unpack))
+                            (rule.action, rule.conditions.on(0).map(firstmatch_core::rule::ConditionRef::unpack))
                         })
                     };
                     matched += usize::from(of(&before).is_some());
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn negated_ranges_are_refused_by_line() {
         let text = "family ipv4\npermit\npermit tcp dport not 3-9\n";
-        let rules = format::parse(text, &Options::default()).expect("good rules").rules;
+        let rules = firstmatch_formats::parse(text, &Options::default()).expect("good rules").rules;
         let error = Transform::Prefixes.apply(&rules).expect_err("a negated range");
         assert!(format!("{error:#}").contains("line 3: it negates a range of dport"), "{error:#}");
     }

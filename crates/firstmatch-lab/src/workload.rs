@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
-use firstmatch::linear::{self, Linear};
-use firstmatch::rule::{Caps, FieldValues, Lowered, first_match, lower};
-use firstmatch::schema::Family;
-use firstmatch::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema, format};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::rule::{Caps, FieldValues, Lowered, first_match, lower};
+use firstmatch_core::schema::Family;
+use firstmatch_core::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema};
 use firstmatch_generate::trace::{Header, Locality, MIN_FRAME};
 use firstmatch_generate::{attack, keys, openflow, rules, trace};
 use firstmatch_net::source::{self, Input};
@@ -160,7 +160,8 @@ fn files(
 ) -> anyhow::Result<(RuleSet, Packets)> {
     let named = |path: &Path| path.display().to_string();
     let text = source::read_text(rules)?;
-    let file = format::parse(&text, &format::Options::default()).with_context(|| named(rules))?;
+    let file =
+        firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).with_context(|| named(rules))?;
     let packets = read(packets, frames, &file.policy, file.rules.schemas()).with_context(|| named(packets))?;
     Ok((transform(file.rules).with_context(|| named(rules))?, packets))
 }

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use firstmatch::format;
-
 const DIGESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../benchmarks/reference.toml");
 
 fn folder(name: &str) -> PathBuf {
@@ -62,7 +60,9 @@ fn reference_sets_are_those_that_are_recorded() {
     assert!(code == 0 && out.starts_with("fw1_v6_1k: ") && out.ends_with(": equal\n"), "{out}");
     for name in ["acl1_1k", "ipc2_1k", "fw1_v6_1k"] {
         let file = |end: &str| folder.join(format!("sets/{name}.{end}"));
-        let rules = format::parse(&read(&file("rules")), &format::Options::default()).expect("rules").rules;
+        let rules = firstmatch_formats::parse(&read(&file("rules")), &firstmatch_formats::Options::default())
+            .expect("rules")
+            .rules;
         assert_eq!((rules.len(), read(&file("trace")).lines().count()), (1000, 100_000), "{name}");
     }
 
@@ -145,7 +145,9 @@ fn sets_of_parameter_files_are_known_by_their_text() {
 #[test]
 fn rules_and_traces_are_as_asked_for() {
     let folder = folder("streams");
-    let count = |text: &str| format::parse(text, &format::Options::default()).expect("rules").rules.len();
+    let count = |text: &str| {
+        firstmatch_formats::parse(text, &firstmatch_formats::Options::default()).expect("rules").rules.len()
+    };
     let plain = output(&folder, "rules --profile fw1 --rules 60 --seed 3");
     assert_eq!(count(&plain), 60);
     let options = "--smoothing 16,--address-scope -0.9,--application-scope 0.9,--ipv6,--flags";

@@ -167,7 +167,8 @@ fn generated_sets_stand_beside_the_originals() {
         let set =
             rules::generate(&rules::Config { rules: 800, seed: 9, profile, ..Default::default() }).expect("rules");
         let mut text = String::new();
-        firstmatch::format::write::classbench(&set, &firstmatch::Policy::default(), &mut text).expect("it is plain");
+        firstmatch_formats::write::classbench(&set, &firstmatch_core::Policy::default(), &mut text)
+            .expect("it is plain");
         fs::write(folder.join(format!("sets/{name}.rules")), text).expect("a file");
     }
     let (code, _, err) = report(&folder, &["--sets", "sets"]);

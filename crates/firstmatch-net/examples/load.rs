@@ -12,8 +12,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firstmatch::format::{self, Options};
-use firstmatch::rule::lower;
+use firstmatch_core::rule::lower;
+use firstmatch_formats::Options;
 use firstmatch_net::source;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -32,7 +32,7 @@ fn main() -> Outcome<()> {
     let (mut rules, mut regions) = (0, 0);
     for round in 0..rounds {
         let start = cpu_time();
-        let file = format::parse(&text, &options)?;
+        let file = firstmatch_formats::parse(&text, &options)?;
         parsing.push((cpu_time() - start).as_secs_f64());
         let start = cpu_time();
         let lowered = file.rules.schemas().iter().map(|schema| lower(&file.rules, schema, &options.caps));

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firstmatch::{KeyBuf, Schema};
+use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_net::source;
 use firstmatch_net::wire::{Config, Extractor, LinkType, parse, parse_into};
 use rustix::time::{ClockId, clock_gettime};

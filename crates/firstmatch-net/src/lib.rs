@@ -6,7 +6,7 @@
 //!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file.
 //!
 //! ```no_run
-//! use firstmatch::{Policy, Schema};
+//! use firstmatch_core::{Policy, Schema};
 //! use firstmatch_net::source::{self, Input};
 //! use firstmatch_net::wire::{Batch, Config};
 //!
@@ -29,5 +29,6 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[cfg(feature = "captures")]
 pub mod source;
 pub mod wire;

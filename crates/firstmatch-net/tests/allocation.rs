@@ -8,8 +8,8 @@ use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use common::{Rng, damage, random};
-use firstmatch::Schema;
-use firstmatch::schema::{Family, Source};
+use firstmatch_core::Schema;
+use firstmatch_core::schema::{Family, Source};
 use firstmatch_net::source::{Input, Limits, from_reader};
 use firstmatch_net::wire::{Batch, Config, Outcome};
 

@@ -5,8 +5,8 @@
 mod common;
 
 use common::{Frame, Rng, arp, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
-use firstmatch::Schema;
-use firstmatch::schema::{Family, Field, Source};
+use firstmatch_core::Schema;
+use firstmatch_core::schema::{Family, Field, Source};
 use firstmatch_net::source::{self, Limits, Packet};
 use firstmatch_net::wire::{Batch, Config, Extractor, Headers, LinkType, Outcome, SourceSet, parse, parse_on};
 
@@ -99,7 +99,7 @@ fn handmade_frames_have_these_rows() {
 #[test]
 fn a_fragment_without_ports_is_classified_where_the_policy_says_so() {
     let extractor = Extractor::new(&Schema::openflow()).expect("sources");
-    let config = Config { fragments: firstmatch::policy::Fragments::Layer3, ..config() };
+    let config = Config { fragments: firstmatch_core::policy::Fragments::Layer3, ..config() };
     let headers = parse(&config, LinkType::Raw, &ipv4(17, 0x2003, &[], &udp()));
     assert_eq!(extractor.outcome(&headers), Outcome::FragmentLayer3);
     assert_eq!(state(&headers, Source::TpDst), Absent);

@@ -1,6 +1,6 @@
 //! Comparison of the core's table of which packets have a field with the parser.
 
-use firstmatch::schema::{Family, IPV6_EXTENSIONS, Source};
+use firstmatch_core::schema::{Family, IPV6_EXTENSIONS, Source};
 use firstmatch_net::wire::{self, Config, LinkType};
 
 /// Returns a frame of this ether type with IP inside, as far as the ether type may carry it.

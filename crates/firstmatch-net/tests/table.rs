@@ -5,10 +5,10 @@ mod common;
 use std::io::{Cursor, Write};
 
 use common::Rng;
-use firstmatch::format::{self, Options};
-use firstmatch::rule::{FieldValues, first_match};
-use firstmatch::schema::{Family, Field, Kind, Source};
-use firstmatch::{KeyBuf, Schema};
+use firstmatch_core::rule::{FieldValues, first_match};
+use firstmatch_core::schema::{Family, Field, Kind, Source};
+use firstmatch_core::{KeyBuf, Schema};
+use firstmatch_formats::Options;
 use firstmatch_net::source::{Input, Limits, Rows, SourceError, from_reader};
 use firstmatch_net::wire::{Batch, Config, Extractor, LinkType, Outcome, parse};
 
@@ -70,7 +70,7 @@ fn columns_are_found_by_name_and_addresses_tell_the_family() {
 fn a_row_is_what_the_oracle_and_a_batch_take() {
     let file = "schema {\ntenant 24 exact\nport 16 range from dport optional\nmac 48 exact\n}\n\
                 deny tenant 7 port 22\npermit mac 02:00:00:00:00:00/24\n";
-    let file = format::parse(file, &Options::default()).expect("rules");
+    let file = firstmatch_formats::parse(file, &Options::default()).expect("rules");
     let schemas = file.rules.schemas();
     assert!(Batch::new(&Config::default(), schemas).is_err(), "nothing fills the tenant");
     let text = "mac,tenant,port\n02:00:00:00:00:09,7,22\n02:00:00:00:00:09,7,\n03:00:00:00:00:00,0xffffff,65535\n";

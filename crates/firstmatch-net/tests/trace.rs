@@ -5,10 +5,10 @@ mod common;
 use std::io::Write;
 
 use common::slow;
-use firstmatch::Schema;
-use firstmatch::format::{self, Options};
-use firstmatch::rule::first_match;
-use firstmatch::schema::{Family, Source};
+use firstmatch_core::Schema;
+use firstmatch_core::rule::first_match;
+use firstmatch_core::schema::{Family, Source};
+use firstmatch_formats::Options;
 use firstmatch_net::source::{Input, TraceFlags};
 
 fn gz(bytes: &[u8]) -> Vec<u8> {
@@ -61,7 +61,7 @@ const TRACE_GENERATOR: &str = "\
 fn the_flags_of_classbench_are_read() {
     let rules = "@0.0.0.0/0\t0.0.0.0/0\t0 : 65535\t0 : 65535\t0x06/0xFF\t0x0000/0x0200\n";
     let options = Options { flags: true, ..Options::default() };
-    let rules = format::parse(rules, &options).expect("rules").rules;
+    let rules = firstmatch_formats::parse(rules, &options).expect("rules").rules;
     let mut trace = slow(TRACE_GENERATOR.as_bytes(), 9).and_then(Input::into_trace).expect("a trace");
     assert!(trace.need_flags_for(rules.schemas()));
     let mut flags = Vec::new();

@@ -4,11 +4,11 @@ mod common;
 mod invariants;
 
 use common::{Rng, chain, damage, ethernet, handmade, ipv4, ipv6, random, tcp, udp};
-use firstmatch::format::{self, Options};
-use firstmatch::policy::Fragments;
-use firstmatch::rule::{FieldValues, RuleSet, first_match};
-use firstmatch::schema::{Family, Field, Kind, Source};
-use firstmatch::{KeyBuf, Match, Policy, RuleId, Schema};
+use firstmatch_core::policy::Fragments;
+use firstmatch_core::rule::{FieldValues, RuleSet, first_match};
+use firstmatch_core::schema::{Family, Field, Kind, Source};
+use firstmatch_core::{KeyBuf, Match, Policy, RuleId, Schema};
+use firstmatch_formats::Options;
 use firstmatch_net::wire::{Batch, Config, Extractor, Headers, LinkType, Outcome, parse};
 use invariants::{check, check_grows, extractors};
 
@@ -189,7 +189,7 @@ fn only_what_the_schema_asks_for_can_make_a_packet_unknown() {
 }
 
 fn rules(text: &str) -> RuleSet {
-    format::parse(text, &Options::default()).expect(text).rules
+    firstmatch_formats::parse(text, &Options::default()).expect(text).rules
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn a_batch_sorts_by_family_and_scatters_back() {
             let by_row: Vec<_> = rows
                 .map(|&packet| {
                     let rule = RuleId::new(packet, schema as u32);
-                    Some(Match { rule, priority: firstmatch::rule::Priority(1) })
+                    Some(Match { rule, priority: firstmatch_core::rule::Priority(1) })
                 })
                 .collect();
             batch.scatter(schema, &by_row, &mut answers);

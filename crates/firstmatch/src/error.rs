@@ -1,391 +1,113 @@
-//! Errors, one type a phase: reading rules, building an engine, changing rules.
+//! The error of everything here that can fail.
 
 use std::fmt;
 
-use crate::meta::Cap;
-use crate::rule::{Caps, Excess, Priority, RuleId, RuleSpec};
+use firstmatch_core::{BuildError, Diagnostic, UpdateError};
+use firstmatch_formats::ParseError;
+use firstmatch_net::wire::NoSource;
 
-/// Fault or warning in a text, with its position.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Diagnostic {
-    /// Line, from 1.
-    pub line: u32,
-    /// First column, from 1, counted in characters.
-    pub column: u32,
-    /// Number of characters meant; 0 points between two characters.
-    pub width: u32,
-    /// Description of the fault.
-    pub message: String,
-    /// Text that was expected there, as an ending for "expected …".
-    pub expected: Option<String>,
-    /// Whole line, without its end.
-    pub text: String,
+/// Says why rules were not taken, built or changed. Nothing is changed where one is returned.
+#[derive(Debug)]
+pub struct Error(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Parse(ParseError),
+    Build(BuildError),
+    Update(UpdateError),
+    Field(NoSource),
+    Rule(String),
 }
 
-/// Writes `3:14: message; expected …`.
-impl fmt::Display for Diagnostic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}: {}", self.line, self.column, self.message)?;
-        if let Some(expected) = &self.expected {
-            write!(f, "; expected {expected}")?;
-        }
-        Ok(())
-    }
-}
-
-/// Error of reading a rule file: every fault of the file, in order, up to a limit.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseError {
-    faults: Vec<Diagnostic>,
-    more: usize,
-}
-
-impl ParseError {
-    /// Builds the error from the faults to show and the number of further ones.
-    ///
-    /// # Panics
-    /// If there is no fault.
-    pub(crate) fn new(faults: Vec<Diagnostic>, more: usize) -> Self {
-        assert!(!faults.is_empty());
-        Self { faults, more }
+impl Error {
+    /// Returns an error about a rule that is not text.
+    pub(crate) fn rule(message: impl Into<String>) -> Self {
+        Self(Kind::Rule(message.into()))
     }
 
-    /// Returns the faults in order.
+    /// Returns the faults of the text, in the order of lines; none if the error is of another kind.
     pub fn faults(&self) -> &[Diagnostic] {
-        &self.faults
+        if let Kind::Parse(error) = &self.0 { error.faults() } else { &[] }
     }
 
-    /// Number of faults beyond those kept.
-    pub fn more(&self) -> usize {
-        self.more
-    }
-
-    /// Returns the line of the first fault.
-    pub fn line(&self) -> u32 {
-        self.faults[0].line
-    }
-}
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, fault) in self.faults.iter().enumerate() {
-            let newline = if index > 0 { "\n" } else { "" };
-            write!(f, "{newline}{fault}")?;
-        }
-        if self.more > 0 { write!(f, "\nand {} more", self.more) } else { Ok(()) }
-    }
-}
-
-impl std::error::Error for ParseError {}
-
-/// Advice for a rule of too many regions.
-const SPLIT: &str = "split the rule or raise the limit";
-
-/// Error of building an engine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BuildError {
-    kind: BuildErrorKind,
-    rule: Option<RuleId>,
-    line: Option<u32>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum BuildErrorKind {
-    Regions(String),
-    Bytes { needed: usize, allowed: usize },
-    Visits { made: usize, allowed: usize },
-    Limit { cap: Cap, needed: usize, allowed: usize },
-    Simd(&'static str),
-    Refused(String),
-}
-
-impl BuildError {
-    pub(crate) fn condition_too_large(rule: &RuleSpec, field: &str, excess: Excess, caps: &Caps) -> Self {
-        let what = match excess {
-            Excess::Pieces(over) => format!(
-                "the condition on {field} needs more than {} regions, and max-regions-per-rule is {}: {SPLIT}",
-                over - 1,
-                caps.regions_per_rule
-            ),
-            Excess::Comparisons => format!(
-                "the values under masks of {field} take more than {} comparisons, which is max-mask-comparisons: \
-                 write fewer of them or raise the limit",
-                caps.mask_comparisons
-            ),
-        };
-        Self::regions(what, rule)
-    }
-
-    pub(crate) fn product_too_large<'a>(
-        rule: &RuleSpec,
-        counts: impl Iterator<Item = (&'a str, usize)>,
-        most: usize,
-    ) -> Self {
-        let counts: Vec<_> = counts.filter(|&(_, count)| count != 1).collect();
-        let product = counts.iter().fold(1u128, |all, &(_, count)| all.saturating_mul(count as u128));
-        let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let counts = counts.join(" × ");
-        let what = format!("the rule needs {product} regions ({counts}), and max-regions-per-rule is {most}: {SPLIT}");
-        Self::regions(what, rule)
-    }
-
-    pub(crate) fn set_too_large(rule: &RuleSpec, most: usize) -> Self {
-        let what = format!("with this rule the set needs more than {most} regions, which is max-regions");
-        Self::regions(what, rule)
-    }
-
-    pub(crate) fn set_takes_too_much(rule: &RuleSpec, most: usize) -> Self {
-        let what = format!(
-            "with this rule the regions of the set take more than {most} bytes, which is max-region-bytes: \
-             raise the limit where there is memory"
-        );
-        Self::regions(what, rule)
-    }
-
-    fn regions(what: String, rule: &RuleSpec) -> Self {
-        Self { kind: BuildErrorKind::Regions(what), rule: None, line: rule.line.map(u32::from) }
-    }
-
-    pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
-        Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None }
-    }
-
-    /// Builds the error of a build that stopped after `made` visits of regions.
-    pub(crate) fn visits(made: usize, allowed: usize) -> Self {
-        Self { kind: BuildErrorKind::Visits { made, allowed }, rule: None, line: None }
-    }
-
-    /// Builds the error of a limit other than the budget's bytes.
-    pub(crate) fn limit(cap: Cap, needed: usize, allowed: usize) -> Self {
-        Self { kind: BuildErrorKind::Limit { cap, needed, allowed }, rule: None, line: None }
-    }
-
-    pub(crate) fn simd(level: &'static str) -> Self {
-        Self { kind: BuildErrorKind::Simd(level), rule: None, line: None }
-    }
-
-    fn refused(what: String) -> Self {
-        Self { kind: BuildErrorKind::Refused(what), rule: None, line: None }
-    }
-
-    pub(crate) fn with_rule(mut self, rule: RuleId) -> Self {
-        self.rule = Some(rule);
-        self
-    }
-
-    /// Whether a limit was exceeded.
-    ///
-    /// The limit belongs to the [`Budget`](crate::Budget) or to [`meta::Limits`](crate::meta::Limits).
-    pub fn budget_exceeded(&self) -> bool {
-        self.cap().is_some()
-    }
-
-    /// Returns the limit that was exceeded, if one was.
-    pub fn cap(&self) -> Option<Cap> {
-        match self.kind {
-            BuildErrorKind::Bytes { .. } => Some(Cap::RunBytes),
-            BuildErrorKind::Visits { .. } => Some(Cap::BuildVisits),
-            BuildErrorKind::Limit { cap, .. } => Some(cap),
-            _ => None,
-        }
-    }
-
-    /// Returns the bytes needed, as far as known, and those allowed, if a budget was exceeded.
-    pub(crate) fn bytes_needed(&self) -> Option<(usize, usize)> {
-        match self.kind {
-            BuildErrorKind::Bytes { needed, allowed } => Some((needed, allowed)),
-            _ => None,
-        }
-    }
-
-    /// Returns the visits made and the visits allowed, if these were exceeded.
-    pub(crate) fn visits_made(&self) -> Option<(usize, usize)> {
-        match self.kind {
-            BuildErrorKind::Visits { made, allowed } => Some((made, allowed)),
-            _ => None,
-        }
-    }
-
-    /// Returns the rule that was the reason, if one was.
-    pub fn rule(&self) -> Option<RuleId> {
-        self.rule
-    }
-
-    /// Returns the line of that rule, if it came from a file.
+    /// Returns the line of the rule that the error is about, from 1, if it has one.
     pub fn line(&self) -> Option<u32> {
-        self.line
-    }
-}
-
-impl fmt::Display for BuildError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.line, self.rule) {
-            (Some(line), _) => write!(f, "line {line}: ")?,
-            (None, Some(rule)) => write!(f, "rule {rule}: ")?,
-            (None, None) => {}
-        }
-        match &self.kind {
-            BuildErrorKind::Regions(what) | BuildErrorKind::Refused(what) => f.write_str(what),
-            BuildErrorKind::Limit { cap, needed, allowed } => f.write_str(&cap.says(*needed, *allowed)),
-            BuildErrorKind::Visits { made, allowed } => {
-                write!(f, "building the engine takes {made} region visits or more; the limit is {allowed}")
-            }
-            BuildErrorKind::Bytes { needed, allowed } => {
-                write!(f, "the engine needs {needed} bytes; the budget allows {allowed}")
-            }
-            BuildErrorKind::Simd(level) => write!(f, "this machine has no {level}"),
-        }
-    }
-}
-
-impl std::error::Error for BuildError {}
-
-/// Error of a change of rules, which was refused and changed nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UpdateError {
-    kind: UpdateErrorKind,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum UpdateErrorKind {
-    Stale(RuleId),
-    Present(RuleId),
-    PriorityTaken(Priority),
-    BadRule(String),
-    OtherFields,
-    Full,
-    Lanes { given: usize, wanted: usize },
-    BadRegion(String),
-    Bytes { needed: usize, allowed: usize },
-    Overlay { needed: usize, most: usize },
-    Busy,
-    OldRebuild,
-    Lowering(BuildError),
-}
-
-impl UpdateError {
-    pub(crate) fn stale(id: RuleId) -> Self {
-        Self { kind: UpdateErrorKind::Stale(id) }
-    }
-
-    pub(crate) fn present(id: RuleId) -> Self {
-        Self { kind: UpdateErrorKind::Present(id) }
-    }
-
-    pub(crate) fn priority_taken(priority: Priority) -> Self {
-        Self { kind: UpdateErrorKind::PriorityTaken(priority) }
-    }
-
-    pub(crate) fn bad_rule(what: String) -> Self {
-        Self { kind: UpdateErrorKind::BadRule(what) }
-    }
-
-    pub(crate) fn other_fields() -> Self {
-        Self { kind: UpdateErrorKind::OtherFields }
-    }
-
-    pub(crate) fn full() -> Self {
-        Self { kind: UpdateErrorKind::Full }
-    }
-
-    pub(crate) fn lanes(given: usize, wanted: usize) -> Self {
-        Self { kind: UpdateErrorKind::Lanes { given, wanted } }
-    }
-
-    pub(crate) fn bad_region(what: String) -> Self {
-        Self { kind: UpdateErrorKind::BadRegion(what) }
-    }
-
-    pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
-        Self { kind: UpdateErrorKind::Bytes { needed, allowed } }
-    }
-
-    pub(crate) fn overlay(needed: usize, most: usize) -> Self {
-        Self { kind: UpdateErrorKind::Overlay { needed, most } }
-    }
-
-    pub(crate) fn busy() -> Self {
-        Self { kind: UpdateErrorKind::Busy }
-    }
-
-    pub(crate) fn old_rebuild() -> Self {
-        Self { kind: UpdateErrorKind::OldRebuild }
-    }
-
-    pub(crate) fn lowering(error: BuildError) -> Self {
-        Self { kind: UpdateErrorKind::Lowering(error) }
-    }
-
-    /// Returns the error of a build that inserts `rule` and fails with this error.
-    pub(crate) fn into_build_error(self, rule: RuleId) -> BuildError {
-        match self.kind {
-            UpdateErrorKind::Bytes { needed, allowed } => BuildError::bytes(needed, allowed),
-            _ => BuildError::refused(self.to_string()).with_rule(rule),
+        match &self.0 {
+            Kind::Parse(error) => Some(error.line()),
+            Kind::Build(error) => error.line(),
+            _ => None,
         }
     }
 
-    /// Whether the id belongs to no live rule.
-    pub fn is_stale(&self) -> bool {
-        matches!(self.kind, UpdateErrorKind::Stale(_))
-    }
-
-    /// Whether the conditions were bound to other fields than those of the set.
-    pub fn is_for_other_fields(&self) -> bool {
-        matches!(self.kind, UpdateErrorKind::OtherFields)
-    }
-
-    /// Whether there is room again once a rebuild is installed.
-    pub fn needs_rebuild(&self) -> bool {
-        matches!(self.kind, UpdateErrorKind::Overlay { .. })
-    }
-
-    /// Whether a batch in progress was the reason.
-    ///
-    /// The same change may succeed as soon as the batch has ended.
-    pub fn is_busy(&self) -> bool {
-        matches!(self.kind, UpdateErrorKind::Busy)
-    }
-
-    /// Whether a limit was exceeded.
-    ///
-    /// The limit belongs to the [`Budget`](crate::Budget) or, where the change builds an engine anew, to
-    /// [`meta::Limits`](crate::meta::Limits).
+    /// Whether a memory limit or a limit on the worst case leaves no room.
     pub fn budget_exceeded(&self) -> bool {
-        match &self.kind {
-            UpdateErrorKind::Bytes { .. } => true,
-            UpdateErrorKind::Lowering(error) => error.budget_exceeded(),
+        match &self.0 {
+            Kind::Build(error) => error.budget_exceeded(),
+            Kind::Update(error) => error.budget_exceeded(),
             _ => false,
         }
     }
+
+    /// Whether the change finds room once a rebuild has been installed: [`Firewall::rebuild`](crate::Firewall::rebuild).
+    pub fn needs_rebuild(&self) -> bool {
+        matches!(&self.0, Kind::Update(error) if error.needs_rebuild())
+    }
+
+    /// Whether a batch in progress is in the way of [`Update::try_commit`](crate::Update::try_commit).
+    pub fn is_busy(&self) -> bool {
+        matches!(&self.0, Kind::Update(error) if error.is_busy())
+    }
+
+    /// Whether the rule id is of a rule that was removed.
+    pub fn is_stale(&self) -> bool {
+        matches!(&self.0, Kind::Update(error) if error.is_stale())
+    }
 }
 
-impl fmt::Display for UpdateError {
+impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.kind {
-            UpdateErrorKind::Stale(id) => write!(f, "rule {id} is not live"),
-            UpdateErrorKind::Present(id) => write!(f, "rule {id}, or another of its slot, is already there"),
-            UpdateErrorKind::PriorityTaken(p) => write!(f, "priority {} is taken", p.0),
-            UpdateErrorKind::BadRule(what) => write!(f, "the rule does not fit the schema: {what}"),
-            UpdateErrorKind::OtherFields => f.write_str(
-                "the conditions of the rule are bound to other fields than those of this set: bind them by name \
-                 (`RuleSet::bind`), or read the text of the rule for this set (`format::parse_rule`)",
-            ),
-            UpdateErrorKind::Full => f.write_str("there is no slot left"),
-            UpdateErrorKind::Lanes { given, wanted } => {
-                write!(f, "the regions have {given} lanes, the engine {wanted}")
-            }
-            UpdateErrorKind::BadRegion(what) => write!(f, "the region is malformed: {what}"),
-            UpdateErrorKind::Bytes { needed, allowed } => {
-                write!(f, "the engine would need {needed} bytes; the budget allows {allowed}")
-            }
-            UpdateErrorKind::Overlay { needed, most } => {
-                write!(f, "{needed} rules would wait for a rebuild; at most {most} may")
-            }
-            UpdateErrorKind::Busy => f.write_str("a batch in progress has what would be changed"),
-            UpdateErrorKind::OldRebuild => f.write_str("a later rebuild has been begun or installed"),
-            UpdateErrorKind::Lowering(error) => error.fmt(f),
+        match &self.0 {
+            Kind::Parse(error) => error.fmt(f),
+            Kind::Build(error) => error.fmt(f),
+            Kind::Update(error) => error.fmt(f),
+            Kind::Field(error) => error.fmt(f),
+            Kind::Rule(message) => f.write_str(message),
         }
     }
 }
 
-impl std::error::Error for UpdateError {}
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.0 {
+            Kind::Parse(error) => Some(error),
+            Kind::Build(error) => Some(error),
+            Kind::Update(error) => Some(error),
+            Kind::Field(error) => Some(error),
+            Kind::Rule(_) => None,
+        }
+    }
+}
+
+impl From<ParseError> for Error {
+    fn from(error: ParseError) -> Self {
+        Self(Kind::Parse(error))
+    }
+}
+
+impl From<BuildError> for Error {
+    fn from(error: BuildError) -> Self {
+        Self(Kind::Build(error))
+    }
+}
+
+impl From<UpdateError> for Error {
+    fn from(error: UpdateError) -> Self {
+        Self(Kind::Update(error))
+    }
+}
+
+impl From<NoSource> for Error {
+    fn from(error: NoSource) -> Self {
+        Self(Kind::Field(error))
+    }
+}

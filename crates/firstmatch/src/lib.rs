@@ -1,100 +1,83 @@
-//! Packet classification: finds, for every packet, the first rule that matches it.
-//!
-//! Lookups are as fast as memory allows while the rules change, and the library can explain each answer.
+//! Packet classification: for every packet, the first rule that matches, while the rules change.
 //!
 //! ```
-//! use firstmatch::rule::{Caps, FieldValues, first_match, lower};
-//! use firstmatch::tuple::{Config, TupleMerge};
-//! use firstmatch::{Classifier, KeyBuf, format};
+//! use firstmatch::{Firewall, LinkType, Verdict};
 //!
-//! // Text becomes rules on whole fields …
-//! let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24 dport { 80, 443 }\n";
-//! let file = format::parse(text, &format::Options::default())?;
-//! // … rules become regions over lanes, and an engine is built from those.
-//! let schema = &file.rules.schemas()[0];
-//! let engine = TupleMerge::build(&lower(&file.rules, schema, &Caps::default())?, &Config::default())?;
+//! # fn main() -> Result<(), firstmatch::Error> {
+//! # let frames = [firstmatch::doc_frame(23), firstmatch::doc_frame(443)];
+//! let firewall = Firewall::from_text("permit dst 192.0.2.0/24\n")?;
+//! let mut worker = firewall.worker(); // one a thread; clones of `firewall` are cheap
+//! for frame in &frames {
+//!     worker.push(LinkType::Ethernet, frame);
+//! }
+//! for decision in worker.classify() {
+//!     println!("{} {:?} {}", decision.verdict, decision.rule, decision.outcome);
+//! }
+//! let mut update = firewall.update(); // a transaction: all of it or nothing
+//! let first = update.rules().next().expect("one rule").id;
+//! let telnet = update.insert_before(first, "deny tcp dport 23")?;
+//! update.commit()?;
 //!
-//! // Packets are rows of lanes. Whoever parses frames fills them himself (or takes the crate `firstmatch-net`).
-//! let packet = FieldValues {
-//!     family: schema.family(), // src, dst, sport, dport, proto
-//!     values: vec![Some(0x0A00_0001), Some(0xC000_0207), Some(50_000), Some(443), Some(6)],
-//! };
-//! let mut keys = KeyBuf::new(schema);
-//! keys.push_values(&packet);
-//!
-//! // One virtual call a batch; nothing is allocated once a thread has its scratch.
-//! let mut scratch = engine.scratch();
-//! let mut matches = vec![None; keys.len()];
-//! engine.classify_batch(&mut scratch, keys.keys(), &mut matches);
-//!
-//! let found = matches[0].expect("the second rule");
-//! assert_eq!(file.rules.get(found.rule).and_then(|rule| rule.line).map(u32::from), Some(3));
-//! // The oracle says the same: it walks the rules, and every engine is tested against it.
-//! assert_eq!(first_match(&file.rules, &packet).map(|rule| rule.id), Some(found.rule));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! worker.push(LinkType::Ethernet, &frames[0]);
+//! assert_eq!(worker.classify()[0].verdict, Verdict::Deny);
+//! assert_eq!(worker.classify().len(), 0); // every packet is decided once
+//! assert_eq!(firewall.explain(LinkType::Ethernet, &frames[0]).decision.rule, Some(telnet));
+//! # Ok(())
+//! # }
 //! ```
 //!
-//! # Which engine when
+//! # The way of a packet
 //!
-//! Take [`meta`], because it chooses among the others, explains its choice, and takes changes beside readers that never
-//! wait. Take another engine to make that choice yourself.
+//! - A [`Firewall`] is the handle: rules, policy and the engine that serves them. Clones share everything.
+//! - A [`Worker`] belongs to one thread. [`Worker::push`] parses a frame into a row of keys; [`Worker::classify`]
+//!   decides all rows at once, in the generation of one commit, and allocates nothing once it is warm.
+//! - A [`Decision`] says what happens to a packet (verdict), which rule said so (id, source line, your value) and what
+//!   the headers were good for ([`Outcome`]). What is unknown gets the policy's verdict for unknown packets.
+//! - An [`Update`] is a transaction beside all workers. No worker ever waits for it.
 //!
-//! | engine | lookup | rules change | take it for |
-//! |---|---|---|---|
-//! | [`meta`] | that of the engine it has chosen | [`meta::Writer`]: transactions, beside readers | everything |
-//! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
-//! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
-//! | [`bit_vector`] | one search per key word, and the first bit of a few vectors | rebuild | up to a thousand or two rules of any kind |
-//! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
-//! | [`partition_sort`] (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
+//! Rules are text in the project's own format ([`Firewall::from_text`]; one rule a line), or values of Rust
+//! ([`Rule`]), or a [`RuleSet`](core::RuleSet) over a schema of your own, whose rows you fill yourself
+//! ([`Worker::push_values`]).
 //!
-//! [`cache::flow`] goes in front of any of them, for traffic whose keys come again. For example, the later packets of a
-//! flow are answered from the cache.
+//! # Experts
 //!
-//! # The themes
-//!
-//! - **Rules**: [`schema`] (fields and their key words), [`rule`] (rules, sets, lowering, the oracle),
-//!   [`format`](mod@format) (text), [`policy`] (verdicts for packets that no rule decides).
-//! - **Looking up**: [`KeyBuf`] and [`Keys`] (batches of rows), [`Classifier`] (any engine, object safe), [`Scratch`]
-//!   (state that a thread's lookups write to), [`Match`], [`Stats`].
-//! - **Changing rules beside readers**: [`meta::open`] gives an engine for each schema, whose clones go to the threads
-//!   that look up, and one [`meta::Writer`]. Its [`meta::Transaction`] inserts, removes and replaces rules, all or
-//!   nothing, and a commit begins a new generation. Any thread can run a [`meta::RebuildJob`]. The [`meta::Ledger`]
-//!   counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
-//! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
-//!
-//! # Unsafe code
-//!
-//! Unsafe code is in [`simd`] alone: vector instructions behind tokens that prove the machine has them, prefetches, and
-//! one cast from cache lines to words. Everything is compiled and tested without vector instructions too.
+//! Everything here is made of three crates that are re-exported whole: [`core`] (rules, engines, live rules),
+//! [`formats`] (rule formats) and [`net`] (header parsing and, with its features, captures).
 #![deny(unsafe_code)]
 
-mod alive;
-pub mod bit_select;
-pub mod bit_vector;
-mod budget;
-pub mod cache;
-mod engine;
-mod error;
-pub mod format;
-mod key;
-pub mod linear;
-pub mod meta;
-pub mod partition_sort;
-mod parts;
-pub mod policy;
-pub mod rule;
-pub mod schema;
-pub mod simd;
-#[cfg(test)]
-mod test_rules;
-pub mod tuple;
-mod work;
+pub use firstmatch_core as core;
+pub use firstmatch_formats as formats;
+pub use firstmatch_net as net;
 
-pub use budget::Budget;
-pub use engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
-pub use error::{BuildError, Diagnostic, ParseError, UpdateError};
-pub use key::{KeyBuf, Keys};
-pub use policy::{Policy, Verdict};
-pub use rule::{RuleId, RuleSet};
-pub use schema::Schema;
+mod builder;
+mod error;
+mod explain;
+mod firewall;
+mod rebuild;
+mod rule;
+pub mod show;
+mod update;
+mod worker;
+
+pub use builder::{Builder, Rebuilds};
+pub use error::Error;
+pub use explain::Explanation;
+pub use firewall::Firewall;
+pub use firstmatch_core::policy::{Fragments, Policy, Verdict};
+pub use firstmatch_core::rule::{Action, RuleId};
+pub use firstmatch_formats::Fields;
+pub use firstmatch_net::wire::{LinkType, Outcome};
+pub use rule::{Addresses, Ports, Rule};
+pub use update::{IntoRule, Update};
+pub use worker::{Decision, Worker};
+
+/// Returns an Ethernet frame with a TCP segment from 10.0.0.1 to port `dport` of 192.0.2.7, for examples.
+#[doc(hidden)]
+pub fn doc_frame(dport: u16) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    frame.extend([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 192, 0, 2, 7]);
+    frame.extend(50_000u16.to_be_bytes());
+    frame.extend(dport.to_be_bytes());
+    frame.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 2, 0, 0, 0, 0, 0, 0]);
+    frame
+}

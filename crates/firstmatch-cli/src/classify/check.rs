@@ -3,8 +3,8 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use firstmatch::Match;
-use firstmatch::rule::{Rule, RuleSet, first_match};
+use firstmatch_core::Match;
+use firstmatch_core::rule::{Rule, RuleSet, first_match};
 use firstmatch_net::wire::Batch;
 
 use super::stretch::{Packet, Stretch};

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use firstmatch::{KeyBuf, meta};
+use firstmatch_core::{KeyBuf, meta};
 use firstmatch_net::source::{Cut, SourceError};
 use firstmatch_net::wire;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use firstmatch::Classifier;
+use firstmatch_core::Classifier;
 use firstmatch_net::wire::Outcome;
 use serde::Serialize;
 
@@ -166,7 +166,7 @@ impl EngineStats {
     fn new(engine: &dyn Classifier) -> Self {
         let stats = engine.stats();
         Self {
-            family: engine.schema().family().map(firstmatch::schema::Family::name),
+            family: engine.schema().family().map(firstmatch_core::schema::Family::name),
             rules: stats.rules,
             regions: stats.regions,
             bytes: stats.total_bytes(),

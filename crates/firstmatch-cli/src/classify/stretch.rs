@@ -4,8 +4,8 @@
 
 use std::hint::black_box;
 
-use firstmatch::rule::{FieldValues, RuleSet};
-use firstmatch::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
+use firstmatch_core::rule::{FieldValues, RuleSet};
+use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
 use firstmatch_net::source::{Capture, Cut, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
 

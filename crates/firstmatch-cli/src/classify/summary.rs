@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::io::{self, Write};
 
-use firstmatch::RuleId;
+use firstmatch_core::RuleId;
 
 use super::report::{Report, RuleHits, Timing};
 use super::tally::Count;

@@ -1,7 +1,7 @@
 //! Counters of packets by outcome and by rule.
 
-use firstmatch::Match;
-use firstmatch::rule::RuleId;
+use firstmatch_core::Match;
+use firstmatch_core::rule::RuleId;
 use firstmatch_net::wire::{Outcome, Record};
 
 /// Number of packets and of their bytes.

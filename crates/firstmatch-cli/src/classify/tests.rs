@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use firstmatch::format::{self, Options};
-use firstmatch::linear::{self, Linear};
-use firstmatch::rule::{RuleSet, first_match, lower};
-use firstmatch::schema::Family;
-use firstmatch::{Classifier, Keys, Match, Schema, Stats};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::rule::{RuleSet, first_match, lower};
+use firstmatch_core::schema::Family;
+use firstmatch_core::{Classifier, Keys, Match, Schema, Stats};
+use firstmatch_formats::Options;
 use firstmatch_net::wire::{Batch, Config, Headers};
 
 use super::check::{Checker, Sample};
@@ -19,7 +19,7 @@ use crate::{End, engines};
 
 fn rules() -> RuleSet {
     let text = "family ipv4\npermit tcp dport 80\ndeny tcp\npermit udp sport 53\n";
-    format::parse(text, &Options::default()).expect("the rules are good").rules
+    firstmatch_formats::parse(text, &Options::default()).expect("the rules are good").rules
 }
 
 fn headers(number: u64) -> Headers {
@@ -81,18 +81,20 @@ fn passes_keep_their_keys_and_their_number() {
     for number in 0..500 {
         batch.push_headers(&headers(number), 60);
     }
-    let lowered = lower(&rules, &rules.schemas()[0], &firstmatch::rule::Caps::default()).expect("few regions");
+    let lowered = lower(&rules, &rules.schemas()[0], &firstmatch_core::rule::Caps::default()).expect("few regions");
     for name in engines::names() {
         let engine = engines::named(name).expect("it is listed");
         let classifier: Box<dyn Classifier> = (engine.build)(&lowered, &Default::default()).expect("it fits");
         let mut engines = Engines::new(vec![classifier], 64);
-        let mut held = firstmatch::KeyBuf::new(&rules.schemas()[0]);
+        let mut held = firstmatch_core::KeyBuf::new(&rules.schemas()[0]);
         for row in 0..500 {
             held.push().copy_from_slice(batch.keys(0).row(row));
         }
         let times = timing::passes(&mut engines, &[held], 3, &|| false);
         assert!(times.len() == 3 && times.is_sorted() && times[0] > 0.0, "{name}: {times:?}");
-        assert!(timing::passes(&mut engines, &[firstmatch::KeyBuf::new(&rules.schemas()[0])], 3, &|| false).is_empty());
+        assert!(
+            timing::passes(&mut engines, &[firstmatch_core::KeyBuf::new(&rules.schemas()[0])], 3, &|| false).is_empty()
+        );
     }
     assert_eq!(timing::median(&[]), None);
     assert_eq!(timing::median(&[1.0, 2.0, 9.0]), Some(2.0));
@@ -102,7 +104,7 @@ fn passes_keep_their_keys_and_their_number() {
 #[test]
 fn a_shuffle_is_a_new_order_of_the_same_rows() {
     let rules = rules();
-    let mut keys = firstmatch::KeyBuf::new(&rules.schemas()[0]);
+    let mut keys = firstmatch_core::KeyBuf::new(&rules.schemas()[0]);
     for number in 0..100u32 {
         keys.push()[0] = number;
     }
@@ -123,17 +125,17 @@ fn a_shuffle_is_a_new_order_of_the_same_rows() {
 #[derive(Debug)]
 struct Careless(Linear);
 
-impl firstmatch::Engine for Careless {
+impl firstmatch_core::Engine for Careless {
     type Scratch = ();
 
     fn schema(&self) -> &Schema {
-        firstmatch::Engine::schema(&self.0)
+        firstmatch_core::Engine::schema(&self.0)
     }
 
     fn new_scratch(&self) {}
 
     fn stats(&self) -> Stats {
-        firstmatch::Engine::stats(&self.0)
+        firstmatch_core::Engine::stats(&self.0)
     }
 
     fn improve(&self, scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use firstmatch::{KeyBuf, Match};
+use firstmatch_core::{KeyBuf, Match};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::stretch::{Engines, STRETCH};

@@ -1,14 +1,14 @@
 //! Command `firstmatch explain`.
 
 mod packet;
-mod show;
 
 use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
-use firstmatch::rule::{FieldValues, Rule};
-use firstmatch::schema::{Field, Schema};
+use firstmatch::show;
+use firstmatch_core::rule::{FieldValues, Rule};
+use firstmatch_core::schema::{Field, Schema};
 use firstmatch_net::source::{self, Input, SourceError};
 use firstmatch_net::wire::{self, Batch, Config, Headers, SourceSet};
 

@@ -5,8 +5,8 @@
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Context, anyhow, bail};
-use firstmatch::format::native::{icmp_type_number, protocol_number};
-use firstmatch::schema::Family;
+use firstmatch_core::schema::Family;
+use firstmatch_formats::native::{icmp_type_number, protocol_number};
 
 const ICMP: u8 = 1;
 const TCP: u8 = 6;

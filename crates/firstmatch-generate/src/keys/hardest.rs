@@ -1,7 +1,7 @@
 //! Search for the keys that cost an engine the most.
 
-use firstmatch::rule::Lowered;
-use firstmatch::{Classifier, KeyBuf, Keys, Match};
+use firstmatch_core::rule::Lowered;
+use firstmatch_core::{Classifier, KeyBuf, Keys, Match};
 
 use super::points::{Cells, Points};
 use crate::error::Error;

@@ -6,8 +6,8 @@
 mod hardest;
 mod points;
 
-use firstmatch::KeyBuf;
-use firstmatch::rule::{Lowered, Region};
+use firstmatch_core::KeyBuf;
+use firstmatch_core::rule::{Lowered, Region};
 
 pub use hardest::{Hardest, hardest, late_matches};
 pub use points::Points;

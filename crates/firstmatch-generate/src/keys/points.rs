@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use firstmatch::Schema;
-use firstmatch::rule::Region;
+use firstmatch_core::Schema;
+use firstmatch_core::rule::Region;
 
 use crate::random::Random;
 

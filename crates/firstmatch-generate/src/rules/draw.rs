@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use firstmatch::schema::Family;
+use firstmatch_core::schema::Family;
 
 use super::Config;
 use super::order::Measures;

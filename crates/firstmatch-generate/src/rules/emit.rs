@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use firstmatch::rule::{Action, Condition, Priority, RuleSpec, Test};
-use firstmatch::schema::{Family, Field, Kind};
-use firstmatch::{RuleSet, Schema};
+use firstmatch_core::rule::{Action, Condition, Priority, RuleSpec, Test};
+use firstmatch_core::schema::{Family, Field, Kind};
+use firstmatch_core::{RuleSet, Schema};
 
 use super::draw::{ANY_PORT, Drawer, Tuple};
 use super::{Actions, Config, Draft, Families};

@@ -27,7 +27,7 @@ mod order;
 mod plant;
 mod tree;
 
-use firstmatch::RuleSet;
+use firstmatch_core::RuleSet;
 
 pub use tree::stretch;
 
@@ -115,9 +115,9 @@ impl Default for Config {
 /// Address families of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Families {
-    /// IPv4 alone: a set over [`Schema::ipv4`](firstmatch::Schema::ipv4).
+    /// IPv4 alone: a set over [`Schema::ipv4`](firstmatch_core::Schema::ipv4).
     Ipv4,
-    /// IPv6 alone: a set over [`Schema::ipv6`](firstmatch::Schema::ipv6).
+    /// IPv6 alone: a set over [`Schema::ipv6`](firstmatch_core::Schema::ipv6).
     Ipv6,
     /// A dual-stack set; rules with two wildcard addresses are for both families.
     Both {
@@ -139,7 +139,7 @@ impl Families {
 /// Actions of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Actions {
-    /// [`Action::Match`](firstmatch::rule::Action::Match) alone, as in the ClassBench format.
+    /// [`Action::Match`](firstmatch_core::rule::Action::Match) alone, as in the ClassBench format.
     Unstated,
     /// Permit, deny, or mark with a number from 1 to 255, as in the native format.
     Stated {

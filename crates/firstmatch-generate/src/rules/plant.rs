@@ -232,7 +232,7 @@ fn partition(items: &mut [u32], is: impl Fn(u32) -> bool) -> usize {
 mod tests {
     use super::*;
     use crate::random::Purpose;
-    use firstmatch::schema::Family;
+    use firstmatch_core::schema::Family;
     use std::collections::BTreeSet;
 
     fn planted(tree: &Tree, growth: f64, lengths: &[u8], leaders: Option<Leaders<'_>>) -> Vec<Node> {

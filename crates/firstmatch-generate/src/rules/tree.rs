@@ -1,6 +1,6 @@
 //! Addresses and a random measure of the nodes of a prefix tree, both hashes of the nodes.
 
-use firstmatch::schema::Family;
+use firstmatch_core::schema::Family;
 
 use crate::random::{mix, mix2};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use etherparse::err::packet::BuildWriteError;
 use etherparse::{IpNumber, PacketBuilder};
-use firstmatch::schema::Family;
+use firstmatch_core::schema::Family;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 
@@ -59,7 +59,7 @@ impl Header {
     /// If the frame cannot be built.
     ///
     /// ```
-    /// use firstmatch::schema::Family;
+    /// use firstmatch_core::schema::Family;
     /// use firstmatch_generate::trace::{Header, MIN_FRAME};
     ///
     /// # fn main() -> std::io::Result<()> {

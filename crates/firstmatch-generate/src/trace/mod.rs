@@ -1,7 +1,7 @@
 //! Packet traces.
 //!
 //! A trace has headers drawn from the corners and interiors of rules. Each header is looked up in an engine
-//! ([`TupleMerge`](firstmatch::tuple::TupleMerge)), so the rule written beside it **is** the first that matches it.
+//! ([`TupleMerge`](firstmatch_core::tuple::TupleMerge)), so the rule written beside it **is** the first that matches it.
 //! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see [`Covered`].
 
 mod capture;
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::net::Ipv6Addr;
 
-use firstmatch::schema::Family;
-use firstmatch::{RuleId, RuleSet};
+use firstmatch_core::schema::Family;
+use firstmatch_core::{RuleId, RuleSet};
 
 pub use capture::MIN_FRAME;
 pub use locality::Locality;

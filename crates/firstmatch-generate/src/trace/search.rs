@@ -8,8 +8,8 @@
 //! For example, a rule for ports 0 to 99 is a box. If a point is taken by an earlier rule for ports 20 to 29, the boxes
 //! 0 to 19 and 30 to 99 remain. The number of points tried is bounded.
 
-use firstmatch::rule::Region;
-use firstmatch::{Classifier, KeyBuf, Match, Scratch};
+use firstmatch_core::rule::Region;
+use firstmatch_core::{Classifier, KeyBuf, Match, Scratch};
 
 use super::view::{View, Where};
 use super::{Coverage, Header};

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use firstmatch::rule::{Caps, Lowered, Region, lower};
-use firstmatch::schema::{Family, Schema, Source};
-use firstmatch::tuple::{self, TupleMerge};
-use firstmatch::{Match, RuleSet};
+use firstmatch_core::rule::{Caps, Lowered, Region, lower};
+use firstmatch_core::schema::{Family, Schema, Source};
+use firstmatch_core::tuple::{self, TupleMerge};
+use firstmatch_core::{Match, RuleSet};
 
 use super::{Form, Header};
 use crate::error::Error;

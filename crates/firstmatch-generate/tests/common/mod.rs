@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use firstmatch::rule::{Caps, Region, Regions, Rule, Test, lower};
-use firstmatch::{Policy, RuleId, RuleSet, format};
+use firstmatch_core::rule::{Caps, Region, Regions, Rule, Test, lower};
+use firstmatch_core::{Policy, RuleId, RuleSet};
 use firstmatch_generate::profile::{PortClass, Profile};
 use firstmatch_generate::rules::{self, Config};
 
@@ -24,7 +24,7 @@ pub(crate) fn generate(config: &Config) -> RuleSet {
 
 pub(crate) fn text(set: &RuleSet) -> String {
     let mut text = String::new();
-    format::write::classbench(set, &Policy::default(), &mut text).expect("it fits");
+    firstmatch_formats::write::classbench(set, &Policy::default(), &mut text).expect("it fits");
     text
 }
 

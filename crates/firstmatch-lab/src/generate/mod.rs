@@ -12,9 +12,9 @@ use std::str::FromStr;
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use firstmatch::format::{self, write};
-use firstmatch::schema::Family;
-use firstmatch::{Policy, RuleSet};
+use firstmatch_core::schema::Family;
+use firstmatch_core::{Policy, RuleSet};
+use firstmatch_formats::write;
 use firstmatch_generate::attack::{self, Attack};
 use firstmatch_generate::profile::{PROFILES, Profile, classbench};
 use firstmatch_generate::trace::{Header, Locality};
@@ -249,7 +249,8 @@ fn headers(path: &Path) -> anyhow::Result<Vec<Header>> {
 
 fn read(path: &Path) -> anyhow::Result<RuleSet> {
     let text = source::read_text(path)?;
-    let file = format::parse(&text, &format::Options::default()).with_context(|| path.display().to_string())?;
+    let file = firstmatch_formats::parse(&text, &firstmatch_formats::Options::default())
+        .with_context(|| path.display().to_string())?;
     Ok(file.rules)
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use firstmatch::{Classifier, Keys, Match, Schema, Scratch};
+use firstmatch_core::{Classifier, Keys, Match, Schema, Scratch};
 use firstmatch_net::wire::{self, Batch, LinkType};
 
 use crate::clock::{Taken, timed};

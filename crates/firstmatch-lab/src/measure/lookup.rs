@@ -3,7 +3,7 @@
 use std::panic::resume_unwind;
 use std::thread;
 
-use firstmatch::{KeyBuf, Keys, Match, Schema};
+use firstmatch_core::{KeyBuf, Keys, Match, Schema};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use anyhow::anyhow;
-use firstmatch::{Match, RuleSet};
+use firstmatch_core::{Match, RuleSet};
 use indicatif::ProgressBar;
 
 use crate::definition::{Definition, Missing, Set};

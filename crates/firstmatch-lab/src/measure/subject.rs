@@ -1,7 +1,7 @@
 //! Subjects of a measurement: engines and yardsticks, built.
 
 use anyhow::{anyhow, ensure};
-use firstmatch::{Classifier, KeyBuf, Match, Stats};
+use firstmatch_core::{Classifier, KeyBuf, Match, Stats};
 
 use super::lane::{self, FromFrames, Rows};
 use super::lookup::{Cell, Round};
@@ -134,7 +134,7 @@ impl Subject {
         let built = built.map(|acl| {
             let figures = acl.figures();
             Built {
-                stats: firstmatch::Engine::stats(&acl),
+                stats: firstmatch_core::Engine::stats(&acl),
                 form: Form::RteAcl(acl),
                 seconds: Summary::exactly(figures.seconds),
                 run_bytes: figures.run_bytes,
@@ -237,7 +237,7 @@ impl Built {
 
 fn rows<T>(
     classifier: &dyn Classifier,
-    keys: firstmatch::Keys<'_>,
+    keys: firstmatch_core::Keys<'_>,
     run: impl FnOnce(&mut dyn lane::Run, usize) -> (T, bool),
 ) -> (T, bool, Vec<Option<Match>>) {
     let mut lane = Rows::new(classifier, keys);

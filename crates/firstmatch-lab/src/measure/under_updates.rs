@@ -15,10 +15,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
-use firstmatch::linear::{self, Linear};
-use firstmatch::meta::{self, Engine, RebuildJob, Rebuilt, Retired, Writer};
-use firstmatch::rule::{Caps, RuleId, RuleSpec, lower};
-use firstmatch::{BuildError, Classifier, KeyBuf, RuleSet};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::meta::{self, Engine, RebuildJob, Rebuilt, Retired, Writer};
+use firstmatch_core::rule::{Caps, RuleId, RuleSpec, lower};
+use firstmatch_core::{BuildError, Classifier, KeyBuf, RuleSet};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

@@ -16,9 +16,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
-use firstmatch::linear::{self, Linear};
-use firstmatch::rule::{Caps, Regions, lower};
-use firstmatch::{Classifier, KeyBuf, Match, RuleSet, Updatable, UpdateError};
+use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::rule::{Caps, Regions, lower};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Updatable, UpdateError};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;

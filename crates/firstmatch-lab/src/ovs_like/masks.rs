@@ -1,7 +1,7 @@
 //! Conversion of regions to values under masks.
 
-use firstmatch::rule::Region;
-use firstmatch::{Match, Schema};
+use firstmatch_core::rule::Region;
+use firstmatch_core::{Match, Schema};
 
 use crate::transform::prefixes;
 

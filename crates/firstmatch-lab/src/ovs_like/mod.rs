@@ -13,7 +13,7 @@
 //! # Layout in memory
 //! One hash table holds all subtables, keyed by the subtable's number and the bits under its mask. Another one holds
 //! the megaflows; it has a fixed size and is in the scratch of a thread. The exact-match cache is
-//! [`FlowCache`](firstmatch::cache::flow::FlowCache) with two ways, which never steps aside.
+//! [`FlowCache`](firstmatch_core::cache::flow::FlowCache) with two ways, which never steps aside.
 //!
 //! # Cost
 //! A packet that the exact-match cache lacks probes the masks of megaflows, in order of their recent hits. If none
@@ -39,8 +39,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use firstmatch::rule::Lowered;
-use firstmatch::{Engine, Keys, Match, Schema, Stats};
+use firstmatch_core::rule::Lowered;
+use firstmatch_core::{Engine, Keys, Match, Schema, Stats};
 
 use masks::Masked;
 use table::Table;

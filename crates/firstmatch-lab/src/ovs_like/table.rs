@@ -2,7 +2,7 @@
 
 use std::hash::BuildHasher;
 
-use firstmatch::Match;
+use firstmatch_core::Match;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 /// Map from a mask's number and the words under it to an answer, allocated at once.

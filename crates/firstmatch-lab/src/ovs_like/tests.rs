@@ -1,7 +1,7 @@
-use firstmatch::cache::flow::{self, FlowCache};
-use firstmatch::format::{self, Options};
-use firstmatch::rule::{Caps, FieldValues, first_match, lower};
-use firstmatch::{Classifier, KeyBuf, RuleSet};
+use firstmatch_core::cache::flow::{self, FlowCache};
+use firstmatch_core::rule::{Caps, FieldValues, first_match, lower};
+use firstmatch_core::{Classifier, KeyBuf, RuleSet};
+use firstmatch_formats::Options;
 use firstmatch_generate::keys::{self, Points};
 use firstmatch_generate::{Profile, rules, trace::Locality};
 
@@ -36,7 +36,8 @@ fn check(set: &RuleSet, locality: Locality) -> usize {
         first_match(set, &values(schema, keys.row(row))).map(|rule| Match { rule: rule.id, priority: rule.priority })
     };
     let right: Vec<Option<Match>> = (0..keys.len()).map(right).collect();
-    let better = |found: Option<Match>| found.map(|found| Match { priority: firstmatch::rule::Priority(0), ..found });
+    let better =
+        |found: Option<Match>| found.map(|found| Match { priority: firstmatch_core::rule::Priority(0), ..found });
     for megaflows in [1, 7, 100, 200_000] {
         let alone = OvsLike::build(&lowered, megaflows);
         let cached = FlowCache::new(
@@ -85,7 +86,7 @@ fn answers_are_the_oracles_where_fields_are_absent_negated_and_under_masks() {
     let text = "schema {\n    port 16 range optional\n    flags 8 mask\n    addr 48 prefix optional\n}\n";
     let rules = "match port 7-19 flags 0x02/0x12\nmatch port 0-65535 flags 2/6\nmatch flags 1/1\n\
         match port not 5 addr 0x10/44\nmatch addr 0x100000000/16\nmatch port 65535\n";
-    let file = format::parse(&(text.to_owned() + rules), &Options::default());
+    let file = firstmatch_formats::parse(&(text.to_owned() + rules), &Options::default());
     let file = file.unwrap_or_else(|error| panic!("{error}"));
     assert!(check(&file.rules, Locality::Uniform) > 1000);
     // Without rules one megaflow holds everything.
@@ -103,7 +104,7 @@ fn answers_are_the_oracles_where_fields_are_absent_negated_and_under_masks() {
 #[test]
 fn megaflows_are_as_wide_as_the_subtables_looked_at() {
     let text = "family ipv4\npermit src 10.0.0.0/8\npermit dst 192.0.2.0/24\npermit dst 198.51.100.0/24\n";
-    let rules = format::parse(text, &Options::default()).expect("good rules").rules;
+    let rules = firstmatch_formats::parse(text, &Options::default()).expect("good rules").rules;
     let schema = &rules.schemas()[0];
     let engine = OvsLike::build(&lower(&rules, schema, &Caps::default()).expect("few"), 1000);
     assert_eq!(engine.subtables.len(), 2);

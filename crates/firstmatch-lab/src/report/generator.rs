@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use firstmatch::{RuleSet, format};
+use firstmatch_core::RuleSet;
 use firstmatch_generate::profile::{PortClass, Profile, classbench};
 use firstmatch_generate::{Statistics, rules};
 use firstmatch_net::source;
@@ -110,7 +110,8 @@ fn sets(folder: &Path, name: &str) -> anyhow::Result<Vec<PathBuf>> {
 
 fn pair(path: &Path, profile: &Profile) -> anyhow::Result<Pair> {
     let named = || path.display().to_string();
-    let file = format::parse(&source::read_text(path)?, &format::Options::default()).with_context(named)?;
+    let file = firstmatch_formats::parse(&source::read_text(path)?, &firstmatch_formats::Options::default())
+        .with_context(named)?;
     let theirs: RuleSet = file.rules;
     let config =
         rules::Config { rules: theirs.len(), seed: SEED, profile: profile.clone(), fewer: true, ..Default::default() };

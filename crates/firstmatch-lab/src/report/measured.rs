@@ -438,11 +438,8 @@ fn work(view: &View<'_>) -> Table {
                     .find(|row| row.set == set.set && row.engine == name && row.measure == measure && row.unit == unit);
                 row.and_then(|row| row.median).map(short)
             };
-            let cells = [
-                of("worst case", "lines"),
-                of("worst case", "tests"),
-                of("instructions a packet", "instructions"),
-            ];
+            let cells =
+                [of("worst case", "lines"), of("worst case", "tests"), of("instructions a packet", "instructions")];
             if cells.iter().any(Option::is_some) {
                 table.rows.push([set.set.clone(), name.to_owned()].into_iter().chain(cells.map(or_dash)).collect());
             }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use anyhow::ensure;
-use firstmatch::rule::{Lowered, Region};
+use firstmatch_core::rule::{Lowered, Region};
 use serde::Deserialize;
 
 use super::sax_pac::SaxPac;
@@ -74,8 +74,8 @@ fn masks(region: &Region<'_>) -> impl Iterator<Item = Mask> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firstmatch::format::{self, Options};
-    use firstmatch::rule::{Caps, lower};
+    use firstmatch_core::rule::{Caps, lower};
+    use firstmatch_formats::Options;
 
     #[test]
     fn masks_are_those_of_the_addresses_the_protocol_and_single_ports() {
@@ -85,7 +85,7 @@ mod tests {
             permit src 12.0.0.0/8 dst 10.3.0.0/16 tcp dport 1-1023\n\
             permit src 13.0.0.0/8 dst 10.4.0.0/16\n\
             permit src 14.0.0.0/9 dst 10.5.0.0/16\n";
-        let rules = format::parse(rules, &Options::default()).expect("good rules").rules;
+        let rules = firstmatch_formats::parse(rules, &Options::default()).expect("good rules").rules;
         let rules = lower(&rules, &rules.schemas()[0], &Caps::default()).expect("within the caps");
         let count = |counted: Counted| counted.partitions(&rules).expect("5-tuples");
         assert_eq!(count(Counted::TssAddresses), 2);

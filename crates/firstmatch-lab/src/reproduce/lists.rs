@@ -4,8 +4,8 @@ use std::num::NonZeroU32;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use firstmatch::RuleSet;
-use firstmatch::rule::{Priority, RuleSpec};
+use firstmatch_core::RuleSet;
+use firstmatch_core::rule::{Priority, RuleSpec};
 use firstmatch_generate::{Profile, rules};
 
 use crate::generate;

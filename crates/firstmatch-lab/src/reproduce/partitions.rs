@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets};
-use firstmatch::rule::{Caps, lower};
-use firstmatch::{Match, RuleId};
+use firstmatch_core::rule::{Caps, lower};
+use firstmatch_core::{Match, RuleId};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
@@ -109,7 +109,7 @@ fn tables(run: &Partitions, lists: &Lists, size: usize, seed: u64) -> anyhow::Re
     let tables = run.engines.iter().map(|engine| {
         let empty = engine.recipe()?.empty.with_context(|| format!("{} takes no updates", engine.name()))?;
         let mut built = empty(schema)?;
-        let mut regions = firstmatch::rule::Regions::new(schema.lanes().len());
+        let mut regions = firstmatch_core::rule::Regions::new(schema.lanes().len());
         for &id in &order {
             regions.clear();
             places[id.slot()].clone().for_each(|at| regions.push(lowered.regions().get(at)));

@@ -8,7 +8,7 @@
 //! For example, the ranges 1–5, 3–9 and 7–8 give two partitions: 1–5 with 7–8, and 3–9. If only two fields count, every
 //! pair is tried, and the pair that takes the most rules is chosen.
 
-use firstmatch::rule::Lowered;
+use firstmatch_core::rule::Lowered;
 use rstar::primitives::Rectangle;
 use rstar::{AABB, RTree};
 
@@ -65,7 +65,7 @@ fn rest<const N: usize>(rules: &Lowered, left: &[usize], fields: [usize; N]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firstmatch::rule::{Caps, lower};
+    use firstmatch_core::rule::{Caps, lower};
     use firstmatch_generate::rules;
 
     /// Computes the same by comparing every rule with every other.

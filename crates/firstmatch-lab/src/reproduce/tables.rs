@@ -3,10 +3,10 @@
 use std::io::Write;
 
 use anyhow::{Context, ensure};
-use firstmatch::Schema;
-use firstmatch::format::{self, Options};
-use firstmatch::rule::{Caps, lower};
-use firstmatch::tuple::TupleMerge;
+use firstmatch_core::Schema;
+use firstmatch_core::rule::{Caps, lower};
+use firstmatch_core::tuple::TupleMerge;
+use firstmatch_formats::Options;
 use serde::Deserialize;
 
 use super::{Measured, Outcome};
@@ -29,7 +29,7 @@ pub(super) struct Build {
 }
 
 pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
-    let file = format::parse(&run.rules, &Options::default()).context("rules")?;
+    let file = firstmatch_formats::parse(&run.rules, &Options::default()).context("rules")?;
     let schema = &file.rules.schemas()[0];
     let lowered = lower(&file.rules, schema, &Caps::default())?;
     let mut outcomes = Vec::new();

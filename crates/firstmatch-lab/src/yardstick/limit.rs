@@ -8,9 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
-use firstmatch::rule::Priority;
-use firstmatch::simd::prefetch;
-use firstmatch::{Engine, Keys, Match, RuleId, Schema, Stats};
+use firstmatch_core::rule::Priority;
+use firstmatch_core::simd::prefetch;
+use firstmatch_core::{Engine, Keys, Match, RuleId, Schema, Stats};
 
 /// Keys that are hashed and prefetched before the first of them is compared.
 const AHEAD: usize = 32;

@@ -14,8 +14,8 @@ pub(crate) fn rte_acl(_source: &Source<'_>, _work: &Workload) -> (Vec<Subject>, 
 
 use std::collections::HashMap;
 
-use firstmatch::rule::{Lowered, Priority};
-use firstmatch::{Classifier, KeyBuf, Match, RuleId};
+use firstmatch_core::rule::{Lowered, Priority};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleId};
 
 #[cfg(not(feature = "rte-acl"))]
 use crate::{
@@ -99,8 +99,7 @@ pub(crate) fn missing() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use firstmatch::format;
-    use firstmatch::rule::{Caps, lower};
+    use firstmatch_core::rule::{Caps, lower};
     use sha2::{Digest, Sha256};
 
     use super::*;
@@ -121,7 +120,7 @@ mod tests {
                 text += &format!("permit tcp src {address}{rule} dport {}-{}\n", rule % 7, 100 + rule);
             }
             text += "permit tcp src 10.0.0.3 dport 3-103\npermit\n".replace("10.0.0.", address).as_str();
-            let file = format::parse(&text, &format::Options::default()).expect("good rules");
+            let file = firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).expect("good rules");
             let lowered = lower(&file.rules, &file.rules.schemas()[0], &Caps::default()).expect("within the caps");
             let mut right: Vec<Option<Match>> = lowered.by_rule().map(|(found, _)| Some(found)).collect();
             right.push(None);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 
-use firstmatch::Diagnostic;
+use firstmatch_core::Diagnostic;
 
 /// Error that says why a file could not be read, or not to its end. Packets read before it stay valid.
 #[derive(Clone, Debug, PartialEq, Eq)]

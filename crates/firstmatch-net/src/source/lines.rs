@@ -1,6 +1,6 @@
 //! Reader of lines of text, one at a time.
 
-use firstmatch::Diagnostic;
+use firstmatch_core::Diagnostic;
 
 use super::raw::Stream;
 use super::window::Window;

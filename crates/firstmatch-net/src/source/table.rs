@@ -8,10 +8,10 @@
 
 use std::fmt;
 
-use firstmatch::Schema;
-use firstmatch::format::native::parse_value;
-use firstmatch::rule::FieldValues;
-use firstmatch::schema::{Field, Source};
+use firstmatch_core::Schema;
+use firstmatch_core::rule::FieldValues;
+use firstmatch_core::schema::{Field, Source};
+use firstmatch_formats::native::parse_value;
 
 use super::lines::{Fault, Lines};
 use super::raw::Sniffed;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use firstmatch::Diagnostic;
+use firstmatch_core::Diagnostic;
 
 use super::raw::{self, Format, ReadFault, Sniffed};
 use super::{Limits, SourceError};

@@ -10,8 +10,8 @@
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use firstmatch::rule::FieldValues;
-use firstmatch::schema::{Family, Field, Schema};
+use firstmatch_core::rule::FieldValues;
+use firstmatch_core::schema::{Family, Field, Schema};
 
 use super::lines::{Fault, Lines};
 use super::raw::Sniffed;

@@ -1,12 +1,13 @@
 //! Batches of packets, sorted by family.
 
-use firstmatch::policy::Policy;
-use firstmatch::rule::{FieldValues, RuleSet};
-use firstmatch::schema::{Schema, Source};
-use firstmatch::{KeyBuf, Keys, Match};
+use firstmatch_core::policy::Policy;
+use firstmatch_core::rule::{FieldValues, RuleSet};
+use firstmatch_core::schema::{Schema, Source};
+use firstmatch_core::{KeyBuf, Keys, Match};
 
 use super::parse::parse_frame;
 use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome, SourceSet};
+#[cfg(feature = "captures")]
 use crate::source::Packet;
 
 /// Outcome, place and length of one packet of a [`Batch`].
@@ -120,6 +121,7 @@ impl Batch {
     }
 
     /// Adds a packet of a capture and returns its outcome.
+    #[cfg(feature = "captures")]
     #[inline]
     pub fn push(&mut self, packet: &Packet<'_>) -> Outcome {
         self.push_from(packet.interface, packet.link, packet.data, packet.original_len)

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use firstmatch::rule::{FieldValues, RuleSet};
-use firstmatch::schema::{Family, Field, Schema, Source};
+use firstmatch_core::rule::{FieldValues, RuleSet};
+use firstmatch_core::schema::{Family, Field, Schema, Source};
 
 use super::headers::{Place, SourceSet, WORDS, ZERO, place};
 use super::{Headers, Outcome};
@@ -67,7 +67,7 @@ impl Extractor {
             }
             sources.push(source);
         }
-        let lane_op = |lane: &firstmatch::schema::Lane| {
+        let lane_op = |lane: &firstmatch_core::schema::Lane| {
             let source = sources[lane.field];
             let Place { first, count, shift, bits } = place(source);
             let word = |from_the_right: u32| {

@@ -1,6 +1,6 @@
 //! Header fields of one frame, and sets of header fields.
 
-use firstmatch::schema::{Family, Source};
+use firstmatch_core::schema::{Family, Source};
 
 use super::Outcome;
 

@@ -49,8 +49,8 @@
 //! meet. In IPv6 the receiver believes the first fragment alone (RFC 8200, section 4.5). The protocol of a later one is
 //! therefore unknown too, unless the policy says `Layer3`.
 //!
-//! [`Source::Ipv4Src`]: firstmatch::schema::Source::Ipv4Src
-//! [`Source::MplsLabel`]: firstmatch::schema::Source::MplsLabel
+//! [`Source::Ipv4Src`]: firstmatch_core::schema::Source::Ipv4Src
+//! [`Source::MplsLabel`]: firstmatch_core::schema::Source::MplsLabel
 
 mod batch;
 mod extract;
@@ -61,7 +61,7 @@ mod parse;
 
 pub use batch::{Batch, Record};
 pub use extract::{Extractor, NoSource};
-use firstmatch::policy::{Fragments, Policy};
+use firstmatch_core::policy::{Fragments, Policy};
 pub use headers::{Headers, SourceSet};
 pub use outcome::Outcome;
 pub use parse::{parse, parse_into, parse_on};
@@ -136,7 +136,7 @@ pub struct Config {
     ///
     /// A frame with more is unknown to schemas of IP ([`Outcome::MplsCap`]).
     pub max_mpls_labels: usize,
-    /// Value of [`Source::Metadata`](firstmatch::schema::Source::Metadata) in every packet.
+    /// Value of [`Source::Metadata`](firstmatch_core::schema::Source::Metadata) in every packet.
     pub metadata: u64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Like the parser's, the functions here are total over slices.
 
-use firstmatch::schema::Source;
+use firstmatch_core::schema::Source;
 
 use super::headers::{DST, MPLS, NET, SRC, SourceSet};
 use super::parse::{IPV4_ADDRESSES, LABEL, be16, from, ipv4, ipv6};

@@ -1,7 +1,7 @@
 //! Header parser: total functions over slices.
 
-use firstmatch::policy::Fragments;
-use firstmatch::schema::{ExtensionHeader, Family, Source};
+use firstmatch_core::policy::Fragments;
+use firstmatch_core::schema::{ExtensionHeader, Family, Source};
 
 use super::headers::{DST, ICMP as ICMP_WORD};
 use super::headers::{ETH_DST, ETH_SRC, ETH_TYPE, EXT, IN_PORT, NET, PORTS, PROTO, SRC, SourceSet, TCP_FLAGS, VLAN};

@@ -1,9 +1,9 @@
 //! Invariants of the parser, which hold for every frame.
 #![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
 
-use firstmatch::format::{self, Options};
-use firstmatch::schema::{Family, Field, Kind, Source};
-use firstmatch::{KeyBuf, Schema};
+use firstmatch_core::schema::{Family, Field, Kind, Source};
+use firstmatch_core::{KeyBuf, Schema};
+use firstmatch_formats::Options;
 use firstmatch_net::wire::{Config, Extractor, Headers, LinkType, Outcome, parse};
 
 /// Extractor, the rows that it fills, and the rows that its values are pushed into.
@@ -86,7 +86,7 @@ pub fn extractors() -> Vec<WithBuffers> {
                mac 48 exact from eth_src optional\nport 16 range from dport optional\nlabel 20 exact from mpls_label\n}\n";
     for text in ["permit src 10.0.0.0/8", "permit tcp_flags 0x02/0x02 ext_headers 0", &format!("{own}permit proto_ 6")]
     {
-        let rules = format::parse(text, &Options::default()).expect(text).rules;
+        let rules = firstmatch_formats::parse(text, &Options::default()).expect(text).rules;
         let for_rules = |schema: &Schema| Extractor::for_rules(schema, &rules).expect("sources");
         extractors.extend(rules.schemas().iter().map(for_rules));
     }

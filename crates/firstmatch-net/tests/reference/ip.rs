@@ -5,7 +5,7 @@ use etherparse::{
     IpAuthHeaderSlice, IpNumber, Ipv6ExtensionsSlice, Ipv6FragmentHeaderSlice, Ipv6RawExtHeaderSlice, LaxNetSlice,
     LaxSlicedPacket, TransportSlice,
 };
-use firstmatch::schema::Source;
+use firstmatch_core::schema::Source;
 use firstmatch_net::wire::{Headers, Outcome};
 
 use super::State::{self, Absent, Present, Unknown};

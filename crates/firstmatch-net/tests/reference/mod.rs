@@ -14,8 +14,8 @@ use etherparse::err::linux_sll;
 use etherparse::{
     ArpPacketSlice, EtherType, LaxLinkExtSlice, LaxSlicedPacket, LinkSlice, LinuxSllHeaderSlice, LinuxSllProtocolType,
 };
-use firstmatch::policy::Fragments;
-use firstmatch::schema::{Family, Source};
+use firstmatch_core::policy::Fragments;
+use firstmatch_core::schema::{Family, Source};
 use firstmatch_net::wire::{Config, Headers, LinkType, Outcome, parse_on};
 
 use ip::ip;

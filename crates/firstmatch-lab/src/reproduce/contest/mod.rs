@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
-use firstmatch::rule::{Action, Conditions, Priority, Regions, RuleSpec};
-use firstmatch::{Classifier, KeyBuf, Match, RuleSet, Schema};
+use firstmatch_core::rule::{Action, Conditions, Priority, Regions, RuleSpec};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Schema};
 use firstmatch_generate::trace;
 use firstmatch_generate::trace::Coverage;
 use indicatif::ProgressBar;

@@ -4,7 +4,7 @@
 //! Checks and lookups are timed.
 
 use anyhow::ensure;
-use firstmatch::Match;
+use firstmatch_core::Match;
 
 use super::RteAcl;
 use super::layout::Form;

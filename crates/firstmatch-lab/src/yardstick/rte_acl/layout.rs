@@ -13,8 +13,8 @@
 //! example, a table for frames has a rule for port 53 and any protocol five times.
 
 use anyhow::{bail, ensure};
-use firstmatch::rule::Lowered;
-use firstmatch::schema::Source;
+use firstmatch_core::rule::Lowered;
+use firstmatch_core::schema::Source;
 
 use super::sys::{self, FieldDef};
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context as _, ensure};
-use firstmatch::rule::Lowered;
-use firstmatch::{Engine, Keys, Match, Schema, Stats};
+use firstmatch_core::rule::Lowered;
+use firstmatch_core::{Engine, Keys, Match, Schema, Stats};
 
 pub(crate) use child::{ChildArgs, child};
 

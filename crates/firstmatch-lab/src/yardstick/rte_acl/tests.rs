@@ -1,6 +1,6 @@
-use firstmatch::rule::{Caps, lower};
-use firstmatch::schema::Family;
-use firstmatch::{Classifier, KeyBuf, RuleSet, format};
+use firstmatch_core::rule::{Caps, lower};
+use firstmatch_core::schema::Family;
+use firstmatch_core::{Classifier, KeyBuf, RuleSet};
 use firstmatch_generate::trace::Header;
 use firstmatch_net::wire::{Batch, Config, LinkType, Outcome};
 use rand::{RngExt, SeedableRng};
@@ -30,10 +30,10 @@ fn heap(bytes: usize) -> Arc<Heap> {
 #[test]
 fn it_answers_as_linear_does() {
     for text in [IPV4, IPV6] {
-        let file = format::parse(text, &format::Options::default()).expect("good rules");
+        let file = firstmatch_formats::parse(text, &firstmatch_formats::Options::default()).expect("good rules");
         let lowered =
             Arc::new(lower(&file.rules, &file.rules.schemas()[0], &Caps::default()).expect("within the caps"));
-        let linear = firstmatch::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
+        let linear = firstmatch_core::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
         let mut random = Pcg64::seed_from_u64(3);
         let mut keys = KeyBuf::new(lowered.schema());
         for _ in 0..5000 {
@@ -88,7 +88,7 @@ fn it_reads_frames_in_place() {
         mark 3 dport 1\n";
     let only_ports = "family ipv4\npermit dport 0-22\n";
     for text in [text, only_ports] {
-        let file = format::parse(text, &format::Options::default()).expect("good rules");
+        let file = firstmatch_formats::parse(text, &firstmatch_formats::Options::default()).expect("good rules");
         let schema = &file.rules.schemas()[0];
         let lowered = Arc::new(lower(&file.rules, schema, &Caps::default()).expect("within the caps"));
         let mut random = Pcg64::seed_from_u64(4);
@@ -114,7 +114,7 @@ fn it_reads_frames_in_place() {
         }
         let mut batch = Batch::new(&Config::default(), file.rules.schemas()).expect("fields of packets");
         frames.iter().for_each(|frame| _ = batch.push_frame(LinkType::Ethernet, frame, FRAME as u32));
-        let linear = firstmatch::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
+        let linear = firstmatch_core::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
         let mut want = vec![None; frames.len()];
         linear.classify_batch(&mut linear.scratch(), batch.keys(0), &mut want);
         let without_ports = batch.records().iter().filter(|record| record.outcome == Outcome::NoPorts).count();

@@ -1,0 +1,100 @@
+//! Packet classification: finds, for every packet, the first rule that matches it.
+//!
+//! Lookups are as fast as memory allows while the rules change, and the library can explain each answer.
+//!
+//! ```
+//! use firstmatch_core::rule::{Caps, FieldValues, first_match, lower};
+//! use firstmatch_core::tuple::{Config, TupleMerge};
+//! use firstmatch_core::{Classifier, KeyBuf};
+//! use firstmatch_formats as format;
+//!
+//! // Text becomes rules on whole fields …
+//! let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24 dport { 80, 443 }\n";
+//! let file = format::parse(text, &format::Options::default())?;
+//! // … rules become regions over lanes, and an engine is built from those.
+//! let schema = &file.rules.schemas()[0];
+//! let engine = TupleMerge::build(&lower(&file.rules, schema, &Caps::default())?, &Config::default())?;
+//!
+//! // Packets are rows of lanes. Fill them yourself, or take the crate `firstmatch-net`.
+//! let packet = FieldValues {
+//!     family: schema.family(), // src, dst, sport, dport, proto
+//!     values: vec![Some(0x0A00_0001), Some(0xC000_0207), Some(50_000), Some(443), Some(6)],
+//! };
+//! let mut keys = KeyBuf::new(schema);
+//! keys.push_values(&packet);
+//!
+//! // One virtual call a batch; nothing is allocated once a thread has its scratch.
+//! let mut scratch = engine.scratch();
+//! let mut matches = vec![None; keys.len()];
+//! engine.classify_batch(&mut scratch, keys.keys(), &mut matches);
+//!
+//! let found = matches[0].expect("the second rule");
+//! assert_eq!(file.rules.get(found.rule).and_then(|rule| rule.line).map(u32::from), Some(3));
+//! // The oracle says the same: it walks the rules, and every engine is tested against it.
+//! assert_eq!(first_match(&file.rules, &packet).map(|rule| rule.id), Some(found.rule));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Which engine when
+//!
+//! Take [`meta`], because it chooses among the others, explains its choice, and takes changes beside readers that never
+//! wait. Take another engine to make that choice yourself.
+//!
+//! | engine | lookup | rules change | take it for |
+//! |---|---|---|---|
+//! | [`meta`] | that of the engine it has chosen | [`meta::Writer`]: transactions, beside readers | everything |
+//! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
+//! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
+//! | [`bit_vector`] | one search per key word, and the first bit of a few vectors | rebuild | up to a thousand or two rules of any kind |
+//! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
+//! | [`partition_sort`] (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
+//!
+//! [`cache::flow`] goes in front of any of them, for traffic whose keys come again. For example, the later packets of a
+//! flow are answered from the cache.
+//!
+//! # The themes
+//!
+//! - **Rules**: [`schema`] (fields and their key words), [`rule`] (rules, sets, lowering, the oracle),
+//!   [`policy`] (verdicts for packets that no rule decides).
+//! - **Looking up**: [`KeyBuf`] and [`Keys`] (batches of rows), [`Classifier`] (any engine, object safe), [`Scratch`]
+//!   (state that a thread's lookups write to), [`Match`], [`Stats`].
+//! - **Changing rules beside readers**: [`meta::open`] gives an engine for each schema, whose clones go to the threads
+//!   that look up, and one [`meta::Writer`]. Its [`meta::Transaction`] inserts, removes and replaces rules, all or
+//!   nothing, and a commit begins a new generation. Any thread can run a [`meta::RebuildJob`]. The [`meta::Ledger`]
+//!   counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
+//! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
+//!
+//! # Unsafe code
+//!
+//! Unsafe code is in [`simd`] alone: vector instructions behind tokens that prove the machine has them, prefetches, and
+//! one cast from cache lines to words. Everything is compiled and tested without vector instructions too.
+#![deny(unsafe_code)]
+
+mod alive;
+pub mod bit_select;
+pub mod bit_vector;
+mod budget;
+pub mod cache;
+mod engine;
+mod error;
+mod key;
+pub mod linear;
+pub mod meta;
+pub mod partition_sort;
+mod parts;
+pub mod policy;
+pub mod rule;
+pub mod schema;
+pub mod simd;
+#[cfg(test)]
+mod test_rules;
+pub mod tuple;
+mod work;
+
+pub use budget::Budget;
+pub use engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
+pub use error::{BuildError, Diagnostic, UpdateError};
+pub use key::{KeyBuf, Keys};
+pub use policy::{Policy, Verdict};
+pub use rule::{RuleId, RuleSet};
+pub use schema::Schema;

@@ -1,0 +1,636 @@
+//! Lowering: rules on whole fields become regions over key words.
+//!
+//! It is the only code that knows prefixes, sets, negation and fields wider than a key word. The tests of a condition
+//! are united, and complements taken, on whole values *before* values are split into words. For example,
+//! `dport not { 80, 443 }` is the complement of two values: the intervals 0 to 79, 81 to 442 and 444 to 65,535, so
+//! three regions.
+//!
+//! # Invariants
+//! - The regions of one rule never overlap (tests `one_test`, `two_tests` and `several_tests` of
+//!   `tests/harness/lowering.rs`).
+//! - The boxes of a condition on a field of `k` words are bounded (same tests; `the_bounds_are_tight`). A prefix or a
+//!   value under a mask is one box, and a range at most `2k - 1`. The complement of `n` prefixes is at most `n + 1`
+//!   ranges. The complement of a value under a mask of `m` bits is at most `m` values under masks.
+//! - A list of prefixes of which few touch stays a list of prefixes (`a_list_of_prefixes_stays_one`). Otherwise one
+//!   range among them would make an engine keep two bounds for each.
+//!
+//! A union of `n` intervals takes a sort. Values under different masks are compared pair by pair, which
+//! [`Caps::mask_comparisons`] bounds.
+
+use super::{ConditionRef, RuleSet, RuleSpec, Test};
+use super::{Region, Regions};
+use crate::engine::Match;
+use crate::error::BuildError;
+use crate::schema::{Field, Schema};
+
+/// Limits on the expansion of rules into regions.
+///
+/// Each is checked before the memory is taken. Errors name a limit like the program's option: `max-regions-per-rule`
+/// for [`regions_per_rule`].
+///
+/// [`regions_per_rule`]: Caps::regions_per_rule
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Largest number of regions of one rule (`max-regions-per-rule`).
+    pub regions_per_rule: usize,
+    /// Largest number of regions of one set, at most 2²⁴ (`max-regions`).
+    pub regions_per_set: usize,
+    /// Largest number of bytes that the regions of one set take (`max-region-bytes`).
+    ///
+    /// A region takes 16 bytes and 8 per key word; if it has values under masks, 8 more per key word.
+    pub region_bytes: usize,
+    /// Largest number of comparisons of values under masks for one condition.
+    ///
+    /// The option is `max-mask-comparisons`.
+    pub mask_comparisons: usize,
+}
+
+/// Largest number of regions that engines can number.
+///
+/// An entry of `bit_select` has the number of a block and a rank in 32 bits.
+const MOST_REGIONS: usize = 1 << 24;
+
+impl Default for Caps {
+    /// Returns 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons a condition.
+    fn default() -> Self {
+        Self {
+            regions_per_rule: 1 << 20,
+            regions_per_set: MOST_REGIONS,
+            region_bytes: 1 << 30,
+            mask_comparisons: 1 << 20,
+        }
+    }
+}
+
+/// Number of regions and bytes that a set has left for its next rule.
+#[derive(Clone, Copy)]
+struct Room {
+    regions: usize,
+    bytes: usize,
+}
+
+impl Room {
+    fn take(&mut self, regions: usize, bytes: usize) {
+        self.regions -= regions;
+        self.bytes -= regions * bytes;
+    }
+}
+
+/// Limit that kept a condition from being lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Excess {
+    /// Number of pieces, at least this many.
+    Pieces(usize),
+    /// Comparisons of values under masks.
+    Comparisons,
+}
+
+/// Rule set lowered for one schema: regions in order of priority, each with its rule.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    schema: Schema,
+    regions: Regions,
+    rules: Vec<Match>,
+    nowhere: Vec<Match>,
+}
+
+impl Lowered {
+    /// Returns the schema whose key words the regions are over.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns the regions, those of the first rule first.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// Returns the rule of each region.
+    pub fn rules(&self) -> &[Match] {
+        &self.rules
+    }
+
+    /// Builds a lowered set without rules.
+    pub(crate) fn empty(schema: &Schema) -> Self {
+        Self {
+            schema: schema.clone(),
+            regions: Regions::new(schema.lanes().len()),
+            rules: Vec::new(),
+            nowhere: Vec::new(),
+        }
+    }
+
+    /// Drops the list of unmatchable rules, which have no region here.
+    pub(crate) fn forget_nowhere(&mut self) {
+        self.nowhere = Vec::new();
+    }
+
+    /// Adds a region of a rule that comes behind all rules here, or of the last one.
+    pub(crate) fn push(&mut self, rule: Match, region: Region<'_>) {
+        debug_assert!(self.rules.last().is_none_or(|last| last.priority < rule.priority || *last == rule));
+        self.regions.push(region);
+        self.rules.push(rule);
+    }
+
+    /// Number of bytes on the heap.
+    pub(crate) fn bytes(&self) -> usize {
+        self.regions.bytes() + (self.rules.capacity() + self.nowhere.capacity()) * size_of::<Match>()
+    }
+
+    /// Returns the unmatchable rules: those of the other family, and those that can never match.
+    ///
+    /// They have no region here.
+    pub fn nowhere(&self) -> &[Match] {
+        &self.nowhere
+    }
+
+    /// Returns each rule that has a region here, in order of priority, with its range of regions.
+    pub fn by_rule(&self) -> impl Iterator<Item = (Match, std::ops::Range<usize>)> {
+        let mut start = 0;
+        self.rules.chunk_by(|a, b| a == b).map(move |chunk| {
+            let range = start..start + chunk.len();
+            start = range.end;
+            (chunk[0], range)
+        })
+    }
+}
+
+/// Lowers every rule of a set for one of its schemas.
+///
+/// # Errors
+/// If a rule or the set exceeds a limit of `caps`; the error names the line and the limit.
+pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, BuildError> {
+    let mut regions = Regions::new(schema.lanes().len());
+    let (mut rules, mut nowhere) = (Vec::with_capacity(set.len()), Vec::new());
+    let mut room = Room { regions: caps.regions_per_set.min(MOST_REGIONS), bytes: caps.region_bytes };
+    for rule in set.iter() {
+        let lowered = lower_within(schema, rule, caps, &mut room, &mut regions);
+        let count = lowered.map_err(|error| error.with_rule(rule.id))?;
+        let this = Match { rule: rule.id, priority: rule.priority };
+        rules.extend(std::iter::repeat_n(this, count));
+        nowhere.extend((count == 0).then_some(this));
+    }
+    Ok(Lowered { schema: schema.clone(), regions, rules, nowhere })
+}
+
+/// Lowers one rule, appends its regions to `out` and returns their number.
+///
+/// The number is 0 for a rule that no packet of this schema matches. A [`RuleSet`] with this schema must have accepted
+/// the rule.
+///
+/// # Errors
+/// If the rule exceeds a limit of `caps`; `out` is then unchanged.
+pub fn lower_rule(schema: &Schema, rule: &RuleSpec, caps: &Caps, out: &mut Regions) -> Result<usize, BuildError> {
+    lower_within(schema, rule, caps, &mut Room { regions: MOST_REGIONS, bytes: usize::MAX }, out)
+}
+
+/// Counts the regions that [`lower_rule`] would append, without building them.
+///
+/// # Errors
+/// As for [`lower_rule`].
+pub fn count_regions(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<usize, BuildError> {
+    product(schema, rule, caps, &choices(schema, rule, caps)?)
+}
+
+fn lower_within(
+    schema: &Schema,
+    rule: &RuleSpec,
+    caps: &Caps,
+    room: &mut Room,
+    out: &mut Regions,
+) -> Result<usize, BuildError> {
+    if rule.family.is_some() && rule.family != schema.family() {
+        return Ok(0);
+    }
+    let bytes = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<Match>();
+    let has_room = |regions: usize, each: usize, room: &Room| match regions {
+        _ if regions > room.regions => Err(BuildError::set_too_large(rule, caps.regions_per_set.min(MOST_REGIONS))),
+        _ if regions > room.bytes / each => Err(BuildError::set_takes_too_much(rule, caps.region_bytes)),
+        _ => Ok(()),
+    };
+    if caps.regions_per_rule > 0 && lower_plain(schema, rule, out) {
+        let each = bytes(2);
+        return match has_room(1, each, room) {
+            Ok(()) => {
+                room.take(1, each);
+                Ok(1)
+            }
+            Err(error) => {
+                out.pop_intervals();
+                Err(error)
+            }
+        };
+    }
+    let choices = choices(schema, rule, caps)?;
+    let count = product(schema, rule, caps, &choices)?;
+    let is_ternary = choices.iter().any(|boxes| !boxes.regions.ternary_lanes().is_empty());
+    let each = bytes(if is_ternary { 4 } else { 2 });
+    has_room(count, each, room)?;
+    room.take(count, each);
+    if count > 0 {
+        out.reserve(count);
+        cross(schema.lanes().len(), &choices, out);
+    }
+    Ok(count)
+}
+
+/// Returns the boxes of each field over its own words.
+///
+/// A field without a condition has one box that holds every value.
+fn choices(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<Vec<Boxes>, BuildError> {
+    let boxes = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
+        None => Ok(Boxes::everything(schema, index)),
+        Some(condition) => match pieces(condition, field, schema, caps) {
+            Ok(pieces) => Ok(Boxes::split(schema, index, &pieces)),
+            Err(excess) => Err(BuildError::condition_too_large(rule, field.name(), excess, caps)),
+        },
+    };
+    schema.fields().iter().enumerate().map(boxes).collect()
+}
+
+/// Counts the ways to choose a box for each field.
+fn product(schema: &Schema, rule: &RuleSpec, caps: &Caps, choices: &[Boxes]) -> Result<usize, BuildError> {
+    let counts = choices.iter().map(|boxes| boxes.regions.len());
+    let product = counts.clone().try_fold(1, usize::checked_mul);
+    product.filter(|&n| n <= caps.regions_per_rule.min(MOST_REGIONS)).ok_or_else(|| {
+        let fields = schema.fields().iter().map(Field::name).zip(counts);
+        BuildError::product_too_large(rule, fields, caps.regions_per_rule.min(MOST_REGIONS))
+    })
+}
+
+/// Lowers a rule whose conditions are each an interval that is one box.
+///
+/// Returns false and appends nothing for other rules. Most rules are plain, so that a set of a million is lowered
+/// without an allocation for each.
+fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
+    out.push_intervals(schema.lanes().iter().map(|lane| (0, lane.max)));
+    let plain = rule.conditions.iter().all(|condition| {
+        let field = &schema.fields()[condition.field];
+        let mut tests = condition.tests_for(schema.family());
+        let (Some(test), None, false) = (tests.next(), tests.next(), condition.negated) else { return false };
+        let Some((lo, hi)) = interval(test, field) else { return false };
+        // Below the first word where the ends differ, the low end must be 0 and the high end full.
+        let mut open = false;
+        schema.lanes_of(condition.field).all(|index| {
+            let lane = &schema.lanes()[index];
+            let (low, high) = (lane.part(lo), lane.part(hi));
+            let (to_low, to_high) = out.last_interval(index);
+            (*to_low, *to_high) = (low, high);
+            let fits = !open || (low, high) == (0, lane.bits);
+            open |= low != high;
+            fits
+        })
+    });
+    if !plain {
+        out.pop_intervals();
+    }
+    plain
+}
+
+/// Appends one region for each way to choose a box per field. The last field changes fastest.
+fn cross(lanes: usize, choices: &[Boxes], out: &mut Regions) {
+    let mut at = vec![0; choices.len()];
+    let [mut lo, mut hi, mut value, mut mask] = [(); 4].map(|()| vec![0; lanes]);
+    let mut turn = 0;
+    loop {
+        // Fields before `turn` keep their box.
+        let mut start = choices[..turn].iter().map(|boxes| boxes.regions.lanes()).sum::<usize>();
+        for (boxes, &index) in choices[turn..].iter().zip(&at[turn..]) {
+            let part = boxes.regions.get(index);
+            let of = start..start + part.lo.len();
+            lo[of.clone()].copy_from_slice(part.lo);
+            hi[of.clone()].copy_from_slice(part.hi);
+            match part.ternary {
+                Some((v, m)) => {
+                    value[of.clone()].copy_from_slice(v);
+                    mask[of.clone()].copy_from_slice(m);
+                }
+                None => mask[of.clone()].fill(0),
+            }
+            start = of.end;
+        }
+        value.iter_mut().zip(&mask).for_each(|(value, mask)| *value &= mask);
+        let ternary = mask.iter().any(|&m| m != 0).then_some((&value[..], &mask[..]));
+        out.push(Region { lo: &lo, hi: &hi, ternary });
+        let Some(next) = (0..choices.len()).rev().find(|&f| at[f] + 1 < choices[f].regions.len()) else { return };
+        turn = next;
+        at[turn] += 1;
+        at[turn + 1..].fill(0);
+    }
+}
+
+/// Part of a field's values: those in an interval and in a cube, a value under a mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    lo: u128,
+    hi: u128,
+    cube: Cube,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cube {
+    value: u128,
+    mask: u128,
+}
+
+/// Number of intervals for each part that splitting their union into prefixes may add.
+const SPLIT: usize = 8;
+
+const EVERY: Cube = Cube { value: 0, mask: 0 };
+
+/// Returns the values that satisfy a condition, as disjoint pieces.
+fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Caps) -> Result<Vec<Piece>, Excess> {
+    let (mut intervals, mut cubes) = (Vec::new(), Vec::new());
+    let mut any = false;
+    for test in condition.tests_for(schema.family()) {
+        any = true;
+        match (interval(test, field), test) {
+            (Some(interval), _) => intervals.push(interval),
+            (None, Test::Mask { value, mask }) => cubes.push(Cube { value, mask }),
+            (None, _) => {}
+        }
+    }
+    if !any {
+        return Ok(Vec::new());
+    }
+    let intervals = unite(intervals);
+    let gaps = complement(&intervals, field.max());
+    let mut left = Allowance { pieces: caps.regions_per_rule, comparisons: caps.mask_comparisons };
+    // Without cubes: the intervals or, negated, the gaps between them. With cubes: the intervals, then the parts of the
+    // cubes in the gaps; negated, the parts of the gaps that no cube holds.
+    let mut out = Vec::new();
+    if !condition.negated {
+        let parts = prefixes_if_near(&intervals).unwrap_or(intervals);
+        out.extend(parts.into_iter().map(|(lo, hi)| Piece { lo, hi, cube: EVERY }));
+    }
+    let parts = match condition.negated {
+        false => disjoint(cubes, &mut left)?,
+        true => cubes.iter().try_fold(vec![EVERY], |rest, cube| subtract(&rest, cube, field.max(), &mut left))?,
+    };
+    let has_cubes = parts != [EVERY];
+    for &(lo, hi) in &gaps {
+        if has_cubes {
+            left.compare(parts.len())?;
+        }
+        out.extend(parts.iter().map(|&cube| Piece { lo, hi, cube }).filter(Piece::holds_something));
+        left.check(out.len())?;
+    }
+    Ok(out)
+}
+
+/// Number of pieces that a condition may have, and of comparisons left to find them.
+struct Allowance {
+    pieces: usize,
+    comparisons: usize,
+}
+
+impl Allowance {
+    fn compare(&mut self, times: usize) -> Result<(), Excess> {
+        self.comparisons = self.comparisons.checked_sub(times).ok_or(Excess::Comparisons)?;
+        Ok(())
+    }
+
+    fn check(&self, pieces: usize) -> Result<(), Excess> {
+        if pieces > self.pieces { Err(Excess::Pieces(pieces)) } else { Ok(()) }
+    }
+}
+
+/// Returns the interval of the values that pass a test.
+///
+/// `None` if they are no interval, as for a mask that is no prefix's.
+fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
+    match test {
+        Test::Value(value) => Some((value, value)),
+        Test::Range { lo, hi } => Some((lo, hi)),
+        Test::Prefix { value, len } => Some((value, value | low_bits(field.width() - len))),
+        Test::Mask { value, mask } => {
+            let free = !mask & field.max();
+            (free & free.wrapping_add(1) == 0).then_some((value, value | free))
+        }
+    }
+}
+
+fn low_bits(count: u32) -> u128 {
+    u128::MAX.checked_shr(128 - count).unwrap_or(0)
+}
+
+/// Returns the union of intervals as sorted intervals that neither overlap nor touch.
+fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
+    intervals.sort_unstable();
+    let mut out: Vec<(u128, u128)> = Vec::with_capacity(intervals.len());
+    for (lo, hi) in intervals {
+        match out.last_mut() {
+            Some(last) if last.1 == u128::MAX || lo <= last.1 + 1 => last.1 = last.1.max(hi),
+            _ => out.push((lo, hi)),
+        }
+    }
+    out
+}
+
+/// Splits intervals into prefixes, if that adds at most one part per [`SPLIT`] intervals.
+///
+/// For example, 100 single values are prefixes already. The interval 3 to 12 is not split, because its prefixes 3, 4 to
+/// 7, 8 to 11 and 12 would be three parts more.
+fn prefixes_if_near(intervals: &[(u128, u128)]) -> Option<Vec<(u128, u128)>> {
+    let most = intervals.len() + intervals.len() / SPLIT;
+    let prefixes = || intervals.iter().flat_map(|&(lo, hi)| prefixes(lo, hi));
+    (prefixes().take(most + 1).count() <= most).then(|| prefixes().collect())
+}
+
+/// Returns the fewest prefixes that an interval consists of, in order.
+///
+/// For example, `1..=6` is 1, 2 to 3, 4 to 5, and 6.
+fn prefixes(lo: u128, hi: u128) -> impl Iterator<Item = (u128, u128)> {
+    let mut next = Some(lo);
+    std::iter::from_fn(move || {
+        let first = next?;
+        let open = (0..=first.trailing_zeros()).rev().find(|&open| first | low_bits(open) <= hi)?;
+        let last = first | low_bits(open);
+        next = last.checked_add(1).filter(|&after| after <= hi);
+        Some((first, last))
+    })
+}
+
+/// Returns the gaps that sorted, separate intervals leave in `0..=max`.
+fn complement(intervals: &[(u128, u128)], max: u128) -> Vec<(u128, u128)> {
+    let mut out = Vec::with_capacity(intervals.len() + 1);
+    let mut next = Some(0);
+    for &(lo, hi) in intervals {
+        if let Some(from) = next.filter(|&from| from < lo) {
+            out.push((from, lo - 1));
+        }
+        next = hi.checked_add(1);
+    }
+    out.extend(next.filter(|&from| from <= max).map(|from| (from, max)));
+    out
+}
+
+/// Returns the union of cubes as cubes that do not overlap.
+fn disjoint(mut cubes: Vec<Cube>, left: &mut Allowance) -> Result<Vec<Cube>, Excess> {
+    // Wide cubes come first, so that the ones inside them vanish. A list of values under the same mask needs no
+    // comparison beyond the sort, because different cubes of one mask do not overlap.
+    cubes.sort_unstable_by_key(|cube| (cube.mask.count_ones(), cube.mask, cube.value));
+    cubes.dedup();
+    let mut out = Vec::with_capacity(cubes.len());
+    let mut wider = 0;
+    for (index, &cube) in cubes.iter().enumerate() {
+        if index > 0 && cubes[index - 1].mask != cube.mask {
+            wider = index;
+        }
+        let all = u128::MAX;
+        let rest = cubes[..wider].iter().try_fold(vec![cube], |rest, earlier| subtract(&rest, earlier, all, left))?;
+        out.extend(rest);
+        left.check(out.len())?;
+    }
+    Ok(out)
+}
+
+/// Returns the parts of disjoint cubes outside `taken`, as disjoint cubes.
+///
+/// For example, two free bits without the value `10` are `0?` and `11`.
+fn subtract(from: &[Cube], taken: &Cube, max: u128, left: &mut Allowance) -> Result<Vec<Cube>, Excess> {
+    left.compare(from.len())?;
+    let mut out = Vec::with_capacity(from.len());
+    for &cube in from {
+        if (cube.value ^ taken.value) & cube.mask & taken.mask != 0 {
+            out.push(cube); // They have no value in common.
+            continue;
+        }
+        // Bit by bit: the values that agree with `taken` so far and differ in this bit.
+        let mut rest = cube;
+        let mut bits = taken.mask & !cube.mask & max;
+        while bits != 0 {
+            let bit = 1u128 << (127 - bits.leading_zeros());
+            bits &= !bit;
+            out.push(Cube { value: rest.value | (!taken.value & bit), mask: rest.mask | bit });
+            rest = Cube { value: rest.value | (taken.value & bit), mask: rest.mask | bit };
+        }
+        left.check(out.len())?;
+    }
+    Ok(out)
+}
+
+impl Piece {
+    fn holds_something(&self) -> bool {
+        self.cube.first_from(self.lo).is_some_and(|first| first <= self.hi)
+    }
+}
+
+impl Cube {
+    /// Returns the smallest value of this cube that is at least `from`.
+    ///
+    /// For example, the smallest value of `1?0` that is at least 5 is 6.
+    fn first_from(&self, from: u128) -> Option<u128> {
+        let differ = (from ^ self.value) & self.mask;
+        if differ == 0 {
+            return Some(from);
+        }
+        let top = 1u128 << (127 - differ.leading_zeros());
+        // Free bits below the raised one fall to 0, and compared bits to the cube's value.
+        let raise = |bit: u128| (from & !(bit - 1) & !self.mask) | bit & !self.mask | self.value;
+        if self.value & top != 0 {
+            return Some(raise(top));
+        }
+        // `from` is above the cube at `top`: the lowest free bit above it that is still 0 must rise.
+        let free = !self.mask & !from & !(top | (top - 1));
+        (free != 0).then(|| raise(1 << free.trailing_zeros()))
+    }
+}
+
+/// Pieces of one field, as boxes over the words of that field alone.
+struct Boxes {
+    regions: Regions,
+}
+
+impl Boxes {
+    fn everything(schema: &Schema, field: usize) -> Self {
+        let lanes = &schema.lanes()[schema.lanes_of(field)];
+        let mut regions = Regions::new(lanes.len());
+        let hi: Vec<u32> = lanes.iter().map(|lane| lane.max).collect();
+        regions.push(Region { lo: &vec![0; lanes.len()], hi: &hi, ternary: None });
+        Self { regions }
+    }
+
+    fn split(schema: &Schema, field: usize, pieces: &[Piece]) -> Self {
+        let lanes = &schema.lanes()[schema.lanes_of(field)];
+        let mut regions = Regions::new(lanes.len());
+        for piece in pieces {
+            if let ([lane], true) = (lanes, piece.cube == EVERY) {
+                regions.push_intervals(std::iter::once((lane.part(piece.lo), lane.part(piece.hi))));
+                continue;
+            }
+            // The absent value of a 128-bit field stands at bit 128, which u128 does not hold: it is in no piece.
+            let part = |v: u128| -> Vec<u32> { lanes.iter().map(|lane| lane.part(v)).collect() };
+            let (value, mask) = (part(piece.cube.value), part(piece.cube.mask));
+            let full: Vec<u32> = lanes.iter().map(|lane| lane.bits).collect();
+            split_interval(&part(piece.lo), &part(piece.hi), &full, &mut |lo, hi| {
+                push_box(&mut regions, lo, hi, &value, &mask);
+            });
+        }
+        Self { regions }
+    }
+}
+
+/// Splits the interval between two rows of `k` words into at most `2k - 1` boxes.
+///
+/// A row is read as one number. For example, with words of 8 bits, `01 F0` to `03 0F` is three boxes: `01 F0-FF`,
+/// `02 00-FF` and `03 00-0F`.
+fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u32], &[u32])) {
+    // Words that agree stay as they are; the interval opens at the first that differs.
+    let Some(open) = lo.iter().zip(hi).position(|(l, h)| l != h) else { return emit(lo, hi) };
+    let lanes = lo.len();
+    let wide = |from: &[u32], at: usize, low: u32, high: u32, emit: &mut dyn FnMut(&[u32], &[u32])| {
+        let (mut l, mut h) = (from.to_vec(), from.to_vec());
+        (l[at], h[at]) = (low, high);
+        l[at + 1..].fill(0);
+        h[at + 1..].copy_from_slice(&full[at + 1..]);
+        emit(&l, &h);
+    };
+    // An end needs no box of its own if all its words behind `open` are 0 (low end) or full (high end).
+    let low_end = (open + 1..lanes).rev().find(|&lane| lo[lane] != 0);
+    let high_end = (open + 1..lanes).rev().find(|&lane| hi[lane] != full[lane]);
+    if let Some(last) = low_end {
+        for lane in (open + 1..=last).rev() {
+            let start = if lane == last { lo[lane] } else { lo[lane].wrapping_add(1) };
+            if lane == last || lo[lane] < full[lane] {
+                wide(lo, lane, start, full[lane], emit);
+            }
+        }
+    }
+    let (from, to) = (lo[open] + u32::from(low_end.is_some()), hi[open] - u32::from(high_end.is_some()));
+    if from <= to {
+        wide(lo, open, from, to, emit);
+    }
+    if let Some(last) = high_end {
+        for lane in open + 1..=last {
+            if lane == last {
+                wide(hi, lane, 0, hi[lane], emit);
+            } else if hi[lane] > 0 {
+                wide(hi, lane, 0, hi[lane] - 1, emit);
+            }
+        }
+    }
+}
+
+/// Adds the part of a box that lies in a cube, if there is any.
+///
+/// The intervals shrink to the hull. A word whose mask says no more than its interval is not ternary.
+fn push_box(out: &mut Regions, lo: &[u32], hi: &[u32], value: &[u32], mask: &[u32]) {
+    let lanes = lo.len();
+    let (mut l, mut h, mut v, mut m) = (lo.to_vec(), hi.to_vec(), value.to_vec(), mask.to_vec());
+    for lane in 0..lanes {
+        let cube = Cube { value: u128::from(v[lane]), mask: u128::from(m[lane]) };
+        let flipped = Cube { value: u128::from(!v[lane] & m[lane]), mask: cube.mask };
+        let Some(first) = cube.first_from(u128::from(l[lane])).filter(|&x| x <= u128::from(h[lane])) else { return };
+        // The largest value of the cube up to `hi` is the mirror of the smallest from the mirrored `hi` on.
+        let last = flipped.first_from(u128::from(!h[lane])).map(|x| !(x as u32));
+        (l[lane], h[lane]) = (first as u32, last.unwrap_or(first as u32));
+        // One value, or the mask of a prefix: the interval says the same.
+        let free = !m[lane];
+        if l[lane] == h[lane] || free & free.wrapping_add(1) == 0 {
+            (v[lane], m[lane]) = (0, 0);
+        }
+    }
+    let ternary = m.iter().any(|&mask| mask != 0).then_some((&v[..], &m[..]));
+    out.push(Region { lo: &l, hi: &h, ternary });
+}

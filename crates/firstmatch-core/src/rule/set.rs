@@ -1,0 +1,496 @@
+//! Rule sets: live rules in one order of priority, each in a slot of its own.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
+
+use super::{ConditionRef, Conditions, NamedCondition, Priority, Rule, RuleId, RuleSpec, Test, pack};
+use crate::error::UpdateError;
+use crate::schema::{Family, Field, Schema};
+
+/// Set of rules in one order of priority, over one schema or over both of a dual-stack set.
+///
+/// Exact duplicates are kept. The slot of a removed rule is used again, under another id. For example, if rule `3` is
+/// removed, the next rule inserted gets the id `3.1`.
+#[derive(Clone, Debug)]
+pub struct RuleSet {
+    schemas: Vec<Schema>,
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+    order: BTreeMap<Priority, u32>,
+    /// Reuse counts of slots whose live rule came back after later rules of the slot were undone.
+    ///
+    /// The count is that of the next rule that takes the slot; `None` if every count is spent.
+    passed: BTreeMap<u32, Option<u32>>,
+}
+
+#[derive(Clone, Debug)]
+enum Slot {
+    Live(Rule),
+    /// Free slot with the reuse count of the next rule that takes it.
+    ///
+    /// `None` if every count is spent: the slot stays free, because an id must not come back.
+    Free(Option<u32>),
+}
+
+impl Slot {
+    fn rule(&self) -> Option<&Rule> {
+        match self {
+            Self::Live(rule) => Some(rule),
+            Self::Free(_) => None,
+        }
+    }
+}
+
+impl RuleSet {
+    /// Builds an empty set over one schema.
+    pub fn new(schema: Schema) -> Self {
+        Self::over(vec![schema])
+    }
+
+    /// Builds an empty dual-stack set.
+    ///
+    /// The two schemas have the same fields in the same order; widths may differ.
+    ///
+    /// # Panics
+    /// If the names of the fields differ, or the families are not IPv4 and IPv6.
+    pub fn dual(ipv4: Schema, ipv6: Schema) -> Self {
+        assert_eq!((ipv4.family(), ipv6.family()), (Some(Family::Ipv4), Some(Family::Ipv6)));
+        let names = |schema: &Schema| schema.fields().iter().map(|f| f.name().to_owned()).collect::<Vec<_>>();
+        assert_eq!(names(&ipv4), names(&ipv6), "the fields of a dual-stack set are the same in both families");
+        Self::over(vec![ipv4, ipv6])
+    }
+
+    fn over(schemas: Vec<Schema>) -> Self {
+        Self { schemas, slots: Vec::new(), free: Vec::new(), order: BTreeMap::new(), passed: BTreeMap::new() }
+    }
+
+    /// Returns the schemas: one, or those of IPv4 and IPv6.
+    pub fn schemas(&self) -> &[Schema] {
+        &self.schemas
+    }
+
+    /// Returns the schema for packets of this family, if the set classifies them.
+    pub fn schema(&self, family: Option<Family>) -> Option<&Schema> {
+        self.schemas.iter().find(|schema| schema.family() == family)
+    }
+
+    /// Number of live rules.
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether no rule is live.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Length of an array by slot: one more than the largest slot in use so far.
+    pub fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Returns the live rules, the first to match first.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Rule> {
+        self.order.values().filter_map(|&slot| self.slots[slot as usize].rule())
+    }
+
+    /// Returns the live rule of this id; `None` for a stale id.
+    pub fn get(&self, id: RuleId) -> Option<&Rule> {
+        self.slots.get(id.slot())?.rule().filter(|rule| rule.id == id)
+    }
+
+    /// Returns the live rule of this priority.
+    pub fn at(&self, priority: Priority) -> Option<&Rule> {
+        self.slots[*self.order.get(&priority)? as usize].rule()
+    }
+
+    /// Returns the last live rule before a priority.
+    pub fn before(&self, priority: Priority) -> Option<&Rule> {
+        let (_, &slot) = self.order.range(..priority).next_back()?;
+        self.slots[slot as usize].rule()
+    }
+
+    /// Returns the first live rule behind a priority.
+    pub fn after(&self, priority: Priority) -> Option<&Rule> {
+        let behind = (Bound::Excluded(priority), Bound::Unbounded);
+        let (_, &slot) = self.order.range(behind).next()?;
+        self.slots[slot as usize].rule()
+    }
+
+    /// Builds conditions on fields of these names, bound to this set.
+    ///
+    /// ```
+    /// use firstmatch_core::rule::{NamedCondition, Test};
+    /// use firstmatch_core::{RuleSet, Schema};
+    ///
+    /// let set = RuleSet::new(Schema::ipv4());
+    /// let telnet = set.bind([NamedCondition::new("dport", [Test::Value(23)])])?;
+    /// assert_eq!(set.unbind(&telnet)?, [NamedCondition::new("dport", [Test::Value(23)])]);
+    /// assert!(set.bind([NamedCondition::new("vlan_vid", [Test::Value(23)])]).is_err());
+    /// # Ok::<(), firstmatch_core::UpdateError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the set has no field of a name; the error tells which fields it has.
+    pub fn bind(&self, conditions: impl IntoIterator<Item = NamedCondition>) -> Result<Conditions, UpdateError> {
+        let mut packed = Vec::new();
+        for NamedCondition { field, negated, tests } in conditions {
+            let Some(index) = self.schemas[0].index_of(&field) else {
+                let all = self.schemas[0].fields().iter().map(Field::name).collect::<Vec<_>>().join(", ");
+                return Err(UpdateError::bad_rule(format!("there is no field {field} in this set, which has {all}")));
+            };
+            pack(index, negated, &tests, &mut packed);
+        }
+        let mut bound = Conditions::from_packed(&packed);
+        bound.bind(self.binding(&bound));
+        Ok(bound)
+    }
+
+    /// Returns conditions of this set with the names of their fields, for a rule of another set.
+    ///
+    /// # Errors
+    /// If the conditions are bound to another set's fields, or name a field that this set has not.
+    pub fn unbind(&self, conditions: &Conditions) -> Result<Vec<NamedCondition>, UpdateError> {
+        self.check_binding(conditions)?;
+        let named = |condition: ConditionRef<'_>| NamedCondition {
+            field: self.schemas[0].fields()[condition.field].name().to_owned(),
+            negated: condition.negated,
+            tests: condition.tests().collect(),
+        };
+        Ok(conditions.iter().map(named).collect())
+    }
+
+    /// Binds conditions on fields of this set, unless they are bound.
+    ///
+    /// # Panics
+    /// If the set has no field of an index.
+    pub fn bind_indices(&self, conditions: &mut Conditions) {
+        if conditions.binding() == 0 {
+            conditions.bind(self.binding(conditions));
+        }
+    }
+
+    /// Returns the binding of conditions on fields of this set, a number that is not 0.
+    ///
+    /// It is a sum of hashes, over the families of the set and the fields that have a condition.
+    fn binding(&self, conditions: &Conditions) -> u32 {
+        let families = self.schemas.iter().map(|schema| schema.family().map_or(0, |family| 1 + family as u32));
+        let families = families.fold(1, |all, family| all << 2 | family);
+        let identity = |condition: ConditionRef<'_>| {
+            let each = self.schemas.iter().map(|schema| schema.identity_of(condition.field));
+            each.fold(0u32, |all, one| all.rotate_left(7) ^ one)
+        };
+        conditions.iter().map(identity).fold(families, u32::wrapping_add).max(1)
+    }
+
+    /// Checks that conditions are on fields of this set and, if bound, bound to these.
+    fn check_binding(&self, conditions: &Conditions) -> Result<(), UpdateError> {
+        let fields = self.schemas[0].fields().len();
+        let unknown = conditions.iter().find(|condition| condition.field >= fields);
+        match (conditions.binding(), unknown) {
+            (0, Some(condition)) => Err(UpdateError::bad_rule(format!("there is no field {}", condition.field))),
+            (0, None) => Ok(()),
+            (bound, None) if bound == self.binding(conditions) => Ok(()),
+            _ => Err(UpdateError::other_fields()),
+        }
+    }
+
+    /// Adds a rule, and binds its conditions to the fields of this set.
+    ///
+    /// # Errors
+    /// If its priority is taken, a condition does not fit the schema, or its conditions are bound to fields of another
+    /// name, width, source or family than this set's ([`RuleSet::bind`] binds by name). Nothing is changed then.
+    pub fn insert(&mut self, mut spec: RuleSpec) -> Result<RuleId, UpdateError> {
+        self.check(&spec)?;
+        self.bind_indices(&mut spec.conditions);
+        let Entry::Vacant(place) = self.order.entry(spec.priority) else {
+            return Err(UpdateError::priority_taken(spec.priority));
+        };
+        let (slot, reuse) = match self.free.pop() {
+            Some(slot) => match self.slots[slot as usize] {
+                Slot::Free(Some(reuse)) => (slot, reuse),
+                // The free list has only free slots with a count left.
+                _ => unreachable!("slot {slot} is free"),
+            },
+            None => {
+                let slot = u32::try_from(self.slots.len()).ok().filter(|&s| s < u32::MAX);
+                let slot = slot.ok_or_else(UpdateError::full)?;
+                self.slots.push(Slot::Free(Some(0)));
+                (slot, 0)
+            }
+        };
+        let id = RuleId::new(slot, reuse);
+        place.insert(slot);
+        self.slots[slot as usize] = Slot::Live(Rule { id, spec });
+        Ok(id)
+    }
+
+    /// Adds a rule under the id it had elsewhere, as when a set is restored from a file.
+    ///
+    /// Slots that are passed over become free. The caller makes sure that they are not absurdly many.
+    ///
+    /// # Errors
+    /// As [`RuleSet::insert`], or if the id's slot is not larger than all slots in use so far. Nothing is changed then.
+    pub fn insert_as(&mut self, id: RuleId, mut spec: RuleSpec) -> Result<(), UpdateError> {
+        self.check(&spec)?;
+        self.bind_indices(&mut spec.conditions);
+        if self.order.contains_key(&spec.priority) {
+            return Err(UpdateError::priority_taken(spec.priority));
+        }
+        if id.slot() < self.slots.len() {
+            return Err(UpdateError::present(id));
+        }
+        self.free.extend((self.slots.len()..id.slot()).rev().map(|slot| slot as u32));
+        self.slots.resize(id.slot(), Slot::Free(Some(0)));
+        self.order.insert(spec.priority, id.slot() as u32);
+        self.slots.push(Slot::Live(Rule { id, spec }));
+        Ok(())
+    }
+
+    /// Removes a rule and returns it.
+    ///
+    /// # Errors
+    /// If the id is stale. Nothing is changed then.
+    pub fn remove(&mut self, id: RuleId) -> Result<Rule, UpdateError> {
+        if self.get(id).is_none() {
+            return Err(UpdateError::stale(id));
+        }
+        let next = self.passed.remove(&(id.slot() as u32)).unwrap_or(id.reuse().checked_add(1));
+        let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
+            unreachable!("rule {id} is live");
+        };
+        self.order.remove(&rule.priority);
+        self.free.extend(next.map(|_| id.slot() as u32));
+        Ok(rule)
+    }
+
+    /// Undoes the last insertion, of rule `id`. The id does not come back.
+    pub(crate) fn undo_insert(&mut self, id: RuleId) {
+        let next = id.reuse().checked_add(1);
+        let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
+            unreachable!("rule {id} is live");
+        };
+        self.order.remove(&rule.priority);
+        // A slot that is new goes to the free list like one that was used before.
+        self.free.extend(next.map(|_| id.slot() as u32));
+    }
+
+    /// Undoes the last removal, of `rule`.
+    pub(crate) fn undo_remove(&mut self, rule: Rule) {
+        let slot = rule.id.slot();
+        if self.free.last() == Some(&(slot as u32)) {
+            self.free.pop();
+        }
+        self.order.insert(rule.priority, slot as u32);
+        let next = rule.id.reuse().checked_add(1);
+        // Rules that had the slot in between were undone before.
+        if let Slot::Free(later) = std::mem::replace(&mut self.slots[slot], Slot::Live(rule))
+            && later != next
+        {
+            self.passed.insert(slot as u32, later);
+        }
+    }
+
+    /// Gives the rules the priorities of lines 1, 2, 3 and so on, in their order.
+    ///
+    /// There is then room between any two again. Ids stay. A set of more rules than there are lines keeps its
+    /// priorities.
+    pub fn renumber(&mut self) {
+        if u32::try_from(self.order.len()).is_err() {
+            return;
+        }
+        let slots = std::mem::take(&mut self.order).into_values();
+        self.order = (1u32..).map(Priority::of_line).zip(slots).collect();
+        for (&priority, &slot) in &self.order {
+            if let Slot::Live(rule) = &mut self.slots[slot as usize] {
+                rule.spec.priority = priority;
+            }
+        }
+    }
+
+    /// Gives back memory that insertions in a row leave unused, like those of a rule file.
+    pub fn shrink_to_fit(&mut self) {
+        self.slots.shrink_to_fit();
+        self.free.shrink_to_fit();
+        // A map that is collected has full nodes; one that grew at its end has half-full nodes.
+        self.order = std::mem::take(&mut self.order).into_iter().collect();
+    }
+
+    fn check(&self, spec: &RuleSpec) -> Result<(), UpdateError> {
+        let bad = |what: String| Err(UpdateError::bad_rule(what));
+        if let Some(family) = spec.family
+            && self.schema(Some(family)).is_none()
+        {
+            return bad(format!("it is confined to {family}, which this set has not"));
+        }
+        self.check_binding(&spec.conditions)?;
+        let mut seen = 0u64;
+        for condition in spec.conditions.iter() {
+            let field = &self.schemas[0].fields()[condition.field];
+            if seen & 1 << condition.field != 0 {
+                return bad(format!("there are two conditions on {}", field.name()));
+            }
+            seen |= 1 << condition.field;
+            if condition.count() == 0 {
+                return bad(format!("the condition on {} has no test", field.name()));
+            }
+            for (family, test) in condition.tests() {
+                self.check_test(condition, family, test)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_test(&self, condition: ConditionRef<'_>, family: Option<Family>, test: Test) -> Result<(), UpdateError> {
+        let mut fits = self.schemas.iter().filter(|s| family.is_none() || s.family() == family).peekable();
+        if fits.peek().is_none() {
+            return Err(UpdateError::bad_rule(format!("a test is for {family:?}, which this set has not")));
+        }
+        for schema in fits {
+            let field = &schema.fields()[condition.field];
+            let max = field.max();
+            let ok = match test {
+                Test::Value(value) => value <= max,
+                Test::Prefix { value, len } => {
+                    len <= field.width() && value <= max && value & max.checked_shr(len).unwrap_or(0) == 0
+                }
+                Test::Range { lo, hi } => lo <= hi && hi <= max,
+                Test::Mask { value, mask } => mask <= max && value & !mask == 0,
+            };
+            if !ok {
+                let what = format!("{test:?} does not fit {} of {} bits", field.name(), field.width());
+                return Err(UpdateError::bad_rule(what));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Action, Condition, Conditions};
+
+    fn spec(priority: u64) -> RuleSpec {
+        RuleSpec {
+            priority: Priority(priority),
+            action: Action::Permit,
+            conditions: Conditions::default(),
+            family: None,
+            line: None,
+            value: 0,
+        }
+    }
+
+    #[test]
+    fn a_rule_takes_48_bytes_and_its_conditions() {
+        assert_eq!(size_of::<Slot>(), 48);
+    }
+
+    #[test]
+    fn shrinking_changes_nothing() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let ids: Vec<_> = (0..100).map(|p| set.insert(spec(p * 7 % 101)).expect("insert")).collect();
+        ids.iter().step_by(3).for_each(|&id| assert!(set.remove(id).is_ok()));
+        let before: Vec<_> = set.iter().cloned().collect();
+        set.shrink_to_fit();
+        assert!(before.iter().eq(set.iter()) && before.iter().all(|rule| set.get(rule.id) == Some(rule)));
+        assert!(before.iter().all(|rule| set.at(rule.priority) == Some(rule)));
+    }
+
+    #[test]
+    fn renumbered_rules_keep_their_order_and_ids() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let ids = [9, 7, 8].map(|priority| set.insert(spec(priority)).expect("insert"));
+        assert_eq!(Priority::between(Priority(7), Priority(8)), None);
+        set.renumber();
+        let order: Vec<_> = set.iter().map(|rule| (rule.id, rule.priority)).collect();
+        let line = Priority::of_line;
+        assert_eq!(order, [(ids[1], line(1)), (ids[2], line(2)), (ids[0], line(3))]);
+        assert!(set.iter().all(|rule| set.at(rule.priority) == Some(rule)));
+    }
+
+    #[test]
+    fn slots_are_reused_and_stale_ids_refused() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let first = set.insert(spec(1)).expect("insert");
+        set.remove(first).expect("remove");
+        let second = set.insert(spec(1)).expect("insert again");
+        assert_eq!((first.slot(), second.slot()), (0, 0));
+        assert_ne!(first, second);
+        assert!(set.remove(first).is_err() && set.get(first).is_none());
+        assert!(set.insert(spec(1)).is_err());
+        assert_eq!((set.len(), set.slots()), (1, 1));
+    }
+
+    /// Ids of undone insertions are not reused, even where the slot goes back to the rule before.
+    #[test]
+    fn undone_ids_do_not_come_back() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let mut given = std::collections::BTreeSet::new();
+        let first = set.insert(spec(1)).expect("insert");
+        assert!(given.insert(first));
+        for round in 0..5 {
+            let rule = set.remove(first).expect("it is live");
+            let taken = [10, 11].map(|priority| set.insert(spec(priority)).expect("insert"));
+            assert!(taken.iter().all(|&id| given.insert(id)), "round {round}: {taken:?}");
+            taken.into_iter().rev().for_each(|id| set.undo_insert(id));
+            set.undo_remove(rule);
+            assert!(set.iter().map(|rule| rule.id).eq([first]) && taken.iter().all(|&id| set.get(id).is_none()));
+        }
+        set.remove(first).expect("it is live");
+        let next = [1, 2, 3].map(|priority| set.insert(spec(priority)).expect("insert"));
+        assert!(next.iter().all(|&id| given.insert(id)), "{next:?}");
+        assert_eq!(set.slots(), 3);
+        // A slot whose counts are all spent is not used again.
+        let last = RuleId::new(9, u32::MAX - 1);
+        set.insert_as(last, spec(20)).expect("insert");
+        let rule = set.remove(last).expect("it is live");
+        let id = set.insert(spec(21)).expect("insert");
+        assert_eq!((id.slot(), id.reuse()), (9, u32::MAX));
+        set.undo_insert(id);
+        set.undo_remove(rule);
+        set.remove(last).expect("it is live");
+        assert_ne!(set.insert(spec(22)).expect("insert").slot(), 9);
+    }
+
+    #[test]
+    fn ids_can_be_restored_in_ascending_order() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        for (id, priority) in [(RuleId::new(1, 0), 7), (RuleId::new(4, 9), 3)] {
+            set.insert_as(id, spec(priority)).expect("insert");
+            assert_eq!(set.get(id).map(|rule| rule.priority), Some(Priority(priority)));
+        }
+        assert!(
+            set.insert_as(RuleId::new(4, 10), spec(1)).is_err() && set.insert_as(RuleId::new(2, 0), spec(1)).is_err()
+        );
+        assert!(set.insert_as(RuleId::new(5, 0), spec(7)).is_err());
+        assert_eq!((set.len(), set.slots()), (2, 5));
+        let slots: Vec<_> = (10..14).map(|p| set.insert(spec(p)).expect("insert").slot()).collect();
+        assert_eq!(slots, [2, 3, 0, 5]);
+    }
+
+    #[test]
+    fn a_rule_that_does_not_fit_changes_nothing() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let with = |field, test| RuleSpec {
+            conditions: [Condition { field, negated: false, tests: vec![(None, test)] }].into(),
+            ..spec(9)
+        };
+        for bad in [
+            with(5, Test::Value(0)),
+            with(2, Test::Value(65536)),
+            with(0, Test::Prefix { value: 1, len: 31 }),
+            with(0, Test::Prefix { value: 0, len: 33 }),
+            with(2, Test::Range { lo: 2, hi: 1 }),
+            with(2, Test::Range { lo: 0, hi: 65536 }),
+            with(4, Test::Mask { value: 3, mask: 1 }),
+            RuleSpec { family: Some(Family::Ipv6), ..spec(9) },
+        ] {
+            assert!(set.insert(bad.clone()).is_err(), "{bad:?}");
+        }
+        assert_eq!((set.len(), set.slots()), (0, 0));
+        assert!(set.insert(with(0, Test::Prefix { value: 0, len: 0 })).is_ok());
+    }
+}

@@ -1,0 +1,578 @@
+//! Fields, schemas and the key words they lower to.
+//!
+//! A [`Schema`] is an ordered list of [`Field`]s. Engines never see fields: they see key *words* (type [`Lane`]),
+//! unsigned integers of at most 32 bits. A field wider than 32 bits is several words, most significant first. A field
+//! that may be absent has one more value, `2^width`, in its top word, so that intervals express absence too.
+//!
+//! For example, a port has 17 bits: 0 to 65,535 are ports, and 65,536 says that the packet has none. "No condition" is
+//! then the interval 0 to 65,536, and "any port" the interval 0 to 65,535.
+
+mod presence;
+
+use std::fmt;
+use std::sync::Arc;
+
+pub use presence::{IPV6_EXTENSIONS, family_of_protocol};
+
+/// Largest width of a field, in bits.
+pub const MAX_FIELD_BITS: u32 = 128;
+/// Largest number of fields of a schema.
+pub const MAX_FIELDS: usize = 64;
+
+/// Address family.
+///
+/// A schema belongs to one or to none; a dual-stack rule set has a schema for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    /// IP version 4.
+    Ipv4,
+    /// IP version 6.
+    Ipv6,
+}
+
+impl Family {
+    /// Returns `"ipv4"` or `"ipv6"`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "ipv4",
+            Self::Ipv6 => "ipv6",
+        }
+    }
+
+    /// Returns `"IPv4"` or `"IPv6"`, for messages.
+    pub const fn pretty(self) -> &'static str {
+        match self {
+            Self::Ipv4 => "IPv4",
+            Self::Ipv6 => "IPv6",
+        }
+    }
+
+    /// Width of an address, in bits.
+    pub const fn address_bits(self) -> u32 {
+        match self {
+            Self::Ipv4 => 32,
+            Self::Ipv6 => 128,
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Form of test that rules usually apply to a field.
+///
+/// Every field accepts every form of test. The kind tells engines which bits are worth indexing (TupleMerge shortens
+/// prefix fields only), and formats how to write a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// One value, like an IP protocol.
+    Exact,
+    /// Prefix, like an address.
+    Prefix,
+    /// Closed range, like a port.
+    Range,
+    /// Value under a mask, like TCP flags.
+    Mask,
+}
+
+/// Header field that fills a [`Field`] when packets are parsed.
+///
+/// Rules for IP networks test the sources up to [`Source::VlanVid`]. They are read through MPLS labels and PPP over
+/// Ethernet. A frame that is not IP has none of the first ten.
+///
+/// OpenFlow switches match on the others. Like OpenFlow 1.0, the parser reads [`Source::Ipv4Src`] to [`Source::TpDst`]
+/// in the packet that the ether type behind the VLAN tags names, and no deeper. They are therefore absent behind an
+/// MPLS label or a PPP header. ARP fills the addresses and the protocol. A frame of another ether type lacks them and
+/// is classified all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Source {
+    /// Source address of the IP header.
+    Src,
+    /// Destination address of the IP header.
+    Dst,
+    /// IPv4 protocol, or the first next-header of IPv6 that is no extension header.
+    Proto,
+    /// Source port of TCP, UDP, UDP-Lite, SCTP or DCCP.
+    SrcPort,
+    /// Destination port of TCP, UDP, UDP-Lite, SCTP or DCCP.
+    DstPort,
+    /// Type of ICMP (in IPv4) or ICMPv6 (in IPv6).
+    IcmpType,
+    /// Code of ICMP (in IPv4) or ICMPv6 (in IPv6).
+    IcmpCode,
+    /// TCP flags, CWR to FIN (8 bits).
+    TcpFlags,
+    /// Extension headers that an IPv6 packet carries (8 bits); absent in IPv4.
+    ///
+    /// It has a bit for each of [`ExtensionHeader::ALL`].
+    ExtHeaders,
+    /// Type of the routing headers of an IPv6 packet; absent where it has none.
+    RoutingType,
+    /// VLAN identifier of the outermost tag (12 bits).
+    VlanVid,
+    /// Interface that the packet came in by (32 bits). Every packet has it.
+    InPort,
+    /// Number that the reader of packets puts beside them (64 bits). Every packet has it.
+    Metadata,
+    /// Source address of the Ethernet header (48 bits).
+    EthSrc,
+    /// Destination address of the Ethernet header (48 bits).
+    EthDst,
+    /// Ether type behind all VLAN tags (16 bits).
+    ///
+    /// The implied one where a link carries IP without any. Absent in 802.3 frames, which have a length in its place.
+    EthType,
+    /// Priority code point of the outermost VLAN tag (3 bits).
+    VlanPcp,
+    /// Outermost MPLS label (20 bits).
+    MplsLabel,
+    /// Traffic class of the outermost MPLS label (3 bits).
+    MplsTc,
+    /// Source address of IPv4, or the sender's protocol address of ARP for IPv4.
+    Ipv4Src,
+    /// Destination address of IPv4, or the target's protocol address of ARP for IPv4.
+    Ipv4Dst,
+    /// Protocol as [`Source::Proto`], or the low byte of the operation of ARP.
+    IpProto,
+    /// Differentiated services code point of IPv4 and IPv6 (6 bits).
+    IpDscp,
+    /// Source port as [`Source::SrcPort`].
+    ///
+    /// ICMP has none, because its type and code are fields of their own.
+    TpSrc,
+    /// Destination port as [`Source::DstPort`].
+    TpDst,
+}
+
+impl Source {
+    /// All sources in order.
+    pub const ALL: [Self; 25] = [
+        Self::Src,
+        Self::Dst,
+        Self::Proto,
+        Self::SrcPort,
+        Self::DstPort,
+        Self::IcmpType,
+        Self::IcmpCode,
+        Self::TcpFlags,
+        Self::ExtHeaders,
+        Self::RoutingType,
+        Self::VlanVid,
+        Self::InPort,
+        Self::Metadata,
+        Self::EthSrc,
+        Self::EthDst,
+        Self::EthType,
+        Self::VlanPcp,
+        Self::MplsLabel,
+        Self::MplsTc,
+        Self::Ipv4Src,
+        Self::Ipv4Dst,
+        Self::IpProto,
+        Self::IpDscp,
+        Self::TpSrc,
+        Self::TpDst,
+    ];
+
+    /// Returns the usual name of the field it fills, like `tcp_flags`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Src => "src",
+            Self::Dst => "dst",
+            Self::Proto => "proto",
+            Self::SrcPort => "sport",
+            Self::DstPort => "dport",
+            Self::IcmpType => "icmp_type",
+            Self::IcmpCode => "icmp_code",
+            Self::TcpFlags => "tcp_flags",
+            Self::ExtHeaders => "ext_headers",
+            Self::RoutingType => "routing_type",
+            Self::VlanVid => "vlan_vid",
+            Self::InPort => "in_port",
+            Self::Metadata => "metadata",
+            Self::EthSrc => "eth_src",
+            Self::EthDst => "eth_dst",
+            Self::EthType => "eth_type",
+            Self::VlanPcp => "vlan_pcp",
+            Self::MplsLabel => "mpls_label",
+            Self::MplsTc => "mpls_tc",
+            Self::Ipv4Src => "ipv4_src",
+            Self::Ipv4Dst => "ipv4_dst",
+            Self::IpProto => "ip_proto",
+            Self::IpDscp => "ip_dscp",
+            Self::TpSrc => "tp_src",
+            Self::TpDst => "tp_dst",
+        }
+    }
+
+    /// Returns the source of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|source| source.name() == name)
+    }
+
+    /// Width of the header field, in bits; addresses of IP have the width of `family`.
+    pub const fn width(self, family: Family) -> u32 {
+        match self {
+            Self::Src | Self::Dst => family.address_bits(),
+            Self::Metadata => 64,
+            Self::EthSrc | Self::EthDst => 48,
+            Self::InPort | Self::Ipv4Src | Self::Ipv4Dst => 32,
+            Self::MplsLabel => 20,
+            Self::SrcPort | Self::DstPort | Self::EthType | Self::TpSrc | Self::TpDst => 16,
+            Self::VlanVid => 12,
+            Self::Proto | Self::IcmpType | Self::IcmpCode | Self::TcpFlags | Self::IpProto => 8,
+            Self::ExtHeaders | Self::RoutingType => 8,
+            Self::IpDscp => 6,
+            Self::VlanPcp | Self::MplsTc => 3,
+        }
+    }
+
+    /// Returns the form of test that rules usually apply to it.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Self::Src | Self::Dst | Self::Ipv4Src | Self::Ipv4Dst => Kind::Prefix,
+            Self::SrcPort | Self::DstPort | Self::TpSrc | Self::TpDst => Kind::Range,
+            Self::TcpFlags | Self::ExtHeaders | Self::Metadata => Kind::Mask,
+            _ => Kind::Exact,
+        }
+    }
+
+    /// Whether some packets lack it.
+    pub const fn is_optional(self) -> bool {
+        !matches!(self, Self::Src | Self::Dst | Self::Proto | Self::InPort | Self::Metadata)
+    }
+}
+
+/// Extension header of IPv6 that parsers walk through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExtensionHeader {
+    /// Name in rules, like `routing`.
+    pub name: &'static str,
+    /// Number by which the header before it announces it.
+    pub next_header: u8,
+    /// Bit that stands for it in [`Source::ExtHeaders`].
+    pub bit: u8,
+}
+
+impl ExtensionHeader {
+    /// All extension headers in order of their bits.
+    pub const ALL: [Self; 5] = [
+        Self { name: "hop-by-hop", next_header: 0, bit: 0x01 },
+        Self { name: "routing", next_header: 43, bit: 0x02 },
+        Self { name: "fragment", next_header: 44, bit: 0x04 },
+        Self { name: "destination", next_header: 60, bit: 0x08 },
+        Self { name: "ah", next_header: 51, bit: 0x10 },
+    ];
+
+    /// Returns the extension header of this name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|header| header.name == name)
+    }
+
+    /// Returns the extension header that this bit stands for.
+    pub fn by_bit(bit: u128) -> Option<Self> {
+        Self::ALL.into_iter().find(|header| u128::from(header.bit) == bit)
+    }
+}
+
+/// Field of a schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    name: Box<str>,
+    width: u32,
+    kind: Kind,
+    source: Option<Source>,
+    optional: bool,
+}
+
+impl Field {
+    /// Builds a field that every packet has.
+    ///
+    /// # Panics
+    /// If `width` is 0 or above [`MAX_FIELD_BITS`]. Programs write schemas; they are not read from outside.
+    pub fn new(name: &str, width: u32, kind: Kind, source: Option<Source>) -> Self {
+        assert!((1..=MAX_FIELD_BITS).contains(&width), "field {name}: width {width} is not in 1..={MAX_FIELD_BITS}");
+        Self { name: name.into(), width, kind, source, optional: false }
+    }
+
+    /// Returns the same field, but packets may lack it.
+    #[must_use]
+    pub fn optional(mut self) -> Self {
+        self.optional = true;
+        self
+    }
+
+    /// Returns the name that rules use.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Width in bits, without the extra value for absent.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Returns the form of test that rules usually apply to it.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Returns the header field it comes from, if any.
+    pub fn source(&self) -> Option<Source> {
+        self.source
+    }
+
+    /// Whether a packet may lack it.
+    pub fn is_optional(&self) -> bool {
+        self.optional
+    }
+
+    /// Largest value, `2^width - 1`.
+    pub fn max(&self) -> u128 {
+        u128::MAX >> (128 - self.width)
+    }
+
+    /// Computes [`Schema::identity_of`] with FNV-1a, the same on every machine.
+    fn identity(&self, index: usize, family: Option<Family>) -> u32 {
+        let source = self.source.map_or("", Source::name);
+        let numbers = [index as u8, self.width as u8, family.map_or(0, |family| 1 + family as u8)];
+        let bytes = self.name.bytes().chain([0]).chain(source.bytes()).chain([0]).chain(numbers);
+        let hash =
+            bytes.fold(0xCBF2_9CE4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01B3));
+        (hash ^ hash >> 32) as u32
+    }
+}
+
+/// Key word: at most 32 bits of a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// Index of its field in the schema.
+    pub field: usize,
+    /// Number of bits of the field to the right of this word.
+    pub shift: u32,
+    /// Largest value that a key may hold here.
+    ///
+    /// In the top word of an optional field this is the value for absent.
+    pub max: u32,
+    /// Mask of the bits that a value of this word may set.
+    pub bits: u32,
+    /// Value of the word when the field is absent, in the top word of an optional field.
+    ///
+    /// `None` in all other words.
+    pub absent: Option<u32>,
+}
+
+impl Lane {
+    /// Returns the part of a field's value that this word holds.
+    pub(crate) fn part(&self, value: u128) -> u32 {
+        value.checked_shr(self.shift).unwrap_or(0) as u32 & self.bits
+    }
+}
+
+/// Ordered list of fields, and the key words they lower to. Cheap to clone.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Schema(Arc<Inner>);
+
+#[derive(PartialEq, Eq)]
+struct Inner {
+    fields: Vec<Field>,
+    family: Option<Family>,
+    lanes: Vec<Lane>,
+    /// Indices of words by field: field `f` has the words `first[f]..first[f + 1]`.
+    first: Vec<usize>,
+    /// Value of [`Schema::identity_of`] for each field.
+    identities: Vec<u32>,
+}
+
+impl Schema {
+    /// Builds a schema of these fields.
+    ///
+    /// # Panics
+    /// If there is no field, there are more than [`MAX_FIELDS`], or two have the same name.
+    pub fn new(family: Option<Family>, fields: Vec<Field>) -> Self {
+        Self::with_lane_bits(family, fields, 32)
+    }
+
+    /// Builds a schema whose words have at most `lane_bits` bits.
+    ///
+    /// For tests that walk every key of a small domain. For example, with words of 2 bits, fields of 2 to 8 bits
+    /// already exercise everything that wide fields do.
+    ///
+    /// # Panics
+    /// As [`Schema::new`], or if `lane_bits` is not in `1..=32`.
+    pub fn with_lane_bits(family: Option<Family>, fields: Vec<Field>, lane_bits: u32) -> Self {
+        assert!((1..=MAX_FIELDS).contains(&fields.len()), "a schema has 1 to {MAX_FIELDS} fields");
+        assert!((1..=32).contains(&lane_bits), "a lane has 1 to 32 bits");
+        let mut lanes = Vec::new();
+        let mut first = vec![0];
+        for (index, field) in fields.iter().enumerate() {
+            assert!(fields[..index].iter().all(|f| f.name != field.name), "two fields are named {}", field.name);
+            let total = field.width + u32::from(field.optional);
+            // The top word takes the bits that do not fill a whole word.
+            let mut left = total;
+            while left > 0 {
+                let width = if left.is_multiple_of(lane_bits) { lane_bits } else { left % lane_bits };
+                let top = left == total;
+                left -= width;
+                let bits = u32::MAX >> (32 - width);
+                let absent = (top && field.optional).then(|| 1 << (width - 1));
+                lanes.push(Lane { field: index, shift: left, max: absent.unwrap_or(bits), bits, absent });
+            }
+            first.push(lanes.len());
+        }
+        let identities = fields.iter().enumerate().map(|(index, field)| field.identity(index, family)).collect();
+        Self(Arc::new(Inner { fields, family, lanes, first, identities }))
+    }
+
+    /// Builds the schema of the IPv4 5-tuple, which has five words.
+    ///
+    /// The fields are `src`, `dst` (32 bits), `sport`, `dport` (16, optional) and `proto` (8).
+    pub fn ipv4() -> Self {
+        Self::five_tuple(Family::Ipv4, &[])
+    }
+
+    /// Builds the schema of the IPv6 5-tuple, which has eleven words.
+    ///
+    /// The fields are those of [`Schema::ipv4`], with addresses of 128 bits.
+    pub fn ipv6() -> Self {
+        Self::five_tuple(Family::Ipv6, &[])
+    }
+
+    /// Builds the schema of the 5-tuple of a family followed by `extra` header fields.
+    ///
+    /// Each field has its usual name (see [`Field::from_source`]).
+    pub fn five_tuple(family: Family, extra: &[Source]) -> Self {
+        let five = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
+        let fields = five.iter().chain(extra).map(|&source| Field::from_source(source, family)).collect();
+        Self::new(Some(family), fields)
+    }
+
+    /// Builds the schema of the 15 fields that OpenFlow 1.x switches match on, of no family.
+    ///
+    /// The widths in bits are `in_port` 32, `metadata` 64, `eth_src` and `eth_dst` 48, `eth_type` 16, `vlan_vid` 12,
+    /// `vlan_pcp` 3, `mpls_label` 20 and `mpls_tc` 3. The fields of IP are `ipv4_src` and `ipv4_dst` 32, `ip_proto` 8,
+    /// `ip_dscp` 6, `tp_src` and `tp_dst` 16. All but the first two are optional. The schema has twenty words.
+    /// [`Source`] tells where the parser reads them.
+    pub fn openflow() -> Self {
+        let sources = [
+            Source::InPort,
+            Source::Metadata,
+            Source::EthSrc,
+            Source::EthDst,
+            Source::EthType,
+            Source::VlanVid,
+            Source::VlanPcp,
+            Source::MplsLabel,
+            Source::MplsTc,
+            Source::Ipv4Src,
+            Source::Ipv4Dst,
+            Source::IpProto,
+            Source::IpDscp,
+            Source::TpSrc,
+            Source::TpDst,
+        ];
+        // The width of these sources does not depend on the family.
+        Self::new(None, sources.map(|source| Field::from_source(source, Family::Ipv4)).into())
+    }
+
+    /// Returns the family its addresses belong to, if it has one.
+    pub fn family(&self) -> Option<Family> {
+        self.0.family
+    }
+
+    /// Returns the fields in order.
+    pub fn fields(&self) -> &[Field] {
+        &self.0.fields
+    }
+
+    /// Returns the index of the field of this name.
+    pub fn index_of(&self, name: &str) -> Option<usize> {
+        self.0.fields.iter().position(|f| &*f.name == name)
+    }
+
+    /// Returns the index of the field filled from this header field.
+    pub fn index_of_source(&self, source: Source) -> Option<usize> {
+        self.0.fields.iter().position(|f| f.source == Some(source))
+    }
+
+    /// Returns all words in order.
+    pub fn lanes(&self) -> &[Lane] {
+        &self.0.lanes
+    }
+
+    /// Returns the words of one field, as indices into [`Schema::lanes`].
+    pub fn lanes_of(&self, field: usize) -> std::ops::Range<usize> {
+        self.0.first[field]..self.0.first[field + 1]
+    }
+
+    /// Returns a hash of the index, name, width, source and family of a field.
+    ///
+    /// Two fields have the same hash where a condition on them means the same.
+    pub(crate) fn identity_of(&self, field: usize) -> u32 {
+        self.0.identities[field]
+    }
+
+    /// Number of words from one row of keys to the next, a multiple of 4.
+    pub fn stride(&self) -> usize {
+        self.0.lanes.len().next_multiple_of(4)
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = self.fields().iter().map(|field| format!("{}:{}", field.name, field.width));
+        f.debug_struct("Schema").field("family", &self.0.family).field("fields", &fields.collect::<Vec<_>>()).finish()
+    }
+}
+
+impl Field {
+    /// Builds the field of a header field, under its usual name, width and kind.
+    pub fn from_source(source: Source, family: Family) -> Self {
+        let field = Self::new(source.name(), source.width(family), source.kind(), Some(source));
+        if source.is_optional() { field.optional() } else { field }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_have_the_lanes_the_documentation_states() {
+        assert_eq!(Schema::ipv4().lanes().len(), 5);
+        assert_eq!(Schema::ipv4().stride(), 8);
+        assert_eq!(Schema::ipv6().lanes().len(), 11);
+        assert_eq!(Schema::ipv6().stride(), 12);
+        assert_eq!(Schema::openflow().lanes().len(), 20);
+        assert_eq!(Schema::openflow().stride(), 20);
+        let fields: Vec<_> = Schema::openflow().fields().iter().map(|f| (f.name().to_owned(), f.width())).collect();
+        let expected = "in_port 32, metadata 64, eth_src 48, eth_dst 48, eth_type 16, vlan_vid 12, vlan_pcp 3, \
+                        mpls_label 20, mpls_tc 3, ipv4_src 32, ipv4_dst 32, ip_proto 8, ip_dscp 6, tp_src 16, tp_dst 16";
+        let written: Vec<_> = fields.iter().map(|(name, width)| format!("{name} {width}")).collect();
+        assert_eq!(written.join(", "), expected);
+        let port = Schema::ipv4().lanes()[2];
+        assert_eq!((port.max, port.bits, port.absent), (1 << 16, 0x1_FFFF, Some(1 << 16)));
+    }
+
+    #[test]
+    fn sources_are_listed_in_order_under_distinct_names() {
+        for (index, source) in Source::ALL.into_iter().enumerate() {
+            assert_eq!(source as usize, index);
+            assert_eq!(Source::by_name(source.name()), Some(source));
+            let field = Field::from_source(source, Family::Ipv6);
+            assert_eq!((field.name(), field.width()), (source.name(), source.width(Family::Ipv6)));
+        }
+        assert_eq!(Source::by_name("IN_PORT"), None);
+    }
+
+    #[test]
+    fn a_wide_optional_field_keeps_its_absent_bit_in_a_lane_of_its_own() {
+        let schema = Schema::new(None, vec![Field::new("f", 64, Kind::Exact, None).optional()]);
+        let widths: Vec<_> = schema.lanes().iter().map(|l| (l.bits.count_ones(), l.shift, l.max)).collect();
+        assert_eq!(widths, [(1, 64, 1), (32, 32, u32::MAX), (32, 0, u32::MAX)]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Rule formats: text in, a [`RuleSet`] and a [`Policy`] out.
+//!
+//! [`mod@write`] is the way back. No file is opened here.
+//!
+//! - [`native`]: this project's own format, one rule a line.
+//! - [`classbench`]: the filter sets that the ClassBench generator writes.
+//!
+//! ```
+//! use firstmatch_formats::{self, Options};
+//!
+//! let file = format::parse("permit tcp dst 192.0.2.0/24 dport { 80, 443 }\n", &Options::default())?;
+//! assert_eq!(file.rules.len(), 1);
+//!
+//! let error = format::parse("permit src 10.0.0.1/8\npermit dport 65536\n", &Options::default()).unwrap_err();
+//! assert_eq!(error.faults().len(), 2);
+//! # Ok::<(), firstmatch_formats::ParseError>(())
+//! ```
+
+#![deny(unsafe_code)]
+
+pub mod classbench;
+mod contradiction;
+mod error;
+#[cfg(feature = "json")]
+pub mod json;
+pub mod native;
+mod report;
+mod suggest;
+pub mod write;
+
+pub use contradiction::{Contradiction, Part, contradiction, extension_as_protocol};
+pub use error::ParseError;
+pub use native::parse_rule;
+
+use firstmatch_core::Diagnostic;
+use firstmatch_core::policy::Policy;
+use firstmatch_core::rule::{Caps, RuleSet, RuleSpec};
+
+/// Content of a rule file.
+#[derive(Clone, Debug)]
+pub struct RuleFile {
+    /// Rules in the order of their lines.
+    ///
+    /// The rule of line `n` has the priority [`Priority::of_line`]`(n)`.
+    ///
+    /// [`Priority::of_line`]: firstmatch_core::rule::Priority::of_line
+    pub rules: RuleSet,
+    /// Verdicts for packets that no rule decides.
+    pub policy: Policy,
+    /// Warnings in the order of lines: text that is allowed but probably a mistake.
+    pub warnings: Vec<Diagnostic>,
+    /// Number of warnings beyond those kept.
+    pub more_warnings: usize,
+}
+
+/// Rule that was read for an existing set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParsedRule {
+    /// Rule whose conditions are bound to the fields of the set.
+    pub spec: RuleSpec,
+    /// Warnings: text that is allowed but probably a mistake.
+    pub warnings: Vec<Diagnostic>,
+}
+
+/// Fields of the schema of a native rule file for IP networks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fields {
+    /// The 5-tuple, and the other fields that a rule of the file tests.
+    ///
+    /// Packets and keys are then no wider than needed, and no packet is unknown because of a field that no rule tests.
+    #[default]
+    Used,
+    /// All fields, so that later rules may test fields that those of the file do not.
+    ///
+    /// A packet that hides one of them is unknown, whether or not a rule tests it.
+    All,
+}
+
+/// Rule format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// Native format, see [`native`].
+    Native,
+    /// ClassBench filter set, see [`classbench`].
+    ClassBench,
+}
+
+/// Options for reading a rule file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Format; `None` determines it from the text (see [`sniff`]).
+    pub format: Option<Format>,
+    /// Number of faults that a [`ParseError`] keeps, at least 1.
+    pub max_faults: usize,
+    /// Number of warnings kept. At 0, covered rules are not searched for.
+    pub max_warnings: usize,
+    /// Limits on the regions of a rule. A rule that exceeds one is a fault of its line.
+    pub caps: Caps,
+    /// Largest number of values that the sets of a native file may have together.
+    ///
+    /// Values count where a set is defined and again where it is used.
+    pub max_expanded: usize,
+    /// Whether the flags column of ClassBench becomes a field, `flags`.
+    pub flags: bool,
+    /// Fields of native rules for IP networks.
+    ///
+    /// Files with a schema of their own, and ClassBench files, always have all their fields.
+    pub fields: Fields,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let caps = Caps::default();
+        Self {
+            format: None,
+            max_faults: 20,
+            max_warnings: 20,
+            caps,
+            max_expanded: 1 << 24,
+            flags: false,
+            fields: Fields::Used,
+        }
+    }
+}
+
+/// Reads a rule file.
+///
+/// # Errors
+/// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`].
+pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
+    match options.format.unwrap_or_else(|| sniff(text)) {
+        Format::Native => native::parse(text, options),
+        Format::ClassBench => classbench::parse(text, options),
+    }
+}
+
+/// Returns the format of a text.
+///
+/// It is ClassBench if the first line that is neither blank nor a comment starts with `@`.
+pub fn sniff(text: &str) -> Format {
+    let lines = text.strip_prefix(BOM).unwrap_or(text).lines().map(str::trim_start);
+    let first = lines.into_iter().find(|line| !line.is_empty() && !line.starts_with('#'));
+    if first.is_some_and(|line| line.starts_with('@')) { Format::ClassBench } else { Format::Native }
+}
+
+/// Byte order mark, which some editors put before the text. It belongs to no line.
+const BOM: char = '\u{feff}';
+
+/// Largest number of lines of a file, because the rule of each line has its own priority.
+const MAX_LINES: u32 = u32::MAX - 1;

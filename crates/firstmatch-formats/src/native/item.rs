@@ -1,0 +1,482 @@
+//! Items: one value, range, prefix or value under a mask, as operands and sets hold them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::fields::{FieldInfo, Takes};
+use super::lexer::{Kind, Lexer};
+use super::names;
+use super::parser::described;
+use crate::report::{Message, Span, quote};
+use firstmatch_core::rule::Test;
+use firstmatch_core::schema::{ExtensionHeader, Family, Kind as FieldKind};
+
+/// Sort of value that an item holds; it decides which fields take the item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Class {
+    Address,
+    Number,
+    Mac,
+    Protocol,
+    EtherType,
+    /// Name of a protocol that is also the name of an ether type, with this number.
+    ProtocolOrEtherType(u16),
+    IcmpType,
+    /// Name of an extension header of IPv6 that is no protocol's name too.
+    ///
+    /// The test has the header's bit as value and as mask.
+    ExtHeader,
+    /// Number, `/` and a number.
+    ///
+    /// The second number stands in the mask of the test. The field decides whether it is a mask or the length of a
+    /// prefix.
+    Slash,
+}
+
+/// Facts of the file that matter to all items.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context {
+    /// Family that the file is confined to.
+    pub(super) only: Option<Family>,
+    /// Whether the file has its own schema.
+    ///
+    /// MAC addresses, ether types and numbers above 32 bits then have a meaning.
+    pub(super) own_schema: bool,
+    /// Whether the item is part of one rule for an existing set, and there is no file.
+    pub(super) is_single: bool,
+}
+
+/// One test of an item.
+///
+/// The name of an ICMP type makes two: one for each family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Entry {
+    pub(super) class: Class,
+    pub(super) family: Option<Family>,
+    pub(super) test: Test,
+}
+
+/// Fault of an item. After `Syntax` nothing on this line can be trusted.
+pub(super) enum Fault {
+    Syntax(Span, Message),
+    Meaning(Span, Message),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Value {
+    Address(Family, u128),
+    Mac(u128),
+    Number(u128),
+}
+
+/// Reads an item that is no reference to a set, and passes its entries to `emit`.
+pub(super) fn item(lexer: &mut Lexer<'_>, context: Context, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
+    let first = lexer.span;
+    if lexer.kind != Kind::Word {
+        let what = format!("{} where a value should be", described(lexer.kind, lexer.word()));
+        return Err(Fault::Syntax(first, Message::new(what).expected("a value, a name or `$` and the name of a set")));
+    }
+    let word = lexer.word();
+    lexer.bump();
+    if word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !word.contains([':', '.']) {
+        return name(lexer, word, first, context, emit);
+    }
+    let from = value(word, context).map_err(|message| skip(lexer, first, message))?;
+    let (test, last) = match lexer.kind {
+        Kind::Dash => range(lexer, word, first, from, context)?,
+        Kind::Slash => masked(lexer, word, first, from, context)?,
+        _ => (Test::Value(from.bits()), first),
+    };
+    let (class, family) = match from {
+        Value::Address(family, _) => (Class::Address, Some(family)),
+        Value::Mac(_) => (Class::Mac, None),
+        Value::Number(_) if context.own_schema && matches!(test, Test::Mask { .. }) => (Class::Slash, None),
+        Value::Number(_) => (Class::Number, None),
+    };
+    if let (Some(family), Some(only)) = (family, context.only)
+        && family != only
+    {
+        let what = format!("an {} address {}", pretty(family), among(context.is_single, only));
+        let expected = format!("an {} address{}", pretty(only), or_both(context.is_single));
+        return Err(Fault::Meaning(first.to(last), Message::new(what).expected(expected)));
+    }
+    emit(Entry { class, family, test });
+    Ok(first.to(last))
+}
+
+fn name(
+    lexer: &mut Lexer<'_>,
+    word: &str,
+    span: Span,
+    context: Context,
+    emit: &mut dyn FnMut(Entry),
+) -> Result<Span, Fault> {
+    if matches!(lexer.kind, Kind::Dash | Kind::Slash) {
+        let what = format!("a name before {}", lexer.kind.name());
+        return Err(skip(lexer, span, Message::new(what).expected("a number: ranges and masks take no names")));
+    }
+    let only = context.only;
+    let ether_type = names::ether_type(word).filter(|_| context.own_schema);
+    if let Some(number) = names::protocol(word) {
+        let class = ether_type.map_or(Class::Protocol, Class::ProtocolOrEtherType);
+        emit(Entry { class, family: None, test: Test::Value(number.into()) });
+    } else if let Some(number) = ether_type {
+        emit(Entry { class: Class::EtherType, family: None, test: Test::Value(number.into()) });
+    } else if let Some(numbers) = names::icmp_type(word) {
+        let mut numbers = numbers.into_iter().filter(|(family, _)| only.is_none_or(|only| only == *family));
+        let mut any = false;
+        for (family, number) in numbers.by_ref().filter_map(|(family, number)| Some((family, number?))) {
+            any = true;
+            emit(Entry { class: Class::IcmpType, family: Some(family), test: Test::Value(number.into()) });
+        }
+        if let (false, Some(only)) = (any, only) {
+            let what = format!("{} does not exist in {}", quote(word), pretty(only));
+            return Err(Fault::Meaning(span, Message::new(what)));
+        }
+    } else if let Some(header) = ExtensionHeader::by_name(word) {
+        emit(Entry { class: Class::ExtHeader, family: None, test: bit_of(header) });
+    } else {
+        let ether_types = if context.own_schema { &names::ETHER_TYPES[..] } else { &[] };
+        let known = names::PROTOCOLS.iter().map(|p| p.0).chain(names::ICMP_TYPES.iter().map(|t| t.0));
+        let known = known.chain(ether_types.iter().map(|t| t.0)).chain(ExtensionHeader::ALL.map(|h| h.name));
+        let message = Message::new(format!("unknown name {}", quote(word))).suggest(names::suggest(word, known));
+        return Err(Fault::Meaning(span, message));
+    }
+    Ok(span)
+}
+
+/// Returns the test whether a packet carries this header.
+fn bit_of(header: ExtensionHeader) -> Test {
+    Test::Mask { value: header.bit.into(), mask: header.bit.into() }
+}
+
+/// Reads the rest of a range, behind `value`, and returns its test.
+fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value, context: Context) -> Result<(Test, Span), Fault> {
+    lexer.bump();
+    let last = lexer.span;
+    if lexer.kind != Kind::Word {
+        return Err(Fault::Syntax(last, Message::new("a range without its end").expected("the largest value")));
+    }
+    let end = lexer.word();
+    lexer.bump();
+    let to = value(end, context).map_err(|message| Fault::Meaning(last, message))?;
+    if from.kind() != to.kind() {
+        let what = format!("a range from {} to {}", from.kind(), to.kind());
+        return Err(Fault::Meaning(first.to(last), Message::new(what).expected("two values of one kind")));
+    }
+    let (lo, hi) = (from.bits(), to.bits());
+    if lo > hi {
+        let what = format!("the range is reversed: {} is above {}", quote(word), quote(end));
+        return Err(Fault::Meaning(first.to(last), Message::new(what).expected(format!("`{end}-{word}`"))));
+    }
+    Ok((Test::Range { lo, hi }, last))
+}
+
+/// Reads the rest behind `value`: `/` and the length of a prefix, or a mask.
+fn masked(
+    lexer: &mut Lexer<'_>,
+    word: &str,
+    first: Span,
+    from: Value,
+    context: Context,
+) -> Result<(Test, Span), Fault> {
+    lexer.bump();
+    let last = lexer.span;
+    if lexer.kind != Kind::Word {
+        let number = matches!(from, Value::Number(_)) && !context.own_schema;
+        let expected = if number { "a mask" } else { "a prefix length or a mask" };
+        return Err(Fault::Syntax(last, Message::new("nothing after the `/`").expected(expected)));
+    }
+    let end = lexer.word();
+    lexer.bump();
+    let mask = value(end, context).map_err(|message| Fault::Meaning(last, message))?;
+    let whole = first.to(last);
+    let excess = |kept: Value, what: &str| {
+        let what = format!("{} has bits outside its {what}", quote(word));
+        Fault::Meaning(whole, Message::new(what).expected(format!("`{kept}/{end}`")))
+    };
+    match (from, mask) {
+        (Value::Address(_, bits) | Value::Mac(bits), Value::Number(len)) => {
+            let width = from.width();
+            let Some(len) = u32::try_from(len).ok().filter(|&len| len <= width) else {
+                let what = format!("a prefix length of {end} for {}", from.kind());
+                return Err(Fault::Meaning(last, Message::new(what).expected(format!("0 to {width}"))));
+            };
+            let free = free_bits(width, len);
+            if bits & free != 0 {
+                return Err(excess(from.with(bits & !free), "prefix"));
+            }
+            Ok((Test::Prefix { value: bits, len }, last))
+        }
+        (Value::Mac(bits), Value::Mac(mask)) => {
+            if bits & !mask != 0 {
+                return Err(excess(Value::Mac(bits & mask), "mask"));
+            }
+            Ok((Test::Mask { value: bits, mask }, last))
+        }
+        (Value::Number(value), Value::Number(mask)) if context.own_schema => Ok((Test::Mask { value, mask }, last)),
+        (Value::Address(family, bits), Value::Address(other, mask)) if family == other => {
+            if bits & !mask != 0 {
+                return Err(excess(Value::Address(family, bits & mask), "mask"));
+            }
+            Ok((Test::Mask { value: bits, mask }, last))
+        }
+        (Value::Number(bits), Value::Number(mask)) => {
+            if bits & !mask != 0 {
+                return Err(excess(Value::Number(bits & mask), "mask"));
+            }
+            Ok((Test::Mask { value: bits, mask }, last))
+        }
+        _ => {
+            let what = format!("{} under the mask of {}", from.kind(), mask.kind());
+            Err(Fault::Meaning(whole, Message::new(what)))
+        }
+    }
+}
+
+/// Returns the bits of a value of `width` bits outside a prefix of `len` bits.
+fn free_bits(width: u32, len: u32) -> u128 {
+    u128::MAX.checked_shr(128 - (width - len)).unwrap_or(0)
+}
+
+/// Skips to the end of an item whose first value has a fault, and returns the fault.
+fn skip(lexer: &mut Lexer<'_>, span: Span, message: Message) -> Fault {
+    if matches!(lexer.kind, Kind::Dash | Kind::Slash) {
+        lexer.bump();
+        if lexer.kind == Kind::Word {
+            lexer.bump();
+        }
+    }
+    Fault::Meaning(span, message)
+}
+
+impl Value {
+    fn bits(self) -> u128 {
+        match self {
+            Self::Address(_, bits) | Self::Mac(bits) | Self::Number(bits) => bits,
+        }
+    }
+
+    fn with(self, bits: u128) -> Self {
+        match self {
+            Self::Address(family, _) => Self::Address(family, bits),
+            Self::Mac(_) => Self::Mac(bits),
+            Self::Number(_) => Self::Number(bits),
+        }
+    }
+
+    fn width(self) -> u32 {
+        match self {
+            Self::Address(family, _) => family.address_bits(),
+            Self::Mac(_) => 48,
+            Self::Number(_) => 128,
+        }
+    }
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Address(Family::Ipv4, _) => "an IPv4 address",
+            Self::Address(Family::Ipv6, _) => "an IPv6 address",
+            Self::Mac(_) => "a MAC address",
+            Self::Number(_) => "a number",
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Address(Family::Ipv4, bits) => Ipv4Addr::from(bits as u32).fmt(f),
+            Self::Address(Family::Ipv6, bits) => Ipv6Addr::from(bits).fmt(f),
+            Self::Mac(bits) => {
+                let [_, _, a, b, c, d, e, g] = (bits as u64).to_be_bytes();
+                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+            }
+            Self::Number(bits) => write!(f, "{bits:#04x}"),
+        }
+    }
+}
+
+/// Parses a MAC address: six bytes of two digits each.
+fn mac(word: &str) -> Option<Value> {
+    let mut bits = 0;
+    let mut parts = 0;
+    for part in word.split(':') {
+        let right = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()) && parts < 6;
+        bits = bits << 8 | u128::from(u8::from_str_radix(part, 16).ok().filter(|_| right)?);
+        parts += 1;
+    }
+    (parts == 6).then_some(Value::Mac(bits))
+}
+
+/// Parses a word that is no name.
+fn value(word: &str, context: Context) -> Result<Value, Message> {
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if let Some(mac) = mac(word).filter(|_| context.own_schema) {
+        return Ok(mac);
+    }
+    if word.contains(':') {
+        let parsed = word.parse::<Ipv6Addr>().map(|a| Value::Address(Family::Ipv6, a.to_bits()));
+        return parsed.map_err(|_| {
+            let what = if context.own_schema { "neither an IPv6 nor a MAC" } else { "no IPv6" };
+            let message = Message::new(format!("{} is {what} address", quote(word)));
+            match word.split_once(':') {
+                Some((lo, hi)) if digits(lo) && digits(hi) => message.expected(format!("a range such as `{lo}-{hi}`")),
+                _ => message,
+            }
+        });
+    }
+    if word.contains('.') {
+        let parsed = word.parse::<Ipv4Addr>().map(|a| Value::Address(Family::Ipv4, a.to_bits().into()));
+        return parsed.map_err(|_| {
+            let what = format!("{} is no IPv4 address", quote(word));
+            Message::new(what).expected("four numbers from 0 to 255 with dots between, without leading zeros")
+        });
+    }
+    let parsed = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
+        Some(hex) if !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()) => {
+            u128::from_str_radix(hex, 16).ok()
+        }
+        None if digits(word) && word.len() > 1 && word.starts_with('0') => {
+            let what = format!("the number {} starts with 0", quote(word));
+            return Err(Message::new(what).expected("a decimal number, or a hexadecimal one after 0x"));
+        }
+        None if digits(word) => word.parse().ok(),
+        _ => {
+            let what = format!("{} is neither a number nor an address", quote(word));
+            return Err(Message::new(what));
+        }
+    };
+    let number = parsed.filter(|&number| context.own_schema || u32::try_from(number).is_ok());
+    number.map(Value::Number).ok_or_else(|| Message::new(format!("the number {} is too large", quote(word))))
+}
+
+/// Parses the number of an action `mark`.
+pub(super) fn number(word: &str) -> Result<u32, Message> {
+    let expected = "a number up to 4294967295";
+    match value(word, Context { only: None, own_schema: false, is_single: false })
+        .map_err(|message| message.expected(expected))?
+    {
+        Value::Number(number) => Ok(number as u32),
+        other => Err(Message::new(format!("{} where a number should be", other.kind())).expected(expected)),
+    }
+}
+
+/// Returns the test that an entry adds to a condition on the field, or why it does not fit.
+pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>, Test), Message> {
+    let takes = match (entry.class, info.takes) {
+        (_, Takes::Anything) => return Ok((None, Test::Value(0))),
+        (Class::Address, Takes::Address(family)) => family.is_none() || family == entry.family,
+        (Class::Address, Takes::NumberOrAddress(family)) => Some(family) == entry.family,
+        (Class::Mac, Takes::Mac) => true,
+        (Class::Number | Class::Slash, Takes::Address(_)) => false,
+        (Class::Number | Class::Slash, _) => true,
+        (Class::Protocol | Class::ProtocolOrEtherType(_), Takes::Protocol) => true,
+        (Class::ProtocolOrEtherType(number), Takes::EtherType) => return Ok((None, Test::Value(number.into()))),
+        (Class::EtherType, Takes::EtherType) => true,
+        (Class::ExtHeader, Takes::ExtHeaders) => true,
+        (Class::Protocol, Takes::ExtHeaders) => match ExtensionHeader::ALL.into_iter().find(|h| is_value(entry, *h)) {
+            Some(header) => return Ok((None, bit_of(header))),
+            None => false,
+        },
+        (Class::IcmpType, Takes::IcmpType { names }) => {
+            if !names {
+                let what = format!("{} takes no names: a type has one number in ICMP, another in ICMPv6", info.name);
+                return Err(Message::new(what).expected(info.wants()));
+            }
+            true
+        }
+        _ => false,
+    };
+    if !takes {
+        return Err(Message::new(format!("{} takes no {}", info.name, entry.describe())).expected(info.wants()));
+    }
+    let test = if entry.class == Class::Slash { slash(entry.test, info)? } else { entry.test };
+    if matches!(entry.class, Class::Number | Class::Slash) {
+        let largest = match test {
+            Test::Value(value) | Test::Prefix { value, .. } => value,
+            Test::Range { hi, .. } => hi,
+            Test::Mask { mask, .. } => mask,
+        };
+        if largest > info.max() {
+            return Err(too_large(info, largest));
+        }
+    }
+    // A field of one family needs no family in its tests, because every packet has it.
+    let family =
+        if matches!(info.takes, Takes::Address(Some(_)) | Takes::NumberOrAddress(_)) { None } else { entry.family };
+    Ok((family, test))
+}
+
+/// Whether the value of an entry is the number of this header.
+fn is_value(entry: &Entry, header: ExtensionHeader) -> bool {
+    entry.test == Test::Value(header.next_header.into())
+}
+
+/// Returns the meaning of a number, `/` and a number in this field.
+///
+/// A prefix and its length if the field is of kind prefix, otherwise a value under a mask. For example, `0x10/4` in a
+/// prefix field of 8 bits is the prefix of the values 16 to 31.
+fn slash(test: Test, info: &FieldInfo<'_>) -> Result<Test, Message> {
+    let Test::Mask { value, mask } = test else { return Ok(test) };
+    let width = info.width;
+    let excess = |kept: u128, what: &str, end: String| {
+        let what = format!("{} has bits outside its {what}", quote(&Value::Number(value).to_string()));
+        Message::new(what).expected(format!("`{}/{end}`", Value::Number(kept)))
+    };
+    if info.kind != FieldKind::Prefix {
+        return if value & !mask == 0 {
+            Ok(test)
+        } else {
+            Err(excess(value & mask, "mask", Value::Number(mask).to_string()))
+        };
+    }
+    let Some(len) = u32::try_from(mask).ok().filter(|&len| len <= width) else {
+        let what = format!("a prefix length of {mask} for {}, which has {width} bits", info.name);
+        return Err(Message::new(what).expected(format!("0 to {width}")));
+    };
+    if value > info.max() {
+        return Err(too_large(info, value));
+    }
+    let free = free_bits(width, len);
+    if value & free != 0 {
+        return Err(excess(value & !free, "prefix", len.to_string()));
+    }
+    Ok(Test::Prefix { value, len })
+}
+
+fn too_large(info: &FieldInfo<'_>, value: u128) -> Message {
+    Message::new(format!("{value} is too large for {}", info.name)).expected(info.wants())
+}
+
+impl Entry {
+    fn describe(&self) -> String {
+        match (self.class, self.family, self.test) {
+            (Class::Number, _, Test::Value(number)) => format!("number ({number})"),
+            (Class::Number | Class::Slash, ..) => "numbers".into(),
+            (Class::Mac, ..) => "MAC address".into(),
+            (Class::EtherType, ..) => "ether type".into(),
+            (Class::Address, Some(family), _) => format!("{} address", pretty(family)),
+            (Class::Address, None, _) => "address".into(),
+            (Class::Protocol | Class::ProtocolOrEtherType(_), ..) => "protocol".into(),
+            (Class::IcmpType, ..) => "ICMP type".into(),
+            (Class::ExtHeader, ..) => "extension header".into(),
+        }
+    }
+}
+
+/// Says where a family has no place.
+pub(super) fn among(is_single: bool, only: Family) -> String {
+    format!("{} of family {only}", if is_single { "among rules" } else { "in a file" })
+}
+
+/// Says what would make room for it; a set keeps the families that it has.
+pub(super) fn or_both(is_single: bool) -> &'static str {
+    if is_single { "" } else { ", or the directive `family inet`" }
+}
+
+pub(super) fn pretty(family: Family) -> &'static str {
+    match family {
+        Family::Ipv4 => "IPv4",
+        Family::Ipv6 => "IPv6",
+    }
+}

@@ -1,0 +1,59 @@
+//! The native format: one rule a line, the first that matches wins.
+//!
+//! ```text
+//! set web = { 80, 443, 8000-8099 }
+//! deny   src not 10.0.0.0/8 dport 22
+//! permit tcp dst { 192.0.2.10, 2001:db8:1:80::/64 } dport $web
+//! ```
+//!
+//! The manual, `docs/rules.md`, ends with the grammar, which a test compares with this module.
+//!
+//! - After an address `/` takes a prefix length (`10.0.0.0/8`) or a mask (`10.0.0.7/255.0.0.255`), after a number a
+//!   mask (`0x02/0x12`). No bit may be set outside it. `-` joins the ends of a closed range.
+//! - Names stand for protocols, after `icmp_type` for ICMP types, and after `ext_headers` for extension headers. A name
+//!   is an item alone, never the end of a range. The name of an ICMP type means its ICMP number in IPv4 packets and its
+//!   ICMPv6 number in IPv6 packets.
+//! - A set is defined once, before it is used. Sets may refer to earlier ones. The values of a set are checked against
+//!   the field where it is used, so that one set may mix IPv4 and IPv6.
+//! - A rule has at most one condition on a field. An item belongs to the family of its address, a number to both. A
+//!   condition with IPv4 addresses alone therefore never holds for an IPv6 packet, negated or not. `family ipv4` before
+//!   a number makes it belong to IPv4 likewise; as a part of the rule, at most once, it confines the whole rule.
+//! - The schema is the 5-tuple of the family (or of both), then the other fields that some rule uses. Their order is
+//!   `icmp_type`, `icmp_code`, `tcp_flags`, `ext_headers`, `routing_type`, `vlan_vid`. With
+//!   [`Fields::All`](super::Fields::All) it has all of them.
+//! - With `schema` that is the schema instead, of no family, and conditions test its fields. MAC addresses, ether types
+//!   and numbers of more than 32 bits are values in such files alone. After a number `/` takes a prefix length where
+//!   the field is of kind prefix.
+//! - Lines end with LF or CR LF; a CR anywhere else is a fault, in a comment too. Columns count characters from 1, a
+//!   tab as one.
+//!
+//! `docs/rules.md` also tells the meaning of a condition on an absent field, and which packets are unknown.
+
+mod fields;
+mod item;
+mod lexer;
+mod live;
+mod names;
+mod parser;
+mod rules;
+mod schema;
+mod sets;
+mod value;
+
+pub(crate) use fields::{FieldInfo, Takes};
+pub use live::parse_rule;
+pub(crate) use names::{ether_type_name, icmp_type_numbers};
+pub use names::{icmp_type_name, icmp_type_number, protocol_name, protocol_number};
+pub(crate) use schema::{KINDS, is_field_name};
+pub use value::{ValueError, parse_value};
+
+use super::{Options, RuleFile};
+use crate::error::ParseError;
+
+/// Reads a native rule file, even if its first line looks like another format.
+///
+/// # Errors
+/// If the file has a fault. The error holds all faults, in order, up to [`Options::max_faults`].
+pub fn parse(text: &str, options: &Options) -> Result<RuleFile, ParseError> {
+    parser::Parser::new(text, options).file()
+}

@@ -1,0 +1,492 @@
+//! Frame of the parser: lines, directives, lists.
+//!
+//! A fault is noted at its position. The text after it that cannot be trusted, to the end of the line or of the set's
+//! braces, is skipped.
+
+use super::fields::{ALWAYS, Fields};
+use super::item::{self, Class, Context, Entry, Fault, fit};
+use super::lexer::{Kind, Lexer};
+use super::names;
+use super::sets::Sets;
+use crate::error::ParseError;
+use crate::report::{Message, Report, Span, quote};
+use crate::{BOM, Fields as FieldChoice, Options, RuleFile};
+use firstmatch_core::policy::{Fragments, Policy, Verdict};
+use firstmatch_core::rule::{RuleSet, RuleSpec, Test};
+use firstmatch_core::schema::Family;
+
+/// Words that a line may start with.
+pub(super) const KEYWORDS: [&str; 10] =
+    ["permit", "deny", "mark", "match", "set", "family", "schema", "default", "unknown", "fragments"];
+
+pub(super) const ACTIONS: [&str; 4] = ["permit", "deny", "mark", "match"];
+
+/// Indices of two directives in [`Parser::given`].
+pub(super) const FAMILY: usize = 0;
+pub(super) const SCHEMA: usize = 4;
+
+/// Signal that a fault is noted and the rest of the line means nothing.
+pub(super) struct Stop;
+
+pub(super) struct Parser<'t> {
+    pub(super) text: &'t str,
+    pub(super) options: &'t Options,
+    pub(super) lexer: Lexer<'t>,
+    pub(super) report: Report<'t>,
+    /// Family of `family ipv4` or `family ipv6`.
+    pub(super) only: Option<Family>,
+    /// Fields that conditions may test.
+    pub(super) fields: Fields<'t>,
+    policy: Policy,
+    /// Lines that give family, default, unknown, fragments and schema.
+    pub(super) given: [Option<u32>; 5],
+    /// Whether a set or a rule was seen.
+    pub(super) in_body: bool,
+    pub(super) sets: Sets<'t>,
+    pub(super) specs: Vec<RuleSpec>,
+    /// Fields that some rule has a condition on, by bit.
+    pub(super) fields_used: u64,
+    /// Whether the current token starts a line that must still be read.
+    pub(super) resume: bool,
+    /// Tests of the condition that is being read.
+    pub(super) tests: Vec<(Option<Family>, Test)>,
+    /// Packed conditions of the rule that is being read.
+    pub(super) packed: Vec<u8>,
+    /// Fields of these conditions, with the spans of the conditions.
+    pub(super) conditions: Vec<(usize, Span)>,
+    /// Family that the rule is confined to, and its span.
+    pub(super) confined: Option<(Family, Span)>,
+    pub(super) entries: Vec<Entry>,
+    /// Whether the text is one rule for an existing set, not a file.
+    pub(super) is_single: bool,
+}
+
+impl<'t> Parser<'t> {
+    pub(super) fn new(text: &'t str, options: &'t Options) -> Self {
+        let start = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
+        Self {
+            text,
+            options,
+            lexer: Lexer::new(text, start),
+            report: Report::new(text, options),
+            only: None,
+            fields: Fields::inet(),
+            policy: Policy::default(),
+            given: [None; 5],
+            in_body: false,
+            sets: Sets::default(),
+            specs: Vec::new(),
+            fields_used: 0,
+            resume: false,
+            tests: Vec::new(),
+            packed: Vec::new(),
+            conditions: Vec::new(),
+            confined: None,
+            entries: Vec::new(),
+            is_single: false,
+        }
+    }
+
+    pub(super) fn file(mut self) -> Result<RuleFile, ParseError> {
+        let start = self.lexer.span.line_start;
+        loop {
+            // The fault is noted already.
+            let _: Result<(), Stop> = self.line();
+            if !std::mem::take(&mut self.resume) && !self.lexer.next_line() {
+                break;
+            }
+        }
+        self.warn_of_unused_sets();
+        if self.specs.is_empty() {
+            let default = self.policy.default;
+            let span = Span { line: 1, line_start: start, start, end: start };
+            self.report
+                .warn(span, || format!("the file has no rules: every packet gets the default verdict, {default}"));
+        }
+        let rules = self.rule_set();
+        self.report.warn_of_covered(&rules);
+        let (warnings, more_warnings) = self.report.finish()?;
+        Ok(RuleFile { rules, policy: self.policy, warnings, more_warnings })
+    }
+
+    /// Builds the set of the rules, over the schema that they need.
+    fn rule_set(&mut self) -> RuleSet {
+        let used = if self.options.fields == FieldChoice::All { u64::MAX } else { self.fields_used };
+        let (schemas, extra) = self.fields.schemas(self.only, used);
+        let mut rules = match <[_; 2]>::try_from(schemas) {
+            Ok([ipv4, ipv6]) => RuleSet::dual(ipv4, ipv6),
+            Err(mut one) => RuleSet::new(one.swap_remove(0)),
+        };
+        if self.report.has_faults() {
+            return rules;
+        }
+        let place = |field: usize| extra.iter().position(|&f| f == field).map_or(field, |place| ALWAYS + place);
+        for mut spec in std::mem::take(&mut self.specs) {
+            if spec.conditions.iter().any(|condition| place(condition.field) != condition.field) {
+                spec.conditions = spec.conditions.renumbered(place);
+            }
+            let line = spec.line.map_or(0, u32::from);
+            if let Err(error) = rules.insert(spec) {
+                self.report.fault(Span { line, ..Span::default() }, || error.to_string());
+            }
+        }
+        rules.shrink_to_fit();
+        rules
+    }
+
+    fn line(&mut self) -> Result<(), Stop> {
+        let span = self.lexer.span;
+        match (self.lexer.kind, self.lexer.word()) {
+            (Kind::Eol, _) => Ok(()),
+            (Kind::Word, word) if ACTIONS.contains(&word) => self.rule(),
+            (Kind::Word, "set") => self.set(),
+            (Kind::Word, "schema") => self.schema(),
+            (Kind::Word, "family" | "default" | "unknown" | "fragments") => self.directive(),
+            (Kind::Word, word) => {
+                let meant = names::suggest(word, KEYWORDS.into_iter());
+                let message = || Message::new(format!("a line cannot start with {}", quote(word))).suggest(meant);
+                let stop =
+                    self.fault(span, || message().expected("a rule (permit, deny, mark or match), set or a directive"));
+                if meant.is_some_and(|meant| ACTIONS.contains(&meant)) {
+                    // The rest is read as a rule, so that its faults are found too.
+                    return self.rule();
+                }
+                stop
+            }
+            (kind, _) => {
+                let stop = self.fault(span, || {
+                    let what = format!("a line cannot start with {}", described(kind, span.text(self.text)));
+                    Message::new(what).expected("a rule (permit, deny, mark or match), set or a directive")
+                });
+                match kind {
+                    Kind::Open => self.skip_list(true),
+                    Kind::Bad => {
+                        self.lexer.bump();
+                        self.skip_bad();
+                        // The rest of a comment, or of a word, is no line.
+                        if self.lexer.kind == Kind::Word && KEYWORDS.contains(&self.lexer.word()) {
+                            return self.line();
+                        }
+                    }
+                    _ => {}
+                }
+                stop
+            }
+        }
+    }
+
+    fn directive(&mut self) -> Result<(), Stop> {
+        let span = self.lexer.span;
+        let word = self.lexer.word();
+        self.lexer.bump();
+        let (index, choices): (usize, &[&str]) = match word {
+            "family" => (FAMILY, &["inet", "ipv4", "ipv6"]),
+            "default" => (1, &["permit", "deny"]),
+            "unknown" => (2, &["permit", "deny"]),
+            _ => (3, &["unknown", "layer3"]),
+        };
+        let line = span.line;
+        if let Some(earlier) = self.given[index].replace(line) {
+            self.given[index] = Some(earlier);
+            return self.fault(span, || format!("{word} is already given on line {earlier}"));
+        }
+        if let (FAMILY, Some(schema)) = (index, self.given[SCHEMA]) {
+            return self.fault(span, || format!("family has no place beside the schema of line {schema}"));
+        }
+        if word == "family" && self.in_body {
+            return self.fault(span, || "family comes after a set or a rule; it must come before the first of them");
+        }
+        let choice = self.lexer.word();
+        let Some(chosen) = choices.iter().position(|&c| c == choice && self.lexer.kind == Kind::Word) else {
+            let (span, kind) = (self.lexer.span, self.lexer.kind);
+            let list = choices.join(" or ");
+            let meant = names::suggest(choice, choices.iter().copied());
+            let what = described(kind, span.text(self.text));
+            return self.fault(span, || Message::new(format!("{what} after {word}")).suggest(meant).expected(list));
+        };
+        self.lexer.bump();
+        let verdict = if chosen == 0 { Verdict::Permit } else { Verdict::Deny };
+        match index {
+            FAMILY => {
+                self.only = [None, Some(Family::Ipv4), Some(Family::Ipv6)][chosen];
+                self.fields.confine(self.only);
+            }
+            1 => self.policy.default = verdict,
+            2 => self.policy.unknown = verdict,
+            _ => self.policy.fragments = [Fragments::Unknown, Fragments::Layer3][chosen],
+        }
+        self.end_of_line()
+    }
+
+    /// Reads a list, the current token being its `{`.
+    ///
+    /// The items go to `tests` for a field, otherwise to `entries`. With `several` the list may take several lines.
+    pub(super) fn list(&mut self, field: Option<usize>, several: bool) -> Result<(), Stop> {
+        let open = self.lexer.span;
+        self.lexer.bump();
+        let mut empty = true;
+        let mut faulty = false;
+        loop {
+            if several && !self.seek_content() {
+                return self.unclosed(open, faulty);
+            }
+            match self.lexer.kind {
+                Kind::Close if empty => {
+                    let span = open.to(self.lexer.span);
+                    self.lexer.bump();
+                    self.report.fault(span, || Message::new("an empty list holds no value").expected("a value"));
+                    return Ok(());
+                }
+                Kind::Close => break,
+                Kind::Eol => return self.unclosed(open, faulty),
+                _ => {}
+            }
+            if field.is_some() && self.is_behind_list(true) {
+                return self.unclosed(open, faulty);
+            }
+            empty = false;
+            let is_missing = self.skip_bad() && matches!(self.lexer.kind, Kind::Comma | Kind::Close | Kind::Eol);
+            let mut good = !is_missing && self.item(field).is_ok();
+            if several && good && !self.seek_content() {
+                return self.unclosed(open, faulty);
+            }
+            self.skip_bad();
+            if field.is_some() && self.is_behind_list(false) {
+                return self.unclosed(open, faulty);
+            }
+            if good && !matches!(self.lexer.kind, Kind::Comma | Kind::Close | Kind::Eol) {
+                good = false;
+                let (kind, span) = (self.lexer.kind, self.lexer.span);
+                let what = format!("{} after an item", described(kind, span.text(self.text)));
+                self.report.fault(span, || Message::new(what).expected("`,` or `}`"));
+            }
+            if !good {
+                faulty = true;
+                self.seek_separator(several);
+            }
+            if self.lexer.kind == Kind::Comma {
+                self.lexer.bump();
+            }
+        }
+        self.lexer.bump();
+        Ok(())
+    }
+
+    /// Whether the current token most likely follows a list whose `}` is missing.
+    ///
+    /// No `}` may follow on the line. The token must be the name of a field in the place of an item, or any word behind
+    /// an item. For example, `src` is such a token in `dport { 80, 443 src 10.0.0.0/8`.
+    fn is_behind_list(&self, is_item: bool) -> bool {
+        let word = self.lexer.kind == Kind::Word && (!is_item || self.fields.find(self.lexer.word()).is_some());
+        word && !self.lexer.has_ahead(Kind::Close)
+    }
+
+    /// Skips characters that may stand nowhere; returns whether there were any.
+    ///
+    /// Each is noted as a fault. A word right behind such a character is skipped too if another token ends right before
+    /// the character, because the three are one broken word.
+    pub(super) fn skip_bad(&mut self) -> bool {
+        let is_bad = self.lexer.kind == Kind::Bad;
+        while self.lexer.kind == Kind::Bad {
+            let span = self.lexer.span;
+            let is_return = span.text(self.text) == "\r";
+            let in_word = !is_return && self.lexer.before().start == span.start && span.start > span.line_start;
+            let comma = if is_return { "," } else { "" };
+            let what = described(Kind::Bad, span.text(self.text));
+            self.report.fault(span, || format!("{what}{comma} has no place here"));
+            self.lexer.bump();
+            if in_word && self.lexer.kind == Kind::Word && self.lexer.span.start == span.end {
+                self.lexer.bump();
+            }
+        }
+        is_bad
+    }
+
+    fn unclosed(&mut self, open: Span, faulty: bool) -> Result<(), Stop> {
+        if !faulty {
+            self.report.fault(open, || Message::new("this `{` is never closed").expected("`}` after the last item"));
+        }
+        Err(Stop)
+    }
+
+    /// Goes to the next token of a list over several lines.
+    ///
+    /// Returns false if the list ends without `}`: at the end of the text, or at a line that starts like a statement.
+    fn seek_content(&mut self) -> bool {
+        if self.resume {
+            return false;
+        }
+        while self.lexer.kind == Kind::Eol {
+            if !self.lexer.next_line() {
+                return false;
+            }
+            if self.lexer.kind == Kind::Word && KEYWORDS.contains(&self.lexer.word()) {
+                self.resume = true;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Skips the rest of a faulty item.
+    ///
+    /// Stops at a `,` or `}` of this list, or where the list ends without `}`.
+    fn seek_separator(&mut self, several: bool) {
+        let mut depth = 0usize;
+        loop {
+            let kind = self.lexer.kind;
+            match kind {
+                Kind::Comma | Kind::Close if depth == 0 => return,
+                Kind::Open => depth += 1,
+                Kind::Close => depth -= 1,
+                Kind::Eol if !several => return,
+                // The text on the next line is most likely good again.
+                Kind::Eol if depth == 0 => return,
+                Kind::Eol if !self.seek_content() => return,
+                Kind::Eol => continue,
+                _ => {}
+            }
+            self.lexer.bump();
+        }
+    }
+
+    /// Skips a whole list, the current token being its `{`.
+    pub(super) fn skip_list(&mut self, several: bool) {
+        self.lexer.bump();
+        loop {
+            self.seek_separator(several);
+            let kind = self.lexer.kind;
+            match kind {
+                _ if self.resume => return,
+                Kind::Comma => self.lexer.bump(),
+                Kind::Eol if several && self.seek_content() => {}
+                Kind::Eol => return,
+                _ => return self.lexer.bump(),
+            }
+        }
+    }
+
+    /// Reads an item into `tests` for a field, otherwise into `entries`.
+    pub(super) fn item(&mut self, field: Option<usize>) -> Result<(), Stop> {
+        if self.lexer.kind == Kind::Set {
+            let span = self.lexer.span;
+            self.lexer.bump();
+            self.reference(span, field);
+            return Ok(());
+        }
+        let first = self.lexer.span;
+        let confined = match field {
+            _ if !self.lexer.is_word("family") => None,
+            Some(_) => Some(self.one_family()?),
+            // A line that starts with `family` is the next statement.
+            None => return self.fault(first, || "`family` has no place in a set"),
+        };
+        let tests = &mut self.tests;
+        let entries = &mut self.entries;
+        let (mut misfit, mut any) = (None, false);
+        let info = field.map(|field| self.fields.infos[field]);
+        let context = Context { only: self.only, own_schema: self.fields.own_values, is_single: self.is_single };
+        let read = item::item(&mut self.lexer, context, &mut |mut entry| {
+            match (confined, entry.family) {
+                (Some(wanted), Some(of)) if wanted != of => {
+                    // A name may have numbers of the other family too, which are skipped.
+                    if entry.class == Class::Address {
+                        let what = format!("an {} address for the family {wanted}", item::pretty(of));
+                        misfit = Some(Message::new(what).expected(format!("an {} address", item::pretty(wanted))));
+                    }
+                    return;
+                }
+                (Some(wanted), _) => entry.family = Some(wanted),
+                (None, _) => {}
+            }
+            any = true;
+            match &info {
+                None => entries.push(entry),
+                Some(info) => match fit(&entry, info) {
+                    Ok(test) => tests.push(test),
+                    Err(message) => misfit = Some(message),
+                },
+            }
+        });
+        if let (Ok(span), Some(wanted), false, None) = (&read, confined, any, &misfit) {
+            let what = format!("{} does not exist in {}", quote(span.text(self.text)), item::pretty(wanted));
+            misfit = Some(Message::new(what));
+        }
+        let (span, message) = match (read, misfit) {
+            (Ok(_), None) => return Ok(()),
+            (Ok(span), Some(message)) => (if confined.is_some() { first.to(span) } else { span }, message),
+            (Err(Fault::Meaning(span, message)), _) => (span, message),
+            (Err(Fault::Syntax(span, message)), _) => return self.fault(span, || message),
+        };
+        let message = match info {
+            Some(info) => message.or_expected(|| info.wants()),
+            None => message,
+        };
+        self.report.fault(span, || message);
+        Ok(())
+    }
+
+    /// Reads `family ipv4` or `family ipv6` inside a rule or before an item.
+    ///
+    /// The current token is `family`.
+    pub(super) fn one_family(&mut self) -> Result<Family, Stop> {
+        let span = self.lexer.span;
+        self.lexer.bump();
+        if let Some(line) = self.given[SCHEMA] {
+            self.report.fault(span, || format!("family has no place beside the schema of line {line}"));
+            return Err(Stop);
+        }
+        if self.is_single && !self.fields.is_of_families() {
+            self.report.fault(span, || "family has no place here: the rules are for packets of no family");
+            return Err(Stop);
+        }
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let word = self.lexer.word();
+        let chosen = [Family::Ipv4, Family::Ipv6].into_iter().find(|f| f.name() == word && kind == Kind::Word);
+        let Some(family) = chosen else {
+            let meant = names::suggest(word, ["ipv4", "ipv6"].into_iter());
+            let what = format!("{} after family", described(kind, span.text(self.text)));
+            self.report.fault(span, || Message::new(what).suggest(meant).expected("ipv4 or ipv6"));
+            return Err(Stop);
+        };
+        self.lexer.bump();
+        if let Some(only) = self.only.filter(|&only| only != family) {
+            let what = format!("the family {family} {}", item::among(self.is_single, only));
+            let or = item::or_both(self.is_single);
+            self.report.fault(span, || Message::new(what).expected(format!("{only}{or}")));
+            return Err(Stop);
+        }
+        Ok(family)
+    }
+
+    pub(super) fn end_of_line(&mut self) -> Result<(), Stop> {
+        if self.lexer.kind == Kind::Eol {
+            return Ok(());
+        }
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let what = described(kind, span.text(self.text));
+        self.fault(span, || Message::new(format!("{what} has no place here")).expected("the end of the line"))
+    }
+
+    pub(super) fn fault<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) -> Result<(), Stop> {
+        self.report.fault(span, message);
+        Err(Stop)
+    }
+}
+
+/// Describes a token, for messages.
+pub(super) fn described(kind: Kind, word: &str) -> String {
+    match kind {
+        Kind::Word | Kind::Set => quote(word),
+        Kind::Bad => format!("the character {}", visible(word)),
+        _ => kind.name().to_owned(),
+    }
+}
+
+fn visible(character: &str) -> String {
+    match character.chars().next() {
+        Some('\r') => "U+000D, a carriage return that does not end the line".to_owned(),
+        Some(c) if c.is_control() => format!("U+{:04X}", u32::from(c)),
+        _ => quote(character),
+    }
+}

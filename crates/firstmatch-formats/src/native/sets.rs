@@ -1,0 +1,232 @@
+//! Named sets: their definitions and their uses.
+
+use std::collections::{HashMap, HashSet};
+
+use super::item::{Entry, fit};
+use super::lexer::Kind;
+use super::names;
+use super::parser::{Parser, Stop, described};
+use crate::report::{FaultIndex, Message, Span, quote};
+
+#[derive(Default)]
+pub(super) struct Sets<'t> {
+    by_name: HashMap<&'t str, usize>,
+    all: Vec<Set>,
+    /// Name of the set being defined.
+    current: Option<&'t str>,
+    /// Whether the set being defined refers to other sets.
+    is_union: bool,
+    /// Number of values of sets so far, counted at each definition and each use.
+    expanded: usize,
+}
+
+struct Set {
+    /// Span of the name where the set is defined, or where it is first used if it never is.
+    span: Span,
+    /// Values; empty after a fault, so that no further fault is noted about the set.
+    entries: Vec<Entry>,
+    state: State,
+    used: bool,
+}
+
+enum State {
+    Good,
+    Faulty,
+    /// The set was used without a definition; the fault that says so.
+    Undefined(Option<FaultIndex>),
+}
+
+impl<'t> Parser<'t> {
+    /// Reads `set NAME = { … }`.
+    pub(super) fn set(&mut self) -> Result<(), Stop> {
+        self.in_body = true;
+        self.lexer.bump();
+        let before = self.report.count();
+        let span = self.lexer.span;
+        let name = self.set_name();
+        if name.is_none() && self.lexer.kind == Kind::Eol {
+            return Err(Stop);
+        }
+        self.sets.current = name;
+        self.entries.clear();
+        let read = self.set_list();
+        self.sets.current = None;
+        if let Some(name) = name {
+            let faulty = self.report.count() > before;
+            self.define(name, span, faulty);
+        }
+        read?;
+        self.end_of_line()
+    }
+
+    fn set_name(&mut self) -> Option<&'t str> {
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let word = self.lexer.word();
+        let expected = "a name: a letter, then letters, digits, `_` or `-`";
+        let bare = word.strip_prefix('$').unwrap_or(word);
+        let valid = bare.starts_with(|c: char| c.is_ascii_alphabetic()) && !bare.contains(['.', ':']);
+        match kind {
+            Kind::Word if valid => {}
+            Kind::Set if valid => {
+                let what = "`$` stands only where a set is used";
+                self.report.fault(span, || Message::new(what).expected(format!("`set {bare} = …`")));
+            }
+            _ => {
+                let what = described(kind, span.text(self.text));
+                self.report
+                    .fault(span, || Message::new(format!("{what} where a set's name should be")).expected(expected));
+                if kind == Kind::Word || kind == Kind::Set {
+                    self.lexer.bump();
+                }
+                return None;
+            }
+        }
+        self.lexer.bump();
+        Some(bare)
+    }
+
+    /// Reads `= { … }`.
+    ///
+    /// Missing tokens are noted, and the list is searched for on the rest of the line.
+    fn set_list(&mut self) -> Result<(), Stop> {
+        let mut faulty = false;
+        if self.lexer.kind == Kind::Equals {
+            self.lexer.bump();
+        } else {
+            faulty = true;
+            self.missing("`=`");
+        }
+        if self.lexer.kind == Kind::Eol && !faulty {
+            let span = self.lexer.span;
+            if self.lexer.next_line() {
+                self.resume = self.lexer.kind != Kind::Open;
+            }
+            faulty = true;
+            let message = || Message::new("no list after `=`").expected("`{` on this line");
+            self.report.fault(span, message);
+            if self.resume {
+                return Err(Stop);
+            }
+        }
+        if self.lexer.kind != Kind::Open && !faulty {
+            self.missing("`{`");
+        }
+        while !matches!(self.lexer.kind, Kind::Open | Kind::Eol) {
+            self.lexer.bump();
+        }
+        if self.lexer.kind == Kind::Open { self.list(None, true) } else { Err(Stop) }
+    }
+
+    fn missing(&mut self, wanted: &str) {
+        let (kind, span) = (self.lexer.kind, self.lexer.span);
+        let what = described(kind, span.text(self.text));
+        self.report
+            .fault(span, || Message::new(format!("{what} where {wanted} should be")).expected("`set NAME = { … }`"));
+    }
+
+    fn define(&mut self, name: &'t str, span: Span, faulty: bool) {
+        let span = if span.text(self.text).starts_with('$') { Span { start: span.start + 1, ..span } } else { span };
+        if std::mem::take(&mut self.sets.is_union) {
+            // A value of several of the sets is kept once, because unions of unions could explode otherwise.
+            let mut seen = HashSet::with_capacity(self.entries.len());
+            self.entries.retain(|entry| seen.insert(*entry));
+        }
+        let mut entries = self.entries.as_slice().to_vec();
+        let faulty = faulty || self.over_budget(entries.len(), span);
+        if faulty {
+            entries = Vec::new();
+        }
+        let state = if faulty { State::Faulty } else { State::Good };
+        let set = Set { span, entries, state, used: false };
+        let Some(&index) = self.sets.by_name.get(name) else {
+            self.sets.by_name.insert(name, self.sets.all.len());
+            return self.sets.all.push(set);
+        };
+        let known = &mut self.sets.all[index];
+        if let State::Undefined(fault) = known.state {
+            let message = format!("`${name}` is used before its definition on line {}", span.line);
+            if let Some(fault) = fault {
+                self.report.amend(fault, Message::new(message).expected("the definition of a set before its use"));
+            }
+            *known = Set { used: true, ..set };
+        } else {
+            let earlier = known.span.line;
+            self.report.fault(span, || format!("the set {} is already defined on line {earlier}", quote(name)));
+        }
+    }
+
+    /// Reads `$NAME` as an item of a condition on `field`, or of the set being defined.
+    pub(super) fn reference(&mut self, span: Span, field: Option<usize>) {
+        let name = &span.text(self.text)[1..];
+        if name.is_empty() {
+            self.report.fault(span, || Message::new("a `$` without a name").expected("the name of a set after it"));
+            return;
+        }
+        if self.sets.current == Some(name) {
+            self.report.fault(span, || format!("the set {} contains itself", quote(name)));
+            return;
+        }
+        let Some(&index) = self.sets.by_name.get(name) else { return self.undefined(name, span) };
+        let set = &mut self.sets.all[index];
+        set.used = true;
+        // The entries are taken out while they are read; no other code looks at them.
+        let entries = std::mem::take(&mut set.entries);
+        let known = matches!(set.state, State::Good);
+        let line = set.span.line;
+        if known && !self.over_budget(entries.len(), span) {
+            match field {
+                None => {
+                    self.entries.extend_from_slice(&entries);
+                    self.sets.is_union = true;
+                }
+                Some(field) => {
+                    for entry in &entries {
+                        match fit(entry, &self.fields.infos[field]) {
+                            Ok(test) => self.tests.push(test),
+                            Err(message) => {
+                                self.report.fault(span, || message.about(&format!("`${name}` (line {line}): ")));
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        self.sets.all[index].entries = entries;
+    }
+
+    /// Notes a fault at the first use of an undefined name, and no other.
+    fn undefined(&mut self, name: &'t str, span: Span) {
+        let known = self.sets.by_name.keys().copied();
+        let fault = if self.report.is_full() {
+            self.report.fault(span, || "")
+        } else {
+            let mut known: Vec<&str> = known.collect();
+            known.sort_unstable();
+            let message = Message::new(format!("there is no set {}", quote(name)));
+            let message = message.suggest(names::suggest(name, known.into_iter()));
+            let message =
+                if self.is_single { message.expected("its values: sets belong to rule files") } else { message };
+            self.report.fault(span, || message)
+        };
+        self.sets.by_name.insert(name, self.sets.all.len());
+        self.sets.all.push(Set { span, entries: Vec::new(), state: State::Undefined(fault), used: true });
+    }
+
+    fn over_budget(&mut self, more: usize, span: Span) -> bool {
+        let cap = self.options.max_expanded;
+        self.sets.expanded = self.sets.expanded.saturating_add(more);
+        let over = self.sets.expanded > cap;
+        if over {
+            self.report.fault(span, || format!("with this the sets of the file come to more than {cap} values"));
+        }
+        over
+    }
+
+    pub(super) fn warn_of_unused_sets(&mut self) {
+        for set in self.sets.all.iter().filter(|set| !set.used) {
+            let name = set.span.text(self.text);
+            self.report.warn(set.span, || format!("the set {} is never used", quote(name)));
+        }
+    }
+}

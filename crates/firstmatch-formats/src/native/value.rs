@@ -1,0 +1,82 @@
+//! Parser of single values, as rules write them.
+
+use std::fmt;
+
+use super::fields::FieldInfo;
+use super::item::{self, Context, Fault, fit, pretty};
+use super::lexer::Lexer;
+use crate::report::{Message, quote};
+use firstmatch_core::rule::Test;
+use firstmatch_core::schema::{Family, Schema};
+
+/// Reads one value of a field as rules write it.
+///
+/// An address, a number or a name is a value; a range, prefix, mask or list is not. For example, `tcp` and `6` are the
+/// same value of `proto`. In a schema of a family the addresses are of that family, otherwise of the family that fits
+/// the field's width.
+///
+/// # Errors
+/// If the field takes no such value; the error says what it takes.
+///
+/// # Panics
+/// If the schema has no field of this index.
+pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, ValueError> {
+    let info = FieldInfo::of(&schema.fields()[field], schema.family());
+    let failed = |message: Message| {
+        let (what, expected) = message.into_parts();
+        let expected = expected.filter(|expected| *expected != info.wants());
+        ValueError { what, expected: expected.unwrap_or_else(|| info.wants_one()) }
+    };
+    let mut lexer = Lexer::new(text, 0);
+    let mut found = None;
+    let context = Context { only: None, own_schema: schema.family().is_none(), is_single: true };
+    // The name of an ICMP type is two entries, of which the one of this family is meant.
+    let read = item::item(&mut lexer, context, &mut |entry| {
+        if found.is_none_or(|_| entry.family == schema.family()) {
+            found = Some(entry);
+        }
+    });
+    if let Err(Fault::Syntax(_, message) | Fault::Meaning(_, message)) = read {
+        return Err(failed(message));
+    }
+    let rest = text.get(lexer.span.start..).unwrap_or_default().trim();
+    if !rest.is_empty() {
+        return Err(failed(Message::new(format!("{} after a value", quote(rest))).expected("one value")));
+    }
+    let Some(entry) = found else { return Err(failed(Message::new("no value"))) };
+    match fit(&entry, &info).map_err(failed)? {
+        (Some(family), _) if Some(family) != schema.family() => {
+            let other = if family == Family::Ipv4 { Family::Ipv6 } else { Family::Ipv4 };
+            Err(failed(Message::new(format!("{} does not exist in {}", quote(text.trim()), pretty(other)))))
+        }
+        (_, Test::Value(value)) => Ok(value),
+        _ => Err(failed(Message::new("more than one value"))),
+    }
+}
+
+/// Error of a text that is no value of a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValueError {
+    what: String,
+    expected: String,
+}
+
+impl ValueError {
+    /// Describes the fault.
+    pub fn what(&self) -> &str {
+        &self.what
+    }
+
+    /// Describes the values that the field takes.
+    pub fn expected(&self) -> &str {
+        &self.expected
+    }
+}
+
+impl fmt::Display for ValueError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}; expected {}", self.what, self.expected)
+    }
+}
+
+impl std::error::Error for ValueError {}

@@ -1,0 +1,227 @@
+//! Collection of faults and warnings.
+//!
+//! Text is copied, and columns are counted, only for those that are kept.
+
+use super::Options;
+use crate::error::ParseError;
+use firstmatch_core::Diagnostic;
+use firstmatch_core::rule::{RuleSet, covered};
+
+/// Largest number of characters of a line that a diagnostic shows.
+const MAX_TEXT: usize = 4096;
+/// Largest number of characters of a word that a message repeats.
+const MAX_WORD: usize = 48;
+
+/// Part of one line of the text, in byte offsets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) line: u32,
+    pub(super) line_start: usize,
+    pub(super) start: usize,
+    pub(super) end: usize,
+}
+
+impl Span {
+    /// Returns the span from the start of this one to the end of `last`.
+    ///
+    /// If `last` is on a later line, this one alone.
+    pub(super) fn to(self, last: Self) -> Self {
+        if last.line == self.line { Self { end: last.end.max(self.end), ..self } } else { self }
+    }
+
+    /// Returns the column it starts in, from 1.
+    pub(super) fn column(self, text: &str) -> usize {
+        text.get(self.line_start..self.start).map_or(0, |part| part.chars().count()) + 1
+    }
+
+    pub(super) fn text(self, text: &str) -> &str {
+        text.get(self.start..self.end).unwrap_or("")
+    }
+}
+
+/// Text of a fault or warning: the fault itself, and the text that was expected.
+#[derive(Clone, Debug)]
+pub(super) struct Message {
+    what: String,
+    expected: Option<String>,
+    suggested: bool,
+}
+
+impl Message {
+    pub(super) fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into(), expected: None, suggested: false }
+    }
+
+    /// Sets the expected text, unless there is a suggestion already.
+    pub(super) fn expected(mut self, expected: impl Into<String>) -> Self {
+        if !self.suggested {
+            self.expected = Some(expected.into());
+        }
+        self
+    }
+
+    /// Sets the expected text if there is none yet.
+    pub(super) fn or_expected(self, expected: impl FnOnce() -> String) -> Self {
+        if self.expected.is_some() { self } else { self.expected(expected()) }
+    }
+
+    /// Returns the fault itself and the expected text.
+    pub(super) fn into_parts(self) -> (String, Option<String>) {
+        (self.what, self.expected)
+    }
+
+    /// Puts `subject` before the text.
+    pub(super) fn about(mut self, subject: &str) -> Self {
+        self.what.insert_str(0, subject);
+        self
+    }
+
+    /// Appends `; did you mean …?` if there is a suggestion.
+    pub(super) fn suggest(mut self, suggestion: Option<&str>) -> Self {
+        if let Some(suggestion) = suggestion {
+            self.suggested = true;
+            self.what.push_str(&format!("; did you mean `{suggestion}`?"));
+        }
+        self
+    }
+}
+
+impl From<String> for Message {
+    fn from(what: String) -> Self {
+        Self::new(what)
+    }
+}
+
+impl From<&str> for Message {
+    fn from(what: &str) -> Self {
+        Self::new(what)
+    }
+}
+
+/// Returns a word of the text in backquotes, cut if it is very long.
+pub(super) fn quote(word: &str) -> String {
+    match word.char_indices().nth(MAX_WORD) {
+        Some((at, _)) => format!("`{}…`", &word[..at]),
+        None => format!("`{word}`"),
+    }
+}
+
+pub(super) struct Report<'t> {
+    text: &'t str,
+    faults: Kept,
+    warnings: Kept,
+}
+
+#[derive(Default)]
+struct Kept {
+    kept: Vec<Diagnostic>,
+    more: usize,
+    cap: usize,
+}
+
+/// Index of a kept fault, to amend it later.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FaultIndex(usize);
+
+impl<'t> Report<'t> {
+    pub(super) fn new(text: &'t str, options: &Options) -> Self {
+        let kept = |cap| Kept { cap, ..Kept::default() };
+        Self { text, faults: kept(options.max_faults.max(1)), warnings: kept(options.max_warnings) }
+    }
+
+    /// Number of faults so far, kept or not.
+    pub(super) fn count(&self) -> usize {
+        self.faults.kept.len() + self.faults.more
+    }
+
+    /// Whether no more faults are kept.
+    pub(super) fn is_full(&self) -> bool {
+        self.faults.kept.len() >= self.faults.cap
+    }
+
+    pub(super) fn has_faults(&self) -> bool {
+        !self.faults.kept.is_empty()
+    }
+
+    /// Notes a fault. The message is built only if it is kept.
+    pub(super) fn fault<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) -> Option<FaultIndex> {
+        self.faults.add(self.text, span, message)
+    }
+
+    pub(super) fn warn<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) {
+        self.warnings.add(self.text, span, message);
+    }
+
+    /// Warns of rules that earlier rules cover; all rules are from lines of this text.
+    pub(super) fn warn_of_covered(&mut self, rules: &RuleSet) {
+        if self.has_faults() || self.warnings.cap == 0 {
+            return;
+        }
+        let text = self.text;
+        // Rules come in the order of their lines.
+        let mut lines = (1u32..).zip(text.split_inclusive('\n').scan(0, |at, line| {
+            let start = *at;
+            *at += line.len();
+            Some((start, line))
+        }));
+        covered(rules, |rule, covering| {
+            let mut span = Span { line: rule.line.map_or(0, u32::from), ..Span::default() };
+            if self.warnings.kept.len() < self.warnings.cap
+                && let Some((_, (start, line))) = lines.find(|(number, _)| *number == span.line)
+            {
+                let bare = line.strip_prefix(super::BOM).filter(|_| start == 0).unwrap_or(line);
+                let line_start = start + line.len() - bare.len();
+                let rule = bare.split('#').next().unwrap_or(bare).trim_end();
+                let first = line_start + (rule.len() - rule.trim_start().len());
+                span = Span { line_start, start: first, end: line_start + rule.len(), ..span };
+            }
+            self.warn(span, || covering.describe(|rule| rule.line.map_or(0, u32::from)));
+        });
+    }
+
+    /// Gives a fault another message.
+    pub(super) fn amend(&mut self, index: FaultIndex, message: impl Into<Message>) {
+        let message = message.into();
+        let fault = &mut self.faults.kept[index.0];
+        (fault.message, fault.expected) = (message.what, message.expected);
+    }
+
+    /// Returns the warnings and the number of further ones, or the faults.
+    pub(super) fn finish(self) -> Result<(Vec<Diagnostic>, usize), ParseError> {
+        let faults = self.faults.sorted();
+        if faults.0.is_empty() { Ok(self.warnings.sorted()) } else { Err(ParseError::new(faults.0, faults.1)) }
+    }
+}
+
+impl Kept {
+    fn add<M: Into<Message>>(&mut self, text: &str, span: Span, message: impl FnOnce() -> M) -> Option<FaultIndex> {
+        if self.kept.len() >= self.cap {
+            self.more += 1;
+            return None;
+        }
+        let count = |from: usize, to: usize| text.get(from..to).map_or(0, |part| part.chars().count());
+        let line = text.get(span.line_start..).unwrap_or("");
+        let line = line.split_once('\n').map_or(line, |(line, _)| line);
+        let line = line.strip_suffix('\r').unwrap_or(line);
+        let shown = match line.char_indices().nth(MAX_TEXT) {
+            Some((at, _)) => format!("{}…", &line[..at]),
+            None => line.to_owned(),
+        };
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let message: Message = message().into();
+        self.kept.push(Diagnostic {
+            line: span.line,
+            column: number(count(span.line_start, span.start)).saturating_add(1),
+            width: number(count(span.start, span.end)),
+            message: message.what,
+            expected: message.expected,
+            text: shown,
+        });
+        Some(FaultIndex(self.kept.len() - 1))
+    }
+
+    fn sorted(mut self) -> (Vec<Diagnostic>, usize) {
+        self.kept.sort_by_key(|d| (d.line, d.column));
+        (self.kept, self.more)
+    }
+}

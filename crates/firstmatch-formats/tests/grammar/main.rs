@@ -1,0 +1,127 @@
+//! The grammar of the manual and the program agree.
+//!
+//! Sentences drawn from the grammar are rule files. A sentence changed by a slip is one only if the grammar says so.
+
+mod draw;
+mod ebnf;
+
+use draw::{Drawer, Head, Random, Token};
+use ebnf::Grammar;
+use firstmatch_formats::native::protocol_name;
+use firstmatch_formats::{Format, Options};
+
+fn grammar() -> Grammar {
+    let manual = include_str!("../../../../docs/rules.md");
+    let (_, text) = manual.split_once("## Grammar").expect("the manual has a grammar");
+    let text = text.split("```").nth(1).expect("it stands in a block");
+    Grammar::parse(text.strip_prefix("text\n").expect("of plain text"))
+}
+
+fn written(tokens: &[Token]) -> String {
+    let mut text = String::new();
+    for token in tokens {
+        text.push_str(token);
+        text.push_str(if token == "\n" { "" } else { " " });
+    }
+    text
+}
+
+fn faults(text: &str) -> Option<String> {
+    let options = Options { format: Some(Format::Native), max_warnings: 0, ..Options::default() };
+    firstmatch_formats::parse(text, &options).err().map(|error| error.to_string())
+}
+
+#[test]
+fn every_sentence_of_the_grammar_is_a_rule_file() {
+    let grammar = grammar();
+    let mut used = vec![false; grammar.alternatives()];
+    for seed in 0..900 {
+        let head = [Head::Inet, Head::Openflow, Head::Own][seed as usize % 3];
+        let tokens = Drawer::new(&grammar, head, Random(seed), &mut used).file();
+        let text = written(&tokens);
+        assert_eq!(faults(&text), None, "{text}");
+        assert!(grammar.has(&tokens, &head.fields()), "the grammar has what was drawn from it: {text}");
+    }
+    let unused: Vec<_> = used.iter().enumerate().filter(|(_, used)| !**used).map(|(at, _)| grammar.show(at)).collect();
+    assert!(unused.is_empty(), "never drawn: {unused:#?}");
+}
+
+#[test]
+fn what_the_grammar_has_not_is_refused() {
+    let grammar = grammar();
+    let mut ignored = vec![false; grammar.alternatives()];
+    let (mut outside, mut refused) = (0, 0);
+    for seed in 0..2400 {
+        let head = [Head::Inet, Head::Openflow, Head::Own][seed as usize % 3];
+        let mut tokens = Drawer::new(&grammar, head, Random(seed), &mut ignored).file();
+        let random = &mut Random(seed ^ 0x5EED);
+        for _ in 0..1 + random.below(2) {
+            slip(&mut tokens, random);
+        }
+        let text = written(&tokens);
+        // The end of the text ends its last line too.
+        tokens.push("\n".to_owned());
+        let is_refused = faults(&text).is_some();
+        refused += usize::from(is_refused);
+        if !grammar.has(&tokens, &head.fields()) {
+            outside += 1;
+            assert!(is_refused, "the program takes what the grammar has not: {text}");
+        }
+    }
+    assert!(outside > 800 && refused > outside, "{outside} of 2400 are outside, {refused} refused");
+}
+
+/// The manual's list of words is the program's.
+#[test]
+fn the_words_of_the_manual_are_those_of_the_program() {
+    let manual = include_str!("../../../../docs/rules.md");
+    let (_, line) = manual.split_once("**Protocols**: ").expect("a list of protocols");
+    let line = line.split(". ").next().unwrap_or(line);
+    let listed: Vec<String> = line.split(", ").map(str::to_owned).collect();
+    let known = (0..=u8::MAX).filter_map(|number| Some(format!("{} {number}", protocol_name(number)?)));
+    assert_eq!(listed, known.collect::<Vec<_>>());
+    let (_, row) = manual.split_once("| `FIELD` | ").expect("the fields");
+    for word in row.lines().next().unwrap_or("").split('`').skip(1).step_by(2) {
+        assert!(Head::Inet.fields().contains(&word.to_owned()), "{word}");
+    }
+    for (number, is_one) in
+        [("0x1f", true), ("0X1F", true), ("0", true), ("00", false), ("0x", false), ("1_0", false), ("+1", false)]
+    {
+        assert_eq!(faults(&format!("mark {number}\n")).is_none(), is_one, "{number}");
+        assert_eq!(ebnf::is_number(number), is_one, "{number}");
+    }
+}
+
+fn slip(tokens: &mut Vec<Token>, random: &mut Random) {
+    let words = [
+        "any",
+        "not",
+        "family",
+        "ipv4",
+        "{",
+        "}",
+        ",",
+        "-",
+        "/",
+        "=",
+        "\n",
+        "set",
+        "tcp",
+        "dport",
+        "7",
+        "$s0",
+        "from",
+        "optional",
+        "::1",
+        "tcp_flags",
+    ];
+    let at = random.below(tokens.len());
+    let other = random.below(tokens.len());
+    match random.below(5) {
+        0 => drop(tokens.remove(at)),
+        1 => tokens.insert(at, tokens[other].clone()),
+        2 => tokens.swap(at, other),
+        3 => tokens[at] = words[random.below(words.len())].to_owned(),
+        _ => tokens.insert(at, words[random.below(words.len())].to_owned()),
+    }
+}

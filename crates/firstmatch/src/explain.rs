@@ -1,0 +1,69 @@
+//! What happens to one packet, and why.
+
+use std::fmt;
+
+use firstmatch_core::schema::{Field, Schema, Source};
+use firstmatch_net::wire::{Headers, SourceSet};
+
+use crate::{Decision, Firewall, Worker, show};
+
+/// What happens to a packet, with what its headers hold. Printed it is a few lines of text.
+///
+/// ```
+/// use firstmatch::{Firewall, LinkType};
+///
+/// let firewall = Firewall::from_text("deny tcp dport 23\n")?;
+/// let explained = firewall.explain(LinkType::Ethernet, &firstmatch::doc_frame(23));
+/// assert_eq!(
+///     explained.to_string(),
+///     "deny: rule 1 of line 1, `deny proto tcp dport 23`\n\
+///      the packet has src 10.0.0.1, dst 192.0.2.7, sport 50000, dport 23, proto 6 (tcp)"
+/// );
+/// # Ok::<(), firstmatch::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// The decision, as a worker gives it.
+    pub decision: Decision,
+    /// The rule that matched, in the project's own format; `None` while an update is in progress.
+    pub rule: Option<String>,
+    /// What the packet's headers hold.
+    pub headers: Headers,
+    /// Header fields that the rules' schemas have.
+    asked: SourceSet,
+}
+
+impl Explanation {
+    pub(crate) fn new(firewall: &Firewall, headers: Headers) -> Self {
+        let mut worker = Worker::without_counters(&firewall.inner);
+        let decision = worker.decide(&headers);
+        let rule = decision.rule.and_then(|id| {
+            let writer = firewall.inner.writer.try_lock().ok()?;
+            firewall.inner.text_of(&writer, id)
+        });
+        let asked = firewall.inner.handle.schemas().iter().flat_map(Schema::fields);
+        let asked: Vec<Source> = asked.filter_map(Field::source).collect();
+        Self { decision, rule, headers, asked: SourceSet::of(&asked) }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Decision { verdict, rule, line, outcome, .. } = self.decision;
+        write!(f, "{verdict}: ")?;
+        match (rule, line) {
+            (Some(rule), Some(line)) => write!(f, "rule {rule} of line {line}")?,
+            (Some(rule), None) => write!(f, "rule {rule}")?,
+            (None, _) if outcome.is_classified() => write!(f, "no rule matches")?,
+            (None, _) => write!(f, "{}", show::why_unknown(outcome))?,
+        }
+        if let Some(text) = &self.rule {
+            write!(f, ", `{text}`")?;
+        }
+        for (index, line) in show::headers(&self.headers, self.asked).iter().enumerate() {
+            write!(f, "\n{}{line}", if index == 0 { "the packet has " } else { "" })?;
+        }
+        Ok(())
+    }
+}

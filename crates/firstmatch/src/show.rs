@@ -1,0 +1,177 @@
+//! Values and conditions in words.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use firstmatch_core::Schema;
+use firstmatch_core::rule::{ConditionRef, FieldValues, Test};
+use firstmatch_core::schema::{ExtensionHeader, Family, Field, Kind, Source};
+use firstmatch_formats::native::{icmp_type_name, protocol_name};
+use firstmatch_net::wire::{Headers, Outcome, SourceSet};
+
+/// Most tests of a condition that are shown.
+const TESTS: usize = 6;
+
+/// Header fields of an IP packet that are shown whatever the rules ask for.
+const IP: SourceSet = SourceSet::of(&[
+    Source::Src,
+    Source::Dst,
+    Source::Proto,
+    Source::SrcPort,
+    Source::DstPort,
+    Source::IcmpType,
+    Source::IcmpCode,
+    Source::TcpFlags,
+    Source::VlanVid,
+]);
+
+/// Returns lines about the header fields that rules ask for: present, absent and unknown.
+pub fn headers(headers: &Headers, asked: SourceSet) -> Vec<String> {
+    let wanted = if asked.contains(Source::Src) { asked.union(IP) } else { asked };
+    let all = || Source::ALL.into_iter().filter(|source| wanted.contains(*source));
+    let names =
+        |set: SourceSet| all().filter(move |source| set.contains(*source)).map(|source| source.name().to_owned());
+    let there = all().filter_map(|source| {
+        let value = value_of(headers.value(source)?, Some(source), headers.family());
+        Some(format!("{} {value}", source.name()))
+    });
+    lines(
+        there.collect(),
+        [("absent", names(headers.absent()).collect()), ("unknown", names(headers.unknown()).collect())],
+    )
+}
+
+/// Returns such lines about a row of fields.
+pub fn values(schema: &Schema, values: &FieldValues) -> Vec<String> {
+    let all = || schema.fields().iter().zip(&values.values);
+    let there = all().filter_map(|(field, value)| {
+        Some(format!("{} {}", field.name(), value_of((*value)?, field.source(), values.family)))
+    });
+    let absent = all().filter(|(_, value)| value.is_none()).map(|(field, _)| field.name().to_owned());
+    lines(there.collect(), [("absent", absent.collect()), ("unknown", Vec::new())])
+}
+
+fn lines(there: Vec<String>, lacking: [(&str, Vec<String>); 2]) -> Vec<String> {
+    let lacking = lacking.into_iter().filter(|(_, names)| !names.is_empty());
+    let lacking = lacking.map(|(what, names)| format!("{what}: {}", names.join(", ")));
+    std::iter::once(there.join(", ")).filter(|line| !line.is_empty()).chain(lacking).collect()
+}
+
+/// Returns the text of one value of a field.
+fn value_of(value: u128, source: Option<Source>, family: Option<Family>) -> String {
+    let named = |name: Option<&str>| name.map_or(String::new(), |name| format!(" ({name})"));
+    match (source, family) {
+        (Some(Source::Src | Source::Dst), Some(Family::Ipv4)) => Ipv4Addr::from(value as u32).to_string(),
+        (Some(Source::Src | Source::Dst), Some(Family::Ipv6)) => Ipv6Addr::from(value).to_string(),
+        (Some(Source::Ipv4Src | Source::Ipv4Dst), _) => Ipv4Addr::from(value as u32).to_string(),
+        (Some(Source::EthSrc | Source::EthDst), _) => mac(value),
+        (Some(Source::EthType), _) => format!("{value:#06x}"),
+        (Some(Source::Proto | Source::IpProto), _) => format!("{value}{}", named(protocol_name(value as u8))),
+        (Some(Source::IcmpType), Some(family)) => format!("{value}{}", named(icmp_type_name(family, value as u8))),
+        (Some(Source::TcpFlags), _) => format!("{value:#04x}"),
+        (Some(Source::ExtHeaders), _) => {
+            let set = ExtensionHeader::ALL.iter().filter(|header| value & u128::from(header.bit) != 0);
+            let names: Vec<_> = set.map(|header| header.name).collect();
+            format!("{value:#04x} ({})", if names.is_empty() { "none".to_owned() } else { names.join(" and ") })
+        }
+        _ => value.to_string(),
+    }
+}
+
+fn mac(value: u128) -> String {
+    let bytes = (0..6).rev().map(|byte| format!("{:02x}", value >> (8 * byte) & 0xFF));
+    bytes.collect::<Vec<_>>().join(":")
+}
+
+/// Returns the packet's value in the field of a condition, in words.
+pub fn actual(condition: ConditionRef<'_>, field: &Field, values: &FieldValues) -> String {
+    let families = condition.tests().all(|(family, _)| family.is_some() && family != values.family);
+    match values.values[condition.field] {
+        None => "absent".to_owned(),
+        Some(value) => {
+            let shown = value_of(value, field.source(), values.family);
+            let other = values.family.filter(|_| families);
+            other.map_or(shown.clone(), |family| format!("{shown}; the condition has no {family} value"))
+        }
+    }
+}
+
+/// Returns a condition as in a rule file, with its sets written out.
+pub fn condition(condition: ConditionRef<'_>, field: &Field) -> String {
+    // An address shows its family, and the name of an ICMP type means a number in each family.
+    let told = matches!(field.source(), Some(Source::Src | Source::Dst | Source::IcmpType));
+    let written = |(family, t): (Option<Family>, Test)| match family.filter(|_| !told) {
+        Some(of) => format!("family {of} {}", test(t, family, field)),
+        None => test(t, family, field),
+    };
+    let mut tests: Vec<_> = condition.tests().map(written).collect();
+    // The name of an ICMP type is two tests, one for each family, which look alike.
+    tests.dedup();
+    let more = tests.len().saturating_sub(TESTS);
+    tests.truncate(TESTS);
+    let tail = if more > 0 { format!(", … {more} more") } else { String::new() };
+    let not = if condition.negated { "not " } else { "" };
+    match &tests[..] {
+        [one] if more == 0 => format!("{} {not}{one}", field.name()),
+        _ => format!("{} {not}{{ {}{tail} }}", field.name(), tests.join(", ")),
+    }
+}
+
+fn test(test: Test, of: Option<Family>, field: &Field) -> String {
+    let (source, width) = (field.source(), field.width());
+    // Tests of ClassBench name no family, so the family follows from the field's width.
+    let family = of.or(if width == 128 { Some(Family::Ipv6) } else { Some(Family::Ipv4) });
+    let is_address = matches!(
+        source,
+        Some(
+            Source::Src
+                | Source::Dst
+                | Source::Ipv4Src
+                | Source::Ipv4Dst
+                | Source::EthSrc
+                | Source::EthDst
+                | Source::EthType
+        )
+    );
+    let show = |value: u128| match source {
+        _ if is_address => value_of(value, source, family),
+        _ if field.kind() == Kind::Mask => format!("{value:#04x}"),
+        _ => value.to_string(),
+    };
+    match test {
+        Test::Prefix { len: 0, .. } => "any".to_owned(),
+        Test::Prefix { value, len } => format!("{}/{len}", show(value)),
+        Test::Value(value) if matches!(source, Some(Source::Proto | Source::IpProto)) => {
+            protocol_name(value as u8).map_or(value.to_string(), str::to_owned)
+        }
+        Test::Value(value) if source == Some(Source::IcmpType) => {
+            of.and_then(|family| icmp_type_name(family, value as u8)).map_or(value.to_string(), str::to_owned)
+        }
+        Test::Value(value) => show(value),
+        Test::Range { lo, hi } => format!("{}-{}", show(lo), show(hi)),
+        Test::Mask { value, mask } if source == Some(Source::ExtHeaders) && value == mask => {
+            ExtensionHeader::by_bit(value).map_or(format!("{value:#04x}/{mask:#04x}"), |header| header.name.to_owned())
+        }
+        Test::Mask { value, mask } if is_address => format!("{}/{}", show(value), show(mask)),
+        Test::Mask { value, mask } => format!("{value:#04x}/{mask:#04x}"),
+    }
+}
+
+/// Returns the reason why a packet was not classified.
+pub fn why_unknown(outcome: Outcome) -> String {
+    let why = match outcome {
+        Outcome::Complete | Outcome::NoPorts | Outcome::FragmentLayer3 => "it was classified",
+        Outcome::Fragment => "a fragment other than the first, and what the rules test is in another packet",
+        Outcome::FirstFragmentShort => "a first fragment that ends before the fields the rules test",
+        Outcome::Truncated => "the capture ends before the fields the rules test",
+        Outcome::Malformed => "its lengths, versions or routing headers contradict each other",
+        Outcome::ExtensionCap => "more IPv6 extension headers than are followed",
+        Outcome::UnknownExtension => "an IPv6 extension header that is not read, so what follows it is unknown",
+        Outcome::VlanCap => "more VLAN tags than are followed",
+        Outcome::MplsCap => "more MPLS labels than are followed",
+        Outcome::NotIp => "neither IPv4 nor IPv6",
+        Outcome::OtherFamily => "the rules are for packets of the other family alone",
+        Outcome::LacksField => "it lacks a field that every packet should have, and rules test it",
+        Outcome::UnknownLink => "a link type that is not known",
+    };
+    format!("{why} ({outcome})")
+}

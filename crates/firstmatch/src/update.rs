@@ -1,0 +1,233 @@
+//! Transactions.
+
+use std::sync::MutexGuard;
+
+use firstmatch_core::Diagnostic;
+use firstmatch_core::meta::Writer;
+use firstmatch_core::rule::{Priority, Rule as LiveRule, RuleId, RuleSet, RuleSpec};
+use firstmatch_formats::parse_rule;
+
+use crate::firewall::Inner;
+use crate::{Error, Rule};
+
+/// Changes that workers see all at once, by [`Update::commit`]. What is not committed is undone when it is dropped.
+///
+/// ```
+/// use firstmatch::{Addresses, Firewall, Rule};
+///
+/// let firewall = Firewall::from_text("permit tcp dport 443\n")?;
+/// let mut update = firewall.update();
+/// update.prepend("deny src 203.0.113.0/24")?;
+/// update.append(Rule::deny().src(Addresses::prefix("198.51.100.0".parse().unwrap(), 24)?))?;
+/// update.commit()?;
+/// assert_eq!(firewall.len(), 3);
+/// # Ok::<(), firstmatch::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a change that is not committed is undone"]
+pub struct Update<'f> {
+    inner: &'f Inner,
+    writer: MutexGuard<'f, Writer>,
+    warnings: Vec<Diagnostic>,
+}
+
+/// A rule that can be put into live rules: text in the project's own format, or a [`Rule`].
+pub trait IntoRule {
+    /// Returns the rule over the fields of `rules`, and what is hardly meant in it.
+    ///
+    /// # Errors
+    /// If the text has a fault, or a field is not in the schema of `rules`; the error names it.
+    fn into_rule(
+        self,
+        rules: &RuleSet,
+        priority: Priority,
+        options: &firstmatch_formats::Options,
+    ) -> Result<(RuleSpec, Vec<Diagnostic>), Error>;
+}
+
+impl IntoRule for &str {
+    fn into_rule(
+        self,
+        rules: &RuleSet,
+        priority: Priority,
+        options: &firstmatch_formats::Options,
+    ) -> Result<(RuleSpec, Vec<Diagnostic>), Error> {
+        let parsed = parse_rule(rules, priority, self, options)?;
+        Ok((parsed.spec, parsed.warnings))
+    }
+}
+
+impl IntoRule for &String {
+    fn into_rule(
+        self,
+        rules: &RuleSet,
+        priority: Priority,
+        options: &firstmatch_formats::Options,
+    ) -> Result<(RuleSpec, Vec<Diagnostic>), Error> {
+        self.as_str().into_rule(rules, priority, options)
+    }
+}
+
+impl IntoRule for Rule {
+    fn into_rule(
+        self,
+        rules: &RuleSet,
+        priority: Priority,
+        _: &firstmatch_formats::Options,
+    ) -> Result<(RuleSpec, Vec<Diagnostic>), Error> {
+        Ok((self.bind(rules, priority)?, Vec::new()))
+    }
+}
+
+impl<'f> Update<'f> {
+    pub(crate) fn new(inner: &'f Inner) -> Self {
+        let mut writer = inner.lock();
+        writer.begin().keep();
+        Self { inner, writer, warnings: Vec::new() }
+    }
+
+    /// The rules as they will be, the first to match first.
+    pub fn rules(&self) -> impl DoubleEndedIterator<Item = &LiveRule> {
+        self.writer.rules().iter()
+    }
+
+    /// Returns what is allowed in the inserted rules but hardly meant.
+    pub fn warnings(&self) -> &[Diagnostic] {
+        &self.warnings
+    }
+
+    /// Inserts a rule directly before another one.
+    ///
+    /// # Errors
+    /// If `next` is stale, the rule has a fault or no priority is left between its neighbours; the update is then as it
+    /// was.
+    pub fn insert_before(&mut self, next: RuleId, rule: impl IntoRule) -> Result<RuleId, Error> {
+        let next = self.priority_of(next)?;
+        let previous = self.writer.rules().before(next).map_or(Priority(0), |rule| rule.priority);
+        self.insert_between(previous, next, rule)
+    }
+
+    /// Inserts a rule directly behind another one.
+    ///
+    /// # Errors
+    /// As [`Update::insert_before`].
+    pub fn insert_after(&mut self, previous: RuleId, rule: impl IntoRule) -> Result<RuleId, Error> {
+        let previous = self.priority_of(previous)?;
+        match self.writer.rules().after(previous).map(|rule| rule.priority) {
+            Some(next) => self.insert_between(previous, next, rule),
+            None => self.append(rule),
+        }
+    }
+
+    /// Inserts a rule before all others.
+    ///
+    /// # Errors
+    /// As [`Update::insert_before`].
+    pub fn prepend(&mut self, rule: impl IntoRule) -> Result<RuleId, Error> {
+        let first = self.rules().next().map(|rule| rule.priority);
+        match first {
+            Some(first) => self.insert_between(Priority(0), first, rule),
+            None => self.append(rule),
+        }
+    }
+
+    /// Inserts a rule behind all others.
+    ///
+    /// # Errors
+    /// As [`Update::insert_before`].
+    pub fn append(&mut self, rule: impl IntoRule) -> Result<RuleId, Error> {
+        let last = self.rules().next_back().map_or(0, |rule| rule.priority.0);
+        let end = last.checked_add(Priority::of_line(1).0).map(Priority);
+        self.insert_at(end.ok_or_else(no_room)?, rule)
+    }
+
+    /// Inserts a rule at a priority that no live rule has; the smaller wins.
+    ///
+    /// # Errors
+    /// As [`Update::insert_before`], and if the priority is taken.
+    pub fn insert_at(&mut self, priority: Priority, rule: impl IntoRule) -> Result<RuleId, Error> {
+        let (spec, warnings) = rule.into_rule(self.writer.rules(), priority, &self.inner.options)?;
+        let mut transaction = self.writer.resume();
+        let inserted = transaction.insert(spec);
+        transaction.keep();
+        let inserted = inserted?;
+        self.warnings.extend(warnings);
+        Ok(inserted)
+    }
+
+    fn insert_between(&mut self, low: Priority, high: Priority, rule: impl IntoRule) -> Result<RuleId, Error> {
+        self.insert_at(Priority::between(low, high).ok_or_else(no_room)?, rule)
+    }
+
+    fn priority_of(&self, rule: RuleId) -> Result<Priority, Error> {
+        let found = self.writer.rules().get(rule).map(|rule| rule.priority);
+        found.ok_or_else(|| firstmatch_core::UpdateError::stale(rule).into())
+    }
+
+    /// Removes a rule.
+    ///
+    /// # Errors
+    /// If the id is stale; the update is then as it was.
+    pub fn remove(&mut self, rule: RuleId) -> Result<(), Error> {
+        let mut transaction = self.writer.resume();
+        let removed = transaction.remove(rule);
+        transaction.keep();
+        Ok(removed?)
+    }
+
+    /// Puts a rule in another one's place, under a new id.
+    ///
+    /// # Errors
+    /// If the id is stale or the rule has a fault; the update is then as it was.
+    pub fn replace(&mut self, old: RuleId, rule: impl IntoRule) -> Result<RuleId, Error> {
+        let priority = self.priority_of(old)?;
+        let (spec, warnings) = rule.into_rule(self.writer.rules(), priority, &self.inner.options)?;
+        let mut transaction = self.writer.resume();
+        let replaced = transaction.replace(old, spec);
+        transaction.keep();
+        let replaced = replaced?;
+        self.warnings.extend(warnings);
+        Ok(replaced)
+    }
+
+    /// Makes all changes visible at once and returns their generation. Every batch that starts afterwards sees them. It
+    /// may wait for batches in progress.
+    ///
+    /// # Errors
+    /// If there is no room before a rebuild ([`Error::needs_rebuild`]), or the memory limit leaves none. Nothing is
+    /// changed.
+    pub fn commit(mut self) -> Result<u64, Error> {
+        self.finish(true)
+    }
+
+    /// Commits without waiting.
+    ///
+    /// # Errors
+    /// As [`Update::commit`], and if a batch in progress is in the way ([`Error::is_busy`]): the update is then as it was
+    /// and may be tried again.
+    pub fn try_commit(&mut self) -> Result<u64, Error> {
+        self.finish(false)
+    }
+
+    fn finish(&mut self, wait: bool) -> Result<u64, Error> {
+        let mut transaction = self.writer.resume();
+        let done = if wait { transaction.commit_open() } else { transaction.try_commit() };
+        transaction.keep();
+        if let Some(rebuilder) = &self.inner.rebuilder
+            && self.writer.rebuild_is_due()
+        {
+            rebuilder.wake();
+        }
+        Ok(done?)
+    }
+}
+
+impl Drop for Update<'_> {
+    fn drop(&mut self) {
+        drop(self.writer.resume());
+    }
+}
+
+fn no_room() -> Error {
+    Error::rule("there is no priority left between these rules; `Firewall::renumber` makes room")
+}

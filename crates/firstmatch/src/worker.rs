@@ -1,0 +1,163 @@
+//! What a thread classifies with.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use firstmatch_core::meta::{BatchReader, Ledger, Snapshot};
+use firstmatch_core::rule::{Action, FieldValues, RuleId};
+use firstmatch_core::{Match, Policy, Verdict};
+use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
+
+use crate::firewall::Inner;
+
+/// What happens to a packet, and why. All decisions of a batch are of one generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// What happens to the packet: the rule's action, or what the policy says where no rule matches or the packet
+    /// cannot be classified.
+    pub verdict: Verdict,
+    /// The action of the rule that matched.
+    pub action: Option<Action>,
+    /// The rule that matched; `None` if none did or the packet was not classified.
+    pub rule: Option<RuleId>,
+    /// The line of the rule file that the rule comes from, from 1.
+    pub line: Option<NonZeroU32>,
+    /// The value that was given to the rule ([`Rule::value`](crate::Rule::value)); 0 without one.
+    pub value: u64,
+    /// What the headers were good for.
+    pub outcome: Outcome,
+}
+
+/// Classifies packets in batches, on one thread.
+///
+/// Packets allocate nothing once the worker has seen its largest batch.
+#[derive(Debug)]
+pub struct Worker {
+    batch: Batch,
+    reader: BatchReader,
+    /// For each schema the answers to its rows.
+    found: Vec<Vec<Option<Match>>>,
+    decisions: Vec<Decision>,
+    policy: Policy,
+    ledger: Option<Ledger>,
+    outcomes: [u64; Outcome::ALL.len()],
+    generation: u64,
+}
+
+impl Worker {
+    pub(crate) fn new(inner: &Arc<Inner>) -> Self {
+        let ledger = inner.counters.as_ref().map(|_| inner.lock().ledger());
+        Self { ledger, ..Self::without_counters(inner) }
+    }
+
+    pub(crate) fn without_counters(inner: &Inner) -> Self {
+        let batch = inner.batch.clone();
+        Self {
+            reader: inner.handle.reader(),
+            found: vec![Vec::new(); batch.schemas()],
+            batch,
+            decisions: Vec::new(),
+            policy: inner.policy,
+            ledger: None,
+            outcomes: [0; Outcome::ALL.len()],
+            generation: 0,
+        }
+    }
+
+    /// Adds a whole frame to the batch and returns what its headers are good for.
+    #[inline]
+    pub fn push(&mut self, link: LinkType, frame: &[u8]) -> Outcome {
+        self.push_cut(link, frame, frame.len() as u32)
+    }
+
+    /// Adds a frame that was `bytes` long on the wire, of which `frame` is what was captured.
+    #[inline]
+    pub fn push_cut(&mut self, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
+        self.batch.push_frame(link, frame, bytes)
+    }
+
+    /// Adds a packet by the values of its fields, in the order of the schema, `bytes` long on the wire.
+    ///
+    /// # Panics
+    /// If no schema is of the family of `values`, or they do not fit its fields.
+    pub fn push_values(&mut self, values: &FieldValues, bytes: u32) -> Outcome {
+        self.batch.push_values(values, bytes)
+    }
+
+    /// Decides one packet whose headers are known.
+    pub(crate) fn decide(&mut self, headers: &Headers) -> Decision {
+        self.batch.push_headers(headers, 0);
+        self.classify()[0]
+    }
+
+    /// Number of packets in the batch.
+    pub fn len(&self) -> usize {
+        self.batch.len()
+    }
+
+    /// Whether the batch is empty.
+    pub fn is_empty(&self) -> bool {
+        self.batch.is_empty()
+    }
+
+    /// Decides all packets of the batch, in the order in which they came, and empties it.
+    pub fn classify(&mut self) -> &[Decision] {
+        let Self { batch, reader, found, decisions, policy, generation, .. } = self;
+        decisions.clear();
+        reader.read(|mut snapshot| {
+            for (schema, found) in found.iter_mut().enumerate() {
+                let keys = batch.keys(schema);
+                found.clear();
+                found.resize(keys.len(), None);
+                if !found.is_empty() {
+                    snapshot.improve(schema, &keys, found);
+                }
+            }
+            *generation = snapshot.generation();
+            let decide = |record: &Record| Decision::of(record, found, policy, &snapshot);
+            decisions.extend(batch.records().iter().map(decide));
+        });
+        self.count();
+        self.batch.clear();
+        &self.decisions
+    }
+
+    /// Counts the batch by rule and by outcome.
+    fn count(&mut self) {
+        for (record, decision) in self.batch.records().iter().zip(&self.decisions) {
+            self.outcomes[record.outcome.index()] += 1;
+            if let (Some(ledger), Some(rule)) = (&mut self.ledger, decision.rule) {
+                ledger.add(rule, 1, record.bytes.into());
+            }
+        }
+    }
+
+    /// Number of packets that this worker has classified with an outcome.
+    pub fn count_of(&self, outcome: Outcome) -> u64 {
+        self.outcomes[outcome.index()]
+    }
+
+    /// The generation of the last batch: number of commits that it saw.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+impl Decision {
+    #[inline(always)]
+    fn of(record: &Record, found: &[Vec<Option<Match>>], policy: &Policy, snapshot: &Snapshot<'_>) -> Self {
+        let none = |verdict| Self { verdict, action: None, rule: None, line: None, value: 0, outcome: record.outcome };
+        let Some((schema, row)) = record.place else { return none(policy.unknown) };
+        let Some(found) = found[usize::from(schema)][row as usize] else { return none(policy.default) };
+        let attached = snapshot.attached(found.rule);
+        Self {
+            verdict: attached.action.into(),
+            action: Some(attached.action),
+            rule: Some(found.rule),
+            line: attached.line,
+            value: attached.value,
+            outcome: record.outcome,
+        }
+    }
+}

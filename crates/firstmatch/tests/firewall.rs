@@ -1,0 +1,243 @@
+//! The first tier as its users meet it: decisions equal the oracle's, beside updates and rebuilds too.
+
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use firstmatch::core::rule::{FieldValues, first_match};
+use firstmatch::core::schema::{Field, Kind, Schema};
+use firstmatch::core::{Policy, RuleSet};
+use firstmatch::{Action, Addresses, Error, Fields, Firewall, LinkType, Outcome, Ports, Rebuilds, Rule, Verdict};
+
+/// Returns a frame with a TCP segment from 10.0.0.1 to a port of 192.0.2.7.
+fn frame(dport: u16) -> Vec<u8> {
+    firstmatch::doc_frame(dport)
+}
+
+fn verdicts(firewall: &Firewall, ports: &[u16]) -> Vec<Verdict> {
+    let mut worker = firewall.worker();
+    for &port in ports {
+        worker.push(LinkType::Ethernet, &frame(port));
+    }
+    worker.classify().iter().map(|decision| decision.verdict).collect()
+}
+
+#[test]
+fn decisions_carry_all_that_the_rule_says() {
+    let text = "default permit\nunknown deny\n\ndeny tcp dport 23\nmark 7 tcp dport 80\n";
+    let firewall = Firewall::from_text(text).expect("good rules");
+    let mut worker = firewall.worker();
+    for port in [23, 80, 443] {
+        assert_eq!(worker.push(LinkType::Ethernet, &frame(port)), Outcome::Complete);
+    }
+    worker.push(LinkType::Ethernet, &frame(23)[..20]);
+    worker.push(LinkType::Raw, &frame(80)[14..]);
+    let decisions = worker.classify();
+    let told: Vec<_> = decisions.iter().map(|d| (d.verdict, d.action, d.line.map(u32::from), d.outcome)).collect();
+    let want = [
+        (Verdict::Deny, Some(Action::Deny), Some(4), Outcome::Complete),
+        (Verdict::Mark(7), Some(Action::Mark(7)), Some(5), Outcome::Complete),
+        (Verdict::Permit, None, None, Outcome::Complete),
+        (Verdict::Deny, None, None, Outcome::Truncated),
+        (Verdict::Mark(7), Some(Action::Mark(7)), Some(5), Outcome::Complete),
+    ];
+    assert_eq!(told[..3], want[..3]);
+    assert_eq!((told[3].0, told[3].1, told[3].2), (Verdict::Deny, None, None));
+    assert!(!told[3].3.is_classified());
+    assert_eq!(told[4], want[4]);
+    assert_eq!(worker.count_of(Outcome::Complete), 4);
+    assert!(worker.is_empty() && worker.classify().is_empty(), "every packet is decided once");
+}
+
+#[test]
+fn rules_come_go_and_are_undone() {
+    let firewall = Firewall::from_text("permit tcp dport 80\npermit tcp dport 443\n").expect("good rules");
+    let mut update = firewall.update();
+    let second = update.rules().nth(1).expect("two rules").id;
+    let before = update.insert_before(second, "deny tcp dport 443").expect("it fits");
+    let behind = update.insert_after(second, Rule::permit().proto(6).dst_port(8080).value(5)).expect("it fits");
+    let order: Vec<_> = update.rules().map(|rule| rule.id).collect();
+    assert_eq!(order[1..], [before, second, behind]);
+    assert_eq!(verdicts(&firewall, &[443]), [Verdict::Permit], "nothing is seen before the commit");
+    assert_eq!(update.commit().expect("there is room"), 1);
+    assert_eq!(verdicts(&firewall, &[80, 443, 8080]), [Verdict::Permit, Verdict::Deny, Verdict::Permit]);
+    let mut worker = firewall.worker();
+    worker.push(LinkType::Ethernet, &frame(8080));
+    assert_eq!((worker.classify()[0].value, worker.generation()), (5, 1));
+
+    let mut dropped = firewall.update();
+    dropped.remove(before).expect("it is live");
+    drop(dropped);
+    assert_eq!((firewall.len(), firewall.generation()), (4, 1));
+    let mut update = firewall.update();
+    let new = update.replace(before, "permit tcp dport 443").expect("it fits");
+    assert!(update.remove(before).is_err_and(|error| error.is_stale()));
+    update.commit().expect("there is room");
+    assert_eq!(firewall.rule(new).as_deref(), Some("permit proto tcp dport 443"));
+    assert_eq!(firewall.rule(before), None);
+    assert_eq!(verdicts(&firewall, &[443]), [Verdict::Permit]);
+}
+
+/// A fault leaves the update as it was, and names what is wrong.
+#[test]
+fn faults_change_nothing() {
+    let firewall = Firewall::from_text("permit tcp dport 80\n").expect("good rules");
+    let mut update = firewall.update();
+    let error = update.append("deny tcp dport 70000").expect_err("no port");
+    assert_eq!((error.faults().len(), error.line()), (1, Some(1)));
+    let error = update.append("deny vlan_vid 20").expect_err("the schema has no such field");
+    assert!(error.to_string().contains("no field `vlan_vid`"), "{error}");
+    let error = update.append(Rule::deny().matches("vlan_vid", [])).expect_err("the schema has no such field");
+    assert!(error.to_string().contains("vlan_vid"), "{error}");
+    assert_eq!(update.rules().count(), 1);
+    update.append("deny udp").expect("it fits");
+    update.commit().expect("there is room");
+    assert_eq!(firewall.len(), 2);
+    let error = Firewall::from_text("permit src 10.0.0.1/8\npermit dport 65536\n").expect_err("two faults");
+    assert_eq!(error.faults().len(), 2);
+    assert!(std::error::Error::source(&error).is_some());
+    let all = Firewall::builder().fields(Fields::All).build("permit tcp dport 80\n").expect("good rules");
+    let mut update = all.update();
+    update.append("deny vlan_vid 20").expect("all fields are there");
+    update.commit().expect("there is room");
+}
+
+/// Where no priority is left between two rules, renumbering makes room and keeps ids and decisions.
+#[test]
+fn renumbering_makes_room() {
+    let firewall = Firewall::from_text("permit tcp dport 80\npermit tcp dport 81\n").expect("good rules");
+    let mut update = firewall.update();
+    let last = update.rules().next_back().expect("two rules").id;
+    let full = (0..100).find_map(|_| update.insert_before(last, "deny tcp dport 22").err());
+    assert!(full.expect("priorities end").to_string().contains("renumber"));
+    update.commit().expect("there is room");
+    firewall.renumber().expect("no limit");
+    let mut update = firewall.update();
+    update.insert_before(last, "deny tcp dport 81").expect("there is room again");
+    update.commit().expect("there is room");
+    let mut worker = firewall.worker();
+    worker.push(LinkType::Ethernet, &frame(81));
+    worker.push(LinkType::Ethernet, &frame(80));
+    let told: Vec<_> = worker.classify().iter().map(|d| (d.verdict, d.line.map(u32::from))).collect();
+    assert_eq!(told, [(Verdict::Deny, None), (Verdict::Permit, Some(1))]);
+}
+
+/// Workers beside a writer see one of two states, whole: verdict, line and value of the very rule that matched.
+#[test]
+fn decisions_are_of_one_generation() {
+    for rebuilds in [Rebuilds::Thread, Rebuilds::Caller] {
+        let builder = Firewall::builder().rebuilds(rebuilds).counters(true);
+        let firewall = builder.build("permit tcp dport 23\npermit tcp dport 80\n").expect("good rules");
+        let (done, frames) = (AtomicBool::new(false), [frame(23), frame(80)]);
+        let removed = thread::scope(|scope| {
+            let read = || {
+                let mut worker = firewall.worker();
+                let mut packets = 0;
+                while !done.load(Ordering::Relaxed) || packets < 1000 {
+                    frames.iter().cycle().take(32).for_each(|frame| _ = worker.push(LinkType::Ethernet, frame));
+                    let decisions = worker.classify();
+                    // The value is the port's and, in its upper half, the same for all rules of a commit.
+                    let first = decisions[0].value >> 32;
+                    for (decision, port) in decisions.iter().zip([23, 80].into_iter().cycle()) {
+                        let value = if first == 0 { 0 } else { first << 32 | port };
+                        assert_eq!(decision.value, value, "rules of two generations in a batch");
+                        let verdict = if first % 2 == 0 { Verdict::Permit } else { Verdict::Deny };
+                        assert_eq!((decision.verdict, decision.line.is_some()), (verdict, first == 0));
+                    }
+                    packets += 32;
+                }
+                packets
+            };
+            let readers = [scope.spawn(read), scope.spawn(read)];
+            let mut ids: Vec<_> = firewall.update().rules().map(|rule| rule.id).collect();
+            let mut removed = ids.clone();
+            for round in 1..=2000u64 {
+                let mut update = firewall.update();
+                for (id, port) in ids.iter_mut().zip([23, 80]) {
+                    let action = if round % 2 == 0 { Action::Permit } else { Action::Deny };
+                    let rule = Rule::new(action).proto(6).dst_port(port).value(round << 32 | u64::from(port));
+                    *id = update.replace(*id, rule).expect("it is live");
+                }
+                update.commit().expect("there is room");
+                removed.extend(&ids);
+                if round % 500 == 0 && rebuilds == Rebuilds::Caller {
+                    firewall.rebuild().expect("no limit");
+                }
+            }
+            done.store(true, Ordering::Relaxed);
+            let packets: u64 = readers.map(|reader| reader.join().expect("no panic")).iter().sum();
+            let live: u64 = ids.iter().map(|&id| firewall.count(id).map_or(0, |count| count.packets)).sum();
+            assert!(live <= packets);
+            removed.len()
+        });
+        assert_eq!(removed, 4002);
+        assert_eq!(firewall.generation(), 2000);
+    }
+}
+
+/// A schema of one's own, rows filled by hand: decisions are the oracle's.
+#[test]
+fn rows_of_ones_own_schema() {
+    let fields = vec![Field::new("tenant", 16, Kind::Exact, None), Field::new("weight", 8, Kind::Range, None)];
+    let text = "schema {\n tenant 16 exact\n weight 8 range\n}\ndeny tenant 7\npermit weight 10-20\n";
+    let firewall = match Firewall::builder().values_only(true).build(text) {
+        Ok(firewall) => firewall,
+        Err(error) => panic!("{error}"),
+    };
+    let schema = Schema::new(None, fields);
+    assert_eq!(firewall.len(), 2);
+    let mut worker = firewall.worker();
+    let rows: Vec<_> = [(7, 15), (8, 15), (8, 21)].map(|(tenant, weight)| vec![Some(tenant), Some(weight)]).into();
+    for values in rows {
+        worker.push_values(&FieldValues { family: schema.family(), values }, 60);
+    }
+    let told: Vec<_> = worker.classify().iter().map(|decision| decision.verdict).collect();
+    assert_eq!(told, [Verdict::Deny, Verdict::Permit, Verdict::Deny]);
+    // Without a header field to come from they need `values_only`.
+    let refused = Firewall::from_text(text).expect_err("packets have no tenant");
+    assert!(refused.to_string().contains("tenant"), "{refused}");
+}
+
+/// Typed rules, both families: decisions are the oracle's over the same rules.
+#[test]
+fn typed_rules_hold_as_the_oracle_says() {
+    let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let firewall = Firewall::builder().fields(Fields::All).build("").expect("no rules");
+    let mut update = firewall.update();
+    let rules = [
+        Rule::deny().src(address("10.0.0.1")).dst_port(Ports::from(1..=1023)),
+        Rule::permit().dst(Addresses::prefix(address("192.0.2.0"), 24).expect("a prefix")),
+        Rule::deny().src(Addresses::range(address("2001:db8::1"), address("2001:db8::9")).expect("a range")),
+        Rule::permit().differs("proto", [firstmatch::core::rule::Test::Value(6)]),
+    ];
+    for rule in rules {
+        assert_eq!(rule.to_string().parse::<Rule>().expect("it was written"), rule);
+        update.append(rule).expect("it fits");
+    }
+    let mut set = RuleSet::dual(Schema::ipv4(), Schema::ipv6());
+    for text in ["deny src 10.0.0.1 dport 1-1023", "permit dst 192.0.2.0/24"] {
+        let priority = firstmatch::core::rule::Priority::of_line(set.len() as u32 + 1);
+        let rule = firstmatch::formats::parse_rule(&set, priority, text, &Default::default()).expect("good rule");
+        set.insert(rule.spec).expect("it fits");
+    }
+    update.commit().expect("there is room");
+    for port in [22, 1023, 1024, 8080] {
+        let family = set.schemas()[0].family();
+        let values = [0x0A00_0001, 0xC000_0207, 50_000, u128::from(port), 6].map(Some).into();
+        let oracle = first_match(&set, &FieldValues { family, values }).map(|rule| Verdict::from(rule.action));
+        assert_eq!(Some(verdicts(&firewall, &[port])[0]), oracle, "port {port}");
+    }
+    for bad in [Addresses::prefix(address("10.0.0.1"), 8), Addresses::range(address("10.0.0.9"), address("10.0.0.1"))] {
+        assert!(bad.is_err());
+    }
+}
+
+#[test]
+fn limits_are_refused_by_name() {
+    let error = Firewall::builder().memory_limit(1000).build("permit tcp\n").expect_err("no room");
+    assert!(error.budget_exceeded(), "{error}");
+    let firewall = Firewall::builder().build_set(RuleSet::new(Schema::ipv4()), Policy::default()).expect("no rules");
+    assert_eq!(verdicts(&firewall, &[80]), [Verdict::Deny]);
+    assert!(firewall.explain(LinkType::Ethernet, &frame(80)).to_string().starts_with("deny: no rule matches"));
+    let _: Result<(), Error> = Ok(());
+}
