@@ -63,7 +63,7 @@ stage_test() { timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked; 
 # A model of readers, queries and the writer of `meta`: every order of what a few threads do.
 stage_loom() {
     RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom \
-        timeout 1800 cargo test -p firstmatch-core --lib --locked -- meta::twin::model
+        timeout 1800 cargo test -p firstmatch-core --lib --locked -- live::left_right::model
 }
 
 # Every definition of the lab that needs nothing beyond the repository, briefly: the answers are right.

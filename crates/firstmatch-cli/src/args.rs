@@ -7,7 +7,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use firstmatch_core::meta::Kind;
+use firstmatch_core::live::Kind;
 use firstmatch_core::rule::Caps;
 use firstmatch_generate::profile::PROFILES;
 

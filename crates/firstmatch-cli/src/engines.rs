@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Context;
-use firstmatch_core::bit_select::{self, BitSelect};
-use firstmatch_core::bit_vector::{self, BitVector};
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta;
-use firstmatch_core::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::bit_select::{self, BitSelect};
+use firstmatch_core::engines::bit_vector::{self, BitVector};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::engines::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::tuple::{self, TupleMerge};
+use firstmatch_core::live;
 use firstmatch_core::rule::Lowered;
-use firstmatch_core::tuple::{self, TupleMerge};
 use firstmatch_core::{BuildError, Classifier};
 use firstmatch_net::source;
 
@@ -26,14 +26,14 @@ pub(crate) struct Engine {
     pub(crate) build: Build,
 }
 
-type Build = fn(&Lowered, &meta::Config) -> Result<Box<dyn Classifier>, BuildError>;
+type Build = fn(&Lowered, &live::Config) -> Result<Box<dyn Classifier>, BuildError>;
 
 impl Engine {
     /// Builds the engine, behind a flow cache of `cache` entries if that is given.
     pub(crate) fn build_behind(
         &self,
         rules: &Lowered,
-        config: &meta::Config,
+        config: &live::Config,
         cache: Option<u32>,
     ) -> Result<Box<dyn Classifier>, BuildError> {
         let built = (self.build)(rules, config)?;
@@ -54,7 +54,7 @@ static ENGINES: [Engine; 8] = [
     Engine {
         name: DEFAULT,
         summary: "the engine that suits the rules; `firstmatch engines RULES` says which and why (default)",
-        build: |rules, config| Ok(Box::new(meta::Engine::build(rules, config)?)),
+        build: |rules, config| Ok(Box::new(live::Engine::build(rules, config)?)),
     },
     Engine {
         name: "tuplemerge",
@@ -96,18 +96,18 @@ static ENGINES: [Engine; 8] = [
 /// Returns the configuration of `meta`, the same for all commands.
 ///
 /// All of them therefore take the same base.
-pub(crate) fn meta_config(args: &ChoiceArgs) -> anyhow::Result<meta::Config> {
+pub(crate) fn meta_config(args: &ChoiceArgs) -> anyhow::Result<live::Config> {
     let machine = match &args.machine {
         Some(path) => source::read_text(path)?.parse().with_context(|| path.display().to_string())?,
-        None => meta::Machine::probe(),
+        None => live::Machine::probe(),
     };
-    let limits = meta::Limits {
+    let limits = live::Limits {
         worst_tests: args.worst_tests,
         worst_lines: args.worst_lines,
         build_bytes: args.build_bytes.unwrap_or(usize::MAX),
         build_visits: args.build_visits.unwrap_or(usize::MAX),
     };
-    Ok(meta::Config { machine, limits, ..Default::default() })
+    Ok(live::Config { machine, limits, ..Default::default() })
 }
 
 /// Returns which limit made the build fail, and how to raise it.
@@ -123,11 +123,11 @@ pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
         return Some(format!("that is the limit of the engine {engine} itself; {help}"));
     }
     let option = match cap {
-        meta::Cap::WorstTests => "--worst-tests",
-        meta::Cap::WorstLines => "--worst-lines",
-        meta::Cap::BuildBytes => "--build-bytes",
-        meta::Cap::BuildVisits => "--build-visits",
-        meta::Cap::RunBytes => return None,
+        live::Cap::WorstTests => "--worst-tests",
+        live::Cap::WorstLines => "--worst-lines",
+        live::Cap::BuildBytes => "--build-bytes",
+        live::Cap::BuildVisits => "--build-visits",
+        live::Cap::RunBytes => return None,
     };
     Some(format!("that is the limit set by {option}; a larger one there, or none, lets it be built"))
 }
@@ -144,7 +144,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Engine> {
 pub(crate) fn run(args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     match &args.rules {
         Some(path) => explain(path, args, out),
-        None if args.probe => Ok(write!(out, "{}", meta::Machine::probe()).map(|()| End::Done)?),
+        None if args.probe => Ok(write!(out, "{}", live::Machine::probe()).map(|()| End::Done)?),
         None => list(out).map(|()| End::Done),
     }
 }
@@ -162,10 +162,10 @@ fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Resu
     let Some(loaded) = rules::load(path, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let margin = args.all.then_some(f64::INFINITY);
-    let config = meta::Config { margin, ..meta_config(&args.choice)? };
+    let config = live::Config { margin, ..meta_config(&args.choice)? };
     let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
-        let engine = match meta::Engine::build(rules, &config) {
+        let engine = match live::Engine::build(rules, &config) {
             Ok(engine) => engine,
             Err(error) => {
                 loaded.build_error(&error, how_to_raise(DEFAULT, &error));

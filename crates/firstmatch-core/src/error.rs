@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::meta::Cap;
+use crate::live::Cap;
 use crate::rule::{Caps, Excess, Priority, RuleId, RuleSpec};
 
 /// Fault or warning in a text, with its position.
@@ -130,7 +130,7 @@ impl BuildError {
 
     /// Whether a limit was exceeded.
     ///
-    /// The limit belongs to the [`Budget`](crate::Budget) or to [`meta::Limits`](crate::meta::Limits).
+    /// The limit belongs to the [`Budget`](crate::Budget) or to [`live::Limits`](crate::live::Limits).
     pub fn budget_exceeded(&self) -> bool {
         self.cap().is_some()
     }
@@ -305,7 +305,7 @@ impl UpdateError {
     /// Whether a limit was exceeded.
     ///
     /// The limit belongs to the [`Budget`](crate::Budget) or, where the change builds an engine anew, to
-    /// [`meta::Limits`](crate::meta::Limits).
+    /// [`live::Limits`](crate::live::Limits).
     pub fn budget_exceeded(&self) -> bool {
         match &self.kind {
             UpdateErrorKind::Bytes { .. } => true,

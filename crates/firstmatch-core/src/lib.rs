@@ -4,7 +4,7 @@
 //!
 //! ```
 //! use firstmatch_core::rule::{Caps, FieldValues, first_match, lower};
-//! use firstmatch_core::tuple::{Config, TupleMerge};
+//! use firstmatch_core::engines::tuple::{Config, TupleMerge};
 //! use firstmatch_core::{Classifier, KeyBuf};
 //! use firstmatch_formats as format;
 //!
@@ -37,17 +37,17 @@
 //!
 //! # Which engine when
 //!
-//! Take [`meta`], because it chooses among the others, explains its choice, and takes changes beside readers that never
+//! Take [`live`], because it chooses among the others, explains its choice, and takes changes beside readers that never
 //! wait. Take another engine to make that choice yourself.
 //!
 //! | engine | lookup | rules change | take it for |
 //! |---|---|---|---|
-//! | [`meta`] | that of the engine it has chosen | [`meta::Writer`]: transactions, beside readers | everything |
-//! | [`linear`] | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
-//! | [`bit_select`] | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
-//! | [`bit_vector`] | one search per key word, and the first bit of a few vectors | rebuild | up to a thousand or two rules of any kind |
-//! | [`tuple`](mod@tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
-//! | [`partition_sort`] (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
+//! | [`live`] | that of the engine it has chosen | [`live::Writer`]: transactions, beside readers | everything |
+//! | [`linear`](engines::linear) | every region, eight at a time | rebuild | a few dozen rules; memory to the byte |
+//! | [`bit_select`](engines::bit_select) | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
+//! | [`bit_vector`](engines::bit_vector) | one search per key word, and the first bit of a few vectors | rebuild | up to a thousand or two rules of any kind |
+//! | [`tuple`](mod@engines::tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
+//! | [`partition_sort`](engines::partition_sort) (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
 //!
 //! [`cache::flow`] goes in front of any of them, for traffic whose keys come again. For example, the later packets of a
 //! flow are answered from the cache.
@@ -58,40 +58,34 @@
 //!   [`policy`] (verdicts for packets that no rule decides).
 //! - **Looking up**: [`KeyBuf`] and [`Keys`] (batches of rows), [`Classifier`] (any engine, object safe), [`Scratch`]
 //!   (state that a thread's lookups write to), [`Match`], [`Stats`].
-//! - **Changing rules beside readers**: [`meta::open`] gives an engine for each schema, whose clones go to the threads
-//!   that look up, and one [`meta::Writer`]. Its [`meta::Transaction`] inserts, removes and replaces rules, all or
-//!   nothing, and a commit begins a new generation. Any thread can run a [`meta::RebuildJob`]. The [`meta::Ledger`]
+//! - **Changing rules beside readers**: [`live::open`] gives an engine for each schema, whose clones go to the threads
+//!   that look up, and one [`live::Writer`]. Its [`live::Transaction`] inserts, removes and replaces rules, all or
+//!   nothing, and a commit begins a new generation. Any thread can run a [`live::RebuildJob`]. The [`live::Ledger`]
 //!   counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
 //! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
 //!
 //! # Unsafe code
 //!
-//! Unsafe code is in [`simd`] alone: vector instructions behind tokens that prove the machine has them, prefetches, and
+//! Unsafe code is in [`raw`] alone: vector instructions behind tokens that prove the machine has them, prefetches, and
 //! one cast from cache lines to words. Everything is compiled and tested without vector instructions too.
 #![deny(unsafe_code)]
 
-mod alive;
-pub mod bit_select;
-pub mod bit_vector;
-mod budget;
 pub mod cache;
+mod counters;
 mod engine;
+pub mod engines;
 mod error;
 mod key;
-pub mod linear;
-pub mod meta;
-pub mod partition_sort;
-mod parts;
+pub mod live;
 pub mod policy;
+pub mod raw;
 pub mod rule;
 pub mod schema;
-pub mod simd;
+pub mod select;
 #[cfg(test)]
 mod test_rules;
-pub mod tuple;
-mod work;
 
-pub use budget::Budget;
+pub use engine::budget::Budget;
 pub use engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
 pub use error::{BuildError, Diagnostic, UpdateError};
 pub use key::{KeyBuf, Keys};

@@ -3,10 +3,10 @@
 //! The packets come from the corners of the rules, because engines fail there first. For example, a rule for ports 10
 //! to 20 gives packets with the ports 9, 10, 15, 20 and 21.
 
-use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::engines::tuple::{self, TupleMerge};
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
-use firstmatch_core::simd::Level;
-use firstmatch_core::tuple::{self, TupleMerge};
 use firstmatch_core::{Budget, Classifier, Schema};
 
 use crate::case::{Case, LONGEST};

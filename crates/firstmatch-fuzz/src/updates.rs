@@ -1,8 +1,8 @@
 //! Fuzz target that inserts and removes rules, and compares with the oracle after each step.
 
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta::{self, Kind, RebuildJob, Rebuilt, Transaction};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::live::{self, Kind, RebuildJob, Rebuilt, Transaction};
 use firstmatch_core::rule::{Caps, FieldValues, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Classifier, Match, Schema, Scratch, Stats, Updatable, UpdateError};
 
@@ -289,8 +289,8 @@ fn step(
 fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
     let bases: Vec<(Kind, usize)> = small_bases().collect();
     let (kind, in_place) = bases[which % bases.len()];
-    let config = meta::Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() };
-    let (engines, mut writer) = meta::open(RuleSet::new(schema.clone()), &config).expect("no budget");
+    let config = live::Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+    let (engines, mut writer) = live::open(RuleSet::new(schema.clone()), &config).expect("no budget");
     let entries = 1 + which / bases.len();
     let cache =
         flow::Config { entries, ways: 1 + entries % 8, steps_aside: false, seed: Some(1), ..Default::default() };

@@ -15,7 +15,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use firstmatch_core::meta::{self, Config, Engine, Kind};
+use firstmatch_core::live::{self, Config, Engine, Kind};
 use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy};
 use firstmatch_generate::keys::{self, Points};
@@ -107,7 +107,7 @@ struct Row {
 /// Measures `set` as it is, and again after its first rule is removed.
 fn measured(set: &RuleSet, past: Past, keys: usize, rounds: usize) -> Result<Vec<Phase>, Box<dyn Error>> {
     let config = Config::default();
-    let (engines, mut writer) = meta::open(set.clone(), &config)?;
+    let (engines, mut writer) = live::open(set.clone(), &config)?;
     let lowered = lower(set, &set.schemas()[0], &Caps::default())?;
     let mut phases = vec![phase("built", &engines[0], &lowered, past, keys, rounds)?];
     let first = set.iter().next().ok_or("no rules")?.id;

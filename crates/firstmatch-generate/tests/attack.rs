@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use firstmatch_core::bit_select::{self, BitSelect};
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta::{self, Kind, Limits, Outcome};
+use firstmatch_core::engines::bit_select::{self, BitSelect};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::engines::tuple::{self, TupleMerge};
+use firstmatch_core::live::{self, Kind, Limits, Outcome};
 use firstmatch_core::rule::{Caps, Lowered, Region, lower};
 use firstmatch_core::schema::Family;
-use firstmatch_core::tuple::{self, TupleMerge};
 use firstmatch_core::{Budget, Classifier, RuleSet};
 use firstmatch_generate::attack::{Attack, generate};
 use firstmatch_generate::profile::PROFILES;
@@ -126,8 +126,8 @@ fn budgets_and_limits_are_kept() {
                     (Budget::default(), Limits { worst_tests: Some(of(0.05)), ..free }),
                     (Budget::default(), Limits { build_visits: of(100.0), ..free }),
                 ] {
-                    let config = meta::Config { kind, budget, limits, seed: Some(3), ..Default::default() };
-                    let (engine, count) = counted(|| meta::Engine::build(&set, &config));
+                    let config = live::Config { kind, budget, limits, seed: Some(3), ..Default::default() };
+                    let (engine, count) = counted(|| live::Engine::build(&set, &config));
                     let engine = match engine {
                         Ok(engine) => engine,
                         Err(error) => {
@@ -182,8 +182,8 @@ fn builds_do_not_explode() {
                     continue;
                 }
                 let with = |limits| {
-                    let config = meta::Config { kind: Some(kind), limits, seed: Some(3), ..Default::default() };
-                    meta::Engine::build(&set, &config)
+                    let config = live::Config { kind: Some(kind), limits, seed: Some(3), ..Default::default() };
+                    live::Engine::build(&set, &config)
                 };
                 let free = Limits::default();
                 let said = with(Limits { build_bytes: 1, ..free }).expect_err("too little").to_string();
@@ -223,8 +223,8 @@ fn comparing_keeps_its_budget() {
     let mut unpredicted = 0;
     for (name, set) in sets(3000) {
         for trial in [1 << 10, 1 << 16, 1 << 22, 1 << 25] {
-            let config = meta::Config { trial: Some(trial), margin: Some(2.0), ..Default::default() };
-            let explained = meta::Engine::build(&set, &config).expect("no budget").explain();
+            let config = live::Config { trial: Some(trial), margin: Some(2.0), ..Default::default() };
+            let explained = live::Engine::build(&set, &config).expect("no budget").explain();
             assert!(explained.compared <= trial, "{name}: {} of {trial} visits, {explained}", explained.compared);
             assert!(trial < 1 << 25 || explained.compared > 0, "{name}: {explained}");
             unpredicted += explained.candidates.iter().filter(|of| of.outcome == Outcome::Unpredicted).count();
@@ -237,8 +237,8 @@ fn comparing_keeps_its_budget() {
 #[test]
 fn what_takes_long_to_build_is_not_tried() {
     for (name, set) in sets(3000).chain(ordinary(3000)) {
-        let config = meta::Config { margin: Some(2.0), ..Default::default() };
-        let explained = meta::Engine::build(&set, &config).expect("no budget").explain();
+        let config = live::Config { margin: Some(2.0), ..Default::default() };
+        let explained = live::Engine::build(&set, &config).expect("no budget").explain();
         let [_, _, tuples, linear] = explained.candidates;
         let is_long = matches!(tuples.outcome, Outcome::LongBuckets { .. });
         assert_eq!(is_long, name.starts_with("ranges"), "{name}: {explained}");

@@ -6,8 +6,8 @@
 mod common;
 
 use common::generate;
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta::{self, RebuildJob, Rebuilt};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::live::{self, RebuildJob, Rebuilt};
 use firstmatch_core::rule::{Caps, RuleId, RuleSpec, lower};
 use firstmatch_core::{Classifier, RuleSet};
 use firstmatch_generate::{Profile, keys, rules};
@@ -30,8 +30,8 @@ struct Churn {
     specs: Vec<RuleSpec>,
     away: Vec<usize>,
     there: Vec<(usize, RuleId)>,
-    writer: meta::Writer,
-    engine: meta::Engine,
+    writer: live::Writer,
+    engine: live::Engine,
     job: Job,
     rebuilds: usize,
 }
@@ -42,7 +42,7 @@ fn below(state: &mut u64, n: usize) -> usize {
 }
 
 impl Churn {
-    fn new(all: &RuleSet, seed: u64, config: &meta::Config) -> Self {
+    fn new(all: &RuleSet, seed: u64, config: &live::Config) -> Self {
         let mut state = seed;
         let specs: Vec<_> = all.iter().map(|rule| rule.spec.clone()).collect();
         let mut away: Vec<usize> = (0..specs.len()).collect();
@@ -51,7 +51,7 @@ impl Churn {
         first.sort_unstable();
         let mut set = RuleSet::new(all.schemas()[0].clone());
         let there = first.iter().map(|&at| (at, set.insert(specs[at].clone()).expect("a free priority"))).collect();
-        let (mut engines, writer) = meta::open(set, config).expect("no budget");
+        let (mut engines, writer) = live::open(set, config).expect("no budget");
         let engine = engines.remove(0);
         Self { state, specs, away, there, writer, engine, job: Job::None, rebuilds: 0 }
     }
@@ -102,7 +102,7 @@ fn rules_come_and_go_as_linear_says() {
     let (steps, seeds) = (asked("CHURN_STEPS", 20_000), asked("CHURN_SEEDS", 2) as u64);
     for name in ["acl1", "acl3", "fw1", "fw4", "ipc1"] {
         let mut rebuilds = 0;
-        for (seed, base) in (0..seeds).flat_map(|seed| [(seed, None), (seed, Some(meta::Kind::BitSelect))]) {
+        for (seed, base) in (0..seeds).flat_map(|seed| [(seed, None), (seed, Some(live::Kind::BitSelect))]) {
             let profile: Profile = name.parse().expect("a profile");
             let size = [1200, 600, 2000, 3000][seed as usize % 4];
             let all = generate(&rules::Config { rules: size, seed, profile, ..Default::default() });
@@ -111,7 +111,7 @@ fn rules_come_and_go_as_linear_says() {
             let keys = keys::Config { keys: 3000, seed, ..Default::default() };
             let keys = keys::generate(&lowered, &keys).expect("there are keys");
             // Chosen by prediction alone, so that the base is the same on every machine.
-            let config = meta::Config { kind: base, margin: Some(1.0), seed: Some(1), ..Default::default() };
+            let config = live::Config { kind: base, margin: Some(1.0), seed: Some(1), ..Default::default() };
             let mut churn = Churn::new(&all, seed, &config);
             let mut scratch = Classifier::scratch(&churn.engine);
             let [mut answers, mut right] = [(); 2].map(|()| vec![None; keys.len()]);

@@ -5,7 +5,7 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{digest, generate};
-use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::rule::{Caps, Lowered, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, KeyBuf, Policy, RuleSet};

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use firstmatch_core::RuleSet;
-use firstmatch_core::meta::{Config, Engine, Kind, Machine, Prediction, Traffic};
+use firstmatch_core::live::{Config, Engine, Kind, Machine, Prediction, Traffic};
 use firstmatch_core::rule::{Caps, Lowered, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_generate::attack::{self, Attack};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
-use firstmatch_core::simd::Level;
+use firstmatch_core::raw::Level;
 use firstmatch_generate::attack::Attack;
 use firstmatch_generate::profile::{PROFILES, Profile};
 use serde::Deserialize;

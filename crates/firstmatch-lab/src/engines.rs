@@ -1,15 +1,15 @@
 //! Registry of the engines that definitions can name, with their configurations.
 
 use anyhow::{Context, bail};
-use firstmatch_core::bit_select::{self, BitSelect};
-use firstmatch_core::bit_vector::{self, BitVector};
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta::{self, Exclusive};
-use firstmatch_core::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::bit_select::{self, BitSelect};
+use firstmatch_core::engines::bit_vector::{self, BitVector};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::engines::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::tuple::{self, TupleMerge};
+use firstmatch_core::live::{self, Exclusive};
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::Lowered;
-use firstmatch_core::simd::Level;
-use firstmatch_core::tuple::{self, TupleMerge};
 use firstmatch_core::{Budget, BuildError, Classifier, Schema, Updatable};
 use serde::Deserialize;
 use serde::de::Error as _;
@@ -27,7 +27,7 @@ pub(crate) struct Recipe {
     /// Builds the engine without rules, if it takes updates.
     pub(crate) empty: Option<Box<Empty>>,
     /// Configuration of a writer and readers, if the engine has them.
-    pub(crate) live: Option<meta::Config>,
+    pub(crate) live: Option<live::Config>,
 }
 
 /// Settings that every configuration has.
@@ -154,10 +154,10 @@ fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, t
     }
     let Names { base, trial, overlay, due, dead } = table.try_into()?;
     let kind = base.map(|name| name.parse().map_err(toml::de::Error::custom)).transpose()?;
-    let config = meta::Config { budget, simd, kind, trial, overlay, due, dead, seed: Some(1), ..Default::default() };
+    let config = live::Config { budget, simd, kind, trial, overlay, due, dead, seed: Some(1), ..Default::default() };
     let again = config.clone();
     Ok(Recipe {
-        build: Box::new(move |rules| Ok(Box::new(meta::Engine::build(rules, &config)?))),
+        build: Box::new(move |rules| Ok(Box::new(live::Engine::build(rules, &config)?))),
         live: Some(again.clone()),
         empty: Some(Box::new(move |schema| Ok(Box::new(Exclusive::new(schema, &again)?)))),
     })

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
-use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::rule::{Caps, FieldValues, Lowered, first_match, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema};

@@ -1,6 +1,6 @@
 //! How a firewall is made.
 
-use firstmatch_core::meta::{self, Kind, Limits, Machine};
+use firstmatch_core::live::{self, Kind, Limits, Machine};
 use firstmatch_core::rule::{Caps, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
 use firstmatch_formats::{self as formats, Fields, Options};
@@ -33,7 +33,7 @@ pub enum Rebuilds {
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is built before `build`"]
 pub struct Builder {
-    config: meta::Config,
+    config: live::Config,
     options: Options,
     rebuilds: Rebuilds,
     counters: bool,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use firstmatch_core::meta::{self, Count, RuleCounters, Writer};
+use firstmatch_core::live::{self, Count, RuleCounters, Writer};
 use firstmatch_core::rule::{Rule, RuleId, RuleSet};
 use firstmatch_core::{Diagnostic, Policy, Stats};
 use firstmatch_formats::{Options, write};
@@ -23,7 +23,7 @@ pub struct Firewall {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) writer: Arc<Mutex<Writer>>,
-    pub(crate) handle: meta::Handle,
+    pub(crate) handle: live::Handle,
     pub(crate) policy: Policy,
     pub(crate) options: Options,
     /// An empty batch, from which each worker makes its own.
@@ -52,7 +52,7 @@ impl Firewall {
         rules: RuleSet,
         policy: Policy,
         warnings: Vec<Diagnostic>,
-        config: &meta::Config,
+        config: &live::Config,
         options: Options,
         rebuilds: Rebuilds,
         counters: bool,
@@ -62,7 +62,7 @@ impl Firewall {
             true => Batch::of_values(rules.schemas()),
             false => Batch::new(&WireConfig::from(&policy), rules.schemas())?,
         };
-        let (_, writer) = meta::open(rules, config)?;
+        let (_, writer) = live::open(rules, config)?;
         let (handle, counters) = (writer.handle(), counters.then(|| writer.counters()));
         let writer = Arc::new(Mutex::new(writer));
         let rebuilder = (rebuilds == Rebuilds::Thread).then(|| Rebuilder::start(&writer));
@@ -120,7 +120,7 @@ impl Firewall {
     }
 
     /// Returns which engine serves the rules of each address family, and why it was chosen.
-    pub fn engines(&self) -> Vec<meta::Explanation> {
+    pub fn engines(&self) -> Vec<live::Explanation> {
         self.inner.handle.explain()
     }
 

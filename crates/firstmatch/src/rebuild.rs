@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use firstmatch_core::meta::Writer;
+use firstmatch_core::live::Writer;
 
 use crate::Error;
 

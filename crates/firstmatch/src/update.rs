@@ -3,7 +3,7 @@
 use std::sync::MutexGuard;
 
 use firstmatch_core::Diagnostic;
-use firstmatch_core::meta::Writer;
+use firstmatch_core::live::Writer;
 use firstmatch_core::rule::{Priority, Rule as LiveRule, RuleId, RuleSet, RuleSpec};
 use firstmatch_formats::parse_rule;
 

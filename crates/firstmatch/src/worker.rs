@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use firstmatch_core::meta::{BatchReader, Ledger, Snapshot};
+use firstmatch_core::live::{BatchReader, Ledger, Snapshot};
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
 use firstmatch_core::{Match, Policy, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};

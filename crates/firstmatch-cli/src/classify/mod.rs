@@ -15,7 +15,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use firstmatch_core::{KeyBuf, meta};
+use firstmatch_core::{KeyBuf, live};
 use firstmatch_net::source::{Cut, SourceError};
 use firstmatch_net::wire;
 
@@ -49,7 +49,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     let bases = bases(args, lowered.len())?;
     let choice = engines::meta_config(&args.choice)?;
     let start = Instant::now();
-    let build = |(rules, kind)| engine.build_behind(rules, &meta::Config { kind, ..choice.clone() }, args.flow_cache);
+    let build = |(rules, kind)| engine.build_behind(rules, &live::Config { kind, ..choice.clone() }, args.flow_cache);
     let built = lowered.iter().zip(bases).map(build).collect::<Result<Vec<_>, _>>();
     let built = match built {
         Ok(built) => built,
@@ -88,7 +88,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
 }
 
 /// Returns the base that is asked for in each family.
-fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<meta::Kind>>> {
+fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<live::Kind>>> {
     if !args.base.is_empty() && args.engine != engines::DEFAULT {
         bail!("--base is of the engine {}, and --engine {} was asked for", engines::DEFAULT, args.engine);
     }

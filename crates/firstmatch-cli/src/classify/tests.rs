@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::rule::{RuleSet, first_match, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, Keys, Match, Schema, Stats};

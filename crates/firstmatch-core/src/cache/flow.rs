@@ -10,7 +10,7 @@
 //! cache notices changes made through it, and changes that the classifier reports by its
 //! [`version`](crate::Engine::version), which is read once a batch.
 //!
-//! So in front of a [`meta::Engine`](crate::meta::Engine) the caller need not report commits. Every batch that starts
+//! So in front of a [`live::Engine`](crate::live::Engine) the caller need not report commits. Every batch that starts
 //! after a commit has returned answers by it. A batch during which a commit comes may have answers from before and
 //! after it, key by key.
 //!
@@ -41,7 +41,7 @@
 //! stay for many times as many packets as it holds keys; where they do not, it steps aside.
 //!
 //! Keys that come again are fast in any engine, because the engine's memory is in the first caches by then. In front of
-//! [`tuple`](mod@crate::tuple), a hit takes less than half of a lookup. But [`bit_select`](crate::bit_select) is so
+//! [`tuple`](mod@crate::engines::tuple), a hit takes less than half of a lookup. But [`bit_select`](crate::engines::bit_select) is so
 //! near to a hit that it is faster alone where one packet in six misses. A cache that has stepped aside is a branch and
 //! a call a batch, some 4 ns (definition `cached`). A trial that ends with the hashes looks at 512 packets.
 //!
@@ -66,9 +66,9 @@ use std::time::Instant;
 use crate::engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
+use crate::raw::{Hasher, Isa, Kernel, LINE_WORDS, Level, Line, dispatch, secrets, words, words_mut};
 use crate::rule::{Priority, Regions, RuleId};
 use crate::schema::Schema;
-use crate::simd::{Hasher, Isa, Kernel, LINE_WORDS, Level, Line, dispatch, secrets, words, words_mut};
 use trial::{Trial, Way};
 
 /// Configuration of [`FlowCache`].

@@ -1,9 +1,9 @@
 //! Lookups allocate nothing: the first with a scratch, later ones, and those after changes.
 
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::meta::Exclusive;
+use firstmatch_core::live::Exclusive;
 use firstmatch_core::rule::{Priority, Regions, RuleId, RuleSet};
-use firstmatch_core::{Classifier, Match, Schema, Scratch, Updatable, meta};
+use firstmatch_core::{Classifier, Match, Schema, Scratch, Updatable, live};
 
 use crate::case::{Case, LONGEST};
 use crate::corners;
@@ -119,7 +119,7 @@ fn lookups_beside_changes_of_every_kind_allocate_nothing() {
     let schema = Schema::ipv4();
     for (kind, in_place) in small_bases() {
         let many = Some(1 << 20);
-        let config = meta::Config {
+        let config = live::Config {
             kind: Some(kind),
             in_place: Some(if in_place > 0 { 1 << 20 } else { 0 }),
             overlay: many,
@@ -159,8 +159,8 @@ fn the_first_batch_after_a_rebuild_allocates_nothing() {
     };
     let parsed =
         |rules| firstmatch_formats::parse(&text(rules), &firstmatch_formats::Options::default()).expect("rules").rules;
-    let config = meta::Config { margin: Some(1.0), seed: Some(1), ..meta::Config::default() };
-    let (engines, mut writer) = meta::open(parsed(3), &config).expect("no budget");
+    let config = live::Config { margin: Some(1.0), seed: Some(1), ..live::Config::default() };
+    let (engines, mut writer) = live::open(parsed(3), &config).expect("no budget");
     let (engine, all) = (&engines[0], parsed(300));
     let case = Case::new(&all, engine.schema(), corners::of_set(&all, engine.schema(), &mut Rng::new(1), 300));
     let (keys, mut out) = (case.keys.keys(), vec![None; case.keys.keys().len()]);
@@ -173,7 +173,7 @@ fn the_first_batch_after_a_rebuild_allocates_nothing() {
     transaction.commit().expect("there is room");
     let rebuilt = writer.begin_rebuild().run().expect("no budget");
     let _old = writer.install(rebuilt).expect("the last");
-    assert_eq!(engine.explain().kind, meta::Kind::BitVector, "{}", engine.explain());
+    assert_eq!(engine.explain().kind, live::Kind::BitVector, "{}", engine.explain());
     let ((), count) = counted(|| engine.classify_batch(&mut scratch, keys, &mut out));
     assert_eq!(count.calls, 0, "{count:?}");
     let right = out.iter().zip(&case.want).all(|(is, want)| is.map(|of| of.priority) == want.map(|of| of.priority));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use firstmatch_core::meta::{self, Config, Count, Engine, Kind, RuleCounters, Writer};
+use firstmatch_core::live::{self, Config, Count, Engine, Kind, RuleCounters, Writer};
 use firstmatch_core::rule::{FieldValues, RuleId, RuleSet, RuleSpec};
 use firstmatch_core::{Classifier, Schema};
 
@@ -41,7 +41,7 @@ fn start(config: &Config) -> (Engine, Writer, Vec<FieldValues>) {
     let mut rng = Rng::new(11);
     let rules = rule_set(&schema, &mut rng, RULES);
     let packets = corners::of_set(&rules, &schema, &mut rng, 512);
-    let (mut engines, writer) = meta::open(rules, config).expect("no budget");
+    let (mut engines, writer) = live::open(rules, config).expect("no budget");
     (engines.remove(0), writer, packets)
 }
 
@@ -67,7 +67,7 @@ fn rebuild(writer: &mut Writer) {
 /// Looks packets up and counts them, batch by batch; returns the answers by rule.
 ///
 /// It ends after `decisions`, when all commits are done. Where commits come meanwhile some packets are counted late.
-fn count(engine: &Engine, ledger: &mut meta::Ledger, case: &Case, decisions: u64, done: &AtomicBool) -> Tally {
+fn count(engine: &Engine, ledger: &mut live::Ledger, case: &Case, decisions: u64, done: &AtomicBool) -> Tally {
     let (mut scratch, mut answers) = (engine.scratch(), vec![None; BATCH]);
     let (keys, mut tally) = (case.keys.keys(), Tally::new());
     let mut decided = 0;
@@ -107,7 +107,7 @@ fn count_beside_commits(in_place: usize, decisions: u64, commits: u64) {
     let case = Case::new(&RuleSet::new(schema.clone()), &schema, packets);
     let (done, mut rng, mut committed) = (AtomicBool::new(false), Rng::new(in_place as u64), 0);
     let tallies = thread::scope(|scope| {
-        let read = |mut ledger: meta::Ledger| {
+        let read = |mut ledger: live::Ledger| {
             let (engine, case, done) = (&engine, &case, &done);
             move || count(engine, &mut ledger, case, decisions / READERS, done)
         };

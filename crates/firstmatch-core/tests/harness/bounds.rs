@@ -3,12 +3,12 @@
 //! Needs that just fit are taken, one less is refused, and messages name both.
 
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta::{Cap, Config, Engine, Kind, Limits, Outcome};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::engines::tuple::{self, TupleMerge};
+use firstmatch_core::live::{Cap, Config, Engine, Kind, Limits, Outcome};
 use firstmatch_core::rule::{
     Caps, Condition, Lowered, NamedCondition, Priority, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
 };
-use firstmatch_core::tuple::{self, TupleMerge};
 use firstmatch_core::{Classifier, Schema};
 
 use crate::generate::{empty_rule, rule_set, schemas};

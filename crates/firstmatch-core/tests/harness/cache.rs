@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use firstmatch_core::cache::flow::{Config, Counts, FlowCache};
-use firstmatch_core::meta;
+use firstmatch_core::engines::tuple::{self, TupleMerge};
+use firstmatch_core::live;
 use firstmatch_core::rule::{Caps, Lowered, Priority, Region, Regions, RuleId, RuleSpec, lower};
-use firstmatch_core::tuple::{self, TupleMerge};
 use firstmatch_core::{Classifier, Engine, KeyBuf, Keys, Match, Schema, Stats, Updatable};
 
 use crate::case::Case;
@@ -146,7 +146,7 @@ fn commits_are_noticed() {
         let mut seen = HashSet::new();
         let mut packets = corners::of_set(&set, &schema, &mut rng, 200);
         packets.retain(|packet| seen.insert(packet.values.clone()));
-        let (engines, mut writer) = meta::open(set, &small_meta()).expect("no budget");
+        let (engines, mut writer) = live::open(set, &small_meta()).expect("no budget");
         let engine: Box<dyn Classifier> = Box::new(engines[0].clone());
         let inner = FlowCache::new(engine, &config()).expect("no level is forced");
         let cache = FlowCache::new(inner, &config()).expect("no level is forced");

@@ -1,6 +1,6 @@
 //! Limits of `meta`: what keeps them is built, what does not is refused, also after changes.
 
-use firstmatch_core::meta::{self, Candidate, Cap, Config, Engine, Kind, Limits, Outcome, Writer};
+use firstmatch_core::live::{self, Candidate, Cap, Config, Engine, Kind, Limits, Outcome, Writer};
 use firstmatch_core::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Classifier, Schema};
 
@@ -107,7 +107,7 @@ struct Story {
 
 impl Story {
     fn new(set: RuleSet, config: &Config) -> Self {
-        let (mut engines, writer) = meta::open(set, config).expect("the first rules keep the caps");
+        let (mut engines, writer) = live::open(set, config).expect("the first rules keep the caps");
         let mut rng = Rng::new(7);
         let mut story = Self {
             drawn: Rules::new(&Schema::ipv4(), &mut rng, 300),
@@ -280,7 +280,7 @@ fn rules_that_outgrow_a_cap_stay_beside_the_base() {
     let spec = set.iter().next().expect("some").spec.clone();
     let limits = Limits { worst_tests: Some(48), ..Limits::default() };
     let (engines, mut writer) =
-        meta::open(set, &Config { limits, overlay: Some(40), in_place: Some(0), ..Config::default() })
+        live::open(set, &Config { limits, overlay: Some(40), in_place: Some(0), ..Config::default() })
             .expect("it fits");
     let (mut more, mut failed, mut refused) = (Vec::new(), 0, 0);
     for at in 0..60 {

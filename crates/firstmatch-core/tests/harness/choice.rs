@@ -1,10 +1,10 @@
 //! Tests of the base that `meta` takes, of what it refuses, and of rules that outgrow a kind.
 
-use firstmatch_core::meta::{
+use firstmatch_core::live::{
     self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Machine, Outcome, Writer,
 };
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
-use firstmatch_core::simd::Level;
 use firstmatch_core::{Budget, Schema};
 
 use crate::case::Case;
@@ -203,7 +203,7 @@ fn a_wide_first_rule_does_not_choose_alone() {
     for first in FIRST {
         let rules = rules_of(&below(first, 6_000));
         let wide = rules.iter().next().expect("it is the first").id;
-        let (engines, mut writer) = meta::open(rules, &predicted_only()).expect("no budget");
+        let (engines, mut writer) = live::open(rules, &predicted_only()).expect("no budget");
         let explained = engines[0].explain();
         assert!([Kind::BitSelect, Kind::TupleMerge].contains(&explained.kind), "{first}: {explained}");
         check_is_good(first, &explained);
@@ -264,7 +264,7 @@ fn a_far_worse_worst_case_is_not_taken() {
 fn a_rebuild_is_due_when_most_rules_are_gone() {
     let rules = rules_of(&below("deny src 10.9.9.9", 300));
     let ids: Vec<_> = rules.iter().map(|rule| rule.id).collect();
-    let (_engines, mut writer) = meta::open(rules, &predicted_only()).expect("no budget");
+    let (_engines, mut writer) = live::open(rules, &predicted_only()).expect("no budget");
     for (at, &id) in ids.iter().enumerate().take(151) {
         assert!(!writer.rebuild_is_due(), "after {at}");
         let mut transaction = writer.begin();
@@ -278,7 +278,7 @@ fn a_rebuild_is_due_when_most_rules_are_gone() {
 #[test]
 fn a_rebuild_keeps_the_kind_until_the_rules_are_others() {
     let schema = Schema::ipv4();
-    let (engines, mut writer) = meta::open(rule_set(&schema, &mut Rng::new(5), 300), &Config::default()).expect("ok");
+    let (engines, mut writer) = live::open(rule_set(&schema, &mut Rng::new(5), 300), &Config::default()).expect("ok");
     let first = engines[0].explain();
     assert!(first.candidates.iter().filter(|of| of.on[0].predicted.is_some()).count() >= 2, "{first}");
     let mut rules = Rules::new(&schema, &mut Rng::new(6), 900);
@@ -318,7 +318,7 @@ fn rules_that_change_get_a_base_that_changes() {
         let config = Config { in_place, margin: Some(1.0), ..Config::default() };
         let mut was_vectors = 0;
         for rules in [200, 400, 800, 1600] {
-            let (engines, mut writer) = meta::open(rule_set(&schema, &mut Rng::new(5), rules), &config).expect("ok");
+            let (engines, mut writer) = live::open(rule_set(&schema, &mut Rng::new(5), rules), &config).expect("ok");
             let first = engines[0].explain();
             let of = |kind: Kind| {
                 let of = first.candidates.iter().find(|of| of.kind == kind);
@@ -440,14 +440,14 @@ fn a_kind_that_no_longer_fits_is_replaced() {
     let rules = rule_set(&schema, &mut Rng::new(8), 100);
     let base = |engine: &Engine| engine.explain().base;
     let kind = Some(Kind::BitVector);
-    let (engines, _writer) = meta::open(rules.clone(), &Config { kind, ..Config::default() }).expect("no budget");
+    let (engines, _writer) = live::open(rules.clone(), &Config { kind, ..Config::default() }).expect("no budget");
     let most = Some(base(&engines[0]).worst_tests);
     let with = |worst_tests| Config { kind, limits: Limits { worst_tests, ..Limits::default() }, ..Config::default() };
     let error =
-        meta::open(rules.clone(), &with(most.map(|most| most - 1))).expect_err("it was asked for and does not fit");
+        live::open(rules.clone(), &with(most.map(|most| most - 1))).expect_err("it was asked for and does not fit");
     assert!(error.budget_exceeded() && error.to_string().contains("the limit is"), "{error}");
 
-    let (engines, mut writer) = meta::open(rules, &with(most)).expect("it fits");
+    let (engines, mut writer) = live::open(rules, &with(most)).expect("it fits");
     let rebuild = |writer: &mut Writer| {
         let rebuilt = writer.begin_rebuild().run().expect("something fits");
         writer.install(rebuilt).expect("the last");

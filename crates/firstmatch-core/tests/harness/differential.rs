@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
-use firstmatch_core::simd::Level;
 use firstmatch_core::{Classifier, Match, Schema};
 
 use crate::broken::{Fault, lane_faults};

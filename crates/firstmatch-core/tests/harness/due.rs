@@ -1,6 +1,6 @@
 //! Tests of when a rebuild is due: at each number of [`Config`], not one change before.
 
-use firstmatch_core::meta::{self, Config, Engine, Kind, Writer};
+use firstmatch_core::live::{self, Config, Engine, Kind, Writer};
 use firstmatch_core::rule::{Priority, RuleId, RuleSpec};
 
 /// Opens `rules` rules of one destination port each over a base of `kind`.
@@ -10,7 +10,7 @@ fn open(rules: usize, kind: Kind, config: Config) -> (Engine, Writer, Vec<RuleId
     let rules = firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).expect("rules").rules;
     let ids = rules.iter().map(|rule| rule.id).collect();
     let config = Config { kind: Some(kind), seed: Some(1), ..config };
-    let (mut engines, writer) = meta::open(rules, &config).expect("no budget");
+    let (mut engines, writer) = live::open(rules, &config).expect("no budget");
     (engines.remove(0), writer, ids)
 }
 

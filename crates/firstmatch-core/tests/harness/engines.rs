@@ -1,14 +1,14 @@
 //! List of every engine × configuration × SIMD level, in one place; and the reference engine.
 
-use firstmatch_core::bit_select::{self, BitSelect};
-use firstmatch_core::bit_vector::{self, BitVector};
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta::{self, Exclusive, Kind};
-use firstmatch_core::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::bit_select::{self, BitSelect};
+use firstmatch_core::engines::bit_vector::{self, BitVector};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::engines::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::tuple::{self, Merge, TupleMerge};
+use firstmatch_core::live::{self, Exclusive, Kind};
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Lowered, Region};
-use firstmatch_core::simd::Level;
-use firstmatch_core::tuple::{self, Merge, TupleMerge};
 use firstmatch_core::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
 
 /// Engine in one configuration at one SIMD level.
@@ -161,15 +161,15 @@ fn metas_at(level: Level) -> impl Iterator<Item = Subject> {
     let fixed = Kind::ALL.into_iter().map(move |kind| {
         Subject::fixed(format!("meta {level:?} over {}", kind.name()), move |lowered, budget| {
             let (simd, kind, seed) = (Some(level), Some(kind), Some(9));
-            meta::Engine::build(lowered, &meta::Config { budget, simd, kind, seed, ..Default::default() })
+            live::Engine::build(lowered, &live::Config { budget, simd, kind, seed, ..Default::default() })
         })
     });
-    let config = move |budget| meta::Config { budget, simd: Some(level), ..bit_select_alone() };
+    let config = move |budget| live::Config { budget, simd: Some(level), ..bit_select_alone() };
     let name = format!("meta {level:?} over bit_select alone, overlay<=1");
     fixed.chain([Subject::updatable(name, move |start, budget| exclusive(start, &config(budget)))])
 }
 
-fn exclusive(start: Start<'_>, config: &meta::Config) -> Result<Exclusive, BuildError> {
+fn exclusive(start: Start<'_>, config: &live::Config) -> Result<Exclusive, BuildError> {
     match start {
         Start::Empty(schema) => Exclusive::new(schema, config),
         Start::Rules(lowered) => Exclusive::build(lowered, config),
@@ -179,14 +179,14 @@ fn exclusive(start: Start<'_>, config: &meta::Config) -> Result<Exclusive, Build
 fn metas() -> Vec<Subject> {
     let mut all = Vec::new();
     for (kind, in_place) in small_bases() {
-        let config = move |budget| meta::Config { budget, kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+        let config = move |budget| live::Config { budget, kind: Some(kind), in_place: Some(in_place), ..small_meta() };
         let name = format!("meta over {}, overlay<=4, in place<={in_place}", kind.name());
         all.push(Subject::updatable(name, move |start, budget| exclusive(start, &config(budget))));
     }
     // Timed, the base may be another each time.
     for (name, trial) in [("meta", Some(0)), ("meta, timed: random", None)] {
         all.push(Subject::updatable(name.into(), move |start, budget| {
-            exclusive(start, &meta::Config { budget, trial, seed: Some(9), ..Default::default() })
+            exclusive(start, &live::Config { budget, trial, seed: Some(9), ..Default::default() })
         }));
     }
     all
@@ -219,7 +219,7 @@ fn caches(level: Level) -> Vec<Subject> {
     }
     let config = cache(100, 4, false);
     let (simd, kind) = (Some(level), Some(Kind::BitSelect));
-    let inner = move |budget| meta::Config { budget, simd, kind, ..small_meta() };
+    let inner = move |budget| live::Config { budget, simd, kind, ..small_meta() };
     let name = format!("flow cache of 100 in sets of 4 {level:?} over meta over bit_select, overlay<=4");
     all.push(Subject::updatable(name, move |start, budget| FlowCache::new(exclusive(start, &inner(budget))?, &config)));
     all
@@ -239,14 +239,14 @@ fn partition_sorts(level: Level) -> impl Iterator<Item = Subject> {
 /// Returns a configuration that has `bit_select` by itself, as far as `meta` gives it.
 ///
 /// Every change is done in place. A rule in the overlay or a tombstone makes a rebuild due at once.
-pub(crate) fn bit_select_alone() -> meta::Config {
+pub(crate) fn bit_select_alone() -> live::Config {
     let (kind, in_place) = (Some(Kind::BitSelect), Some(1 << 20));
-    meta::Config { kind, in_place, overlay: Some(1), dead: Some(1), seed: Some(8), ..Default::default() }
+    live::Config { kind, in_place, overlay: Some(1), dead: Some(1), seed: Some(8), ..Default::default() }
 }
 
 /// Returns a configuration so small that every test crosses many rebuilds and publications.
-pub(crate) fn small_meta() -> meta::Config {
-    meta::Config { overlay: Some(4), dead: Some(8), in_place: Some(12), seed: Some(8), ..Default::default() }
+pub(crate) fn small_meta() -> live::Config {
+    live::Config { overlay: Some(4), dead: Some(8), in_place: Some(12), seed: Some(8), ..Default::default() }
 }
 
 /// Returns every kind of base that stays as built, and the one that changes in place.

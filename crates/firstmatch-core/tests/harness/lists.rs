@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use firstmatch_core::rule::{Caps, FieldValues, RuleSet, lower};
 use firstmatch_core::schema::Family;
-use firstmatch_core::{Classifier, Schema, meta};
+use firstmatch_core::{Classifier, Schema, live};
 use firstmatch_formats::Options;
 
 use crate::case::Case;
@@ -114,7 +114,7 @@ fn a_list_costs_its_length() {
         let (lowered, count) =
             counted(|| lower(&rules, &rules.schemas()[0], &Caps::default()).expect("the default limits"));
         assert!(each(count.live as usize) <= 56.01, "{} bytes of regions", each(count.live as usize));
-        let engine = meta::Engine::build(&lowered, &meta::Config::default()).expect("no budget");
+        let engine = live::Engine::build(&lowered, &live::Config::default()).expect("no budget");
         let stats = Classifier::stats(&engine);
         assert!(each(stats.total_bytes()) <= 16.0, "{} bytes: {stats:?}", each(stats.total_bytes()));
     }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::num::NonZeroU32;
 
-use firstmatch_core::meta;
+use firstmatch_core::live;
 use firstmatch_core::rule::{
     Caps, Condition, FieldValues, Priority, Region, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
 };
@@ -318,8 +318,8 @@ fn a_set_beyond_its_limits_takes_no_memory() {
 fn a_transaction_refuses_what_exceeds_its_limits() {
     let schema = Schema::ipv4();
     let caps = Caps { regions_per_rule: 100, mask_comparisons: 20, ..Caps::default() };
-    let config = meta::Config { caps, ..meta::Config::default() };
-    let (_, mut writer) = meta::open(RuleSet::new(schema), &config).expect("no rules");
+    let config = live::Config { caps, ..live::Config::default() };
+    let (_, mut writer) = live::open(RuleSet::new(schema), &config).expect("no rules");
     let rule = |priority, count, test: fn(u128) -> Test| {
         let tests = (0..count).map(|i| (None, test(i))).collect();
         let conditions = [Condition { field: 2, negated: false, tests }].into();

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use firstmatch_core::engines::tuple::{self, Merge, TupleMerge};
 use firstmatch_core::rule::{Caps, Lowered, Priority, Regions, Rule, RuleId, RuleSet, lower};
-use firstmatch_core::tuple::{self, Merge, TupleMerge};
 use firstmatch_core::{Budget, Classifier, Match, Schema, Stats, Updatable};
 
 use crate::case::Case;

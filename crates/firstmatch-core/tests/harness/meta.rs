@@ -4,7 +4,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use firstmatch_core::meta::{self, Config, Engine, Kind, RebuildJob, Rebuilt, Writer};
+use firstmatch_core::live::{self, Config, Engine, Kind, RebuildJob, Rebuilt, Writer};
 use firstmatch_core::rule::{FieldValues, Priority, RuleId, RuleSet, RuleSpec};
 use firstmatch_core::{Classifier, Match, Schema};
 
@@ -131,7 +131,7 @@ fn see_one_generation_after_the_other() {
             let packets = corners::of_set(&rules, &schema, &mut rng, 80);
             let history = History::default();
             let (engines, writer) =
-                meta::open(rules.clone(), &Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() })
+                live::open(rules.clone(), &Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() })
                     .expect("no budget");
             let mut story = Story {
                 name: format!("{name} over {}, in place<={in_place}", kind.name()),
@@ -199,7 +199,7 @@ fn only_the_last_rebuild_is_installed() {
     let schema = Schema::ipv4();
     let rules = rule_set(&schema, &mut Rng::new(3), 40);
     let ids: Vec<RuleId> = rules.iter().map(|rule| rule.id).collect();
-    let (engines, mut writer) = meta::open(rules, &small_meta()).expect("no budget");
+    let (engines, mut writer) = live::open(rules, &small_meta()).expect("no budget");
     let remove = |writer: &mut Writer, at: usize| {
         let mut transaction = writer.begin();
         transaction.remove(ids[at]).expect("it is live");
@@ -242,7 +242,7 @@ fn change_while_rebuilding(name: &str, schema: &Schema, seed: u64, in_place: usi
     let many = Some(5_000);
     let kind = Some(Kind::BitSelect);
     let config = Config { kind, overlay: many, due: many, dead: many, in_place: Some(in_place), ..small_meta() };
-    let (engines, mut writer) = meta::open(rules, &config).expect("no budget");
+    let (engines, mut writer) = live::open(rules, &config).expect("no budget");
     let mut drawn = Rules::new(schema, &mut rng, 300);
     let mut change = |writer: &mut Writer, count: usize| {
         for _ in 0..count {
@@ -316,7 +316,7 @@ fn hold_back(in_place: usize) {
     let packets = corners::of_set(&rules, &schema, &mut rng, 300);
     let mut drawn = Rules::new(&schema, &mut rng, 400);
     let config = Config { kind: Some(Kind::BitSelect), overlay: Some(CAP), in_place: Some(in_place), ..small_meta() };
-    let (engines, mut writer) = meta::open(rules, &config).expect("no budget");
+    let (engines, mut writer) = live::open(rules, &config).expect("no budget");
     let check = |writer: &Writer| {
         Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]).expect("right");
     };
@@ -362,7 +362,7 @@ fn rules_are_renumbered() {
     let mut rng = Rng::new(6);
     let rules = rule_set(&schema, &mut rng, 60);
     let packets = corners::of_set(&rules, &schema, &mut rng, 300);
-    let (engines, mut writer) = meta::open(rules, &small_meta()).expect("no budget");
+    let (engines, mut writer) = live::open(rules, &small_meta()).expect("no budget");
     let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
     let insert = |writer: &mut Writer, priority: Priority| {
         let spec = writer.rules().get(ids[9]).expect("it is live").spec.clone();
@@ -411,7 +411,7 @@ fn both_families_change_together() {
     let packets: Vec<Vec<FieldValues>> =
         rules.schemas().iter().map(|schema| corners::of_set(&rules, schema, &mut rng, 200)).collect();
     let (engines, mut writer) =
-        meta::open(rules, &Config { kind: Some(Kind::BitSelect), in_place: Some(4), ..small_meta() }).expect("ok");
+        live::open(rules, &Config { kind: Some(Kind::BitSelect), in_place: Some(4), ..small_meta() }).expect("ok");
     assert_eq!(engines.len(), 2);
     let check = |writer: &Writer| {
         for (engine, packets) in engines.iter().zip(&packets) {

@@ -1,8 +1,8 @@
 //! Rule sets over tiny domains: every pair of rules, many triples, every key, every engine.
 
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Caps, Condition, Priority, RuleSet, RuleSpec, Test, lower};
 use firstmatch_core::schema::{Field, Kind, Schema};
-use firstmatch_core::simd::Level;
 
 use crate::broken::Fault;
 use crate::case::Case;

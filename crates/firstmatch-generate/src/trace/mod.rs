@@ -1,7 +1,7 @@
 //! Packet traces.
 //!
 //! A trace has headers drawn from the corners and interiors of rules. Each header is looked up in an engine
-//! ([`TupleMerge`](firstmatch_core::tuple::TupleMerge)), so the rule written beside it **is** the first that matches it.
+//! ([`TupleMerge`](firstmatch_core::engines::tuple::TupleMerge)), so the rule written beside it **is** the first that matches it.
 //! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see [`Covered`].
 
 mod capture;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::rule::{Caps, Lowered, Region, lower};
 use firstmatch_core::schema::{Family, Schema, Source};
-use firstmatch_core::tuple::{self, TupleMerge};
 use firstmatch_core::{Match, RuleSet};
 
 use super::{Form, Header};

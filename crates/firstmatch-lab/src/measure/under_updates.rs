@@ -15,8 +15,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
-use firstmatch_core::linear::{self, Linear};
-use firstmatch_core::meta::{self, Engine, RebuildJob, Rebuilt, Retired, Writer};
+use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::live::{self, Engine, RebuildJob, Rebuilt, Retired, Writer};
 use firstmatch_core::rule::{Caps, RuleId, RuleSpec, lower};
 use firstmatch_core::{BuildError, Classifier, KeyBuf, RuleSet};
 use rand::seq::SliceRandom;
@@ -109,13 +109,13 @@ impl Sittings {
 fn run(
     updates: &UnderUpdates,
     rate: u64,
-    config: &meta::Config,
+    config: &live::Config,
     work: &Workload,
     rules: &RuleSet,
     pace: &Pace,
 ) -> anyhow::Result<[f64; FIGURES.len()]> {
     let (mut churn, set) = Churn::new(rules)?;
-    let (engines, mut writer) = meta::open(set, config)?;
+    let (engines, mut writer) = live::open(set, config)?;
     let engine = engines
         .iter()
         .find(|engine| Classifier::schema(*engine) == work.schema())
@@ -404,7 +404,7 @@ mod tests {
         let pace = Pace { brief: true, bar: ProgressBar::hidden() };
         // With 0 in place, every insertion goes to the overlay.
         for (rate, in_place) in [(0, Some(0)), (20_000, Some(0)), (0, None), (20_000, None)] {
-            let config = meta::Config { overlay: Some(64), in_place, seed: Some(1), ..Default::default() };
+            let config = live::Config { overlay: Some(64), in_place, seed: Some(1), ..Default::default() };
             let figures = run(&updates, rate, &config, &work, &set, &pace).expect("right answers");
             let [count, share, before, beside, after, most, cap, ..] = figures;
             assert!(count > 0.0 && before > 0.0 && (share - after / beside).abs() < 1e-9, "{figures:?}");

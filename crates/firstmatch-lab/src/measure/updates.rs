@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
-use firstmatch_core::linear::{self, Linear};
+use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::rule::{Caps, Regions, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Updatable, UpdateError};
 use rand::seq::SliceRandom;

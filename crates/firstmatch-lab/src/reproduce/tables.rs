@@ -4,8 +4,8 @@ use std::io::Write;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::Schema;
+use firstmatch_core::engines::tuple::TupleMerge;
 use firstmatch_core::rule::{Caps, lower};
-use firstmatch_core::tuple::TupleMerge;
 use firstmatch_formats::Options;
 use serde::Deserialize;
 

@@ -8,8 +8,8 @@
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
+use firstmatch_core::raw::prefetch;
 use firstmatch_core::rule::Priority;
-use firstmatch_core::simd::prefetch;
 use firstmatch_core::{Engine, Keys, Match, RuleId, Schema, Stats};
 
 /// Keys that are hashed and prefetched before the first of them is compared.

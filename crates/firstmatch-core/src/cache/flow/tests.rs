@@ -1,6 +1,6 @@
 use super::*;
+use crate::engines::linear::{self, Linear};
 use crate::key::KeyBuf;
-use crate::linear::{self, Linear};
 use crate::rule::Lowered;
 
 /// Era numbers come again after 2^32 generations, without their old entries.
@@ -92,7 +92,7 @@ fn hashes_that_collide_are_told_apart() {
             let config =
                 Config { entries, ways, steps_aside: false, simd: Some(simd), seed: Some(2), ..Config::default() };
             let inner = Linear::build(&all, &linear::Config::default()).expect("no budget");
-            let (cache, mut flows) = crate::simd::truncated(|| {
+            let (cache, mut flows) = crate::raw::truncated(|| {
                 let cache = FlowCache::new(inner, &config).expect("a level of this machine");
                 let flows = Engine::new_scratch(&cache);
                 (cache, flows)

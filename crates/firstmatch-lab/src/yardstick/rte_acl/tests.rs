@@ -33,7 +33,8 @@ fn it_answers_as_linear_does() {
         let file = firstmatch_formats::parse(text, &firstmatch_formats::Options::default()).expect("good rules");
         let lowered =
             Arc::new(lower(&file.rules, &file.rules.schemas()[0], &Caps::default()).expect("within the caps"));
-        let linear = firstmatch_core::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
+        let linear =
+            firstmatch_core::engines::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
         let mut random = Pcg64::seed_from_u64(3);
         let mut keys = KeyBuf::new(lowered.schema());
         for _ in 0..5000 {
@@ -114,7 +115,8 @@ fn it_reads_frames_in_place() {
         }
         let mut batch = Batch::new(&Config::default(), file.rules.schemas()).expect("fields of packets");
         frames.iter().for_each(|frame| _ = batch.push_frame(LinkType::Ethernet, frame, FRAME as u32));
-        let linear = firstmatch_core::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
+        let linear =
+            firstmatch_core::engines::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
         let mut want = vec![None; frames.len()];
         linear.classify_batch(&mut linear.scratch(), batch.keys(0), &mut want);
         let without_ports = batch.records().iter().filter(|record| record.outcome == Outcome::NoPorts).count();

@@ -1,0 +1,66 @@
+//! Limits that a build keeps.
+
+use std::cell::Cell;
+
+use crate::error::BuildError;
+
+/// Memory that a built engine may take.
+///
+/// A build that would need more fails with a [`BuildError`] whose [`budget_exceeded`](BuildError::budget_exceeded) is
+/// true. Limits on the memory of the build itself are in [`live::Limits`](crate::live::Limits).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Bytes on the heap that the engine may hold once built.
+    pub run_bytes: usize,
+}
+
+impl Default for Budget {
+    /// Returns a budget without a limit.
+    fn default() -> Self {
+        Self { run_bytes: usize::MAX }
+    }
+}
+
+/// Number of region visits of a build, counted as they are made, and its limit.
+///
+/// A build stops at the first check that finds too many.
+#[derive(Debug)]
+pub(crate) struct Visits {
+    made: Cell<usize>,
+    most: usize,
+}
+
+impl Visits {
+    /// Builds a counter that allows at most `most` visits.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { made: Cell::new(0), most }
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, visits: usize) {
+        self.made.set(self.made.get().saturating_add(visits));
+    }
+
+    pub(crate) fn made(&self) -> usize {
+        self.made.get()
+    }
+
+    pub(crate) fn are_too_many(&self) -> bool {
+        self.made() > self.most
+    }
+
+    /// Fails once more visits were made than allowed.
+    ///
+    /// # Errors
+    /// If too many visits were made.
+    pub(crate) fn check(&self) -> Result<(), BuildError> {
+        if self.are_too_many() { Err(BuildError::visits(self.made(), self.most)) } else { Ok(()) }
+    }
+}
+
+impl Default for Visits {
+    /// Returns a counter without a limit.
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}

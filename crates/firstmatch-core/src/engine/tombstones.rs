@@ -1,0 +1,151 @@
+//! Tombstones: rules marked as removed in an engine that stays as it was built.
+
+use std::ops::Range;
+
+use crate::engine::cost::Work;
+use crate::engine::{Engine, Match};
+use crate::key::Keys;
+use crate::rule::{Lowered, RuleId};
+
+/// Engine whose rules can be marked as removed.
+///
+/// It keeps the rules that others shadow, so that a removal brings the next match to light. For example, if rule 3
+/// shadows rule 5, a packet of both matches rule 5 once rule 3 has a tombstone.
+///
+/// Tombstones are found by place. Each engine decides what a place is, because a lookup that finds a region must have
+/// its place at hand. In `linear` it is the index of the region, in `bit_select` the rank of its rule, in `tuple` the
+/// rule's slot.
+pub(crate) trait Base: Engine {
+    /// Number of places.
+    fn places(&self) -> usize;
+
+    /// Returns the places of a rule of the build, its regions being `regions`.
+    ///
+    /// `rank` rules come before the rule in order of priority.
+    fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
+
+    /// Counts what lookups of `keys` cost.
+    fn work(&self, keys: Keys<'_>) -> Work;
+
+    /// Improves `best` as [`Engine::improve`] does, over the live rules alone.
+    fn improve_alive(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);
+}
+
+/// Set of the live rules of an engine.
+///
+/// Lookups are compiled for both implementations, so that a lookup tests no tombstone where no rule is dead.
+pub(crate) trait Alive: Copy {
+    /// Whether all rules are live.
+    const ALL: bool;
+
+    /// Whether the rule at `place` is live.
+    fn is_alive(self, place: usize) -> bool;
+
+    /// Returns the live places among `8 * block..8 * block + 8`, as bits from the lowest.
+    fn of_eight(self, block: usize) -> u32;
+}
+
+/// Set of all rules: none has a tombstone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct All;
+
+impl Alive for All {
+    const ALL: bool = true;
+
+    #[inline(always)]
+    fn is_alive(self, _place: usize) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn of_eight(self, _block: usize) -> u32 {
+        0xFF
+    }
+}
+
+/// Tombstones of an engine: a bit for each place, and one for each slot of its rules.
+///
+/// The bits by slot are needed because the place of an answer is not known.
+#[derive(Clone, Debug)]
+pub(crate) struct Dead {
+    words: Box<[u64]>,
+    slots: Box<[u64]>,
+    places: usize,
+    rules: usize,
+}
+
+impl Dead {
+    /// Builds tombstones for this many places and slots, none of them set.
+    pub(crate) fn none(places: usize, slots: usize) -> Self {
+        let words = |bits: usize| vec![0; bits.div_ceil(64)].into();
+        Self { words: words(places), slots: words(slots), places, rules: 0 }
+    }
+
+    /// Bytes that tombstones for this many places and slots take.
+    pub(crate) fn bytes_for(places: usize, slots: usize) -> usize {
+        (places.div_ceil(64) + slots.div_ceil(64)) * size_of::<u64>()
+    }
+
+    /// Number of dead rules.
+    pub(crate) fn rules(&self) -> usize {
+        self.rules
+    }
+
+    /// Sets the tombstone of `rule`, which is live and has these places.
+    pub(crate) fn mark(&mut self, rule: RuleId, places: Range<usize>) {
+        debug_assert!(!places.is_empty() && places.end <= self.places && places.clone().all(|p| self.is_alive(p)));
+        self.rules += 1;
+        places.for_each(|place| self.words[place / 64] |= 1 << (place % 64));
+        self.slots[rule.slot() / 64] |= 1 << (rule.slot() % 64);
+    }
+
+    /// Clears the tombstone of `rule`, which is dead and has these places.
+    pub(crate) fn unmark(&mut self, rule: RuleId, places: Range<usize>) {
+        debug_assert!(!places.is_empty() && places.end <= self.places && !places.clone().any(|p| self.is_alive(p)));
+        self.rules -= 1;
+        places.for_each(|place| self.words[place / 64] &= !(1 << (place % 64)));
+        self.slots[rule.slot() / 64] &= !(1 << (rule.slot() % 64));
+    }
+
+    /// Whether `rule`, a rule of the engine, is dead.
+    #[inline(always)]
+    pub(crate) fn is_marked(&self, rule: RuleId) -> bool {
+        let slot = rule.slot();
+        self.slots.get(slot / 64).is_some_and(|word| word >> (slot % 64) & 1 != 0)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&self.words[..]) + size_of_val(&self.slots[..])
+    }
+}
+
+impl Alive for &Dead {
+    const ALL: bool = false;
+
+    #[inline(always)]
+    fn is_alive(self, place: usize) -> bool {
+        self.words.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
+    }
+
+    #[inline(always)]
+    fn of_eight(self, block: usize) -> u32 {
+        let word = self.words.get(block / 8).copied().unwrap_or(0);
+        // Places past the last have no rule.
+        let here = self.places.saturating_sub(block * 8).min(8);
+        !(word >> (block % 8 * 8)) as u32 & ((1 << here) - 1)
+    }
+}
+
+/// Returns one more than the largest slot of the rules, 0 for none.
+pub(crate) fn slots(set: &Lowered) -> usize {
+    let rules = set.rules().iter().chain(set.nowhere());
+    rules.map(|rule| rule.rule.slot() + 1).max().unwrap_or(0)
+}
+
+/// Returns the maximum bytes of tombstones for a base over `set`.
+///
+/// There is one bit for each region or slot, whichever are more, and one for each slot.
+pub(crate) fn marks_bytes(set: &Lowered) -> usize {
+    let slots = slots(set);
+    Dead::bytes_for(set.regions().len().max(slots), slots)
+}

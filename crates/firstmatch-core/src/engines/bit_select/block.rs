@@ -1,0 +1,535 @@
+//! Leaf blocks: eight regions column by column, each column as narrow as its values allow.
+
+use super::asked::{ANY, Asked, is_single};
+use super::columns::{Columns, Kind};
+use super::prefixes::Prefixes;
+use super::selector::Selector;
+use super::{Node, Parting};
+use crate::engine::containing_prefix;
+use crate::engine::tombstones::Alive;
+use crate::raw::{Isa, LINE_WORDS, gather, word};
+use crate::rule::{Region, Regions};
+use crate::schema::Schema;
+
+/// Number of regions in a block.
+pub(super) const BLOCK: usize = 8;
+/// Value behind the last rank if the list ends.
+///
+/// If it continues, this value is the number of the next block with the bit [`MORE`].
+pub(super) const NONE: u32 = MORE - 1;
+const MORE: u32 = 1 << 31;
+
+/// Numbers of words for which [`Shape::fixed`] counts prefix fields.
+const FIXED: [usize; 3] = [1, 2, 4];
+
+/// Offset of the required-field bits in `u32`s: behind the ranks and one more value.
+///
+/// All values behind the last rank, up to this offset, say where the list continues, see [`goes_on`].
+pub(super) const BITS: usize = BLOCK + 1;
+/// Offset of the required-field bits if ranks have 16 bits, in `u32`s.
+///
+/// Only the value before it says where the list continues; [`SHORT_NONE`] stands behind the last rank.
+const SHORT_BITS: usize = BLOCK / 2 + 1;
+const SHORT_NONE: u32 = 0xFFFF;
+
+/// Degree to which columns are narrowed or left out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Width {
+    Wide,
+    Narrow,
+    Lean,
+}
+
+/// Columns of blocks.
+///
+/// A column has a value, or two bounds, for each region. An optional word of 8 or 16 bits has one value more than
+/// these bits hold, for absent. The column omits that value, and a bit of the region says whether the region requires
+/// the field. This is done if every region either accepts all values or requires the field. For example, a port has
+/// the values 0 to 65,535, and 65,536 for absent; its bounds have 16 bits.
+///
+/// Lean columns omit the words that no region constrains, and have ranks of 16 bits where these are enough. For
+/// example, eight IPv4 addresses and their ranks then take one cache line instead of three.
+#[derive(Clone, Debug)]
+pub(super) struct Shape {
+    /// Words of 8 bits with one value below 255 or all in each region, and their largest value.
+    pub(super) singles: Box<[(usize, u32)]>,
+    /// Fields that are prefixes in every region.
+    pub(super) prefixes: Box<[Prefixes]>,
+    /// Numbers of prefix fields of one, two and four words, which come first.
+    ///
+    /// There is faster code for these.
+    fixed: [usize; 3],
+    /// Other words with two bounds a region: of 8 bits, in pairs of 16 bits, and of 32 bits.
+    pub(super) bytes: Box<[usize]>,
+    pub(super) halves: Box<[[usize; 2]]>,
+    pub(super) wide: Box<[usize]>,
+    pub(super) ternary: Box<[usize]>,
+    /// Words with a required-field bit, and the number of the bit that is set only for absent.
+    pub(super) optional: Box<[(usize, u32)]>,
+    /// Words without a column, and their largest value.
+    left_out: Box<[(usize, u32)]>,
+    /// Whether ranks have 16 bits.
+    pub(super) has_short_ranks: bool,
+    /// Offsets of required-field bits, byte columns, word columns and prefix values, in `u32`s.
+    bits_start: usize,
+    bytes_start: usize,
+    pub(super) words_start: usize,
+    values: usize,
+    pub(super) lines: usize,
+    pub(super) kind: Kind,
+}
+
+impl Shape {
+    /// Chooses the columns for the regions of `rules` rules.
+    ///
+    /// They are narrow if that makes blocks smaller. From `lean` regions on they may also be lean.
+    pub(super) fn new(schema: &Schema, regions: &Regions, rules: usize, lean: usize) -> Self {
+        let asked = Asked::of(schema, regions);
+        let mut least = Self::of(schema, &asked, Width::Wide, false);
+        let widths = if regions.len() < lean { &[Width::Narrow][..] } else { &[Width::Narrow, Width::Lean] };
+        for &width in widths {
+            let shape = Self::of(schema, &asked, width, width == Width::Lean && Parting::is_short(rules));
+            if shape.lines < least.lines {
+                least = shape;
+            }
+        }
+        Self { kind: Kind::of(&least, schema.stride()), ..least }
+    }
+
+    fn of(schema: &Schema, asked: &Asked, width: Width, has_short_ranks: bool) -> Self {
+        let is_narrow = width != Width::Wide;
+        let has_column = |lane: usize| width != Width::Lean || asked.any[lane];
+        let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut singles, mut left_out) = (Vec::new(), Vec::new());
+        let prefixes = asked.prefixes.iter().filter(|of| is_narrow || of.lanes.len() > 1);
+        let prefixes = prefixes.filter(|of| of.lanes.clone().any(has_column)).cloned();
+        let mut prefixes: Box<[Prefixes]> = prefixes.collect();
+        prefixes.sort_by_key(|of| FIXED.iter().position(|&lanes| lanes == of.lanes.len()).unwrap_or(FIXED.len()));
+        let fixed = FIXED.map(|lanes| prefixes.iter().filter(|of| of.lanes.len() == lanes).count());
+        for (index, lane) in schema.lanes().iter().enumerate() {
+            if prefixes.iter().any(|of| of.lanes.contains(&index)) {
+                continue;
+            }
+            if !has_column(index) {
+                left_out.push((index, lane.max));
+                continue;
+            }
+            let bits = [8, 16].into_iter().find(|&bits| lane.max >> bits == 0 || lane.absent == Some(1 << bits));
+            let bits = bits.filter(|&bits| lane.max >> bits == 0 || asked.all_or_required[index]);
+            if let Some(bits) = bits.filter(|bits| lane.max >> bits != 0) {
+                optional.push((index, bits));
+            }
+            match bits {
+                Some(8) if is_narrow && asked.single[index] => singles.push((index, lane.max.min(ANY))),
+                Some(8) => bytes.push(index),
+                Some(_) => halves.push(index),
+                None => wide.push(index),
+            }
+        }
+        let pairs = halves.chunks(2).map(|pair| [pair[0], pair[pair.len() - 1]]).collect::<Box<[_]>>();
+        let ternary = asked.ternary.clone().into_boxed_slice();
+        let bits_start = if has_short_ranks { SHORT_BITS } else { BITS };
+        let bytes_start = bits_start + optional.len().div_ceil(4);
+        let bytes_end = bytes_start + 2 * (singles.len() + prefixes.len()) + 4 * bytes.len();
+        let words_start = bytes_end.next_multiple_of(BLOCK);
+        let values = words_start + 2 * BLOCK * (wide.len() + pairs.len() + ternary.len());
+        let lines = (values + BLOCK * prefixes.iter().map(|of| of.lanes.len()).sum::<usize>()).div_ceil(LINE_WORDS);
+        Self {
+            singles: singles.into(),
+            prefixes,
+            fixed,
+            bytes: bytes.into(),
+            halves: pairs,
+            wide: wide.into(),
+            ternary,
+            optional: optional.into(),
+            left_out: left_out.into(),
+            has_short_ranks,
+            bits_start,
+            bytes_start,
+            words_start,
+            values,
+            lines,
+            kind: Kind::Any,
+        }
+    }
+
+    /// Returns the number of cache lines of a block.
+    pub(super) fn lines(&self) -> usize {
+        self.lines
+    }
+
+    /// Returns the form of the columns.
+    #[inline(always)]
+    pub(super) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.singles[..])
+            + size_of_val(&self.bytes[..])
+            + size_of_val(&self.halves[..])
+            + size_of_val(&self.wide[..])
+            + size_of_val(&self.ternary[..])
+            + size_of_val(&self.optional[..])
+            + size_of_val(&self.left_out[..])
+            + self.prefixes.iter().map(|of| size_of_val(of) + size_of_val(&of.most[..])).sum::<usize>()
+    }
+
+    /// Returns the offsets of single values, of open bits of prefixes and of byte bounds.
+    fn byte_columns(&self) -> [usize; 3] {
+        let opens = self.bytes_start + 2 * self.singles.len();
+        [self.bytes_start, opens, opens + 2 * self.prefixes.len()]
+    }
+
+    /// Writes `regions`, in order of rank, as one block; `more` is the block that continues them.
+    pub(super) fn write(&self, regions: &[(u32, Region<'_>)], more: Option<usize>, words: &mut [u32]) {
+        words.fill(0);
+        words[..self.bits_start].fill(if self.has_short_ranks { u32::MAX } else { NONE });
+        regions.iter().enumerate().for_each(|(at, (rank, region))| self.set(words, at, *rank, region));
+        self.go_on(words, more);
+    }
+
+    /// Writes a region to position `at` of a block.
+    fn set(&self, words: &mut [u32], at: usize, rank: u32, region: &Region<'_>) {
+        self.put_rank(words, at, rank);
+        for (number, &(lane, bits)) in self.optional.iter().enumerate() {
+            let is_required = region.lo[lane] != 0 || region.hi[lane] >> bits == 0;
+            self.put_bit(words, number, at, is_required);
+        }
+        let [values, opens, bounds] = self.byte_columns();
+        for (column, &(lane, _)) in self.singles.iter().enumerate() {
+            let value = if region.lo[lane] == region.hi[lane] { region.lo[lane] } else { ANY };
+            put_byte(words, values + 2 * column, at, value);
+        }
+        let mut start = self.values + at;
+        for (column, of) in self.prefixes.iter().enumerate() {
+            put_byte(words, opens + 2 * column, at, of.open(region).unwrap_or(0));
+            for &value in &region.lo[of.lanes.clone()] {
+                words[start] = value;
+                start += BLOCK;
+            }
+        }
+        // A region that accepts all values, absent among them, accepts all that the bits hold.
+        let within = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
+        for (column, &lane) in self.bytes.iter().enumerate() {
+            let (lo, hi) = within(lane, 0xFF);
+            put_byte(words, bounds + 4 * column, at, lo);
+            put_byte(words, bounds + 4 * column + 2, at, hi);
+        }
+        let mut start = self.words_start + at;
+        let mut put = |a: u32, b: u32| {
+            (words[start], words[start + BLOCK]) = (a, b);
+            start += 2 * BLOCK;
+        };
+        self.wide.iter().for_each(|&lane| put(region.lo[lane], region.hi[lane]));
+        for &[a, b] in &self.halves {
+            let (a, b) = (within(a, 0xFFFF), within(b, 0xFFFF));
+            put(a.0 | b.0 << 16, a.1 | b.1 << 16);
+        }
+        for &lane in &self.ternary {
+            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+            put(value, mask);
+        }
+    }
+
+    /// Whether the columns can hold everything that a region constrains.
+    pub(super) fn holds(&self, region: &Region<'_>) -> bool {
+        let is_held = |&(lane, bits): &(usize, u32)| region.hi[lane] >> bits == 0 || region.lo[lane] == 0;
+        let is_masked = |(lane, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&lane);
+        let is_all = |&(lane, most): &(usize, u32)| (region.lo[lane], region.hi[lane]) == (0, most);
+        self.optional.iter().all(is_held)
+            && self.left_out.iter().all(is_all)
+            && self.singles.iter().all(|&single| is_single(region, single))
+            && self.prefixes.iter().all(|of| of.open(region).is_some())
+            && region.ternary.is_none_or(|(_, mask)| mask.iter().enumerate().all(is_masked))
+    }
+
+    /// Copies region `i` of the block at `from` to position `at` of the block at `to`.
+    fn copy(&self, words: &mut [u32], (from, i): (usize, usize), (to, at): (usize, usize)) {
+        for number in 0..self.optional.len() {
+            let bit = byte_at(&words[from..], self.bits_start, number) >> i & 1 == 1;
+            self.put_bit(&mut words[to..], number, at, bit);
+        }
+        let [start, _, bounds] = self.byte_columns();
+        for column in (start..bounds + 4 * self.bytes.len()).step_by(2) {
+            let byte = byte_at(&words[from..], column, i);
+            put_byte(&mut words[to..], column, at, byte);
+        }
+        let columns = (self.words_start..self.lines * LINE_WORDS).step_by(BLOCK);
+        for column in columns {
+            words[to + column + at] = words[from + column + i];
+        }
+        let rank = self.rank(&words[from..], i);
+        self.put_rank(&mut words[to..], at, rank);
+    }
+
+    /// Returns the rank of a region, or where the list continues.
+    ///
+    /// The latter stands behind the last rank, and always at [`BLOCK`].
+    #[inline(always)]
+    pub(super) fn rank(&self, block: &[u32], at: usize) -> u32 {
+        if !self.has_short_ranks {
+            return block[at];
+        }
+        match block[at / 2] >> (at % 2 * 16) & SHORT_NONE {
+            rank if rank != SHORT_NONE && at < BLOCK => rank,
+            _ => block[SHORT_BITS - 1],
+        }
+    }
+
+    fn put_rank(&self, block: &mut [u32], at: usize, rank: u32) {
+        if self.has_short_ranks {
+            let (word, shift) = (&mut block[at / 2], at % 2 * 16);
+            *word = *word & !(SHORT_NONE << shift) | rank << shift;
+        } else {
+            block[at] = rank;
+        }
+    }
+
+    /// Sets bit `at` of one byte of the required-field bits.
+    fn put_bit(&self, words: &mut [u32], number: usize, at: usize, bit: bool) {
+        let byte = byte_at(words, self.bits_start, number);
+        put_byte(words, self.bits_start, number, byte & !(1 << at) | u32::from(bit) << at);
+    }
+
+    /// Returns the number of regions in a block.
+    #[inline]
+    pub(super) fn len(&self, block: &[u32]) -> usize {
+        (0..BLOCK).position(|at| self.is_free(block, at)).unwrap_or(BLOCK)
+    }
+
+    /// Whether position `at` and all behind it have no region.
+    fn is_free(&self, block: &[u32], at: usize) -> bool {
+        match self.has_short_ranks {
+            true => block[at / 2] >> (at % 2 * 16) & SHORT_NONE == SHORT_NONE,
+            false => !is_rank(block[at]),
+        }
+    }
+
+    /// Moves the regions behind `rank` up by one and returns the free position.
+    ///
+    /// The block must not be full.
+    fn make_room(&self, words: &mut [u32], block: usize, rank: u32) -> usize {
+        let len = self.len(&words[block..]);
+        let at = (0..len).find(|&at| rank < self.rank(&words[block..], at)).unwrap_or(len);
+        (at..len).rev().for_each(|moved| self.copy(words, (block, moved), (block, moved + 1)));
+        at
+    }
+
+    /// Adds a region to a block that is not full, in order of rank.
+    pub(super) fn add(&self, block: &mut [u32], rank: u32, region: &Region<'_>) {
+        let at = self.make_room(block, 0, rank);
+        self.set(block, at, rank, region);
+    }
+
+    /// Adds region `i` of the block at `from` to the one at `to`, which is not full.
+    pub(super) fn add_copy(&self, words: &mut [u32], (from, i): (usize, usize), to: usize) {
+        let at = self.make_room(words, to, self.rank(&words[from..], i));
+        self.copy(words, (from, i), (to, at));
+    }
+
+    /// Removes the regions of a rank from a block.
+    pub(super) fn take(&self, block: &mut [u32], rank: u32) {
+        let len = self.len(block);
+        let mut left = 0;
+        for at in 0..len {
+            if self.rank(block, at) != rank {
+                if left < at {
+                    self.copy(block, (0, at), (0, left));
+                }
+                left += 1;
+            }
+        }
+        let behind = if self.has_short_ranks { SHORT_NONE } else { block[BLOCK] };
+        (left..len).for_each(|at| self.put_rank(block, at, behind));
+    }
+
+    /// Returns the block that continues a block.
+    pub(super) fn more(&self, block: &[u32]) -> Option<usize> {
+        goes_on(block[self.bits_start - 1])
+    }
+
+    /// Sets the block that continues a block.
+    pub(super) fn go_on(&self, block: &mut [u32], next: Option<usize>) {
+        let first = if self.has_short_ranks { SHORT_BITS - 1 } else { self.len(block) };
+        // Block numbers have 31 bits.
+        block[first..self.bits_start].fill(next.map_or(NONE, |next| MORE | next as u32));
+    }
+
+    /// Returns the bits that a node selects of region `i`: their value, and a mask of open ones.
+    pub(super) fn selected(&self, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
+        let Selector { masks, pairs } = node.bits;
+        // Few nodes select from more than two of the four words.
+        let lane = |which: usize, half: usize| match masks[which] >> (32 * half) & u64::from(u32::MAX) {
+            0 => (0, 0),
+            _ => self.bits(block, i, 2 * usize::from(pairs[which]) + half),
+        };
+        let words = [0, 1].map(|which| [lane(which, 0), lane(which, 1)]);
+        let of = |part: fn((u64, u64)) -> u64| {
+            node.bits.of_words(gather, |at| part(words[at][0]) | part(words[at][1]) << 32)
+        };
+        (of(|(value, _)| value), of(|(_, open)| open))
+    }
+
+    /// Returns the fixed bits of a word of region `i`, and a mask of the open ones.
+    fn bits(&self, block: &[u32], i: usize, lane: usize) -> (u64, u64) {
+        let [values, opens, bounds] = self.byte_columns();
+        let byte = |start: usize| byte_at(block, start, i);
+        let bit = |number: usize| byte_at(block, self.bits_start, number) >> i & 1 == 1;
+        let column = |at: usize| self.words_start + 16 * at + i;
+        let pairs = self.halves.iter().enumerate().flat_map(|(at, pair)| [(at, 0, pair[0]), (at, 16, pair[1])]);
+        let (mut lo, mut hi) = if let Some(at) = self.singles.iter().position(|&(of, _)| of == lane) {
+            let value = byte(values + 2 * at);
+            if value == ANY { (0, self.singles[at].1) } else { (value, value) }
+        } else if let Some(at) = self.bytes.iter().position(|&of| of == lane) {
+            (byte(bounds + 4 * at), byte(bounds + 4 * at + 2))
+        } else if let Some(at) = self.wide.iter().position(|&of| of == lane) {
+            (block[column(at)], block[column(at) + BLOCK])
+        } else if let Some((at, shift, _)) = pairs.into_iter().find(|&(.., of)| of == lane) {
+            let at = column(self.wide.len() + at);
+            (block[at] >> shift & 0xFFFF, block[at + BLOCK] >> shift & 0xFFFF)
+        } else {
+            let mut start = self.values + i;
+            let mut prefixes = self.prefixes.iter().enumerate();
+            let found = prefixes.find(|(_, of)| {
+                let is_in = of.lanes.contains(&lane);
+                start += BLOCK * if is_in { lane - of.lanes.start } else { of.lanes.len() };
+                is_in
+            });
+            found.map_or((0, u32::MAX), |(at, of)| of.bounds(lane, block[start], byte(opens + 2 * at)))
+        };
+        if let Some((number, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == lane)
+            && !bit(number)
+        {
+            (lo, hi) = (0, 1 << bits);
+        }
+        let ternary = self.ternary.iter().position(|&of| of == lane);
+        let mask = ternary.map_or(0, |at| block[column(self.wide.len() + self.halves.len() + at) + BLOCK]);
+        let fixed = containing_prefix(lo, hi) | mask;
+        (u64::from(lo & fixed), u64::from(!fixed))
+    }
+
+    /// Returns which regions of a block hold a key, as bits from the lowest.
+    #[inline(always)]
+    pub(super) fn hits<I: Isa>(&self, isa: I, block: &[u32], key: &[u32]) -> u32 {
+        let (mut hits, mut short, mut long) = (0xFF, 0, 0);
+        // Each column is taken from the rest behind the one before, which needs fewer offsets than one for each kind.
+        let (mut bytes, mut words) = (&block[self.bytes_start..], &block[self.words_start..]);
+        for &(lane, _) in &self.singles {
+            short |= key[lane];
+            hits &= isa.either8_bytes(next(&mut bytes), [key[lane] as u8, ANY as u8]);
+        }
+        let mut opens = bytes;
+        bytes = &bytes[2 * self.prefixes.len()..];
+        for &lane in &self.bytes {
+            short |= key[lane];
+            hits &= isa.within8_bytes(next(&mut bytes), key[lane] as u8);
+        }
+        for &lane in &self.wide {
+            hits &= isa.within8(next(&mut words), key[lane]);
+        }
+        for pair in &self.halves {
+            let pair = pair.map(|lane| key[lane]);
+            long |= pair[0] | pair[1];
+            hits &= isa.within8_halves(next(&mut words), &pair);
+        }
+        for &lane in &self.ternary {
+            hits &= isa.masked8(next(&mut words), key[lane]);
+        }
+        let [ones, twos, fours] = self.fixed;
+        let (prefixes, rest) = self.prefixes.split_at(ones);
+        hits &= fixed::<1, { BLOCK }>(isa, prefixes, &mut opens, &mut words, key);
+        let (prefixes, rest) = rest.split_at(twos);
+        hits &= fixed::<2, { 2 * BLOCK }>(isa, prefixes, &mut opens, &mut words, key);
+        let (prefixes, rest) = rest.split_at(fours);
+        hits &= fixed::<4, { 4 * BLOCK }>(isa, prefixes, &mut opens, &mut words, key);
+        for of in rest {
+            let (values, behind) = words.split_at(BLOCK * of.lanes.len());
+            hits &= isa.prefixes8(values.as_chunks().0, next(&mut opens), &key[of.lanes.clone()]);
+            words = behind;
+        }
+        // Only a value for absent has more bits than its column.
+        if short >> 8 | long >> 16 == 0 { hits } else { hits & !self.required(block, key) }
+    }
+
+    /// Returns which regions of a block require a field that a key does not have.
+    #[inline(always)]
+    fn required(&self, block: &[u32], key: &[u32]) -> u32 {
+        let mut required = 0;
+        for (optional, &bits) in self.optional.chunks(8).zip(block[self.bits_start..].as_chunks().0) {
+            let mut bits = word(bits);
+            for &(lane, absent) in optional {
+                required |= bits as u32 * (key[lane] >> absent & 1);
+                bits >>= 8;
+            }
+        }
+        required
+    }
+}
+
+/// Returns which regions have prefixes that hold a key, for fields of `LANES` words.
+///
+/// Their columns are taken from the front of `opens` and `words`.
+#[inline(always)]
+fn fixed<const LANES: usize, const WORDS: usize>(
+    isa: impl Isa,
+    prefixes: &[Prefixes],
+    opens: &mut &[u32],
+    words: &mut &[u32],
+    key: &[u32],
+) -> u32 {
+    let mut hits = 0xFF;
+    let (open, values);
+    (open, *opens) = opens.split_at(2 * prefixes.len());
+    (values, *words) = words.split_at(WORDS * prefixes.len());
+    for ((of, open), values) in prefixes.iter().zip(open.as_chunks().0).zip(values.as_chunks::<WORDS>().0) {
+        let row = key[of.lanes.start..].first_chunk::<LANES>().expect("a key has all lanes");
+        hits &= isa.prefixes8(values.as_chunks().0, open, row);
+    }
+    hits
+}
+
+/// Splits a column off the front of `words`.
+#[inline(always)]
+fn next<'b, const WORDS: usize>(words: &mut &'b [u32]) -> &'b [u32; WORDS] {
+    let (column, rest) = words.split_first_chunk().expect("a block has all columns");
+    *words = rest;
+    column
+}
+
+/// Returns byte `at` of a column that starts at offset `start`.
+#[inline(always)]
+fn byte_at(words: &[u32], start: usize, at: usize) -> u32 {
+    words[start + at / 4] >> (at % 4 * 8) & 0xFF
+}
+
+fn put_byte(words: &mut [u32], start: usize, at: usize, byte: u32) {
+    let (word, shift) = (&mut words[start + at / 4], at % 4 * 8);
+    *word = *word & !(0xFF << shift) | byte << shift;
+}
+
+/// Whether a value among the ranks is the rank of a rule.
+#[inline(always)]
+pub(super) fn is_rank(rank: u32) -> bool {
+    rank < NONE
+}
+
+/// Returns the block that continues the list, if this value among the ranks is that of one.
+#[inline(always)]
+pub(super) fn goes_on(rank: u32) -> Option<usize> {
+    (rank & MORE != 0).then_some((rank & !MORE) as usize)
+}
+
+/// Returns the rank of the first hit whose rule is live, or else the value behind the ranks.
+#[inline(always)]
+pub(super) fn rank_of<A: Alive>(columns: impl Columns, block: &[u32], mut hits: u32, alive: A) -> u32 {
+    loop {
+        let rank = columns.rank(block, (hits | 1 << BLOCK).trailing_zeros() as usize & (2 * BLOCK - 1));
+        // Positions behind the last rank may be hit as well; their value is no rank.
+        if A::ALL || !is_rank(rank) || alive.is_alive(rank as usize) {
+            return rank;
+        }
+        hits &= hits - 1;
+    }
+}

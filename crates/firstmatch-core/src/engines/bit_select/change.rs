@@ -1,0 +1,599 @@
+//! Changes in place, on a replica that no reader uses.
+//!
+//! An inserted region is added to the leaves that it reaches, through at most 128 table slots. If the block of a leaf
+//! is full, the slots get a block of their own with their regions of the old one. Their bounds are lowered to the new
+//! rank if that is better. A removed region is taken out of its blocks; bounds stay, at the price of a useless look.
+//! A region that reaches more slots goes to the overflow tree, whose root selects nothing.
+//!
+//! A block that slots have left may keep stale copies of their regions. For example, the slots 4 and 5 of a node lead
+//! to a full block, and an inserted region reaches only slot 4. Slot 4 moves to another block, with the inserted
+//! region and those of the old block that reach slot 4. Slot 5 keeps the old block, where regions that reach slot 4
+//! alone are stale from now on. If there is no room for more blocks, those that no slot leads to any more are reused.
+//!
+//! Changed places are put on a dirty list, so that the other replica follows by copying just these. All of them are
+//! known at once, so that their cache misses overlap.
+//!
+//! # Invariants
+//!
+//! - No slot that a stale region reaches leads to its copy, so that no lookup finds it (`left` in the tests).
+//! - No two trees lead to one block (`check_invariants`).
+//! - New lists share a block only if their slots belong to one node, and while every slot that led to it still does
+//!   (`left`). There the bits that the node selects say which regions belong to which slot. For slots of two nodes
+//!   they do not: a region of one could be taken for one of the other. It would stay there when it is removed.
+
+#[cfg(test)]
+mod tests;
+
+use super::block::{BLOCK, Shape};
+use super::tree::each;
+use super::{BitSelect, EMPTY, LEAF, Node, Tree};
+use crate::engine::Match;
+use crate::raw::{LINE_WORDS, Line, words, words_mut};
+use crate::rule::{Region, Regions};
+
+/// Largest number of slots that a region may reach: the bits of the largest integer.
+const MOST_REACHED: usize = 128;
+/// Largest number of blocks to which a change may extend a list.
+const MOST_BLOCKS: usize = 4;
+/// Returns the number of blocks that `blocks` built blocks may grow to.
+///
+/// There is ample room, because rules that find none where they belong cost lookups more than further blocks do.
+pub(super) fn room(blocks: usize) -> usize {
+    2 * blocks + blocks.min(512) + 64
+}
+
+/// Dirty place, by number.
+///
+/// It is a block, a table entry, a word of the bitmap `gone`, an append block, or a bucket, place or row of
+/// [`Added`](super::added::Added).
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Block(u32),
+    Entry(u32),
+    Gone(u32),
+    Bucket(u32),
+    Rule(u32),
+    Row(u32),
+    Filling(u32),
+}
+
+/// Number for a node without an append block.
+const NO_BLOCK: u32 = u32::MAX;
+
+/// Free blocks: blocks that nothing leads to any more.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Spare {
+    blocks: Box<[u32]>,
+    /// Number of searches for free blocks.
+    times: u64,
+    /// Number of these blocks that are still free.
+    left: usize,
+    /// Number of blocks taken, free or new, since the last search.
+    taken: usize,
+    /// Whether there were few blocks after the search, free ones and room for new ones together.
+    was_little: bool,
+}
+
+impl Spare {
+    fn of(blocks: impl Iterator<Item = u32>, times: u64) -> Self {
+        let blocks: Box<[u32]> = blocks.collect();
+        Self { left: blocks.len(), blocks, times, taken: 0, was_little: false }
+    }
+
+    fn take(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        Some(self.blocks[self.left] as usize)
+    }
+
+    fn follow(&mut self, other: &Self) {
+        if self.times != other.times {
+            self.blocks.clone_from(&other.blocks);
+        }
+        (self.left, self.times, self.taken, self.was_little) = (other.left, other.times, other.taken, other.was_little);
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&self.blocks[..])
+    }
+}
+
+/// Slots that a region reaches.
+struct Reached {
+    entries: [Way; MOST_REACHED],
+    count: usize,
+}
+
+/// Slot: a table entry and its place in a node.
+#[derive(Clone, Copy)]
+struct Way {
+    /// Position in the table.
+    at: u32,
+    /// Index among the entries of its node.
+    index: u32,
+    /// Number of the node; the roots of trees are counted behind the nodes.
+    node: u32,
+}
+
+/// Target of a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Nowhere,
+    Node(usize),
+    Block(usize),
+}
+
+impl Reached {
+    fn new() -> Self {
+        Self { entries: [Way { at: 0, index: 0, node: 0 }; MOST_REACHED], count: 0 }
+    }
+
+    fn ways(&self) -> &[Way] {
+        &self.entries[..self.count]
+    }
+
+    /// Returns the slots whose bits are set.
+    fn of(&self, mut bits: u128) -> impl Iterator<Item = &Way> + Clone {
+        std::iter::from_fn(move || {
+            let way = self.entries.get(bits.trailing_zeros() as usize)?;
+            bits &= bits - 1;
+            Some(way)
+        })
+    }
+}
+
+impl BitSelect {
+    /// Inserts a rule that follows `before` built rules, and returns whether it could.
+    ///
+    /// If not, its regions are taken out again and no answer changes.
+    pub(crate) fn insert(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
+        let Some(rank) = self.added.free_rank(before as u32, rule.priority, self.parting) else { return false };
+        for (index, region) in regions.iter().enumerate() {
+            if !self.put(rank, &region) {
+                regions.iter().take(index).for_each(|region| self.take(rank, &region));
+                return false;
+            }
+        }
+        self.added.insert((before as u32, self.matches.len()), rank, rule, regions, &mut self.touched);
+        true
+    }
+
+    /// Removes an inserted rule that follows `before` built rules; returns whether it was there.
+    pub(crate) fn remove_added(&mut self, rule: Match, before: usize) -> bool {
+        let Some(rank) = self.added.rank_of(rule.rule, before as u32) else { return false };
+        let mut regions = Regions::new(self.schema.lanes().len());
+        self.added.remove(before as u32, rank, &mut self.touched, |region| regions.push(*region));
+        regions.iter().for_each(|region| self.take(rank, &region));
+        true
+    }
+
+    /// Removes a built rule with its regions, and returns whether it could.
+    ///
+    /// If not, nothing changes.
+    pub(crate) fn remove_first<'r>(&mut self, place: usize, regions: impl Iterator<Item = Region<'r>> + Clone) -> bool {
+        if !regions.clone().all(|region| self.reach(&region).is_some()) {
+            return false;
+        }
+        let rank = self.parting.rank(place as u32 + 1);
+        for region in regions {
+            self.take(rank, &region);
+            self.gone_regions += 1;
+        }
+        self.gone_rules += 1;
+        if self.gone.is_empty() {
+            self.gone = vec![0; self.matches.len().div_ceil(64)].into();
+        }
+        self.gone[place / 64] |= 1 << (place % 64);
+        self.touched.push(Place::Gone((place / 64) as u32));
+        true
+    }
+
+    /// Copies the changes of the other replica and empties the dirty list of this one.
+    ///
+    /// They are all changes since the replicas were equal or one of them last followed the other.
+    pub(crate) fn follow(&mut self, other: &Self) {
+        self.touched.clear();
+        self.grow(other.blocks.len() / other.shape.lines());
+        self.trees.clone_from(&other.trees);
+        self.has_wide = other.has_wide;
+        self.spare.follow(&other.spare);
+        if self.gone.len() < other.gone.len() {
+            self.gone = vec![0; other.gone.len()].into();
+        }
+        if self.filling.len() < other.filling.len() {
+            self.filling = vec![NO_BLOCK; other.filling.len()].into();
+        }
+        (self.gone_rules, self.gone_regions) = (other.gone_rules, other.gone_regions);
+        self.added.follow(&other.added);
+        let lines = self.shape.lines();
+        for place in &other.touched {
+            match *place {
+                Place::Block(at) => {
+                    let lines = at as usize * lines..(at as usize + 1) * lines;
+                    self.blocks[lines.clone()].copy_from_slice(&other.blocks[lines]);
+                }
+                Place::Entry(at) => self.table[at as usize] = other.table[at as usize],
+                Place::Filling(at) => self.filling[at as usize] = other.filling[at as usize],
+                Place::Gone(at) => self.gone[at as usize] = other.gone[at as usize],
+                Place::Bucket(at) => self.added.follow_bucket(&other.added, at as usize),
+                Place::Rule(at) => self.added.follow_rule(&other.added, at as usize),
+                Place::Row(at) => self.added.follow_row(&other.added, at as usize),
+            }
+        }
+    }
+
+    /// Empties the dirty list, because the other replica is a clone of this one.
+    pub(crate) fn leads_none(&mut self) {
+        self.touched = Vec::new();
+    }
+
+    /// Whether a built rule has not been removed.
+    pub(crate) fn has_first(&self, place: usize) -> bool {
+        self.gone.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
+    }
+
+    /// Whether few blocks are left for insertions, and a rebuild is due because that will recur.
+    pub(crate) fn is_short_of_room(&self) -> bool {
+        self.spare.was_little
+    }
+
+    /// Returns the number of inserted rules and of removed built ones.
+    pub(crate) fn changes(&self) -> usize {
+        self.added.rules() + self.gone_rules
+    }
+
+    /// Returns the most cache lines and region tests of a lookup, whatever is inserted.
+    pub(crate) fn most_work(&self) -> (usize, usize) {
+        let (lines, tests) = self.worst(MOST_BLOCKS);
+        let wide = usize::from(!self.has_wide);
+        (lines + wide * (MOST_BLOCKS * self.shape.lines() + 2), tests + wide * MOST_BLOCKS * BLOCK)
+    }
+
+    /// Returns the most bytes of the engine once it has as many blocks as it may get.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let blocks = self.blocks.len() / self.shape.lines();
+        let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
+        let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
+        let filling = if self.filling.is_empty() { self.fillings() } else { 0 };
+        // All blocks may be free.
+        now + more + (self.room + filling) * size_of::<u32>()
+    }
+
+    /// Returns the built tree of a region and the slots it reaches; `None` if these are too many.
+    fn reach(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
+        let is_home =
+            |tree: &Tree| tree.open.is_none_or(|most| tree.root.bits.of_region(region).1.count_ones() <= most);
+        let tree = self.homes().iter().position(is_home)?;
+        self.reach_in(tree, region)
+    }
+
+    fn reach_in(&self, tree: usize, region: &Region<'_>) -> Option<(usize, Reached)> {
+        let mut reached = Reached::new();
+        self.reach_from(self.nodes.len() + tree, region, &mut reached).then_some((tree, reached))
+    }
+
+    /// Returns the tree and the slots of a region, in the overflow tree if these are too many.
+    ///
+    /// Nodes do not change, so that the answer for a region is always the same.
+    fn reach_any(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
+        self.reach(region).or_else(|| {
+            let tree = self.trees.len().checked_sub(1).filter(|_| self.has_wide)?;
+            self.reach_in(tree, region)
+        })
+    }
+
+    /// Creates the overflow tree, whose table is the last entry.
+    fn widen(&mut self) {
+        if !self.has_wide {
+            let root = Node { bits: super::Selector::default(), base: self.table.len() as u32 - 1 };
+            let wide = Tree { root, levels: 1, longest: 0, open: None };
+            self.trees = self.trees.iter().copied().chain([wide]).collect();
+            self.has_wide = true;
+        }
+    }
+
+    /// Returns a node, or a root by the number behind the nodes.
+    fn node(&self, number: usize) -> &Node {
+        self.nodes.get(number).unwrap_or_else(|| &self.trees[number - self.nodes.len()].root)
+    }
+
+    fn reach_from(&self, number: usize, region: &Region<'_>, reached: &mut Reached) -> bool {
+        let node = self.node(number);
+        let (value, open) = node.bits.of_region(region);
+        let start = reached.count;
+        if start + (1 << open.count_ones().min(31)) > MOST_REACHED {
+            return false;
+        }
+        each((value as usize, open as usize), |index| {
+            let way = Way { at: node.base + index as u32, index: index as u32, node: number as u32 };
+            reached.entries[reached.count] = way;
+            reached.count += 1;
+        });
+        for way in start..reached.count {
+            if let To::Node(below) = self.to(&reached.entries[way])
+                && !reached.ways().iter().any(|of| of.node as usize == below)
+                && !self.reach_from(below, region, reached)
+            {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn to(&self, way: &Way) -> To {
+        match self.table[way.at as usize] {
+            EMPTY => To::Nowhere,
+            entry if entry & LEAF == 0 => To::Node(self.limits().index(entry)),
+            entry => To::Block(self.limits().index(entry)),
+        }
+    }
+
+    /// Adds a region to every leaf that it reaches, and returns whether it could.
+    ///
+    /// If not, all lists are unchanged.
+    fn put(&mut self, rank: u32, region: &Region<'_>) -> bool {
+        if !self.shape.holds(region) {
+            return false;
+        }
+        if self.reach(region).is_none() {
+            self.widen();
+        }
+        let Some((tree, reached)) = self.reach_any(region) else { return false };
+        // Slots by target: those of one target have one target afterwards, too.
+        let mut together: Vec<(To, u128)> = Vec::new();
+        for (at, way) in reached.ways().iter().enumerate() {
+            let to = self.to(way);
+            match together.iter_mut().find(|(of, _)| *of == to) {
+                Some((_, ways)) => *ways |= 1 << at,
+                None => together.push((to, 1 << at)),
+            }
+        }
+        let mut needed = 0;
+        for &(to, _) in together.iter().filter(|(to, _)| !matches!(to, To::Node(_))) {
+            let len = self.len(to);
+            if len >= MOST_BLOCKS * BLOCK {
+                return false;
+            }
+            // One block more than the list takes, because others may come to share its block while it waits for its
+            // turn.
+            needed += len / BLOCK + 2;
+        }
+        if !self.has_room(needed) {
+            return false;
+        }
+        for (to, ways) in together {
+            let ways = reached.of(ways);
+            let promise = match to {
+                To::Node(node) => self.parting.entry(rank, node as u32, false),
+                _ => {
+                    let (block, blocks) = self.with(to, ways.clone(), rank, region);
+                    self.trees[tree].longest = self.trees[tree].longest.max(blocks);
+                    self.parting.entry(rank, block as u32, true)
+                }
+            };
+            // The lower of both bounds, and the new target.
+            let low = 1 << (self.parting.index + 1);
+            for way in ways {
+                let old = &mut self.table[way.at as usize];
+                let new = (*old & !(low - 1)).min(promise & !(low - 1)) | promise & (low - 1);
+                if new != *old {
+                    *old = new;
+                    self.touched.push(Place::Entry(way.at));
+                }
+            }
+        }
+        true
+    }
+
+    /// Adds a region to the list of some slots; returns its first block and number of blocks.
+    fn with<'w>(
+        &mut self,
+        to: To,
+        here: impl Iterator<Item = &'w Way> + Clone,
+        rank: u32,
+        region: &Region<'_>,
+    ) -> (usize, usize) {
+        if let To::Block(block) = to {
+            let words = self.block(block);
+            if self.shape.len(words) < BLOCK && self.more(block).is_none() {
+                self.touched.push(Place::Block(block as u32));
+                self.add(block, rank, region);
+                return (block, 1);
+            }
+        }
+        // The node of all slots, if they have one node.
+        let mut nodes = here.clone().map(|way| way.node as usize);
+        let node = nodes.next().filter(|node| nodes.all(|other| other == *node));
+        let mut filling = node.and_then(|node| self.filling(node));
+        if let Some(node) = node
+            && filling.map(To::Block) == Some(to)
+        {
+            // Some slots leave the block, so that it can be the append block no longer.
+            self.fill(node, None);
+            filling = None;
+        }
+        let mut theirs = [(0, 0); MOST_BLOCKS * BLOCK];
+        let mut count = 0;
+        let mut next = if let To::Block(block) = to { Some(block) } else { None };
+        while let Some(block) = next {
+            for i in 0..self.shape.len(self.block(block)) {
+                // Slots of one node come one after another.
+                let mut of = (u32::MAX, (0, 0));
+                let is_theirs = |way: &Way| {
+                    if way.node != of.0 {
+                        let node = self.node(way.node as usize);
+                        of = (way.node, self.shape.selected(self.block(block), i, node));
+                    }
+                    let (value, open) = of.1;
+                    (value ^ u64::from(way.index)) & !open == 0
+                };
+                if here.clone().any(is_theirs) {
+                    theirs[count] = (block, i);
+                    count += 1;
+                }
+            }
+            next = self.more(block);
+        }
+        let with = count + 1;
+        let mut list = [0; MOST_BLOCKS];
+        let list = &mut list[..with.div_ceil(BLOCK)];
+        match filling {
+            Some(block) if self.shape.len(self.block(block)) + with <= BLOCK => list[0] = block,
+            _ => {
+                list.fill_with(|| self.another());
+                if let ([block], Some(node)) = (&*list, node) {
+                    self.fill(node, Some(*block));
+                }
+            }
+        }
+        let before = theirs[..count].partition_point(|&(block, i)| self.shape.rank(self.block(block), i) < rank);
+        let block_of = |place: usize| list[place / BLOCK];
+        for (place, &(from, i)) in theirs[..count].iter().enumerate() {
+            let to = block_of(place + usize::from(place >= before));
+            let start = |block: usize| block * self.shape.lines() * LINE_WORDS;
+            self.shape.add_copy(words_mut(&mut self.blocks), (start(from), i), start(to));
+        }
+        self.add(block_of(before), rank, region);
+        self.touched.extend(list.iter().map(|&block| Place::Block(block as u32)));
+        list.windows(2).for_each(|pair| self.go_on(pair[0], Some(pair[1])));
+        (list[0], list.len())
+    }
+
+    /// Returns the append block of a node; a block is none once a slot has left it.
+    fn filling(&self, node: usize) -> Option<usize> {
+        self.filling.get(node).filter(|&&block| block != NO_BLOCK).map(|&block| block as usize)
+    }
+
+    fn fill(&mut self, node: usize, block: Option<usize>) {
+        if self.filling.is_empty() {
+            self.filling = vec![NO_BLOCK; self.fillings()].into();
+        }
+        self.filling[node] = block.map_or(NO_BLOCK, |block| block as u32);
+        self.touched.push(Place::Filling(node as u32));
+    }
+
+    /// Returns the number of nodes and of roots, the overflow tree's included.
+    fn fillings(&self) -> usize {
+        self.nodes.len() + self.homes().len() + 1
+    }
+
+    /// Takes a rule out of every leaf that one of its regions reaches.
+    fn take(&mut self, rank: u32, region: &Region<'_>) {
+        let Some((_, reached)) = self.reach_any(region) else { return };
+        let mut last = To::Nowhere;
+        for way in reached.ways() {
+            let to = self.to(way);
+            if let To::Block(first) = to
+                && to != last
+            {
+                self.take_from(first, rank);
+            }
+            last = to;
+        }
+    }
+
+    fn take_from(&mut self, first: usize, rank: u32) {
+        let (mut before, mut next) = (None, Some(first));
+        while let Some(block) = next {
+            let Self { blocks, shape, touched, .. } = self;
+            touched.push(Place::Block(block as u32));
+            shape.take(block_mut(blocks, shape, block), rank);
+            next = self.more(block);
+            match before {
+                // A block without regions ends a list, so that only the last block may be empty.
+                Some(before) if self.shape.len(self.block(block)) == 0 => self.go_on(before, next),
+                _ => before = Some(block),
+            }
+        }
+        if self.shape.len(self.block(first)) == 0
+            && let Some(next) = self.more(first)
+        {
+            let words = self.shape.lines() * LINE_WORDS;
+            words_mut(&mut self.blocks).copy_within(next * words..(next + 1) * words, first * words);
+        }
+    }
+
+    pub(super) fn block(&self, block: usize) -> &[u32] {
+        let len = self.shape.lines() * LINE_WORDS;
+        &words(&self.blocks)[block * len..][..len]
+    }
+
+    fn more(&self, block: usize) -> Option<usize> {
+        self.shape.more(self.block(block))
+    }
+
+    fn go_on(&mut self, block: usize, next: Option<usize>) {
+        self.shape.go_on(block_mut(&mut self.blocks, &self.shape, block), next);
+    }
+
+    /// Returns a block without regions, free or new.
+    fn another(&mut self) -> usize {
+        self.spare.taken += 1;
+        let block = self.spare.take().unwrap_or_else(|| {
+            let block = self.blocks.len() / self.shape.lines();
+            self.grow(block + 1);
+            block
+        });
+        self.shape.write(&[], None, block_mut(&mut self.blocks, &self.shape, block));
+        block
+    }
+
+    /// Extends the blocks to `blocks`, in memory that doubles up to `room`.
+    fn grow(&mut self, blocks: usize) {
+        let lines = blocks * self.shape.lines();
+        if lines > self.blocks.capacity() {
+            let most = (2 * lines).min(self.room * self.shape.lines()).max(lines);
+            self.blocks.reserve_exact(most - self.blocks.len());
+        }
+        self.blocks.resize(lines, Line::default());
+    }
+
+    /// Whether there is room for `needed` more blocks.
+    ///
+    /// A search for free blocks takes as long as there are entries and blocks. It is done only if a quarter of `room`
+    /// has been taken since the last one.
+    fn has_room(&mut self, needed: usize) -> bool {
+        if self.room_left() < needed && self.spare.taken >= self.room / 4 {
+            self.look_for_spare();
+        }
+        self.room_left() >= needed
+    }
+
+    fn room_left(&self) -> usize {
+        self.room.saturating_sub(self.blocks.len() / self.shape.lines()) + self.spare.left
+    }
+
+    fn look_for_spare(&mut self) {
+        let mut is_used = vec![false; self.blocks.len() / self.shape.lines()];
+        let leaves = self.table.iter().filter(|&&entry| entry != EMPTY && entry & LEAF != 0);
+        let leaves = leaves.map(|&entry| self.limits().index(entry));
+        for first in leaves {
+            let mut next = Some(first);
+            while let Some(block) = next.filter(|&block| !is_used[block]) {
+                is_used[block] = true;
+                next = self.more(block);
+            }
+        }
+        let spare = (0..).zip(is_used).filter_map(|(block, is_used)| (!is_used).then_some(block));
+        self.spare = Spare::of(spare, self.spare.times + 1);
+        self.spare.was_little = self.room_left() < self.room / 4;
+    }
+
+    fn add(&mut self, block: usize, rank: u32, region: &Region<'_>) {
+        self.shape.add(block_mut(&mut self.blocks, &self.shape, block), rank, region);
+    }
+
+    /// Returns the number of regions in a list.
+    fn len(&self, to: To) -> usize {
+        let (mut len, mut next) = (0, if let To::Block(block) = to { Some(block) } else { None });
+        while let Some(block) = next {
+            len += self.shape.len(self.block(block));
+            next = self.more(block);
+        }
+        len
+    }
+}
+
+fn block_mut<'b>(blocks: &'b mut [Line], shape: &Shape, block: usize) -> &'b mut [u32] {
+    let len = shape.lines() * LINE_WORDS;
+    &mut words_mut(blocks)[block * len..][..len]
+}

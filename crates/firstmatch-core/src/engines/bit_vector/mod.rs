@@ -1,0 +1,263 @@
+//! `bit_vector`: an engine that intersects one vector of regions for each word of a key.
+//!
+//! # Idea
+//! The bounds of all regions cut each word of the key into elementary intervals. An interval has a vector with one bit
+//! a region, in order of rank, which is set if the region holds the interval. Intervals with equal vectors are one
+//! class. A lookup finds the class of each word. The first match is the first bit that the vectors of all these classes
+//! have.
+//!
+//! For example, rule 0 is source 10.0.0.0/8 and port 80, and rule 1 is source 10.1.0.0/16. A packet from 10.1.2.3 to
+//! port 443 has the source vector {0, 1} and the port vector {1}. Their first common bit is 1, so rule 1 matches.
+//!
+//! Overlaps and open fields do not slow a lookup down, because every lookup reads equally many vectors.
+//!
+//! Words of few classes are joined: a table gives the class of each pair or triple of classes. One vector is then read
+//! in place of two or three. A word that no region constrains is left out.
+//!
+//! # Layout in memory
+//! - *Search trees*: the leading bits of a word, at most twelve, choose a node. A node is a cache line of eight bounds
+//!   and nine children: the next nodes or, on the last level, values. All paths are equally long, and equal nodes are
+//!   stored once. The number of leading bits is the one that makes the tree shallowest.
+//! - *Tables*: a word of less than 2<sup>10</sup> values has an entry for each value instead. So has each of the four
+//!   bytes of a ternary word, because a mask constrains each byte by itself.
+//! - *Pages*: a word of less than 2<sup>17</sup> values has pages of such entries, and equal pages are stored once.
+//! - *Joins*: a value for each pair or triple of classes. A value, of 16 bits, is the position of a vector or a part of
+//!   a position in a join.
+//! - *Vectors*: groups of 1,024 bits, two cache lines each.
+//! - *Matches*: rule and priority by region, 16 bytes each.
+//!
+//! # Cost
+//! 64 keys go through a word together, eight side by side, so that their searches overlap. A level of nodes takes five
+//! instructions; words of ClassBench sets with a thousand rules have one to three levels. Pages and joins are a load or
+//! two. Then every key reads the vectors whole, two lines each for every 1,024 regions, without leaving early. The only
+//! branch that depends on a key is whether it has a match.
+//!
+//! A remainder of four to seven keys is padded to eight; fewer keys are looked up one by one. For example, 77 keys are
+//! looked up as 64, 8 and 5 padded to 8, but 75 keys as 64, 8 and three single keys.
+//!
+//! Vectors take classes × regions bits. They grow with the square of the rules, so that this is an engine for one or
+//! two thousand regions. A build stops where they outgrow [`Config::vectors`].
+//!
+//! # Paper
+//! T. V. Lakshman and D. Stiliadis, *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range
+//! Matching* (SIGCOMM 1998): bit vectors by elementary interval. Joined words are those of P. Gupta and N. McKeown's
+//! RFC (SIGCOMM 1999), used for the smallest only.
+//!
+//! # Deviations
+//! - The words are searched with vector instructions over many keys at once, not by hardware in parallel.
+//! - Vectors are read whole. A summary of non-zero words, or leaving at the first hit, would need an unpredictable
+//!   branch. Its misprediction takes longer than the rest of a group.
+
+mod build;
+mod classes;
+mod lookup;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+
+use crate::engine::budget::{Budget, Visits};
+use crate::engine::cost::Work;
+use crate::engine::tombstones::{All, Base, Dead};
+use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::raw::{Level, Line, Pages, Table, Tree, dispatch};
+use crate::rule::{Lowered, RuleId};
+use crate::schema::Schema;
+
+/// Configuration of [`BitVector`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Limit on the memory of the built engine.
+    pub budget: Budget,
+    /// Forced instruction set; `None` takes the best of this machine.
+    pub simd: Option<Level>,
+    /// Maximum bytes of vectors.
+    ///
+    /// Trees are faster once the vectors outgrow a second-level cache.
+    pub vectors: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { budget: Budget::default(), simd: None, vectors: 1 << 20 }
+    }
+}
+
+/// Classifier that intersects bit vectors.
+#[derive(Debug)]
+pub struct BitVector {
+    schema: Schema,
+    level: Level,
+    /// Searches that find the classes of a key's words.
+    dimensions: Box<[Dimension]>,
+    /// Joins in the order in which they are looked up; their slots follow the dimensions'.
+    joins: Box<[Join]>,
+    /// Slots whose values are positions of vectors to be read.
+    read: Box<[usize]>,
+    vectors: Box<[Line]>,
+    /// Whether positions of vectors count units of 8 bytes, otherwise groups.
+    ///
+    /// Such a near position becomes an address in one step. It has 16 bits, so near vectors have one group and take at
+    /// most 512 KiB. For example, the third vector begins at byte 256 and has position 32.
+    is_near: bool,
+    /// Number of groups of a vector.
+    groups: usize,
+    /// Rule and priority of each region, by rank.
+    matches: Box<[Match]>,
+    rules: usize,
+}
+
+/// Search for the class of a key in one word.
+///
+/// Its value is the position of a vector, or a part of a position in a join.
+#[derive(Debug)]
+enum Dimension {
+    /// Tree over the intervals of the word.
+    Search { lane: usize, tree: Tree },
+    /// Table over the values of the word, or of some of its bits.
+    Direct { lane: usize, values: Table },
+    /// Pages over the values of the word.
+    Paged { lane: usize, pages: Pages },
+}
+
+/// Table from the classes of two or three slots to one class.
+#[derive(Debug)]
+struct Join {
+    /// Slots whose values add up to a position in `values`.
+    slots: [usize; 2],
+    third: Option<usize>,
+    values: Table,
+}
+
+/// Number of bits of a group, of its 32-bit words and of its cache lines.
+const GROUP: usize = 1024;
+const GROUP_WORDS: usize = GROUP / 32;
+const GROUP_LINES: usize = GROUP / 512;
+/// Number of bytes of a group, and of the unit that near positions count.
+const FAR: usize = GROUP / 8;
+const NEAR: usize = 8;
+
+impl BitVector {
+    /// Builds the engine from the regions of `set`.
+    ///
+    /// # Errors
+    /// If it would exceed the budget or [`Config::vectors`], or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine within the visits of regions that `visits` allows.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        build::build(set, config, level, visits)
+    }
+
+    /// Returns a scratch that serves every engine over a schema.
+    pub(crate) fn largest_scratch(schema: &Schema) -> lookup::Slots {
+        // A word has at most five dimensions: its own and four bytes under masks. There are fewer joins than
+        // dimensions.
+        lookup::Slots::new(10 * schema.lanes().len())
+    }
+
+    /// Number of 32-bit words of vectors that a lookup reads.
+    pub(crate) fn words(&self) -> usize {
+        self.read.len() * self.groups * GROUP_WORDS
+    }
+
+    /// Returns the index of the group at a position, among the groups of all vectors.
+    #[inline(always)]
+    fn group_at(&self, place: u16) -> usize {
+        if self.is_near { usize::from(place) / (FAR / NEAR) } else { usize::from(place) }
+    }
+
+    /// Returns the bytes on the heap by part.
+    fn bytes(&self) -> Vec<(&'static str, usize)> {
+        let of = |dimension: &Dimension| match dimension {
+            Dimension::Search { tree, .. } => tree.bytes(),
+            Dimension::Direct { values, .. } => values.bytes(),
+            Dimension::Paged { pages, .. } => pages.bytes(),
+        };
+        let joins: usize = self.joins.iter().map(|join| join.values.bytes()).sum();
+        vec![
+            ("searches", size_of_val(&self.dimensions[..]) + self.dimensions.iter().map(of).sum::<usize>()),
+            ("joins", size_of_val(&self.joins[..]) + joins),
+            ("vectors", size_of_val(&self.vectors[..]) + size_of_val(&self.read[..])),
+            ("matches", size_of_val(&self.matches[..])),
+        ]
+    }
+}
+
+impl Engine for BitVector {
+    type Scratch = lookup::Slots;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> lookup::Slots {
+        lookup::Slots::new(self.dimensions.len() + self.joins.len())
+    }
+
+    fn stats(&self) -> Stats {
+        let lines = |dimension: &Dimension| match dimension {
+            Dimension::Search { tree, .. } => tree.depth() + 1,
+            Dimension::Direct { .. } => 1,
+            Dimension::Paged { .. } => 2,
+        };
+        let searches: usize = self.dimensions.iter().map(lines).sum();
+        Stats {
+            rules: self.rules,
+            regions: self.matches.len(),
+            bytes: self.bytes(),
+            tables: 1,
+            worst_tests: self.matches.len(),
+            worst_lines: searches + self.joins.len() + self.read.len() * self.groups * GROUP_LINES + 1,
+            longest_bucket: 0,
+            untabled: 0,
+            keeps_shadowed: true,
+        }
+    }
+
+    fn improve(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: All, keys, best });
+    }
+}
+
+/// The places of a rule are the indices of its regions.
+impl Base for BitVector {
+    fn places(&self) -> usize {
+        self.matches.len()
+    }
+
+    fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
+        regions
+    }
+
+    /// Returns the cost of a lookup, which is the same for every key.
+    fn work(&self, _keys: Keys<'_>) -> Work {
+        let (mut searches, mut levels, mut values) = (0, 0, 0);
+        for dimension in &self.dimensions {
+            match dimension {
+                Dimension::Search { tree, .. } => (searches, levels) = (searches + 1, levels + tree.depth()),
+                Dimension::Direct { .. } => values += 1,
+                Dimension::Paged { .. } => values += 2,
+            }
+        }
+        let vectors = self.read.len() * self.groups;
+        let further = if self.groups > 1 { self.groups } else { 0 };
+        // Rows of eight words are read faster, because their stride is a constant.
+        let others = if self.schema.stride() == 8 { 0 } else { self.dimensions.len() };
+        // Up to four vectors are read by a loop of their own.
+        let many = if self.read.len() > 4 { vectors } else { 0 };
+        let counts = [searches, levels, values, self.joins.len(), vectors, further, others, many];
+        let lines = searches + levels + values + self.joins.len() + vectors * GROUP_LINES;
+        let bytes = self.bytes().iter().filter(|(part, _)| *part != "matches").map(|(_, bytes)| bytes).sum();
+        Work::each(1, counts, lines, bytes)
+    }
+
+    fn improve_alive(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: dead, keys, best });
+    }
+}

@@ -1,0 +1,201 @@
+use super::*;
+use crate::engine::Classifier;
+use crate::key::KeyBuf;
+use crate::raw::truncated;
+use crate::rule::Test;
+use crate::schema::{Field, Kind};
+use crate::test_rules::set;
+
+fn build(set: &Lowered) -> BitVector {
+    BitVector::build(set, &Config::default()).expect("enough room")
+}
+
+#[test]
+fn lanes_that_say_nothing_are_left_out() {
+    let schema = Schema::ipv4();
+    let engine = build(&set(&schema, (0..50).map(|i| vec![(1, Test::Value(i * 77)), (4, Test::Value(i % 7))])));
+    // The destination has a search tree, the protocol a table.
+    let kinds: Vec<_> = engine.dimensions.iter().map(|of| matches!(of, Dimension::Search { .. })).collect();
+    assert_eq!((kinds, engine.read.len()), (vec![true, false], 1));
+    // Rules without conditions are still matched.
+    let engine = build(&set(&schema, [vec![], vec![]]));
+    let mut keys = KeyBuf::new(&schema);
+    keys.push();
+    let found = engine.classify(&mut engine.scratch(), keys.keys());
+    assert_eq!((engine.dimensions.len(), found), (1, Some(engine.matches[0])));
+}
+
+#[test]
+fn lanes_of_few_classes_are_joined() {
+    let schema = Schema::ipv4();
+    let rule = |i: u128| {
+        let net = |i: u128| Test::Prefix { value: i << 20, len: 12 };
+        vec![(0, net(i)), (1, net(i * 7 % 500)), (2, Test::Value(i % 3)), (3, Test::Value(i % 20))]
+    };
+    let engine = build(&set(&schema, (0..500).map(rule)));
+    // Ports of 4 and 21 classes are joined; sources and destinations, of 501 each, are not.
+    assert_eq!((engine.joins.len(), engine.read.len()), (1, 3));
+    assert_eq!(engine.joins[0].values.bytes(), 2 * (4usize * 21).next_power_of_two());
+}
+
+#[test]
+fn vectors_that_find_no_room_are_refused() {
+    let set = set(&Schema::ipv4(), (0..3000).map(|i| vec![(0, Test::Value(i * 999)), (1, Test::Value(i * 77))]));
+    let config = Config { vectors: 1 << 20, ..Config::default() };
+    assert!(BitVector::build(&set, &config).expect_err("twice 3,001 vectors of 384 bytes").budget_exceeded());
+    let config = Config { vectors: 3 << 20, ..Config::default() };
+    let engine = BitVector::build(&set, &config).expect("three groups of regions");
+    assert_eq!((engine.groups, engine.vectors.len()), (3, 2 * 3001 * 3 * GROUP_LINES + 1));
+}
+
+#[test]
+fn the_same_rules_build_the_same_bytes() {
+    let rules = || (0..300u128).map(|i| vec![(0, Test::Prefix { value: i << 16, len: 16 }), (3, Test::Value(i % 90))]);
+    let schema = Schema::ipv4();
+    assert_eq!(format!("{:?}", build(&set(&schema, rules()))), format!("{:?}", build(&set(&schema, rules()))));
+}
+
+/// Returns a generator of small numbers.
+fn random(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed;
+    move |below| {
+        state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+        (state >> 33) as usize % below
+    }
+}
+
+/// Returns rules over fields of 32 bits, of which each has too many classes to be joined.
+///
+/// Each rule has a range of one field and, every third time, a prefix of another.
+fn over(fields: usize, rules: usize) -> Lowered {
+    let mut random = random(rules as u64);
+    let all = (0..fields).map(|at| Field::new(&format!("f{at}"), 32, Kind::Range, None)).collect();
+    let tests = |at: usize| {
+        let lo = ((at as u128 * 2654435) % (1 << 24)) << 8;
+        let mut tests =
+            vec![(at % fields, Test::Range { lo, hi: (lo + (1 << 11) + random(1 << 20) as u128).min(0xFFFF_FFFF) })];
+        if at.is_multiple_of(3) && fields > 1 {
+            tests.push(((at + 1) % fields, Test::Prefix { value: (random(8) as u128) << 29, len: 3 }));
+        }
+        tests
+    };
+    set(&Schema::new(None, all), (0..rules).map(tests).collect::<Vec<_>>())
+}
+
+/// Draws keys from the corners of regions, some words from another region.
+fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
+    let (mut random, mut keys) = (random(9), KeyBuf::new(all.schema()));
+    for _ in 0..count {
+        let [a, b] = [(); 2].map(|()| all.regions().get(random(all.regions().len())));
+        let key = keys.push();
+        for (lane, value) in key.iter_mut().enumerate().take(a.lo.len()) {
+            let of = if random(4) == 0 { b } else { a };
+            *value = [of.lo[lane], of.hi[lane], of.hi[lane].wrapping_add(1)][random(5) % 3];
+        }
+    }
+    keys
+}
+
+/// Panics unless keys find the first regions that hold them, in batches of several lengths.
+///
+/// The regions of marked rules count in one half of the lookups and not in the other.
+fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, dead: &Dead) {
+    let is_marked = |at: usize| dead.is_marked(all.rules()[at].rule);
+    let first = |row: &[u32], with_marked: bool| {
+        let holds = |at: &usize| (with_marked || !is_marked(*at)) && all.regions().get(*at).contains(row);
+        (0..all.regions().len()).find(holds).map(|at| all.rules()[at])
+    };
+    let rows = keys.keys();
+    for with_marked in [true, false] {
+        let want: Vec<_> = (0..keys.len()).map(|at| first(rows.row(at), with_marked)).collect();
+        let mut scratch = Engine::new_scratch(engine);
+        for length in [keys.len(), 1, 3, 4, 7, 8, 65] {
+            for from in (0..keys.len()).step_by(length.max(keys.len() / 16)) {
+                let to = (from + length).min(keys.len());
+                let mut got = vec![None; to - from];
+                match with_marked {
+                    true => Engine::improve(engine, &mut scratch, &rows.slice(from, to), &mut got),
+                    false => engine.improve_alive(&mut scratch, &rows.slice(from, to), dead, &mut got),
+                }
+                assert_eq!(got, want[from..to], "batch {from}..{to}, with marked rules: {with_marked}");
+            }
+        }
+        let matched = want.iter().flatten().count();
+        assert!(matched * 8 >= keys.len(), "{matched} of {} keys match", keys.len());
+    }
+}
+
+/// Every loop over vectors is right at every level, with and without tombstones.
+///
+/// Keys read one to six vectors, of one group and of several, near and far.
+#[test]
+fn every_number_of_vectors_is_read() {
+    let mut seen = Vec::new();
+    for level in Level::available() {
+        for fields in 1..=6 {
+            for rules in [1000, 1100, 2300] {
+                let all = over(fields, rules);
+                let config = Config { simd: Some(level), vectors: 8 << 20, ..Config::default() };
+                let engine = BitVector::build(&all, &config).expect("enough room");
+                assert_eq!((engine.read.len(), engine.groups), (fields, rules.div_ceil(GROUP)), "{rules} rules");
+                let slots = all.rules().iter().map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
+                let mut dead = Dead::none(engine.places(), slots);
+                for (at, &rule) in all.rules().iter().enumerate().filter(|(at, _)| at % 7 < 3 || at / 64 % 5 == 1) {
+                    dead.mark(rule.rule, at..at + 1);
+                }
+                check(&engine, &all, &keys_of(&all, 160), &dead);
+                seen.push((level, engine.read.len(), engine.groups, engine.is_near));
+            }
+        }
+        // Two classes a rule and field, in one group: positions of more than 4,096 vectors are far.
+        let ranges = |at: u128| {
+            (0..3).map(|field| (field, Test::Range { lo: at << 20, hi: (at << 20) + (1 << 20) + 99 })).collect()
+        };
+        let wide = set(over(3, 9).schema(), (0..1000).map(ranges).collect::<Vec<_>>());
+        let config = Config { simd: Some(level), ..Config::default() };
+        let engine = BitVector::build(&wide, &config).expect("enough room");
+        let slots = wide.rules().len();
+        check(&engine, &wide, &keys_of(&wide, 160), &Dead::none(engine.places(), slots));
+        seen.push((level, engine.read.len(), engine.groups, engine.is_near));
+    }
+    for level in Level::available() {
+        for read in 1..=6 {
+            for groups in 1..=3 {
+                assert!(seen.iter().any(|of| (of.0, of.1, of.2) == (level, read, groups)), "{seen:?}");
+            }
+        }
+        let of_one = |is_near| seen.iter().any(|of| (of.0, of.2, of.3) == (level, 1, is_near));
+        assert!(of_one(true) && of_one(false), "near and far: {seen:?}");
+    }
+}
+
+/// A build that needs positions of more than 16 bits is refused, at any memory limit.
+///
+/// One that needs all 16 bits is right up to the last vector.
+#[test]
+fn places_of_more_than_16_bits_are_refused() {
+    let hosts = |count: u128| set(&Schema::ipv4(), (0..count).map(|at| vec![(0, Test::Value(3 * at + 1))]));
+    let config = Config { vectors: 64 << 20, ..Config::default() };
+    // One class each and one for all other values, of eight groups: 65,536 positions.
+    let all = hosts(8191);
+    let engine = BitVector::build(&all, &config).expect("all places have 16 bits");
+    let mut keys = KeyBuf::new(all.schema());
+    (0..8191).rev().step_by(16).for_each(|at| keys.push()[0] = 3 * at + 1);
+    let mut got = vec![None; keys.len()];
+    Engine::improve(&engine, &mut Engine::new_scratch(&engine), &keys.keys(), &mut got);
+    let want: Vec<_> = all.rules().iter().rev().step_by(16).copied().map(Some).collect();
+    assert_eq!(got, want);
+    for count in [8192, 9500] {
+        let refused = BitVector::build(&hosts(count), &config).expect_err("some place has 17 bits");
+        assert!(refused.budget_exceeded(), "{refused}");
+    }
+}
+
+/// Vectors with equal hashes are still told apart.
+#[test]
+fn hashes_that_collide_are_told_apart() {
+    let all = over(2, 250);
+    let engine = truncated(|| build(&all));
+    check(&engine, &all, &keys_of(&all, 300), &Dead::none(engine.places(), all.rules().len()));
+    assert_eq!(format!("{engine:?}"), format!("{:?}", build(&all)), "the hash decides nothing");
+}

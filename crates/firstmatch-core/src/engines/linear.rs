@@ -1,0 +1,259 @@
+//! `linear`: every region in order, eight at a time.
+//!
+//! For tiny sets, and the engine that always fits.
+//!
+//! # Idea
+//! Regions stand in order of priority in blocks of eight, and a block is tested whole. The first region of the first
+//! block that holds the key wins. A lookup that has a match stops at the first block whose first region cannot win over
+//! it. For example, with a match at priority 40 it skips a block that begins at priority 41 and all blocks behind.
+//!
+//! # Layout in memory
+//! A block is, for each key word, eight `lo` and eight `hi`. Eight `value` and eight `mask` follow for each word on
+//! which some rule of the set is ternary. Beside the blocks stands one [`Match`] per region. The last block is filled
+//! by repeating the last region, which can never win over itself.
+//!
+//! # Cost
+//! 8 bytes per key word (16 per ternary one) and 16 bytes, for each region. A lookup of a key that no rule matches
+//! tests every region. A whole batch goes through one tile of blocks before the next, because a tile fits the
+//! first-level cache.
+//!
+//! # Paper
+//! None: the search that every classifier is compared with.
+//!
+//! # Deviations
+//! None.
+
+use std::ops::Range;
+
+use crate::engine::budget::{Budget, Visits};
+use crate::engine::cost::Work;
+use crate::engine::tombstones::{Alive, All, Base, Dead};
+use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::raw::{Isa, Kernel, Level, dispatch};
+use crate::rule::{Lowered, RuleId};
+use crate::schema::Schema;
+
+/// Number of regions in a block.
+const BLOCK: usize = 8;
+/// Bytes of a tile, the blocks that a batch goes through at a time.
+///
+/// Half of a first-level cache of 32 KiB.
+const TILE_BYTES: usize = 16 << 10;
+
+/// Configuration of [`Linear`].
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Memory that the engine may take.
+    pub budget: Budget,
+    /// Instruction set; `None` takes the best of the machine.
+    pub simd: Option<Level>,
+}
+
+/// Linear search over all regions in order.
+#[derive(Debug)]
+pub struct Linear {
+    schema: Schema,
+    level: Level,
+    rules: usize,
+    /// Indices of the key words on which some region is ternary.
+    ternary: Box<[usize]>,
+    blocks: Box<[u32]>,
+    matches: Box<[Match]>,
+}
+
+impl Linear {
+    /// Builds the engine.
+    ///
+    /// # Errors
+    /// If it would exceed the budget, or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine within a limit on visits of regions, of which it makes one each.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        visits.add(set.regions().len());
+        visits.check()?;
+        let level = Level::choose(config.simd)?;
+        let (regions, schema) = (set.regions(), set.schema());
+        let ternary = regions.ternary_lanes().into_boxed_slice();
+        let lanes = schema.lanes().len();
+        let words = 2 * BLOCK * (lanes + ternary.len());
+        let needed = regions.len().div_ceil(BLOCK) * words * size_of::<u32>()
+            + size_of_val(set.rules())
+            + size_of_val(&ternary[..]);
+        if needed > config.budget.run_bytes {
+            return Err(BuildError::bytes(needed, config.budget.run_bytes));
+        }
+        let mut blocks = vec![0; regions.len().div_ceil(BLOCK) * words].into_boxed_slice();
+        for (index, block) in blocks.chunks_exact_mut(words).enumerate() {
+            for i in 0..BLOCK {
+                let region = regions.get((index * BLOCK + i).min(regions.len() - 1));
+                for lane in 0..lanes {
+                    block[lane * 16 + i] = region.lo[lane];
+                    block[lane * 16 + 8 + i] = region.hi[lane];
+                }
+                for (at, &lane) in ternary.iter().enumerate() {
+                    let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+                    block[(lanes + at) * 16 + i] = value;
+                    block[(lanes + at) * 16 + 8 + i] = mask;
+                }
+            }
+        }
+        let rules = set.by_rule().count();
+        Ok(Self { schema: schema.clone(), level, rules, ternary, blocks, matches: set.rules().into() })
+    }
+
+    fn block_words(&self) -> usize {
+        2 * BLOCK * (self.schema.lanes().len() + self.ternary.len())
+    }
+}
+
+impl Engine for Linear {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        let blocks = size_of_val(&self.blocks[..]);
+        let matches = size_of_val(&self.matches[..]);
+        Stats {
+            rules: self.rules,
+            regions: self.matches.len(),
+            bytes: vec![("blocks", blocks), ("matches", matches), ("ternary lanes", size_of_val(&self.ternary[..]))],
+            tables: 1,
+            worst_tests: self.matches.len(),
+            worst_lines: (blocks + matches).div_ceil(64),
+            longest_bucket: self.matches.len(),
+            untabled: 0,
+            keeps_shadowed: true,
+        }
+    }
+
+    fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: All, keys: *keys, best });
+    }
+}
+
+/// A place is the index of a region.
+impl Base for Linear {
+    fn places(&self) -> usize {
+        self.matches.len()
+    }
+
+    fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
+        regions
+    }
+
+    fn work(&self, keys: Keys<'_>) -> Work {
+        let mut counts = Counts::default();
+        dispatch(self.level, Walk { engine: self, keys, counts: &mut counts });
+        let Counts { tiles, blocks, lanes } = counts;
+        let bytes = size_of_val(&self.blocks[..]);
+        // A batch of 256 keys reads a tile from far memory once, because the tile then stays near.
+        let done = [tiles, blocks, lanes];
+        Work::each(keys.len(), done, keys.len() * bytes / (256 * 64), bytes).visiting(blocks * BLOCK)
+    }
+
+    fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, alive: dead, keys: *keys, best });
+    }
+}
+
+struct Lookup<'a, A> {
+    engine: &'a Linear,
+    alive: A,
+    keys: Keys<'a>,
+    best: &'a mut [Option<Match>],
+}
+
+impl<A: Alive> Kernel for Lookup<'_, A> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { engine, alive, keys, best } = self;
+        let lanes = engine.schema.lanes().len();
+        let words = engine.block_words();
+        let tile = (TILE_BYTES / size_of::<u32>() / words).max(1);
+        for (index, blocks) in engine.blocks.chunks(tile * words).enumerate() {
+            let matches = &engine.matches[index * tile * BLOCK..];
+            let mut open = false;
+            for (i, best) in best.iter_mut().enumerate() {
+                if !Match::wins(matches[0].priority, best) {
+                    continue;
+                }
+                open = true;
+                let key = keys.row(i);
+                for (at, (block, matches)) in blocks.chunks_exact(words).zip(matches.chunks(BLOCK)).enumerate() {
+                    if !Match::wins(matches[0].priority, best) {
+                        break;
+                    }
+                    let (bounds, masks) = block.split_at(2 * BLOCK * lanes);
+                    let mut hits = isa.inside8(bounds, key, lanes);
+                    for (lane, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
+                        hits &= isa.masked8(masks, key[*lane]);
+                    }
+                    if !A::ALL && hits != 0 {
+                        hits &= alive.of_eight(index * tile + at);
+                    }
+                    if hits != 0 {
+                        let found = matches[hits.trailing_zeros() as usize];
+                        if Match::wins(found.priority, best) {
+                            *best = Some(found);
+                        }
+                        break;
+                    }
+                }
+            }
+            if !open {
+                return;
+            }
+        }
+    }
+}
+
+/// Costs that keys have met in a walk.
+#[derive(Default)]
+struct Counts {
+    tiles: usize,
+    blocks: usize,
+    /// Number of key words tested in these blocks, ternary ones counted twice.
+    lanes: usize,
+}
+
+/// Kernel that takes keys to their first match and counts the costs.
+struct Walk<'a> {
+    engine: &'a Linear,
+    keys: Keys<'a>,
+    counts: &'a mut Counts,
+}
+
+impl Kernel for Walk<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { engine, keys, counts } = self;
+        let lanes = engine.schema.lanes().len();
+        let words = engine.block_words();
+        let holds = |block: &[u32], key: &[u32]| {
+            let (bounds, masks) = block.split_at(2 * BLOCK * lanes);
+            let mut hits = isa.inside8(bounds, key, lanes);
+            for (lane, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
+                hits &= isa.masked8(masks, key[*lane]);
+            }
+            hits != 0
+        };
+        for key in 0..keys.len() {
+            let mut blocks = engine.blocks.chunks_exact(words);
+            let tested =
+                blocks.position(|block| holds(block, keys.row(key))).map_or(engine.blocks.len() / words, |at| at + 1);
+            counts.blocks += tested;
+            counts.lanes += tested * (words / (2 * BLOCK));
+            counts.tiles += (tested * words * size_of::<u32>()).div_ceil(TILE_BYTES);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Engines: each finds the first rule that matches in a way of its own. They never import each other.
+
+pub mod bit_select;
+pub mod bit_vector;
+pub mod linear;
+pub mod partition_sort;
+pub(crate) mod shared;
+pub mod tuple;

@@ -1,0 +1,238 @@
+//! PartitionSort: rules partitioned into few sets that can be sorted, each a search tree.
+//!
+//! # Idea
+//! Rules are sorted in an order of fields if, field after field, rules that were equal so far are equal or disjoint. A
+//! packet then has one position among them, found as in any search tree. Rules to its left or right, on the first field
+//! that tells, cannot match. Few sets of rules that can be sorted, the partitions, hold a whole rule set; each has an
+//! order of fields of its own. They are searched in order of their best priority as long as that can improve the match.
+//!
+//! For example, `tcp dport 22`, `tcp dport 80-90` and `udp` are sorted by protocol, then port. `tcp dport 85-99` goes
+//! to another partition, because it overlaps the second rule and is not equal to it.
+//!
+//! # Layout in memory
+//! All is in one arena of cache lines, which come in pieces that never move. An entry is a whole region (bounds,
+//! priority, id): one line for an IPv4 5-tuple, two for IPv6. Entries of equal bounds are a list in order of priority.
+//!
+//! Above the entries are B-trees, one level of trees a key word. A node tells up to 8 (one line) or 16 (two) intervals
+//! of a word apart by where they begin. A word on which all entries below are equal has no node. The ends of intervals
+//! are not looked at before the entry, because at most one interval can be the packet's.
+//!
+//! # Cost
+//! Memory is linear: an entry, 12 bytes to find it by its rule, and its share of nodes that are at least a quarter
+//! full. A lookup takes O(words + log n) nodes and tests one region a partition, more only where ternary regions have
+//! equal hulls. The walks of up to 64 keys are under way together, one node a round. Where these are few, the walks of
+//! the next partition join them.
+//!
+//! An insertion is one walk in each partition up to the one that takes the region, and splits O(log n) nodes there. A
+//! removal is one walk and takes no memory. After the rules of the best priority are removed, the partition's bound is
+//! too good. Half as many removals as regions then pay for a pass over it. That is O(1) amortised, and O(n) for that
+//! one removal.
+//!
+//! There are never more partitions than [`Config::most_partitions`], and no list of equal entries has more than 256.
+//! Regions that would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a
+//! time; [`Stats::untabled`] counts its regions.
+//!
+//! # Paper
+//! Yingchareonthawornchai, Daly, Liu and Torng, "A Sorted-Partitioning Approach to Fast and Scalable Dynamic Packet
+//! Classification", IEEE/ACM Transactions on Networking 26(4), 2018, and ICNP 2016; described in section II-C of the
+//! TupleMerge paper (see [`tuple`](crate::engines::tuple)).
+//!
+//! # Deviations
+//! - A field is a key word: an IPv6 address is four, each with its position in the order.
+//! - Nodes are B-tree nodes tested with vector instructions, not binary; entries are told apart by no more words than
+//!   it takes.
+//! - The order of a new partition begins with the words on which its first region is narrowest. A partition of at most
+//!   `Config::reorder` regions takes any order in which a region that did not fit does. That begins with the words that
+//!   tell most regions apart. The search for that order is exact, because any word on which the regions are sorted may
+//!   come next without losing an order.
+//! - A build inserts rules in order of priority; the offline choice of fields is not used. Online insertion in random
+//!   order makes three times the partitions that the TupleMerge paper counts for PartitionSort. With 256k rules these
+//!   are 33 on the mean over twelve seeds, where the paper has 11 (`papers/tuplemerge/record.csv`, entry `fig2`).
+//! - A ternary region is sorted by the hull of its interval, and its masks are compared at the entry.
+
+mod arena;
+mod lookup;
+mod node;
+mod order;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod update;
+
+use std::fmt;
+
+use crate::engine::budget::Budget;
+use crate::engine::{Engine, Match, Stats, Updatable};
+use crate::engines::shared::{Places, Rest};
+use crate::error::{BuildError, UpdateError};
+use crate::key::Keys;
+use crate::raw::{Level, dispatch};
+use crate::rule::{Lowered, Regions, RuleId};
+use crate::schema::Schema;
+use arena::Arena;
+use lookup::{Lookup, Scratch};
+use update::Partition;
+
+/// Configuration of [`PartitionSort`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Limit on the memory of the engine.
+    pub budget: Budget,
+    /// Forced instruction set; `None` takes the best of this machine.
+    pub simd: Option<Level>,
+    /// Maximum number of regions of a partition that may take another order of words.
+    ///
+    /// It does so for a new region that then fits.
+    pub reorder: usize,
+    /// Maximum number of partitions.
+    ///
+    /// Regions that would need more go to an overflow list, which is tested eight regions at a time.
+    pub most_partitions: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { budget: Budget::default(), simd: None, reorder: 10, most_partitions: 128 }
+    }
+}
+
+impl Config {
+    /// Returns the paper's own values, which are the defaults: up to ten regions are sorted anew.
+    pub fn paper() -> Self {
+        Self::default()
+    }
+}
+
+/// Classifier of sorted partitions.
+pub struct PartitionSort {
+    schema: Schema,
+    level: Level,
+    budget: usize,
+    reorder: usize,
+    most_partitions: usize,
+    arena: Arena,
+    /// Partitions in order of their best priority.
+    partitions: Vec<Partition>,
+    /// Overflow list: the regions that no partition takes.
+    rest: Rest,
+    places: Places,
+    rules: usize,
+    regions: usize,
+}
+
+impl PartitionSort {
+    /// Returns an engine without rules.
+    ///
+    /// # Errors
+    /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
+    pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
+        let lanes = schema.lanes().len();
+        let engine = Self {
+            schema: schema.clone(),
+            level: Level::choose(config.simd)?,
+            budget: config.budget.run_bytes,
+            reorder: config.reorder,
+            most_partitions: config.most_partitions,
+            arena: Arena::new(lanes),
+            partitions: Vec::new(),
+            rest: Rest::new(lanes),
+            places: Places::new(),
+            rules: 0,
+            regions: 0,
+        };
+        let needed = engine.bytes();
+        if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
+    }
+
+    /// Returns an engine with the rules of a lowered set, inserted in order of priority.
+    ///
+    /// # Errors
+    /// If this machine lacks the forced instruction set or the budget has no room.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let mut engine = Self::new(set.schema(), config)?;
+        let mut regions = Regions::new(set.schema().lanes().len());
+        for (rule, range) in set.by_rule() {
+            regions.clear();
+            range.for_each(|index| regions.push(set.regions().get(index)));
+            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+        }
+        regions.clear();
+        for &rule in set.nowhere() {
+            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+        }
+        Ok(engine)
+    }
+
+    /// Returns the bytes on the heap, kept up to date by every change.
+    fn bytes(&self) -> usize {
+        self.arena.bytes() + self.partition_bytes() + self.rest.bytes() + self.places.bytes()
+    }
+
+    fn partition_bytes(&self) -> usize {
+        self.partitions.capacity() * size_of::<Partition>() + self.partitions.len() * self.arena.lanes()
+    }
+}
+
+impl fmt::Debug for PartitionSort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartitionSort").field("rules", &self.rules).field("partitions", &self.partitions.len()).finish()
+    }
+}
+
+impl Engine for PartitionSort {
+    type Scratch = Scratch;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> Scratch {
+        Scratch::new()
+    }
+
+    /// Returns the statistics in O(regions).
+    fn stats(&self) -> Stats {
+        let (mut longest, mut tests, mut lines) = (0, 0, 0);
+        for partition in &self.partitions {
+            let (mut group, mut deepest) = (0, 0);
+            self.arena.visit(partition.root, |first, depth| {
+                group = self.arena.group(first).count().max(group);
+                deepest = depth.max(deepest);
+            });
+            longest = group.max(longest);
+            tests += group;
+            // A ternary part is as long as an entry.
+            lines += 2 * deepest + 2 * group * self.arena.lines_per_entry();
+        }
+        Stats {
+            rules: self.rules,
+            regions: self.regions,
+            bytes: vec![
+                ("entries and nodes", self.arena.bytes()),
+                ("partitions", self.partition_bytes()),
+                ("places of rules", self.places.bytes()),
+                ("rest", self.rest.bytes()),
+            ],
+            tables: self.partitions.len(),
+            worst_tests: tests + self.rest.len(),
+            worst_lines: lines + self.rest.lines(),
+            untabled: self.rest.len(),
+            longest_bucket: longest,
+            keeps_shadowed: true,
+        }
+    }
+
+    fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, scratch, keys: *keys, best });
+    }
+}
+
+impl Updatable for PartitionSort {
+    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+        self.insert_rule(rule, regions)
+    }
+
+    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
+        self.remove_rule(rule)
+    }
+}

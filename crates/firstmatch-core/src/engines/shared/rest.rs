@@ -1,0 +1,163 @@
+//! Overflow list: the regions that no table or partition takes.
+//!
+//! They stand in blocks of eight, which are tested at once, in no order. For example, removing region 3 of 20 moves
+//! region 19 to its place.
+
+use super::chunked::with_room;
+use crate::engine::Match;
+use crate::engine::tombstones::Alive;
+use crate::key::Keys;
+use crate::raw::Isa;
+use crate::rule::Region;
+
+const BLOCK: usize = 8;
+
+#[derive(Debug)]
+pub(crate) struct Rest {
+    lanes: usize,
+    /// Blocks, of which all but the last are full.
+    blocks: Vec<Block>,
+    len: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Block {
+    /// For each key word eight `lo`, then eight `hi`.
+    bounds: Box<[u32]>,
+    /// For each key word eight `value`, then eight `mask`; zero where a region is not ternary.
+    masks: Box<[u32]>,
+    rules: [Option<Match>; BLOCK],
+    /// Best priority of the rules of the block.
+    best: u64,
+}
+
+impl Block {
+    fn settle(&mut self) {
+        self.best = self.rules.iter().flatten().map(|rule| rule.priority.0).min().unwrap_or(u64::MAX);
+    }
+}
+
+impl Clone for Rest {
+    fn clone(&self) -> Self {
+        Self { lanes: self.lanes, blocks: with_room(&self.blocks), len: self.len }
+    }
+}
+
+impl Rest {
+    pub(crate) fn new(lanes: usize) -> Self {
+        Self { lanes, blocks: Vec::new(), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn block_bytes(&self) -> usize {
+        4 * BLOCK * self.lanes * size_of::<u32>()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.blocks.capacity() * size_of::<Block>() + self.blocks.len() * self.block_bytes()
+    }
+
+    /// Returns an upper bound of the bytes that one more region takes.
+    pub(crate) fn growth(&self) -> usize {
+        let full = self.blocks.len() * BLOCK == self.len;
+        let list = if self.blocks.len() == self.blocks.capacity() { self.blocks.len().max(4) } else { 0 };
+        if full { self.block_bytes() + list * size_of::<Block>() } else { 0 }
+    }
+
+    /// Number of cache lines of all blocks.
+    pub(crate) fn lines(&self) -> usize {
+        self.blocks.len() * (size_of::<Block>() + self.block_bytes()).div_ceil(64)
+    }
+
+    /// Adds a region and returns its index.
+    pub(crate) fn add(&mut self, rule: Match, region: &Region<'_>) -> u32 {
+        let (at, words) = (self.len, 2 * BLOCK * self.lanes);
+        if at == self.blocks.len() * BLOCK {
+            let (bounds, masks) = (vec![0; words].into(), vec![0; words].into());
+            self.blocks.push(Block { bounds, masks, rules: [None; BLOCK], best: u64::MAX });
+        }
+        let (block, i) = (&mut self.blocks[at / BLOCK], at % BLOCK);
+        for lane in 0..self.lanes {
+            let place = lane * 2 * BLOCK + i;
+            (block.bounds[place], block.bounds[place + BLOCK]) = (region.lo[lane], region.hi[lane]);
+            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+            (block.masks[place], block.masks[place + BLOCK]) = (value, mask);
+        }
+        block.rules[i] = Some(rule);
+        block.settle();
+        self.len += 1;
+        at as u32
+    }
+
+    pub(crate) fn rule(&self, at: u32) -> Option<Match> {
+        let at = at as usize;
+        self.blocks.get(at / BLOCK).and_then(|block| block.rules[at % BLOCK])
+    }
+
+    /// Removes the region of index `at`; the last region takes its index.
+    ///
+    /// Returns the rule and the former index of the region that moved, if one did.
+    pub(crate) fn take(&mut self, at: u32) -> Option<(Match, u32)> {
+        self.len -= 1;
+        let (at, last) = (at as usize, self.len);
+        let moved = self.rule(last as u32);
+        for row in 0..2 * self.lanes {
+            let (from, to) = (row * BLOCK + last % BLOCK, row * BLOCK + at % BLOCK);
+            let last = &self.blocks[last / BLOCK];
+            let (bound, mask) = (last.bounds[from], last.masks[from]);
+            let block = &mut self.blocks[at / BLOCK];
+            (block.bounds[to], block.masks[to]) = (bound, mask);
+        }
+        self.blocks[last / BLOCK].rules[last % BLOCK] = None;
+        self.blocks[last / BLOCK].settle();
+        if at != last {
+            self.blocks[at / BLOCK].rules[at % BLOCK] = moved;
+            self.blocks[at / BLOCK].settle();
+        }
+        if last.is_multiple_of(BLOCK) {
+            self.blocks.pop();
+        }
+        moved.filter(|_| at != last).map(|rule| (rule, last as u32))
+    }
+
+    /// Improves the answers of a batch.
+    ///
+    /// A rule is an answer for key `i` if its priority is at most `bound[i]`.
+    #[inline(always)]
+    pub(crate) fn improve<I: Isa>(
+        &self,
+        isa: I,
+        alive: impl Alive,
+        keys: Keys<'_>,
+        bound: &mut [u64],
+        best: &mut [Option<Match>],
+    ) {
+        for block in &self.blocks {
+            for (i, (bound, best)) in bound.iter_mut().zip(&mut *best).enumerate() {
+                if block.best > *bound {
+                    continue;
+                }
+                let row = keys.row(i);
+                let mut hits = isa.inside8(&block.bounds, row, self.lanes);
+                for (masks, &word) in block.masks.as_chunks::<16>().0.iter().zip(row) {
+                    if hits == 0 {
+                        break;
+                    }
+                    hits &= isa.masked8(masks, word);
+                }
+                while hits != 0 {
+                    let found = block.rules[hits.trailing_zeros() as usize % BLOCK];
+                    if let Some(found) = found.filter(|found| found.priority.0 <= *bound)
+                        && alive.is_alive(found.rule.slot())
+                    {
+                        (*bound, *best) = (found.priority.0, Some(found));
+                    }
+                    hits &= hits - 1;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,324 @@
+//! Lookups: a batch is taken through the tables its keys may match in.
+//!
+//! Each round probes a table a key, in stages that prefetch the memory of the next.
+
+use super::TupleMerge;
+use super::candidates::PLANE;
+use super::pool::{Pool, is_last};
+use super::table::{Table, place};
+use crate::engine::Match;
+use crate::engine::tombstones::Alive;
+use crate::engines::shared::{match_of, priority_of};
+use crate::key::Keys;
+use crate::raw::{Hasher, Isa, Kernel, words};
+
+/// Number of keys taken through the tables together.
+///
+/// They are enough to hide a miss of the second-level cache behind the others.
+const CHUNK: usize = 64;
+
+/// Scratch of a lookup, of fixed size.
+#[derive(Debug)]
+pub struct Scratch {
+    /// Priority to beat or equal, for each key of the chunk.
+    bound: [u64; CHUNK],
+    /// Tables that each key has yet to be looked up in.
+    open: [u64; CHUNK],
+    /// Keys for which some of these tables may have something better.
+    live: [u32; CHUNK],
+    /// Probes of a round, then the hits among them.
+    keys: [u32; CHUNK],
+    tables: [u32; CHUNK],
+    hashes: [u32; CHUNK],
+    /// First group of the tag for each hit, or `NONE`.
+    groups: [u32; CHUNK],
+}
+
+/// No group.
+const NONE: u32 = u32::MAX;
+/// Flag of a probe's table: its walk may have to go on behind the group.
+const MORE: u32 = 1 << 31;
+
+impl Scratch {
+    pub(super) fn new() -> Self {
+        let (words, numbers) = ([0; CHUNK], [0; CHUNK]);
+        let (live, keys, tables, hashes, groups) = (words, words, words, words, words);
+        Self { bound: numbers, open: numbers, live, keys, tables, hashes, groups }
+    }
+}
+
+pub(super) struct Lookup<'a, A> {
+    pub(super) engine: &'a TupleMerge,
+    pub(super) alive: A,
+    pub(super) scratch: &'a mut Scratch,
+    pub(super) keys: Keys<'a>,
+    pub(super) best: &'a mut [Option<Match>],
+}
+
+impl<A: Alive> Kernel for Lookup<'_, A> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        // Loops over the words of a row take long where their number is not known to the compiler.
+        match self.keys.lanes() {
+            5 => self.run_over(isa, |keys| Fixed::<5, 8>(keys.words().as_chunks().0)),
+            11 => self.run_over(isa, |keys| Fixed::<11, 12>(keys.words().as_chunks().0)),
+            _ => self.run_over(isa, |keys| keys),
+        }
+    }
+}
+
+impl<'a, A: Alive> Lookup<'a, A> {
+    #[inline(always)]
+    fn run_over<I: Isa, R: Rows>(self, isa: I, rows: impl Fn(Keys<'a>) -> R) {
+        let Self { engine, alive, scratch, keys, best } = self;
+        for (index, best) in best.chunks_mut(CHUNK).enumerate() {
+            let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
+            classify(isa, alive, engine, scratch, &rows(keys), best);
+            engine.rest.improve(isa, alive, keys, &mut scratch.bound[..best.len()], best);
+        }
+    }
+}
+
+/// Keys of a chunk.
+trait Rows {
+    fn lanes(&self) -> usize;
+    fn row(&self, key: u32) -> &[u32];
+}
+
+/// Keys of a number of words and a stride that the compiler knows.
+struct Fixed<'a, const LANES: usize, const STRIDE: usize>(&'a [[u32; STRIDE]]);
+
+impl<const LANES: usize, const STRIDE: usize> Rows for Fixed<'_, LANES, STRIDE> {
+    #[inline(always)]
+    fn lanes(&self) -> usize {
+        LANES
+    }
+
+    #[inline(always)]
+    fn row(&self, key: u32) -> &[u32] {
+        &self.0[key as usize]
+    }
+}
+
+impl Rows for Keys<'_> {
+    #[inline(always)]
+    fn lanes(&self) -> usize {
+        Self::lanes(self)
+    }
+
+    #[inline(always)]
+    fn row(&self, key: u32) -> &[u32] {
+        Self::row(self, key as usize)
+    }
+}
+
+// The stages are functions of references, not methods of a struct of references. So the compiler knows that they write
+// nothing of the engine's, and does not load its parts again for every key.
+
+#[inline(always)]
+fn classify<I: Isa>(
+    isa: I,
+    alive: impl Alive,
+    engine: &TupleMerge,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    best: &mut [Option<Match>],
+) {
+    for (bound, best) in s.bound.iter_mut().zip(&*best) {
+        // Priorities are distinct: to equal the bound is to find the same rule again, which changes nothing.
+        *bound = best.map_or(u64::MAX, |best| best.priority.0);
+    }
+    let planes = engine.tables.chunks(PLANE).zip(engine.bounds.as_chunks::<PLANE>().0);
+    for (plane, (tables, bounds)) in planes.enumerate() {
+        let (mut live, mut probes) = open(isa, engine, s, rows, best.len(), plane);
+        while live + probes > 0 {
+            hash(isa, &engine.hasher, s, rows, tables, probes);
+            let hits = compare(isa, &engine.pool, s, rows, tables, probes);
+            for hit in 0..hits.min(CHUNK) {
+                let (key, group, table) = (s.keys[hit], s.groups[hit], s.tables[hit]);
+                let found = group != NONE && test_group(isa, alive, &engine.pool, s, rows, best, group, key);
+                // A region that holds the key has its bits under the tuple, so no other group can.
+                if table & MORE != 0 && !found {
+                    walk_on(isa, alive, &engine.pool, s, rows, best, tables, hit);
+                }
+            }
+            (live, probes) = next(s, live, bounds);
+        }
+    }
+}
+
+/// Finds the candidates of every key in a plane, and takes up the first of each.
+///
+/// Returns how many keys have more, and the number of probes that makes.
+#[inline(always)]
+fn open<I: Isa>(
+    isa: I,
+    engine: &TupleMerge,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    count: usize,
+    plane: usize,
+) -> (usize, usize) {
+    let (mut left, mut probes) = (0, 0);
+    let first = engine.bounds[plane * PLANE];
+    let best = first.best.min(first.after);
+    let plane = engine.candidates.plane(plane);
+    for key in 0..count.min(CHUNK) {
+        if best > s.bound[key] {
+            continue;
+        }
+        let open = plane.of(isa, rows.row(key as u32));
+        let rest = open & open.wrapping_sub(1);
+        (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key as u32, open.trailing_zeros());
+        probes += usize::from(open != 0);
+        s.open[key] = rest;
+        s.live[left % CHUNK] = key as u32;
+        left += usize::from(rest != 0);
+    }
+    (left, probes)
+}
+
+/// Takes up the next candidate that may improve each of `live` keys.
+///
+/// Returns how many keys may have more, and the number of probes that makes. No branch depends on the answers.
+#[inline(always)]
+fn next(s: &mut Scratch, live: usize, bounds: &[Bounds; PLANE]) -> (usize, usize) {
+    let (mut left, mut probes) = (0, 0);
+    for i in 0..live.min(CHUNK) {
+        let key = s.live[i];
+        let (open, bound) = (s.open[key as usize % CHUNK], s.bound[key as usize % CHUNK]);
+        let rest = open & open.wrapping_sub(1);
+        let t = open.trailing_zeros();
+        let bounds = &bounds[t as usize % PLANE];
+        (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key, t);
+        probes += usize::from(bounds.best <= bound);
+        s.open[key as usize % CHUNK] = rest;
+        s.live[left % CHUNK] = key;
+        left += usize::from((rest != 0) & (bounds.after <= bound));
+    }
+    (left, probes)
+}
+
+/// Hashes the keys of the probes, and prefetches their buckets.
+#[inline(always)]
+fn hash<I: Isa>(isa: I, hasher: &Hasher, s: &mut Scratch, rows: &impl Rows, tables: &[Option<Table>], probes: usize) {
+    for i in 0..probes.min(CHUNK) {
+        let Some(Some(table)) = tables.get(s.tables[i] as usize) else { continue };
+        let row = rows.row(s.keys[i]);
+        let hash = isa.hash(hasher, row, &table.tuple()[..row.len()]);
+        isa.prefetch(&table.buckets()[place(hash, table.buckets().len()).0]);
+        s.hashes[i] = hash;
+    }
+}
+
+/// Compares tags, and prefetches the groups; returns the number of hits.
+///
+/// No branch depends on the answers.
+#[inline(always)]
+fn compare<I: Isa>(
+    isa: I,
+    pool: &Pool,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    tables: &[Option<Table>],
+    probes: usize,
+) -> usize {
+    let mut hits = 0;
+    for i in 0..probes.min(CHUNK) {
+        let (key, t, hash) = (s.keys[i], s.tables[i], s.hashes[i]);
+        let Some(Some(table)) = tables.get(t as usize) else { continue };
+        let (at, tag) = place(hash, table.buckets().len());
+        let bucket = &table.buckets()[at];
+        let equal = isa.equal8(&bucket.tags, tag);
+        // Without an equal tag this is the group of slot 0, which may be 0 or a former one.
+        let group = bucket.group(equal.trailing_zeros() as usize);
+        pool.prefetch(isa, group, rows.lanes());
+        // A marked bucket without the tag still has to be gone past, so it is a hit without a group.
+        let (none, on) = (equal == 0, bucket.goes_on());
+        let more = on | (equal & equal.wrapping_sub(1) != 0);
+        let at = hits % CHUNK;
+        (s.keys[at], s.hashes[at]) = (key, hash);
+        s.groups[at] = if none { NONE } else { group };
+        s.tables[at] = t | u32::from(more) << 31;
+        hits += usize::from(!none | on);
+    }
+    hits
+}
+
+/// Tests the groups of this tag, over all buckets of the walk, until one improves the key.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
+fn walk_on<I: Isa>(
+    isa: I,
+    alive: impl Alive,
+    pool: &Pool,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    best: &mut [Option<Match>],
+    tables: &[Option<Table>],
+    probe: usize,
+) {
+    let (key, hash) = (s.keys[probe], s.hashes[probe]);
+    let Some(Some(table)) = tables.get((s.tables[probe] & !MORE) as usize) else { return };
+    let buckets = table.buckets();
+    let (start, tag) = place(hash, buckets.len());
+    for at in (start..buckets.len()).chain(0..start) {
+        let bucket = &buckets[at];
+        let mut equal = isa.equal8(&bucket.tags, tag);
+        while equal != 0 {
+            if test_group(isa, alive, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
+                return;
+            }
+            equal &= equal - 1;
+        }
+        if !bucket.goes_on() {
+            return;
+        }
+    }
+}
+
+/// Takes the first live entry of a group that improves a key; returns whether there is one.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
+fn test_group<A: Alive>(
+    isa: impl Isa,
+    alive: A,
+    pool: &Pool,
+    s: &mut Scratch,
+    rows: &impl Rows,
+    best: &mut [Option<Match>],
+    group: u32,
+    key: u32,
+) -> bool {
+    let (lanes, row) = (rows.lanes(), rows.row(key));
+    let bound = s.bound[key as usize % CHUNK];
+    let mut lines = pool.lines_from(group, lanes);
+    while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(lanes)) {
+        lines = rest;
+        let entry = words(entry);
+        let priority = priority_of(entry, lanes).0;
+        let holds = (priority <= bound) & isa.inside(entry, row, lanes) && pool.passes_ternary(entry, row, lanes);
+        if holds && (A::ALL || match_of(entry, lanes).is_some_and(|found| alive.is_alive(found.rule.slot()))) {
+            s.bound[key as usize % CHUNK] = priority;
+            best[key as usize] = match_of(entry, lanes);
+            return true;
+        }
+        if is_last(entry, lanes) | (priority > bound) {
+            return false;
+        }
+    }
+    false
+}
+
+/// Bounds on the priorities that a table can give.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Lower bound of the priorities of the table.
+    pub(super) best: u64,
+    /// Lower bound of the priorities of all tables of higher numbers.
+    pub(super) after: u64,
+}
+
+impl Bounds {
+    pub(super) const NONE: Self = Self { best: u64::MAX, after: u64::MAX };
+}

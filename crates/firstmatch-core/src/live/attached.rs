@@ -1,0 +1,48 @@
+//! Table of what a decision needs of a rule beyond its match: action, source line and a value of the user's own.
+//!
+//! Each replica has its own table, so a batch finds the entries of its own generation even where a slot is reused.
+
+use std::num::NonZeroU32;
+
+use crate::engines::shared::Chunked;
+use crate::rule::{Action, RuleSpec};
+
+/// What a decision needs of a rule beyond its match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attached {
+    /// What the rule asks for.
+    pub action: Action,
+    /// Line of the file that the rule was read from, from 1.
+    pub line: Option<NonZeroU32>,
+    /// Value that the rule was given.
+    pub value: u64,
+}
+
+impl Attached {
+    const VACANT: Self = Self { action: Action::Match, line: None, value: 0 };
+
+    /// Returns what a rule attaches to its decisions.
+    pub(super) fn of(rule: &RuleSpec) -> Self {
+        Self { action: rule.action, line: rule.line, value: rule.value }
+    }
+}
+
+/// Entries by slot. The table is empty unless [`Config::attachments`](super::Config::attachments) asks for it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Attachments(Chunked<Attached>);
+
+impl Attachments {
+    pub(super) fn set(&mut self, slot: usize, attached: Attached) {
+        *self.0.hold(slot, Attached::VACANT) = attached;
+    }
+
+    /// Returns the entry of a slot; a vacant one if the slot was never set.
+    #[inline(always)]
+    pub(super) fn get(&self, slot: usize) -> Attached {
+        self.0.get(slot).copied().unwrap_or(Attached::VACANT)
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+}

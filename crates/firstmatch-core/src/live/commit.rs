@@ -1,0 +1,418 @@
+//! Commits: all changes of a transaction, or none, applied to the idle replica and published.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::Config;
+use super::attached::Attachments;
+use super::facts::{Shared, publish};
+use super::left_right::{ARC, Busy};
+use super::log::{Changes, Log};
+use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
+use super::snapshot::{Built, Part, State, Step, Steps};
+use super::store::Store;
+use crate::engine::tombstones::marks_bytes;
+use crate::engines::tuple::{self, TupleMerge};
+use crate::error::{BuildError, UpdateError};
+use crate::raw::Level;
+use crate::rule::{Lowered, Regions};
+use crate::select::FEW;
+use crate::select::choose::{self, Before, Chosen};
+
+/// The writer's side of all schemas: commits, rebuilds and what they need.
+#[derive(Debug)]
+pub(super) struct Changer {
+    pub(super) shared: Arc<Shared>,
+    pub(super) config: Config,
+    /// Rules of each schema's base.
+    stores: Box<[Arc<Store>]>,
+    /// Changes that the next commit applies.
+    pub(super) next: Changes,
+    owed: Owed,
+    /// Changes of all commits since the bases were built.
+    log: Log,
+    /// Working memory for the regions of one rule, by part.
+    regions: Box<[Regions]>,
+    generation: u64,
+    /// Amount of change in each part.
+    sizes: Box<[Sizes]>,
+    running: Option<Running>,
+}
+
+/// Backlog: changes that the idle replica lacks.
+#[derive(Debug)]
+struct Owed {
+    changes: Changes,
+    steps: Steps,
+    /// Whether the idle replica is to be copied from the other one.
+    copy: bool,
+}
+
+/// Amount of change in a part since its base was built, in rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sizes {
+    base: usize,
+    overlay: usize,
+    most: usize,
+    dead: usize,
+    /// Number of rules inserted into the base and removed from it in place.
+    in_place: usize,
+    is_short_of_room: bool,
+    /// Whether another base may suit the rules: most are gone, or a wide one.
+    ///
+    /// That is, fewer than half of the rules that the base was built from are left, or one of its wide rules is gone. A
+    /// base of at most [`FEW`] rules suits whatever is left.
+    is_other: bool,
+}
+
+impl Sizes {
+    fn of(part: &Part) -> Self {
+        Self {
+            base: part.built.base.rules,
+            overlay: part.overlay.rules(),
+            most: part.most,
+            dead: part.dead.rules(),
+            in_place: part.in_place(),
+            is_short_of_room: part.is_short_of_room(),
+            is_other: part.built.base.rules > FEW && (2 * part.rules() < part.built.base.rules || part.has_lost_wide()),
+        }
+    }
+}
+
+impl Owed {
+    /// Replays the backlog on `state`, the idle replica.
+    ///
+    /// Meanwhile `copy` is set, so that a replica that a panic has left unfinished is copied from the other one.
+    fn settle(&mut self, now: &State, state: &mut State, regions: &mut [Regions]) {
+        if mem::replace(&mut self.copy, true) {
+            *state = now.clone();
+        } else {
+            state.apply(now, &self.changes, &self.steps, regions);
+        }
+        self.steps.clear();
+    }
+
+    fn clear(&mut self) {
+        self.changes.clear();
+        self.steps.clear();
+        self.copy = false;
+    }
+
+    fn bytes(&self) -> usize {
+        self.changes.bytes() + self.steps.capacity() * size_of::<(u32, u32, Step)>()
+    }
+}
+
+impl Changer {
+    /// Builds the first base of every schema; `attached` has what the rules attach to decisions.
+    pub(super) fn new(mut sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
+        sets.iter_mut().for_each(Lowered::forget_nowhere);
+        let state = first(&sets, attached, config, &[])?;
+        let lanes = || sets.iter().map(|set| set.schema().lanes().len());
+        Ok(Self {
+            config: config.clone(),
+            next: Changes::new(lanes()),
+            owed: Owed { changes: Changes::new(lanes()), steps: Vec::new(), copy: false },
+            log: Log::new(lanes()),
+            regions: lanes().map(Regions::new).collect(),
+            generation: 0,
+            sizes: state.parts.iter().map(Sizes::of).collect(),
+            running: None,
+            shared: Arc::new(Shared::new(state)),
+            stores: stores(sets),
+        })
+    }
+
+    /// Whether a count makes a rebuild due and no rebuild is running.
+    ///
+    /// Counts are those of the overlay, dead rules and changes in place. A rebuild is also due when the base has little
+    /// room left, or when the rules are no longer those that it was chosen for.
+    pub(super) fn rebuild_is_due(&self) -> bool {
+        let is_due = |sizes: &Sizes| {
+            sizes.is_short_of_room
+                || sizes.is_other
+                || sizes.overlay >= self.config.overlay_due(sizes.base)
+                || sizes.dead >= self.config.dead_due(sizes.base)
+                || sizes.in_place >= self.config.in_place_due(sizes.base)
+        };
+        self.sizes.iter().any(is_due) && !self.running.as_ref().is_some_and(Running::is_alive)
+    }
+
+    /// Applies everything in `next` in order, or nothing, and returns the new generation.
+    ///
+    /// Inserted rules must have free slots and priorities, and removed rules must be live. Afterwards `next` is empty.
+    ///
+    /// # Errors
+    /// If an overlay or the budget has no room, or if a batch in progress uses the idle replica and `wait` is false.
+    /// `next` is then as it was.
+    pub(super) fn commit(&mut self, wait: bool) -> Result<u64, UpdateError> {
+        let inserts = self.next.rules().any(|(_, insert)| insert);
+        if inserts {
+            self.check_overlays()?;
+        }
+        let Self { shared, config, stores, next, owed, regions, generation, sizes, .. } = self;
+        let generation = *generation + 1;
+        let done = shared.twin.flip(wait, |state, facts| {
+            let now = shared.twin.now().1;
+            owed.settle(&now, state, regions);
+            let changed = state.change(next, stores, &mut owed.steps, regions);
+            // Removals take no memory and are never refused.
+            let has_room =
+                || if inserts { check_room(shared, config, state.parts.iter(), &state.attached) } else { Ok(()) };
+            let done = changed.and_then(|()| has_room());
+            if done.is_ok() {
+                state.generation = generation;
+                sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
+            } else {
+                // Readers go on to an equal replica, because its memory is published with it.
+                *state = State::clone(&now);
+                owed.clear();
+            }
+            publish(facts, state, &now);
+            done
+        });
+        done.map_err(|Busy| UpdateError::busy())??;
+        self.generation = generation;
+        self.owed.copy = false;
+        mem::swap(&mut self.owed.changes, &mut self.next);
+        self.next.clear();
+        self.note();
+        Ok(generation)
+    }
+
+    /// Appends the last commit to the log.
+    fn note(&mut self) {
+        let whole = self.log.append(&self.owed.changes);
+        let feed = self.running.as_ref().and_then(Running::feed);
+        match feed {
+            Some(feed) if whole > 0 => feed.put(self.log.last_whole(whole)),
+            None if self
+                .log
+                .is_long(self.sizes.iter().map(|sizes| sizes.overlay + sizes.dead + sizes.in_place).sum()) =>
+            {
+                self.log.shorten();
+            }
+            _ => {}
+        }
+    }
+
+    /// Refuses early what no overlay has room for, even if all removed rules were in it.
+    fn check_overlays(&self) -> Result<(), UpdateError> {
+        let removed = self.next.rules().filter(|(_, insert)| !insert).count();
+        for (number, sizes) in self.sizes.iter().enumerate() {
+            let puts = (0..self.next.len()).filter(|&at| self.next.is_put(at, number)).count();
+            check_overlay((sizes.overlay + puts).saturating_sub(removed), sizes.most)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a rebuild of every base whose rules have changed; forgets one that is running.
+    pub(super) fn begin_rebuild(&mut self) -> RebuildJob {
+        let state = self.shared.twin.now().1;
+        let pieces = self.log.pieces();
+        let source = |(part, store): (&Part, &Arc<Store>)| {
+            let is_unchanged = part.is_unchanged();
+            Source {
+                before: Before::of(&part.base, &part.built.choice),
+                store: Arc::clone(store),
+                changes: if is_unchanged { Vec::new() } else { pieces.clone() },
+                unchanged: is_unchanged.then(|| part.built.bytes + 2 * (part.dead.bytes() + part.filter_bytes())),
+            }
+        };
+        let sources = state.parts.iter().zip(&self.stores).map(source).collect();
+        let each = |part: &Part| 2 * (size_of::<Part>() + part.overlay.bytes());
+        let reserved = self.shared.bytes() + 2 * state.attached.bytes() + state.parts.iter().map(each).sum::<usize>();
+        let feed = Arc::new(Feed::default());
+        self.running = Some(Running::new(&feed, pieces.len()));
+        RebuildJob { feed, config: self.config.clone(), sources, reserved }
+    }
+
+    /// Forgets the running rebuild.
+    pub(super) fn forget_rebuild(&mut self) {
+        self.running = None;
+    }
+
+    /// Whether a batch in progress uses the replica that would be changed.
+    pub(super) fn is_busy(&self) -> bool {
+        self.shared.twin.blocking() > 0
+    }
+
+    /// Replaces the old bases by new ones that have every change made since they were begun.
+    ///
+    /// If it may not `wait` for batches that use the old bases, the next commit does the rest.
+    ///
+    /// # Errors
+    /// If they are not those begun last, or the budget or an overlay has no room. The new bases are then gone, and
+    /// nothing else has changed.
+    pub(super) fn install(&mut self, rebuilt: Rebuilt, wait: bool) -> Result<Retired, UpdateError> {
+        let running = self.running.take_if(|running| running.is_of(&rebuilt)).ok_or_else(UpdateError::old_rebuild)?;
+        let Rebuilt { mut parts, caught_up, sources, .. } = rebuilt;
+        for (number, part) in parts.iter_mut().enumerate() {
+            let Some(Renewed { copies: [a, b], store }) = part else { continue };
+            let mut left = self.log.since(running.pieces + caught_up);
+            left.try_for_each(|piece| catch_up(&mut [a, b], store, piece, number)).map_err(UpdateError::lowering)?;
+        }
+        let state = self.shared.twin.now().1;
+        let new = || parts.iter().zip(&state.parts).map(|(new, old)| new.as_ref().map_or(old, |new| &new.copies[0]));
+        check_room(&self.shared, &self.config, new(), &state.attached)?;
+        let epoch = state.epoch + 1;
+        self.shared.announce(epoch, new());
+        drop(state);
+        let generation = self.generation;
+        self.change_both(wait, |copy, state| {
+            for (part, new) in state.parts.iter_mut().zip(&mut parts) {
+                new.iter_mut().for_each(|new| mem::swap(part, &mut new.copies[copy]));
+            }
+            (state.generation, state.epoch) = (generation, epoch);
+        });
+        for (store, new) in self.stores.iter_mut().zip(&mut parts) {
+            new.iter_mut().for_each(|new| mem::swap(store, &mut new.store));
+        }
+        self.log.forget(running.pieces);
+        Ok(Retired { epoch, _parts: parts.into_iter().flatten().collect(), _sources: sources, _states: Vec::new() })
+    }
+
+    /// Replaces all rules by `sets`, as one commit and one rebuild; forgets a running rebuild.
+    ///
+    /// # Errors
+    /// If no base fits the budget, or if a batch in progress uses the idle replica and `wait` is false. Nothing has
+    /// changed then.
+    pub(super) fn replace(&mut self, mut sets: Vec<Lowered>, wait: bool) -> Result<Retired, UpdateError> {
+        // Checked before the bases are built: after that, no reader can take the idle replica.
+        if !wait && self.is_busy() {
+            return Err(UpdateError::busy());
+        }
+        sets.iter_mut().for_each(Lowered::forget_nowhere);
+        let now = self.shared.twin.now().1;
+        let attached = now.attached.clone();
+        let mut new = first(&sets, attached, &self.config, &now.parts).map_err(UpdateError::lowering)?;
+        let lanes = sets.iter().map(|set| set.schema().lanes().len());
+        let (generation, epoch) = (self.generation + 1, now.epoch + 1);
+        drop(now);
+        (new.generation, new.epoch) = (generation, epoch);
+        self.log = Log::new(lanes);
+        self.shared.announce(epoch, new.parts.iter());
+        let mut states = vec![new.clone(), new];
+        self.change_both(wait, |copy, state| mem::swap(state, &mut states[copy]));
+        self.generation = generation;
+        self.stores = stores(sets);
+        self.running = None;
+        Ok(Retired { epoch, _states: states, ..Retired::default() })
+    }
+
+    /// Applies `change` to both replicas, one after the other, to install the announced bases.
+    ///
+    /// If it may not `wait` for batches that use the second replica, the next commit copies the first one over it.
+    fn change_both(&mut self, wait: bool, mut change: impl FnMut(usize, &mut State)) {
+        let Self { shared, owed, regions, sizes, .. } = self;
+        let twin = &shared.twin;
+        for copy in 0..2 {
+            if copy == 1 && !wait && twin.blocking() > 0 {
+                owed.copy = true;
+                break;
+            }
+            let done = twin.flip(true, |state, facts| {
+                let now = twin.now().1;
+                if copy == 0 {
+                    owed.settle(&now, state, regions);
+                }
+                change(copy, state);
+                sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
+                publish(facts, state, &now);
+            });
+            debug_assert!(done.is_ok(), "it waits");
+            owed.clear();
+        }
+        shared.settle();
+    }
+
+    /// Returns the heap bytes outside the replicas.
+    ///
+    /// They are the rules that rebuilds start from, the log, the backlog and working memory.
+    pub(super) fn bytes(&self) -> usize {
+        let store = |store: &Arc<Store>| ARC + size_of::<Store>() + store.bytes();
+        size_of_val(&self.stores[..])
+            + self.stores.iter().map(store).sum::<usize>()
+            + self.next.bytes()
+            + self.owed.bytes()
+            + self.log.bytes()
+            + size_of_val(&self.regions[..])
+            + self.regions.iter().map(Regions::bytes).sum::<usize>()
+            + size_of_val(&self.sizes[..])
+    }
+}
+
+fn stores(sets: Vec<Lowered>) -> Box<[Arc<Store>]> {
+    sets.into_iter().map(|set| Arc::new(Store::new(set))).collect()
+}
+
+fn check_overlay(needed: usize, most: usize) -> Result<(), UpdateError> {
+    if needed > most { Err(UpdateError::overlay(needed, most)) } else { Ok(()) }
+}
+
+/// Checks that each overlay keeps its maximum and that both replicas fit the budget.
+fn check_room<'a>(
+    shared: &Shared,
+    config: &Config,
+    parts: impl Iterator<Item = &'a Part> + Clone,
+    attached: &Attachments,
+) -> Result<(), UpdateError> {
+    parts.clone().try_for_each(|part| check_overlay(part.overlay.rules(), part.most))?;
+    let allowed = config.budget.run_bytes;
+    if allowed == usize::MAX {
+        return Ok(());
+    }
+    let each = |part: &Part| part.base_bytes() + 2 * (size_of::<Part>() + part.bytes());
+    let needed = shared.bytes() + 2 * attached.bytes() + parts.map(each).sum::<usize>();
+    if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
+}
+
+/// Builds the first generation of `sets`; `before` has the parts that it replaces.
+pub(super) fn first(
+    sets: &[Lowered],
+    attached: Attachments,
+    config: &Config,
+    before: &[Part],
+) -> Result<State, BuildError> {
+    let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
+    let mut reserved = Shared::bytes_for(sets.len()) + 2 * attached.bytes();
+    for (set, overlay) in sets.iter().zip(&overlays) {
+        reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
+    }
+    let parts = sets.iter().enumerate().map(|(number, set)| {
+        let before = before.get(number).map(|part| Before::of(&part.base, &part.built.choice));
+        new_part(set, config, &mut reserved, before.as_ref())
+    });
+    let parts = parts.collect::<Result<_, _>>()?;
+    Ok(State { generation: 0, epoch: 0, parts, attached })
+}
+
+fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError> {
+    let config = tuple::Config { simd: config.simd, seed: config.seed, ..Default::default() };
+    TupleMerge::new(set.schema(), &config)
+}
+
+/// Builds a base and what belongs to it, where `reserved` bytes of the budget are taken.
+///
+/// The reserved bytes include its tombstones and overlay. The bytes of the base and its filters are added to
+/// `reserved`; `before` describes the base that it replaces.
+pub(super) fn new_part(
+    set: &Lowered,
+    config: &Config,
+    reserved: &mut usize,
+    before: Option<&Before>,
+) -> Result<Part, BuildError> {
+    let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<Chosen>();
+    let most = config.budget.run_bytes;
+    let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
+    let allowed = if most == usize::MAX { usize::MAX } else { allowed };
+    let (base, choice) = choose::choose(set, &config.selection(), allowed, before)?;
+    let stats = base.stats();
+    *reserved += Built::own_bytes(&stats) + Built::bytes_of(&stats);
+    let left = if config.in_place == Some(0) { 0 } else { most.saturating_sub(*reserved) / 2 };
+    let built = Built::new(&base, choice, set, left, &config.limits);
+    let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.base.rules));
+    let part = Part::new(base, built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
+    *reserved += 2 * part.filter_bytes();
+    Ok(part)
+}

@@ -1,0 +1,153 @@
+//! Explanation of an engine: what it consists of and why.
+
+use std::fmt;
+
+use super::Engine;
+use super::facts::Known;
+use crate::engine::Stats;
+use crate::select::traffic::Traffic;
+use crate::select::{Candidate, Kind, Lookups};
+
+/// Base that serves a rule set, the reasons for it, and what has changed since.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Number of live rules with a region in this schema.
+    pub rules: usize,
+    /// Kind of the base.
+    pub kind: Kind,
+    /// Kind that was [asked for](super::Config::kind), if one was.
+    pub asked: Option<Kind>,
+    /// Every kind in the order of trial, with its outcome.
+    pub candidates: [Candidate; 4],
+    /// Region visits made to compare candidates: at most [`Config::trial`](super::Config::trial).
+    ///
+    /// Timed lookups count as in the worst case.
+    pub compared: usize,
+    /// Whether the base exceeds a default limit, because no allowed candidate keeps both.
+    ///
+    /// These are [`Limits::WORST_TESTS`](crate::select::Limits::WORST_TESTS) and
+    /// [`Limits::WORST_LINES`](crate::select::Limits::WORST_LINES), where no other limit was set.
+    pub is_over_defaults: bool,
+    /// Statistics of the base alone.
+    pub base: Stats,
+    /// Number of rules inserted into the base and removed from it in place.
+    pub in_place: usize,
+    /// Number of rules of the base that have a tombstone.
+    pub dead: usize,
+    /// Number of rules in the overlay.
+    pub overlay: usize,
+    /// Number of commits so far.
+    pub generation: u64,
+    /// Number of rebuilds so far.
+    pub epoch: u64,
+    /// Bytes of everything that readers share, in both replicas.
+    pub bytes: usize,
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "rules       {} in {} regions", self.base.rules, self.base.regions)?;
+        for candidate in &self.candidates {
+            let asked = if self.asked == Some(candidate.kind) { "asked for; " } else { "" };
+            writeln!(f, "{:10}  {asked}{candidate}", candidate.kind)?;
+        }
+        self.fmt_traffic(f)?;
+        writeln!(f, "memory      {} bytes, {} of them the base", self.bytes, self.base.total_bytes())?;
+        let (lines, tests) = (self.base.worst_lines, self.base.worst_tests);
+        write!(f, "worst case  {lines} cache lines and {tests} region tests a packet")?;
+        if self.is_over_defaults {
+            write!(f, ": no candidate that fits keeps the default limits")?;
+        }
+        if self.generation > 0 {
+            write!(f, "\nchanges     {} in place, {} in the overlay, ", self.in_place, self.overlay)?;
+            write!(f, "{} marked as removed since the last rebuild; ", self.dead)?;
+            write!(f, "generation {}, rebuilds {}", self.generation, self.epoch)?;
+        }
+        Ok(())
+    }
+}
+
+impl Explanation {
+    /// Prints a table of each candidate's times on each sort of traffic that was compared.
+    fn fmt_traffic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let is_there = |at: usize| self.candidates.iter().any(|of| of.on[at].predicted.is_some());
+        let there: Vec<usize> = (0..Traffic::ALL.len()).filter(|&at| is_there(at)).collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        write!(f, "ns a packet")?;
+        there.iter().try_for_each(|&at| write!(f, " {:>15}", Traffic::ALL[at]))?;
+        writeln!(f, "   (predicted) measured")?;
+        for candidate in self.candidates.iter().filter(|of| of.on.iter().any(|on| on.predicted.is_some())) {
+            write!(f, "{:11}", candidate.kind)?;
+            for &at in &there {
+                let Lookups { predicted, nanos } = candidate.on[at];
+                let predicted = predicted.map_or(String::new(), |of| format!("({:.1})", of.nanos));
+                let nanos = nanos.map_or(String::new(), |nanos| format!("{nanos:.1}"));
+                write!(f, " {:>15}", format!("{predicted}{nanos:>7}"))?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl Engine {
+    /// Returns what serves the rules and why, without waiting for the writer or delaying it.
+    ///
+    /// The explanation has every candidate with the reason for its refusal, the memory, and the worst case.
+    pub fn explain(&self) -> Explanation {
+        let (known, built) = self.shared.known(self.part);
+        let (base, facts) = (known.base(&built), &known.part);
+        Explanation {
+            rules: facts.rules,
+            kind: built.kind,
+            asked: built.choice.asked,
+            candidates: built.choice.candidates,
+            compared: built.choice.compared,
+            is_over_defaults: built.choice.is_over_defaults,
+            in_place: facts.in_place,
+            dead: facts.dead,
+            overlay: facts.overlay_rules,
+            generation: known.generation,
+            epoch: known.epoch,
+            bytes: self.stats_of(&known, &base).total_bytes(),
+            base,
+        }
+    }
+
+    /// Returns the statistics of the base and everything around it.
+    ///
+    /// Engines of one writer share the replicas; the first engine counts the bytes of that frame.
+    pub(super) fn shared_stats(&self) -> Stats {
+        let (known, built) = self.shared.known(self.part);
+        self.stats_of(&known, &known.base(&built))
+    }
+
+    fn stats_of(&self, known: &Known, base: &Stats) -> Stats {
+        let of = &known.part;
+        // A key whose answer is dead is looked up again.
+        let times = 1 + usize::from(of.dead > 0);
+        let mut stats = Stats {
+            rules: of.rules,
+            regions: base.regions - of.dead_regions + of.overlay_regions,
+            tables: base.tables + of.overlay_tables,
+            worst_tests: times * base.worst_tests + of.overlay_tests,
+            worst_lines: times * base.worst_lines + of.overlay_lines,
+            longest_bucket: base.longest_bucket.max(of.overlay_longest),
+            untabled: base.untabled + of.overlay_untabled,
+            keeps_shadowed: true,
+            bytes: base.bytes.clone(),
+        };
+        stats.bytes.extend([("marks", of.marks), ("overlay", of.overlay), ("filter", of.filter)]);
+        if of.second_base > 0 {
+            stats.bytes.push(("second base", of.second_base));
+        }
+        let (shared, attached) = if self.part == 0 { (self.shared.bytes(), known.attached) } else { (0, 0) };
+        if attached > 0 {
+            stats.bytes.push(("attachments", attached));
+        }
+        stats.bytes.push(("frame", of.frame + shared));
+        stats
+    }
+}

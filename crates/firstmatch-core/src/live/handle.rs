@@ -1,0 +1,116 @@
+//! Lookups over all schemas of a rule set in one generation, with what rules attach to decisions.
+
+use std::sync::Arc;
+
+use super::attached::Attached;
+use super::facts::Shared;
+use super::gather::Aside;
+use super::left_right::Place;
+use super::snapshot::State;
+use super::{Engine, Explanation};
+use crate::engine::{self, Match, Stats};
+use crate::key::Keys;
+use crate::rule::RuleId;
+use crate::schema::Schema;
+use crate::select::choose::Scratch;
+
+/// The rules of all schemas, for those who look up. Clones share everything.
+///
+/// An [`Engine`] is for one schema; two lookups in two engines may see two generations. A [`BatchReader`] takes all
+/// schemas of a batch from one.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(super) shared: Arc<Shared>,
+    pub(super) schemas: Arc<[Schema]>,
+}
+
+/// What one thread looks up batches with: its place among the readers, and scratch for each schema.
+#[derive(Debug)]
+pub struct BatchReader {
+    shared: Arc<Shared>,
+    seat: Place<State>,
+    parts: Box<[(Scratch, Aside)]>,
+}
+
+/// One generation, for the time of a batch.
+#[derive(Debug)]
+pub struct Snapshot<'s> {
+    state: &'s State,
+    parts: &'s mut [(Scratch, Aside)],
+}
+
+impl Handle {
+    /// Schemas of the rules, in the order of the rule set.
+    pub fn schemas(&self) -> &[Schema] {
+        &self.schemas
+    }
+
+    /// Returns a reader, for one thread.
+    pub fn reader(&self) -> BatchReader {
+        let now = self.shared.twin.now().1;
+        let scratch = |(part, schema): (_, &Schema)| (Scratch::new(part), Aside::new(schema));
+        let overlays = now.parts.iter().map(|part| &part.overlay);
+        let parts = overlays.zip(&*self.schemas).map(scratch).collect();
+        BatchReader { shared: Arc::clone(&self.shared), seat: self.shared.twin.seat(), parts }
+    }
+
+    /// Returns the engine of one schema.
+    ///
+    /// # Panics
+    /// If there is no schema of this index.
+    pub fn engine(&self, schema: usize) -> Engine {
+        Engine { shared: Arc::clone(&self.shared), part: schema, schema: self.schemas[schema].clone() }
+    }
+
+    /// Number of commits: every batch that starts now is of this generation or a later one.
+    pub fn generation(&self) -> u64 {
+        self.engine(0).generation()
+    }
+
+    /// Returns the statistics of the engine of each schema. It waits for no commit.
+    pub fn stats(&self) -> Vec<Stats> {
+        (0..self.schemas.len()).map(|schema| engine::Engine::stats(&self.engine(schema))).collect()
+    }
+
+    /// Returns what serves each schema and why. It waits for no commit.
+    pub fn explain(&self) -> Vec<Explanation> {
+        (0..self.schemas.len()).map(|schema| self.engine(schema).explain()).collect()
+    }
+}
+
+impl BatchReader {
+    /// Calls `read` with the generation of now, which stays the same from its start to its end. It never waits.
+    #[inline]
+    pub fn read<R>(&mut self, read: impl FnOnce(Snapshot<'_>) -> R) -> R {
+        let Self { shared, seat, parts } = self;
+        shared.twin.read(seat, |state| read(Snapshot { state, parts }))
+    }
+}
+
+impl Snapshot<'_> {
+    /// Number of commits that this generation has seen.
+    pub fn generation(&self) -> u64 {
+        self.state.generation
+    }
+
+    /// Finds for each key of a schema the first rule that matches; `best[i]` is the match to beat, if there is one.
+    ///
+    /// # Panics
+    /// If there is no schema of this index, `best` has not one place for each key, or the keys have not the lanes of
+    /// the schema.
+    #[inline]
+    pub fn improve(&mut self, schema: usize, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        let (part, (scratch, aside)) = (&self.state.parts[schema], &mut self.parts[schema]);
+        assert!(keys.has(best.len()), "one place for a match a key");
+        assert!(keys.lanes() == part.lanes(), "keys have the lanes of the schema");
+        part.improve(scratch, aside, keys, best);
+    }
+
+    /// Returns what a rule that this generation has found attaches to its decisions.
+    ///
+    /// Without [`Config::attachments`](super::Config::attachments) that is nothing.
+    #[inline(always)]
+    pub fn attached(&self, rule: RuleId) -> Attached {
+        self.state.attached.get(rule.slot())
+    }
+}

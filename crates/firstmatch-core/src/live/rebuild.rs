@@ -1,0 +1,204 @@
+//! Rebuilds: begun by the writer, run wherever the caller likes, installed by the writer.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::Config;
+use super::commit::new_part;
+use super::log::{Changes, changed};
+use super::snapshot::{Part, State};
+use super::store::Store;
+use crate::engine::tombstones::marks_bytes;
+use crate::error::{BuildError, UpdateError};
+use crate::rule::Regions;
+use crate::select::choose::Before;
+
+/// Rebuild that has been begun: new bases, to be built from the rules of one generation.
+///
+/// It owns all that it needs, so any thread may run it.
+#[derive(Debug)]
+#[must_use = "nothing is rebuilt until it is run and installed"]
+pub struct RebuildJob {
+    pub(super) feed: Arc<Feed>,
+    pub(super) config: Config,
+    pub(super) sources: Vec<Source>,
+    /// Bytes taken by everything except the bases, their tombstones and their filters.
+    pub(super) reserved: usize,
+}
+
+/// New bases with tombstones and overlays, for the writer that began the rebuild to install.
+#[derive(Debug)]
+#[must_use = "nothing changes until it is installed"]
+pub struct Rebuilt {
+    pub(super) feed: Arc<Feed>,
+    pub(super) parts: Vec<Option<Renewed>>,
+    /// Number of pieces of the feed that the new bases have caught up with.
+    pub(super) caught_up: usize,
+    /// Rules that the bases were built from.
+    pub(super) sources: Vec<Source>,
+}
+
+/// Bases and overlays that a rebuild has replaced.
+///
+/// To drop it frees their memory. That takes a while, and any thread may do it.
+#[derive(Debug, Default)]
+pub struct Retired {
+    pub(super) epoch: u64,
+    pub(super) _parts: Vec<Renewed>,
+    pub(super) _sources: Vec<Source>,
+    pub(super) _states: Vec<State>,
+}
+
+impl Retired {
+    /// Number of rebuilds installed so far, this one included.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+}
+
+/// Error that says why a rebuild was not installed.
+///
+/// It returns the rebuild if that may be installed later.
+#[derive(Debug)]
+pub struct InstallError {
+    pub(super) error: UpdateError,
+    pub(super) rebuilt: Option<Box<Rebuilt>>,
+}
+
+impl InstallError {
+    /// Returns the reason.
+    pub fn error(&self) -> &UpdateError {
+        &self.error
+    }
+
+    /// Returns the rebuild; `None` if it cannot be installed any more.
+    pub fn into_rebuilt(self) -> Option<Rebuilt> {
+        self.rebuilt.map(|rebuilt| *rebuilt)
+    }
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for InstallError {}
+
+/// New part of both replicas, and the rules of its base.
+#[derive(Debug)]
+pub(super) struct Renewed {
+    pub(super) copies: [Part; 2],
+    pub(super) store: Arc<Store>,
+}
+
+/// Rules of one schema when the rebuild was begun.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) before: Before,
+    pub(super) store: Arc<Store>,
+    pub(super) changes: Vec<Arc<Changes>>,
+    /// If nothing has changed: bytes of the part without its overlays.
+    pub(super) unchanged: Option<usize>,
+}
+
+/// Pieces of changes committed since the rebuild was begun, until the rebuild takes them.
+#[derive(Debug, Default)]
+pub(super) struct Feed(Mutex<Vec<Arc<Changes>>>);
+
+impl Feed {
+    pub(super) fn put(&self, pieces: &[Arc<Changes>]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(pieces);
+    }
+
+    fn take(&self) -> Vec<Arc<Changes>> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RebuildJob {
+    /// Builds the new bases and applies to them the changes that are committed meanwhile.
+    ///
+    /// That is all of the work, and it touches neither the writer nor the readers.
+    ///
+    /// # Errors
+    /// If no base fits the budget any more. The rules stay as they are, and the job is gone.
+    pub fn run(self) -> Result<Rebuilt, BuildError> {
+        let Self { feed, config, sources, mut reserved } = self;
+        reserved += sources.iter().filter_map(|source| source.unchanged).sum::<usize>();
+        let mut parts = Vec::with_capacity(sources.len());
+        for (number, source) in sources.iter().enumerate() {
+            if source.unchanged.is_some() {
+                parts.push(None);
+                continue;
+            }
+            let store = changed(&source.store.set, &source.changes, number);
+            reserved += 2 * marks_bytes(&store);
+            let part = new_part(&store, &config, &mut reserved, Some(&source.before))?;
+            parts.push(Some((part, Store::new(store))));
+        }
+        let mut caught_up = 0;
+        loop {
+            let pieces = feed.take();
+            if pieces.is_empty() {
+                break;
+            }
+            caught_up += pieces.len();
+            for (number, part) in parts.iter_mut().enumerate() {
+                if let Some((part, store)) = part {
+                    pieces.iter().try_for_each(|piece| catch_up(&mut [part], store, piece, number))?;
+                }
+            }
+        }
+        let renew = |(mut part, store): (Part, Store)| {
+            part.leads_none();
+            Renewed { copies: [part.clone(), part], store: Arc::new(store) }
+        };
+        let parts = parts.into_iter().map(|part| part.map(renew)).collect();
+        Ok(Rebuilt { feed, parts, caught_up, sources })
+    }
+}
+
+/// Applies `changes` to replicas of a part whose base was built before them.
+pub(super) fn catch_up(
+    copies: &mut [&mut Part],
+    store: &Store,
+    changes: &Changes,
+    number: usize,
+) -> Result<(), BuildError> {
+    let mut regions = Regions::new(store.set.schema().lanes().len());
+    for at in 0..changes.len() {
+        let (rule, inserted) = changes.get(at, number, &mut regions);
+        for part in &mut *copies {
+            part.change(rule, inserted, store).map_err(|error| error.into_build_error(rule.rule))?;
+        }
+    }
+    Ok(())
+}
+
+/// Rebuild that has been begun, as the writer remembers it.
+#[derive(Debug)]
+pub(super) struct Running {
+    /// Feed of the job; gone when both the job and its result are dropped.
+    feed: Weak<Feed>,
+    /// Number of log pieces that it was begun with.
+    pub(super) pieces: usize,
+}
+
+impl Running {
+    pub(super) fn new(feed: &Arc<Feed>, pieces: usize) -> Self {
+        Self { feed: Arc::downgrade(feed), pieces }
+    }
+
+    pub(super) fn feed(&self) -> Option<Arc<Feed>> {
+        self.feed.upgrade()
+    }
+
+    pub(super) fn is_alive(&self) -> bool {
+        self.feed.strong_count() > 0
+    }
+
+    pub(super) fn is_of(&self, rebuilt: &Rebuilt) -> bool {
+        std::ptr::eq(self.feed.as_ptr(), Arc::as_ptr(&rebuilt.feed))
+    }
+}

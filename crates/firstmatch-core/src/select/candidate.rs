@@ -1,0 +1,238 @@
+//! Kinds of engines that can be a base, and the outcome of each candidate.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::limits::Cap;
+use super::model::Prediction;
+use super::traffic::Traffic;
+
+/// Number of regions up to which no structure is needed, because one block holds them all.
+///
+/// A batch takes as long with a structure as without, and a single key longer.
+pub(crate) const FEW: usize = 8;
+/// Number of regions up to which `bit_vector` is tried.
+///
+/// With more regions, trees are faster and far smaller.
+pub(crate) const VECTORS: usize = 2048;
+/// Kind of engine that can be a base.
+///
+/// As text, it is its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Engine [`linear`](mod@crate::engines::linear).
+    Linear,
+    /// Engine [`bit_select`](mod@crate::engines::bit_select).
+    BitSelect,
+    /// Engine [`bit_vector`](mod@crate::engines::bit_vector).
+    BitVector,
+    /// Online TupleMerge of [`tuple`](mod@crate::engines::tuple).
+    ///
+    /// The offline algorithm is no candidate, because it is on no set the fastest.
+    TupleMerge,
+}
+
+impl Kind {
+    /// Every kind, in the order in which they are tried.
+    pub const ALL: [Self; 4] = [Self::BitSelect, Self::BitVector, Self::TupleMerge, Self::Linear];
+
+    /// Returns the name: `linear`, `bit_select`, `bit_vector`, `tuplemerge`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Linear => "linear",
+            Self::BitSelect => "bit_select",
+            Self::BitVector => "bit_vector",
+            Self::TupleMerge => "tuplemerge",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Error: the text is no kind's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownKind(String);
+
+impl fmt::Display for UnknownKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no base `{}`; expected one of {}", self.0, Kind::ALL.map(Kind::name).join(", "))
+    }
+}
+
+impl std::error::Error for UnknownKind {}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(text: &str) -> Result<Self, UnknownKind> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownKind(text.to_owned()))
+    }
+}
+
+/// Outcome of a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is the base.
+    Chosen,
+    /// It was timed, and another is faster, or comes first and is about as fast.
+    ///
+    /// Its worst ratio to the fastest is above another's, or hardly below.
+    Slower,
+    /// It was not timed, because it is predicted to be far slower than another.
+    ///
+    /// Its predicted worst ratio is [too large](super::Config::margin).
+    Predicted,
+    /// It was not compared, because a lookup can be made to visit too many regions.
+    ///
+    /// Its share of [`Config::trial`](super::Config::trial) has room for fewer than eight lookups.
+    Unpredicted,
+    /// A cap refused it.
+    Refused {
+        /// Cap that refused it.
+        cap: Cap,
+        /// Lower bound of its need.
+        needed: usize,
+        /// Amount that the cap allows.
+        allowed: usize,
+    },
+    /// Its worst case is over a default limit that another keeps, or twice as bad as another's.
+    Deep {
+        /// Default limit that it exceeds.
+        cap: Cap,
+        /// Number of lines that a lookup can be made to touch, or of tests.
+        needed: usize,
+        /// Default of that limit.
+        allowed: usize,
+    },
+    /// It has a hundred times another's worst-case tests, and is not twice as fast everywhere.
+    HardlyFaster {
+        /// Tests of a lookup in the worst case.
+        tests: usize,
+    },
+    /// It takes too much memory for its speed.
+    ///
+    /// It has more than 1 MiB and four times the bytes of another, which takes at most twice as long on any traffic.
+    Heavy {
+        /// Bytes of the candidate.
+        bytes: usize,
+    },
+    /// It was not built, because even 1,024 of the regions are predicted to be far slower.
+    Sampled {
+        /// Predicted picoseconds a packet with 1,024 of the regions.
+        picoseconds: u64,
+    },
+    /// Its build was abandoned: another fits, and this one takes far longer than for most rules.
+    LongBuild {
+        /// [Region visits](super::Limits::build_visits) made so far.
+        visits: usize,
+    },
+    /// Another kind was forced.
+    NotAsked,
+    /// One before it was chosen.
+    NotNeeded,
+    /// It was not tried, because a few regions need no structure.
+    FewRegions,
+    /// It was not tried, because its vectors are not for this many regions.
+    ManyVectors,
+    /// It would take long to build, because many regions would share a bucket.
+    LongBuckets {
+        /// Number of regions in the largest bucket, of 1,024 of the regions.
+        longest: usize,
+    },
+    /// The choice before this one decided.
+    ///
+    /// Its kind was kept, or [`Kind::BitSelect`] was chosen because it changes in place and rules change. That happens
+    /// where it takes at most twice as long on every sort of traffic.
+    Kept,
+}
+
+impl Outcome {
+    /// Returns the outcome of a candidate that was not timed, with the predictions `nanos`.
+    pub(crate) fn left(nanos: &[f64]) -> Self {
+        if nanos.iter().all(|nanos| nanos.is_finite()) { Self::Predicted } else { Self::Unpredicted }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chosen => f.write_str("chosen"),
+            Self::Slower => f.write_str("not taken: slower, or hardly faster than one before it"),
+            Self::Predicted => f.write_str("not timed: predicted to be slower"),
+            Self::Unpredicted => f.write_str("not compared: a lookup may visit too many regions for a trial"),
+            Self::Refused { cap, needed, allowed } => write!(f, "refused: {}", cap.says(*needed, *allowed)),
+            Self::Deep { cap, needed, allowed } => write!(f, "not taken by default: {}", cap.says(*needed, *allowed)),
+            Self::HardlyFaster { tests } => {
+                write!(f, "not taken: up to {tests} tests a packet, a hundred times another's, and not twice as fast")
+            }
+            Self::Heavy { bytes } => {
+                write!(f, "not taken: {bytes} bytes, four times another's, and not twice as fast")
+            }
+            Self::Sampled { picoseconds } => {
+                write!(
+                    f,
+                    "not built: of 1024 of the regions alone it is predicted to take {:.1} ns",
+                    *picoseconds as f64 / 1e3
+                )
+            }
+            Self::LongBuild { visits } => write!(f, "not taken: unfinished after {visits} region visits"),
+            Self::NotAsked => f.write_str("not tried: another was asked for"),
+            Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
+            Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
+            Self::ManyVectors => write!(f, "not tried: it is for {VECTORS} regions and fewer"),
+            Self::LongBuckets { longest } => {
+                write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
+            }
+            Self::Kept => f.write_str("not tried: the choice before decided"),
+        }
+    }
+}
+
+/// Time of a lookup on one sort of traffic.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Lookups {
+    /// Prediction, if candidates were compared.
+    pub predicted: Option<Prediction>,
+    /// Measured nanoseconds a packet, if timed: in batches of 256, the least of nine turns.
+    pub nanos: Option<f64>,
+}
+
+/// Candidate for the base, with its outcome.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Kind of engine.
+    pub kind: Kind,
+    /// Outcome of the candidate.
+    pub outcome: Outcome,
+    /// Times of lookups on each sort of traffic, in the order of [`Traffic::ALL`].
+    pub on: [Lookups; Traffic::ALL.len()],
+    /// Worst ratio of its time to the fastest candidate's, over all sorts of traffic.
+    ///
+    /// It is measured or else predicted, if the candidate was in the last comparison. The candidate with the least is
+    /// chosen.
+    pub ratio: Option<f64>,
+    /// Bytes, and the maximum cache lines and regions of a lookup.
+    ///
+    /// They are there if it was built and kept the limits.
+    pub takes: Option<[usize; 3]>,
+    /// [Region visits](super::Limits::build_visits) of its build, if there was one.
+    pub visits: Option<usize>,
+}
+
+/// Shows everything but the name.
+impl fmt::Display for Candidate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.outcome.fmt(f)?;
+        if let Some(ratio) = self.ratio {
+            write!(f, "; at most {ratio:.2} times the fastest")?;
+        }
+        if let Some([bytes, lines, tests]) = self.takes {
+            write!(f, "; {bytes} bytes, at worst {lines} lines and {tests} tests")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,130 @@
+//! Caps on bases beyond the bytes that they may hold.
+
+use super::candidate::Kind;
+use crate::engine::tombstones::marks_bytes;
+use crate::rule::Lowered;
+
+/// Caps on a base beyond the [budget](crate::Budget).
+///
+/// A candidate that may exceed a cap is refused, and the [explanation](crate::live::Explanation) has both numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Heap bytes while a base is built and timed, candidates beside it included, rules not.
+    ///
+    /// A bound from the numbers of regions and lanes is compared with the cap, so a base may be refused that would have
+    /// needed less. For example, a region of IPv4 5-tuples counts as 64 bytes for `linear`, 448 for `tuplemerge` and
+    /// 2,360 for `bit_select`, because that compares plans. For `bit_vector` it counts as 8,324 where there are 1,000
+    /// regions and 16,004 where there are 2,000.
+    pub build_bytes: usize,
+    /// Cache lines that one lookup can be made to touch.
+    ///
+    /// With `None` no candidate is refused, but those that keep [`Self::WORST_LINES`] are preferred.
+    pub worst_lines: Option<usize>,
+    /// Regions that one lookup can be made to test.
+    ///
+    /// With `None` no candidate is refused, but those that keep [`Self::WORST_TESTS`] are preferred.
+    pub worst_tests: Option<usize>,
+    /// Region visits of a base's build, counted as they are made.
+    ///
+    /// A build that makes more stops soon after. Visits stand for the time of a build, but are the same on every
+    /// machine and under every load. Every [`Candidate`](super::Candidate) that was built says how many it made.
+    ///
+    /// Visits a region, by kind:
+    /// - `linear`: 1
+    /// - `tuplemerge`: 6 to 170, or hundreds if rules are made to obstruct it
+    /// - `bit_select`: 80 to 3,000, fewer in a rebuild
+    /// - `bit_vector`: 70 to 900, and more the more regions there are
+    pub build_visits: usize,
+}
+
+impl Default for Limits {
+    /// Sets no cap on builds, and prefers bases with a good worst case.
+    fn default() -> Self {
+        Self { build_bytes: usize::MAX, worst_lines: None, worst_tests: None, build_visits: usize::MAX }
+    }
+}
+
+impl Limits {
+    /// Default of worst-case cache lines of a lookup.
+    ///
+    /// If no candidate keeps this and [`Self::WORST_TESTS`], those up to twice as bad as the least bad are compared.
+    /// The [explanation](crate::live::Explanation::is_over_defaults) says so.
+    pub const WORST_LINES: usize = 8192;
+    /// Default of worst-case region tests of a lookup.
+    pub const WORST_TESTS: usize = 4096;
+
+    /// Returns how many times as bad as the defaults a worst case is; at most 1 if it keeps them.
+    ///
+    /// Only limits that are not set count. For example, 2,048 lines and 8,192 tests are twice as bad.
+    pub(crate) fn badness(&self, lines: usize, tests: usize) -> f64 {
+        let of = |set: Option<usize>, is: usize, most: usize| if set.is_some() { 0.0 } else { is as f64 / most as f64 };
+        of(self.worst_lines, lines, Self::WORST_LINES).max(of(self.worst_tests, tests, Self::WORST_TESTS))
+    }
+
+    /// Returns, as an error, a set cap that a worst case exceeds, with the need and the cap.
+    pub(crate) fn check(&self, lines: usize, tests: usize) -> Result<(), (Cap, usize, usize)> {
+        let of = |cap, set: Option<usize>, is: usize| match set {
+            Some(most) if is > most => Err((cap, is, most)),
+            _ => Ok(()),
+        };
+        of(Cap::WorstLines, self.worst_lines, lines)?;
+        of(Cap::WorstTests, self.worst_tests, tests)
+    }
+
+    /// Returns the default that a worst case exceeds most, with the need and the default.
+    pub(crate) fn over_default(&self, lines: usize, tests: usize) -> (Cap, usize, usize) {
+        let set_tests = Self { worst_tests: Some(0), ..*self };
+        if self.badness(lines, tests) > set_tests.badness(lines, tests) {
+            (Cap::WorstTests, tests, Self::WORST_TESTS)
+        } else {
+            (Cap::WorstLines, lines, Self::WORST_LINES)
+        }
+    }
+}
+
+/// Cap that a candidate did not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cap {
+    /// Cap [`Budget::run_bytes`](crate::Budget::run_bytes), or what other things leave of it.
+    RunBytes,
+    /// Cap [`Limits::build_bytes`].
+    BuildBytes,
+    /// Cap [`Limits::worst_lines`].
+    WorstLines,
+    /// Cap [`Limits::worst_tests`].
+    WorstTests,
+    /// Cap [`Limits::build_visits`].
+    BuildVisits,
+}
+
+impl Cap {
+    /// Says that something needs more than is allowed.
+    pub(crate) fn says(self, needed: usize, allowed: usize) -> String {
+        match self {
+            Self::RunBytes => format!("it needs {needed} bytes or more, the budget leaves {allowed}"),
+            Self::BuildBytes => format!("building it may take {needed} bytes, the limit is {allowed}"),
+            Self::WorstLines => format!("a packet can touch {needed} cache lines, the limit is {allowed}"),
+            Self::WorstTests => format!("a packet can be tested against {needed} regions, the limit is {allowed}"),
+            Self::BuildVisits => format!("building it takes {needed} region visits or more, the limit is {allowed}"),
+        }
+    }
+}
+
+/// Returns a bound on the heap bytes of building a base, itself included.
+///
+/// For `linear` it is the exact need. For the others it is twice the need of the worst known sets, those made to
+/// explode among them, plus the need of small sets.
+pub(crate) fn build_bytes(kind: Kind, set: &Lowered) -> usize {
+    let (regions, slots) = (set.regions().len(), marks_bytes(set) * 8);
+    let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
+    match kind {
+        Kind::Linear => regions.next_multiple_of(8) * (8 * lanes + 24) + 2048,
+        Kind::BitSelect => regions * (32 * lanes + 2200) + (16 << 10),
+        Kind::BitVector => {
+            // Classes of each lane, their vectors twice or four times while they grow, and joins.
+            let vector = regions.next_multiple_of(1024) / 8;
+            lanes * (2 * regions + 1) * (6 * vector + 64) + (512 << 10)
+        }
+        Kind::TupleMerge => regions * (48 * lanes + 160) + slots * 24 + (16 << 10),
+    }
+}

@@ -1,0 +1,273 @@
+//! Sorts of traffic that candidates are compared on: keys drawn from the rules alone.
+
+use std::fmt;
+
+use super::choose::Chosen;
+use super::trial;
+use crate::engines::shared::wide::{Random, Wide};
+use crate::key::KeyBuf;
+use crate::rule::{Lowered, Region, Regions};
+use crate::schema::Schema;
+
+/// Sort of traffic that candidates are compared on.
+///
+/// The packets to come are not known. So the chosen base should be far slower than another on no sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Traffic {
+    /// Keys in rules, each rule equally likely.
+    ///
+    /// Fields that the rule leaves open are drawn from other rules or from all values.
+    Rules,
+    /// Corners of rules, half of them moved out of the rule by one step in one field.
+    Edges,
+    /// Keys in no wide rule.
+    ///
+    /// Wide rules are those, at most eight, that hold the most keys of the rules behind them.
+    Behind,
+    /// Keys with any value in each field.
+    Uniform,
+    /// Keys that no rule holds.
+    Unmatched,
+}
+
+impl Traffic {
+    /// Every sort.
+    pub const ALL: [Self; 5] = [Self::Rules, Self::Edges, Self::Behind, Self::Uniform, Self::Unmatched];
+
+    /// Returns the name: `rules`, `edges`, `behind`, `uniform`, `unmatched`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Rules => "rules",
+            Self::Edges => "edges",
+            Self::Behind => "behind",
+            Self::Uniform => "uniform",
+            Self::Unmatched => "unmatched",
+        }
+    }
+}
+
+impl fmt::Display for Traffic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Keys of one sort.
+pub(crate) struct Sample {
+    pub(crate) traffic: Traffic,
+    pub(crate) keys: KeyBuf,
+}
+
+/// Number of keys tried for each key wanted, where not every key qualifies.
+const TRIES: usize = 8;
+/// Minimum number of keys found; a sort with fewer is left out.
+const FEWEST: usize = 16;
+
+/// Returns `count` keys of each sort but [`Traffic::Unmatched`].
+///
+/// [`Traffic::Behind`] is left out if no rule is wide or too few keys are found behind the wide rules.
+pub(crate) fn of_rules(set: &Lowered, wide: &[Wide], count: usize) -> Vec<Sample> {
+    let mut draw = Draw::new(set, wide);
+    let mut samples = vec![
+        Sample { traffic: Traffic::Rules, keys: drawn(set, count) },
+        Sample { traffic: Traffic::Edges, keys: draw.fill(count, |draw, at, row| draw.edge(at % 2 == 1, row)) },
+    ];
+    let behind = if wide.is_empty() { KeyBuf::new(set.schema()) } else { draw.all_behind(count) };
+    if behind.len() >= FEWEST {
+        samples.push(Sample { traffic: Traffic::Behind, keys: repeated(&behind, count) });
+    }
+    let uniform = draw.fill(count, |draw, _, row| (0..draw.lanes()).for_each(|lane| row[lane] = draw.present(lane)));
+    samples.push(Sample { traffic: Traffic::Uniform, keys: uniform });
+    samples
+}
+
+/// Returns `count` keys that no rule holds, and the region visits made, in the worst case.
+///
+/// The answers of `base` decide. Its lookups make at most `visits` region visits. The sample is `None` if too few keys
+/// are found.
+pub(crate) fn unmatched(
+    set: &Lowered,
+    wide: &[Wide],
+    base: &Chosen,
+    count: usize,
+    visits: usize,
+) -> (Option<Sample>, usize) {
+    let tries = (TRIES * count).min(visits / base.visits());
+    let mut draw = Draw::new(set, wide);
+    let keys = draw.fill(tries, |draw, at, row| match at % 3 {
+        0 => draw.behind(true, row),
+        1 => draw.edge(true, row),
+        _ => (0..draw.lanes()).for_each(|lane| row[lane] = draw.present(lane)),
+    });
+    let found = trial::matched(base, &keys);
+    let mut missed = KeyBuf::new(set.schema());
+    let misses = (0..keys.len()).filter(|&at| !found[at]).take(count);
+    misses.for_each(|at| missed.push().copy_from_slice(keys.keys().row(at)));
+    let sample = || Sample { traffic: Traffic::Unmatched, keys: repeated(&missed, count) };
+    ((missed.len() >= FEWEST).then(sample), tries * base.visits())
+}
+
+/// Returns `count` keys in regions, each rule equally likely.
+pub(crate) fn drawn(set: &Lowered, count: usize) -> KeyBuf {
+    Draw::new(set, &[]).fill(count, |draw, _, row| draw.key(row))
+}
+
+/// Returns the keys in turn, over and over, until there are `count`.
+fn repeated(keys: &KeyBuf, count: usize) -> KeyBuf {
+    let mut all = KeyBuf::new(keys.schema());
+    all.reserve(count);
+    (0..count).for_each(|at| all.push().copy_from_slice(keys.keys().row(at % keys.len())));
+    all
+}
+
+/// Generator of keys.
+struct Draw<'a> {
+    schema: &'a Schema,
+    regions: &'a Regions,
+    /// Index of the first region of each rule.
+    firsts: Vec<u32>,
+    wide: Vec<Region<'a>>,
+    /// For each lane 0 and the values at which a wide region begins or has just ended, ascending.
+    cuts: Vec<Vec<u32>>,
+    random: Random,
+}
+
+impl<'a> Draw<'a> {
+    fn new(set: &'a Lowered, wide: &[Wide]) -> Self {
+        let (schema, regions) = (set.schema(), set.regions());
+        let mut firsts = Vec::with_capacity(regions.len());
+        // Fewer than 2^24 regions are ever lowered.
+        firsts.extend(set.by_rule().map(|(_, regions)| regions.start as u32));
+        let wide: Vec<Region<'_>> = wide.iter().map(|wide| regions.get(wide.region)).collect();
+        let cuts_of = |lane: usize| {
+            let ends = wide.iter().flat_map(|region| [Some(region.lo[lane]), region.hi[lane].checked_add(1)]);
+            let mut cuts: Vec<u32> = ends.flatten().filter(|&cut| cut <= largest(schema, lane)).chain([0]).collect();
+            cuts.sort_unstable();
+            cuts.dedup();
+            cuts
+        };
+        let cuts = (0..schema.lanes().len()).map(cuts_of).collect();
+        Self { schema, regions, firsts, wide, cuts, random: Random(1) }
+    }
+
+    fn lanes(&self) -> usize {
+        self.schema.lanes().len()
+    }
+
+    fn fill(&mut self, count: usize, mut key: impl FnMut(&mut Self, usize, &mut [u32])) -> KeyBuf {
+        let mut keys = KeyBuf::new(self.schema);
+        keys.reserve(count);
+        (0..count).for_each(|at| key(self, at, keys.push()));
+        keys
+    }
+
+    /// Draws a key in a region of a rule, half of the time with each field at one of its ends.
+    ///
+    /// A field that the region leaves open is drawn from another rule's region or, as often, from all values. The
+    /// reason is that packets' values there are not known.
+    fn key(&mut self, row: &mut [u32]) {
+        let [own, other] = [(); 2].map(|()| self.region());
+        let is_corner = self.is_heads();
+        for field in 0..self.schema.fields().len() {
+            let other = self.is_heads().then_some(other);
+            let region = [Some(own), other].into_iter().flatten().find(|region| self.says(region, field));
+            let is_high = is_corner && self.is_heads();
+            for lane in self.schema.lanes_of(field) {
+                row[lane] = match region {
+                    Some(region) if is_high => region.hi[lane],
+                    Some(region) if is_corner => region.lo[lane],
+                    Some(region) => self.random.between(region.lo[lane], region.hi[lane]),
+                    None => self.present(lane),
+                };
+                if let Some((value, mask)) = region.and_then(|region| region.ternary) {
+                    row[lane] = row[lane] & !mask[lane] | value[lane];
+                }
+            }
+        }
+    }
+
+    /// Draws a corner of a region; if `is_outside`, moves one lane a step out if there is room.
+    fn edge(&mut self, is_outside: bool, row: &mut [u32]) {
+        let own = self.region();
+        for lane in 0..self.lanes() {
+            row[lane] = if self.is_heads() { own.lo[lane] } else { own.hi[lane] };
+            if let Some((value, mask)) = own.ternary {
+                row[lane] = row[lane] & !mask[lane] | value[lane];
+            }
+        }
+        let lane = self.random.below(self.lanes());
+        let above = own.hi[lane].checked_add(1).filter(|&above| above <= largest(self.schema, lane));
+        let beside = [own.lo[lane].checked_sub(1), above].into_iter().flatten();
+        let to = beside.filter(|_| is_outside).max_by_key(|_| self.random.next());
+        row[lane] = to.unwrap_or(row[lane]);
+    }
+
+    /// Draws a key of a rule; if `is_moved`, tries to move it out of a wide region that holds it.
+    ///
+    /// Each field that the wide region constrains is drawn anew. Every stretch between the ends of wide regions is
+    /// equally likely, so that narrow gaps are met as well.
+    ///
+    /// For example, with one wide region over the values 10 to 19 of a lane, the stretches are 0 to 9, 10 to 19 and the
+    /// rest.
+    fn behind(&mut self, is_moved: bool, row: &mut [u32]) {
+        self.key(row);
+        let wide = self.wide.iter().find(|wide| is_moved && wide.contains(&row[..self.schema.lanes().len()]));
+        let Some(&wide) = wide else { return };
+        for field in 0..self.schema.fields().len() {
+            if self.says(&wide, field) {
+                for lane in self.schema.lanes_of(field) {
+                    let at = self.random.below(self.cuts[lane].len());
+                    let end = self.cuts[lane].get(at + 1).map_or(largest(self.schema, lane), |next| next - 1);
+                    row[lane] = self.random.between(self.cuts[lane][at], end);
+                }
+            }
+        }
+    }
+
+    /// Draws up to `count` keys that no wide region holds.
+    fn all_behind(&mut self, count: usize) -> KeyBuf {
+        let mut keys = KeyBuf::new(self.schema);
+        let mut row = vec![0; self.schema.stride()];
+        for at in 0..TRIES * count {
+            if keys.len() == count {
+                break;
+            }
+            self.behind(at % 2 == 1, &mut row);
+            if !self.wide.iter().any(|wide| wide.contains(&row[..self.lanes()])) {
+                keys.push().copy_from_slice(&row);
+            }
+        }
+        keys
+    }
+
+    /// Draws a region of any rule.
+    fn region(&mut self) -> Region<'a> {
+        let rule = self.random.below(self.firsts.len());
+        let first = self.firsts[rule] as usize;
+        let end = self.firsts.get(rule + 1).map_or(self.regions.len(), |&next| next as usize);
+        self.regions.get(first + self.random.below(end - first))
+    }
+
+    /// Whether a region constrains a field.
+    fn says(&self, region: &Region<'_>, field: usize) -> bool {
+        self.schema.lanes_of(field).any(|lane| {
+            let is_ternary = region.ternary.is_some_and(|(_, mask)| mask[lane] != 0);
+            region.lo[lane] > 0 || region.hi[lane] < self.schema.lanes()[lane].max || is_ternary
+        })
+    }
+
+    /// Draws any value of a lane but absence.
+    fn present(&mut self, lane: usize) -> u32 {
+        self.random.next() as u32 & largest(self.schema, lane)
+    }
+
+    fn is_heads(&mut self) -> bool {
+        self.random.next() & 1 == 1
+    }
+}
+
+/// Returns the largest value of a lane but absence: all its bits.
+fn largest(schema: &Schema, lane: usize) -> u32 {
+    let lane = schema.lanes()[lane];
+    lane.absent.map_or(lane.max, |absent| absent - 1)
+}

@@ -1,0 +1,465 @@
+//! Choice of a base: builds candidates, compares them on sorts of traffic, and takes one.
+
+use super::Config;
+use super::candidate::{Candidate, FEW, Kind, Lookups, Outcome, VECTORS};
+use super::choose::{Choice, Chosen};
+use super::limits::{self, Cap};
+use super::model;
+use super::traffic::{self, Sample, Traffic};
+use super::trial;
+use crate::engine::Engine as _;
+use crate::engine::budget::{Budget, Visits};
+use crate::engine::tombstones::Base as _;
+use crate::engines::bit_select::{self, BitSelect, Roots};
+use crate::engines::bit_vector::{self, BitVector};
+use crate::engines::linear::{self, Linear};
+use crate::engines::shared::wide::{MOST, Wide};
+use crate::engines::tuple::{self, TupleMerge};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::raw::Level;
+use crate::rule::Lowered;
+
+/// Relative and absolute (ns) difference of measured times that decides nothing.
+///
+/// The first candidate by order is chosen whose worst ratio is at most 5 % above the least. A time at most 0.25 ns
+/// above the least counts as equal.
+const TIE: (f64, f64) = (0.05, 0.25);
+/// Share of all region visits that predicting one candidate may use: one in this many.
+const SHARE: usize = 16;
+/// Default of [`Config::margin`], and the nanoseconds of a prediction that decide nothing.
+///
+/// Predictions assume that all packets differ. They can be three times what repeated packets take: the example `choice`
+/// shows it with 100,000 rules of the profile `fw4`.
+const MARGIN: (f64, f64) = (4.0, 2.0);
+/// Instruction set that predictions were fitted with, and the margin with any other.
+const FITTED: Level = Level::Avx2;
+const UNKNOWN: f64 = 6.0;
+/// Maximum and minimum number of keys that a prediction is made from.
+const KEYS: usize = 1024;
+const FEWEST: usize = 8;
+/// Factors of worst-case tests and of speed that rule out a deep candidate.
+///
+/// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic.
+const DEEP: (usize, f64) = (100, 2.0);
+/// Bytes, factor of bytes and factor of time that rule out a heavy candidate.
+///
+/// A candidate of more than 1 MiB is ruled out by another with at most a quarter of its bytes. That one may take at
+/// most twice as long on every sort of traffic. Bases that are equally fast in a trial are not so beside other
+/// programs, because those need the cache, too.
+const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
+/// Factor of worst-case tests up to which a prediction can spare a candidate the timing.
+///
+/// A candidate left out by prediction has another that is predicted to be faster and has at most twice its tests. A
+/// faster one with more tests proves nothing, because predictions of long walks are the least certain.
+const DEEPER: usize = 2;
+/// Region visits a region that building a TupleMerge beside another candidate may take.
+///
+/// It is twice what rules take that are not made to obstruct it.
+const BESIDE: usize = 340;
+/// Region visits that a build may always take.
+const SMALL: usize = 1 << 18;
+
+/// Attempts of one choice.
+pub(crate) struct Trials<'a> {
+    set: &'a Lowered,
+    config: &'a Config,
+    run_bytes: usize,
+    wide: &'a [Wide],
+    /// Roots of an earlier base that the new one may keep.
+    pub(crate) like: Option<&'a Roots>,
+    candidates: [Candidate; 4],
+    /// Reason for the last refusal.
+    pub(crate) refusal: Option<BuildError>,
+    /// Region visits by the lookups that compare candidates.
+    compared: usize,
+}
+
+/// Candidate with the predicted nanoseconds a packet on each sample.
+struct Built {
+    base: Chosen,
+    nanos: Vec<f64>,
+    tests: usize,
+    bytes: usize,
+    badness: f64,
+}
+
+impl<'a> Trials<'a> {
+    pub(crate) fn new(set: &'a Lowered, config: &'a Config, run_bytes: usize, wide: &'a [Wide]) -> Self {
+        let few = set.regions().len() <= FEW;
+        let candidates = Kind::ALL.map(|kind| {
+            let outcome = match config.kind {
+                Some(forced) if forced != kind => Outcome::NotAsked,
+                None if few && kind != Kind::Linear => Outcome::FewRegions,
+                None if kind == Kind::BitVector && set.regions().len() > VECTORS => Outcome::ManyVectors,
+                _ => Outcome::NotNeeded,
+            };
+            Candidate { kind, outcome, on: Default::default(), ratio: None, takes: None, visits: None }
+        });
+        Self { set, config, run_bytes, wide, like: None, candidates, refusal: None, compared: 0 }
+    }
+
+    /// Allows candidates that were not asked for.
+    pub(crate) fn ask_for_any(&mut self) {
+        let many = self.set.regions().len() > VECTORS;
+        for of in self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotAsked) {
+            of.outcome = if many && of.kind == Kind::BitVector { Outcome::ManyVectors } else { Outcome::NotNeeded };
+        }
+    }
+
+    /// Allows candidates by themselves that were refused for the memory beside them.
+    pub(crate) fn try_alone(&mut self) {
+        let is_large = |outcome| matches!(outcome, Outcome::Refused { cap: Cap::BuildBytes, .. });
+        self.candidates.iter_mut().filter(|of| is_large(of.outcome)).for_each(|of| of.outcome = Outcome::NotNeeded);
+    }
+
+    /// Returns the first allowed candidate that no cap refuses and that keeps the default limits.
+    ///
+    /// If none keeps them, it returns the first of those that are less than twice as bad as the least bad.
+    pub(crate) fn first_by_order(&mut self) -> Result<Option<Chosen>, BuildError> {
+        let mut built: Vec<Built> = Vec::new();
+        for kind in Kind::ALL {
+            if self.of(kind).outcome == Outcome::NotNeeded
+                && let Some(base) = self.build(kind, bytes(&built))?
+            {
+                built.push(self.built(base, Vec::new()));
+                self.leave_deep(&mut built);
+                if built.iter().any(|built| built.badness <= 1.0) {
+                    break;
+                }
+            }
+        }
+        Ok((!built.is_empty()).then(|| built.swap_remove(0).base))
+    }
+
+    /// Returns the candidate with the least worst ratio to the fastest over all sorts of traffic.
+    ///
+    /// The ratio is measured if several are predicted to be about as good. Comparing makes at most `visits` region
+    /// visits.
+    pub(crate) fn fastest(&mut self, visits: usize) -> Result<Option<Chosen>, BuildError> {
+        // The keys alone would take more than a build may.
+        if trial::bytes(self.set) > self.config.limits.build_bytes {
+            return Ok(None);
+        }
+        let count = trial::keys(self.set);
+        let mut samples = traffic::of_rules(self.set, self.wide, count);
+        let mut built: Vec<Built> = Vec::new();
+        for kind in Kind::ALL {
+            if self.of(kind).outcome != Outcome::NotNeeded {
+                continue;
+            }
+            if let Some(outcome) = self.left_out(kind, &built)? {
+                self.of(kind).outcome = outcome;
+                continue;
+            }
+            // Candidates to be timed are in memory side by side.
+            let beside = trial::bytes(self.set) + bytes(&built);
+            let most = self.set.regions().len() * BESIDE + SMALL;
+            let most = if kind == Kind::TupleMerge && !built.is_empty() { most } else { usize::MAX };
+            let Some(base) = self.build_within(kind, beside, most)? else { continue };
+            if built.is_empty() && samples.iter().all(|sample| sample.traffic != Traffic::Unmatched) {
+                let (sample, made) = traffic::unmatched(self.set, self.wide, &base, count, visits / SHARE);
+                self.compared += made;
+                samples.extend(sample);
+            }
+            let nanos = self.predict(&base, &samples, visits / SHARE);
+            built.push(self.built(base, nanos));
+            self.leave_deep(&mut built);
+            self.leave_slow(&mut built);
+        }
+        let bases: Vec<&Chosen> = built.iter().map(|built| &built.base).collect();
+        let left = visits.saturating_sub(self.compared);
+        let is_timed = bases.len() > 1 && self.margin() > 1.0;
+        let timed = if is_timed { trial::time(&bases, &samples, left) } else { None };
+        let (mut nanos, tie) = match timed {
+            Some(timed) => {
+                self.compared += timed.visits;
+                for (base, nanos) in bases.iter().zip(&timed.nanos) {
+                    let on = &mut self.of(base.kind()).on;
+                    samples
+                        .iter()
+                        .zip(nanos)
+                        .for_each(|(sample, &nanos)| on[sample.traffic as usize].nanos = Some(nanos));
+                }
+                (timed.nanos, TIE)
+            }
+            None => {
+                built.iter().for_each(|built| self.of(built.base.kind()).outcome = Outcome::left(&built.nanos));
+                // Predictions tell all candidates apart.
+                (built.iter().map(|built| built.nanos.clone()).collect(), (0.0, 0.0))
+            }
+        };
+        self.leave_hardly_faster(&mut built, &mut nanos);
+        let ratios: Vec<f64> = (0..nanos.len()).map(|at| worst_ratio(&nanos, at, tie.1, |_| true)).collect();
+        for (built, ratio) in built.iter().zip(&ratios) {
+            self.of(built.base.kind()).ratio = ratio.is_finite().then_some(*ratio);
+        }
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let at = ratios.iter().position(|&ratio| ratio <= least * (1.0 + tie.0));
+        Ok(at.map(|at| built.swap_remove(at).base))
+    }
+
+    /// Returns the reason not to build a candidate beside those in `built`, if there is one.
+    fn left_out(&self, kind: Kind, built: &[Built]) -> Result<Option<Outcome>, BuildError> {
+        let Some(first) = built.first() else { return Ok(None) };
+        match kind {
+            Kind::Linear => {
+                let regions = self.set.regions().len();
+                let keeps = built.iter().any(|built| built.badness <= 1.0);
+                let (cap, allowed) = (Cap::WorstTests, limits::Limits::WORST_TESTS);
+                let is_deep = self.config.limits.badness(0, regions) > 1.0 && keeps;
+                Ok(is_deep.then_some(Outcome::Deep { cap, needed: regions, allowed }))
+            }
+            Kind::TupleMerge => {
+                let Some((probe, regions)) = trial::probe(self.set, self.config)? else { return Ok(None) };
+                let longest = probe.stats().longest_bucket;
+                if longest > trial::CROWDED {
+                    return Ok(Some(Outcome::LongBuckets { longest }));
+                }
+                // A TupleMerge of all regions takes no less than this one.
+                let work = probe.work(traffic::drawn(&regions, KEYS).keys());
+                let nanos = model::predict(kind, &work, &self.config.machine).nanos;
+                let is_slow = first.nanos.iter().all(|&other| nanos > other * self.margin());
+                Ok(is_slow.then_some(Outcome::Sampled { picoseconds: (nanos * 1e3) as u64 }))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Returns the predicted nanoseconds of a lookup on each sample.
+    ///
+    /// Its keys make at most `visits` region visits in the worst case. The result is infinite where these are too few
+    /// keys.
+    fn predict(&mut self, base: &Chosen, samples: &[Sample], visits: usize) -> Vec<f64> {
+        let most = visits / samples.len().max(1) / base.visits();
+        samples.iter().map(|sample| self.predict_one(base, sample.traffic, sample.keys.keys(), most)).collect()
+    }
+
+    fn predict_one(&mut self, base: &Chosen, traffic: Traffic, keys: Keys<'_>, most: usize) -> f64 {
+        let few = keys.len().min(KEYS).min(most);
+        if few < FEWEST {
+            return f64::INFINITY;
+        }
+        let work = base.work(keys.slice(0, few));
+        debug_assert!(work.visits <= few * base.visits(), "{work:?} of {few} keys");
+        self.compared += work.visits;
+        let predicted = model::predict(base.kind(), &work, &self.config.machine);
+        self.of(base.kind()).on[traffic as usize] = Lookups { predicted: Some(predicted), nanos: None };
+        predicted.nanos
+    }
+
+    fn built(&self, base: Chosen, nanos: Vec<f64>) -> Built {
+        let stats = base.stats();
+        let (tests, bytes) = (stats.worst_tests, stats.total_bytes());
+        Built { badness: self.badness(&base), base, nanos, tests, bytes }
+    }
+
+    /// Returns how many times as bad as the default limits the worst case of a base is.
+    pub(crate) fn badness(&self, base: &Chosen) -> f64 {
+        let stats = base.stats();
+        self.config.limits.badness(stats.worst_lines, stats.worst_tests)
+    }
+
+    fn margin(&self) -> f64 {
+        let fitted = Level::choose(self.config.simd).is_ok_and(|level| level == FITTED);
+        self.config.margin.unwrap_or(if fitted { MARGIN.0 } else { UNKNOWN })
+    }
+
+    /// Drops candidates over the default limits if another keeps them.
+    ///
+    /// If none does, it drops those that are at least twice as bad as the least bad.
+    fn leave_deep(&mut self, built: &mut Vec<Built>) {
+        let least = built.iter().map(|built| built.badness).fold(f64::INFINITY, f64::min);
+        built.retain(|built| {
+            let keeps = built.badness <= 1.0 || least > 1.0 && built.badness < 2.0 * least;
+            if !keeps {
+                let stats = built.base.stats();
+                let (cap, needed, allowed) = self.config.limits.over_default(stats.worst_lines, stats.worst_tests);
+                self.of(built.base.kind()).outcome = Outcome::Deep { cap, needed, allowed };
+            }
+            keeps
+        });
+    }
+
+    /// Drops candidates that are predicted to be far slower than one with a similar worst case.
+    ///
+    /// If the prediction alone is to decide, all are kept until it does.
+    fn leave_slow(&mut self, built: &mut Vec<Built>) {
+        let margin = self.margin();
+        if margin <= 1.0 {
+            return;
+        }
+        let nanos: Vec<Vec<f64>> = built.iter().map(|built| built.nanos.clone()).collect();
+        let tests: Vec<usize> = built.iter().map(|built| built.tests).collect();
+        let ratio = |at: usize| worst_ratio(&nanos, at, MARGIN.1, |other| tests[other] <= DEEPER * tests[at]);
+        let ratios: Vec<f64> = (0..nanos.len()).map(ratio).collect();
+        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+        let mut ratios = ratios.into_iter();
+        built.retain(|built| {
+            let is_near = ratios.next().is_some_and(|ratio| ratio <= least * margin);
+            if !is_near {
+                self.of(built.base.kind()).outcome = Outcome::left(&built.nanos);
+            }
+            is_near
+        });
+    }
+
+    /// Drops candidates that are hardly faster for a far worse worst case or far more memory.
+    ///
+    /// [`DEEP`] and [`HEAVY`] have the factors.
+    fn leave_hardly_faster(&mut self, built: &mut Vec<Built>, nanos: &mut Vec<Vec<f64>>) {
+        let is_hardly_faster = |at: usize| {
+            let others = (0..built.len()).filter(|&other| built[at].tests >= DEEP.0 * built[other].tests.max(1));
+            let mut faster =
+                others.map(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| own * DEEP.1 <= *of));
+            faster.any(|is_faster| !is_faster)
+        };
+        let is_heavy = |at: usize| {
+            let bytes = built[at].bytes;
+            let mut lighter =
+                (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
+            // A candidate that was not compared has infinite times, which prove nothing.
+            lighter.any(|other| {
+                nanos[at].iter().zip(&nanos[other]).all(|(own, of)| of.is_finite() && *of <= own * HEAVY.2)
+            })
+        };
+        let left_out = |at: usize| match built[at] {
+            Built { tests, .. } if is_hardly_faster(at) => Some(Outcome::HardlyFaster { tests }),
+            Built { bytes, .. } if is_heavy(at) => Some(Outcome::Heavy { bytes }),
+            _ => None,
+        };
+        let outcomes: Vec<Option<Outcome>> = (0..built.len()).map(left_out).collect();
+        for (built, outcome) in built.iter().zip(&outcomes) {
+            let candidate = self.of(built.base.kind());
+            candidate.outcome = outcome.unwrap_or(candidate.outcome);
+        }
+        let mut each = outcomes.iter();
+        built.retain(|_| each.next() == Some(&None));
+        let mut each = outcomes.iter();
+        nanos.retain(|_| each.next() == Some(&None));
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut Candidate {
+        // `ALL` has every kind.
+        let at = Kind::ALL.iter().position(|&of| of == kind).unwrap_or(0);
+        &mut self.candidates[at]
+    }
+
+    /// Builds a candidate beside others of `beside` bytes, if no cap refuses it.
+    pub(crate) fn build(&mut self, kind: Kind, beside: usize) -> Result<Option<Chosen>, BuildError> {
+        self.build_within(kind, beside, usize::MAX)
+    }
+
+    /// Does the same within `most` region visits.
+    ///
+    /// That is no cap, but the effort that the candidate is worth.
+    fn build_within(&mut self, kind: Kind, beside: usize, most: usize) -> Result<Option<Chosen>, BuildError> {
+        let limits = &self.config.limits;
+        let visits = Visits::new(limits.build_visits.min(most));
+        let attempt = || {
+            let needed = limits::build_bytes(kind, self.set).saturating_add(beside);
+            if needed > limits.build_bytes {
+                return Err((Cap::BuildBytes, needed, limits.build_bytes));
+            }
+            let base = match build(kind, self.set, self.config, self.run_bytes, &visits, self.like) {
+                Ok(base) => base,
+                Err(error) => {
+                    return match (error.bytes_needed(), error.visits_made()) {
+                        (Some((needed, allowed)), _) => Err((Cap::RunBytes, needed, allowed)),
+                        (_, Some((made, allowed))) => Err((Cap::BuildVisits, made, allowed)),
+                        _ => Ok(Err(error)),
+                    };
+                }
+            };
+            let stats = base.stats();
+            limits.check(stats.worst_lines, stats.worst_tests)?;
+            Ok(Ok(base))
+        };
+        let attempt = attempt();
+        self.of(kind).visits = (visits.made() > 0).then_some(visits.made());
+        match attempt {
+            Ok(base) => {
+                let base = base?;
+                let stats = base.stats();
+                self.of(kind).takes = Some([stats.total_bytes(), stats.worst_lines, stats.worst_tests]);
+                Ok(Some(base))
+            }
+            Err((Cap::BuildVisits, made, allowed)) if allowed < limits.build_visits => {
+                self.of(kind).outcome = Outcome::LongBuild { visits: made };
+                Ok(None)
+            }
+            Err((cap, needed, allowed)) => {
+                self.of(kind).outcome = Outcome::Refused { cap, needed, allowed };
+                self.refusal = Some(match cap {
+                    Cap::RunBytes => BuildError::bytes(needed, allowed),
+                    cap => BuildError::limit(cap, needed, allowed),
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Ends the choice with `base`; `left` is the reason for the others that would have fitted.
+    pub(crate) fn end(mut self, base: Chosen, left: Outcome, timed_with: Option<usize>) -> (Chosen, Choice) {
+        self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
+        self.of(base.kind()).outcome = Outcome::Chosen;
+        let is_over_defaults = self.badness(&base) > 1.0;
+        let rank_of = |wide: &Wide| {
+            let found = self.set.by_rule().enumerate().find(|(_, (_, regions))| regions.contains(&wide.region));
+            found.map(|(rank, (rule, _))| (rule.rule, rank))
+        };
+        let mut each: Vec<_> = self.wide.iter().filter_map(rank_of).collect();
+        each.dedup();
+        let mut wide = [None; MOST];
+        wide.iter_mut().zip(each).for_each(|(to, wide)| *to = Some(wide));
+        let Self { candidates, compared, .. } = self;
+        (base, Choice { candidates, asked: self.config.kind, timed_with, compared, is_over_defaults, wide })
+    }
+}
+
+/// Returns the worst ratio over all samples of a candidate's time to the least that counts.
+///
+/// A time at most `slack` nanoseconds above the least has ratio 1. For example, 3 ns against 2 ns is a ratio of 1.5,
+/// but 1 with a slack of 2.
+fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64, counts: impl Fn(usize) -> bool) -> f64 {
+    let ratio = |(sample, &own): (usize, &f64)| {
+        let others = nanos.iter().enumerate().filter(|(other, _)| counts(*other)).map(|(_, nanos)| nanos[sample]);
+        let least = others.fold(own, f64::min);
+        if own <= least + slack { 1.0 } else { own / least }
+    };
+    nanos[at].iter().enumerate().map(ratio).fold(1.0, f64::max)
+}
+
+/// Returns the bytes of candidates that are in memory side by side.
+fn bytes(built: &[Built]) -> usize {
+    built.iter().map(|built| built.base.stats().total_bytes()).sum()
+}
+
+fn build(
+    kind: Kind,
+    set: &Lowered,
+    config: &Config,
+    run_bytes: usize,
+    visits: &Visits,
+    like: Option<&Roots>,
+) -> Result<Chosen, BuildError> {
+    let (budget, simd) = (Budget { run_bytes }, config.simd);
+    Ok(match kind {
+        Kind::Linear => Chosen::Linear(Linear::build_within(set, &linear::Config { budget, simd }, visits)?),
+        Kind::BitSelect => {
+            let config = bit_select::Config { budget, simd, ..Default::default() };
+            Chosen::BitSelect(BitSelect::build_within(set, &config, visits, like)?)
+        }
+        Kind::BitVector => {
+            // A caller that asks for it by name gets it for any number of rules whose vectors can be told apart.
+            let vectors = if config.kind == Some(kind) { usize::MAX } else { bit_vector::Config::default().vectors };
+            let config = bit_vector::Config { budget, simd, vectors };
+            Chosen::BitVector(BitVector::build_within(set, &config, visits)?)
+        }
+        Kind::TupleMerge => {
+            let budget = Budget { run_bytes: run_bytes.saturating_sub(size_of::<TupleMerge>()) };
+            let config = tuple::Config { budget, simd, seed: config.seed, ..Default::default() };
+            Chosen::TupleMerge(Box::new(TupleMerge::build_within(set, &config, visits)?))
+        }
+    })
+}
