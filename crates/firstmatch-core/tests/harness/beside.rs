@@ -147,14 +147,30 @@ type Ask<'a> = Box<dyn FnMut() + Send + 'a>;
 struct Longest {
     times: u64,
     longest: Duration,
+    /// The same without the time in which the thread was ready and had no core.
+    stalled: Duration,
+}
+
+/// Returns how long this thread has been ready without a core, as Linux counts it; zero where nothing counts that.
+fn without_core() -> Duration {
+    let counts = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = counts.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
+/// Calls `what`; returns the time that it took, and the time without what the thread had no core.
+fn timed(what: impl FnOnce()) -> (Duration, Duration) {
+    let (before, start) = (without_core(), Instant::now());
+    what();
+    let took = start.elapsed();
+    (took, took.saturating_sub(without_core().saturating_sub(before)))
 }
 
 fn time(done: &AtomicBool, mut what: impl FnMut()) -> Longest {
-    let mut of = Longest { times: 0, longest: Duration::ZERO };
+    let mut of = Longest { times: 0, longest: Duration::ZERO, stalled: Duration::ZERO };
     while !done.load(Ordering::Relaxed) {
-        let start = Instant::now();
-        what();
-        of.longest = of.longest.max(start.elapsed());
+        let (took, stalled) = timed(&mut what);
+        (of.longest, of.stalled) = (of.longest.max(took), of.stalled.max(stalled));
         of.times += 1;
     }
     of
@@ -162,7 +178,8 @@ fn time(done: &AtomicBool, mut what: impl FnMut()) -> Longest {
 
 /// Explanations, statistics and counts in loops, and a writer at full rate, all go on.
 ///
-/// A thread that only looks at the clock shows what the machine itself takes.
+/// A thread that only looks at the clock shows what the machine itself takes. With fewer cores than threads each waits
+/// for a core, so that time is printed apart.
 #[test]
 fn queries_and_a_writer_go_on() {
     let seconds = number("BESIDE_SECONDS", 0);
@@ -182,11 +199,11 @@ fn queries_and_a_writer_go_on() {
                 ("the clock", Box::new(|| {})),
             ];
             let asks = asks.map(|(name, what)| (name, scope.spawn(move || time(done, what))));
-            let (start, mut commits, mut longest, mut rebuilds) = (Instant::now(), 0, Duration::ZERO, Duration::ZERO);
+            let (start, mut commits, mut rebuilds) = (Instant::now(), 0, Duration::ZERO);
+            let (mut longest, mut stalled) = (Duration::ZERO, Duration::ZERO);
             while commits < 1_000 || start.elapsed() < Duration::from_secs(seconds) {
-                let before = Instant::now();
-                replace(&mut writer, &mut rng);
-                longest = longest.max(before.elapsed());
+                let times = timed(|| replace(&mut writer, &mut rng));
+                (longest, stalled) = (longest.max(times.0), stalled.max(times.1));
                 commits += 1;
                 if writer.rebuild_is_due() {
                     let before = Instant::now();
@@ -195,11 +212,13 @@ fn queries_and_a_writer_go_on() {
                 }
             }
             drop(stop);
-            print(&format!("{commits} commits, the longest {longest:?} (a rebuild {rebuilds:?})"));
+            print(&format!(
+                "{commits} commits, the longest {longest:?}, {stalled:?} of it with a core (a rebuild {rebuilds:?})"
+            ));
             for (name, thread) in asks {
-                let Longest { times, longest } = thread.join().expect("no panic");
+                let Longest { times, longest, stalled } = thread.join().expect("no panic");
                 assert!(times > 0, "{name}: not once beside {commits} commits");
-                print(&format!("{name}: {times} times, the longest {longest:?}"));
+                print(&format!("{name}: {times} times, the longest {longest:?}, {stalled:?} of it with a core"));
             }
         });
     });
