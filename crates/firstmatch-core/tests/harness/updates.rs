@@ -209,7 +209,9 @@ fn small_sets_change() {
 #[test]
 fn large_sets_change() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
-        walk(name, &schema, updatable_structures(), [400, 1_500, 50], seed);
+        // `bit_select` alone is left to the smaller sets: `meta` has it as a base here.
+        let subjects = updatable_structures().into_iter().filter(|subject| !subject.name.contains("bit_select alone"));
+        walk(name, &schema, subjects.collect(), [400, 1_500, 50], seed);
     }
 }
 
