@@ -1,6 +1,7 @@
 //! Changes in place: rules of every shape come and go in two copies by turns, with the structure checked as they do.
 
 mod invariants;
+mod whole;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
