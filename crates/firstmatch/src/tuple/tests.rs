@@ -1,6 +1,9 @@
 //! The paper's worked tables, and what must hold of the structure after any history of changes. That answers are
 //! right is tested with the other engines, in the crate's `tests/`.
 
+mod memory;
+mod walks;
+
 use super::*;
 use crate::engine::Classifier;
 use crate::rule::{Action, Caps, Condition, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
@@ -160,6 +163,7 @@ fn check(engine: &TupleMerge) {
         assert_eq!(table.len(), entries - before, "a table knows how many entries it has");
     }
     assert_eq!(entries + engine.rest.len(), engine.regions);
+    engine.pool.check(engine.in_order().flat_map(|table| table.groups().map(|(_, group)| group)));
     let bytes: usize = engine.in_order().map(Table::bytes).sum();
     assert_eq!(bytes, engine.table_bytes);
 }
