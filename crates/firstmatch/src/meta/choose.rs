@@ -62,7 +62,7 @@ impl Choice {
     /// Returns the kind for a set, if what it was chosen for still holds: the regions have not become twice or half as
     /// many, its wide rules are still there and none came that holds most keys. That is the kind chosen or, if it may
     /// and was hardly slower, the one that takes changes in place.
-    fn kept(&self, set: &Lowered, wide: &[Wide], in_place: bool) -> Option<(Kind, usize)> {
+    pub(super) fn kept(&self, set: &Lowered, wide: &[Wide], in_place: bool) -> Option<(Kind, usize)> {
         let regions = set.regions().len();
         let then = self.timed_with.filter(|&then| then <= 2 * regions && regions <= 2 * then)?;
         let was_wide = |rule: RuleId| self.wide.iter().flatten().any(|&(wide, _)| wide == rule);

@@ -1,3 +1,5 @@
+mod changing;
+mod choosing;
 #[path = "../../tests/harness/limit.rs"]
 mod limit;
 

@@ -441,3 +441,6 @@ fn build(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
