@@ -44,17 +44,24 @@ fn main() -> ExitCode {
         Command::Manual(args) => manual::run(&args).map(|()| End::Done),
         Command::Engines(args) => engines::run(&args, &mut anstream::stdout().lock()),
     };
+    if let Err(error) = &result
+        && !is_broken_pipe(error)
+    {
+        diagnostics::error(&format!("{error:#}"));
+    }
+    ExitCode::from(exit_code(&result))
+}
+
+/// Returns the exit code that the help states for the end of a command.
+fn exit_code(result: &anyhow::Result<End>) -> u8 {
     match result {
-        Ok(End::Done) => ExitCode::SUCCESS,
-        Ok(End::BadAnswer) => ExitCode::from(1),
-        Ok(End::BadInput) => ExitCode::from(2),
-        Ok(End::Stopped(signal)) => ExitCode::from(signal.exit_code()),
-        // The reader of our output has seen enough of it.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            diagnostics::error(&format!("{error:#}"));
-            ExitCode::from(2)
-        }
+        Ok(End::Done) => 0,
+        Ok(End::BadAnswer) => 1,
+        Ok(End::BadInput) => 2,
+        Ok(End::Stopped(signal)) => signal.exit_code(),
+        // The reader of the output has seen enough of it.
+        Err(error) if is_broken_pipe(error) => 0,
+        Err(_) => 2,
     }
 }
 
@@ -65,4 +72,21 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// Returns the output for the answer: standard error if `stderr`, otherwise standard output.
 fn answer_to(stderr: bool) -> Box<dyn Write> {
     if stderr { Box::new(anstream::stderr().lock()) } else { Box::new(anstream::stdout().lock()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::{Context, anyhow};
+
+    use super::*;
+
+    /// Each end has the exit code that `--help` states, wherever in a chain of errors a broken pipe stands.
+    #[test]
+    fn every_end_has_its_exit_code() {
+        assert_eq!([End::Done, End::BadAnswer, End::BadInput].map(|end| exit_code(&Ok(end))), [0, 1, 2]);
+        let pipe = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!([exit_code(&Err(anyhow!("no such file"))), exit_code(&Err(pipe().into()))], [2, 0]);
+        assert_eq!(exit_code(&Err(pipe()).context("the answer")), 0);
+        assert_eq!(exit_code(&Err(io::Error::from(io::ErrorKind::NotFound)).context("the rules")), 2);
+    }
 }

@@ -149,3 +149,47 @@ pub(crate) fn marks_bytes(set: &Lowered) -> usize {
     let slots = slots(set);
     Dead::bytes_for(set.regions().len().max(slots), slots)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A rule is marked with all its places and its slot, no other is, and nothing is left when the mark is taken off.
+    #[test]
+    fn marks_are_of_one_rule() {
+        let (places, slots) = (203, 150);
+        assert_eq!(Dead::none(places, slots).bytes(), Dead::bytes_for(places, slots));
+        assert_eq!(Dead::bytes_for(64, 65), 3 * 8);
+        let mut dead = Dead::none(places, slots);
+        let rules = [(0u32, 0..1), (63, 60..70), (64, 1..3), (65, 127..129), (149, 195..203), (1, 70..71)];
+        let mut marked: Vec<usize> = Vec::new();
+        let check = |dead: &Dead, marked: &[usize]| {
+            assert_eq!(dead.rules(), marked.len());
+            let is_marked = |slot: u32| marked.iter().any(|&at| rules[at].0 == slot);
+            // Slots beyond those there were when it was made are of rules that came later.
+            assert!((0..300u32).all(|slot| dead.is_marked(RuleId::new(slot, 3)) == is_marked(slot)), "{marked:?}");
+            let is_dead = |place: usize| marked.iter().any(|&at| rules[at].1.contains(&place));
+            assert!((0..300).all(|place| dead.is_alive(place) != is_dead(place)), "{marked:?}");
+            for block in 0..40 {
+                let bit = |at: usize| 8 * block + at < places && !is_dead(8 * block + at);
+                let want = (0..8).fold(0, |eight, at| eight | u32::from(bit(at)) << at);
+                assert_eq!(dead.of_eight(block), want, "block {block}, {marked:?}");
+            }
+        };
+        check(&dead, &marked);
+        for round in 0..3 {
+            for at in 0..rules.len() {
+                let at = (at * 5 + round) % rules.len();
+                let (slot, places) = rules[at].clone();
+                dead.mark(RuleId::new(slot, 7), places);
+                marked.push(at);
+                check(&dead, &marked);
+            }
+            while !marked.is_empty() {
+                let (slot, places) = rules[marked.remove(round % marked.len())].clone();
+                dead.unmark(RuleId::new(slot, 7), places);
+                check(&dead, &marked);
+            }
+        }
+    }
+}

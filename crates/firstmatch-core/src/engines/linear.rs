@@ -257,3 +257,53 @@ impl Kernel for Walk<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::KeyBuf;
+    use crate::rule::Test;
+    use crate::schema::{Field, Kind};
+    use crate::test_rules::set;
+
+    /// Marks count in every tile of blocks, up to the last region, whose block is filled with copies of it.
+    #[test]
+    fn marks_count_in_every_tile() {
+        // A tile is of 51 blocks of 5-tuples: three of them, the last block not full.
+        let all = set(&Schema::ipv4(), (0..1003u128).map(|at| vec![(3, Test::Range { lo: at / 2, hi: at / 2 + 40 })]));
+        let mut keys = KeyBuf::new(all.schema());
+        (0..560).for_each(|at| keys.push()[3] = at);
+        for level in Level::available() {
+            let engine = Linear::build(&all, &Config { simd: Some(level), ..Config::default() }).expect("no budget");
+            assert!(engine.blocks.len() * size_of::<u32>() > 2 * TILE_BYTES);
+            for step in [1, 2, 3, 70] {
+                let mut dead = Dead::none(engine.places(), 1003);
+                let marked = (0..1003).filter(|at| at % step != 0 || [0, 407, 408, 816, 1002].contains(at));
+                marked.for_each(|at| dead.mark(all.rules()[at].rule, at..at + 1));
+                let mut got = vec![None; keys.len()];
+                engine.improve_alive(&mut (), &keys.keys(), &dead, &mut got);
+                for (at, got) in got.into_iter().enumerate() {
+                    let holds = |of: &usize| all.regions().get(*of).contains(keys.keys().row(at)) && dead.is_alive(*of);
+                    let want = (0..1003).find(holds).map(|of| all.rules()[of]);
+                    assert_eq!(got, want, "{level:?}, port {at}, one of {step} rules left");
+                }
+            }
+        }
+    }
+
+    /// A budget is taken to the byte, with the list of lanes under masks; one byte less is refused, with both numbers.
+    #[test]
+    fn a_budget_is_taken_to_the_byte() {
+        let fields = ["a", "b"].map(|name| Field::new(name, 16, Kind::Mask, None));
+        let schema = Schema::new(None, fields.into());
+        let masks = (0..13u128).map(|at| vec![(1, Test::Mask { value: at & 5, mask: 5 }), (0, Test::Value(at))]);
+        for all in [set(&schema, masks), set(&schema, (0..13u128).map(|at| vec![(0, Test::Value(at))]))] {
+            let with = |run_bytes| Linear::build(&all, &Config { budget: Budget { run_bytes }, simd: None });
+            let needed = Engine::stats(&with(usize::MAX).expect("no budget")).total_bytes();
+            let ternary = all.regions().ternary_lanes().len();
+            assert_eq!(needed, 2 * 8 * 8 * (2 + ternary) + 13 * 16 + ternary * size_of::<usize>());
+            assert!(with(needed).is_ok());
+            assert_eq!(with(needed - 1).expect_err("a byte is missing").bytes_needed(), Some((needed, needed - 1)));
+        }
+    }
+}

@@ -1,3 +1,5 @@
+mod changing;
+mod choosing;
 #[path = "../../tests/harness/limit.rs"]
 mod limit;
 
@@ -12,27 +14,16 @@ use super::*;
 use crate::engine::tombstones::Base as _;
 use crate::engine::{Classifier, cost};
 use crate::key::KeyBuf;
-use crate::rule::{Action, Caps, Condition, FieldValues, Priority, Region, RuleId, RuleSet, RuleSpec, Test, lower};
+use crate::rule::{Caps, FieldValues, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
 use crate::schema::Schema;
 use crate::select::{limits, traffic};
-
-/// Returns rules over the IPv4 5-tuple that each hold for some destination ports.
-fn rules(rules: &[&[u16]]) -> RuleSet {
-    let mut set = RuleSet::new(Schema::ipv4());
-    for (line, ports) in (1..).zip(rules) {
-        let tests = ports.iter().map(|&port| (None, Test::Value(port.into()))).collect();
-        let conditions = [Condition { field: 3, negated: false, tests }].into();
-        let priority = Priority::of_line(line);
-        let spec = RuleSpec { priority, action: Action::Deny, conditions, family: None, line: None, value: 0 };
-        set.insert(spec).expect("a rule that fits");
-    }
-    set
-}
+use crate::test_rules::of_text as rules;
 
 /// `try_commit` beside a stopped batch is busy and changes nothing; later it succeeds.
 #[test]
 fn try_commit_says_busy_and_changes_nothing() {
-    let (engines, mut writer) = open(rules(&[&[1], &[2], &[3]]), &Config::default()).expect("no budget");
+    let (engines, mut writer) =
+        open(rules("family ipv4\ndeny dport 1\ndeny dport 2\ndeny dport 3\n"), &Config::default()).expect("no budget");
     let engine = &engines[0];
     let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
     let (go, stopped) = mpsc::channel::<()>();
@@ -77,7 +68,8 @@ fn try_commit_says_busy_and_changes_nothing() {
 /// Counts stay with their rule through rebuilds, and never pass to the slot's next rule.
 #[test]
 fn counts_survive_rebuilds() {
-    let (_engines, mut writer) = open(rules(&[&[1], &[2]]), &Config::default()).expect("no budget");
+    let (_engines, mut writer) =
+        open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
     let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
     let mut ledger = writer.ledger();
     let counters = writer.counters();
@@ -104,7 +96,7 @@ fn counts_survive_rebuilds() {
 #[test]
 fn queries_do_not_wait_for_the_writer() {
     within(60, || {
-        let (engines, writer) = open(rules(&[&[1]]), &Config::default()).expect("no budget");
+        let (engines, writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
         let (engine, id) = (&engines[0], writer.rules().iter().next().expect("one").id);
         writer.ledger().add(id, 2, 100);
         let counters = writer.counters();
@@ -134,7 +126,8 @@ fn queries_do_not_wait_for_the_writer() {
 #[test]
 fn queries_keep_nothing_from_the_writer() {
     within(60, || {
-        let (engines, mut writer) = open(rules(&[&[1], &[2]]), &Config::default()).expect("no budget");
+        let (engines, mut writer) =
+            open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
         let (engine, done) = (&engines[0], AtomicBool::new(false));
         let mut id = writer.rules().iter().next().expect("two").id;
         thread::scope(|scope| {
@@ -172,7 +165,8 @@ fn forgotten_transactions_are_undone() {
         |writer| drop(writer.try_renumber().expect("no budget")),
     ];
     for then in next {
-        let (engines, mut writer) = open(rules(&[&[1], &[2]]), &Config::default()).expect("no budget");
+        let (engines, mut writer) =
+            open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
         let before: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
         forget_half(&mut writer);
         then(&mut writer);
@@ -196,7 +190,7 @@ fn forget_half(writer: &mut Writer) {
 /// An id from a dropped transaction is never given to another rule, nor are its counts.
 #[test]
 fn ids_of_dropped_transactions_do_not_come_back() {
-    let (_engines, mut writer) = open(rules(&[&[1]]), &Config::default()).expect("no budget");
+    let (_engines, mut writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
     let first = writer.rules().iter().next().expect("one").clone();
     let mut ledger = writer.ledger();
     let mut given = vec![first.id];
@@ -221,8 +215,8 @@ fn ids_of_dropped_transactions_do_not_come_back() {
 /// An engine that gets another writer's reader answers from its own rules.
 #[test]
 fn readers_of_other_engines_are_renewed() {
-    let of = |ports: &[&[u16]]| open(rules(ports), &Config::default()).expect("no budget").0.remove(0);
-    let (one, two) = (of(&[&[1]]), of(&[&[9], &[2]]));
+    let of = |text: &str| open(rules(text), &Config::default()).expect("no budget").0.remove(0);
+    let (one, two) = (of("family ipv4\ndeny dport 1\n"), of("family ipv4\ndeny dport 9\ndeny dport 2\n"));
     let mut keys = KeyBuf::new(&one.schema);
     for port in [1, 2] {
         let values = vec![Some(1), Some(2), Some(3), Some(port), Some(6)];
@@ -242,7 +236,9 @@ fn readers_of_other_engines_are_renewed() {
 #[test]
 fn rebuilds_are_installed_without_waiting() {
     within(60, || {
-        let (engines, mut writer) = open(rules(&[&[1], &[2], &[3]]), &Config::default()).expect("no budget");
+        let (engines, mut writer) =
+            open(rules("family ipv4\ndeny dport 1\ndeny dport 2\ndeny dport 3\n"), &Config::default())
+                .expect("no budget");
         let (engine, twin) = (&engines[0], &engines[0].shared.twin);
         let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
         let remove = |writer: &mut Writer, id| {
@@ -304,12 +300,8 @@ fn bounds_are_as_they_say() {
 /// Half of them are at corners.
 #[test]
 fn keys_of_a_trial_lie_in_every_rule_alike() {
-    let many: Vec<u16> = (0..20).map(|port| 5 * port).collect();
-    let mut set = rules(&[&many]);
-    let prefix = Test::Prefix { value: 0xC000_0200, len: 24 };
-    let conditions = [Condition { field: 1, negated: false, tests: vec![(None, prefix)] }].into();
-    let first = set.iter().next().expect("one").spec.clone();
-    set.insert(RuleSpec { priority: Priority::of_line(2), conditions, ..first }).expect("a rule that fits");
+    let many: Vec<String> = (0..20).map(|port| (5 * port).to_string()).collect();
+    let set = rules(&format!("family ipv4\ndeny dport {{ {} }}\npermit dst 192.0.2.0/24\n", many.join(", ")));
     let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
     let (regions, count) = (lowered.regions(), 4_000);
     assert_eq!(regions.len(), 21);

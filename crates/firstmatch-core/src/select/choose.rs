@@ -71,7 +71,7 @@ impl Choice {
     /// It holds if the number of regions has changed by a factor of at most two and all wide rules are still there. No
     /// new rule may hold most keys, either. For example, a choice for 1,000 regions holds from 500 to 2,000. The kind
     /// is the one chosen. If `in_place` and it was hardly slower, it is the one that changes in place.
-    fn kept(&self, set: &Lowered, wide: &[Wide], in_place: bool) -> Option<(Kind, usize)> {
+    pub(crate) fn kept(&self, set: &Lowered, wide: &[Wide], in_place: bool) -> Option<(Kind, usize)> {
         let regions = set.regions().len();
         let then = self.timed_with.filter(|&then| then <= 2 * regions && regions <= 2 * then)?;
         let was_wide = |rule: RuleId| self.wide.iter().flatten().any(|&(wide, _)| wide == rule);

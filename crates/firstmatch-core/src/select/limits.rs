@@ -128,3 +128,47 @@ pub(crate) fn build_bytes(kind: Kind, set: &Lowered) -> usize {
         Kind::TupleMerge => regions * (48 * lanes + 160) + slots * 24 + (16 << 10),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worst case is as bad as its worse half against the defaults; what is set is a cap, and no matter of defaults.
+    #[test]
+    fn worst_cases_are_held_against_each_limit() {
+        let (free, both) =
+            (Limits::default(), Limits { worst_lines: Some(50), worst_tests: Some(9), ..Limits::default() });
+        let lines = Limits { worst_tests: None, ..both };
+        let tests = Limits { worst_lines: None, ..both };
+        assert_eq!(
+            [(8192, 0), (0, 4096), (4096, 6144), (16_384, 4096)].map(|(a, b)| free.badness(a, b)),
+            [1.0, 1.0, 1.5, 2.0]
+        );
+        assert_eq!([free, lines, tests, both].map(|of| of.badness(16_384, 12_288)), [3.0, 3.0, 2.0, 0.0]);
+        assert_eq!(both.check(50, 9), Ok(()));
+        assert_eq!(both.check(51, 10), Err((Cap::WorstLines, 51, 50)));
+        assert_eq!(both.check(50, 10), Err((Cap::WorstTests, 10, 9)));
+        assert_eq!(
+            (lines.check(50, 1 << 40), tests.check(1 << 40, 9), free.check(1 << 40, 1 << 40)),
+            (Ok(()), Ok(()), Ok(()))
+        );
+        assert_eq!(lines.check(51, 0), Err((Cap::WorstLines, 51, 50)));
+        assert_eq!(tests.check(0, 10), Err((Cap::WorstTests, 10, 9)));
+        // Of both defaults that which is exceeded by more, in parts of it.
+        assert_eq!(free.over_default(9000, 4097), (Cap::WorstLines, 9000, 8192));
+        assert_eq!(free.over_default(8193, 5000), (Cap::WorstTests, 5000, 4096));
+        assert_eq!(tests.over_default(8193, 5000), (Cap::WorstLines, 8193, 8192));
+        assert_eq!(lines.over_default(90_000, 4097), (Cap::WorstTests, 4097, 4096));
+    }
+
+    #[test]
+    fn each_cap_says_what_it_is_about() {
+        let said = [Cap::RunBytes, Cap::BuildBytes, Cap::WorstLines, Cap::WorstTests, Cap::BuildVisits]
+            .map(|cap| cap.says(7, 5));
+        assert_eq!(said[0], "it needs 7 bytes or more, the budget leaves 5");
+        assert_eq!(said[1], "building it may take 7 bytes, the limit is 5");
+        assert_eq!(said[2], "a packet can touch 7 cache lines, the limit is 5");
+        assert_eq!(said[3], "a packet can be tested against 7 regions, the limit is 5");
+        assert_eq!(said[4], "building it takes 7 region visits or more, the limit is 5");
+    }
+}

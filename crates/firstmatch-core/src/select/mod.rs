@@ -37,3 +37,12 @@ pub(crate) struct Config {
     /// Whether a base that changes in place is preferred where rules have changed.
     pub(crate) changes_in_place: bool,
 }
+
+#[cfg(test)]
+impl Default for Config {
+    fn default() -> Self {
+        let (kind, trial, margin, simd, seed) = (None, None, None, None, None);
+        let (machine, limits) = (Machine::default(), Limits::default());
+        Self { kind, trial, margin, machine, limits, simd, seed, changes_in_place: true }
+    }
+}

@@ -463,3 +463,6 @@ fn build(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

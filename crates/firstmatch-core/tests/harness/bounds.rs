@@ -7,10 +7,12 @@ use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::live::{Cap, Config, Engine, Kind, Limits, Outcome};
 use firstmatch_core::rule::{
-    Caps, Condition, Lowered, NamedCondition, Priority, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
+    Caps, Condition, Lowered, NamedCondition, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, Test, lower,
+    lower_rule,
 };
-use firstmatch_core::{Classifier, Schema};
+use firstmatch_core::{Budget, Classifier, Match, Schema};
 
+use crate::engines::{Start, structures, updatable_structures};
 use crate::generate::{empty_rule, rule_set, schemas};
 use crate::rng::Rng;
 
@@ -119,7 +121,7 @@ fn neighbours_are_one_region() {
 #[test]
 fn regions_under_masks_count_whole() {
     let schema = Schema::ipv4();
-    let each = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<firstmatch_core::Match>();
+    let each = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<Match>();
     for (test, each) in [(Test::Mask { value: 1, mask: 5 }, each(4)), (Test::Value(1), each(2))] {
         let mut set = RuleSet::new(schema.clone());
         for at in 0..10 {
@@ -143,4 +145,74 @@ fn a_set_refuses_what_is_bound_elsewhere_and_what_is_said_twice() {
     let error = ipv4.insert(RuleSpec { conditions: twice, ..empty_rule(Priority(2)) }).expect_err("two conditions");
     assert!(error.to_string().contains("there are two conditions on dport"), "{error}");
     assert_eq!(ipv4.len(), 1);
+}
+
+/// A base that stays takes its budget to the byte, and is the same then; with one byte less it is smaller, or refused with
+/// both numbers.
+#[test]
+fn a_budget_is_taken_to_the_byte() {
+    let mut smaller = 0;
+    for (name, schema) in schemas() {
+        let set = lowered(&schema, 200);
+        for subject in structures().into_iter().filter(|subject| !subject.is_updatable() && !subject.is_meta()) {
+            let with = |run_bytes| subject.try_build(&set, Budget { run_bytes });
+            let free = with(usize::MAX).expect("no budget").stats();
+            let needed = free.total_bytes();
+            assert_eq!(with(needed).map(|engine| engine.stats()).ok(), Some(free), "{}, {name}", subject.name);
+            // Trees that are slower may be smaller.
+            for less in [needed - 1, needed * 3 / 4, needed / 2] {
+                let Ok(engine) = with(less) else { continue };
+                let is_smaller = engine.stats().total_bytes() <= less && subject.name.starts_with("bit_select");
+                assert!(is_smaller, "{}, {name}", subject.name);
+                smaller += 1;
+            }
+            if let Err(error) = with(needed - 1) {
+                let said = format!("the engine needs {needed} bytes; the budget allows {}", needed - 1);
+                let is_said = error.to_string() == said || subject.name.starts_with("bit_select");
+                assert!(is_said && error.budget_exceeded(), "{}, {name}: {error}", subject.name);
+            }
+        }
+    }
+    assert!(smaller > 2, "{smaller} builds of other trees");
+}
+
+/// A change that is refused says what is wrong with it: the lanes that were given and those of the engine, in this order;
+/// the id that is there; the id that is not, whichever use of its slot is.
+#[test]
+fn a_refused_change_names_what_is_wrong() {
+    for (name, schema) in schemas() {
+        let lanes = schema.lanes().len();
+        let set = lowered(&schema, 12);
+        for subject in updatable_structures() {
+            let mut engine = subject.start(Start::Rules(&set));
+            let there = set.rules()[set.rules().len() / 2].rule;
+            let (slot, reuse) = (there.slot() as u32, there.reuse());
+            let mut wide = Regions::new(lanes + 2);
+            wide.push(Region { lo: &vec![0; lanes + 2], hi: &vec![0; lanes + 2], ternary: None });
+            let free = Match { rule: RuleId::new(500, 3), priority: Priority(u64::MAX) };
+            let error = engine.insert(free, &wide).expect_err("it has other lanes").to_string();
+            let said = format!("the regions have {} lanes, the engine {lanes}", lanes + 2);
+            assert_eq!(error, said, "{}, {name}", subject.name);
+            let mut regions = Regions::new(lanes);
+            regions.push(set.regions().get(0));
+            for rule in [there, RuleId::new(slot, reuse + 1)] {
+                let taken = Match { rule, ..free };
+                let error = engine.insert(taken, &regions).expect_err("its slot is taken").to_string();
+                assert_eq!(error, format!("rule {rule}, or another of its slot, is already there"), "{}", subject.name);
+            }
+            for rule in [free.rule, RuleId::new(slot, reuse + 1)] {
+                let error = engine.remove(rule).expect_err("it is not there");
+                assert_eq!(error.to_string(), format!("rule {rule} is not live"), "{}, {name}", subject.name);
+                assert!(error.is_stale());
+            }
+            assert_eq!(engine.stats().regions, set.regions().len(), "{}, {name}", subject.name);
+            // None of it is in the way of what fits.
+            engine.insert(free, &regions).expect("the slot is free");
+            engine.remove(there).expect("it is there");
+            engine
+                .insert(Match { rule: RuleId::new(slot, reuse + 1), priority: Priority(u64::MAX - 1) }, &regions)
+                .expect("its slot is free");
+            engine.remove(free.rule).expect("it is there");
+        }
+    }
 }

@@ -5,14 +5,15 @@
 use std::collections::BTreeSet;
 
 use firstmatch_core::raw::Level;
-use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch_core::rule::{Caps, Condition, FieldValues, Lowered, Priority, RuleSet, RuleSpec, Test, lower};
+use firstmatch_core::schema::{Field, Kind};
 use firstmatch_core::{Classifier, Match, Schema};
 
 use crate::broken::{Fault, lane_faults};
 use crate::case::Case;
 use crate::corners;
 use crate::engines::{Reference, engines};
-use crate::generate::{rule_set, schemas};
+use crate::generate::{empty_rule, rule_set, schemas};
 use crate::rng::Rng;
 
 /// Number of rules of each set, and of packets it is asked about.
@@ -123,6 +124,43 @@ impl Round {
             let mut hits = hits.map(|(_, m)| *m);
             Some((hits.next()?, hits.next()?))
         })
+    }
+}
+
+/// Every bit of a mask is compared, in whichever byte of whichever lane: for each bit of each field a rule whose mask has it
+/// and leaves a higher bit open, so that bounds alone do not tell; and keys that differ in that bit, or in an open one.
+#[test]
+fn every_bit_of_a_mask_is_compared() {
+    let field = |name: &str, width| Field::new(name, width, Kind::Mask, None);
+    let schema = Schema::new(None, vec![field("a", 32), field("b", 40), field("c", 16).optional()]);
+    let mut rng = Rng::new(3);
+    let mut set = RuleSet::new(schema.clone());
+    let mut packets = Vec::new();
+    for (index, field) in schema.fields().iter().enumerate() {
+        let width = field.width();
+        for bit in 0..width {
+            let high = if bit + 1 == width { width - 2 } else { width - 1 };
+            let open = 1u128 << high | 1 << ((bit + 5) % width);
+            let mask = field.max() & !(open & !(1 << bit));
+            let value = rng.bits(width) & mask;
+            let test = Condition { field: index, negated: false, tests: vec![(None, Test::Mask { value, mask })] };
+            let priority = Priority(set.len() as u64);
+            set.insert(RuleSpec { conditions: [test].into(), ..empty_rule(priority) }).expect("it fits");
+            for flip in [1u128 << bit, open & !mask, 0] {
+                let mut values = vec![Some(5), Some(9), None];
+                values[index] = Some(value ^ flip);
+                packets.push(FieldValues { family: None, values });
+            }
+        }
+    }
+    let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+    let case = Case::new(&set, &schema, packets);
+    assert!(case.check(&Fault::MasksIgnored.engine(&lowered)).is_err());
+    let matched = case.want.iter().flatten().count();
+    assert!((2 * set.len()..2 * set.len() + set.len() / 2).contains(&matched), "{matched} match");
+    for subject in engines() {
+        let engine = subject.build(&lowered);
+        case.check(&*engine).unwrap_or_else(|what| panic!("{}: {what}", subject.name));
     }
 }
 

@@ -10,7 +10,7 @@ use crate::case::Case;
 use crate::corners;
 use crate::corpus::regions_of;
 use crate::counter::{Counted, counted};
-use crate::engines::{Start, engines, structures, updatable_structures};
+use crate::engines::{Start, Subject, engines, structures, updatable_structures};
 use crate::generate::{Rules, rule_set, schemas};
 use crate::rng::Rng;
 
@@ -79,6 +79,40 @@ fn statistics_stay_true_through_updates() {
                     assert_eq!(said, is, "{}, {name}, step {step}: {stats:?}", subject.name);
                 }
             }
+        }
+    }
+}
+
+/// After each change, whatever became of it: both copies of a base that changes in place, marks that come and go, and
+/// what a rebuild leaves.
+#[test]
+fn statistics_are_true_after_each_change() {
+    let schema = Schema::ipv4();
+    let mut rng = Rng::new(11);
+    let set = rule_set(&schema, &mut rng, 60);
+    let rules: Vec<(Match, Regions)> = set
+        .iter()
+        .map(|rule| (Match { rule: rule.id, priority: rule.priority }, regions_of(&schema, &rule.spec)))
+        .collect();
+    let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+    for subject in updatable_structures().into_iter().filter(Subject::is_meta) {
+        let (mut engine, mut count) = counted(|| subject.start(Start::Rules(&lowered)));
+        let (mut there, mut away) = (rules.clone(), Vec::new());
+        for step in 0..90 {
+            let (from, to) = if step / 30 == 1 { (&mut away, &mut there) } else { (&mut there, &mut away) };
+            let (rule, regions) = from.swap_remove(rng.below(from.len()));
+            let change = counted(|| match step / 30 {
+                1 => engine.insert(rule, &regions).expect("there is room"),
+                _ => engine.remove(rule.rule).expect("it is there"),
+            });
+            to.push((rule, regions));
+            count.live += change.1.live;
+            let stats = engine.stats();
+            let (said, is) = heap(&stats, size_of_val(&*engine), &count);
+            assert_eq!(said, is, "{}, step {step}: {stats:?}", subject.name);
+            let regions: usize = there.iter().map(|(_, regions)| regions.len()).sum();
+            let live = there.iter().filter(|(_, regions)| !regions.is_empty()).count();
+            assert_eq!((stats.rules, stats.regions), (live, regions), "{}, step {step}", subject.name);
         }
     }
 }

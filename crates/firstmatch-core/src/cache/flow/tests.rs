@@ -2,6 +2,7 @@ use super::*;
 use crate::engines::linear::{self, Linear};
 use crate::key::KeyBuf;
 use crate::rule::Lowered;
+use crate::schema::{Field, Kind};
 
 /// Era numbers come again after 2^32 generations, without their old entries.
 #[test]
@@ -106,6 +107,46 @@ fn hashes_that_collide_are_told_apart() {
                     let value = keys.keys().row(at)[0];
                     let want = (value % 10 <= 6).then(|| all.rules()[value as usize / 10]);
                     assert_eq!(got, want, "{value} of {entries} entries, {ways} ways");
+                }
+            }
+        }
+    }
+}
+
+/// A scratch serves every cache of its shape, whatever the rules, and no other: one of more or fewer sets, or of other
+/// sets, of other lanes, or that steps aside. With any of them the answers are right.
+#[test]
+fn a_scratch_fits_caches_of_its_shape() {
+    let wide = Schema::new(None, vec![Field::new("a", 32, Kind::Exact, None), Field::new("b", 64, Kind::Exact, None)]);
+    let narrow =
+        Schema::new(None, vec![Field::new("a", 32, Kind::Exact, None), Field::new("b", 32, Kind::Exact, None)]);
+    let shapes = [(64, 8, false), (64, 8, true), (64, 4, false), (32, 8, false), (72, 8, false), (64, 1, false)];
+    let each = [&wide, &narrow].into_iter().flat_map(|schema| shapes.map(|shape| (schema, shape)));
+    let cache = |schema: &Schema, (entries, ways, steps_aside), from: u128| {
+        let rules = (0..20u128).map(|at| vec![(0, crate::rule::Test::Value(from + 2 * at))]);
+        let all = crate::test_rules::set(schema, rules.collect::<Vec<_>>());
+        let inner = Linear::build(&all, &linear::Config::default()).expect("no budget");
+        let config = Config { entries, ways, steps_aside, seed: Some(3), ..Config::default() };
+        (FlowCache::new(inner, &config).expect("no level is forced"), all)
+    };
+    let caches: Vec<_> = each.map(|(schema, shape)| [cache(schema, shape, 0), cache(schema, shape, 5)]).collect();
+    for (at, own) in caches.iter().enumerate() {
+        for (other, others) in caches.iter().enumerate() {
+            for (cache, rules) in others {
+                let mut scratch = Classifier::scratch(&own[0].0);
+                let flows = scratch.of::<FlowCache<Linear>>().expect("it is one of these");
+                assert_eq!(Engine::fits(cache, flows), at == other, "one of {at} to {other}");
+                // Its own first, so that it holds answers of other rules.
+                for (cache, all) in [(&own[0].0, &own[0].1), (cache, rules)] {
+                    let mut keys = KeyBuf::new(Engine::schema(cache));
+                    (0..50).for_each(|value| keys.push()[0] = value % 45);
+                    for _ in 0..2 {
+                        let mut got = vec![None; 50];
+                        Classifier::classify_batch(cache, &mut scratch, keys.keys(), &mut got);
+                        let holds = |row: usize, of: &usize| all.regions().get(*of).contains(keys.keys().row(row));
+                        let want = (0..50).map(|row| (0..20).find(|of| holds(row, of)).map(|of| all.rules()[of]));
+                        assert!(got.into_iter().eq(want), "one of {at} to {other}");
+                    }
                 }
             }
         }

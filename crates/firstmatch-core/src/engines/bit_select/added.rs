@@ -302,3 +302,149 @@ impl Rows {
         count
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::shared::wide::Random;
+
+    /// Ranks as those of 100 rules.
+    fn parting() -> Parting {
+        Parting::new(1000, 100, false)
+    }
+
+    fn rule(slot: u32, priority: u64) -> Match {
+        Match { rule: RuleId::new(slot, 0), priority: Priority(priority) }
+    }
+
+    /// `count` regions of two lanes that bear a number, some of them with masks.
+    fn regions(count: u32, number: u32) -> Regions {
+        let mut regions = Regions::new(2);
+        for at in 0..count {
+            let (value, mask) = ([0, at & 3], [1, 3]);
+            let ternary = (at % 2 == number % 2).then_some((&value[..], &mask[..]));
+            regions.push(Region { lo: &[2 * number, at], hi: &[2 * number + 4, at], ternary });
+        }
+        regions
+    }
+
+    /// Panics unless the rules between two are these, each with a rank of its own in the order of priorities, and leads to
+    /// itself.
+    fn check(added: &Added, before: u32, there: &[Match]) {
+        let parting = parting();
+        let mut sorted = there.to_vec();
+        sorted.sort_by_key(|rule| rule.priority);
+        let ranks: Vec<u32> =
+            sorted.iter().map(|rule| added.rank_of(rule.rule, before).expect("it has a rank")).collect();
+        let within = ranks.iter().all(|rank| (parting.rank(before) + 1..parting.rank(before + 1)).contains(rank));
+        assert!(ranks.windows(2).all(|pair| pair[0] < pair[1]) && within, "{ranks:?}");
+        for (rule, &rank) in sorted.iter().zip(&ranks) {
+            assert_eq!(added.of(rank, parting), Some(*rule), "rank {rank}");
+        }
+        assert_eq!(added.bucket(before).count(), there.len());
+    }
+
+    fn insert(added: &mut Added, before: u32, of: Match, count: u32) -> bool {
+        let Some(rank) = added.free_rank(before, of.priority, parting()) else { return false };
+        added.insert((before, 100), rank, of, &regions(count, of.rule.slot() as u32), &mut Vec::new());
+        true
+    }
+
+    /// Between two rules there is room for 32, each in the middle of those there are, and for no other before one of them
+    /// has gone; ranks are distinct and in order all the while.
+    #[test]
+    fn there_is_room_for_32_between_two() {
+        for before in [0, 1, 50, 100] {
+            let mut added = Added::new(2);
+            // By halves: the last bits of a number first.
+            let priority = |at: u64| at.reverse_bits() >> 59;
+            let mut there: Vec<Match> = (0..32).map(|at| rule(at as u32, 10 * priority(at))).collect();
+            for count in 0..32 {
+                assert!(insert(&mut added, before, there[count], 1), "rule {count}");
+                check(&added, before, &there[..=count]);
+            }
+            assert!(!insert(&mut added, before, rule(99, 155), 1), "the 33rd");
+            assert_eq!((added.rules(), added.regions()), (32, 32));
+            let gone = there.remove(11);
+            let rank = added.rank_of(gone.rule, before).expect("it has a rank");
+            added.remove(before, rank, &mut Vec::new(), |_| {});
+            check(&added, before, &there);
+            assert!(insert(&mut added, before, gone, 1), "its room is free");
+        }
+    }
+
+    /// Rules that all come before, or all behind, those that came, halve the room until none is left; no rank is one of the
+    /// neighbours'.
+    #[test]
+    fn ranks_end_before_the_neighbours() {
+        for is_rising in [false, true] {
+            let (mut added, mut there) = (Added::new(2), Vec::new());
+            for at in 0..32u64 {
+                let of = rule(at as u32, if is_rising { at } else { 100 - at });
+                if insert(&mut added, 7, of, 1) {
+                    there.push(of);
+                }
+                check(&added, 7, &there);
+            }
+            // Ranks are 1,024 apart.
+            assert!((8..=11).contains(&there.len()), "{} came", there.len());
+        }
+    }
+
+    /// Rules come and go between many pairs of others: each gives back the very regions that it came with, counts are true,
+    /// and memory that was given back is used again.
+    #[test]
+    fn what_comes_is_given_back() {
+        let (mut added, mut random) = (Added::new(2), Random(3));
+        let mut there: Vec<(u32, Match, u32)> = Vec::new();
+        let mut sizes = Vec::new();
+        for round in 0..12 {
+            for at in 0..120u32 {
+                let (before, count) = (random.below(9) as u32, random.below(5) as u32);
+                let of = rule(round * 200 + at, random.next() >> 8);
+                if insert(&mut added, before, of, count) {
+                    there.push((before, of, count));
+                }
+            }
+            let total: u32 = there.iter().map(|(.., count)| count).sum();
+            assert_eq!((added.rules(), added.regions()), (there.len(), total as usize));
+            let mut copy = Added::new(2);
+            copy.follow(&added);
+            (0..added.buckets.len()).for_each(|at| copy.follow_bucket(&added, at));
+            (0..added.rules.len()).for_each(|at| copy.follow_rule(&added, at));
+            (0..added.rows.words.len() / added.rows.width()).for_each(|at| copy.follow_row(&added, at));
+            for of in [&added, &copy] {
+                for before in 0..9 {
+                    let here = there.iter().filter(|(at, ..)| *at == before).map(|(_, rule, _)| *rule);
+                    check(of, before, &here.collect::<Vec<_>>());
+                }
+            }
+            while !there.is_empty() {
+                let (before, of, count) = there.swap_remove(random.below(there.len()));
+                let rank = added.rank_of(of.rule, before).expect("it has a rank");
+                let mut given = Vec::new();
+                added.remove(before, rank, &mut Vec::new(), |region| {
+                    let ternary = region.ternary.map(|(value, mask)| (value.to_vec(), mask.to_vec()));
+                    given.push((region.lo.to_vec(), region.hi.to_vec(), ternary));
+                });
+                // The last is the first.
+                given.reverse();
+                let want: Vec<_> = regions(count, of.rule.slot() as u32)
+                    .iter()
+                    .map(|region| {
+                        let ternary = region.ternary.map(|(value, mask)| (value.to_vec(), mask.to_vec()));
+                        (region.lo.to_vec(), region.hi.to_vec(), ternary)
+                    })
+                    .collect();
+                assert_eq!(given, want);
+                assert_eq!((added.rank_of(of.rule, before), added.of(rank, parting())), (None, None));
+            }
+            assert_eq!((added.rules(), added.regions()), (0, 0));
+            sizes.push((added.rules.len(), added.rows.words.len()));
+        }
+        // Buckets of each size, and as many rows as regions there were at a time.
+        let most = sizes[..3].iter().fold((0, 0), |most, of| (most.0.max(of.0), most.1.max(of.1)));
+        let last = sizes[11];
+        assert!(2 * last.0 <= 3 * most.0 && 4 * last.1 <= 5 * most.1, "{sizes:?}");
+    }
+}

@@ -1,3 +1,6 @@
+mod blocks;
+mod trees;
+
 use super::*;
 use crate::key::KeyBuf;
 use crate::rule::Test;
@@ -246,6 +249,42 @@ fn roots_are_kept_while_they_serve() {
     let (kept, less, _) = with(&mostly, Some(&roots));
     assert!(kept == masks && less * 2 < alone, "{less} visits, {alone} without the roots");
     assert_eq!(with(&destinations, Some(&roots)).0, with(&destinations, None).0);
+}
+
+/// A budget is taken to the byte. Where the fastest trees do not fit it and no others do, the error says what is needed and
+/// what is allowed.
+#[test]
+fn a_budget_is_taken_to_the_byte() {
+    let bytes = |of: &BitSelect| Engine::stats(of).total_bytes();
+    for seed in 1..5u128 {
+        let nets = (0..60 * seed).map(|at| {
+            let len = 4 + (at * seed % 29) as u32;
+            let value = (at * 0x0153_9A71) & 0xFFFF_FFFF;
+            vec![(0, Test::Prefix { value: value >> (32 - len) << (32 - len), len }), (3, Test::Value(at % 50))]
+        });
+        let all = set(&Schema::ipv4(), nets);
+        for shape in [None, Some(Shape::default())] {
+            let with = |run_bytes| {
+                let budget = Budget { run_bytes };
+                BitSelect::build(&all, &Config { budget, shape, ..Config::default() })
+            };
+            let needed = bytes(&with(usize::MAX).expect("no budget"));
+            assert_eq!(with(needed).map(|built| bytes(&built)).ok(), Some(needed));
+            for less in [needed - 1, needed * 7 / 8, needed * 3 / 4, needed / 2] {
+                match with(less) {
+                    Ok(built) => {
+                        assert!(bytes(&built) <= less && shape.is_none());
+                    }
+                    Err(refused) => {
+                        let (said, allowed) = refused.bytes_needed().expect("it is for bytes");
+                        assert!(allowed == less && (said == needed || shape.is_none() && said > less));
+                    }
+                }
+            }
+            let refused = with(1000).expect_err("nothing is as small").bytes_needed();
+            assert!(refused.is_some_and(|(needed, allowed)| needed > allowed && allowed == 1000), "{refused:?}");
+        }
+    }
 }
 
 /// Below a rule for nearly all keys, the trees suit the other keys as if it were missing.

@@ -199,3 +199,108 @@ fn hashes_that_collide_are_told_apart() {
     check(&engine, &all, &keys_of(&all, 300), &Dead::none(engine.places(), all.rules().len()));
     assert_eq!(format!("{engine:?}"), format!("{:?}", build(&all)), "the hash decides nothing");
 }
+
+/// A rule under a mask asks for every bit of its mask, in whichever byte of a lane it is.
+#[test]
+fn every_byte_of_a_mask_is_asked() {
+    let schema = Schema::new(None, vec![Field::new("a", 32, Kind::Mask, None), Field::new("b", 8, Kind::Exact, None)]);
+    // The highest bit but one is left open, so that no bit below it is in the bounds.
+    let mask = |bit: u32| (1u128 << bit | 1 << ((bit + 9) % 32)) & !(1 << 30) | 1 << 31;
+    let value = |bit: u32| 0x5A3C_960Fu128 & mask(bit);
+    for bit in (0..32).filter(|&bit| bit != 30) {
+        let all = set(&schema, [vec![(0, Test::Mask { value: value(bit), mask: mask(bit) })]]);
+        let engine = build(&all);
+        let mut keys = KeyBuf::new(&schema);
+        let inside = 0x5A3C_960Fu32;
+        let flipped = (0..32).map(|flip| inside ^ 1 << flip);
+        flipped.chain([inside]).for_each(|key| keys.push()[0] = key);
+        let mut got = vec![None; keys.len()];
+        Engine::improve(&engine, &mut Engine::new_scratch(&engine), &keys.keys(), &mut got);
+        for (at, got) in got.into_iter().enumerate() {
+            let is_open = at == 32 || mask(bit) >> at & 1 == 0;
+            assert_eq!(got.is_some(), is_open, "bit {at} of the mask {:x}", mask(bit));
+        }
+    }
+}
+
+/// 4,096 vectors are near, as many as places of 16 bits tell apart in eights of bytes; one more and they are far. Either
+/// way the last vector is found as the first is.
+#[test]
+fn near_places_have_16_bits() {
+    let fields = (0..4).map(|at| Field::new(&format!("f{at}"), 32, Kind::Exact, None)).collect();
+    let schema = Schema::new(None, fields);
+    // A class for each rule and one for all other values, in each of four fields.
+    for (rules, is_near) in [(1022, true), (1023, true), (1024, false)] {
+        let host = |at: u128| (0..4).map(|field| (field, Test::Value(9 * at + 4))).collect::<Vec<_>>();
+        let all = set(&schema, (0..rules).map(host));
+        let engine = BitVector::build(&all, &Config { vectors: 8 << 20, ..Config::default() }).expect("enough room");
+        assert_eq!((engine.read.len(), engine.is_near), (4, is_near), "{rules} rules");
+        assert_eq!(engine.vectors.len(), 4 * (rules as usize + 1) * GROUP_LINES + 1);
+        // Each rule, and each time with one field of another.
+        let mut keys = KeyBuf::new(&schema);
+        for at in (0..rules as u32).rev().step_by(5) {
+            for other in 0..5 {
+                let key = keys.push();
+                (0..4).for_each(|field| key[field] = 9 * at + 4);
+                if other < 4 {
+                    key[other] = 9 * (at / 2) + 5 * (at % 2) + 4;
+                }
+            }
+        }
+        let mut got = vec![None; keys.len()];
+        Engine::improve(&engine, &mut Engine::new_scratch(&engine), &keys.keys(), &mut got);
+        let whole = got.iter().skip(4).step_by(5);
+        assert!(whole.zip((0..rules as usize).rev().step_by(5)).all(|(got, at)| *got == Some(all.rules()[at])));
+        let others = got.iter().enumerate().filter(|(at, _)| at % 5 != 4);
+        assert_eq!(others.filter(|(_, got)| got.is_some()).count(), 0, "{rules} rules");
+    }
+}
+
+/// What a lookup reads of each kind of lane is in the stated bound: a value of a lane of few values, two of one that has
+/// pages, a node a level and a value of one that is searched, one value a join, and two lines a vector and group.
+#[test]
+fn each_kind_of_lane_is_in_the_bound() {
+    let schema = Schema::ipv4();
+    let net = |i: u128| Test::Prefix { value: i << 20, len: 12 };
+    let rule = |i: u128| {
+        vec![
+            (0, net(i)),
+            (1, net(i * 7 % 500)),
+            (2, Test::Value(i % 300 * 5)),
+            (3, Test::Value(i % 5)),
+            (4, Test::Value(i % 9)),
+        ]
+    };
+    let mut kinds = [0; 4];
+    for (rules, lanes) in [(500, 5), (1500, 5), (1500, 3), (20, 5)] {
+        let tests = (0..rules).map(|i| rule(i).into_iter().rev().take(lanes).collect::<Vec<_>>());
+        let all = set(&schema, tests.collect::<Vec<_>>());
+        let engine = BitVector::build(&all, &Config { vectors: 8 << 20, ..Config::default() }).expect("enough room");
+        let mut lines = engine.joins.len() + 2 * engine.read.len() * (rules as usize).div_ceil(1024) + 1;
+        kinds[3] += engine.joins.len();
+        for dimension in &engine.dimensions {
+            let (kind, own) = match dimension {
+                Dimension::Direct { .. } => (0, 1),
+                Dimension::Paged { .. } => (1, 2),
+                Dimension::Search { tree, .. } => (2, tree.depth() + 1),
+            };
+            (kinds[kind], lines) = (kinds[kind] + 1, lines + own);
+        }
+        let stats = Engine::stats(&engine);
+        assert_eq!((stats.worst_lines, stats.worst_tests, stats.regions), (lines, rules as usize, rules as usize));
+        // Every key meets just that, its match aside.
+        let work = engine.work(keys_of(&all, 3).keys());
+        assert_eq!(work.lines.round() as usize + 1, lines, "{rules} rules over {lanes} lanes");
+    }
+    assert!(kinds.iter().all(|&kind| kind > 0), "lanes of each kind and joins: {kinds:?}");
+}
+
+/// A budget is taken to the byte, and one byte less is refused with both numbers.
+#[test]
+fn a_budget_is_taken_to_the_byte() {
+    let all = set(&Schema::ipv4(), (0..300).map(|i| vec![(0, Test::Value(i * 999)), (3, Test::Value(i % 70))]));
+    let with = |run_bytes| BitVector::build(&all, &Config { budget: Budget { run_bytes }, ..Config::default() });
+    let needed = Engine::stats(&with(usize::MAX).expect("no budget")).total_bytes();
+    assert!(with(needed).is_ok());
+    assert_eq!(with(needed - 1).expect_err("a byte is missing").bytes_needed(), Some((needed, needed - 1)));
+}

@@ -202,4 +202,26 @@ impl Arena {
         let (value, mask) = self.run(ternary)[..2 * lanes].split_at(lanes);
         value.iter().zip(mask).zip(key).all(|((value, mask), k)| k & mask == *value)
     }
+
+    /// Panics unless each line belongs to just one of these runs of some lines each, to a free run, or was never used.
+    #[cfg(test)]
+    pub(super) fn check(&self, used: impl Iterator<Item = (u32, usize)>) {
+        let mut seen = vec![false; self.lines.len()];
+        let mut see = |at: u32, size: usize, what: &str| {
+            for (line, seen) in (at..).zip(&mut seen[at as usize..][..size]) {
+                assert!(!std::mem::replace(seen, true), "line {line} is {what} and something else");
+            }
+        };
+        see(self.fresh.start, self.fresh.len(), "unused");
+        used.for_each(|(at, size)| see(at, size, "in use"));
+        for (size, &first) in self.free.iter().enumerate() {
+            let mut next = first;
+            while next != NONE {
+                see(next, size, "free");
+                next = self.run(next)[0];
+            }
+        }
+        let lost = seen.iter().filter(|&&is_seen| !is_seen).count();
+        assert_eq!(lost, 0, "lines are neither used nor free");
+    }
 }

@@ -1,3 +1,5 @@
+mod structure;
+
 use super::node::{is_entry, line_of, lines_of};
 use super::order;
 use super::*;

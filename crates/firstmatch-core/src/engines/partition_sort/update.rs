@@ -29,6 +29,17 @@ pub(super) struct Partition {
     order: Box<[u8]>,
 }
 
+#[cfg(test)]
+impl Partition {
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn order(&self) -> &[u8] {
+        &self.order
+    }
+}
+
 impl PartitionSort {
     pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let slot = rule.rule.slot();

@@ -117,3 +117,67 @@ impl Places {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::engines::shared::wide::Random;
+
+    /// Places of some rules come, move and go, in any order: each rule gives back just those it has, memory that was given
+    /// back serves the next, and no change takes more than it was said to.
+    #[test]
+    fn rules_have_their_places() {
+        let (mut places, mut random) = (Places::new(), Random(2));
+        let mut model: BTreeMap<usize, Vec<(u32, u32)>> = BTreeMap::new();
+        let (mut next, mut most, mut slots) = (0, 0, 0);
+        for step in 0..6000 {
+            let slot = random.below(40) * if step < 3000 { 1 } else { 9 };
+            let of = model.entry(slot).or_default();
+            match random.below(if step / 500 % 2 == 0 { 6 } else { 9 }) {
+                0..4 if of.len() < 20 => {
+                    let before = (places.bytes(), places.growth(slot, of.len() + 1));
+                    next += 1;
+                    places.add(slot, next, next % 5);
+                    of.push((next, next % 5));
+                    slots = slots.max(slot + 1);
+                    assert!(places.bytes() <= before.0 + before.1, "{} bytes after {before:?}", places.bytes());
+                }
+                4 if !of.is_empty() => {
+                    let at = random.below(of.len());
+                    next += 1;
+                    places.moved(slot, of[at], (next, 7));
+                    of[at] = (next, 7);
+                }
+                5 if !of.is_empty() => {
+                    // One that is not there moves nothing.
+                    places.moved(slot, (0, 99), (1, 1));
+                }
+                _ => {
+                    let bytes = places.bytes();
+                    let taken = places.take(slot).map(|place| (place.at, place.part));
+                    assert_eq!(taken.is_some(), !of.is_empty());
+                    of.retain(|of| Some(*of) != taken);
+                    assert_eq!(places.bytes(), bytes, "to give back takes nothing");
+                }
+            }
+            let left = |slot: usize| model.get(&slot).map_or(0, Vec::len);
+            assert!((0..400).all(|slot| places.is_vacant(slot) == (left(slot) == 0)), "step {step}");
+            assert_eq!(places.slots(), slots);
+            // The first of a rule stands at its slot.
+            most = most.max(model.values().map(|of| of.len().saturating_sub(1)).sum::<usize>());
+            assert!(places.more.len() <= most, "{} further places, {most} at a time", places.more.len());
+        }
+        places.renumber(&[10, 11, 12]);
+        for (slot, mut of) in model {
+            let renumbered = |part: u32| if part < 3 { part + 10 } else { part };
+            let mut given: Vec<_> =
+                std::iter::from_fn(|| places.take(slot)).map(|place| (place.at, place.part)).collect();
+            of.iter_mut().for_each(|(_, part)| *part = renumbered(*part));
+            given.sort_unstable();
+            of.sort_unstable();
+            assert_eq!(given, of, "slot {slot}");
+        }
+    }
+}

@@ -414,6 +414,41 @@ impl Pool {
         self.released += 1;
     }
 
+    /// Panics unless each entry belongs to just one of these: the run of a group, a ternary part, a free run, and what was
+    /// never used.
+    #[cfg(test)]
+    pub(super) fn check(&self, groups: impl Iterator<Item = u32>) {
+        let entries = |chunk: &[Line]| chunk.len() / self.lines_per_entry;
+        let mut seen: Vec<Vec<bool>> = self.chunks.iter().map(|chunk| vec![false; entries(chunk)]).collect();
+        let mut see = |start: u32, count: usize, what: &str| {
+            for entry in start..start + count as u32 {
+                let (chunk, place) = ((entry >> PLACE_BITS) as usize, entry as usize % LONGEST);
+                assert!(
+                    !std::mem::replace(&mut seen[chunk][place], true),
+                    "entry {entry} is {what} and something else"
+                );
+            }
+        };
+        see(self.fresh.start, self.fresh.len(), "unused");
+        for group in groups {
+            see(group, size_of_run(class_of(self.group_len(group))), "in a group");
+            for part in self.group(group).filter_map(|entry| ternary_of(self.entry(entry), self.lanes)) {
+                see(part, 1, "a ternary part");
+            }
+        }
+        for class in 0..CLASSES {
+            let mut next = self.free[class];
+            while next != NONE {
+                see(next, size_of_run(class), "free");
+                next = self.entry(next)[0];
+            }
+        }
+        let lost = seen.iter().flatten().filter(|&&is_seen| !is_seen).count();
+        assert_eq!(lost, 0, "entries are neither used nor free");
+        assert_eq!(self.lines, self.chunks.iter().map(|chunk| chunk.len()).sum::<usize>());
+        assert_eq!(self.vacant, self.chunks.iter().filter(|chunk| chunk.is_empty()).count());
+    }
+
     /// Releases a stretch of entries, whatever its length, in the largest runs that fit.
     fn release_all(&mut self, mut stretch: std::ops::Range<u32>) {
         while !stretch.is_empty() {
@@ -515,6 +550,7 @@ mod tests {
             let got: Vec<u64> = group.iter().flat_map(|&g| pool.group(g)).map(|e| pool.priority(e).0).collect();
             assert_eq!(got, want);
             assert_eq!(group.map_or(0, |g| pool.group_len(g)), want.len());
+            pool.check(group.into_iter());
         }
     }
 }

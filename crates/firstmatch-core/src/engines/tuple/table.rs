@@ -342,3 +342,63 @@ impl Table {
         self.best = self.groups().map(|(_, g)| pool.priority(g)).min().unwrap_or(Priority(u64::MAX));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One more group takes as many bytes as it was said to, and so many groups as many as a table of them has.
+    #[test]
+    fn growth_is_what_a_table_grows_by() {
+        let mut table = Table::new(&[0; 8]);
+        assert_eq!(table.bytes(), Table::least_bytes(8));
+        assert_eq!(Table::buckets_bytes(0), 0);
+        let (mut hash, mut times) = (1u32, 0);
+        for group in 0..2000 {
+            let (before, growth) = (table.bytes(), table.growth());
+            hash = hash.wrapping_mul(0x9E37_79B1).wrapping_add(1);
+            table.add_group(hash, group);
+            assert_eq!(table.bytes(), before + growth, "group {group}");
+            assert_eq!(
+                table.bytes() - size_of::<[u32; 8]>(),
+                Table::buckets_bytes(group as usize + 1),
+                "group {group}"
+            );
+            // At most 9 of 16 places are in use.
+            assert!((group as usize + 1) * 16 <= table.buckets().len() * 9 * 8);
+            times += usize::from(growth > 0);
+        }
+        assert!((12..20).contains(&times), "{times} times");
+    }
+
+    /// Groups whose walk begins in the last bucket go on in the first: they are found there, and the bound on walks holds
+    /// while they come and after any of them has gone.
+    #[test]
+    fn walks_go_on_from_the_last_bucket_to_the_first() {
+        for count in [9u32, 20, 60] {
+            let mut table = Table::new(&[0; 8]);
+            let hash = |group: u32| u32::MAX - 3 * (group / 2);
+            (0..count).for_each(|group| table.add_group(hash(group), group));
+            let mut left: Vec<u32> = (0..count).collect();
+            loop {
+                table.check();
+                for group in 0..count {
+                    let found: Vec<u32> = table.find(hash(group)).map(|(_, group)| group).collect();
+                    assert_eq!(found.contains(&group), left.contains(&group), "{group} of {left:?}");
+                }
+                let buckets = table.buckets().len();
+                let longest = (left.len().div_ceil(SLOTS)).max(1);
+                assert!(table.longest_walk() >= longest && table.longest_walk() <= table.bound().1, "{left:?}");
+                assert!(table.bound().1 <= buckets, "{left:?}");
+                if left.is_empty() {
+                    break;
+                }
+                let gone = left.remove(left.len() * 2 / 5);
+                let slot = table.find(hash(gone)).find(|(_, group)| *group == gone).expect("it is there").0;
+                table.drop_group(slot);
+            }
+            table.refreshed(0);
+            assert_eq!(table.bound(), (0, 1), "nothing is left");
+        }
+    }
+}

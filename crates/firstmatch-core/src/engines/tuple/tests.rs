@@ -2,6 +2,9 @@
 //!
 //! The crate's `tests/` compare the answers, with those of the other engines.
 
+mod memory;
+mod walks;
+
 use super::*;
 use crate::engine::Classifier;
 use crate::rule::{Action, Caps, Condition, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
@@ -162,6 +165,7 @@ fn check(engine: &TupleMerge) {
         assert_eq!(table.len(), entries - before, "a table knows how many entries it has");
     }
     assert_eq!(entries + engine.rest.len(), engine.regions);
+    engine.pool.check(engine.in_order().flat_map(|table| table.groups().map(|(_, group)| group)));
     let bytes: usize = engine.in_order().map(Table::bytes).sum();
     assert_eq!(bytes, engine.table_bytes);
 }

@@ -3,6 +3,7 @@
 //! The structure is checked meanwhile.
 
 mod invariants;
+mod whole;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

@@ -1,0 +1,118 @@
+//! A change is done whole or not at all, to both copies, over trees of every shape.
+
+use super::*;
+use crate::engines::bit_select::Shape as Trees;
+
+/// Over trees of every shape, small ones among them, a region is in the leaves of the one tree that it is looked for in:
+/// as built, and when rules have come and gone.
+#[test]
+fn regions_are_where_they_are_looked_for() {
+    for (count, seed) in [(9, 1), (24, 2), (60, 3), (200, 4)] {
+        for all in [nets(&Schema::ipv4(), (0, 0), 2 * count, seed), wild(2 * count, seed)] {
+            for (trees, open) in [(1, 0), (2, 0), (3, 1), (4, 2), (7, 3), (9, 0)] {
+                let shape = Some(Trees { trees, levels: 3, fan_out: 2, open, growth: 4.0 });
+                let config = Config { shape, ..scalar() };
+                let mut at = Walk::new_with(&all, config, count, seed);
+                at.check(30);
+                walk(&mut at, &[(count, 5), (count, 2)], count / 2);
+            }
+        }
+    }
+}
+
+/// Adds a rule of these regions behind all others.
+fn push(all: &mut Lowered, slot: u32, regions: &[Region<'_>]) {
+    let last = all.rules().last().map_or(0, |rule| rule.priority.0);
+    let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(last + (1 << 20)) };
+    regions.iter().for_each(|region| all.push(rule, *region));
+}
+
+/// A rule of which some region is refused leaves none of the others behind, wherever that region stands among them; a rule
+/// of the same regions without it comes.
+#[test]
+fn a_rule_that_is_refused_leaves_nothing() {
+    let hosts = |at: u128| vec![(0, Test::Value(at << 12)), (1, Test::Value(at << 9)), (4, Test::Value(6))];
+    let mut all = set(&Schema::ipv4(), (0..100).map(hosts));
+    // Ranges of protocols have no columns.
+    let bounds = |at: u32, protocols: [u32; 2]| {
+        (vec![at << 12, at << 9, 0, 0, protocols[0]], vec![at << 12, at << 9, 9 + at, 65_535, protocols[1]])
+    };
+    let good: Vec<_> = (0..5).map(|at| bounds(20 * at, [17, 17])).collect();
+    let bad = bounds(50, [6, 17]);
+    let as_region = |(lo, hi): &'_ (Vec<u32>, Vec<u32>)| (lo.clone(), hi.clone());
+    for place in 0..=good.len() {
+        let mut bounds: Vec<_> = good.iter().map(as_region).collect();
+        bounds.insert(place, as_region(&bad));
+        let regions: Vec<Region<'_>> = bounds.iter().map(|(lo, hi)| Region { lo, hi, ternary: None }).collect();
+        push(&mut all, 1000 + place as u32, &regions);
+    }
+    let regions: Vec<Region<'_>> = good.iter().map(|(lo, hi)| Region { lo, hi, ternary: None }).collect();
+    push(&mut all, 2000, &regions);
+    let rules: Vec<Ranged> = all.by_rule().collect();
+    let mut at = Walk::with(&all, scalar(), rules[..100].to_vec(), Vec::new(), Random(1));
+    for (number, rule) in rules[100..].iter().enumerate() {
+        at.other.follow(&at.engine);
+        std::mem::swap(&mut at.other, &mut at.engine);
+        let before = Engine::stats(&at.engine);
+        let is_in = at.insert(rule.clone());
+        assert_eq!(is_in, number > good.len(), "rule {number}");
+        let after = Engine::stats(&at.engine);
+        let more = if is_in { (1, good.len()) } else { (0, 0) };
+        assert_eq!((after.rules, after.regions), (before.rules + more.0, before.regions + more.1), "rule {number}");
+        at.check(60);
+    }
+}
+
+/// A rule that was there first is taken out only if each of its regions can be found; else it stays whole, whichever of
+/// them it is.
+#[test]
+fn a_first_rule_goes_whole_or_stays_whole() {
+    let schema = Schema::ipv4();
+    let most: Vec<u32> = schema.lanes().iter().map(|lane| lane.max).collect();
+    let mut all = set(&schema, (0..1000u128).map(|at| vec![(0, Test::Value(at << 12)), (1, Test::Value(at << 9))]));
+    let narrow = |at: u32| (vec![at << 12, at << 9, 0, 5, 0], vec![at << 12, at << 9, most[2], 9, most[4]]);
+    let wide = (vec![0, 0, 0, 700, 0], vec![most[0], most[1], most[2], 800, most[4]]);
+    let cases = [vec![narrow(1), wide.clone()], vec![wide, narrow(2)], vec![narrow(3), narrow(4)]];
+    for (slot, bounds) in (2000..).zip(&cases) {
+        let regions: Vec<Region<'_>> = bounds.iter().map(|(lo, hi)| Region { lo, hi, ternary: None }).collect();
+        push(&mut all, slot, &regions);
+    }
+    let rules: Vec<Ranged> = all.by_rule().collect();
+    // One tree, so that a region without addresses reaches more entries than may be changed.
+    let shape = Some(Trees { trees: 1, levels: 2, fan_out: 4, open: 0, growth: 8.0 });
+    let mut at = Walk::with(&all, Config { shape, ..scalar() }, rules.clone(), Vec::new(), Random(1));
+    for (number, rule) in rules[1000..].iter().enumerate() {
+        let before = Engine::stats(&at.engine);
+        at.there.retain(|of| of != rule);
+        at.remove(rule.clone());
+        let is_gone = number == 2;
+        assert_eq!((at.kept, at.engine.has_first(1000 + number)), (2.min(number + 1), !is_gone), "rule {number}");
+        let after = Engine::stats(&at.engine);
+        let less = if is_gone { (1, 2) } else { (0, 0) };
+        assert_eq!((after.rules, after.regions), (before.rules - less.0, before.regions - less.1), "rule {number}");
+        at.check(60);
+    }
+}
+
+/// Each rule that was there first has a mark of its own, in both copies.
+#[test]
+fn first_rules_are_marked_one_by_one() {
+    let all = set(&Schema::ipv4(), (0..200u128).map(|at| vec![(0, Test::Value(at << 12))]));
+    let mut at = Walk::with(&all, scalar(), all.by_rule().collect(), Vec::new(), Random(1));
+    let mut gone = HashSet::new();
+    for place in [64, 0, 199, 63, 128, 127, 65, 191, 192] {
+        at.other.follow(&at.engine);
+        std::mem::swap(&mut at.other, &mut at.engine);
+        let rule = at.built[place];
+        let position = at.there.iter().position(|(of, _)| *of == rule).expect("it is there");
+        let rule = at.there.remove(position);
+        at.remove(rule);
+        gone.insert(place);
+        at.other.follow(&at.engine);
+        for engine in [&at.engine, &at.other] {
+            assert!((0..200).all(|of| engine.has_first(of) != gone.contains(&of)), "after {place}");
+            assert_eq!((engine.rules(), engine.changes()), (200 - gone.len(), gone.len()));
+        }
+    }
+    at.check(60);
+}

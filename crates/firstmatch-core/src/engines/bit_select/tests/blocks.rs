@@ -1,0 +1,86 @@
+//! Blocks by themselves: what stands behind the ranks, and regions that come and go.
+
+use super::*;
+use crate::engines::bit_select::block::{BLOCK, NONE, Shape, goes_on, is_rank};
+use crate::raw::LINE_WORDS;
+use crate::rule::Region;
+
+/// Regions of 64 hosts, and the columns of their blocks: those with ranks of 32 bits and those with ranks of 16.
+fn shapes() -> [(Lowered, Shape); 2] {
+    [usize::MAX, 0].map(|lean| {
+        let all = set(&Schema::ipv4(), (0..64u128).map(|at| vec![(0, Test::Value(at * 7919))]));
+        let shape = Shape::new(all.schema(), all.regions(), 64, lean);
+        assert_eq!(shape.has_short_ranks, lean == 0);
+        (all, shape)
+    })
+}
+
+/// Panics unless a block has these ranks in order, and behind them says nothing but where the list goes on.
+fn check(shape: &Shape, block: &[u32], ranks: &[u32], next: Option<usize>) {
+    assert_eq!((shape.len(block), shape.more(block)), (ranks.len(), next));
+    let said: Vec<u32> = (0..=BLOCK).map(|at| shape.rank(block, at)).collect();
+    assert_eq!(said[..ranks.len()], *ranks);
+    // A key may be inside what stands in a free place, so each place behind the last rank is read.
+    assert!(said[ranks.len()..].iter().all(|&said| !is_rank(said) && goes_on(said) == next), "{said:?}, {next:?}");
+}
+
+/// A block that is full, partly filled or empty goes on where it was last told, at every place behind its ranks.
+#[test]
+fn behind_the_ranks_stands_where_a_list_goes_on() {
+    for (all, shape) in shapes() {
+        for count in 0..=BLOCK {
+            let regions: Vec<_> = (0..count).map(|at| (10 + 3 * at as u32, all.regions().get(at))).collect();
+            let ranks: Vec<u32> = regions.iter().map(|(rank, _)| *rank).collect();
+            // What was in the memory before shows through nowhere.
+            let mut block = vec![0x5555_5555; shape.lines() * LINE_WORDS];
+            for first in [None, Some(0), Some(77)] {
+                shape.write(&regions, first, &mut block);
+                check(&shape, &block, &ranks, first);
+                for next in [Some(5), None, Some((1 << 31) - 1), first] {
+                    shape.go_on(&mut block, next);
+                    check(&shape, &block, &ranks, next);
+                }
+            }
+        }
+        assert!(!is_rank(NONE) && goes_on(NONE).is_none());
+    }
+}
+
+/// Regions come to a block in any order and go again, two of one rule among them: the others stay as they are, and so
+/// does where the list goes on.
+#[test]
+fn regions_come_to_a_block_and_go() {
+    for (all, shape) in shapes() {
+        let words = shape.lines() * LINE_WORDS;
+        let mut random = crate::engines::shared::wide::Random(5);
+        let mut block = vec![0; words];
+        let mut there: Vec<(u32, usize)> = Vec::new();
+        for step in 0..2000 {
+            let next = [None, Some(9)][step / 100 % 2];
+            if step % 100 == 0 {
+                shape.write(&[], next, &mut block);
+                there.clear();
+            }
+            let rank = random.below(12) as u32;
+            if there.len() < BLOCK && random.below(3) > 0 {
+                let at = random.below(64);
+                shape.add(&mut block, rank, &all.regions().get(at));
+                there.insert(there.partition_point(|&(of, _)| of <= rank), (rank, at));
+            } else {
+                shape.take(&mut block, rank);
+                there.retain(|&(of, _)| of != rank);
+            }
+            check(&shape, &block, &there.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), next);
+            // Each place has its region still: alone in a block it is as it would be written.
+            for (at, &(rank, region)) in there.iter().enumerate() {
+                let mut both = [block.clone(), vec![0; words]].concat();
+                shape.write(&[], None, &mut both[words..]);
+                shape.add_copy(&mut both, (0, at), words);
+                let mut alone = vec![0; words];
+                let region: Region<'_> = all.regions().get(region);
+                shape.write(&[(rank, region)], None, &mut alone);
+                assert!(both[words..] == alone, "step {step}, place {at}");
+            }
+        }
+    }
+}

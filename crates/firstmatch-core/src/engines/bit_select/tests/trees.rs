@@ -1,0 +1,217 @@
+//! Lookups through any number of trees, and what entries promise.
+
+use super::*;
+use crate::engine::tombstones::Dead;
+use crate::engines::shared::wide::Random;
+use crate::rule::{Priority, Regions};
+
+/// Fields that rules are specific in, each in one.
+const KINDS: usize = 9;
+
+/// A field of 20 bits for each kind, and one of 16 bits for ranges that no node parts.
+fn schema() -> Schema {
+    let of = |at: usize| Field::new(&format!("f{at}"), 20, Kind::Range, None);
+    let ports = Field::new("port", 16, Kind::Range, None);
+    Schema::new(None, (0..KINDS).map(of).chain([ports]).collect())
+}
+
+/// Rules of `values` values in each of some fields, `each` of them with one value: so many regions cannot be parted.
+fn rules(kinds: usize, values: usize, each: usize) -> Lowered {
+    let mut random = Random(values as u64);
+    let mut tests: Vec<Vec<(usize, Test)>> = Vec::new();
+    for at in 0..kinds * values * each {
+        let value = (at / each % values) as u128 * 0x1F35 % (1 << 20);
+        let lo = random.below(3000) as u128;
+        tests.push(vec![
+            (at / each / values, Test::Value(value)),
+            (KINDS, Test::Range { lo, hi: lo + 200 + random.below(2500) as u128 }),
+        ]);
+    }
+    // Which field comes first is no order of priority.
+    (1..tests.len()).rev().for_each(|at| tests.swap(at, random.below(at + 1)));
+    set(&schema(), tests)
+}
+
+/// Keys whose fields are those of rules, mostly, so that rules of several trees hold them.
+fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
+    let (mut random, mut keys) = (Random(9), KeyBuf::new(all.schema()));
+    for _ in 0..count {
+        let key = keys.push();
+        for _ in 0..2 * KINDS {
+            let region = all.regions().get(random.below(all.regions().len()));
+            (0..KINDS).filter(|&lane| region.lo[lane] == region.hi[lane]).for_each(|lane| key[lane] = region.lo[lane]);
+            key[KINDS] = random.between(region.lo[KINDS], region.hi[KINDS]);
+        }
+    }
+    keys
+}
+
+/// A key that no rule holds.
+fn idle(schema: &Schema) -> Vec<u32> {
+    let mut key = vec![0; schema.stride()];
+    (0..KINDS).for_each(|lane| key[lane] = (1 << 20) - 1);
+    key
+}
+
+/// For each key the first region that holds it and that no mark is on.
+fn scan(all: &Lowered, keys: &KeyBuf, dead: Option<&Dead>) -> Vec<Option<Match>> {
+    let counts = |at: usize| dead.is_none_or(|dead| !dead.is_marked(all.rules()[at].rule));
+    let first = |row: &[u32]| (0..all.rules().len()).find(|&at| counts(at) && all.regions().get(at).contains(row));
+    (0..keys.len()).map(|at| first(keys.keys().row(at)).map(|at| all.rules()[at])).collect()
+}
+
+/// Panics unless an engine answers as `want` says, in batches of several lengths, and for each key alone among keys that
+/// no rule holds, at every place where eight keys begin or end.
+fn check(engine: &BitSelect, keys: &KeyBuf, want: &[Option<Match>], dead: Option<&Dead>, what: &str) {
+    let ask = |keys: Keys<'_>| {
+        let mut got = vec![None; keys.len()];
+        match dead {
+            None => Engine::improve(engine, &mut (), &keys, &mut got),
+            Some(dead) => engine.improve_alive(&mut (), &keys, dead, &mut got),
+        }
+        got
+    };
+    for length in [keys.len(), 1, 2, 3, 4, 33] {
+        for from in (0..keys.len()).step_by(length) {
+            let to = (from + length).min(keys.len());
+            assert_eq!(ask(keys.keys().slice(from, to)), want[from..to], "{what}, batch {from}..{to}");
+        }
+    }
+    let idle = idle(Engine::schema(engine));
+    for at in (0..keys.len()).step_by(3) {
+        for place in [0, 7, 8, 16, 31] {
+            let mut batch = KeyBuf::new(Engine::schema(engine));
+            for i in 0..32 {
+                batch.push().copy_from_slice(if i == place { keys.keys().row(at) } else { &idle });
+            }
+            let got = ask(batch.keys());
+            let expected: Vec<_> = (0..32).map(|i| if i == place { want[at] } else { None }).collect();
+            assert_eq!(got, expected, "{what}, key {at} alone at {place}");
+        }
+    }
+}
+
+/// One tree and up to nine, with leaves of one block and of several, below one level of nodes and more: batches, few keys
+/// and single ones have the first rule, whichever tree it is in, and where that is marked the next one.
+#[test]
+fn any_number_of_trees_is_searched() {
+    for level in Level::available() {
+        let (mut seen, mut deep, mut long) = ([0; KINDS + 1], 0, 0);
+        for kinds in 1..=KINDS {
+            for (values, each) in [(24, 1), (3, 12)] {
+                let all = rules(kinds, values, each);
+                let keys = keys_of(&all, 120);
+                let mut dead = Dead::none(all.rules().len(), all.rules().len());
+                for (at, rule) in all.rules().iter().enumerate().filter(|(at, _)| at % 3 == 0) {
+                    dead.mark(rule.rule, at..at + 1);
+                }
+                let want = [None, Some(&dead)].map(|dead| scan(&all, &keys, dead));
+                assert!(want[0].iter().flatten().count() * 2 > keys.len());
+                for fan_out in [1, 8] {
+                    let shape = Shape { trees: kinds, levels: 4, fan_out, open: 0, growth: 4.0 };
+                    let config = Config { simd: Some(level), shape: Some(shape), ..Config::default() };
+                    let engine = BitSelect::build(&all, &config).expect("no budget");
+                    let what = format!("{level:?}, {kinds} kinds of {values} values, fan-out {fan_out}");
+                    check(&engine, &keys, &want[0], None, &what);
+                    check(&engine, &keys, &want[1], Some(&dead), &what);
+                    assert!(engine.trees.iter().all(|tree| tree.levels <= 4), "{what}");
+                    seen[engine.trees.len()] += 1;
+                    deep += usize::from(engine.trees.iter().filter(|tree| tree.levels > 1).count() > 2);
+                    long += usize::from(engine.trees.iter().filter(|tree| tree.longest > 1).count() > 2);
+                }
+            }
+        }
+        assert!(seen[1..].iter().all(|&seen| seen > 0), "trees of engines: {seen:?}");
+        assert!(deep > 0 && long > 0, "{deep} with nodes below roots, {long} with long lists");
+    }
+}
+
+/// 2,200 hosts, half of them by source, so that an entry has room for only some bits of a rank; and regions of rules that
+/// come between the first 1,100 and the others, in turn by the source and by the destination of one key.
+fn crowded() -> (Lowered, Vec<(Match, Regions)>, Vec<u32>) {
+    let host = |at: u128| vec![(at as usize % 2, Test::Value((at << 12) + 1))];
+    let schema = Schema::ipv4();
+    let all = set(&schema, (0..2200).map(host));
+    let before = all.rules()[1099].priority.0;
+    let key = vec![5 << 20, 7 << 20, 0, 50, 6, 0, 0, 0];
+    let between = (0..24u32).map(|at| {
+        let (lane, port) = (at as usize % 2, at % 50);
+        let (mut lo, mut hi) = (vec![0; 5], schema.lanes().iter().map(|lane| lane.max).collect::<Vec<u32>>());
+        (lo[lane], hi[lane]) = (key[lane], key[lane]);
+        (lo[3], hi[3]) = (port, 60);
+        let mut regions = Regions::new(5);
+        regions.push(crate::rule::Region { lo: &lo, hi: &hi, ternary: None });
+        let priority = Priority(before + 1 + u64::from(at));
+        (Match { rule: RuleId::new(5000 + at, 0), priority }, regions)
+    });
+    let between = between.collect();
+    (all, between, key)
+}
+
+/// An entry promises a rank without the bits that find no room; a limit lets every entry through that may lead to a better
+/// rank than the one it is for, and of the others only those that these bits would tell apart.
+#[test]
+fn limits_let_through_what_may_be_better() {
+    let few = set(&Schema::ipv4(), (0..40u128).map(|at| vec![(0, Test::Value(at << 12))]));
+    let mut dropping = 0;
+    for all in [few, crowded().0] {
+        let engine = build(&all);
+        let (parting, limits) = (engine.parting, engine.limits());
+        let last = (1u32 << parting.index) - 1;
+        dropping += usize::from(parting.dropped > 0);
+        let all_ranks = 1..parting.end;
+        let some = all_ranks.clone().step_by(997).chain([1, 2, 1 << parting.dropped, parting.end - 1]);
+        for rank in some {
+            let limit = limits.of(rank);
+            for better in [1, rank / 2, rank.saturating_sub(1 << parting.dropped), rank - 1] {
+                let is_better = all_ranks.contains(&better) && better < rank;
+                assert!(!is_better || parting.entry(better, last, true) < limit, "{better} is better than {rank}");
+            }
+            for worse in [rank + (1 << parting.dropped), rank + (2 << parting.dropped)] {
+                let is_worse = worse <= parting.end;
+                assert!(!is_worse || parting.entry(worse, 0, false) >= limit, "{worse} is worse than {rank}");
+            }
+        }
+        // Where no rule was found, everything but the entry that leads nowhere is let through.
+        for none in [block::NONE, u32::MAX, parting.end] {
+            let limit = limits.of(none);
+            assert!(parting.entry(parting.end - 1, last, true) < limit, "{none}");
+        }
+        for (index, is_leaf) in [(0, true), (last, false), (last / 3, true)] {
+            let entry = parting.entry(parting.end - 1, index, is_leaf);
+            assert_eq!((limits.index(entry), entry & LEAF != 0), (index as usize, is_leaf));
+        }
+    }
+    assert_eq!(dropping, 1, "some engine drops bits, some does not");
+}
+
+/// Rules whose promises are equal stand in two trees: the best is found whichever tree it is in, and once it is gone the
+/// next.
+#[test]
+fn equal_promises_of_two_trees_are_both_followed() {
+    let (all, between, key) = crowded();
+    for seed in 0..8u64 {
+        let mut engine = build(&all);
+        assert!(engine.trees.len() == 2 && engine.parting.dropped > 0, "{} trees", engine.trees.len());
+        let (mut random, mut order) = (Random(seed), between.clone());
+        match seed {
+            0 => {}
+            1 => order.reverse(),
+            _ => (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at + 1))),
+        }
+        order.retain(|(rule, regions)| engine.insert(*rule, 1100, regions));
+        assert!(order.len() >= 8, "{} came", order.len());
+        order.sort_by_key(|(rule, _)| rule.priority);
+        let mut keys = KeyBuf::new(all.schema());
+        (0..40).for_each(|_| keys.push().copy_from_slice(&key));
+        for gone in 0..=order.len() {
+            let want = order.get(gone).map(|(rule, _)| *rule);
+            for length in [1, 2, 40] {
+                let mut got = vec![None; length];
+                Engine::improve(&engine, &mut (), &keys.keys().slice(0, length), &mut got);
+                assert!(got.iter().all(|got| *got == want), "seed {seed}, {gone} gone: {got:?} instead of {want:?}");
+            }
+            order.get(gone).inspect(|(rule, _)| assert!(engine.remove_added(*rule, 1100)));
+        }
+    }
+}

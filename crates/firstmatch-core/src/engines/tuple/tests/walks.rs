@@ -1,0 +1,134 @@
+//! Lookups through many tables and long walks, from matches to beat.
+
+use super::*;
+use crate::KeyBuf;
+use crate::raw::truncated;
+
+/// A rule of this slot and priority with the regions of some tests.
+fn lowered(schema: &Schema, slot: u32, priority: u64, tests: Vec<(usize, Test)>) -> (Match, Regions) {
+    let mut regions = Regions::new(schema.lanes().len());
+    lower_rule(schema, &spec(0, tests), &Caps::default(), &mut regions).expect("lowers");
+    (Match { rule: RuleId::new(slot, 0), priority: Priority(priority) }, regions)
+}
+
+/// Panics unless each of some keys, from nothing and from matches to beat that are just better, just worse or the very
+/// match, gets the best of the rules that hold it.
+fn check(engine: &TupleMerge, rules: &[(Match, Regions)], keys: &KeyBuf, what: &str) {
+    let rows = keys.keys();
+    let mut scratch = Engine::new_scratch(engine);
+    for offset in 0..4 {
+        let mut best = Vec::new();
+        let mut want = Vec::new();
+        for at in 0..keys.len() {
+            let holds = |regions: &Regions| regions.iter().any(|region| region.contains(rows.row(at)));
+            let first = rules.iter().filter(|(_, regions)| holds(regions)).map(|(rule, _)| *rule);
+            let first = first.min_by_key(|rule| rule.priority);
+            let priority = first.map_or(Priority(1 << 40), |rule| rule.priority);
+            let other = |priority| Some(Match { rule: RuleId::new(1 << 20, 0), priority: Priority(priority) });
+            let (start, end) = match (at + offset) % 4 {
+                0 => (None, first),
+                1 => (other(priority.0 - 1), other(priority.0 - 1)),
+                2 => (other(priority.0 + 1), first.or(other(priority.0 + 1))),
+                _ => (first, first),
+            };
+            best.push(start);
+            want.push(end);
+        }
+        Engine::improve(engine, &mut scratch, &rows, &mut best);
+        assert_eq!(best, want, "{what}");
+        for at in (0..keys.len()).step_by(7) {
+            let found = engine.classify(&mut engine.scratch(), rows.slice(at, at + 1));
+            let holds = |regions: &Regions| regions.iter().any(|region| region.contains(rows.row(at)));
+            let first = rules.iter().filter(|(_, regions)| holds(regions)).map(|(rule, _)| *rule);
+            assert_eq!(found, first.min_by_key(|rule| rule.priority), "{what}, one key");
+        }
+    }
+}
+
+/// 200 tables that a key may all match in, numbered in any order of their best rules: whichever it has to beat, the best
+/// is found, and the next when that is gone.
+#[test]
+fn the_best_of_many_tables_is_found_from_any_start() {
+    let schema = Schema::ipv4();
+    let prefix = |len| Test::Prefix { value: 0, len };
+    for level in Level::available() {
+        for seed in 0..4u64 {
+            let mut random = Random(seed + 1);
+            let mut order: Vec<u64> = (0..200).collect();
+            match seed {
+                0 => {}
+                1 => order.reverse(),
+                _ => (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at as u64 + 1) as usize)),
+            }
+            let config = Config { simd: Some(level), seed: Some(1), ..Config::tss() };
+            let mut engine = TupleMerge::new(&schema, &config).expect("no budget");
+            let mut rules = Vec::new();
+            for (slot, &at) in (0..).zip(&order) {
+                let tests = vec![(0, prefix(1 + slot % 20)), (1, prefix(1 + slot / 20))];
+                let (rule, regions) = lowered(&schema, slot, 100 + 10 * at, tests);
+                engine.insert(rule, &regions).expect("no budget");
+                rules.push((rule, regions));
+            }
+            assert_eq!(engine.order.len(), 200);
+            let mut keys = KeyBuf::new(&schema);
+            for at in 0..90u32 {
+                // In all tables, or in those of shorter prefixes alone.
+                let bits = |of: u32| if of == 0 { 0 } else { u32::MAX >> of };
+                keys.push()[..2].copy_from_slice(&[bits(at % 9 * 3), bits(at / 9)]);
+            }
+            check(&engine, &rules, &keys, &format!("{level:?}, seed {seed}"));
+            while rules.len() > 100 {
+                let best = (0..rules.len()).min_by_key(|&at| rules[at].0.priority).expect("some");
+                let (rule, _) = rules.swap_remove(best);
+                engine.remove(rule.rule).expect("it is there");
+                if rules.len() % 20 == 0 {
+                    super::check(&engine);
+                    check(&engine, &rules, &keys, &format!("{level:?}, seed {seed}, {} left", rules.len()));
+                }
+            }
+        }
+    }
+}
+
+/// Hosts whose walks all begin in the last bucket, with tags that are equal or not: they are found in the first ones.
+#[test]
+fn walks_around_the_end_are_taken() {
+    let schema = Schema::ipv4();
+    for level in Level::available() {
+        for is_truncated in [false, true] {
+            let config = Config { simd: Some(level), seed: Some(5), ..Config::tss() };
+            let new = || TupleMerge::new(&schema, &config).expect("no budget");
+            let mut engine = if is_truncated { truncated(new) } else { new() };
+            let mut tuple = vec![0; schema.stride()];
+            tuple[0] = u32::MAX;
+            let hash = |engine: &TupleMerge, host: u32| {
+                let mut row = vec![0; schema.stride()];
+                row[0] = host;
+                engine.hasher.hash(&row, &tuple)
+            };
+            // All of them in the last 16th: the last bucket where there are no more than 16 of them.
+            let hosts: Vec<u32> = (1..).filter(|&host| hash(&engine, host) >= 0xF000_0000).take(50).collect();
+            let mut rules = Vec::new();
+            for (slot, &host) in (0..).zip(&hosts) {
+                let tests = vec![(0, Test::Value(u128::from(host)))];
+                let (rule, regions) = lowered(&schema, slot, 1000 - u64::from(slot), tests);
+                engine.insert(rule, &regions).expect("no budget");
+                rules.push((rule, regions));
+            }
+            let table = engine.in_order().next().expect("one table");
+            assert!(table.buckets().len() <= 16 && table.longest_walk() > 4, "{} buckets", table.buckets().len());
+            let mut keys = KeyBuf::new(&schema);
+            hosts.iter().chain([&0, &7]).for_each(|&host| keys.push()[0] = host);
+            let what = format!("{level:?}, truncated hashes: {is_truncated}");
+            check(&engine, &rules, &keys, &what);
+            while rules.len() > 3 {
+                let (rule, _) = rules.remove(rules.len() * 3 / 7);
+                engine.remove(rule.rule).expect("it is there");
+                if rules.len() % 9 == 0 {
+                    super::check(&engine);
+                    check(&engine, &rules, &keys, &what);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! Changes through a writer and an owner, small and one by one: what is refused leaves nothing, what goes comes back, and
+//! what is said of it all is so.
+
+use super::*;
+use crate::engine::Updatable as _;
+use crate::engine::budget::Budget;
+use crate::engines::shared::wide::Random;
+use crate::error::UpdateError;
+use crate::rule::{Action, Condition, Conditions, Test};
+
+/// A rule of so many destination ports, each a region.
+fn spec(priority: u64, ports: &[u32]) -> RuleSpec {
+    let tests = ports.iter().map(|&port| (None, Test::Value(u128::from(port)))).collect();
+    let conditions = Conditions::from([Condition { field: 3, negated: false, tests }]);
+    RuleSpec { priority: Priority(priority), ..blank(conditions) }
+}
+
+fn blank(conditions: Conditions) -> RuleSpec {
+    let action = Action::Deny;
+    RuleSpec { priority: Priority(0), action, conditions, family: None, line: None, value: 0 }
+}
+
+/// Ports that rules are about.
+const PORTS: u32 = 48;
+
+fn keys(schema: &Schema) -> KeyBuf {
+    let mut keys = KeyBuf::new(schema);
+    for port in 0..PORTS {
+        let values = vec![Some(1), Some(2), Some(3), Some(u128::from(2 * port)), Some(6)];
+        keys.push_values(&FieldValues { family: schema.family(), values });
+    }
+    keys
+}
+
+/// The answers for each port by the rules of a set.
+fn want(rules: &RuleSet, keys: &KeyBuf) -> Vec<Option<RuleId>> {
+    let schema = keys.schema();
+    let answer = |port: u32| {
+        let values = vec![Some(1), Some(2), Some(3), Some(u128::from(2 * port)), Some(6)];
+        let packet = FieldValues { family: schema.family(), values };
+        crate::rule::first_match(rules, &packet).map(|rule| rule.id)
+    };
+    (0..PORTS).map(answer).collect()
+}
+
+fn answers(engine: &dyn Classifier, keys: &KeyBuf) -> Vec<Option<RuleId>> {
+    let mut got = vec![None; keys.len()];
+    engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut got);
+    got.into_iter().map(|found| found.map(|found| found.rule)).collect()
+}
+
+/// A set of rules over ports, rule `n` about ports `2n` and, every third one, `2n + 6` and `2n + 12` as well.
+fn ports(count: u32) -> RuleSet {
+    let mut set = RuleSet::new(Schema::ipv4());
+    for at in 0..count {
+        let more = [2 * at, 2 * at + 6, 2 * at + 12];
+        let rule = spec(u64::from(at + 1) << 32, if at % 3 == 0 { &more } else { &more[..1] });
+        set.insert(rule).expect("it fits");
+    }
+    set
+}
+
+/// Regions of the live rules.
+fn regions(rules: &RuleSet) -> usize {
+    lower(rules, &rules.schemas()[0], &Caps::default()).expect("within the caps").regions().len()
+}
+
+/// Every number that queries give is that of the copy that readers have; a rule counts with all its regions.
+fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
+    assert_eq!(answers(engine, keys), want(writer.rules(), keys), "{what}");
+    let (stats, explained) = (Classifier::stats(engine), engine.explain());
+    assert_eq!((stats.rules, stats.regions), (writer.rules().len(), regions(writer.rules())), "{what}: {explained}");
+    let now = engine.shared.twin.now().1;
+    let part = &now.parts[0];
+    let (base, overlay) = (part.base_stats(), part.overlay.bound());
+    let times = if part.dead.rules() > 0 { 2 } else { 1 };
+    assert_eq!(stats.worst_tests, times * base.worst_tests + overlay.worst_tests, "{what}");
+    assert_eq!(stats.worst_lines, times * base.worst_lines + overlay.worst_lines, "{what}");
+    assert_eq!(stats.tables, base.tables + overlay.tables, "{what}");
+    assert_eq!(stats.longest_bucket, base.longest_bucket.max(overlay.longest_bucket), "{what}");
+    assert_eq!(stats.untabled, base.untabled + overlay.untabled, "{what}");
+    assert_eq!(explained.base, *base, "{what}");
+    let numbers = (explained.rules, explained.overlay, explained.dead, explained.in_place, explained.generation);
+    let are = (part.rules(), part.overlay.rules(), part.dead.rules(), part.in_place(), now.generation);
+    assert_eq!(numbers, are, "{what}");
+    assert_eq!((engine.overlay(), engine.epoch()), ((part.overlay.rules(), part.most), now.epoch), "{what}");
+    assert_eq!(explained.bytes, stats.total_bytes(), "{what}");
+}
+
+/// Each base by itself, and that which changes in place.
+fn bases() -> impl Iterator<Item = (Kind, Option<usize>)> {
+    Kind::ALL.into_iter().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
+}
+
+fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Result<u64, UpdateError> {
+    let mut transaction = writer.begin();
+    change(&mut transaction);
+    transaction.commit()
+}
+
+/// Changes and steps of rebuilds in any order, with overlays so small that many commits are refused: after each the answers
+/// are those of the rules, and nothing that was refused or dropped comes back, by a later commit or by a rebuild.
+#[test]
+fn what_is_refused_never_comes_back() {
+    let keys = keys(&Schema::ipv4());
+    for (kind, in_place) in bases() {
+        let config = Config { kind: Some(kind), in_place, overlay: Some(3), seed: Some(1), ..Config::default() };
+        let (engines, mut writer) = open(ports(20), &config).expect("no budget");
+        let mut random = Random(kind as u64);
+        let (mut refused, mut installed, mut dropped) = (0, 0, 0);
+        let (mut job, mut built) = (None, None);
+        for step in 0..400u64 {
+            let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
+            let before = (writer.rules().clone(), Classifier::stats(&engines[0]), engines[0].generation());
+            match random.below(10) {
+                0 => job = Some(writer.begin_rebuild()),
+                1 => built = job.take().map(|job: RebuildJob| job.run().expect("no budget")).or(built),
+                2 => {
+                    let done = built.take().map(|built| writer.install(built));
+                    // One that was begun before another is refused.
+                    installed += usize::from(done.is_some_and(|done| done.is_ok()));
+                }
+                3 => {
+                    let mut transaction = writer.begin();
+                    transaction.remove(ids[random.below(ids.len())]).expect("it is live");
+                    transaction.insert(spec(1 + step, &[4, 8])).expect("it fits");
+                    dropped += 1;
+                }
+                _ => {
+                    let done = commit(&mut writer, |transaction| {
+                        for change in 0..1 + random.below(3) as u64 {
+                            let port = 2 * random.below(PORTS as usize) as u32;
+                            let remove = transaction.rules().len() > 15 && random.below(2) == 0;
+                            let id = transaction.rules().iter().nth(random.below(10)).expect("there are more").id;
+                            match remove {
+                                true => transaction.remove(id).expect("it is live"),
+                                false => {
+                                    let priority = random.next() >> 8 << 2 | change;
+                                    let ports = [port, port + 2, port + 4];
+                                    transaction
+                                        .insert(spec(priority, &ports[..1 + random.below(3)]))
+                                        .map(drop)
+                                        .expect("it fits");
+                                }
+                            }
+                        }
+                    });
+                    if let Err(error) = done {
+                        assert!(error.needs_rebuild(), "{error}");
+                        refused += 1;
+                        let after = (Classifier::stats(&engines[0]), engines[0].generation());
+                        assert!(writer.rules().iter().eq(before.0.iter()) && after.1 == before.2, "step {step}");
+                        assert_eq!((after.0.rules, after.0.regions), (before.1.rules, before.1.regions), "step {step}");
+                    }
+                }
+            }
+            check(&engines[0], &writer, &keys, &format!("{kind}, in place {in_place:?}, step {step}"));
+        }
+        assert!(installed > 5 && dropped > 10 && (refused > 5 || in_place.is_none()), "{kind}: {refused} {installed}");
+    }
+}
+
+/// A commit that an overlay, or the budget, turns out to have no room for when some of it was done already is undone as a
+/// whole: rules that it took out answer again, in both copies.
+#[test]
+fn a_commit_that_fails_late_is_undone() {
+    let keys = keys(&Schema::ipv4());
+    for (kind, in_place) in bases() {
+        let config = Config { kind: Some(kind), in_place, overlay: Some(4), seed: Some(1), ..Config::default() };
+        let free = open(ports(30), &config).expect("no budget").0[0].explain().bytes;
+        let mut late = 0;
+        for more in (0..24).map(|at| at * at * 200).chain([usize::MAX / 2]) {
+            let budget = Budget { run_bytes: free + more };
+            let Ok((engines, mut writer)) = open(ports(30), &Config { budget, ..config.clone() }) else { continue };
+            if engines[0].explain().kind != kind {
+                continue;
+            }
+            let what = format!("{kind}, in place {in_place:?}, {more} bytes more");
+            let mut next = 1;
+            // As many removals as insertions: by their numbers alone they might find room.
+            for round in 0..6 {
+                let before = Classifier::stats(&engines[0]);
+                let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
+                let done = commit(&mut writer, |transaction| {
+                    for at in 0..3 {
+                        transaction.remove(ids[5 + at]).expect("it is live");
+                        next += 1;
+                        transaction.insert(spec(next, &[2 * (9 * round + at as u32), 90])).expect("it fits");
+                    }
+                });
+                if let Err(error) = &done {
+                    late += 1;
+                    assert!(error.needs_rebuild() || error.budget_exceeded(), "{error}");
+                    let after = Classifier::stats(&engines[0]);
+                    assert_eq!((after.rules, after.regions), (before.rules, before.regions), "{what}");
+                }
+                check(&engines[0], &writer, &keys, &what);
+                // Removals are never refused, and show the other copy.
+                for at in [0, 9] {
+                    let id = writer.rules().iter().nth(at).expect("there are more").id;
+                    commit(&mut writer, |transaction| transaction.remove(id).expect("it is live"))
+                        .expect("it has room");
+                    check(&engines[0], &writer, &keys, &what);
+                }
+            }
+        }
+        assert!(late > 3, "{kind}, in place {in_place:?}: {late} failed");
+    }
+}
+
+/// The very rule that was removed comes back by its mark; the same id with other regions, fewer, more, or at another
+/// priority is another rule.
+#[test]
+fn an_id_that_comes_back_has_its_new_regions() {
+    let schema = Schema::ipv4();
+    let keys = keys(&schema);
+    let lowered = lower(&ports(20), &schema, &Caps::default()).expect("within the caps");
+    let regions_of = |spec: &RuleSpec| {
+        let mut regions = crate::rule::Regions::new(schema.lanes().len());
+        crate::rule::lower_rule(&schema, spec, &Caps::default(), &mut regions).expect("within the caps");
+        regions
+    };
+    for kind in Kind::ALL {
+        let config = Config { kind: Some(kind), in_place: Some(0), seed: Some(1), ..Config::default() };
+        let mut owner = Exclusive::build(&lowered, &config).expect("no budget");
+        let rule = lowered.rules().iter().find(|rule| rule.rule.slot() == 6).copied().expect("it is there");
+        let same = [12, 18, 24];
+        let others: [(&[u32], u64); 5] = [
+            (&[12, 18, 26], rule.priority.0),
+            (&[60, 66, 72], rule.priority.0),
+            (&[12, 18], rule.priority.0),
+            (&[12, 18, 24, 30], rule.priority.0),
+            (&same, rule.priority.0 - (3 << 32) + 1),
+        ];
+        for (ports, priority) in others.into_iter().chain([(&same[..], rule.priority.0)]).chain(others) {
+            owner.remove(rule.rule).expect("it is there");
+            assert!(owner.remove(rule.rule).is_err_and(|error| error.is_stale()));
+            let new = Match { rule: rule.rule, priority: Priority(priority) };
+            let spec = spec(priority, ports);
+            owner.insert(new, &regions_of(&spec)).expect("there is room");
+            assert!(owner.insert(new, &regions_of(&spec)).is_err(), "it is there");
+            // The rules as they are now, by a scan.
+            let holds = |port: u32| {
+                let row = keys.keys().row(port as usize);
+                let others = lowered.rules().iter().zip(lowered.regions().iter());
+                let others =
+                    others.filter(|(of, region)| of.rule != rule.rule && region.contains(row)).map(|(of, _)| *of);
+                let own = ports.contains(&(2 * port)).then_some(new);
+                others.chain(own).min_by_key(|of| of.priority).map(|of| of.rule)
+            };
+            let want: Vec<_> = (0..PORTS).map(holds).collect();
+            assert_eq!(answers(&owner, &keys), want, "{kind}: {ports:?}");
+            let explained = owner.engine().explain();
+            let is_same = ports == same && priority == rule.priority.0;
+            let beside = if is_same { (0, 0) } else { (1, 1) };
+            assert_eq!((explained.dead, explained.overlay), beside, "{kind}, {ports:?}: {explained}");
+            let stats = engine::Engine::stats(&owner);
+            assert_eq!(stats.regions, lowered.regions().len() - 3 + ports.len(), "{kind}, {ports:?}");
+        }
+    }
+}
+
+/// A rule of too many regions is refused with its id; nothing of it is in the transaction, its priority is free, and a rule
+/// that it was to replace is still there.
+#[test]
+fn a_rule_of_too_many_regions_leaves_the_transaction() {
+    let keys = keys(&Schema::ipv4());
+    let caps = Caps { regions_per_rule: 3, ..Caps::default() };
+    let (engines, mut writer) = open(ports(10), &Config { caps, ..Config::default() }).expect("no budget");
+    let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
+    let wide = |priority| spec(priority, &[1, 11, 21, 31]);
+    let mut transaction = writer.begin();
+    let error = transaction.insert(wide(7)).expect_err("it has four regions").to_string();
+    let refused = RuleId::new(10, 0);
+    assert!(error.starts_with(&format!("rule {refused}: ")) && error.contains("regions"), "{error}");
+    assert!(transaction.rules().len() == 10 && transaction.rules().get(refused).is_none());
+    transaction.insert(spec(7, &[40])).expect("the priority is free");
+    let error = transaction.replace(ids[2], wide(9)).expect_err("it has four regions").to_string();
+    assert!(error.contains("regions"), "{error}");
+    assert!(transaction.rules().get(ids[2]).is_some() && transaction.rules().len() == 11);
+    transaction.replace(ids[3], spec(11, &[2, 4])).expect("it has room");
+    let expected: Vec<RuleId> = transaction.rules().iter().map(|rule| rule.id).collect();
+    transaction.commit().expect("there is room");
+    assert!(writer.rules().iter().map(|rule| rule.id).eq(expected) && writer.rules().len() == 11);
+    check(&engines[0], &writer, &keys, "committed");
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    check(&engines[0], &writer, &keys, "rebuilt");
+}
+
+/// What a rebuild has built within the budget can be installed where nothing has changed meanwhile, one family left as it
+/// was or both built anew; where nothing fits, it says so before.
+#[test]
+fn what_a_rebuild_built_has_room() {
+    let text: String = (0..60)
+        .map(|at| format!("deny src 10.{at}.0.0/16 dport {at}\npermit src 2001:db8:{at:x}::/48 dport {at}\n"))
+        .collect();
+    let set = rules(&text);
+    let of_four: Vec<RuleId> = set.iter().step_by(2).map(|rule| rule.id).collect();
+    let config = Config { trial: Some(0), overlay: Some(64), seed: Some(1), ..Config::default() };
+    let free: usize = {
+        let (engines, _writer) = open(set.clone(), &config).expect("no budget");
+        engines.iter().map(|engine| engine.explain().bytes).sum()
+    };
+    let (mut installed, mut refused, mut smaller) = (0, 0, 0);
+    for step in 0..60 {
+        let budget = Budget { run_bytes: free * (70 + step) / 100 };
+        let Ok((engines, mut writer)) = open(set.clone(), &Config { budget, ..config.clone() }) else { continue };
+        let kinds = || engines.iter().map(|engine| engine.explain().kind).collect::<Vec<_>>();
+        let before = kinds();
+        for (round, &id) in of_four.iter().take(3).enumerate() {
+            commit(&mut writer, |transaction| transaction.remove(id).expect("it is live")).expect("it has room");
+            match writer.begin_rebuild().run() {
+                Ok(rebuilt) => {
+                    let done = writer.install(rebuilt).map(|old| old.epoch());
+                    assert!(done.is_ok(), "{budget:?}, round {round}: {done:?}");
+                    installed += 1;
+                    smaller += usize::from(kinds() != before);
+                }
+                Err(error) => {
+                    assert!(error.budget_exceeded(), "{error}");
+                    refused += 1;
+                }
+            }
+            let bytes: usize = engines.iter().map(|engine| engine.explain().bytes).sum();
+            assert!(bytes <= budget.run_bytes, "{bytes} of {budget:?}");
+        }
+    }
+    assert!(installed > 20, "{installed} installed, {refused} refused, {smaller} of another kind");
+}
+
+/// Marks of rules that come back, and of those that do not, in bases that keep a place a region and a place a rule.
+#[test]
+fn marked_rules_stay_out() {
+    let schema = Schema::ipv4();
+    let keys = keys(&schema);
+    for kind in Kind::ALL {
+        let set = ports(30);
+        let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
+        let many = Some(1 << 20);
+        let config = Config { kind: Some(kind), in_place: Some(0), dead: many, seed: Some(1), ..Config::default() };
+        let (engines, mut writer) = open(set, &config).expect("no budget");
+        for (at, &id) in ids.iter().enumerate() {
+            commit(&mut writer, |transaction| transaction.remove(id).expect("it is live")).expect("it has room");
+            check(&engines[0], &writer, &keys, &format!("{kind}, {at} gone"));
+            assert_eq!(engines[0].explain().dead, at + 1);
+        }
+    }
+}
+
+/// Hundreds of changes come before a rebuild runs, when it has run and after it was refused its place: each is in the new
+/// base or beside it, once, and what later changes undid is not.
+#[test]
+fn a_rebuild_catches_up_with_all_that_changed() {
+    let keys = keys(&Schema::ipv4());
+    for (kind, in_place) in bases() {
+        let many = Some(5000);
+        let config = Config {
+            kind: Some(kind),
+            in_place: in_place.or(many),
+            overlay: many,
+            due: many,
+            dead: many,
+            seed: Some(1),
+            ..Config::default()
+        };
+        let (engines, mut writer) = open(ports(40), &config).expect("no budget");
+        let mut random = Random(5);
+        let mut step = 0;
+        let mut change = |writer: &mut Writer, count: usize| {
+            for _ in 0..count {
+                step += 1;
+                let id = writer.rules().iter().nth(random.below(writer.rules().len())).expect("there are more").id;
+                let is_removal = writer.rules().len() > 45 || writer.rules().len() > 35 && random.below(2) == 0;
+                let port = 2 * random.below(PORTS as usize) as u32;
+                let rule =
+                    spec(((random.next() >> 12) << 10) | (step % 1024), &[port, port + 2][..1 + random.below(2)]);
+                commit(writer, |transaction| match is_removal {
+                    true => transaction.remove(id).expect("it is live"),
+                    false => transaction.insert(rule).map(drop).expect("it fits"),
+                })
+                .expect("there is room");
+            }
+        };
+        for (before, during, behind) in [(0, 300, 0), (600, 520, 300), (3, 0, 256), (256, 256, 513), (0, 700, 1)] {
+            let what = format!("{kind}, in place {in_place:?}: {before}, {during} and {behind} changes");
+            change(&mut writer, before);
+            check(&engines[0], &writer, &keys, &what);
+            let old = writer.begin_rebuild();
+            change(&mut writer, 5);
+            let job = writer.begin_rebuild();
+            change(&mut writer, during);
+            let rebuilt = job.run().expect("no budget");
+            change(&mut writer, behind);
+            // One that was begun before is refused, and nothing of it stays.
+            assert!(writer.install(old.run().expect("no budget")).is_err());
+            check(&engines[0], &writer, &keys, &what);
+            let epoch = engines[0].epoch();
+            assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(epoch + 1), "{what}");
+            check(&engines[0], &writer, &keys, &what);
+            // What the new base has been built with is neither beside it nor marked.
+            let explained = engines[0].explain();
+            assert!(explained.overlay + explained.dead + explained.in_place <= 2 * (during + behind), "{explained}");
+            // And the other copy is the same.
+            change(&mut writer, 1);
+            check(&engines[0], &writer, &keys, &what);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! When a choice is kept, and which rules it rests on.
+
+use super::*;
+use crate::engine::budget::Visits;
+use crate::engine::cost::KINDS;
+use crate::engines::shared::wide::{MOST, Wide, wide};
+use crate::select::choose::{Before, Choice, choose as choose_base};
+
+/// By prediction alone, on a fixed machine.
+fn predicted() -> Config {
+    Config { margin: Some(1.0), seed: Some(1), ..Config::default() }
+}
+
+fn ports(from: usize, count: usize) -> String {
+    (from..from + count).map(|port| format!("deny dport {port}\n")).collect()
+}
+
+/// Whether a rebuild kept what was chosen before.
+fn is_kept(engine: &Engine) -> bool {
+    engine.explain().candidates.iter().any(|of| of.outcome == Outcome::Kept)
+}
+
+/// Makes the rules those of a text, but for those that are live already, and rebuilds.
+fn rebuild(writer: &mut Writer, text: &str) {
+    let next = rules(&format!("family ipv4\n{text}"));
+    let is_in = |set: &RuleSet, spec: &RuleSpec| set.iter().any(|rule| rule.spec.conditions == spec.conditions);
+    let gone: Vec<RuleId> =
+        writer.rules().iter().filter(|rule| !is_in(&next, &rule.spec)).map(|rule| rule.id).collect();
+    let come: Vec<RuleSpec> =
+        next.iter().filter(|rule| !is_in(writer.rules(), &rule.spec)).map(|rule| rule.spec.clone()).collect();
+    let last = writer.rules().iter().next_back().map_or(0, |rule| rule.priority.0);
+    let mut transaction = writer.begin();
+    gone.into_iter().for_each(|id| transaction.remove(id).expect("it is live"));
+    for (at, spec) in (1..).zip(come) {
+        transaction.insert(RuleSpec { priority: Priority(last + at), ..spec }).expect("it fits");
+    }
+    transaction.commit().expect("the overlay has room");
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+}
+
+/// A choice holds until there are more than twice or fewer than half as many regions as when it was made: not as when it was
+/// last kept.
+#[test]
+fn a_choice_holds_between_half_and_twice() {
+    for (steps, kept) in [
+        (&[40][..], &[true][..]),
+        (&[41], &[false]),
+        (&[10], &[true]),
+        (&[9], &[false]),
+        (&[30, 40, 10, 20], &[true; 4]),
+        (&[30, 41], &[true, false]),
+        (&[14, 9], &[true, false]),
+        (&[41, 82, 21, 20], &[false, true, true, false]),
+    ] {
+        let (engines, mut writer) = open(rules(&format!("family ipv4\n{}", ports(0, 20))), &predicted()).expect("ok");
+        assert!(!is_kept(&engines[0]));
+        for (&count, &kept) in steps.iter().zip(kept) {
+            rebuild(&mut writer, &ports(0, count));
+            assert_eq!(engines[0].explain().base.rules, count);
+            assert_eq!(is_kept(&engines[0]), kept, "{steps:?}, {count}: {}", engines[0].explain());
+        }
+    }
+}
+
+/// Rules under `10.0.0.0/8`, none of which decides about many keys of the others, around one that holds them all.
+fn around_a_wide_rule(with_wide: bool) -> String {
+    let several = "deny src 11.0.0.1 dport { 1, 3, 5 }\n".to_owned();
+    let behind: String = (0..30).map(|at| format!("permit src 10.{at}.0.0/16 dport {at}\n")).collect();
+    several + if with_wide { "deny src 10.0.0.0/8\n" } else { "" } + &behind
+}
+
+/// Of all rules only one is such that a rebuild is due without it, by its place among rules of several regions: marked in a
+/// base that stays, taken out of one that changes in place.
+#[test]
+fn a_rebuild_is_due_without_a_wide_rule_alone() {
+    let set = rules(&format!("family ipv4\n{}", around_a_wide_rule(true)));
+    let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
+    for (kind, in_place) in Kind::ALL.into_iter().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, Some(100))]) {
+        for (at, &id) in ids.iter().enumerate() {
+            let config = Config { kind: Some(kind), in_place, ..predicted() };
+            let (engines, mut writer) = open(set.clone(), &config).expect("no budget");
+            assert!(!writer.rebuild_is_due());
+            let mut transaction = writer.begin();
+            transaction.remove(id).expect("it is live");
+            transaction.commit().expect("a removal has room");
+            assert_eq!(writer.rebuild_is_due(), at == 1, "{kind}, without rule {at}");
+            let explained = engines[0].explain();
+            let is_in_place = in_place == Some(100);
+            assert_eq!((explained.in_place, explained.dead), if is_in_place { (1, 0) } else { (0, 1) }, "rule {at}");
+        }
+    }
+}
+
+/// A choice is made anew without a wide rule that it rested on, and with one that has come and holds most keys.
+#[test]
+fn a_choice_is_made_anew_when_wide_rules_change() {
+    let [without, with] = [false, true].map(around_a_wide_rule);
+    let other = "deny src 192.0.2.1\n".to_owned();
+    // A rule that comes behind all others is wide for none.
+    for (first, next, kept) in
+        [(&with, &without, false), (&with, &(with.clone() + &other), true), (&without, &(other + &without), true)]
+    {
+        let (engines, mut writer) = open(rules(&format!("family ipv4\n{first}")), &predicted()).expect("no budget");
+        rebuild(&mut writer, next);
+        assert_eq!(is_kept(&engines[0]), kept, "{first}{}", engines[0].explain());
+    }
+    let (engines, mut writer) = open(rules(&format!("family ipv4\n{without}")), &predicted()).expect("no budget");
+    let wide = rules("family ipv4\ndeny src 10.0.0.0/8\n").iter().next().expect("one").spec.clone();
+    let mut transaction = writer.begin();
+    transaction.insert(RuleSpec { priority: Priority(1), ..wide }).expect("it fits");
+    transaction.commit().expect("there is room");
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    assert!(!is_kept(&engines[0]), "{}", engines[0].explain());
+}
+
+/// What was chosen for a set, and a choice in which the two first candidates take these nanoseconds on each sort of traffic,
+/// `chosen` being what was taken.
+fn choice_of(set: &Lowered, chosen: Kind, nanos: [[(f64, Option<f64>); 2]; 2]) -> Choice {
+    let (_, mut choice) = choose_base(set, &predicted().selection(), usize::MAX, None).expect("no budget");
+    for (at, of) in choice.candidates.iter_mut().enumerate() {
+        of.outcome = if of.kind == chosen { Outcome::Chosen } else { Outcome::Slower };
+        of.on = Default::default();
+        for (on, (predicted, measured)) in of.on.iter_mut().zip(nanos.get(at).into_iter().flatten()) {
+            let terms = [0.0; KINDS + 1];
+            *on = Lookups { predicted: Some(Prediction { nanos: *predicted, terms }), nanos: *measured };
+        }
+    }
+    choice
+}
+
+/// A rebuild takes the base that changes in place where it takes at most twice as long as the one chosen on every sort of
+/// traffic, as measured, or else as predicted; and only where changes may be done in place.
+#[test]
+fn what_changes_in_place_takes_over() {
+    let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
+    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let kept = |nanos, in_place| {
+        let choice = choice_of(&lowered, Kind::BitVector, nanos);
+        choice.kept(&lowered, &[], in_place)
+    };
+    let (select, vector) = (Some((Kind::BitSelect, 20)), Some((Kind::BitVector, 20)));
+    let guessed = |a: f64, b: f64| [(a, None), (b, None)];
+    assert_eq!(kept([guessed(20.0, 10.0), guessed(10.0, 10.0)], true), select);
+    assert_eq!(kept([guessed(20.0, 10.0), guessed(10.0, 10.0)], false), vector);
+    assert_eq!(kept([guessed(20.1, 10.0), guessed(10.0, 10.0)], true), vector);
+    assert_eq!(kept([guessed(1.0, 20.1), guessed(10.0, 10.0)], true), vector);
+    // What was measured counts where both were.
+    let both = [[(90.0, Some(20.0)), (1.0, None)], [(10.0, Some(10.0)), (1.0, Some(0.1))]];
+    assert_eq!(kept(both, true), select);
+    let both = [[(20.0, Some(20.1)), (1.0, None)], [(10.0, Some(10.0)), (1.0, None)]];
+    assert_eq!(kept(both, true), vector);
+    // Where nothing is known nothing takes over.
+    let mut choice = choice_of(&lowered, Kind::BitVector, [guessed(1.0, 1.0), guessed(1.0, 1.0)]);
+    choice.candidates.iter_mut().for_each(|of| of.on = Default::default());
+    assert_eq!(choice.kept(&lowered, &[], true), vector);
+    choice.timed_with = None;
+    assert_eq!(choice.kept(&lowered, &[], true), None);
+}
+
+/// What a choice rested on: each of its wide rules has to be there, and another that holds most keys must not; one that
+/// holds some may come.
+#[test]
+fn a_choice_rests_on_its_wide_rules() {
+    let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
+    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let ids: Vec<RuleId> = lowered.rules().iter().map(|rule| rule.rule).collect();
+    let mut choice = choice_of(&lowered, Kind::Linear, [[(9.0, None); 2]; 2]);
+    let mut noted = [None; MOST];
+    (noted[0], noted[1]) = (Some((ids[3], 3)), Some((ids[8], 8)));
+    choice.wide = noted;
+    let of = |region, is_most| Wide { region, is_most };
+    let holds = |choice: &Choice, wide: &[Wide]| choice.kept(&lowered, wide, false).is_some();
+    assert!(holds(&choice, &[]) && holds(&choice, &[of(3, true), of(8, true)]) && holds(&choice, &[of(5, false)]));
+    assert!(!holds(&choice, &[of(5, true)]) && !holds(&choice, &[of(3, true), of(5, true)]));
+    // One of them is of a slot that is used again.
+    choice.wide[1] = Some((RuleId::new(ids[8].slot() as u32, 1), 8));
+    assert!(!holds(&choice, &[]));
+    choice.wide = [None; MOST];
+    assert!(holds(&choice, &[]));
+    // The base before says what there is of it to be kept.
+    let (base, choice) = choose_base(&lowered, &predicted().selection(), usize::MAX, None).expect("no budget");
+    let before = Before::of(&base, &choice);
+    let (_, after) = choose_base(&lowered, &predicted().selection(), usize::MAX, Some(&before)).expect("no budget");
+    assert_eq!(after.timed_with, Some(20));
+    assert!(wide(lowered.regions(), &Visits::default()).is_empty());
+}
