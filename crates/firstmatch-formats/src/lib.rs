@@ -6,12 +6,12 @@
 //! - [`classbench`]: the filter sets that the ClassBench generator writes.
 //!
 //! ```
-//! use firstmatch_formats::{self, Options};
+//! use firstmatch_formats::{Options};
 //!
-//! let file = format::parse("permit tcp dst 192.0.2.0/24 dport { 80, 443 }\n", &Options::default())?;
+//! let file = firstmatch_formats::parse("permit tcp dst 192.0.2.0/24 dport { 80, 443 }\n", &Options::default())?;
 //! assert_eq!(file.rules.len(), 1);
 //!
-//! let error = format::parse("permit src 10.0.0.1/8\npermit dport 65536\n", &Options::default()).unwrap_err();
+//! let error = firstmatch_formats::parse("permit src 10.0.0.1/8\npermit dport 65536\n", &Options::default()).unwrap_err();
 //! assert_eq!(error.faults().len(), 2);
 //! # Ok::<(), firstmatch_formats::ParseError>(())
 //! ```

@@ -16,8 +16,9 @@ use crate::{Decision, Firewall, Worker, show};
 /// let explained = firewall.explain(LinkType::Ethernet, &firstmatch::doc_frame(23));
 /// assert_eq!(
 ///     explained.to_string(),
-///     "deny: rule 1 of line 1, `deny proto tcp dport 23`\n\
-///      the packet has src 10.0.0.1, dst 192.0.2.7, sport 50000, dport 23, proto 6 (tcp)"
+///     "deny: rule 1 of line 1, `deny tcp dport 23`\n\
+///      the packet has src 10.0.0.1, dst 192.0.2.7, proto 6 (tcp), sport 50000, dport 23, tcp_flags 0x02\n\
+///      absent: icmp_type, icmp_code, vlan_vid"
 /// );
 /// # Ok::<(), firstmatch::Error>(())
 /// ```

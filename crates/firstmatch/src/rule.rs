@@ -23,7 +23,7 @@ use crate::Error;
 ///     .proto(6)
 ///     .dst_port(Ports::from(8000..=8079))
 ///     .value(17); // comes back in every decision of this rule
-/// assert_eq!(rule.to_string(), "permit dst 192.0.2.0/24 proto tcp dport 8000-8079");
+/// assert_eq!(rule.to_string(), "permit dst 192.0.2.0/24 tcp dport 8000-8079");
 /// assert_eq!(rule.to_string().parse::<Rule>()?.value(17), rule);
 /// # Ok::<(), firstmatch::Error>(())
 /// ```

@@ -73,7 +73,7 @@ fn rules_come_go_and_are_undone() {
     let new = update.replace(before, "permit tcp dport 443").expect("it fits");
     assert!(update.remove(before).is_err_and(|error| error.is_stale()));
     update.commit().expect("there is room");
-    assert_eq!(firewall.rule(new).as_deref(), Some("permit proto tcp dport 443"));
+    assert_eq!(firewall.rule(new).as_deref(), Some("permit tcp dport 443"));
     assert_eq!(firewall.rule(before), None);
     assert_eq!(verdicts(&firewall, &[443]), [Verdict::Permit]);
 }

@@ -12,17 +12,17 @@ use firstmatch_core::schema::Source;
 /// Reads one rule of the native format for an existing set, whose fields it tests by name.
 ///
 /// ```
-/// use firstmatch_formats::{self, Fields, Options, parse_rule};
+/// use firstmatch_formats::{Fields, Options, parse_rule};
 /// use firstmatch_core::rule::Priority;
 ///
 /// let options = Options { fields: Fields::All, ..Options::default() };
-/// let mut file = format::parse("permit tcp dport 443\n", &options)?;
+/// let mut file = firstmatch_formats::parse("permit tcp dport 443\n", &options)?;
 /// let first = Priority::of_line(1);
 /// let before = Priority::between(Priority(0), first).expect("room before the first line");
 /// let rule = parse_rule(&file.rules, before, "deny vlan_vid 20", &options)?;
 /// file.rules.insert(rule.spec)?;
 ///
-/// let used = format::parse("permit tcp dport 443\n", &Options::default())?;
+/// let used = firstmatch_formats::parse("permit tcp dport 443\n", &Options::default())?;
 /// let error = parse_rule(&used.rules, before, "deny vlan_vid 20", &options).unwrap_err();
 /// assert_eq!(error.faults()[0].message, "the rules have no field `vlan_vid`");
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -9,14 +9,14 @@
 //! - [`classbench`] holds rules over one 5-tuple, with one prefix, range or mask per field.
 //!
 //! ```
-//! use firstmatch_formats::{self, Format, Options};
+//! use firstmatch_formats::{Format, Options};
 //!
-//! let file = format::parse("family ipv4\nset web = { 80, 443 }\nmatch tcp dport $web\n", &Options::default())?;
+//! let file = firstmatch_formats::parse("family ipv4\nset web = { 80, 443 }\nmatch tcp dport $web\n", &Options::default())?;
 //! let mut text = String::new();
-//! format::write::write(&file, Format::Native, &mut text)?;
+//! firstmatch_formats::write::write(&file, Format::Native, &mut text)?;
 //! assert!(text.ends_with("\nmatch tcp dport { 80, 443 }\n"));
 //!
-//! let error = format::write::write(&file, Format::ClassBench, &mut String::new()).unwrap_err();
+//! let error = firstmatch_formats::write::write(&file, Format::ClassBench, &mut String::new()).unwrap_err();
 //! assert!(error.to_string().contains("line 3: dport: a list of 2 values"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
