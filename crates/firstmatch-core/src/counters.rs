@@ -162,8 +162,8 @@ impl Books {
 
 /// Packets and bytes by rule, for any thread beside the writer; clones share everything.
 ///
-/// The counts of live rules and [`Writer::removed_count`](super::Writer::removed_count) are, together, everything that
-/// was [counted](Ledger::add).
+/// The counts of live rules and [`Writer::removed_count`](crate::live::Writer::removed_count) are, together, everything
+/// that was [counted](Ledger::add).
 #[derive(Clone, Debug, Default)]
 pub struct RuleCounters(Arc<Books>);
 

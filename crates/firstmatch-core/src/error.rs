@@ -324,7 +324,7 @@ impl fmt::Display for UpdateError {
             UpdateErrorKind::BadRule(what) => write!(f, "the rule does not fit the schema: {what}"),
             UpdateErrorKind::OtherFields => f.write_str(
                 "the conditions of the rule are bound to other fields than those of this set: bind them by name \
-                 (`RuleSet::bind`), or read the text of the rule for this set (`format::parse_rule`)",
+                 (`RuleSet::bind`), or read the text of the rule for this set (`parse_rule` of firstmatch-formats)",
             ),
             UpdateErrorKind::Full => f.write_str("there is no slot left"),
             UpdateErrorKind::Lanes { given, wanted } => {

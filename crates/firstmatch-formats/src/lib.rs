@@ -4,6 +4,7 @@
 //!
 //! - [`native`]: this project's own format, one rule a line.
 //! - [`classbench`]: the filter sets that the ClassBench generator writes.
+//! - `json`: rules for scripts, behind the feature of that name.
 //!
 //! ```
 //! use firstmatch_formats::{Options};

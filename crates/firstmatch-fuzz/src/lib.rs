@@ -5,7 +5,7 @@
 //! every such file, and every seed, to the same functions.
 //!
 //! A target panics when an answer is wrong. The packets, rules, engines and the reference parser are those of the tests
-//! of `firstmatch` and `firstmatch-net`.
+//! of `firstmatch-core` and `firstmatch-net`.
 #![deny(unsafe_code)]
 #![expect(dead_code, reason = "the harness's own tests use the rest of it")]
 

@@ -1,9 +1,10 @@
-//! Packet input for [`firstmatch`]: reads captures and turns packets into keys.
+//! Packet input for `firstmatch`: reads captures and turns packets into keys.
 //!
 //! - [`wire`] parses headers. It is the only code that knows byte order. It never panics, allocates nothing for a
 //!   packet and gives every packet exactly one [`wire::Outcome`].
 //! - [`source`] reads captures (pcap, pcapng), ClassBench traces and tables of header fields, plain or compressed by
-//!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file.
+//!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file. It needs the
+//!   feature `captures`, which is on by default.
 //!
 //! ```no_run
 //! use firstmatch_core::{Policy, Schema};

@@ -1,4 +1,4 @@
-//! Locks and atomics of [`twin`](super::left_right): the standard library's or `loom`'s.
+//! Locks and atomics of [`left_right`](super::left_right): the standard library's or `loom`'s.
 //!
 //! `loom`'s types explore every order of their operations.
 

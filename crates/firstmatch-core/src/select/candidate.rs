@@ -84,11 +84,11 @@ pub enum Outcome {
     Slower,
     /// It was not timed, because it is predicted to be far slower than another.
     ///
-    /// Its predicted worst ratio is [too large](super::Config::margin).
+    /// Its predicted worst ratio is [too large](crate::live::Config::margin).
     Predicted,
     /// It was not compared, because a lookup can be made to visit too many regions.
     ///
-    /// Its share of [`Config::trial`](super::Config::trial) has room for fewer than eight lookups.
+    /// Its share of [`Config::trial`](crate::live::Config::trial) has room for fewer than eight lookups.
     Unpredicted,
     /// A cap refused it.
     Refused {

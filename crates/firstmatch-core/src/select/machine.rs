@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use super::weights;
 
-/// Machine in a few numbers, for the predictions of [`meta`](super).
+/// Machine in a few numbers, for the predictions of [`meta`](crate::live).
 ///
 /// As text, which [`FromStr`] reads, it has a line `name = value` for each number.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! Choice of the engine that serves a rule set, the *base*.
 //!
-//! [`choose`] is asked for a rule set under a budget. Candidates that budget and [`Limits`] have room for are built
-//! ([`trials`]); lookups on several sorts of [`Traffic`] are predicted by a [model](model) of a [`Machine`], and those
-//! near the best are timed ([`trial`]). The one whose worst ratio to the fastest is the least is taken. Nothing here
-//! knows of updates, and nothing starts a thread.
+//! `choose` is asked for a rule set under a budget. Candidates that budget and [`Limits`] have room for are built
+//! (`trials`). Lookups on several sorts of [`Traffic`] are predicted by a `model` of a [`Machine`], and candidates near
+//! the best are timed (`trial`). The one whose worst ratio to the fastest is the least is taken. Nothing here knows of
+//! updates, and nothing starts a thread.
 
 mod candidate;
 pub(crate) mod choose;

@@ -1,7 +1,7 @@
 //! Rule files as JSON, for scripts. `docs/json.md` is the manual.
 //!
 //! Reading is strict: an unknown or repeated member is a fault. Every fault is shown where it stands, with its JSON
-//! pointer. [`node`] finds places in the text, [`schema`] and [`rule`] read the values there.
+//! pointer. `node` finds places in the text, `schema` and `rule` read the values there.
 
 mod node;
 mod read;
