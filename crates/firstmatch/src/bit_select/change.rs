@@ -530,12 +530,15 @@ impl BitSelect {
     }
 
     /// Whether there is room for so many more blocks. To look for those that nothing leads to takes as long as there are
-    /// entries and blocks, so it is done where as many as a part of all have been taken since.
+    /// entries and blocks, so it is done where as many as a part of all have been taken since. Where fewer were found than
+    /// that, no other look is taken: a refusal says then that there is little room.
     fn has_room(&mut self, needed: usize) -> bool {
         if self.room_left() < needed && self.spare.taken >= self.room / 4 {
             self.look_for_spare();
         }
-        self.room_left() >= needed
+        let has_room = self.room_left() >= needed;
+        self.spare.was_little |= !has_room && self.room_left() < self.room / 8;
+        has_room
     }
 
     fn room_left(&self) -> usize {
