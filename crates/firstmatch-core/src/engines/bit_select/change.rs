@@ -551,11 +551,14 @@ impl BitSelect {
     ///
     /// A search for free blocks takes as long as there are entries and blocks. It is done only if a quarter of `room`
     /// has been taken since the last one.
+    /// If fewer were found than that, there is no other search: a refusal then says that there is little room.
     fn has_room(&mut self, needed: usize) -> bool {
         if self.room_left() < needed && self.spare.taken >= self.room / 4 {
             self.look_for_spare();
         }
-        self.room_left() >= needed
+        let has_room = self.room_left() >= needed;
+        self.spare.was_little |= !has_room && self.room_left() < self.room / 8;
+        has_room
     }
 
     fn room_left(&self) -> usize {

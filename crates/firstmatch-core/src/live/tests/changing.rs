@@ -260,6 +260,43 @@ fn an_id_that_comes_back_has_its_new_regions() {
     }
 }
 
+/// A rebuild is due once the base has little room for more in place, long before any other number says so; and none is
+/// when a new base is in its place.
+#[test]
+fn a_rebuild_is_due_when_room_ends() {
+    let many = Some(1 << 20);
+    let config = Config {
+        kind: Some(Kind::BitSelect),
+        in_place: many,
+        dead: many,
+        due: many,
+        overlay: many,
+        ..Config::default()
+    };
+    let mut set = RuleSet::new(Schema::ipv4());
+    // Few come between the same two rules.
+    let host = |at: u64| {
+        let tests = vec![(None, Test::Value(u128::from(at.wrapping_mul(0x9E37_79B9) & 0xFFFF_FFFF)))];
+        let conditions = Conditions::from([Condition { field: 0, negated: false, tests }]);
+        let priority = Priority(((at * 37 % 400) + 1) << 20 | at);
+        RuleSpec { priority, ..blank(conditions) }
+    };
+    (0..400).for_each(|at| assert!(set.insert(host(at)).is_ok()));
+    let (engines, mut writer) = open(set, &config).expect("no budget");
+    let mut came = 0;
+    while !writer.rebuild_is_due() {
+        came += 1;
+        assert!(came < 9000, "room has no end: {}", engines[0].explain());
+        commit(&mut writer, |transaction| drop(transaction.insert(host(399 + came)))).expect("the overlay has room");
+    }
+    let explained = engines[0].explain();
+    assert!(explained.in_place > 60 && explained.overlay < explained.in_place, "{explained}");
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    assert!(!writer.rebuild_is_due());
+    assert_eq!(engines[0].explain().in_place + engines[0].explain().overlay, 0);
+}
+
 /// A rule of too many regions is refused with its id; nothing of it is in the transaction, its priority is free, and a rule
 /// that it was to replace is still there.
 #[test]

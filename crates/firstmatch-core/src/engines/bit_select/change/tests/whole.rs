@@ -116,3 +116,29 @@ fn first_rules_are_marked_one_by_one() {
     }
     at.check(60);
 }
+
+/// Where rules only come, room ends, whatever the base and however many blocks that nothing leads to were found on the way;
+/// and that is said.
+#[test]
+fn the_end_of_room_is_said() {
+    let mut ended = 0;
+    for there in (60..500).step_by(20) {
+        let mut random = Random(there as u64);
+        let hosts: Vec<u128> = (0..2500).map(|_| u128::from(random.below(1 << 32))).collect();
+        let all = set(&Schema::ipv4(), hosts.into_iter().map(|host| vec![(0, Test::Value(host))]));
+        let mut rules: Vec<Ranged> = all.by_rule().collect();
+        random.shuffle(&mut rules);
+        let come = rules.split_off(there);
+        rules.sort_by_key(|(rule, _)| rule.priority);
+        let mut at = Walk::with(&all, scalar(), rules, Vec::new(), random);
+        come.into_iter().for_each(|rule| drop(at.insert(rule)));
+        // A list has no more than four blocks, and one more is kept free.
+        let is_out = at.engine.room_left() < 5;
+        ended += usize::from(is_out);
+        at.other.follow(&at.engine);
+        for engine in [&at.engine, &at.other] {
+            assert!(!is_out || engine.is_short_of_room(), "{there} rules, {} refused", at.refused);
+        }
+    }
+    assert!(ended > 10, "{ended} ran out of room");
+}
