@@ -353,7 +353,9 @@ fn no_key_meets_more_than_is_stated_after_changes() {
                 let base = part.base.work(key).visits * (1 + usize::from(again));
                 most = most.max(base + part.overlay.work(key).visits);
             }
-            assert!(most <= stats.worst_tests, "set {number}, {kind}: {most} tests, {stats:?}, {explained}");
+            // `linear` counts whole blocks of eight, each time it is asked.
+            let stated = stats.worst_tests + if kind == Kind::Linear { 2 * 7 } else { 0 };
+            assert!(most <= stated, "set {number}, {kind}: {most} tests, {stats:?}, {explained}");
             met_much += usize::from(4 * most >= stats.worst_tests);
         }
     }

@@ -116,7 +116,7 @@ pub(crate) mod tests {
         for _ in 0..2 {
             let program = std::env::current_exe().expect("the test has a program");
             let mut command = Command::new(program);
-            command.args(["--exact", "simd::hash::tests::seeds_differ_between_processes", "--nocapture"]);
+            command.args(["--exact", "raw::hash::tests::seeds_differ_between_processes", "--nocapture"]);
             let output = command.env(PRINTS, "1").output().expect("the test starts again");
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             let printed = text.lines().find_map(|line| line.find("secrets [").map(|at| line[at..].to_owned()));

@@ -384,8 +384,8 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_takes_48_bytes_and_its_conditions() {
-        assert_eq!(size_of::<Slot>(), 48);
+    fn a_rule_takes_56_bytes_and_its_conditions() {
+        assert_eq!(size_of::<Slot>(), 56);
     }
 
     #[test]

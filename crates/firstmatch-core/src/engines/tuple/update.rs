@@ -378,7 +378,7 @@ impl TupleMerge {
     /// Whether a group has resisted splits too long for another one at its length.
     fn resists(&self, group: u32) -> bool {
         let len = self.pool.group_len(group);
-        len > RESISTED * self.limit && !len.is_power_of_two()
+        len > RESISTED * self.limit && (len == LONGEST || !len.is_power_of_two())
     }
 
     /// Returns the tuple of the second table of a split (section III-C3).
