@@ -60,7 +60,7 @@ pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     // The peak counts from here.
     fs::write("/proc/self/clear_refs", "5")?;
     let before = status("VmRSS:")?;
-    let heap = Arc::new(Heap::of_dpdk());
+    let heap = Arc::new(super::heap::Heap::of_dpdk());
     let (table, taken) = timed(|| Table::build(&lowered, super::form(&definition), args.max_size, heap));
     let table = table?;
     let peak = status("VmHWM:")?.saturating_sub(before);
