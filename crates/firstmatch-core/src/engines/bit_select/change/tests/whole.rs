@@ -131,7 +131,7 @@ fn the_end_of_room_is_said() {
         let come = rules.split_off(there);
         rules.sort_by_key(|(rule, _)| rule.priority);
         let mut at = Walk::with(&all, scalar(), rules, Vec::new(), random);
-        come.into_iter().for_each(|rule| drop(at.insert(rule)));
+        come.into_iter().for_each(|rule| _ = at.insert(rule));
         // A list has no more than four blocks, and one more is kept free.
         let is_out = at.engine.room_left() < 5;
         ended += usize::from(is_out);
