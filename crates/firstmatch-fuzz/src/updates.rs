@@ -13,11 +13,11 @@ use crate::engines::{Start, Subject, small_bases, small_meta, updatable_engines}
 use crate::generate::schemas;
 use crate::rng::Rng;
 
-const MOST_STEPS: usize = 64;
+const MOST_STEPS: usize = 16;
 const MOST_REGIONS: usize = 32;
 /// Number of packets drawn after each step, besides those of the last changes.
-const PACKETS: usize = 12;
-const ASKED: usize = 6;
+const PACKETS: usize = 8;
+const ASKED: usize = 4;
 /// Number of removed rules remembered, for their stale ids and their corners.
 const DEAD: usize = 8;
 

@@ -9,8 +9,9 @@ use crate::rng::Rng;
 ///
 /// Most lie in a rule, often in two; one in five is one step outside.
 pub(crate) fn packets(schema: &Schema, rules: &[RuleSpec], rng: &mut Rng, count: usize) -> Vec<FieldValues> {
-    let corners: Vec<Vec<Corner>> = rules.iter().map(|rule| corners_of(schema, rule)).collect();
-    (0..count).map(|_| packet(schema, rules, &corners, rng)).collect()
+    let rules: Vec<Vec<Tried>> = rules.iter().map(|rule| tried_by(schema, rule)).collect();
+    let mut probe = FieldValues { family: schema.family(), values: vec![None; schema.fields().len()] };
+    (0..count).map(|_| packet(schema, &rules, &mut probe, rng)).collect()
 }
 
 /// Draws packets as [`packets`], from the live rules of a set.
@@ -21,15 +22,32 @@ pub(crate) fn of_set(set: &RuleSet, schema: &Schema, rng: &mut Rng, count: usize
 
 type Corner = Vec<Option<u128>>;
 
+/// Values of one field worth trying for one rule, and the rule's condition on that field.
+struct Tried<'a> {
+    condition: Option<ConditionRef<'a>>,
+    corner: Corner,
+}
+
+impl Tried<'_> {
+    /// Whether the condition holds for the value, by the oracle's own word; `probe` is overwritten.
+    fn accepts(&self, schema: &Schema, probe: &mut FieldValues, value: Option<u128>) -> bool {
+        self.condition.is_none_or(|condition| {
+            probe.values[condition.field] = value;
+            condition.holds(schema, probe)
+        })
+    }
+}
+
 /// Returns for each field the values worth trying, whether the rule accepts them or not.
 ///
 /// For example, a port range of 10 to 20 gives 10, 20, 9, 21 and 15, as well as 0, 65,535 and absent.
-fn corners_of(schema: &Schema, rule: &RuleSpec) -> Vec<Corner> {
-    let corner = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
-        Some(condition) => condition_corners(condition, schema, field),
-        None => Vec::new(),
+fn tried_by<'a>(schema: &Schema, rule: &'a RuleSpec) -> Vec<Tried<'a>> {
+    let tried = |(index, field): (usize, &Field)| {
+        let condition = rule.conditions.on(index);
+        let corner = condition.map_or_else(Vec::new, |condition| condition_corners(condition, schema, field));
+        Tried { condition, corner }
     };
-    schema.fields().iter().enumerate().map(corner).collect()
+    schema.fields().iter().enumerate().map(tried).collect()
 }
 
 fn condition_corners(condition: ConditionRef<'_>, schema: &Schema, field: &Field) -> Corner {
@@ -70,7 +88,7 @@ fn top_bit(v: u128) -> u128 {
     if v == 0 { 0 } else { 1 << (127 - v.leading_zeros()) }
 }
 
-fn packet(schema: &Schema, rules: &[RuleSpec], corners: &[Vec<Corner>], rng: &mut Rng) -> FieldValues {
+fn packet(schema: &Schema, rules: &[Vec<Tried>], probe: &mut FieldValues, rng: &mut Rng) -> FieldValues {
     let fields = schema.fields();
     let mut out = FieldValues { family: schema.family(), values: vec![None; fields.len()] };
     if rules.is_empty() {
@@ -81,16 +99,16 @@ fn packet(schema: &Schema, rules: &[RuleSpec], corners: &[Vec<Corner>], rng: &mu
     }
     let (a, b) = (rng.below(rules.len()), rng.below(rules.len()));
     for (index, field) in fields.iter().enumerate() {
-        let mut tried: Corner = [a, b].iter().flat_map(|&r| corners[r][index].iter().copied()).collect();
+        let (a, b) = (&rules[a][index], &rules[b][index]);
+        let mut tried: Corner = a.corner.iter().chain(&b.corner).copied().collect();
         if tried.is_empty() {
             // Neither cares, so take what some other rule cares about, or anything at all.
             let other = rng.below(rules.len());
-            tried.extend(corners[other][index].iter().copied());
+            tried.extend(&rules[other][index].corner);
             tried.push(anything(field, rng));
         }
-        let accepts = |rule: usize, value: &Option<u128>| accepts(schema, &rules[rule], index, *value);
-        let both: Corner = tried.iter().copied().filter(|v| accepts(a, v) && accepts(b, v)).collect();
-        let one: Corner = tried.iter().copied().filter(|v| accepts(a, v)).collect();
+        let one: Corner = tried.iter().copied().filter(|v| a.accepts(schema, probe, *v)).collect();
+        let both: Corner = one.iter().copied().filter(|v| b.accepts(schema, probe, *v)).collect();
         let from = if !both.is_empty() {
             &both
         } else if !one.is_empty() {
@@ -102,8 +120,8 @@ fn packet(schema: &Schema, rules: &[RuleSpec], corners: &[Vec<Corner>], rng: &mu
     }
     if rng.percent(20) {
         let index = rng.below(fields.len());
-        let outside: Corner =
-            corners[a][index].iter().copied().filter(|v| !accepts(schema, &rules[a], index, *v)).collect();
+        let a = &rules[a][index];
+        let outside: Corner = a.corner.iter().copied().filter(|v| !a.accepts(schema, probe, *v)).collect();
         if !outside.is_empty() {
             out.values[index] = *rng.pick(&outside);
         }
@@ -113,14 +131,6 @@ fn packet(schema: &Schema, rules: &[RuleSpec], corners: &[Vec<Corner>], rng: &mu
 
 fn anything(field: &Field, rng: &mut Rng) -> Option<u128> {
     if field.is_optional() && rng.percent(30) { None } else { Some(rng.bits(field.width())) }
-}
-
-/// Whether the rule's condition on this field holds for the value, by the oracle's own word.
-fn accepts(schema: &Schema, rule: &RuleSpec, field: usize, value: Option<u128>) -> bool {
-    let Some(condition) = rule.conditions.on(field) else { return true };
-    let mut packet = FieldValues { family: schema.family(), values: vec![None; schema.fields().len()] };
-    packet.values[field] = value;
-    condition.holds(schema, &packet)
 }
 
 /// Returns every packet of a schema whose whole domain is small; `None` when it is not.
