@@ -1,9 +1,9 @@
 //! Errors, one type a phase: building an engine, changing rules. [`Diagnostic`] is what a format says of a text.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
-use crate::live::Cap;
-use crate::rule::{Caps, Excess, Priority, RuleId, RuleSpec};
+use crate::rule::id::{Priority, RuleId};
 
 /// Fault or warning in a text, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +33,33 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Advice for a rule of too many regions.
-const SPLIT: &str = "split the rule or raise the limit";
+/// Cap that a candidate did not keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cap {
+    /// Cap [`Budget::run_bytes`](crate::Budget::run_bytes), or what other things leave of it.
+    RunBytes,
+    /// Cap [`Limits::build_bytes`](crate::live::Limits::build_bytes).
+    BuildBytes,
+    /// Cap [`Limits::worst_lines`](crate::live::Limits::worst_lines).
+    WorstLines,
+    /// Cap [`Limits::worst_tests`](crate::live::Limits::worst_tests).
+    WorstTests,
+    /// Cap [`Limits::build_visits`](crate::live::Limits::build_visits).
+    BuildVisits,
+}
+
+impl Cap {
+    /// Says that something needs more than is allowed.
+    pub(crate) fn says(self, needed: usize, allowed: usize) -> String {
+        match self {
+            Self::RunBytes => format!("it needs {needed} bytes or more, the budget leaves {allowed}"),
+            Self::BuildBytes => format!("building it may take {needed} bytes, the limit is {allowed}"),
+            Self::WorstLines => format!("a packet can touch {needed} cache lines, the limit is {allowed}"),
+            Self::WorstTests => format!("a packet can be tested against {needed} regions, the limit is {allowed}"),
+            Self::BuildVisits => format!("building it takes {needed} region visits or more, the limit is {allowed}"),
+        }
+    }
+}
 
 /// Error of building an engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,50 +80,9 @@ enum BuildErrorKind {
 }
 
 impl BuildError {
-    pub(crate) fn condition_too_large(rule: &RuleSpec, field: &str, excess: Excess, caps: &Caps) -> Self {
-        let what = match excess {
-            Excess::Pieces(over) => format!(
-                "the condition on {field} needs more than {} regions, and max-regions-per-rule is {}: {SPLIT}",
-                over - 1,
-                caps.regions_per_rule
-            ),
-            Excess::Comparisons => format!(
-                "the values under masks of {field} take more than {} comparisons, which is max-mask-comparisons: \
-                 write fewer of them or raise the limit",
-                caps.mask_comparisons
-            ),
-        };
-        Self::regions(what, rule)
-    }
-
-    pub(crate) fn product_too_large<'a>(
-        rule: &RuleSpec,
-        counts: impl Iterator<Item = (&'a str, usize)>,
-        most: usize,
-    ) -> Self {
-        let counts: Vec<_> = counts.filter(|&(_, count)| count != 1).collect();
-        let product = counts.iter().fold(1u128, |all, &(_, count)| all.saturating_mul(count as u128));
-        let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        let counts = counts.join(" × ");
-        let what = format!("the rule needs {product} regions ({counts}), and max-regions-per-rule is {most}: {SPLIT}");
-        Self::regions(what, rule)
-    }
-
-    pub(crate) fn set_too_large(rule: &RuleSpec, most: usize) -> Self {
-        let what = format!("with this rule the set needs more than {most} regions, which is max-regions");
-        Self::regions(what, rule)
-    }
-
-    pub(crate) fn set_takes_too_much(rule: &RuleSpec, most: usize) -> Self {
-        let what = format!(
-            "with this rule the regions of the set take more than {most} bytes, which is max-region-bytes: \
-             raise the limit where there is memory"
-        );
-        Self::regions(what, rule)
-    }
-
-    fn regions(what: String, rule: &RuleSpec) -> Self {
-        Self { kind: BuildErrorKind::Regions(what), rule: None, line: rule.line.map(u32::from) }
+    /// Builds the error of a rule, from `line`, that needs too many regions.
+    pub(crate) fn regions(what: String, line: Option<NonZeroU32>) -> Self {
+        Self { kind: BuildErrorKind::Regions(what), rule: None, line: line.map(u32::from) }
     }
 
     pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {

@@ -25,9 +25,10 @@
 
 use std::ops::Range;
 
+use crate::engine::base::Base;
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::cost::Work;
-use crate::engine::tombstones::{Alive, All, Base, Dead};
+use crate::engine::tombstones::{Alive, All, Dead};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;

@@ -11,7 +11,7 @@ use std::thread;
 use limit::{Stop, within};
 
 use super::*;
-use crate::engine::tombstones::Base as _;
+use crate::engine::base::Base as _;
 use crate::engine::{Classifier, cost};
 use crate::key::KeyBuf;
 use crate::rule::{Caps, FieldValues, Priority, Region, RuleId, RuleSet, RuleSpec, lower};

@@ -20,7 +20,7 @@ use std::fmt;
 
 use std::hash::{Hash, Hasher};
 
-use super::{Condition, Test};
+use super::condition::{Condition, Test};
 use crate::schema::Family;
 
 /// Conditions of a rule, in the order they were written.

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{ConditionRef, Rule, RuleSet, Test};
+use super::condition::Test;
+use super::conditions::ConditionRef;
+use super::set::RuleSet;
+use super::spec::Rule;
 use crate::schema::{Family, Schema};
 
 /// Reason why a rule is never the first to match.

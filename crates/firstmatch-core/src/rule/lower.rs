@@ -17,50 +17,15 @@
 //! A union of `n` intervals takes a sort. Values under different masks are compared pair by pair, which
 //! [`Caps::mask_comparisons`] bounds.
 
-use super::{ConditionRef, RuleSet, RuleSpec, Test};
-use super::{Region, Regions};
-use crate::engine::Match;
+use super::caps::{Caps, Excess, MOST_REGIONS};
+use super::condition::Test;
+use super::conditions::ConditionRef;
+use super::matched::Match;
+use super::region::{Region, Regions};
+use super::set::RuleSet;
+use super::spec::RuleSpec;
 use crate::error::BuildError;
 use crate::schema::{Field, Schema};
-
-/// Limits on the expansion of rules into regions.
-///
-/// Each is checked before the memory is taken. Errors name a limit like the program's option: `max-regions-per-rule`
-/// for [`regions_per_rule`].
-///
-/// [`regions_per_rule`]: Caps::regions_per_rule
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caps {
-    /// Largest number of regions of one rule (`max-regions-per-rule`).
-    pub regions_per_rule: usize,
-    /// Largest number of regions of one set, at most 2²⁴ (`max-regions`).
-    pub regions_per_set: usize,
-    /// Largest number of bytes that the regions of one set take (`max-region-bytes`).
-    ///
-    /// A region takes 16 bytes and 8 per key word; if it has values under masks, 8 more per key word.
-    pub region_bytes: usize,
-    /// Largest number of comparisons of values under masks for one condition.
-    ///
-    /// The option is `max-mask-comparisons`.
-    pub mask_comparisons: usize,
-}
-
-/// Largest number of regions that engines can number.
-///
-/// An entry of `bit_select` has the number of a block and a rank in 32 bits.
-const MOST_REGIONS: usize = 1 << 24;
-
-impl Default for Caps {
-    /// Returns 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons a condition.
-    fn default() -> Self {
-        Self {
-            regions_per_rule: 1 << 20,
-            regions_per_set: MOST_REGIONS,
-            region_bytes: 1 << 30,
-            mask_comparisons: 1 << 20,
-        }
-    }
-}
 
 /// Number of regions and bytes that a set has left for its next rule.
 #[derive(Clone, Copy)]
@@ -74,15 +39,6 @@ impl Room {
         self.regions -= regions;
         self.bytes -= regions * bytes;
     }
-}
-
-/// Limit that kept a condition from being lowered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Excess {
-    /// Number of pieces, at least this many.
-    Pieces(usize),
-    /// Comparisons of values under masks.
-    Comparisons,
 }
 
 /// Rule set lowered for one schema: regions in order of priority, each with its rule.
@@ -162,7 +118,7 @@ impl Lowered {
 pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, BuildError> {
     let mut regions = Regions::new(schema.lanes().len());
     let (mut rules, mut nowhere) = (Vec::with_capacity(set.len()), Vec::new());
-    let mut room = Room { regions: caps.regions_per_set.min(MOST_REGIONS), bytes: caps.region_bytes };
+    let mut room = Room { regions: caps.most_per_set(), bytes: caps.region_bytes };
     for rule in set.iter() {
         let lowered = lower_within(schema, rule, caps, &mut room, &mut regions);
         let count = lowered.map_err(|error| error.with_rule(rule.id))?;
@@ -204,8 +160,8 @@ fn lower_within(
     }
     let bytes = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<Match>();
     let has_room = |regions: usize, each: usize, room: &Room| match regions {
-        _ if regions > room.regions => Err(BuildError::set_too_large(rule, caps.regions_per_set.min(MOST_REGIONS))),
-        _ if regions > room.bytes / each => Err(BuildError::set_takes_too_much(rule, caps.region_bytes)),
+        _ if regions > room.regions => Err(caps.set_too_large(rule)),
+        _ if regions > room.bytes / each => Err(caps.set_takes_too_much(rule)),
         _ => Ok(()),
     };
     if caps.regions_per_rule > 0 && lower_plain(schema, rule, out) {
@@ -242,7 +198,7 @@ fn choices(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<Vec<Boxes>, 
         None => Ok(Boxes::everything(schema, index)),
         Some(condition) => match pieces(condition, field, schema, caps) {
             Ok(pieces) => Ok(Boxes::split(schema, index, &pieces)),
-            Err(excess) => Err(BuildError::condition_too_large(rule, field.name(), excess, caps)),
+            Err(excess) => Err(caps.condition_too_large(rule, field.name(), excess)),
         },
     };
     schema.fields().iter().enumerate().map(boxes).collect()
@@ -252,9 +208,9 @@ fn choices(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<Vec<Boxes>, 
 fn product(schema: &Schema, rule: &RuleSpec, caps: &Caps, choices: &[Boxes]) -> Result<usize, BuildError> {
     let counts = choices.iter().map(|boxes| boxes.regions.len());
     let product = counts.clone().try_fold(1, usize::checked_mul);
-    product.filter(|&n| n <= caps.regions_per_rule.min(MOST_REGIONS)).ok_or_else(|| {
+    product.filter(|&n| n <= caps.most_per_rule()).ok_or_else(|| {
         let fields = schema.fields().iter().map(Field::name).zip(counts);
-        BuildError::product_too_large(rule, fields, caps.regions_per_rule.min(MOST_REGIONS))
+        caps.product_too_large(rule, fields)
     })
 }
 

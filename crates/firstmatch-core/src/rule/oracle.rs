@@ -2,7 +2,10 @@
 //!
 //! It is never optimised, because every engine is tested against it.
 
-use super::{ConditionRef, FieldValues, Rule, RuleSet, Test};
+use super::condition::Test;
+use super::conditions::ConditionRef;
+use super::set::RuleSet;
+use super::spec::{FieldValues, Rule};
 use crate::schema::{Family, Schema};
 
 /// Returns the first rule, in order of priority, that matches `packet`.

@@ -174,6 +174,21 @@ impl Regions {
     }
 }
 
+/// Returns the mask of the longest prefix of a word that holds `lo..=hi`.
+///
+/// For example, `4..=6` lies in the prefix of 4 with two free bits, so the mask is `!3`.
+pub(crate) fn containing_prefix(lo: u32, hi: u32) -> u32 {
+    let differ = lo ^ hi;
+    u32::MAX.checked_shl(32 - differ.leading_zeros()).unwrap_or(0)
+}
+
+/// Returns the mask of the bits that `region` fixes in the key word `lane`.
+///
+/// These are the bits of its containing prefix and of its ternary mask.
+pub(crate) fn fixed_bits(region: &Region<'_>, lane: usize) -> u32 {
+    containing_prefix(region.lo[lane], region.hi[lane]) | region.ternary.map_or(0, |(_, mask)| mask[lane])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

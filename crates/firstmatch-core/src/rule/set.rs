@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ops::Bound;
 
-use super::{ConditionRef, Conditions, NamedCondition, Priority, Rule, RuleId, RuleSpec, Test, pack};
+use super::condition::{NamedCondition, Test};
+use super::conditions::{ConditionRef, Conditions, pack};
+use super::id::{Priority, RuleId};
+use super::spec::{Rule, RuleSpec};
 use crate::error::UpdateError;
 use crate::schema::{Family, Field, Schema};
 

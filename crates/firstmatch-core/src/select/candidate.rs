@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::limits::Cap;
 use super::model::Prediction;
 use super::traffic::Traffic;
+use crate::error::Cap;
 
 /// Number of regions up to which no structure is needed, because one block holds them all.
 ///

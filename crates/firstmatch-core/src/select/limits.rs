@@ -2,6 +2,7 @@
 
 use super::candidate::Kind;
 use crate::engine::tombstones::marks_bytes;
+use crate::error::Cap;
 use crate::rule::Lowered;
 
 /// Caps on a base beyond the [budget](crate::Budget).
@@ -78,34 +79,6 @@ impl Limits {
             (Cap::WorstTests, tests, Self::WORST_TESTS)
         } else {
             (Cap::WorstLines, lines, Self::WORST_LINES)
-        }
-    }
-}
-
-/// Cap that a candidate did not keep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cap {
-    /// Cap [`Budget::run_bytes`](crate::Budget::run_bytes), or what other things leave of it.
-    RunBytes,
-    /// Cap [`Limits::build_bytes`].
-    BuildBytes,
-    /// Cap [`Limits::worst_lines`].
-    WorstLines,
-    /// Cap [`Limits::worst_tests`].
-    WorstTests,
-    /// Cap [`Limits::build_visits`].
-    BuildVisits,
-}
-
-impl Cap {
-    /// Says that something needs more than is allowed.
-    pub(crate) fn says(self, needed: usize, allowed: usize) -> String {
-        match self {
-            Self::RunBytes => format!("it needs {needed} bytes or more, the budget leaves {allowed}"),
-            Self::BuildBytes => format!("building it may take {needed} bytes, the limit is {allowed}"),
-            Self::WorstLines => format!("a packet can touch {needed} cache lines, the limit is {allowed}"),
-            Self::WorstTests => format!("a packet can be tested against {needed} regions, the limit is {allowed}"),
-            Self::BuildVisits => format!("building it takes {needed} region visits or more, the limit is {allowed}"),
         }
     }
 }

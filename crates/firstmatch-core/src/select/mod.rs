@@ -15,9 +15,10 @@ pub(crate) mod trial;
 pub(crate) mod trials;
 mod weights;
 
+pub use crate::error::Cap;
 pub(crate) use candidate::FEW;
 pub use candidate::{Candidate, Kind, Lookups, Outcome, UnknownKind};
-pub use limits::{Cap, Limits};
+pub use limits::Limits;
 pub use machine::{BadMachine, Machine};
 pub use model::Prediction;
 pub use traffic::Traffic;

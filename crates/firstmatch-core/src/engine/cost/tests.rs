@@ -3,7 +3,7 @@
 //! No key meets more, and some key meets as much.
 
 use super::*;
-use crate::engine::tombstones::Base;
+use crate::engine::base::Base;
 use crate::engine::{Engine, Match, Updatable};
 use crate::engines::bit_select::{self, BitSelect};
 use crate::engines::bit_vector::{self, BitVector};

@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::Selector;
 use super::block::BLOCK;
 use crate::engine::budget::Visits;
-use crate::engine::fixed_bits;
 use crate::raw::{Isa, Kernel, Level, dispatch, word};
 use crate::rule::Regions;
+use crate::rule::fixed_bits;
 use crate::schema::Schema;
 
 /// Every region as a value and its fixed bits, word by word. A cube may exceed its region.

@@ -5,9 +5,9 @@ use super::columns::{Columns, Kind};
 use super::prefixes::Prefixes;
 use super::selector::Selector;
 use super::{Node, Parting};
-use crate::engine::containing_prefix;
 use crate::engine::tombstones::Alive;
 use crate::raw::{Isa, LINE_WORDS, gather, word};
+use crate::rule::containing_prefix;
 use crate::rule::{Region, Regions};
 use crate::schema::Schema;
 

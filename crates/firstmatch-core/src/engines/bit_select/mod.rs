@@ -129,9 +129,10 @@ use added::Added;
 use change::Place;
 pub(crate) use selector::{Selector, pair};
 
+use crate::engine::base::Base;
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::cost::Work;
-use crate::engine::tombstones::{Alive, All, Base, Dead};
+use crate::engine::tombstones::{Alive, All, Dead};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use crate::engine::containing_prefix;
 use crate::rule::Region;
+use crate::rule::containing_prefix;
 use crate::schema::Schema;
 
 /// Field that is a prefix in every region.

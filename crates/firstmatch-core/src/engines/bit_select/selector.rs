@@ -1,8 +1,8 @@
 //! Selected bits of a key.
 
-use crate::engine::fixed_bits;
 use crate::raw::{Isa, gather, word};
 use crate::rule::Region;
+use crate::rule::fixed_bits;
 
 /// Some bits of two pairs of neighbouring key words: at most 32 bits in all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

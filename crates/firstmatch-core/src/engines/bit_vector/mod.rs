@@ -56,9 +56,10 @@ mod tests;
 
 use std::ops::Range;
 
+use crate::engine::base::Base;
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::cost::Work;
-use crate::engine::tombstones::{All, Base, Dead};
+use crate::engine::tombstones::{All, Dead};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;

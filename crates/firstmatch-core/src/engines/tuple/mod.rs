@@ -105,9 +105,10 @@ mod work;
 use std::fmt;
 use std::ops::Range;
 
+use crate::engine::base::Base;
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::cost::Work;
-use crate::engine::tombstones::{All, Base, Dead};
+use crate::engine::tombstones::{All, Dead};
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::engines::shared::{Places, Rest, with_room};
 use crate::error::{BuildError, UpdateError};

@@ -3,8 +3,8 @@
 //! A tuple is one mask a key word, padded with zeros to the stride of keys. For prefixes and ranges the mask of a field
 //! is that of its (containing) prefix, as the paper's lengths are. A ternary word brings its own bits.
 
-use crate::engine::fixed_bits;
 use crate::rule::Region;
+use crate::rule::fixed_bits;
 use crate::schema::{Kind, Schema, Source};
 
 /// Properties of a schema that decide tuples.

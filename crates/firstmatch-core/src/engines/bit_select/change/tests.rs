@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use super::*;
 use crate::engine::Engine;
-use crate::engine::tombstones::{Base, Dead};
+use crate::engine::base::Base;
+use crate::engine::tombstones::Dead;
 use crate::engines::bit_select::Config;
 use crate::key::KeyBuf;
 use crate::raw::Level;

@@ -1,0 +1,35 @@
+//! Statistics of engines.
+
+/// Statistics of an engine, for people and for tests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Number of rules with at least one region.
+    pub rules: usize,
+    /// Number of regions.
+    pub regions: usize,
+    /// Bytes on the heap by part; their sum is what the allocator counts.
+    pub bytes: Vec<(&'static str, usize)>,
+    /// Number of hash tables, trees or partitions that a lookup may visit; 1 without any.
+    pub tables: usize,
+    /// Largest number of regions that one lookup can be made to test.
+    pub worst_tests: usize,
+    /// Largest number of cache lines that one lookup can be made to touch.
+    pub worst_lines: usize,
+    /// Number of regions in the largest bucket.
+    ///
+    /// More than the limit of the engine's configuration where splitting could not keep that limit.
+    pub longest_bucket: usize,
+    /// Number of regions in the overflow list, outside the tables.
+    ///
+    /// They would need more tables, or longer groups, than allowed. Each is tested by every lookup that it can improve.
+    pub untabled: usize,
+    /// Whether rules that others shadow wholly are kept, so that a removal brings them back.
+    pub keeps_shadowed: bool,
+}
+
+impl Stats {
+    /// Number of bytes in all.
+    pub fn total_bytes(&self) -> usize {
+        self.bytes.iter().map(|(_, bytes)| bytes).sum()
+    }
+}

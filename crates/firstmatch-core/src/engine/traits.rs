@@ -1,0 +1,222 @@
+//! The traits of engines: what an author implements, and what users hold.
+
+use std::any::Any;
+use std::fmt::{self, Debug};
+
+use super::stats::Stats;
+use crate::error::UpdateError;
+use crate::key::Keys;
+use crate::rule::{Match, Regions, RuleId};
+use crate::schema::Schema;
+
+/// Packet classification engine, as its author implements it.
+///
+/// A built engine is immutable while it is shared.
+pub trait Engine: Debug + Send + Sync + 'static {
+    /// State that a lookup may write to, of a fixed size.
+    type Scratch: Send + 'static;
+
+    /// Returns the schema that the engine was built for.
+    fn schema(&self) -> &Schema;
+
+    /// Builds a scratch; each thread has one.
+    fn new_scratch(&self) -> Self::Scratch;
+
+    /// Whether `scratch` serves this engine; if not, it is renewed.
+    ///
+    /// Some engine of this type has made it.
+    fn fits(&self, _scratch: &Self::Scratch) -> bool {
+        true
+    }
+
+    /// Returns the statistics of the engine.
+    fn stats(&self) -> Stats;
+
+    /// Returns the version of the answers: a number that changes whenever they change.
+    ///
+    /// It never returns to a former value. A cache of answers reads it before each batch and drops the answers of any
+    /// other version. For example, a flow cache that sees the version go from 4 to 5 looks every key up again. An
+    /// engine that changes only through `&mut` may leave it at 0.
+    fn version(&self) -> u64 {
+        0
+    }
+
+    /// Improves `best` for each key of `keys` and allocates nothing.
+    ///
+    /// On entry `best[i]` is the match to beat, or `None`. On return it is a better match, or unchanged. The
+    /// [`Classifier`] has checked that `best` has an entry per key, and that keys have the words of the schema.
+    fn improve(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
+}
+
+/// Scratch for any engine.
+///
+/// A scratch from another engine, or from before a change, is renewed by the first batch.
+pub struct Scratch(Box<dyn Any + Send>);
+
+impl Scratch {
+    /// Returns the scratch of an engine of type `E`, if this is one.
+    pub(crate) fn of<E: Engine>(&self) -> Option<&E::Scratch> {
+        self.0.downcast_ref()
+    }
+}
+
+impl Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scratch")
+    }
+}
+
+/// Packet classification engine of any type, as its users hold it.
+pub trait Classifier: Debug + Send + Sync {
+    /// Returns the schema that the engine was built for.
+    fn schema(&self) -> &Schema;
+
+    /// Builds a scratch, which a thread's lookups write to.
+    fn scratch(&self) -> Scratch;
+
+    /// Returns the statistics of the engine.
+    fn stats(&self) -> Stats;
+
+    /// Returns the [version](Engine::version) of the answers.
+    fn version(&self) -> u64;
+
+    /// Improves `best` for each key of `keys`.
+    ///
+    /// On entry `best[i]` is the match to beat, or `None`. On return it is a better match, or unchanged. Partitions,
+    /// caches and overlays compose this way: each passes its best so far to the next.
+    ///
+    /// # Panics
+    /// If `best` has not one entry per key, or the keys have not the words of the schema.
+    fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
+
+    /// Finds the first rule that matches, for each key of `keys`.
+    ///
+    /// # Panics
+    /// As [`Classifier::improve_batch`].
+    fn classify_batch(&self, scratch: &mut Scratch, keys: Keys<'_>, out: &mut [Option<Match>]) {
+        // A single entry is set by itself, because filling any number of them takes longer.
+        if let [out] = out {
+            *out = None;
+        } else {
+            out.fill(None);
+        }
+        self.improve_batch(scratch, &keys, out);
+    }
+
+    /// Returns the first rule that matches the first key of `key`.
+    ///
+    /// # Panics
+    /// If there is no key, or as [`Classifier::improve_batch`].
+    fn classify(&self, scratch: &mut Scratch, key: Keys<'_>) -> Option<Match> {
+        let mut best = [None];
+        self.improve_batch(scratch, &key.slice(0, 1), &mut best);
+        best[0]
+    }
+}
+
+impl<E: Engine> Classifier for E {
+    fn schema(&self) -> &Schema {
+        Engine::schema(self)
+    }
+
+    fn scratch(&self) -> Scratch {
+        Scratch(Box::new(self.new_scratch()))
+    }
+
+    fn stats(&self) -> Stats {
+        Engine::stats(self)
+    }
+
+    fn version(&self) -> u64 {
+        Engine::version(self)
+    }
+
+    // Checks and lookup are one function, because the time before a lookup counts where batches are small.
+    #[inline(always)]
+    fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        assert!(keys.has(best.len()), "one place for a match a key");
+        let lanes = Engine::schema(self).lanes().len();
+        assert!(keys.lanes() == lanes, "keys have the lanes of the engine's schema");
+        if const { size_of::<E::Scratch>() == 0 } {
+            // A scratch without bytes keeps nothing.
+            return self.improve(&mut self.new_scratch(), keys, best);
+        }
+        if let Some(own) = scratch.0.downcast_mut::<E::Scratch>()
+            && self.fits(own)
+        {
+            return self.improve(own, keys, best);
+        }
+        renewed(self, scratch, keys, best);
+    }
+}
+
+/// Improves `best` with a new scratch, which replaces `scratch`.
+///
+/// A function of its own, because its stack frame of kilobytes would otherwise be set up for every batch.
+#[cold]
+#[inline(never)]
+fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+    let mut own = Box::new(engine.new_scratch());
+    engine.improve(&mut own, keys, best);
+    scratch.0 = own;
+}
+
+/// Implements [`Classifier`] for a boxed trait object.
+///
+/// The type behind it is known at run time only.
+macro_rules! boxed_classifier {
+    ($kind:ty) => {
+        impl Classifier for $kind {
+            fn schema(&self) -> &Schema {
+                (**self).schema()
+            }
+
+            fn scratch(&self) -> Scratch {
+                (**self).scratch()
+            }
+
+            fn stats(&self) -> Stats {
+                (**self).stats()
+            }
+
+            fn version(&self) -> u64 {
+                (**self).version()
+            }
+
+            fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+                (**self).improve_batch(scratch, keys, best);
+            }
+        }
+    };
+}
+
+boxed_classifier!(Box<dyn Classifier>);
+boxed_classifier!(Box<dyn Updatable>);
+
+impl Updatable for Box<dyn Updatable> {
+    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+        (**self).insert(rule, regions)
+    }
+
+    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
+        (**self).remove(rule)
+    }
+}
+
+/// Engine whose rules change, for the owner of an engine that is not shared.
+pub trait Updatable: Classifier {
+    /// Inserts a rule with the regions that it lowers to.
+    ///
+    /// No other live rule may have its priority.
+    ///
+    /// # Errors
+    /// If a rule of this slot is already there, the number of words differs or the budget has no room. Nothing is
+    /// changed then.
+    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError>;
+
+    /// Removes a rule.
+    ///
+    /// # Errors
+    /// If the rule is not there. Nothing is changed then.
+    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError>;
+}

@@ -1,0 +1,115 @@
+//! Limits on the expansion of rules into regions, and what is said where one is exceeded.
+
+use super::spec::RuleSpec;
+use crate::error::BuildError;
+
+/// Limits on the expansion of rules into regions.
+///
+/// Each is checked before the memory is taken. Errors name a limit like the program's option: `max-regions-per-rule`
+/// for [`regions_per_rule`].
+///
+/// [`regions_per_rule`]: Caps::regions_per_rule
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Caps {
+    /// Largest number of regions of one rule (`max-regions-per-rule`).
+    pub regions_per_rule: usize,
+    /// Largest number of regions of one set, at most 2²⁴ (`max-regions`).
+    pub regions_per_set: usize,
+    /// Largest number of bytes that the regions of one set take (`max-region-bytes`).
+    ///
+    /// A region takes 16 bytes and 8 per key word; if it has values under masks, 8 more per key word.
+    pub region_bytes: usize,
+    /// Largest number of comparisons of values under masks for one condition.
+    ///
+    /// The option is `max-mask-comparisons`.
+    pub mask_comparisons: usize,
+}
+
+/// Largest number of regions that engines can number.
+///
+/// An entry of `bit_select` has the number of a block and a rank in 32 bits.
+pub(super) const MOST_REGIONS: usize = 1 << 24;
+
+impl Default for Caps {
+    /// Returns 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons a condition.
+    fn default() -> Self {
+        Self {
+            regions_per_rule: 1 << 20,
+            regions_per_set: MOST_REGIONS,
+            region_bytes: 1 << 30,
+            mask_comparisons: 1 << 20,
+        }
+    }
+}
+
+/// Limit that kept a condition from being lowered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// Number of pieces, at least this many.
+    Pieces(usize),
+    /// Comparisons of values under masks.
+    Comparisons,
+}
+
+/// Advice for a rule of too many regions.
+const SPLIT: &str = "split the rule or raise the limit";
+
+impl Caps {
+    /// Largest number of regions of one rule that engines can number, too.
+    pub(super) fn most_per_rule(&self) -> usize {
+        self.regions_per_rule.min(MOST_REGIONS)
+    }
+
+    /// Largest number of regions of one set that engines can number, too.
+    pub(super) fn most_per_set(&self) -> usize {
+        self.regions_per_set.min(MOST_REGIONS)
+    }
+
+    /// Returns the error of a condition on `field` that needs too much.
+    pub(super) fn condition_too_large(&self, rule: &RuleSpec, field: &str, excess: Excess) -> BuildError {
+        let what = match excess {
+            Excess::Pieces(over) => format!(
+                "the condition on {field} needs more than {} regions, and max-regions-per-rule is {}: {SPLIT}",
+                over - 1,
+                self.regions_per_rule
+            ),
+            Excess::Comparisons => format!(
+                "the values under masks of {field} take more than {} comparisons, which is max-mask-comparisons: \
+                 write fewer of them or raise the limit",
+                self.mask_comparisons
+            ),
+        };
+        BuildError::regions(what, rule.line)
+    }
+
+    /// Returns the error of a rule whose fields need the numbers `counts` of boxes.
+    pub(super) fn product_too_large<'a>(
+        &self,
+        rule: &RuleSpec,
+        counts: impl Iterator<Item = (&'a str, usize)>,
+    ) -> BuildError {
+        let counts: Vec<_> = counts.filter(|&(_, count)| count != 1).collect();
+        let product = counts.iter().fold(1u128, |all, &(_, count)| all.saturating_mul(count as u128));
+        let counts: Vec<_> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        let (counts, most) = (counts.join(" × "), self.most_per_rule());
+        let what = format!("the rule needs {product} regions ({counts}), and max-regions-per-rule is {most}: {SPLIT}");
+        BuildError::regions(what, rule.line)
+    }
+
+    /// Returns the error of the rule with which a set has too many regions.
+    pub(super) fn set_too_large(&self, rule: &RuleSpec) -> BuildError {
+        let most = self.most_per_set();
+        let what = format!("with this rule the set needs more than {most} regions, which is max-regions");
+        BuildError::regions(what, rule.line)
+    }
+
+    /// Returns the error of the rule with which the regions of a set take too many bytes.
+    pub(super) fn set_takes_too_much(&self, rule: &RuleSpec) -> BuildError {
+        let what = format!(
+            "with this rule the regions of the set take more than {} bytes, which is max-region-bytes: \
+             raise the limit where there is memory",
+            self.region_bytes
+        );
+        BuildError::regions(what, rule.line)
+    }
+}

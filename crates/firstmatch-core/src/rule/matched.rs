@@ -1,0 +1,20 @@
+//! The answer of a lookup.
+
+use super::id::{Priority, RuleId};
+
+/// Rule that matched a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Match {
+    /// Id of the rule.
+    pub rule: RuleId,
+    /// Priority of the rule; the smaller wins.
+    pub priority: Priority,
+}
+
+impl Match {
+    /// Whether a rule of this priority wins over `best`.
+    #[inline]
+    pub fn wins(priority: Priority, best: &Option<Self>) -> bool {
+        best.is_none_or(|b| priority < b.priority)
+    }
+}

@@ -1,0 +1,79 @@
+//! Rules and the packets that they are tried on.
+
+use std::fmt;
+use std::num::NonZeroU32;
+
+use super::conditions::Conditions;
+use super::id::{Priority, RuleId};
+use crate::schema::Family;
+
+/// Action that a rule asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Action {
+    /// The packet passes.
+    Permit,
+    /// The packet is dropped.
+    Deny,
+    /// The packet passes with a number on it, for later processing.
+    Mark(u32),
+    /// None: the rule comes from a format that states no action (ClassBench).
+    Match,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Permit => f.write_str("permit"),
+            Self::Deny => f.write_str("deny"),
+            Self::Mark(number) => write!(f, "mark {number}"),
+            Self::Match => f.write_str("match"),
+        }
+    }
+}
+
+/// Rule without its id.
+///
+/// Its conditions name fields by their index in a schema. Conditions from names come from [`RuleSet::bind`](super::RuleSet::bind), and a
+/// whole rule from text from `parse_rule` of the crate `firstmatch-formats`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleSpec {
+    /// Position in the order.
+    pub priority: Priority,
+    /// Action on a packet that matches.
+    pub action: Action,
+    /// Conditions, all of which must hold; a rule without any matches every packet.
+    ///
+    /// A field has at most one condition.
+    pub conditions: Conditions,
+    /// Family that the rule is confined to; `None` leaves that to its conditions.
+    pub family: Option<Family>,
+    /// Line of the file it was read from, from 1.
+    pub line: Option<NonZeroU32>,
+    /// A number of the user's own, which decisions of the rule carry. No format has a word for it: from text it is 0.
+    pub value: u64,
+}
+
+/// Live rule of a [`RuleSet`](super::RuleSet).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Id in the set.
+    pub id: RuleId,
+    /// Priority, action and conditions.
+    pub spec: RuleSpec,
+}
+
+impl std::ops::Deref for Rule {
+    type Target = RuleSpec;
+    fn deref(&self) -> &RuleSpec {
+        &self.spec
+    }
+}
+
+/// Field values of one packet, whole, in schema order: the oracle's view of the packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldValues {
+    /// Family of the packet; `None` for a schema without one.
+    pub family: Option<Family>,
+    /// Values by field; `None` where the packet lacks the field.
+    pub values: Vec<Option<u128>>,
+}
