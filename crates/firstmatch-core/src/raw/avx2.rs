@@ -3,8 +3,11 @@
 use std::arch::x86_64::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::tree::Node;
-use super::{Hasher, Isa, Kernel, Line, Probes, TreeView, word};
+use super::gather::Gather;
+use super::hash::Hasher;
+use super::isa::{Isa, Kernel, Probes};
+use super::line::{Line, word};
+use super::tree::{Node, TreeView};
 
 /// Proof that the machine has AVX2, BMI1, BMI2, LZCNT and POPCNT: only `detect` makes one.
 #[derive(Clone, Copy)]
@@ -132,6 +135,14 @@ fn total(v: __m256i) -> u64 {
     unsafe {
         let two = _mm_add_epi64(_mm256_castsi256_si128(v), _mm256_extracti128_si256::<1>(v));
         _mm_cvtsi128_si64(_mm_add_epi64(two, _mm_unpackhi_epi64(two, two))) as u64
+    }
+}
+
+impl Gather for Avx2 {
+    #[inline(always)]
+    fn gather(self, word: u64, mask: u64) -> u64 {
+        // SAFETY: needs BMI2, which the token proves.
+        unsafe { _pext_u64(word, mask) }
     }
 }
 
@@ -290,12 +301,6 @@ impl Isa for Avx2 {
             }
             bytes
         }
-    }
-
-    #[inline(always)]
-    fn gather(self, word: u64, mask: u64) -> u64 {
-        // SAFETY: needs BMI2, which the token proves.
-        unsafe { _pext_u64(word, mask) }
     }
 
     #[inline(always)]

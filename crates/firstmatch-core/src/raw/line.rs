@@ -23,3 +23,9 @@ pub(crate) fn words_mut(lines: &mut [Line]) -> &mut [u32] {
     // SAFETY: as in `words`; the borrow is exclusive and every bit pattern is a valid `u32`.
     unsafe { std::slice::from_raw_parts_mut(lines.as_mut_ptr().cast(), count) }
 }
+
+/// Returns two words as one of 64 bits, the first in the lower half.
+#[inline(always)]
+pub(crate) fn word([low, high]: [u32; 2]) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}

@@ -1,9 +1,20 @@
 //! Operations without vector instructions.
 
-use super::{Hasher, Isa, Kernel, Line, Probes, TreeView};
+use super::gather::{Gather, gather};
+use super::hash::Hasher;
+use super::isa::{Isa, Kernel, Probes};
+use super::line::{self, Line};
+use super::tree::TreeView;
 
 #[derive(Clone, Copy)]
 pub(super) struct Scalar;
+
+impl Gather for Scalar {
+    #[inline(always)]
+    fn gather(self, word: u64, mask: u64) -> u64 {
+        gather(word, mask)
+    }
+}
 
 impl Isa for Scalar {
     #[inline(always)]
@@ -58,11 +69,6 @@ impl Isa for Scalar {
         }
         let counts = counts.map(u64::to_le_bytes);
         std::array::from_fn(|bit| counts[bit % 8][bit / 8])
-    }
-
-    #[inline(always)]
-    fn gather(self, word: u64, mask: u64) -> u64 {
-        gather(word, mask)
     }
 
     #[inline(always)]
@@ -158,7 +164,7 @@ impl Isa for Scalar {
         among: Option<&[u32; 32]>,
         found: &mut [[u32; 8]],
     ) {
-        let words = super::words(lines);
+        let words = line::words(lines);
         let row = |place: u16| words[usize::from(place) * UNIT / size_of::<u32>()..].first_chunk().expect("a row");
         for (i, found) in found.as_flattened_mut().iter_mut().enumerate() {
             *found = self.first_common(places.iter().map(|of| row(of[i / 8][i % 8])).chain(among));
@@ -175,20 +181,4 @@ impl Isa for Scalar {
 #[inline(always)]
 fn bits(test: impl Fn(usize) -> bool) -> u32 {
     (0..8).fold(0, |bits, i| bits | u32::from(test(i)) << i)
-}
-
-/// Returns the bits of `word` under `mask`, moved together at the low end.
-#[inline(always)]
-pub(crate) fn gather(word: u64, mut mask: u64) -> u64 {
-    let low = mask.trailing_zeros() % u64::BITS;
-    if (mask >> low) & (mask >> low).wrapping_add(1) == 0 {
-        return (word & mask) >> low;
-    }
-    let (mut gathered, mut place) = (0, 0);
-    while mask != 0 {
-        gathered |= (word >> mask.trailing_zeros() & 1) << place;
-        mask &= mask - 1;
-        place += 1;
-    }
-    gathered
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Isa;
+use super::gather::Gather;
 
 /// Value for each combination of some bits of a word.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct TableView<'a> {
 
 impl TableView<'_> {
     #[inline(always)]
-    pub(crate) fn get<I: Isa>(self, isa: I, word: u32) -> u16 {
+    pub(crate) fn get<I: Gather>(self, isa: I, word: u32) -> u16 {
         let place = isa.gather(u64::from(word), self.mask) as usize;
         // SAFETY: as many bits are gathered as the mask has, and there is a value for all that they can say.
         unsafe { *self.values.get_unchecked(place) }
@@ -127,7 +127,7 @@ pub(crate) struct PagesView<'a> {
 
 impl PagesView<'_> {
     #[inline(always)]
-    pub(crate) fn get<I: Isa>(self, isa: I, word: u32) -> u16 {
+    pub(crate) fn get<I: Gather>(self, isa: I, word: u32) -> u16 {
         let place = usize::from(self.starts.get(isa, word)) + word as usize % PAGE;
         // SAFETY: from each start on there are the values of a page; where a start is missing, it is 0, and there is one.
         unsafe { *self.values.get_unchecked(place) }
@@ -239,7 +239,7 @@ pub(crate) struct TreeView<'a, const DEPTH: usize> {
 impl<const DEPTH: usize> TreeView<'_, DEPTH> {
     /// Returns the place where the search for a word begins; after `DEPTH` nodes it is a value.
     #[inline(always)]
-    pub(super) fn root<I: Isa>(&self, isa: I, word: u32) -> u16 {
+    pub(super) fn root<I: Gather>(&self, isa: I, word: u32) -> u16 {
         self.index.get(isa, word)
     }
 
@@ -293,7 +293,7 @@ impl Growing<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::raw::{Kernel, Level, dispatch};
+    use crate::raw::{Isa, Kernel, Level, dispatch};
 
     fn found<I: Isa>(isa: I, tree: &Tree, word: u32) -> u16 {
         match tree.depth() {
