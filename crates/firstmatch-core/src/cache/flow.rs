@@ -55,6 +55,7 @@
 //!   comes again before its set is full of newer ones.
 //! - The paper's cache is always asked; it found itself slower with it on some traffic (Table V).
 
+mod config;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -71,84 +72,9 @@ use crate::rule::{Priority, Regions, RuleId};
 use crate::schema::Schema;
 use trial::{Trial, Way};
 
-/// Configuration of [`FlowCache`].
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// Number of keys that a thread keeps, rounded up to whole sets; at least one.
-    ///
-    /// Each takes 72 bytes, for keys of up to 11 words.
-    pub entries: usize,
-    /// Number of keys that share a set, 1 to 8.
-    pub ways: usize,
-    /// Whether the cache steps aside where it does not pay.
-    pub steps_aside: bool,
-    /// Number of lookups of a window, over which hits are counted and times taken; at least one.
-    pub window: usize,
-    /// Maximum number of windows for which a verdict holds.
-    ///
-    /// The first verdict holds for a 32nd of that, and each that confirms it twice as long as the one before. For
-    /// example, the default of 4,096 windows is reached in six steps: 128, 256, 512, 1,024, 2,048 and 4,096.
-    pub longest_pause: usize,
-    /// Forced instruction set; `None` takes the best of this machine.
-    pub simd: Option<Level>,
-    /// Seed of the hash; `None` takes a random one of this process.
-    pub seed: Option<u64>,
-}
+use config::WAYS;
+pub use config::{Config, Counts};
 
-impl Default for Config {
-    /// Returns 16,384 keys in sets of 8, with trials of windows of 2,048 lookups.
-    ///
-    /// The cache steps aside for up to 4,096 windows.
-    fn default() -> Self {
-        Self {
-            entries: 1 << 14,
-            ways: WAYS,
-            steps_aside: true,
-            window: 1 << 11,
-            longest_pause: 1 << 12,
-            simd: None,
-            seed: None,
-        }
-    }
-}
-
-impl Config {
-    fn ways(&self) -> usize {
-        self.ways.clamp(1, WAYS)
-    }
-
-    fn sets(&self) -> usize {
-        self.entries.clamp(1, 1 << 31).div_ceil(self.ways())
-    }
-
-    fn window(&self) -> usize {
-        self.window.clamp(1, 1 << 31)
-    }
-
-    /// Number of keys of a trial whose hashes are noted.
-    fn noted(&self) -> usize {
-        self.window().div_ceil(4)
-    }
-
-    fn longest_pause(&self) -> usize {
-        self.longest_pause.saturating_mul(self.window())
-    }
-
-    /// Returns in one number what a scratch is made for, because every batch compares it.
-    ///
-    /// That is the number of sets and of their ways, the words of a key, and whether the cache steps aside.
-    fn shape(&self, lanes: usize) -> u64 {
-        let rest = lanes << 5 | self.ways() << 1 | usize::from(self.steps_aside);
-        self.sets() as u64 | (rest as u64) << 32
-    }
-
-    fn shortest_pause(&self) -> usize {
-        self.longest_pause().div_ceil(32)
-    }
-}
-
-/// Maximum number of keys that share a set: as many tags as one comparison takes.
-const WAYS: usize = 8;
 /// Number of keys taken through the cache together, enough to hide second-level cache misses.
 const CHUNK: usize = 64;
 /// Maximum number of misses that are handed on together.
@@ -247,17 +173,6 @@ impl<C: Debug> Debug for FlowCache<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FlowCache").field("inner", &self.inner).field("entries", &self.config.entries).finish()
     }
-}
-
-/// Counts of lookups by their path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Lookups answered by the cache.
-    pub hits: u64,
-    /// Lookups that the cache was asked in vain.
-    pub misses: u64,
-    /// Lookups past the cache, because it had stepped aside or the engine alone was on trial.
-    pub passed_by: u64,
 }
 
 impl<C: Classifier + 'static> Engine for FlowCache<C> {

@@ -114,6 +114,7 @@ fn without(kernel: impl Kernel) {
 
 #[cfg(test)]
 mod tests {
+    use super::gather::Gather as _;
     use super::*;
 
     /// Kernel that compares every operation with the scalar one.

@@ -3,7 +3,7 @@
 //! For example, only a packet of protocol 6 has TCP flags. The parser of packets (`firstmatch-net`) is tested against
 //! this table.
 
-use super::{Family, Source};
+use super::source::{Family, Source};
 
 /// Protocols of packets with ports.
 const PORTS: &[u8] = &[6, 17, 33, 132, 136];

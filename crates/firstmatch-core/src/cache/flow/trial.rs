@@ -10,7 +10,7 @@
 
 use std::time::Instant;
 
-use super::{Config, Counts};
+use super::config::{Config, Counts};
 
 /// Path of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

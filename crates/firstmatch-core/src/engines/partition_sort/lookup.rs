@@ -1,8 +1,8 @@
 //! Lookups: many walks at a time, each a key in a partition, one node a round.
 
-use super::PartitionSort;
 use super::arena::Arena;
 use super::node::{ENTRY, WIDE, is_entry, line_of};
+use super::structure::PartitionSort;
 use crate::engine::Match;
 use crate::engine::tombstones::All;
 use crate::engines::shared::{PIECE, match_of, priority_of};

@@ -51,133 +51,26 @@
 //! - A ternary region is sorted by the hull of its interval, and its masks are compared at the entry.
 
 mod arena;
+mod config;
 mod lookup;
 mod node;
 mod order;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod update;
 
-use std::fmt;
-
-use crate::engine::budget::Budget;
 use crate::engine::{Engine, Match, Stats, Updatable};
-use crate::engines::shared::{Places, Rest};
-use crate::error::{BuildError, UpdateError};
+use crate::error::UpdateError;
 use crate::key::Keys;
-use crate::raw::{Level, dispatch};
-use crate::rule::{Lowered, Regions, RuleId};
+use crate::raw::dispatch;
+use crate::rule::{Regions, RuleId};
 use crate::schema::Schema;
-use arena::Arena;
 use lookup::{Lookup, Scratch};
-use update::Partition;
 
-/// Configuration of [`PartitionSort`].
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Limit on the memory of the engine.
-    pub budget: Budget,
-    /// Forced instruction set; `None` takes the best of this machine.
-    pub simd: Option<Level>,
-    /// Maximum number of regions of a partition that may take another order of words.
-    ///
-    /// It does so for a new region that then fits.
-    pub reorder: usize,
-    /// Maximum number of partitions.
-    ///
-    /// Regions that would need more go to an overflow list, which is tested eight regions at a time.
-    pub most_partitions: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, reorder: 10, most_partitions: 128 }
-    }
-}
-
-impl Config {
-    /// Returns the paper's own values, which are the defaults: up to ten regions are sorted anew.
-    pub fn paper() -> Self {
-        Self::default()
-    }
-}
-
-/// Classifier of sorted partitions.
-pub struct PartitionSort {
-    schema: Schema,
-    level: Level,
-    budget: usize,
-    reorder: usize,
-    most_partitions: usize,
-    arena: Arena,
-    /// Partitions in order of their best priority.
-    partitions: Vec<Partition>,
-    /// Overflow list: the regions that no partition takes.
-    rest: Rest,
-    places: Places,
-    rules: usize,
-    regions: usize,
-}
-
-impl PartitionSort {
-    /// Returns an engine without rules.
-    ///
-    /// # Errors
-    /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
-    pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
-        let lanes = schema.lanes().len();
-        let engine = Self {
-            schema: schema.clone(),
-            level: Level::choose(config.simd)?,
-            budget: config.budget.run_bytes,
-            reorder: config.reorder,
-            most_partitions: config.most_partitions,
-            arena: Arena::new(lanes),
-            partitions: Vec::new(),
-            rest: Rest::new(lanes),
-            places: Places::new(),
-            rules: 0,
-            regions: 0,
-        };
-        let needed = engine.bytes();
-        if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
-    }
-
-    /// Returns an engine with the rules of a lowered set, inserted in order of priority.
-    ///
-    /// # Errors
-    /// If this machine lacks the forced instruction set or the budget has no room.
-    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let mut engine = Self::new(set.schema(), config)?;
-        let mut regions = Regions::new(set.schema().lanes().len());
-        for (rule, range) in set.by_rule() {
-            regions.clear();
-            range.for_each(|index| regions.push(set.regions().get(index)));
-            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
-        }
-        regions.clear();
-        for &rule in set.nowhere() {
-            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
-        }
-        Ok(engine)
-    }
-
-    /// Returns the bytes on the heap, kept up to date by every change.
-    fn bytes(&self) -> usize {
-        self.arena.bytes() + self.partition_bytes() + self.rest.bytes() + self.places.bytes()
-    }
-
-    fn partition_bytes(&self) -> usize {
-        self.partitions.capacity() * size_of::<Partition>() + self.partitions.len() * self.arena.lanes()
-    }
-}
-
-impl fmt::Debug for PartitionSort {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PartitionSort").field("rules", &self.rules).field("partitions", &self.partitions.len()).finish()
-    }
-}
+pub use config::Config;
+pub use structure::PartitionSort;
 
 impl Engine for PartitionSort {
     type Scratch = Scratch;

@@ -1,9 +1,9 @@
 //! Insertions and removals.
 
-use super::PartitionSort;
 use super::arena::{Arena, NONE};
 use super::node::ENTRY;
 use super::order;
+use super::structure::{Partition, PartitionSort};
 use super::tree::{Fit, Step};
 use crate::engine::Match;
 use crate::engines::shared::places::{NOWHERE, Place, REST};
@@ -13,32 +13,6 @@ use crate::rule::{Region, Regions, RuleId};
 
 /// Maximum number of regions of a group; more that are equal go to other partitions.
 pub(super) const LONGEST: usize = 256;
-
-/// Rules that are sorted on every word, in one order of words.
-#[derive(Debug)]
-pub(super) struct Partition {
-    /// Lower bound of the priorities of its regions.
-    pub(super) best: u64,
-    pub(super) root: u32,
-    /// Number by which `places` refers to it; it never changes.
-    number: u32,
-    /// Number of regions.
-    pub(super) len: usize,
-    /// Removals since one of the best priority.
-    loose: usize,
-    order: Box<[u8]>,
-}
-
-#[cfg(test)]
-impl Partition {
-    pub(super) fn number(&self) -> u32 {
-        self.number
-    }
-
-    pub(super) fn order(&self) -> &[u8] {
-        &self.order
-    }
-}
 
 impl PartitionSort {
     pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {

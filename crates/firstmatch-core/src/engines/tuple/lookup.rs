@@ -2,9 +2,9 @@
 //!
 //! Each round probes a table a key, in stages that prefetch the memory of the next.
 
-use super::TupleMerge;
 use super::candidates::PLANE;
 use super::pool::{Pool, is_last};
+use super::structure::{Bounds, TupleMerge};
 use super::table::{Table, place};
 use crate::engine::Match;
 use crate::engine::tombstones::Alive;
@@ -308,17 +308,4 @@ fn test_group<A: Alive>(
         }
     }
     false
-}
-
-/// Bounds on the priorities that a table can give.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
-    /// Lower bound of the priorities of the table.
-    pub(super) best: u64,
-    /// Lower bound of the priorities of all tables of higher numbers.
-    pub(super) after: u64,
-}
-
-impl Bounds {
-    pub(super) const NONE: Self = Self { best: u64::MAX, after: u64::MAX };
 }

@@ -91,9 +91,11 @@
 //! - The hash is keyed with a seed of the process, so that a sender of packets or rules cannot choose collisions.
 
 mod candidates;
+mod config;
 mod lookup;
 mod offline;
 mod pool;
+mod structure;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -102,320 +104,23 @@ mod tuple;
 mod update;
 mod work;
 
-use std::fmt;
 use std::ops::Range;
 
 use crate::engine::base::Base;
-use crate::engine::budget::{Budget, Visits};
 use crate::engine::cost::Work;
 use crate::engine::tombstones::{All, Dead};
 use crate::engine::{Engine, Match, Stats, Updatable};
-use crate::engines::shared::{Places, Rest, with_room};
-use crate::error::{BuildError, UpdateError};
+use crate::error::UpdateError;
 use crate::key::Keys;
-use crate::raw::{Hasher, Level, dispatch, secrets};
-use crate::rule::{Lowered, Regions, RuleId};
+use crate::raw::dispatch;
+use crate::rule::{Regions, RuleId};
 use crate::schema::Schema;
-use candidates::Candidates;
-use lookup::{Bounds, Lookup, Scratch};
-use pool::Pool;
+use lookup::{Lookup, Scratch};
+use structure::Bounds;
 use table::Table;
-use tuple::Shape;
 
-/// Configuration of [`TupleMerge`].
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Limit on the memory of the engine.
-    pub budget: Budget,
-    /// Forced instruction set; `None` takes the best of this machine.
-    pub simd: Option<Level>,
-    /// Whether and when rules of different tuples share tables.
-    pub merge: Merge,
-    /// `c`: most regions that share a key before their table is split; at least 1.
-    ///
-    /// It has no effect without merging.
-    pub collision_limit: usize,
-    /// Whether a rule goes to a later table with room before a crowded table is split.
-    ///
-    /// The crowded one is its first compatible table. The first tuples also get tables of their own.
-    pub spill: bool,
-    /// Maximum number of tables.
-    ///
-    /// Regions that would need more go to an overflow list, which is tested eight regions at a time.
-    pub most_tables: usize,
-    /// Seed of the hash; `None` takes a random one of this process.
-    pub seed: Option<u64>,
-}
-
-/// Whether and when rules of different tuples share tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Merge {
-    /// Never: Tuple Space Search.
-    None,
-    /// As rules come (sections III-C2 to III-C4).
-    Online,
-    /// When the tables of a build are chosen, with all its rules at hand (section III-C5).
-    ///
-    /// Later rules come as online.
-    Offline,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            budget: Budget::default(),
-            simd: None,
-            merge: Merge::Online,
-            collision_limit: 8,
-            spill: true,
-            most_tables: 512,
-            seed: None,
-        }
-    }
-}
-
-impl Config {
-    /// Returns the paper's values for the online algorithm.
-    ///
-    /// `c` is 40 (section IV-B), and a crowded table is split at once.
-    pub fn paper() -> Self {
-        Self { collision_limit: 40, spill: false, ..Self::default() }
-    }
-
-    /// Returns the paper's values for the offline algorithm: `c` = 8 (section IV-B).
-    pub fn offline() -> Self {
-        Self { merge: Merge::Offline, spill: false, ..Self::default() }
-    }
-
-    /// Returns the configuration of Tuple Space Search: a table for each tuple.
-    pub fn tss() -> Self {
-        Self { merge: Merge::None, ..Self::default() }
-    }
-}
-
-/// Classifier over tuple spaces: TupleMerge, online and offline, and Tuple Space Search.
-pub struct TupleMerge {
-    schema: Schema,
-    level: Level,
-    budget: usize,
-    merge: Merge,
-    limit: usize,
-    spill: bool,
-    most_tables: usize,
-    /// Upper bound of the length of a group, now and before.
-    longest: usize,
-    shape: Shape,
-    hasher: Hasher,
-    candidates: Candidates,
-    pool: Pool,
-    /// Tables by number; `None` where a table was dropped.
-    tables: Vec<Option<Table>>,
-    /// Bounds by number, in whole planes.
-    bounds: Vec<Bounds>,
-    /// Hash of each table's tuple, by number.
-    fingerprints: Vec<u32>,
-    /// Tables in order of their best priority.
-    order: Vec<u32>,
-    /// Overflow list: the regions that no table takes.
-    rest: Rest,
-    places: Places,
-    rules: usize,
-    regions: usize,
-    /// Insertions since the tables were numbered.
-    inserted: usize,
-    /// Number of times that changes have looked at a region.
-    ///
-    /// A region to be inserted counts once for each table, others whenever their group or table is gone through.
-    visits: usize,
-    /// Bytes on the heap of all tables.
-    table_bytes: usize,
-}
-
-impl TupleMerge {
-    /// Returns an engine without rules.
-    ///
-    /// # Errors
-    /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
-    pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
-        let level = Level::choose(config.simd)?;
-        let mut secret = secrets(config.seed);
-        let engine = Self {
-            schema: schema.clone(),
-            level,
-            budget: config.budget.run_bytes,
-            merge: config.merge,
-            limit: config.collision_limit.max(1),
-            spill: config.spill,
-            most_tables: config.most_tables.min(u32::MAX as usize / 2),
-            longest: 0,
-            shape: Shape::new(schema),
-            hasher: Hasher::new(schema.stride(), &mut secret),
-            candidates: Candidates::new(schema, secret()),
-            pool: Pool::new(schema.lanes().len()),
-            tables: Vec::new(),
-            bounds: Vec::new(),
-            fingerprints: Vec::new(),
-            order: Vec::new(),
-            rest: Rest::new(schema.lanes().len()),
-            places: Places::new(),
-            rules: 0,
-            regions: 0,
-            inserted: 0,
-            visits: 0,
-            table_bytes: 0,
-        };
-        let needed = engine.bytes();
-        if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
-    }
-
-    /// Returns an engine with the rules of a lowered set, inserted in order of priority.
-    ///
-    /// # Errors
-    /// If this machine lacks the forced instruction set or the budget has no room.
-    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        Self::build_within(set, config, &Visits::default())
-    }
-
-    /// Does the same within the visits of regions that `visits` allows.
-    ///
-    /// The offline algorithm does not count any.
-    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
-        let mut engine = Self::new(set.schema(), config)?;
-        let mut regions = Regions::new(set.schema().lanes().len());
-        if engine.bytes() + engine.candidates.growth(set.regions().len(), 1) <= engine.budget {
-            engine.renumber(set.regions().len());
-        }
-        if config.merge == Merge::Offline {
-            engine.choose_tables(set)?;
-        }
-        for (rule, range) in set.by_rule().filter(|_| config.merge != Merge::Offline) {
-            regions.clear();
-            for index in range {
-                regions.push(set.regions().get(index));
-            }
-            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
-            visits.add(std::mem::take(&mut engine.visits));
-            visits.check()?;
-        }
-        regions.clear();
-        for &rule in set.nowhere() {
-            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
-        }
-        if !engine.order.is_sorted() {
-            engine.renumber(engine.regions);
-        }
-        Ok(engine)
-    }
-
-    /// Inserts every region where the offline algorithm puts it.
-    fn choose_tables(&mut self, set: &Lowered) -> Result<(), BuildError> {
-        let into_build = |rule: RuleId| move |error: UpdateError| error.into_build_error(rule);
-        let tables = offline::tables(&self.shape, &self.hasher, set.regions(), self.limit);
-        for (number, (tuple, regions)) in tables.into_iter().enumerate() {
-            let mut table = None;
-            for index in regions {
-                let (rule, region) = (set.rules()[index as usize], set.regions().get(index as usize));
-                self.check_budget(rule.rule.slot(), 1, &region).map_err(into_build(rule.rule))?;
-                if table.is_none() && number < self.most_tables {
-                    table = Some(self.new_table(&tuple));
-                }
-                let (lo, _) = self.rows(&region);
-                self.insert_into(table, rule, &region, &lo);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the tables in the order of their best priority.
-    ///
-    /// A table is its tuple (one mask a key word) and the rules of its entries, group by group. For tests against the
-    /// paper's tables, and for people.
-    pub fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
-        self.in_order().map(|table| {
-            let tuple = table.tuple()[..self.shape.lanes()].to_vec();
-            let entries = table.groups().flat_map(|(_, group)| self.pool.group(group));
-            (tuple, entries.filter_map(|entry| self.pool.found(entry)).map(|found| found.rule).collect())
-        })
-    }
-
-    /// Number of rules that have a region here.
-    pub(crate) fn rules(&self) -> usize {
-        self.rules
-    }
-
-    /// Returns statistics without bytes in O(tables); the worst case is an upper bound.
-    pub(crate) fn bound(&self) -> Stats {
-        let mut stats = Stats {
-            rules: self.rules,
-            regions: self.regions,
-            tables: self.order.len(),
-            worst_tests: self.rest.len(),
-            worst_lines: self.candidate_lines() + self.rest.lines(),
-            untabled: self.rest.len(),
-            keeps_shadowed: true,
-            ..Stats::default()
-        };
-        for (longest, walk) in self.in_order().map(Table::bound) {
-            stats.worst_tests += longest;
-            stats.worst_lines += walk + longest * self.pool.lines_per_entry();
-            stats.longest_bucket = stats.longest_bucket.max(longest);
-        }
-        stats
-    }
-
-    /// Number of cache lines that a lookup reads to know its candidates among 64 tables.
-    pub(crate) fn lines_per_plane(&self) -> usize {
-        self.candidates.lines_per_plane()
-    }
-
-    /// Number of cache lines that a lookup reads to know its candidates.
-    fn candidate_lines(&self) -> usize {
-        self.tables.len().div_ceil(candidates::PLANE) * self.lines_per_plane()
-    }
-
-    fn in_order(&self) -> impl Iterator<Item = &Table> {
-        self.order.iter().filter_map(|&t| self.tables[t as usize].as_ref())
-    }
-
-    /// Returns the bytes on the heap in O(1), kept up to date by every change.
-    pub(crate) fn bytes(&self) -> usize {
-        self.hasher.bytes()
-            + self.shape.bytes()
-            + self.candidates.bytes()
-            + self.rest.bytes()
-            + self.pool.bytes()
-            + self.table_bytes
-            + self.tables.capacity() * size_of::<Option<Table>>()
-            + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
-            + self.bounds.capacity() * size_of::<Bounds>()
-            + self.places.bytes()
-    }
-}
-
-impl Clone for TupleMerge {
-    fn clone(&self) -> Self {
-        Self {
-            schema: self.schema.clone(),
-            shape: self.shape.clone(),
-            hasher: self.hasher.clone(),
-            candidates: self.candidates.clone(),
-            pool: self.pool.clone(),
-            tables: with_room(&self.tables),
-            bounds: with_room(&self.bounds),
-            fingerprints: with_room(&self.fingerprints),
-            order: with_room(&self.order),
-            rest: self.rest.clone(),
-            places: self.places.clone(),
-            ..*self
-        }
-    }
-}
-
-impl fmt::Debug for TupleMerge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TupleMerge").field("rules", &self.rules).field("tables", &self.order.len()).finish()
-    }
-}
+pub use config::{Config, Merge};
+pub use structure::TupleMerge;
 
 impl Engine for TupleMerge {
     type Scratch = Scratch;

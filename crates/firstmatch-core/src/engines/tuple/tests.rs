@@ -7,6 +7,7 @@ mod walks;
 
 use super::*;
 use crate::engine::Classifier;
+use crate::engine::budget::Visits;
 use crate::rule::{Action, Caps, Condition, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
 use crate::schema::{Field, Kind, Source};
 

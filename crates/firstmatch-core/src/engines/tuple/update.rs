@@ -1,11 +1,11 @@
 //! Insertions, splits and removals.
 
 use super::candidates::PLANE;
-use super::lookup::Bounds;
+use super::config::Merge;
 use super::pool::{Entry, LONGEST, Pool, SHARED};
+use super::structure::{Bounds, TupleMerge};
 use super::table::{Slot, Table};
 use super::tuple::is_within;
-use super::{Merge, TupleMerge};
 use crate::engine::Match;
 use crate::engines::shared::places::{NOWHERE, Place, REST, VACANT};
 use crate::engines::shared::vec_growth;

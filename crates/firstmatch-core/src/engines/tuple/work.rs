@@ -1,7 +1,7 @@
 //! Cost of lookups, counted: keys go through tables as [`lookup`](super::lookup) takes them.
 
-use super::TupleMerge;
 use super::candidates::PLANE;
+use super::structure::TupleMerge;
 use super::table::{Table, place};
 use crate::engine::cost::Work;
 use crate::key::Keys;

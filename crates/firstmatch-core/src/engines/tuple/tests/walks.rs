@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::KeyBuf;
+use crate::raw::Level;
 use crate::raw::truncated;
 
 /// A rule of this slot and priority with the regions of some tests.

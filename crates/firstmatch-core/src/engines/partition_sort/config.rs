@@ -1,0 +1,34 @@
+//! Configuration of the engine.
+
+use crate::engine::budget::Budget;
+use crate::raw::Level;
+
+/// Configuration of [`PartitionSort`](super::PartitionSort).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Limit on the memory of the engine.
+    pub budget: Budget,
+    /// Forced instruction set; `None` takes the best of this machine.
+    pub simd: Option<Level>,
+    /// Maximum number of regions of a partition that may take another order of words.
+    ///
+    /// It does so for a new region that then fits.
+    pub reorder: usize,
+    /// Maximum number of partitions.
+    ///
+    /// Regions that would need more go to an overflow list, which is tested eight regions at a time.
+    pub most_partitions: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { budget: Budget::default(), simd: None, reorder: 10, most_partitions: 128 }
+    }
+}
+
+impl Config {
+    /// Returns the paper's own values, which are the defaults: up to ten regions are sorted anew.
+    pub fn paper() -> Self {
+        Self::default()
+    }
+}

@@ -1,0 +1,114 @@
+//! The engine's parts: what lookups read and changes write.
+
+use std::fmt;
+
+use super::arena::Arena;
+use super::config::Config;
+use crate::engine::Updatable;
+use crate::engines::shared::{Places, Rest};
+use crate::error::BuildError;
+use crate::raw::Level;
+use crate::rule::{Lowered, Regions};
+use crate::schema::Schema;
+
+/// Classifier of sorted partitions.
+pub struct PartitionSort {
+    pub(super) schema: Schema,
+    pub(super) level: Level,
+    pub(super) budget: usize,
+    pub(super) reorder: usize,
+    pub(super) most_partitions: usize,
+    pub(super) arena: Arena,
+    /// Partitions in order of their best priority.
+    pub(super) partitions: Vec<Partition>,
+    /// Overflow list: the regions that no partition takes.
+    pub(super) rest: Rest,
+    pub(super) places: Places,
+    pub(super) rules: usize,
+    pub(super) regions: usize,
+}
+
+impl PartitionSort {
+    /// Returns an engine without rules.
+    ///
+    /// # Errors
+    /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
+    pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
+        let lanes = schema.lanes().len();
+        let engine = Self {
+            schema: schema.clone(),
+            level: Level::choose(config.simd)?,
+            budget: config.budget.run_bytes,
+            reorder: config.reorder,
+            most_partitions: config.most_partitions,
+            arena: Arena::new(lanes),
+            partitions: Vec::new(),
+            rest: Rest::new(lanes),
+            places: Places::new(),
+            rules: 0,
+            regions: 0,
+        };
+        let needed = engine.bytes();
+        if needed > engine.budget { Err(BuildError::bytes(needed, engine.budget)) } else { Ok(engine) }
+    }
+
+    /// Returns an engine with the rules of a lowered set, inserted in order of priority.
+    ///
+    /// # Errors
+    /// If this machine lacks the forced instruction set or the budget has no room.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let mut engine = Self::new(set.schema(), config)?;
+        let mut regions = Regions::new(set.schema().lanes().len());
+        for (rule, range) in set.by_rule() {
+            regions.clear();
+            range.for_each(|index| regions.push(set.regions().get(index)));
+            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+        }
+        regions.clear();
+        for &rule in set.nowhere() {
+            engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
+        }
+        Ok(engine)
+    }
+
+    /// Returns the bytes on the heap, kept up to date by every change.
+    pub(super) fn bytes(&self) -> usize {
+        self.arena.bytes() + self.partition_bytes() + self.rest.bytes() + self.places.bytes()
+    }
+
+    pub(super) fn partition_bytes(&self) -> usize {
+        self.partitions.capacity() * size_of::<Partition>() + self.partitions.len() * self.arena.lanes()
+    }
+}
+
+impl fmt::Debug for PartitionSort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PartitionSort").field("rules", &self.rules).field("partitions", &self.partitions.len()).finish()
+    }
+}
+
+/// Rules that are sorted on every word, in one order of words.
+#[derive(Debug)]
+pub(super) struct Partition {
+    /// Lower bound of the priorities of its regions.
+    pub(super) best: u64,
+    pub(super) root: u32,
+    /// Number by which `places` refers to it; it never changes.
+    pub(super) number: u32,
+    /// Number of regions.
+    pub(super) len: usize,
+    /// Removals since one of the best priority.
+    pub(super) loose: usize,
+    pub(super) order: Box<[u8]>,
+}
+
+#[cfg(test)]
+impl Partition {
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(super) fn order(&self) -> &[u8] {
+        &self.order
+    }
+}

@@ -1,0 +1,75 @@
+//! Configuration of the engine.
+
+use crate::engine::budget::Budget;
+use crate::raw::Level;
+
+/// Configuration of [`TupleMerge`](super::TupleMerge).
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Limit on the memory of the engine.
+    pub budget: Budget,
+    /// Forced instruction set; `None` takes the best of this machine.
+    pub simd: Option<Level>,
+    /// Whether and when rules of different tuples share tables.
+    pub merge: Merge,
+    /// `c`: most regions that share a key before their table is split; at least 1.
+    ///
+    /// It has no effect without merging.
+    pub collision_limit: usize,
+    /// Whether a rule goes to a later table with room before a crowded table is split.
+    ///
+    /// The crowded one is its first compatible table. The first tuples also get tables of their own.
+    pub spill: bool,
+    /// Maximum number of tables.
+    ///
+    /// Regions that would need more go to an overflow list, which is tested eight regions at a time.
+    pub most_tables: usize,
+    /// Seed of the hash; `None` takes a random one of this process.
+    pub seed: Option<u64>,
+}
+
+/// Whether and when rules of different tuples share tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Merge {
+    /// Never: Tuple Space Search.
+    None,
+    /// As rules come (sections III-C2 to III-C4).
+    Online,
+    /// When the tables of a build are chosen, with all its rules at hand (section III-C5).
+    ///
+    /// Later rules come as online.
+    Offline,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            budget: Budget::default(),
+            simd: None,
+            merge: Merge::Online,
+            collision_limit: 8,
+            spill: true,
+            most_tables: 512,
+            seed: None,
+        }
+    }
+}
+
+impl Config {
+    /// Returns the paper's values for the online algorithm.
+    ///
+    /// `c` is 40 (section IV-B), and a crowded table is split at once.
+    pub fn paper() -> Self {
+        Self { collision_limit: 40, spill: false, ..Self::default() }
+    }
+
+    /// Returns the paper's values for the offline algorithm: `c` = 8 (section IV-B).
+    pub fn offline() -> Self {
+        Self { merge: Merge::Offline, spill: false, ..Self::default() }
+    }
+
+    /// Returns the configuration of Tuple Space Search: a table for each tuple.
+    pub fn tss() -> Self {
+        Self { merge: Merge::None, ..Self::default() }
+    }
+}
