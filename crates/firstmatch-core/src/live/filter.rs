@@ -2,7 +2,7 @@
 
 use crate::engine::Match;
 use crate::engine::tombstones::Dead;
-use crate::engines::bit_select::{Selector, pair};
+use crate::engines::shared::selector::{Selector, pair};
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
 use crate::rule::{Priority, Regions};

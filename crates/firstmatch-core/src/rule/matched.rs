@@ -17,4 +17,12 @@ impl Match {
     pub fn wins(priority: Priority, best: &Option<Self>) -> bool {
         best.is_none_or(|b| priority < b.priority)
     }
+
+    /// Replaces `best` if this match is better.
+    #[inline(always)]
+    pub(crate) fn improve(self, best: &mut Option<Self>) {
+        if Self::wins(self.priority, best) {
+            *best = Some(self);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Rules that were inserted since the trees were built.
 
-use super::{Parting, Place};
+use super::layout::Parting;
+use super::writing::Place;
 use crate::engine::Match;
 use crate::rule::{Priority, Region, Regions, RuleId};
 

@@ -1,11 +1,9 @@
 //! Leaf blocks: eight regions column by column, each column as narrow as its values allow.
 
 use super::asked::{ANY, Asked, is_single};
-use super::columns::{Columns, Kind};
+use super::layout::{Node, Parting};
 use super::prefixes::Prefixes;
-use super::selector::Selector;
-use super::{Node, Parting};
-use crate::engine::tombstones::Alive;
+use crate::engines::shared::selector::Selector;
 use crate::raw::{Isa, LINE_WORDS, gather, word};
 use crate::rule::containing_prefix;
 use crate::rule::{Region, Regions};
@@ -76,7 +74,6 @@ pub(super) struct Shape {
     pub(super) words_start: usize,
     values: usize,
     pub(super) lines: usize,
-    pub(super) kind: Kind,
 }
 
 impl Shape {
@@ -93,7 +90,7 @@ impl Shape {
                 least = shape;
             }
         }
-        Self { kind: Kind::of(&least, schema.stride()), ..least }
+        least
     }
 
     fn of(schema: &Schema, asked: &Asked, width: Width, has_short_ranks: bool) -> Self {
@@ -150,19 +147,12 @@ impl Shape {
             words_start,
             values,
             lines,
-            kind: Kind::Any,
         }
     }
 
     /// Returns the number of cache lines of a block.
     pub(super) fn lines(&self) -> usize {
         self.lines
-    }
-
-    /// Returns the form of the columns.
-    #[inline(always)]
-    pub(super) fn kind(&self) -> Kind {
-        self.kind
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -519,17 +509,4 @@ pub(super) fn is_rank(rank: u32) -> bool {
 #[inline(always)]
 pub(super) fn goes_on(rank: u32) -> Option<usize> {
     (rank & MORE != 0).then_some((rank & !MORE) as usize)
-}
-
-/// Returns the rank of the first hit whose rule is live, or else the value behind the ranks.
-#[inline(always)]
-pub(super) fn rank_of<A: Alive>(columns: impl Columns, block: &[u32], mut hits: u32, alive: A) -> u32 {
-    loop {
-        let rank = columns.rank(block, (hits | 1 << BLOCK).trailing_zeros() as usize & (2 * BLOCK - 1));
-        // Positions behind the last rank may be hit as well; their value is no rank.
-        if A::ALL || !is_rank(rank) || alive.is_alive(rank as usize) {
-            return rank;
-        }
-        hits &= hits - 1;
-    }
 }

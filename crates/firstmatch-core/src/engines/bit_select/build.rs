@@ -6,9 +6,14 @@ use std::sync::Arc;
 
 use super::added::Added;
 use super::bits::Cubes;
+use super::columns::Kind;
+use super::config::Config;
+use super::layout::{EMPTY, Node, Parting, Tree};
 use super::plan::{Planned, Search};
+use super::structure::{BitSelect, Roots};
 use super::tree::{To, Way};
-use super::{BitSelect, Config, EMPTY, Node, Parting, Roots, Tree, block, change, pack, plan};
+use super::writing::Spare;
+use super::{block, change, pack, plan};
 use crate::engine::Match;
 use crate::engine::budget::Visits;
 use crate::error::BuildError;
@@ -86,6 +91,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
     BitSelect {
         schema: set.schema().clone(),
         level,
+        columns: Kind::of(&shape, set.schema().stride()),
         shape,
         trees: trees.into(),
         has_wide: false,
@@ -95,7 +101,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         is_large: size_of_val(&packed.blocks[..]) > NEAR,
         blocks: packed.blocks,
         room,
-        spare: change::Spare::default(),
+        spare: Spare::default(),
         filling: Box::default(),
         matches,
         regions: regions.len(),

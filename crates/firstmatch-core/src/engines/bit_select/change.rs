@@ -25,9 +25,12 @@
 mod tests;
 
 use super::block::{BLOCK, Shape};
+use super::layout::{EMPTY, LEAF, Node, Tree};
+use super::structure::BitSelect;
 use super::tree::each;
-use super::{BitSelect, EMPTY, LEAF, Node, Tree};
+use super::writing::{NO_BLOCK, Place, Spare};
 use crate::engine::Match;
+use crate::engines::shared::selector::Selector;
 use crate::raw::{LINE_WORDS, Line, words, words_mut};
 use crate::rule::{Region, Regions};
 
@@ -40,61 +43,6 @@ const MOST_BLOCKS: usize = 4;
 /// There is ample room, because rules that find none where they belong cost lookups more than further blocks do.
 pub(super) fn room(blocks: usize) -> usize {
     2 * blocks + blocks.min(512) + 64
-}
-
-/// Dirty place, by number.
-///
-/// It is a block, a table entry, a word of the bitmap `gone`, an append block, or a bucket, place or row of
-/// [`Added`](super::added::Added).
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
-    Block(u32),
-    Entry(u32),
-    Gone(u32),
-    Bucket(u32),
-    Rule(u32),
-    Row(u32),
-    Filling(u32),
-}
-
-/// Number for a node without an append block.
-const NO_BLOCK: u32 = u32::MAX;
-
-/// Free blocks: blocks that nothing leads to any more.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Spare {
-    blocks: Box<[u32]>,
-    /// Number of searches for free blocks.
-    times: u64,
-    /// Number of these blocks that are still free.
-    left: usize,
-    /// Number of blocks taken, free or new, since the last search.
-    taken: usize,
-    /// Whether there were few blocks after the search, free ones and room for new ones together.
-    was_little: bool,
-}
-
-impl Spare {
-    fn of(blocks: impl Iterator<Item = u32>, times: u64) -> Self {
-        let blocks: Box<[u32]> = blocks.collect();
-        Self { left: blocks.len(), blocks, times, taken: 0, was_little: false }
-    }
-
-    fn take(&mut self) -> Option<usize> {
-        self.left = self.left.checked_sub(1)?;
-        Some(self.blocks[self.left] as usize)
-    }
-
-    fn follow(&mut self, other: &Self) {
-        if self.times != other.times {
-            self.blocks.clone_from(&other.blocks);
-        }
-        (self.left, self.times, self.taken, self.was_little) = (other.left, other.times, other.taken, other.was_little);
-    }
-
-    pub(super) fn bytes(&self) -> usize {
-        size_of_val(&self.blocks[..])
-    }
 }
 
 /// Slots that a region reaches.
@@ -284,7 +232,7 @@ impl BitSelect {
     /// Creates the overflow tree, whose table is the last entry.
     fn widen(&mut self) {
         if !self.has_wide {
-            let root = Node { bits: super::Selector::default(), base: self.table.len() as u32 - 1 };
+            let root = Node { bits: Selector::default(), base: self.table.len() as u32 - 1 };
             let wide = Tree { root, levels: 1, longest: 0, open: None };
             self.trees = self.trees.iter().copied().chain([wide]).collect();
             self.has_wide = true;

@@ -1,9 +1,13 @@
 //! Access of lookups to keys and blocks, with faster forms for the 5-tuples of IPv4 and IPv6.
 
-use super::block::{BITS, Shape};
-use super::lookup::CHUNK;
-use super::{Entry, Selector, Tree};
+use super::block::{BITS, BLOCK as REGIONS, Shape, is_rank};
+use super::layout::{EMPTY, Entry, Node, Tree};
+use crate::engine::tombstones::Alive;
+use crate::engines::shared::selector::Selector;
 use crate::raw::{Isa, LINE_WORDS, word};
+
+/// Number of keys in flight.
+pub(super) const CHUNK: usize = 32;
 
 /// Form of the columns; those that are known at compile time are tested faster.
 #[derive(Clone, Copy, Debug)]
@@ -292,4 +296,34 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
     fn rank(self, block: &[u32], at: usize) -> u32 {
         block[at]
     }
+}
+
+/// Returns the rank of the first hit whose rule is live, or else the value behind the ranks.
+#[inline(always)]
+pub(super) fn rank_of<A: Alive>(columns: impl Columns, block: &[u32], mut hits: u32, alive: A) -> u32 {
+    loop {
+        let rank = columns.rank(block, (hits | 1 << REGIONS).trailing_zeros() as usize & (2 * REGIONS - 1));
+        // Positions behind the last rank may be hit as well; their value is no rank.
+        if A::ALL || !is_rank(rank) || alive.is_alive(rank as usize) {
+            return rank;
+        }
+        hits &= hits - 1;
+    }
+}
+
+impl Node {
+    /// Returns the bits that the node selects of a key.
+    #[inline(always)]
+    pub(super) fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
+        self.bits.select_with(
+            isa,
+            #[inline(always)]
+            |at| columns.pair(key, at),
+        ) as usize
+    }
+}
+
+#[inline(always)]
+pub(super) fn step<I: Isa>(isa: I, columns: impl Columns, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
+    table.get(node.base as usize + node.index(isa, columns, key)).copied().unwrap_or(EMPTY)
 }

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use super::Entry;
 use super::bits::Cubes;
 use super::block::BLOCK;
+use super::layout::Entry;
 use super::tree::{Draft, To, Way};
 use crate::engine::budget::Visits;
 use crate::engines::shared::wide::wide;

@@ -1,16 +1,15 @@
 //! Lookups of batches: chunks of keys pass all trees in lock step.
 
 use super::block::{self, NONE};
-use super::columns::{Columns, Kind};
+use super::columns::{CHUNK, Columns, Kind, rank_of, step};
+use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::single::one;
-use super::{BitSelect, EMPTY, Entry, LEAF, Node, Tree};
+use super::structure::BitSelect;
 use crate::engine::Match;
 use crate::engine::tombstones::Alive;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, dispatch, words};
 
-/// Number of keys in flight.
-pub(super) const CHUNK: usize = 32;
 /// Number of trees whose roots are passed together.
 pub(super) const TOGETHER: usize = 4;
 /// Batches of at most this many keys are looked up one by one.
@@ -61,7 +60,7 @@ impl<A: Alive> Kernel for Many<'_, '_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.0.engine.shape;
-        match shape.kind() {
+        match self.0.engine.columns {
             Kind::Plain4(columns) => self.0.many(isa, columns),
             Kind::Wide4(columns) => self.0.many(isa, columns),
             Kind::Plain6(columns) => self.0.many(isa, columns),
@@ -114,7 +113,7 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
         for (best, &rank) in best.iter_mut().zip(ranks) {
             // For a value that is no rank the position is beyond all rules.
             if let Some(&found) = engine.matches.get(parting.last_place(rank)) {
-                take(best, found);
+                found.improve(best);
             }
         }
     }
@@ -122,7 +121,7 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
         let i = mixed.trailing_zeros() as usize & (CHUNK - 1);
         mixed &= mixed - 1;
         if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(parting.last_place(ranks[i]))) {
-            take(best, found);
+            found.improve(best);
         }
     }
 }
@@ -141,22 +140,14 @@ fn improve_changed(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32;
     for at in 0..first.count {
         let i = usize::from(first.get(at)) & (CHUNK - 1);
         if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(parting.last_place(ranks[i]))) {
-            take(best, found);
+            found.improve(best);
         }
     }
     for at in 0..came.count {
         let i = usize::from(came.get(at)) & (CHUNK - 1);
         if let (Some(best), Some(found)) = (best.get_mut(i), engine.added.of(ranks[i], parting)) {
-            take(best, found);
+            found.improve(best);
         }
-    }
-}
-
-/// Replaces the match if `found` is better.
-#[inline(always)]
-pub(super) fn take(best: &mut Option<Match>, found: Match) {
-    if Match::wins(found.priority, best) {
-        *best = Some(found);
     }
 }
 
@@ -278,7 +269,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         let blocks = words(&engine.blocks);
         for (i, ((at, best), key)) in at.iter_mut().zip(&mut self.ranks).zip(columns.keys(self.keys)).enumerate() {
             let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-            let rank = block::rank_of(columns, block, columns.hits(isa, block, key), alive);
+            let rank = rank_of(columns, block, columns.hits(isa, block, key), alive);
             *best = rank;
             if let Some(more) = block::goes_on(rank) {
                 *at = limits.leaf(more);
@@ -400,7 +391,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 let i = usize::from(item) & (CHUNK - 1);
                 let Some(at) = place(at, item) else { continue };
                 let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-                let rank = block::rank_of(columns, block, columns.hits(isa, block, self.key(i)), alive);
+                let rank = rank_of(columns, block, columns.hits(isa, block, self.key(i)), alive);
                 self.ranks[i] = self.ranks[i].min(rank);
                 if let Some(more) = block::goes_on(rank) {
                     *at = limits.leaf(more);
@@ -441,21 +432,4 @@ fn place(at: &mut [Entry], item: u8) -> Option<&mut Entry> {
     // If the compiler knows that the length is a power of two, no bounds check is left.
     let mask = at.len().next_power_of_two() - 1;
     at.get_mut(usize::from(item) & mask)
-}
-
-impl Node {
-    /// Returns the bits that the node selects of a key.
-    #[inline(always)]
-    pub(super) fn index<I: Isa>(&self, isa: I, columns: impl Columns, key: &[u32]) -> usize {
-        self.bits.select_with(
-            isa,
-            #[inline(always)]
-            |at| columns.pair(key, at),
-        ) as usize
-    }
-}
-
-#[inline(always)]
-pub(super) fn step<I: Isa>(isa: I, columns: impl Columns, node: &Node, table: &[Entry], key: &[u32]) -> Entry {
-    table.get(node.base as usize + node.index(isa, columns, key)).copied().unwrap_or(EMPTY)
 }

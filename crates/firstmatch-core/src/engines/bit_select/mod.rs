@@ -110,275 +110,39 @@ mod block;
 mod build;
 mod change;
 mod columns;
+mod config;
 mod cost;
+mod layout;
 mod lookup;
 mod pack;
 mod plan;
 mod prefixes;
-mod selector;
 mod single;
+mod structure;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod work;
+mod writing;
 
 use std::ops::Range;
-use std::sync::Arc;
 
-use added::Added;
-use change::Place;
-pub(crate) use selector::{Selector, pair};
+use structure::Marks;
+
+pub use config::{Config, Shape};
+pub use structure::BitSelect;
+pub(crate) use structure::Roots;
 
 use crate::engine::base::Base;
-use crate::engine::budget::{Budget, Visits};
+use crate::engine::budget::Visits;
 use crate::engine::cost::Work;
-use crate::engine::tombstones::{Alive, All, Dead};
+use crate::engine::tombstones::{All, Dead};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::{Level, Line};
+use crate::raw::Level;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
-
-/// Configuration of a [`BitSelect`] build.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Memory that the built engine may take.
-    pub budget: Budget,
-    /// Instruction set; `None` takes the best of the machine.
-    pub simd: Option<Level>,
-    /// Shape of the trees; `None` searches for the trees with the fastest lookups.
-    pub shape: Option<Shape>,
-    /// Number of regions from which blocks may omit columns that no region constrains.
-    ///
-    /// Columns are omitted only if that makes blocks smaller. Smaller sets keep a column for every field, because
-    /// rules inserted later may constrain it.
-    pub lean: usize,
-}
-
-impl Default for Config {
-    /// Returns no budget, the best instruction set, the fastest trees and `lean` 4,096.
-    fn default() -> Self {
-        Self { budget: Budget::default(), simd: None, shape: None, lean: 4096 }
-    }
-}
-
-/// Limits on the trees of a build.
-#[derive(Clone, Copy, Debug)]
-pub struct Shape {
-    /// Largest number of trees that regions are shared out to; at least one.
-    pub trees: usize,
-    /// Largest number of levels of a tree above its leaves; at least one.
-    pub levels: usize,
-    /// Largest number of table entries of a node for each region in its list.
-    pub fan_out: usize,
-    /// Number of a root's bits that a region may leave open before it goes to the next tree.
-    pub open: u32,
-    /// Largest number of copies per region, in the lists of one node.
-    ///
-    /// The same factor bounds the copies in all nodes below the root of one tree.
-    pub growth: f64,
-}
-
-impl Default for Shape {
-    fn default() -> Self {
-        Self { trees: 4, levels: 3, fan_out: 4, open: 2, growth: 4.0 }
-    }
-}
-
-/// Bytes that an `Arc` allocates beside its value: two counts.
-const ARC: usize = 2 * size_of::<usize>();
-
-/// Classifier of trees whose nodes select key bits.
-#[derive(Clone, Debug)]
-pub struct BitSelect {
-    schema: Schema,
-    level: Level,
-    shape: block::Shape,
-    trees: Box<[Tree]>,
-    /// Whether the last tree is the overflow tree, for regions that reach too many entries.
-    has_wide: bool,
-    nodes: Box<[Node]>,
-    table: Box<[Entry]>,
-    /// Entry layout: the bits of ranks and of table entries.
-    parting: Parting,
-    blocks: Vec<Line>,
-    /// Rules that the engine was built with, in order.
-    matches: Arc<[Match]>,
-    regions: usize,
-    /// Largest number of blocks that changes may bring it to.
-    room: usize,
-    spare: change::Spare,
-    /// Append block of each node, then of each root. Empty until one is needed.
-    filling: Box<[u32]>,
-    /// Bitmap of the built rules that have been removed, by position. Empty until one is removed.
-    /// Number of built rules that have been removed.
-    gone: Box<[u64]>,
-    /// Number of regions of the removed built rules.
-    gone_rules: usize,
-    gone_regions: usize,
-    added: Added,
-    /// Dirty list: places where this replica may differ from the other one.
-    touched: Vec<Place>,
-    /// Estimated instructions of a lookup when the roots were chosen.
-    planned: f64,
-    /// Whether the blocks take more than half a mebibyte, so that lookups prefetch them.
-    is_large: bool,
-}
-
-/// Roots of trees with the estimated cost of a lookup when they were chosen.
-#[derive(Clone, Debug)]
-pub(crate) struct Roots {
-    trees: Box<[Tree]>,
-    planned: f64,
-}
-
-/// One tree of a [`BitSelect`].
-#[derive(Clone, Copy, Debug)]
-struct Tree {
-    root: Node,
-    /// Largest number of nodes on a walk.
-    levels: usize,
-    /// Largest number of blocks of one leaf.
-    longest: usize,
-    /// Number of the root's bits that a region of the tree may leave open; `None` is no limit.
-    open: Option<u32>,
-}
-
-/// Node that indexes its part of the table by selected key bits. Entries are nodes or leaves.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    bits: Selector,
-    base: u32,
-}
-
-/// Table entry: from the highest bit a lower bound of ranks, an index, and the leaf flag.
-///
-/// The bound is that of the best rank behind the entry, without the bits that [`Parting`] drops. The index is that of
-/// a node or of a leaf's first block.
-///
-/// ```text
-/// rank >> dropped │ index │ 1 if leaf
-/// ```
-type Entry = u32;
-
-const LEAF: Entry = 1;
-/// Entry that leads nowhere.
-const EMPTY: Entry = Entry::MAX;
-
-/// Layout of ranks and table entries. Gaps between built ranks are for inserted rules.
-///
-/// For example, 4,400 rules with indices below 1,700 have ranks 1,024 apart. An entry then has 11 bits for the index
-/// and 1 for the leaf flag. The remaining 20 bits are three too few for the largest rank, so that the three lowest
-/// bits of ranks are dropped.
-#[derive(Clone, Copy, Debug)]
-struct Parting {
-    /// Number of bits of an index.
-    index: u32,
-    /// Number of low bits of a rank that do not fit into an entry.
-    dropped: u32,
-    /// Number of low bits of a rank that are 0 for built rules.
-    between: u32,
-    /// Exclusive upper bound of ranks.
-    end: u32,
-}
-
-/// Largest number of rank bits between two built rules, and the smallest for short ranks.
-const BETWEEN: u32 = 10;
-const SHORT_BETWEEN: u32 = 5;
-
-impl Parting {
-    /// Lays out indices below `indices` and ranks of `rules` rules; short ranks have 16 bits.
-    ///
-    /// No rank fills the bits of an entry with ones, because these are the bits of [`EMPTY`].
-    fn new(indices: usize, rules: usize, is_short: bool) -> Self {
-        // At most 2^24 regions are lowered, so some bits are left for the gaps, and ranks are below 2^31.
-        let unused = if is_short { u32::BITS - 16 } else { 1 };
-        let between = BETWEEN.min((rules as u32 + 2).leading_zeros().saturating_sub(unused));
-        let end = (rules as u32 + 1) << between;
-        let index = usize::BITS - indices.leading_zeros();
-        let room = Entry::BITS.saturating_sub(1 + index);
-        let dropped = (0..u32::BITS).find(|&dropped| u64::from(end) >> dropped < (1 << room) - 1).unwrap_or(0);
-        Self { index, dropped, between, end }
-    }
-
-    /// Whether 16 bits are enough for the ranks of `rules` rules with gaps between them.
-    fn is_short(rules: usize) -> bool {
-        rules + 2 < 1 << (16 - SHORT_BETWEEN)
-    }
-
-    /// Returns the rank of built rule number `rules`, counted from 1; 0 gives 0.
-    fn rank(self, rules: u32) -> u32 {
-        rules << self.between
-    }
-
-    /// Returns the number of built rules with a rank of at most `rank`.
-    #[inline(always)]
-    fn before(self, rank: u32) -> u32 {
-        rank >> self.between
-    }
-
-    /// Returns the position of the built rule with this rank; `None` for an inserted rule.
-    #[inline(always)]
-    fn place(self, rank: u32) -> Option<usize> {
-        let is_first = rank & ((1 << self.between) - 1) == 0;
-        is_first.then(|| self.last_place(rank))
-    }
-
-    /// Returns the position of the last built rule with a rank of at most `rank`.
-    ///
-    /// For a value that is no rank the position is beyond all rules.
-    #[inline(always)]
-    fn last_place(self, rank: u32) -> usize {
-        (self.before(rank) as usize).wrapping_sub(1)
-    }
-
-    fn entry(self, rank: u32, index: u32, is_leaf: bool) -> Entry {
-        (rank >> self.dropped) << (self.index + 1) | index << 1 | if is_leaf { LEAF } else { 0 }
-    }
-}
-
-impl Roots {
-    /// Returns the bits that each tree's root selects.
-    ///
-    /// Each region fixes all but a few of these bits in some tree, unless no bits separate it from the others.
-    pub(crate) fn selected(&self) -> impl Iterator<Item = Selector> {
-        self.trees.iter().map(|tree| tree.root.bits)
-    }
-}
-
-/// Parts of the entry layout that a lookup needs.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    ranks: u32,
-    rounding: u32,
-    dropped: u32,
-    index: u32,
-}
-
-impl Limits {
-    /// Returns the exclusive upper limit of entries that may lead to a better rank than `rank`.
-    ///
-    /// For example, with three dropped bits and `rank` 20 the limit is the bound 3, which stands for ranks from 24
-    /// on. The bound 2 stands for ranks 16 to 23, of which some are better.
-    #[inline(always)]
-    fn of(self, rank: u32) -> Entry {
-        // The rank is at most `ranks`, so the sum does not overflow.
-        ((rank.min(self.ranks) + self.rounding) >> self.dropped) << (self.index + 1)
-    }
-
-    /// Returns the index of the node or block that `entry` leads to.
-    #[inline(always)]
-    fn index(self, entry: Entry) -> usize {
-        ((entry >> 1) & ((1 << self.index) - 1)) as usize
-    }
-
-    /// Returns the entry that leads to a block, without a bound.
-    #[inline(always)]
-    fn leaf(self, block: usize) -> Entry {
-        (block as Entry) << 1 | LEAF
-    }
-}
 
 impl BitSelect {
     /// Builds the engine.
@@ -401,72 +165,6 @@ impl BitSelect {
     ) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         build::build(set, config, level, visits, like)
-    }
-
-    /// Returns the roots of the built trees, for another build.
-    pub(crate) fn roots(&self) -> Roots {
-        Roots { trees: self.homes().into(), planned: self.planned }
-    }
-
-    /// Returns the trees that the engine was built with, without the overflow tree.
-    fn homes(&self) -> &[Tree] {
-        &self.trees[..self.trees.len() - usize::from(self.has_wide)]
-    }
-
-    /// Returns the parts of the entry layout that a lookup needs.
-    #[inline(always)]
-    fn limits(&self) -> Limits {
-        let Parting { index, dropped, end, .. } = self.parting;
-        Limits { ranks: end, rounding: (1 << dropped) - 1, dropped, index }
-    }
-
-    /// Returns the rule of a rank, built or inserted.
-    #[inline(always)]
-    fn rule_of(&self, rank: u32) -> Option<Match> {
-        if !block::is_rank(rank) {
-            return None;
-        }
-        match self.parting.place(rank) {
-            Some(place) => self.matches.get(place).copied(),
-            None => self.added.of(rank, self.parting),
-        }
-    }
-
-    pub(crate) fn rules(&self) -> usize {
-        self.matches.len() - self.gone_rules + self.added.rules()
-    }
-
-    /// Returns the most cache lines and region tests of a lookup.
-    ///
-    /// Every tree's longest list is taken to have at least `blocks` blocks.
-    fn worst(&self, blocks: usize) -> (usize, usize) {
-        let tests: usize = self.trees.iter().map(|tree| tree.longest.max(blocks)).sum();
-        let steps: usize = self.trees.iter().map(|tree| tree.levels).sum();
-        (tests * self.shape.lines() + 2 * steps + 1, tests * block::BLOCK)
-    }
-
-    /// Returns the bytes that all clones share.
-    pub(crate) fn shared_bytes(&self) -> usize {
-        ARC + size_of_val(&self.matches[..])
-    }
-
-    /// Returns the bytes on the heap by part.
-    fn bytes(&self) -> Vec<(&'static str, usize)> {
-        vec![
-            ("nodes", size_of_val(&self.nodes[..])),
-            ("tables", size_of_val(&self.table[..])),
-            ("blocks", self.blocks.capacity() * size_of::<Line>()),
-            ("matches", self.shared_bytes()),
-            (
-                "changes",
-                self.added.bytes()
-                    + self.spare.bytes()
-                    + size_of_val(&self.filling[..])
-                    + size_of_val(&self.gone[..])
-                    + self.touched.capacity() * size_of::<Place>(),
-            ),
-            ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
-        ]
     }
 }
 
@@ -496,27 +194,6 @@ impl Engine for BitSelect {
 
     fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
         lookup::lookup(self, All, keys, best);
-    }
-}
-
-/// Tombstones of built rules, looked up by rank. Inserted rules are removed in place.
-#[derive(Clone, Copy)]
-struct Marks<'a> {
-    dead: &'a Dead,
-    parting: Parting,
-}
-
-impl Alive for Marks<'_> {
-    const ALL: bool = false;
-
-    #[inline(always)]
-    fn is_alive(self, rank: usize) -> bool {
-        self.parting.place(rank as u32).is_none_or(|place| self.dead.is_alive(place))
-    }
-
-    #[inline(always)]
-    fn of_eight(self, block: usize) -> u32 {
-        (0..8).fold(0, |eight, at| eight | u32::from(self.is_alive(8 * block + at)) << at)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::rc::Rc;
 
 use super::bits::Cubes;
+use super::config::Shape;
 use super::cost::{self, Sample, Tree};
+use super::structure::Roots;
 use super::tree::{Draft, FEW, Root};
-use super::{Roots, Shape};
 use crate::rule::Regions;
 
 /// Shape of the trees that are tried: wide roots and few levels.

@@ -1,9 +1,9 @@
 //! Lookups of single keys.
 
 use super::block::{self, NONE};
-use super::columns::{Columns, Kind};
-use super::lookup::{step, take};
-use super::{BitSelect, EMPTY, Entry, LEAF, Tree};
+use super::columns::{Columns, Kind, rank_of, step};
+use super::layout::{EMPTY, Entry, LEAF, Tree};
+use super::structure::BitSelect;
 use crate::engine::Match;
 use crate::engine::tombstones::Alive;
 use crate::raw::{Isa, Kernel, dispatch, words};
@@ -13,7 +13,7 @@ use crate::raw::{Isa, Kernel, dispatch, words};
 /// It is compiled for each form of columns, so that little is prepared.
 #[inline(always)]
 pub(super) fn one(engine: &BitSelect, alive: impl Alive, key: &[u32], best: &mut Option<Match>) {
-    match engine.shape.kind() {
+    match engine.columns {
         Kind::Plain4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, alive, key, best })),
         Kind::Wide4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, alive, key, best })),
         Kind::Plain6(columns) => dispatch(engine.level, One(&mut Single { engine, columns, alive, key, best })),
@@ -119,8 +119,8 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
         if let Some(a) = columns.block(blocks, limits.index(first))
             && let Some(b) = columns.block(blocks, limits.index(second))
         {
-            let a = block::rank_of(columns, a, columns.hits(isa, a, key), alive);
-            let b = block::rank_of(columns, b, columns.hits(isa, b, key), alive);
+            let a = rank_of(columns, a, columns.hits(isa, a, key), alive);
+            let b = rank_of(columns, b, columns.hits(isa, b, key), alive);
             rank = a.min(b);
             if block::goes_on(a | b).is_some() {
                 rank = self.rest_of_list(isa, a, rank);
@@ -164,7 +164,7 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
     fn test<I: Isa>(self, isa: I, leaf: Entry) -> u32 {
         let Self { engine, columns, alive, key, blocks } = self;
         let Some(block) = columns.block(blocks, engine.limits().index(leaf)) else { return NONE };
-        block::rank_of(columns, block, columns.hits(isa, block, key), alive)
+        rank_of(columns, block, columns.hits(isa, block, key), alive)
     }
 
     /// Returns the better of `rank` and the rank in the blocks that continue a list.
@@ -183,6 +183,6 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
 #[inline(always)]
 fn improve(best: &mut Option<Match>, engine: &BitSelect, rank: u32) {
     if let Some(found) = engine.rule_of(rank) {
-        take(best, found);
+        found.improve(best);
     }
 }

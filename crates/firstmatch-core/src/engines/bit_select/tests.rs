@@ -1,7 +1,9 @@
 mod blocks;
 mod trees;
 
+use super::layout::{BETWEEN, LEAF};
 use super::*;
+use crate::engine::budget::Budget;
 use crate::key::KeyBuf;
 use crate::rule::Test;
 use crate::schema::{Field, Kind};
@@ -46,7 +48,7 @@ fn five_tuples_have_columns_of_their_own() {
     let few = Test::Range { lo: 6, hi: 17 };
     let kind = |schema: &Schema, tests: &[(usize, Test)]| {
         let engine = build(&set(schema, [tests.to_vec(), vec![(4, Test::Value(6))], vec![]]));
-        (engine.shape.lines(), format!("{:?}", engine.shape.kind()).split('(').next().map(String::from))
+        (engine.shape.lines(), format!("{:?}", engine.columns).split('(').next().map(String::from))
     };
     let expected = |lines: usize, kind: &str| (lines, Some(kind.to_string()));
     let (four, six) = (Schema::ipv4(), Schema::ipv6());

@@ -1,9 +1,10 @@
 //! Costs of lookups, counted: keys walk as [`lookup`](super::lookup) takes them.
 
 use super::block::{self, NONE};
-use super::columns::{Columns, Kind, Plain4};
-use super::lookup::{CHUNK, TOGETHER};
-use super::{BitSelect, EMPTY, Entry, LEAF};
+use super::columns::{CHUNK, Columns, Kind, Plain4, rank_of};
+use super::layout::{EMPTY, Entry, LEAF};
+use super::lookup::TOGETHER;
+use super::structure::BitSelect;
 use crate::engine::cost::Work;
 use crate::engine::tombstones::All;
 use crate::key::Keys;
@@ -29,7 +30,7 @@ pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
     let (count, trees, lines) = (keys.len(), engine.trees.len(), engine.shape.lines());
     // Blocks of more lines than in an IPv4 5-tuple take longer, and so do roots where the columns are not known at
     // compile time.
-    let (roots, columns) = match engine.shape.kind() {
+    let (roots, columns) = match engine.columns {
         Kind::Any => (count * trees, blocks * lines),
         _ => (0, blocks * (lines - Plain4::LINES)),
     };
@@ -107,7 +108,7 @@ fn walk<I: Isa>(
             break;
         }
         tested += 1;
-        let found = block::rank_of(columns, block, columns.hits(isa, block, key), All);
+        let found = rank_of(columns, block, columns.hits(isa, block, key), All);
         *rank = found.min(*rank);
         next = block::goes_on(found);
     }
