@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::Engine;
 use super::facts::Known;
+use super::reader::Engine;
 use crate::engine::Stats;
 use crate::select::traffic::Traffic;
 use crate::select::{Candidate, Kind, Lookups};

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::left_right::{ARC, Facts, Twin};
-use super::snapshot::{Built, Part, State};
+use super::snapshot::{Built, MOST_PARTS, Part, State};
 use crate::engine::Stats;
 
 /// Declares a struct of numbers and its conversion to and from an array of words.
@@ -65,8 +65,6 @@ numbers! {
     }
 }
 
-/// Maximum number of memory parts that a base may name in its statistics.
-pub(super) const MOST_PARTS: usize = 8;
 /// Number of words for one schema.
 const PART: usize = PartFacts::WORDS + MOST_PARTS;
 /// Number of words before the first schema's: the generation and the epoch.

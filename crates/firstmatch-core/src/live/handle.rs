@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use super::attached::Attached;
+use super::explain::Explanation;
 use super::facts::Shared;
 use super::gather::Aside;
 use super::left_right::Place;
+use super::reader::Engine;
 use super::snapshot::State;
-use super::{Engine, Explanation};
 use crate::engine::{self, Match, Stats};
 use crate::key::Keys;
 use crate::rule::RuleId;

@@ -126,7 +126,9 @@
 //!   need not announce that they stop.
 
 mod attached;
+mod build;
 mod commit;
+mod config;
 mod explain;
 mod facts;
 mod filter;
@@ -134,6 +136,7 @@ mod gather;
 mod handle;
 mod left_right;
 mod log;
+mod reader;
 mod rebuild;
 mod snapshot;
 mod store;
@@ -142,223 +145,17 @@ mod sync;
 mod tests;
 mod writer;
 
-use std::sync::Arc;
 
-use attached::Attachments;
-use facts::Shared;
-use gather::Aside;
-use left_right::Place;
-use snapshot::State;
 
 pub use attached::Attached;
+pub use config::Config;
 pub use explain::Explanation;
 pub use handle::{BatchReader, Handle, Snapshot};
+pub use reader::{Engine, Reader};
 pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
 pub use writer::{Exclusive, Transaction, Writer, open};
 
 pub use crate::counters::{Count, Ledger, RuleCounters};
-use crate::engine::budget::Budget;
-use crate::engine::{self, Match, Stats};
-use crate::error::BuildError;
-use crate::key::Keys;
-use crate::raw::Level;
-use crate::rule::{Caps, Lowered};
-use crate::schema::Schema;
-use crate::select;
-use crate::select::choose::Scratch;
 pub use crate::select::{
     BadMachine, Candidate, Cap, Kind, Limits, Lookups, Machine, Outcome, Prediction, Traffic, UnknownKind,
 };
-
-/// Configuration of [`meta`](self).
-#[derive(Clone, Debug, Default)]
-pub struct Config {
-    /// Maximum bytes of everything that readers share, in both replicas.
-    ///
-    /// That is bases, tombstones, filters and overlays of all schemas. Memory that only the writer keeps is not
-    /// counted.
-    pub budget: Budget,
-    /// Instruction set; `None` takes the best of the machine.
-    pub simd: Option<Level>,
-    /// Caps on a base while it is built and in the worst case.
-    pub limits: Limits,
-    /// Kind of base; `None` chooses.
-    ///
-    /// If the kind does not fit the first rules under budget and limits, that is an error. If it no longer fits rules
-    /// that have changed, a rebuild takes the first kind by order that fits. A later rebuild returns to this kind as
-    /// soon as it fits.
-    pub kind: Option<Kind>,
-    /// Maximum region visits to predict and time all candidates, in the worst case.
-    ///
-    /// A 16th of them predicts each candidate. `None` is 2²⁶. With 0 nothing is predicted or timed and the first kind
-    /// by order is taken, so that the same rules always have the same base.
-    pub trial: Option<usize>,
-    /// Factor of the least predicted worst ratio up to which candidates are timed.
-    ///
-    /// The ratio is to the fastest, over all sorts of [`Traffic`]. `None` is 4, or 6 where lookups are not compiled for
-    /// AVX2, because predictions were fitted with that instruction set. With 1 or less the prediction alone decides, so
-    /// that the same rules have the same base by the same machine description. With infinity all candidates are timed
-    /// that may be.
-    pub margin: Option<f64>,
-    /// Machine that predictions are for.
-    ///
-    /// The default is one fixed description, whatever the machine. Nothing is measured unless the caller calls
-    /// [`Machine::probe`].
-    pub machine: Machine,
-    /// Maximum number of rules in an overlay; more are refused before a rebuild is installed.
-    ///
-    /// `None` is half of the base's rules, at least 1,024.
-    pub overlay: Option<usize>,
-    /// Number of rules in an overlay that makes a rebuild due.
-    ///
-    /// `None` is 2 % of the base's rules, at least 128, or half of the overlay's maximum if that is less. For example,
-    /// that is 128 for 1,000 rules and 2,000 for 100,000.
-    pub due: Option<usize>,
-    /// Number of dead rules in a base that makes a rebuild due.
-    ///
-    /// `None` is a quarter of its rules, at least 1,024.
-    pub dead: Option<usize>,
-    /// Number of insertions into a base and removals in place that makes a rebuild due.
-    ///
-    /// `None` is half of its rules, at least 1,024. With 0 bases stay as they were built. Otherwise a rebuild prefers a
-    /// base that changes in place, if that takes at most twice as long on every sort of traffic.
-    pub in_place: Option<usize>,
-    /// Seed of hashes; `None` takes a random one of this process.
-    pub seed: Option<u64>,
-    /// Limits on the regions that a rule is lowered to.
-    ///
-    /// They apply to [`open`], [`Transaction::insert`] and [`Writer::renumber`].
-    pub caps: Caps,
-    /// Whether readers of a [`Handle`] find action, line and value of the rule that matched ([`Snapshot::attached`]).
-    /// It takes 24 bytes a rule and replica.
-    pub attachments: bool,
-}
-
-impl Config {
-    /// Returns what the choice of a base is made with.
-    fn selection(&self) -> select::Config {
-        select::Config {
-            kind: self.kind,
-            trial: self.trial,
-            margin: self.margin,
-            machine: self.machine,
-            limits: self.limits,
-            simd: self.simd,
-            seed: self.seed,
-            changes_in_place: self.in_place != Some(0),
-        }
-    }
-
-    /// Returns the maximum number of rules in the overlay of a base with `base` rules.
-    fn most_in_overlay(&self, base: usize) -> usize {
-        self.overlay.unwrap_or((base / 2).max(1024))
-    }
-
-    fn overlay_due(&self, base: usize) -> usize {
-        let half = self.most_in_overlay(base).div_ceil(2).max(1);
-        self.due.unwrap_or((base / 50).max(128).min(half))
-    }
-
-    fn in_place_due(&self, base: usize) -> usize {
-        self.in_place.unwrap_or((base / 2).max(1024)).max(1)
-    }
-
-    fn dead_due(&self, base: usize) -> usize {
-        self.dead.unwrap_or((base / 4).max(1024)).max(1)
-    }
-}
-
-/// Engine for lookups in the rules of one schema; clones share everything.
-#[derive(Clone, Debug)]
-pub struct Engine {
-    shared: Arc<Shared>,
-    part: usize,
-    schema: Schema,
-}
-
-impl Engine {
-    /// Builds an engine for rules that stay.
-    ///
-    /// # Errors
-    /// If no base fits the budget, or this machine lacks the forced instruction set.
-    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
-        let shared =
-            Arc::new(Shared::new(commit::first(std::slice::from_ref(set), Attachments::default(), config, &[])?));
-        Ok(Self { shared, part: 0, schema: set.schema().clone() })
-    }
-
-    /// Returns the number of commits; batches that start now are of this generation or later.
-    pub fn generation(&self) -> u64 {
-        self.shared.facts(self.part).generation
-    }
-
-    /// Returns the number of rules in the overlay, and its maximum.
-    pub fn overlay(&self) -> (usize, usize) {
-        let facts = self.shared.facts(self.part).part;
-        (facts.overlay_rules, facts.most)
-    }
-
-    /// Replaces another engine's reader by one of this engine.
-    #[cold]
-    #[inline(never)]
-    fn renew(&self, reader: &mut Reader) {
-        *reader = engine::Engine::new_scratch(self);
-    }
-
-    /// Returns the number of rebuilds installed.
-    pub fn epoch(&self) -> u64 {
-        self.shared.facts(self.part).epoch
-    }
-}
-
-/// Scratch of one thread: its reader slot, and memory for bases and overlays.
-#[derive(Debug)]
-pub struct Reader {
-    seat: Place<State>,
-    /// Index of the schema that it is for.
-    part: usize,
-    scratch: Scratch,
-    aside: Aside,
-}
-
-impl engine::Engine for Engine {
-    type Scratch = Reader;
-
-    fn schema(&self) -> &Schema {
-        &self.schema
-    }
-
-    fn new_scratch(&self) -> Reader {
-        let now = self.shared.twin.now();
-        let part = &now.1.parts[self.part];
-        let scratch = Scratch::new(&part.overlay);
-        Reader { seat: self.shared.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
-    }
-
-    fn fits(&self, reader: &Reader) -> bool {
-        self.shared.twin.has(&reader.seat) && reader.part == self.part
-    }
-
-    /// Returns statistics of everything that readers share, in both replicas.
-    ///
-    /// Memory that only the writer keeps is not counted.
-    fn stats(&self) -> Stats {
-        self.shared_stats()
-    }
-
-    /// Returns a number that changes with every commit, every rebuild and some refused commits.
-    ///
-    /// It costs one load of a number that only the writer writes.
-    fn version(&self) -> u64 {
-        self.shared.twin.flips()
-    }
-
-    #[inline(always)]
-    fn improve(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        if !engine::Engine::fits(self, reader) {
-            self.renew(reader);
-        }
-        let Reader { seat, scratch, aside, .. } = reader;
-        self.shared.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
-    }
-}

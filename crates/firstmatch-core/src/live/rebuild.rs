@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::Config;
-use super::commit::new_part;
+use super::build::new_part;
+use super::config::Config;
 use super::log::{Changes, changed};
 use super::snapshot::{Part, State};
 use super::store::Store;

@@ -7,7 +7,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::Attachments;
-use super::facts::MOST_PARTS;
 use super::filter::{CHUNK, Filter};
 use super::gather::Aside;
 use super::left_right::ARC;
@@ -25,6 +24,8 @@ use crate::select::Kind;
 use crate::select::choose::{Choice, Chosen, Scratch};
 use crate::select::limits::Limits;
 
+/// Maximum number of memory parts that a base may name in its statistics.
+pub(super) const MOST_PARTS: usize = 8;
 /// Facts recorded when the base was built.
 #[derive(Debug)]
 pub(super) struct Built {

@@ -12,10 +12,11 @@ use limit::{Stop, within};
 
 use super::*;
 use crate::engine::base::Base as _;
-use crate::engine::{Classifier, cost};
+use crate::engine::{self, Classifier, Match, cost};
 use crate::key::KeyBuf;
-use crate::rule::{Caps, FieldValues, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
+use crate::rule::{Caps, FieldValues, Lowered, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
 use crate::schema::Schema;
+use crate::select::choose::Scratch;
 use crate::select::{limits, traffic};
 use crate::test_rules::of_text as rules;
 

@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::attached::{Attached, Attachments};
 use super::commit::Changer;
-use super::{Config, Engine, Handle, InstallError, Reader, RebuildJob, Rebuilt, Retired};
+use super::config::Config;
+use super::handle::Handle;
+use super::reader::{Engine, Reader};
+use super::rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
 use crate::counters::{Count, Ledger, RuleCounters};
 use crate::engine::{self, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};

@@ -1,0 +1,104 @@
+//! Configuration.
+
+use crate::engine::budget::Budget;
+use crate::raw::Level;
+use crate::rule::Caps;
+use crate::select::{self, Kind, Limits, Machine};
+
+/// Configuration of [`meta`](super).
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Maximum bytes of everything that readers share, in both replicas.
+    ///
+    /// That is bases, tombstones, filters and overlays of all schemas. Memory that only the writer keeps is not
+    /// counted.
+    pub budget: Budget,
+    /// Instruction set; `None` takes the best of the machine.
+    pub simd: Option<Level>,
+    /// Caps on a base while it is built and in the worst case.
+    pub limits: Limits,
+    /// Kind of base; `None` chooses.
+    ///
+    /// If the kind does not fit the first rules under budget and limits, that is an error. If it no longer fits rules
+    /// that have changed, a rebuild takes the first kind by order that fits. A later rebuild returns to this kind as
+    /// soon as it fits.
+    pub kind: Option<Kind>,
+    /// Maximum region visits to predict and time all candidates, in the worst case.
+    ///
+    /// A 16th of them predicts each candidate. `None` is 2²⁶. With 0 nothing is predicted or timed and the first kind
+    /// by order is taken, so that the same rules always have the same base.
+    pub trial: Option<usize>,
+    /// Factor of the least predicted worst ratio up to which candidates are timed.
+    ///
+    /// The ratio is to the fastest, over all sorts of [`Traffic`](super::Traffic). `None` is 4, or 6 where lookups are not compiled for
+    /// AVX2, because predictions were fitted with that instruction set. With 1 or less the prediction alone decides, so
+    /// that the same rules have the same base by the same machine description. With infinity all candidates are timed
+    /// that may be.
+    pub margin: Option<f64>,
+    /// Machine that predictions are for.
+    ///
+    /// The default is one fixed description, whatever the machine. Nothing is measured unless the caller calls
+    /// [`Machine::probe`].
+    pub machine: Machine,
+    /// Maximum number of rules in an overlay; more are refused before a rebuild is installed.
+    ///
+    /// `None` is half of the base's rules, at least 1,024.
+    pub overlay: Option<usize>,
+    /// Number of rules in an overlay that makes a rebuild due.
+    ///
+    /// `None` is 2 % of the base's rules, at least 128, or half of the overlay's maximum if that is less. For example,
+    /// that is 128 for 1,000 rules and 2,000 for 100,000.
+    pub due: Option<usize>,
+    /// Number of dead rules in a base that makes a rebuild due.
+    ///
+    /// `None` is a quarter of its rules, at least 1,024.
+    pub dead: Option<usize>,
+    /// Number of insertions into a base and removals in place that makes a rebuild due.
+    ///
+    /// `None` is half of its rules, at least 1,024. With 0 bases stay as they were built. Otherwise a rebuild prefers a
+    /// base that changes in place, if that takes at most twice as long on every sort of traffic.
+    pub in_place: Option<usize>,
+    /// Seed of hashes; `None` takes a random one of this process.
+    pub seed: Option<u64>,
+    /// Limits on the regions that a rule is lowered to.
+    ///
+    /// They apply to [`open`](super::open), [`Transaction::insert`](super::Transaction::insert) and [`Writer::renumber`](super::Writer::renumber).
+    pub caps: Caps,
+    /// Whether readers of a [`Handle`](super::Handle) find action, line and value of the rule that matched ([`Snapshot::attached`](super::Snapshot::attached)).
+    /// It takes 24 bytes a rule and replica.
+    pub attachments: bool,
+}
+
+impl Config {
+    /// Returns what the choice of a base is made with.
+    pub(super) fn selection(&self) -> select::Config {
+        select::Config {
+            kind: self.kind,
+            trial: self.trial,
+            margin: self.margin,
+            machine: self.machine,
+            limits: self.limits,
+            simd: self.simd,
+            seed: self.seed,
+            changes_in_place: self.in_place != Some(0),
+        }
+    }
+
+    /// Returns the maximum number of rules in the overlay of a base with `base` rules.
+    pub(super) fn most_in_overlay(&self, base: usize) -> usize {
+        self.overlay.unwrap_or((base / 2).max(1024))
+    }
+
+    pub(super) fn overlay_due(&self, base: usize) -> usize {
+        let half = self.most_in_overlay(base).div_ceil(2).max(1);
+        self.due.unwrap_or((base / 50).max(128).min(half))
+    }
+
+    pub(super) fn in_place_due(&self, base: usize) -> usize {
+        self.in_place.unwrap_or((base / 2).max(1024)).max(1)
+    }
+
+    pub(super) fn dead_due(&self, base: usize) -> usize {
+        self.dead.unwrap_or((base / 4).max(1024)).max(1)
+    }
+}

@@ -1,0 +1,112 @@
+//! Lookups in the rules of one schema.
+
+use std::sync::Arc;
+
+use super::attached::Attachments;
+use super::build;
+use super::config::Config;
+use super::facts::Shared;
+use super::gather::Aside;
+use super::left_right::Place;
+use super::snapshot::State;
+use crate::engine::{self, Match, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::rule::Lowered;
+use crate::schema::Schema;
+use crate::select::choose::Scratch;
+
+/// Engine for lookups in the rules of one schema; clones share everything.
+#[derive(Clone, Debug)]
+pub struct Engine {
+    pub(super) shared: Arc<Shared>,
+    pub(super) part: usize,
+    pub(super) schema: Schema,
+}
+
+impl Engine {
+    /// Builds an engine for rules that stay.
+    ///
+    /// # Errors
+    /// If no base fits the budget, or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        let shared =
+            Arc::new(Shared::new(build::first(std::slice::from_ref(set), Attachments::default(), config, &[])?));
+        Ok(Self { shared, part: 0, schema: set.schema().clone() })
+    }
+
+    /// Returns the number of commits; batches that start now are of this generation or later.
+    pub fn generation(&self) -> u64 {
+        self.shared.facts(self.part).generation
+    }
+
+    /// Returns the number of rules in the overlay, and its maximum.
+    pub fn overlay(&self) -> (usize, usize) {
+        let facts = self.shared.facts(self.part).part;
+        (facts.overlay_rules, facts.most)
+    }
+
+    /// Replaces another engine's reader by one of this engine.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn renew(&self, reader: &mut Reader) {
+        *reader = engine::Engine::new_scratch(self);
+    }
+
+    /// Returns the number of rebuilds installed.
+    pub fn epoch(&self) -> u64 {
+        self.shared.facts(self.part).epoch
+    }
+}
+
+/// Scratch of one thread: its reader slot, and memory for bases and overlays.
+#[derive(Debug)]
+pub struct Reader {
+    pub(super) seat: Place<State>,
+    /// Index of the schema that it is for.
+    pub(super) part: usize,
+    pub(super) scratch: Scratch,
+    pub(super) aside: Aside,
+}
+
+impl engine::Engine for Engine {
+    type Scratch = Reader;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> Reader {
+        let now = self.shared.twin.now();
+        let part = &now.1.parts[self.part];
+        let scratch = Scratch::new(&part.overlay);
+        Reader { seat: self.shared.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
+    }
+
+    fn fits(&self, reader: &Reader) -> bool {
+        self.shared.twin.has(&reader.seat) && reader.part == self.part
+    }
+
+    /// Returns statistics of everything that readers share, in both replicas.
+    ///
+    /// Memory that only the writer keeps is not counted.
+    fn stats(&self) -> Stats {
+        self.shared_stats()
+    }
+
+    /// Returns a number that changes with every commit, every rebuild and some refused commits.
+    ///
+    /// It costs one load of a number that only the writer writes.
+    fn version(&self) -> u64 {
+        self.shared.twin.flips()
+    }
+
+    #[inline(always)]
+    fn improve(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        if !engine::Engine::fits(self, reader) {
+            self.renew(reader);
+        }
+        let Reader { seat, scratch, aside, .. } = reader;
+        self.shared.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
+    }
+}
