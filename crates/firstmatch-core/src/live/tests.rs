@@ -2,6 +2,7 @@ mod changing;
 mod choosing;
 #[path = "../../tests/harness/limit.rs"]
 mod limit;
+mod limits;
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +18,7 @@ use crate::key::KeyBuf;
 use crate::rule::{Caps, FieldValues, Lowered, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
 use crate::schema::Schema;
 use crate::select::choose::Scratch;
-use crate::select::{limits, traffic};
+use crate::select::{limits as build_limits, traffic};
 use crate::test_rules::of_text as rules;
 
 /// `try_commit` beside a stopped batch is busy and changes nothing; later it succeeds.
@@ -286,7 +287,7 @@ fn bounds_are_as_they_say() {
             let rule = Match { rule: RuleId::new(at, 0), priority: Priority::of_line(at + 1) };
             set.push(rule, Region { lo: &[0; 5], hi: &[0; 5], ternary: None });
         }
-        limits::build_bytes(kind, &set)
+        build_limits::build_bytes(kind, &set)
     };
     let each = |kind: Kind, regions: u32| (of(kind, 2 * regions) - of(kind, regions)) as f64 / f64::from(regions);
     assert_eq!(each(Kind::BitSelect, 1024), 2360.0);

@@ -12,7 +12,8 @@ use firstmatch_core::{Classifier, Match, Schema};
 use crate::broken::{Fault, lane_faults};
 use crate::case::Case;
 use crate::corners;
-use crate::engines::{Reference, engines};
+use crate::corpus::regions_of;
+use crate::engines::{Reference, Start, engines};
 use crate::generate::{empty_rule, rule_set, schemas};
 use crate::rng::Rng;
 
@@ -186,5 +187,44 @@ fn engines_have_names_of_their_own() {
     for subject in engines() {
         let engine: Box<dyn Classifier> = subject.build(&lowered);
         assert!(engine.schema() == &Schema::ipv4(), "{}", subject.name);
+    }
+}
+
+/// The first and the last priority there are belong to rules as any other does, built and inserted.
+#[test]
+fn the_last_priority_is_found() {
+    for seed in 0..12 {
+        let schema = Schema::ipv4();
+        let mut rng = Rng::new(seed);
+        let drawn = rule_set(&schema, &mut rng, 24);
+        let mut set = RuleSet::new(schema.clone());
+        let ends = [rng.below(24), rng.below(24)];
+        for (at, rule) in drawn.iter().enumerate() {
+            let priority = match at {
+                _ if at == ends[0] => Priority(u64::MAX),
+                _ if at == ends[1] => Priority(0),
+                _ => rule.priority,
+            };
+            set.insert(RuleSpec { priority, ..rule.spec.clone() }).expect("a priority that is free");
+        }
+        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut rng, 400));
+        let last = |found: &Match| found.priority == Priority(u64::MAX);
+        assert!(case.want.iter().flatten().any(last) || seed > 0, "no packet has the last rule");
+        for subject in engines() {
+            if let Err(what) = case.check(&*subject.build(&lowered)) {
+                panic!("{}, seed {seed}: {what}", subject.name);
+            }
+            if subject.is_updatable() {
+                let mut engine = subject.start(Start::Empty(&schema));
+                for rule in set.iter() {
+                    let this = Match { rule: rule.id, priority: rule.priority };
+                    engine.insert(this, &regions_of(&schema, &rule.spec)).expect("it fits");
+                }
+                if let Err(what) = case.check(&*engine) {
+                    panic!("{}, seed {seed}, inserted: {what}", subject.name);
+                }
+            }
+        }
     }
 }

@@ -162,7 +162,9 @@ impl Mirror {
                 }
             }
             for regions in [&wide, &narrow] {
-                assert!(engine.insert(Match { rule: unused, priority }, regions).is_err(), "{name}: other lanes");
+                let refused = engine.insert(Match { rule: unused, priority }, regions).expect_err("other lanes");
+                let said = format!("the regions have {} lanes, the engine {lanes}", regions.lanes());
+                assert_eq!(refused.to_string(), said, "{name}");
             }
             for &id in &stale {
                 let refused = engine.remove(id).expect_err("a stale id");

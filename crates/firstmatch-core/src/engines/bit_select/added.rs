@@ -392,6 +392,22 @@ mod tests {
         }
     }
 
+    /// Directly behind a built rule, and directly behind an inserted one, there is no rank for another.
+    #[test]
+    fn no_rank_is_a_neighbours() {
+        let (mut added, parting) = (Added::new(2), parting());
+        let of_built = parting.rank(7);
+        for (slot, more) in [(0, 1), (1, 2), (2, 5)] {
+            let regions = regions(1, slot);
+            let (rank, rule) = (of_built + more, rule(slot, u64::from(10 * more)));
+            added.insert((7, 100), rank, rule, &regions, &mut Vec::new());
+        }
+        let free = |priority| added.free_rank(7, Priority(priority), parting).map(|rank| rank - of_built);
+        assert_eq!((free(5), free(15)), (None, None));
+        assert!(free(30).is_some_and(|rank| rank == 3 || rank == 4), "{:?}", free(30));
+        assert!(free(60).is_some_and(|rank| rank > 5 && rank < 1 << parting.between), "{:?}", free(60));
+    }
+
     /// Rules come and go between many pairs of others: each gives back the very regions that it came with, counts are true,
     /// and memory that was given back is used again.
     #[test]

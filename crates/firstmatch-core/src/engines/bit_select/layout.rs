@@ -102,6 +102,13 @@ impl Parting {
         (self.before(rank) as usize).wrapping_sub(1)
     }
 
+    /// Returns what a lookup needs of this layout.
+    #[inline(always)]
+    pub(super) fn limits(self) -> Limits {
+        let Self { index, dropped, end, .. } = self;
+        Limits { ranks: end, rounding: (1 << dropped) - 1, dropped, index }
+    }
+
     pub(super) fn entry(self, rank: u32, index: u32, is_leaf: bool) -> Entry {
         (rank >> self.dropped) << (self.index + 1) | index << 1 | if is_leaf { LEAF } else { 0 }
     }

@@ -85,8 +85,7 @@ impl BitSelect {
     /// Returns the parts of the entry layout that a lookup needs.
     #[inline(always)]
     pub(super) fn limits(&self) -> Limits {
-        let Parting { index, dropped, end, .. } = self.parting;
-        Limits { ranks: end, rounding: (1 << dropped) - 1, dropped, index }
+        self.parting.limits()
     }
 
     /// Returns the rule of a rank, built or inserted.

@@ -1,4 +1,5 @@
 mod blocks;
+mod entries;
 mod trees;
 
 use super::layout::{BETWEEN, LEAF};

@@ -1,3 +1,4 @@
+mod memory;
 mod structure;
 
 use super::node::{is_entry, line_of, lines_of};

@@ -47,7 +47,7 @@ impl PartitionSort {
     ///
     /// The rule has `before` regions already. The next may start a partition, split every node of a walk, have a
     /// partition built anew, or go to the overflow list.
-    fn check_budget(&self, slot: usize, before: usize) -> Result<(), UpdateError> {
+    pub(super) fn check_budget(&self, slot: usize, before: usize) -> Result<(), UpdateError> {
         if self.budget == usize::MAX {
             return Ok(());
         }

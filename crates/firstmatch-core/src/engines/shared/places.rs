@@ -125,6 +125,21 @@ mod tests {
     use super::*;
     use crate::engines::shared::wide::Random;
 
+    /// Of places that agree in the index or in the part, the one that agrees in both moves.
+    #[test]
+    fn the_very_place_moves() {
+        let all = [(3, 7), (3, 8), (4, 7), (4, 8)];
+        for from in all {
+            let mut places = Places::new();
+            all.into_iter().for_each(|(at, part)| places.add(2, at, part));
+            places.moved(2, from, (30, 70));
+            let moved = |of: (u32, u32)| if of == from { (30, 70) } else { of };
+            let given: Vec<_> = std::iter::from_fn(|| places.take(2)).map(|place| (place.at, place.part)).collect();
+            // The last is the first.
+            assert_eq!(given, all.into_iter().rev().map(moved).collect::<Vec<_>>(), "{from:?}");
+        }
+    }
+
     /// Places of some rules come, move and go, in any order: each rule gives back just those it has, memory that was given
     /// back serves the next, and no change takes more than it was said to.
     #[test]

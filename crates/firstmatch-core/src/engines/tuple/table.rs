@@ -371,6 +371,21 @@ mod tests {
         assert!((12..20).contains(&times), "{times} times");
     }
 
+    /// While groups only come, the bound on walks is the very length of the longest one.
+    #[test]
+    fn the_bound_on_walks_is_the_longest() {
+        let mut most = 0;
+        for stride in [1u32, 3, 0x0100_0000, 0x1000_0001] {
+            let mut table = Table::new(&[0; 8]);
+            for group in 0..300u32 {
+                table.add_group(u32::MAX.wrapping_sub(stride.wrapping_mul(group / 2)), group);
+                assert_eq!(table.bound().1, table.longest_walk(), "{group} groups {stride} apart");
+            }
+            most = most.max(table.bound().1);
+        }
+        assert!(most > 10, "{most} buckets");
+    }
+
     /// Groups whose walk begins in the last bucket go on in the first: they are found there, and the bound on walks holds
     /// while they come and after any of them has gone.
     #[test]

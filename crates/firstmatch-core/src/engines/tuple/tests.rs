@@ -155,6 +155,7 @@ fn check(engine: &TupleMerge) {
             }
             let priorities: Vec<_> = engine.pool.group(group).map(|e| engine.pool.priority(e)).collect();
             assert!(priorities.is_sorted(), "a group is in order");
+            assert!(tuples.len() <= engine.longest.max(1), "no group is longer than the longest ever");
             // Where tables are capped, a group may be left longer.
             if tuples.len() > engine.limit && engine.most_tables == 512 && engine.merge == Merge::Online {
                 let key = |e| -> Vec<u32> { engine.pool.lo(e).iter().zip(&tuples[0]).map(|(l, m)| l & m).collect() };

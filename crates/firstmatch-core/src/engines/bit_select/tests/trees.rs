@@ -215,3 +215,30 @@ fn equal_promises_of_two_trees_are_both_followed() {
         }
     }
 }
+
+/// Where the fastest trees exceed the budget, trees that fit it serve instead.
+#[test]
+fn smaller_trees_serve_a_smaller_budget() {
+    let mut random = Random(4);
+    // Regions that leave many bits open are copied often where there is memory.
+    let mut net = |field: usize| {
+        let len = [0, 4, 8, 12, 16, 20, 32][random.below(7)] as u32;
+        let value = (random.next() >> 32 << 32 >> len.max(1) >> (32 - len)) as u128;
+        (field, Test::Prefix { value: value << (32 - len) & u128::from(u32::MAX), len })
+    };
+    let all = set(&Schema::ipv4(), (0..600).map(|_| vec![net(0), net(1)]).collect::<Vec<_>>());
+    let bytes = |engine: &BitSelect| Engine::stats(engine).total_bytes();
+    let free = bytes(&build(&all));
+    let mut enough = Vec::new();
+    for percent in (5..100).step_by(5) {
+        let budget = Budget { run_bytes: free * percent / 100 };
+        match BitSelect::build(&all, &Config { budget, ..Config::default() }) {
+            Ok(built) => {
+                assert!(bytes(&built) <= budget.run_bytes, "{} bytes in {budget:?}", bytes(&built));
+                enough.push(percent);
+            }
+            Err(error) => assert!(error.budget_exceeded(), "{error}"),
+        }
+    }
+    assert!(enough.len() > 3 && enough[0] > 5, "of {free} bytes these parts are enough: {enough:?}");
+}

@@ -7,7 +7,7 @@ use crate::engines::shared::wide::Random;
 
 /// Panics unless all of this holds:
 /// - partitions stand in order of their bounds, none is empty, no two have one number, and no rule beats its partition's
-///   bound;
+///   bound, which is exact until the best rule has gone;
 /// - a node has as many children as it may, at least four below the first of its lane; the key of each but the first is
 ///   the least value of the lane below it, keys rise, and what is not in use leads to the last child;
 /// - the nodes of a lane are equally deep below the first one, and entries stand in the order of lanes;
@@ -39,6 +39,9 @@ fn check(engine: &PartitionSort) {
             entries += all.len();
         }
         assert_eq!(entries, partition.len, "a partition knows how many regions it has");
+        assert!(2 * partition.loose <= partition.len, "a bound that the best have left is found anew");
+        let of_first = first.iter().map(|&(group, _)| arena.priority(group).0).min();
+        assert!(partition.loose > 0 || of_first == Some(partition.best), "a bound is that of the best");
         regions += entries;
         // Each is told from the next on the first lane of the order on which they differ.
         for pair in first.windows(2) {
@@ -224,6 +227,26 @@ fn nodes_are_merged_from_every_side() {
                 gone.iter().for_each(|&slot| engine.remove(RuleId::new(slot, 0)).expect("it is there"));
                 check(&engine);
             }
+        }
+    }
+}
+
+/// A node of few children beside a full one twice as wide takes as many as it has room for.
+#[test]
+fn a_small_node_takes_no_more_than_it_holds() {
+    // Seventeen values in two nodes: 0 to 8 on the left, the others on the right.
+    let first: Vec<u32> = (0..17).map(|at| 10 * at).collect();
+    let fill = |from: u32, count: u32| (1..=count).map(move |more| from + more);
+    let cases = [(fill(0, 7), [160, 150, 140, 130, 120, 110].to_vec()), (fill(160, 8), (0..80).step_by(10).collect())];
+    for (more, gone) in cases {
+        let values: Vec<u32> = first.iter().copied().chain(more).collect();
+        let slots: Vec<[u32; 4]> = values.iter().map(|&value| [value, value, 0, 9]).collect();
+        let mut engine = of(&slots, &Config::default());
+        check(&engine);
+        for value in gone {
+            let slot = values.iter().position(|&of| of == value).expect("it is there");
+            engine.remove(RuleId::new(slot as u32, 0)).expect("it is there");
+            check(&engine);
         }
     }
 }

@@ -186,3 +186,20 @@ fn a_rule_that_is_refused_half_way_goes_whole() {
     }
     assert!(refused > 5, "{refused} were refused");
 }
+
+/// A further region of a rule is said to take a place more than the first does.
+#[test]
+fn further_regions_are_said_to_take_places() {
+    let schema = Schema::ipv4();
+    let mut engine = TupleMerge::new(&schema, &Config { seed: Some(1), ..Config::default() }).expect("no budget");
+    let (rule, regions) = drawn(&mut Random(1), 0);
+    engine.insert(rule, &regions).expect("no budget");
+    engine.budget = 0;
+    let said = |before: usize| {
+        let refused = engine.check_budget(1, before, &regions.get(0)).expect_err("nothing is allowed");
+        refused.into_build_error(rule.rule).bytes_needed().expect("it is for bytes").0
+    };
+    let grows = |regions: usize| engine.places.growth(1, regions);
+    assert!(grows(2) > grows(1));
+    assert_eq!([1, 2].map(said), [said(0) + grows(2) - grows(1); 2]);
+}

@@ -1,0 +1,41 @@
+//! Lines of the arena and bytes that insertions are said to take.
+
+use super::*;
+use crate::engines::partition_sort::arena::Arena;
+
+/// A run of two lines that serves for one, and lines that are left over in a piece, stay free.
+#[test]
+fn no_line_is_lost() {
+    let mut arena = Arena::new(2);
+    let pairs: Vec<u32> = (0..3).map(|_| arena.allocate(2)).collect();
+    pairs.iter().for_each(|&at| arena.release(at, 2));
+    let mut used = Vec::new();
+    for count in 1..=6 {
+        used.push((arena.allocate(1), 1));
+        arena.check(used.iter().copied());
+        assert!(used.iter().all(|&(at, _)| pairs.iter().any(|&pair| (pair..pair + 2).contains(&at))), "{count}");
+    }
+    // An odd number of lines is left, of which the last cannot hold two.
+    used.push((arena.allocate(1), 1));
+    while arena.lines.len() == PIECE {
+        used.push((arena.allocate(2), 2));
+        arena.check(used.iter().copied());
+    }
+    let last = arena.allocate(1);
+    assert_eq!(last as usize, PIECE - 1, "the line that was left over is free");
+    arena.check(used.into_iter().chain([(last, 1)]));
+}
+
+/// A further region of a rule is said to take a place more than the first does.
+#[test]
+fn further_regions_are_said_to_take_places() {
+    let mut engine = of(&[[1, 1, 0, 9]], &Config::default());
+    engine.budget = 0;
+    let said = |before: usize| {
+        let refused = engine.check_budget(1, before).expect_err("nothing is allowed");
+        refused.into_build_error(RuleId::new(1, 0)).bytes_needed().expect("it is for bytes").0
+    };
+    let grows = |regions: usize| engine.places.growth(1, regions);
+    assert!(grows(2) > grows(1));
+    assert_eq!([1, 2].map(said), [said(0) + grows(2) - grows(1); 2]);
+}

@@ -1,0 +1,106 @@
+//! Limits at their very numbers: what an overlay and a budget refuse, and how many rules may go before a rebuild is due.
+
+use super::*;
+use crate::engine::budget::Budget;
+use crate::error::UpdateError;
+use crate::select::Kind;
+
+/// A configuration in which no count makes a rebuild due.
+fn never() -> Config {
+    let never = Some(usize::MAX);
+    Config { due: never, dead: never, in_place: never, seed: Some(1), ..Config::default() }
+}
+
+/// A rule for each of `count` destination ports.
+fn ports(count: usize) -> RuleSet {
+    let text: String = (0..count).map(|port| format!("deny dport {port}\n")).collect();
+    rules(&format!("family ipv4\n{text}"))
+}
+
+fn ids(writer: &Writer) -> Vec<RuleId> {
+    writer.rules().iter().map(|rule| rule.id).collect()
+}
+
+fn remove(writer: &mut Writer, ids: &[RuleId]) {
+    let mut transaction = writer.begin();
+    ids.iter().for_each(|&id| transaction.remove(id).expect("it is live"));
+    transaction.commit().expect("a removal has room");
+}
+
+/// Removes rules and inserts copies of the last one behind it, as one commit.
+fn replace(writer: &mut Writer, gone: &[RuleId], count: u64) -> Result<u64, UpdateError> {
+    let last = writer.rules().iter().next_back().expect("some are live").spec.clone();
+    let mut transaction = writer.begin();
+    gone.iter().for_each(|&id| transaction.remove(id).expect("it is live"));
+    for at in 1..=count {
+        let priority = Priority(last.priority.0 + at);
+        transaction.insert(RuleSpec { priority, ..last.clone() }).expect("it fits");
+    }
+    transaction.commit()
+}
+
+/// A rebuild is due when fewer than half of the rules are left that a base of more than eight was built from.
+#[test]
+fn a_rebuild_is_due_below_half_of_the_rules() {
+    for kind in Kind::ALL {
+        for (count, left) in [(20, Some(9)), (21, Some(10)), (9, Some(4)), (8, None)] {
+            let config = Config { kind: Some(kind), ..never() };
+            let (_engines, mut writer) = open(ports(count), &config).expect("no budget");
+            let ids = ids(&writer);
+            for (gone, &id) in (1..).zip(&ids) {
+                remove(&mut writer, &[id]);
+                let is_due = left.is_some_and(|left| count - gone <= left);
+                assert_eq!(writer.rebuild_is_due(), is_due, "{kind}: {gone} of {count} gone");
+            }
+        }
+    }
+}
+
+/// The overlay has room for as many rules as it may hold, after the removals of the same commit; the error names both
+/// numbers.
+#[test]
+fn an_overlay_is_full_at_its_number() {
+    let config = Config { kind: Some(Kind::Linear), overlay: Some(4), ..never() };
+    let (engines, mut writer) = open(ports(20), &config).expect("no budget");
+    let all = ids(&writer);
+    let held = || engines[0].overlay().0;
+    let said = |done: Result<u64, UpdateError>| done.expect_err("it is full").to_string();
+    assert_eq!(said(replace(&mut writer, &[], 5)), "5 rules would wait for a rebuild; at most 4 may");
+    replace(&mut writer, &[], 4).expect("there is room");
+    assert_eq!(held(), 4);
+    // Rules of the overlay give room to others.
+    let beside: Vec<RuleId> = ids(&writer).into_iter().filter(|id| !all.contains(id)).collect();
+    replace(&mut writer, &beside[..2], 2).expect("two have gone");
+    assert_eq!(held(), 4);
+    // Rules of the base give none, which shows when all is done but one.
+    assert_eq!(said(replace(&mut writer, &all[..2], 2)), "6 rules would wait for a rebuild; at most 4 may");
+    assert_eq!(said(replace(&mut writer, &all[..1], 1)), "5 rules would wait for a rebuild; at most 4 may");
+    assert_eq!((held(), writer.rules().len()), (4, 24));
+}
+
+/// The error of a full budget names what would be needed, and what is allowed.
+#[test]
+fn a_full_budget_says_what_is_missing() {
+    for kind in Kind::ALL {
+        let config = Config { kind: Some(kind), in_place: Some(0), ..never() };
+        let free = open(ports(20), &config).expect("no budget").0[0].explain().bytes;
+        let mut refused = 0;
+        for more in [200, 2_000, 8_000] {
+            let budget = Budget { run_bytes: free + more };
+            let Ok((engines, mut writer)) = open(ports(20), &Config { budget, ..config.clone() }) else { continue };
+            for _ in 0..200 {
+                let bytes = engines[0].explain().bytes;
+                let Err(error) = replace(&mut writer, &[], 1) else { continue };
+                let said = error.to_string();
+                let needed = said.strip_prefix("the engine would need ").and_then(|rest| rest.split_once(" bytes"));
+                let (needed, rest) = needed.unwrap_or_else(|| panic!("{said}"));
+                assert_eq!(rest, format!("; the budget allows {}", budget.run_bytes));
+                assert!(needed.parse::<usize>().is_ok_and(|needed| needed > budget.run_bytes), "{said}");
+                assert!(error.budget_exceeded() && engines[0].explain().bytes == bytes, "{said}");
+                refused += 1;
+                break;
+            }
+        }
+        assert!(refused > 0, "{kind}");
+    }
+}
