@@ -15,7 +15,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use firstmatch_core::live::{self, Config, Engine, Kind};
+use firstmatch_core::live::{self, Config, Engine, Kind, Outcome};
 use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy};
 use firstmatch_generate::keys::{self, Points};
@@ -134,11 +134,10 @@ fn phase(
 ) -> Result<Phase, Box<dyn Error>> {
     let explained = engine.explain();
     let mut others = Vec::new();
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         // A forced base is not subject to the limits of the default choice, so the slowest cases are left out here.
-        let refused = kind == Kind::BitVector && lowered.regions().len() > 2048
-            || kind == Kind::Linear && lowered.regions().len() > 4096;
-        if refused {
+        let of = explained.candidates.iter().find(|of| of.kind == kind).map(|of| of.outcome);
+        if matches!(of, Some(Outcome::ManyRegions { .. } | Outcome::Deep { .. })) {
             continue;
         }
         let other = Engine::build(lowered, &Config { kind: Some(kind), ..Config::default() })?;

@@ -32,7 +32,7 @@ pub(crate) struct CalibrateArgs {
     /// Rule files that only check the fit, plain or compressed
     #[arg(value_name = "RULES")]
     check: Vec<PathBuf>,
-    /// File of the core crate to write machine and weights to
+    /// File to write machine and weights to, as constants for the folders of the core's engines
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// File to write all counts and times to, as CSV
@@ -87,7 +87,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs, out: &mut dyn Write) -> anyhow::Re
     }
     bar.finish_and_clear();
     let mut text = head(&machine);
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let of = |sets: &[Set]| -> Vec<([f64; TERMS], f64)> {
             let all = sets.iter().flat_map(|set| &set.seen).filter(|sample| sample.kind == kind);
             all.map(|sample| (sample.terms, sample.measured())).collect()
@@ -98,9 +98,8 @@ pub(crate) fn calibrate(args: &CalibrateArgs, out: &mut dyn Write) -> anyhow::Re
         errors(out, &format!("{kind}, not seen"), &check, &weights)?;
         let old = fitted.iter().chain(&checked).flat_map(|set| &set.seen).filter(|sample| sample.kind == kind);
         show(out, &format!("{kind}, as it is"), old.map(|sample| sample.predicted / sample.measured() - 1.0))?;
-        let name = kind.name().to_uppercase();
         let weights: Vec<String> = weights.iter().map(|weight| format!("{weight:.3}")).collect();
-        text.push_str(&format!("\npub(super) const {name}: [f64; Prediction::TERMS] = [{}];\n", weights.join(", ")));
+        text.push_str(&format!("\n// {kind}\nconst WEIGHTS: Weights = [{}];\n", weights.join(", ")));
     }
     if let Some(path) = &args.samples {
         samples(path, fitted.iter().chain(&checked))?;
@@ -112,15 +111,13 @@ pub(crate) fn calibrate(args: &CalibrateArgs, out: &mut dyn Write) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the first lines of what is printed: the machine, for `select/machine.rs` of the core.
 fn head(machine: &Machine) -> String {
     let lines: Vec<String> = machine.lines.iter().map(|nanos| format!("{nanos:.3}")).collect();
+    let lines = lines.join(", ");
     format!(
-        "//! The machine that the model was fitted on, and for each engine the weights of a prediction's terms: written by\n\
-         //! `firstmatch-lab calibrate`.\n\n\
-         use super::{{Machine, Prediction}};\n\n\
-         pub(super) const MACHINE: Machine = Machine {{ step: {:.3}, lines: [{}] }};\n",
-        machine.step,
-        lines.join(", ")
+        "// select/machine.rs\nconst FITTED: Machine = Machine {{ step: {:.3}, lines: [{lines}] }};\n",
+        machine.step
     )
 }
 

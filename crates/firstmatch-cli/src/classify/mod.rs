@@ -32,7 +32,7 @@ use tally::Tally;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
     let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
-    run_with(args, engine)
+    run_with(args, &engine)
 }
 
 fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {

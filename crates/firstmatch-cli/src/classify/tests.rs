@@ -149,7 +149,7 @@ fn a_wrong_engine_ends_badly_if_it_is_checked() {
     let engine = engines::Engine {
         name: "careless",
         summary: "",
-        build: |rules, _| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?))),
+        build: Box::new(|rules, _| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?)))),
     };
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));

@@ -18,6 +18,12 @@ pub(crate) struct Work {
 /// Largest number of kinds of operations of an engine, the constant included.
 pub(crate) const KINDS: usize = 9;
 
+/// Number of terms of a predicted time: one for each kind of operation, and the far lines.
+pub(crate) const TERMS: usize = KINDS + 1;
+
+/// Weights of the terms of a predicted time.
+pub(crate) type Weights = [f64; TERMS];
+
 impl Work {
     /// Builds the costs per key from `counts` and `lines` over `keys` keys.
     ///

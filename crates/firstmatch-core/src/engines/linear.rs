@@ -25,9 +25,10 @@
 
 use std::ops::Range;
 
-use crate::engine::base::Base;
+use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::Work;
+use crate::engine::cost::{Weights, Work};
+use crate::engine::entry::{Entry, Settings};
 use crate::engine::tombstones::{Alive, All, Dead};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
@@ -144,6 +145,10 @@ impl Engine for Linear {
 
 /// A place is the index of a region.
 impl Base for Linear {
+    fn visits(&self) -> usize {
+        visits_of(self.matches.len())
+    }
+
     fn places(&self) -> usize {
         self.matches.len()
     }
@@ -161,11 +166,43 @@ impl Base for Linear {
         let done = [tiles, blocks, lanes];
         Work::each(keys.len(), done, keys.len() * bytes / (256 * 64), bytes).visiting(blocks * BLOCK)
     }
+}
+
+impl BaseEngine for Linear {
+    const NAME: &'static str = "linear";
+    const WEIGHTS: Weights = [0.000, 2.929, 0.655, 0.110, 0.000, 0.000, 0.000, 0.000, 0.000, 0.000];
+    const IS_LIST: bool = true;
+
+    fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
+        let config = Config { budget: Budget { run_bytes: how.run_bytes }, simd: how.simd };
+        Self::build_within(set, &config, how.visits)
+    }
+
+    /// Returns the exact need.
+    fn build_bytes(set: &Lowered) -> usize {
+        let regions = set.regions();
+        let lanes = set.schema().lanes().len() + regions.ternary_lanes().len();
+        regions.len().next_multiple_of(BLOCK) * (8 * lanes + 24) + 2048
+    }
+
+    fn tests_of(set: &Lowered) -> Option<usize> {
+        Some(set.regions().len())
+    }
+
+    fn largest_scratch(_schema: &Schema) {}
 
     fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
         dispatch(self.level, Lookup { engine: self, alive: dead, keys: *keys, best });
     }
 }
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "linear",
+    summary: "every rule in order, eight at a time: for small sets, and to compare with",
+    build: |rules, &Settings { budget, simd, .. }| Ok(Box::new(Linear::build(rules, &Config { budget, simd })?)),
+    updatable: None,
+};
 
 struct Lookup<'a, A> {
     engine: &'a Linear,

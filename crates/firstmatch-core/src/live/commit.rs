@@ -15,7 +15,7 @@ use super::store::Store;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::{Lowered, Regions};
 use crate::select::FEW;
-use crate::select::choose::Before;
+use crate::select::choice::Before;
 
 /// The writer's side of all schemas: commits, rebuilds and what they need.
 #[derive(Debug)]

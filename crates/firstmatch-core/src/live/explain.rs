@@ -18,7 +18,7 @@ pub struct Explanation {
     /// Kind that was [asked for](super::Config::kind), if one was.
     pub asked: Option<Kind>,
     /// Every kind in the order of trial, with its outcome.
-    pub candidates: [Candidate; 4],
+    pub candidates: Vec<Candidate>,
     /// Region visits made to compare candidates: at most [`Config::trial`](super::Config::trial).
     ///
     /// Timed lookups count as in the worst case.
@@ -103,7 +103,7 @@ impl Engine {
             rules: facts.rules,
             kind: built.kind,
             asked: built.choice.asked,
-            candidates: built.choice.candidates,
+            candidates: built.choice.candidates.clone(),
             compared: built.choice.compared,
             is_over_defaults: built.choice.is_over_defaults,
             in_place: facts.in_place,

@@ -1,12 +1,12 @@
 //! Filter: finds dead answers of the base and keys that the overlay may have a match for.
 
 use crate::engine::Match;
+use crate::engine::base::Base;
+use crate::engine::selector::{Selector, pair};
 use crate::engine::tombstones::Dead;
-use crate::engines::shared::selector::{Selector, pair};
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
 use crate::rule::{Priority, Regions};
-use crate::select::choose::Chosen;
 
 /// Number of keys that the filter looks at together.
 pub(super) const CHUNK: usize = 64;
@@ -51,14 +51,12 @@ impl Filter {
     /// Builds a filter without regions, in at most `allowed` bytes.
     ///
     /// If the base offers no selected bits, or the bytes are too few, every region counts for every key.
-    pub(super) fn of(base: &Chosen, level: Level, allowed: usize) -> Self {
+    pub(super) fn of(base: &dyn Base, level: Level, allowed: usize) -> Self {
         let mut words = 0;
         let mut maps: Vec<Map> = Vec::new();
-        if let Chosen::BitSelect(base) = base {
-            for bits in base.roots().selected() {
-                maps.push(Map { selector: bits, start: words });
-                words += (1usize << bits.count()).div_ceil(64);
-            }
+        for selector in base.selectors() {
+            maps.push(Map { selector, start: words });
+            words += (1usize << selector.count()).div_ceil(64);
         }
         if size_of_val(&maps[..]) + words * size_of::<u64>() > allowed {
             (words, maps) = (0, Vec::new());

@@ -10,10 +10,10 @@ use super::left_right::Place;
 use super::reader::Engine;
 use super::snapshot::State;
 use crate::engine::{self, Match, Stats};
+use crate::engines::registry::Scratch;
 use crate::key::Keys;
 use crate::rule::RuleId;
 use crate::schema::Schema;
-use crate::select::choose::Scratch;
 
 /// The rules of all schemas, for those who look up. Clones share everything.
 ///
@@ -48,10 +48,7 @@ impl Handle {
 
     /// Returns a reader, for one thread.
     pub fn reader(&self) -> BatchReader {
-        let now = self.shared.twin.now().1;
-        let scratch = |(part, schema): (_, &Schema)| (Scratch::new(part), Aside::new(schema));
-        let overlays = now.parts.iter().map(|part| &part.overlay);
-        let parts = overlays.zip(&*self.schemas).map(scratch).collect();
+        let parts = self.schemas.iter().map(|schema| (Scratch::new(schema), Aside::new(schema))).collect();
         BatchReader { shared: Arc::clone(&self.shared), seat: self.shared.twin.seat(), parts }
     }
 

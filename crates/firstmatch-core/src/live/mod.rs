@@ -145,8 +145,6 @@ mod sync;
 mod tests;
 mod writer;
 
-
-
 pub use attached::Attached;
 pub use config::Config;
 pub use explain::Explanation;

@@ -10,11 +10,11 @@ use super::gather::Aside;
 use super::left_right::Place;
 use super::snapshot::State;
 use crate::engine::{self, Match, Stats};
+use crate::engines::registry::Scratch;
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::Lowered;
 use crate::schema::Schema;
-use crate::select::choose::Scratch;
 
 /// Engine for lookups in the rules of one schema; clones share everything.
 #[derive(Clone, Debug)]
@@ -77,9 +77,7 @@ impl engine::Engine for Engine {
     }
 
     fn new_scratch(&self) -> Reader {
-        let now = self.shared.twin.now();
-        let part = &now.1.parts[self.part];
-        let scratch = Scratch::new(&part.overlay);
+        let scratch = Scratch::new(&self.schema);
         Reader { seat: self.shared.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
     }
 

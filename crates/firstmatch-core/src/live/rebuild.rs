@@ -11,7 +11,7 @@ use super::store::Store;
 use crate::engine::tombstones::marks_bytes;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::Regions;
-use crate::select::choose::Before;
+use crate::select::choice::Before;
 
 /// Rebuild that has been begun: new bases, to be built from the rules of one generation.
 ///

@@ -1,23 +1,21 @@
 mod changing;
 mod choosing;
-#[path = "../../tests/harness/limit.rs"]
-mod limit;
 
 use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use limit::{Stop, within};
+use firstmatch_testkit::limit::{Stop, within};
 
 use super::*;
 use crate::engine::base::Base as _;
 use crate::engine::{self, Classifier, Match, cost};
+use crate::engines::registry::Scratch;
 use crate::key::KeyBuf;
 use crate::rule::{Caps, FieldValues, Lowered, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
 use crate::schema::Schema;
-use crate::select::choose::Scratch;
-use crate::select::{limits, traffic};
+use crate::select::traffic;
 use crate::test_rules::of_text as rules;
 
 /// `try_commit` beside a stopped batch is busy and changes nothing; later it succeeds.
@@ -286,7 +284,7 @@ fn bounds_are_as_they_say() {
             let rule = Match { rule: RuleId::new(at, 0), priority: Priority::of_line(at + 1) };
             set.push(rule, Region { lo: &[0; 5], hi: &[0; 5], ternary: None });
         }
-        limits::build_bytes(kind, &set)
+        kind.build_bytes(&set)
     };
     let each = |kind: Kind, regions: u32| (of(kind, 2 * regions) - of(kind, regions)) as f64 / f64::from(regions);
     assert_eq!(each(Kind::BitSelect, 1024), 2360.0);
@@ -328,7 +326,7 @@ fn no_key_meets_more_than_is_stated_after_changes() {
     let mut met_much = 0;
     for (number, all) in cost::tests::sets().iter().enumerate() {
         let keys = cost::tests::keys_of(all);
-        for (kind, in_place) in Kind::ALL.into_iter().flat_map(|kind| [(kind, Some(0)), (kind, None)]) {
+        for (kind, in_place) in Kind::ALL.iter().copied().flat_map(|kind| [(kind, Some(0)), (kind, None)]) {
             let never = Some(usize::MAX);
             let config = Config {
                 kind: Some(kind),
@@ -344,7 +342,7 @@ fn no_key_meets_more_than_is_stated_after_changes() {
             let (stats, explained) = (engine::Engine::stats(&owner), owner.engine().explain());
             let state = owner.engine().shared.twin.now().1;
             let part = &state.parts[0];
-            let mut scratch = Scratch::new(&part.overlay);
+            let mut scratch = Scratch::new(part.overlay.schema());
             let mut most = 0;
             for at in 0..keys.len() {
                 let key = keys.keys().slice(at, at + 1);

@@ -67,7 +67,7 @@ impl Lowered {
     }
 
     /// Builds a lowered set without rules.
-    pub(crate) fn empty(schema: &Schema) -> Self {
+    pub fn empty(schema: &Schema) -> Self {
         Self {
             schema: schema.clone(),
             regions: Regions::new(schema.lanes().len()),

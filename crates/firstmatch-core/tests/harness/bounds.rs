@@ -26,7 +26,7 @@ fn lowered(schema: &Schema, rules: usize) -> Lowered {
 #[test]
 fn a_limit_takes_what_just_fits_and_refuses_one_less() {
     let set = lowered(&Schema::ipv4(), 200);
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let build =
             |limits| Engine::build(&set, &Config { kind: Some(kind), limits, seed: Some(1), ..Config::default() });
         let free = build(Limits::default()).expect("no limit").explain();

@@ -37,7 +37,7 @@ fn linear_build_bytes(set: &Lowered) -> usize {
 fn a_build_succeeds_where_some_kind_keeps_the_cap() {
     let set = lowered(&rules(300));
     // The need of each kind, in the order of trial. Seeds are fixed, so that a kind is the same each time.
-    let needs = Kind::ALL.map(|kind| {
+    let needs = [Kind::BitSelect, Kind::BitVector, Kind::TupleMerge, Kind::Linear].map(|kind| {
         let config = Config { kind: Some(kind), seed: Some(3), ..Config::default() };
         let explained = Engine::build(&set, &config).expect("no cap").explain();
         let own = explained.candidates.iter().find(|of| of.kind == kind).expect("it is listed");

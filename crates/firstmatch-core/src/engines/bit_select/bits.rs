@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::block::BLOCK;
 use crate::engine::budget::Visits;
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 use crate::raw::{Isa, Kernel, Level, dispatch, word};
 use crate::rule::Regions;
 use crate::rule::fixed_bits;

@@ -3,7 +3,7 @@
 use super::asked::{ANY, Asked, is_single};
 use super::layout::{Node, Parting};
 use super::prefixes::Prefixes;
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 use crate::raw::{Isa, LINE_WORDS, gather, word};
 use crate::rule::containing_prefix;
 use crate::rule::{Region, Regions};

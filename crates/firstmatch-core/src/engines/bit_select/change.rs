@@ -30,7 +30,7 @@ use super::structure::BitSelect;
 use super::tree::each;
 use super::writing::{NO_BLOCK, Place, Spare};
 use crate::engine::Match;
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 use crate::raw::{LINE_WORDS, Line, words, words_mut};
 use crate::rule::{Region, Regions};
 
@@ -93,7 +93,7 @@ impl BitSelect {
     /// Inserts a rule that follows `before` built rules, and returns whether it could.
     ///
     /// If not, its regions are taken out again and no answer changes.
-    pub(crate) fn insert(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
+    pub(super) fn insert_rule(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
         let Some(rank) = self.added.free_rank(before as u32, rule.priority, self.parting) else { return false };
         for (index, region) in regions.iter().enumerate() {
             if !self.put(rank, &region) {
@@ -106,7 +106,7 @@ impl BitSelect {
     }
 
     /// Removes an inserted rule that follows `before` built rules; returns whether it was there.
-    pub(crate) fn remove_added(&mut self, rule: Match, before: usize) -> bool {
+    pub(super) fn remove_added(&mut self, rule: Match, before: usize) -> bool {
         let Some(rank) = self.added.rank_of(rule.rule, before as u32) else { return false };
         let mut regions = Regions::new(self.schema.lanes().len());
         self.added.remove(before as u32, rank, &mut self.touched, |region| regions.push(*region));
@@ -117,7 +117,7 @@ impl BitSelect {
     /// Removes a built rule with its regions, and returns whether it could.
     ///
     /// If not, nothing changes.
-    pub(crate) fn remove_first<'r>(&mut self, place: usize, regions: impl Iterator<Item = Region<'r>> + Clone) -> bool {
+    pub(super) fn remove_first<'r>(&mut self, place: usize, regions: impl Iterator<Item = Region<'r>> + Clone) -> bool {
         if !regions.clone().all(|region| self.reach(&region).is_some()) {
             return false;
         }
@@ -138,7 +138,7 @@ impl BitSelect {
     /// Copies the changes of the other replica and empties the dirty list of this one.
     ///
     /// They are all changes since the replicas were equal or one of them last followed the other.
-    pub(crate) fn follow(&mut self, other: &Self) {
+    pub(super) fn follow_changes(&mut self, other: &Self) {
         self.touched.clear();
         self.grow(other.blocks.len() / other.shape.lines());
         self.trees.clone_from(&other.trees);
@@ -169,35 +169,20 @@ impl BitSelect {
         }
     }
 
-    /// Empties the dirty list, because the other replica is a clone of this one.
-    pub(crate) fn leads_none(&mut self) {
-        self.touched = Vec::new();
-    }
-
     /// Whether a built rule has not been removed.
-    pub(crate) fn has_first(&self, place: usize) -> bool {
+    pub(super) fn has_first(&self, place: usize) -> bool {
         self.gone.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
     }
 
-    /// Whether few blocks are left for insertions, and a rebuild is due because that will recur.
-    pub(crate) fn is_short_of_room(&self) -> bool {
-        self.spare.was_little
-    }
-
-    /// Returns the number of inserted rules and of removed built ones.
-    pub(crate) fn changes(&self) -> usize {
-        self.added.rules() + self.gone_rules
-    }
-
     /// Returns the most cache lines and region tests of a lookup, whatever is inserted.
-    pub(crate) fn most_work(&self) -> (usize, usize) {
+    pub(super) fn most_work(&self) -> (usize, usize) {
         let (lines, tests) = self.worst(MOST_BLOCKS);
         let wide = usize::from(!self.has_wide);
         (lines + wide * (MOST_BLOCKS * self.shape.lines() + 2), tests + wide * MOST_BLOCKS * BLOCK)
     }
 
     /// Returns the most bytes of the engine once it has as many blocks as it may get.
-    pub(crate) fn most_bytes(&self) -> usize {
+    pub(super) fn most_bytes(&self) -> usize {
         let blocks = self.blocks.len() / self.shape.lines();
         let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
         let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();

@@ -2,8 +2,8 @@
 
 use super::block::{BITS, BLOCK as REGIONS, Shape, is_rank};
 use super::layout::{EMPTY, Entry, Node, Tree};
+use crate::engine::selector::Selector;
 use crate::engine::tombstones::Alive;
-use crate::engines::shared::selector::Selector;
 use crate::raw::{Isa, LINE_WORDS, word};
 
 /// Number of keys in flight.

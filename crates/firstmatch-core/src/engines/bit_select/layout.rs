@@ -1,6 +1,6 @@
 //! Nodes, table entries and ranks: how they are laid out.
 
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 
 /// One tree of a [`BitSelect`](super::BitSelect).
 #[derive(Clone, Copy, Debug)]

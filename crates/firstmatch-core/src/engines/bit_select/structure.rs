@@ -8,7 +8,6 @@ use super::columns::Kind;
 use super::layout::{Entry, Limits, Node, Parting, Tree};
 use super::writing::{Place, Spare};
 use crate::engine::tombstones::{Alive, Dead};
-use crate::engines::shared::selector::Selector;
 use crate::raw::{Level, Line};
 use crate::rule::Match;
 use crate::schema::Schema;
@@ -62,15 +61,6 @@ pub(crate) struct Roots {
     pub(super) planned: f64,
 }
 
-impl Roots {
-    /// Returns the bits that each tree's root selects.
-    ///
-    /// Each region fixes all but a few of these bits in some tree, unless no bits separate it from the others.
-    pub(crate) fn selected(&self) -> impl Iterator<Item = Selector> {
-        self.trees.iter().map(|tree| tree.root.bits)
-    }
-}
-
 impl BitSelect {
     /// Returns the roots of the built trees, for another build.
     pub(crate) fn roots(&self) -> Roots {
@@ -114,8 +104,8 @@ impl BitSelect {
         (tests * self.shape.lines() + 2 * steps + 1, tests * block::BLOCK)
     }
 
-    /// Returns the bytes that all clones share.
-    pub(crate) fn shared_bytes(&self) -> usize {
+    /// Returns the bytes of the built rules, which all clones share.
+    pub(super) fn match_bytes(&self) -> usize {
         ARC + size_of_val(&self.matches[..])
     }
 
@@ -125,7 +115,7 @@ impl BitSelect {
             ("nodes", size_of_val(&self.nodes[..])),
             ("tables", size_of_val(&self.table[..])),
             ("blocks", self.blocks.capacity() * size_of::<Line>()),
-            ("matches", self.shared_bytes()),
+            ("matches", self.match_bytes()),
             (
                 "changes",
                 self.added.bytes()

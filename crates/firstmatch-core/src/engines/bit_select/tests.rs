@@ -140,12 +140,12 @@ fn what_columns_do_not_hold_is_refused() {
         let address = (field != 0).then_some((0, net));
         let region = set(&schema, [address.into_iter().chain([(field, test)]).collect::<Vec<_>>()]);
         let last = region.regions().get(region.regions().len() - 1);
-        let mut regions = crate::rule::Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.lanes().len());
         regions.push(last);
         let rule =
             Match { rule: RuleId::new(1000 + at as u32, 0), priority: crate::rule::Priority((1 << 60) + at as u64) };
         assert_eq!(engine.shape.holds(&last), is_held, "{test:?}");
-        assert_eq!(engine.insert(rule, 100, &regions), is_held, "{test:?}");
+        assert_eq!(engine.insert_rule(rule, 100, &regions), is_held, "{test:?}");
     }
 }
 
@@ -166,7 +166,7 @@ fn lean_blocks_hold_what_their_regions_ask_for() {
         let priority = crate::rule::Priority((1 << 60) + at as u64);
         let rule = Match { rule: RuleId::new(1000 + at as u32, 0), priority };
         assert_eq!(engine.shape.holds(&regions.get(0)), is_held);
-        assert_eq!(engine.insert(rule, 200, &regions), is_held);
+        assert_eq!(engine.insert_rule(rule, 200, &regions), is_held);
     }
     // Ranks of 16 bits have gaps for inserted rules; otherwise ranks have 32 bits.
     let lean = |rules: u128| build_lean(&set(&schema, (0..rules).map(host)));
@@ -243,7 +243,7 @@ fn roots_are_kept_while_they_serve() {
     let with = |set: &Lowered, like: Option<&Roots>| {
         let visits = Visits::default();
         let built = BitSelect::build_within(set, &Config::default(), &visits, like).expect("no cap");
-        let masks: Vec<_> = built.roots().selected().collect();
+        let masks: Vec<_> = built.selectors();
         (masks, visits.made(), built.roots())
     };
     let (masks, _, roots) = with(&sources, None);

@@ -7,7 +7,7 @@ use super::bits::{self, Bits, Cubes, Limits};
 use super::block::BLOCK;
 use super::config::Shape;
 use super::layout::{Node, Tree};
-use crate::engines::shared::selector::{Selector, pair};
+use crate::engine::selector::{Selector, pair};
 use crate::raw::{Isa, Kernel, dispatch, secrets, word};
 
 /// Largest number of regions that are not divided further among trees.

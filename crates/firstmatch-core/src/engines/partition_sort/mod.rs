@@ -61,6 +61,7 @@ mod tests;
 mod tree;
 mod update;
 
+use crate::engine::entry::{Entry, Settings};
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::UpdateError;
 use crate::key::Keys;
@@ -129,3 +130,15 @@ impl Updatable for PartitionSort {
         self.remove_rule(rule)
     }
 }
+
+fn config(&Settings { budget, simd, .. }: &Settings) -> Config {
+    Config { budget, simd, ..Config::default() }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "partitionsort",
+    summary: "a few search trees of rules that can be sorted: rules come and go",
+    build: |rules, settings| Ok(Box::new(PartitionSort::build(rules, &config(settings))?)),
+    updatable: Some(|rules, settings| Ok(Box::new(PartitionSort::build(rules, &config(settings))?))),
+};

@@ -4,7 +4,6 @@ mod chunked;
 mod entry;
 pub(crate) mod places;
 mod rest;
-pub(crate) mod selector;
 pub(crate) mod wide;
 
 pub(crate) use chunked::{Chunked, PIECE, vec_growth, with_room};

@@ -89,7 +89,7 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
 
 /// Each base by itself, and that which changes in place.
 fn bases() -> impl Iterator<Item = (Kind, Option<usize>)> {
-    Kind::ALL.into_iter().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
+    Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
 }
 
 fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Result<u64, UpdateError> {
@@ -220,7 +220,7 @@ fn an_id_that_comes_back_has_its_new_regions() {
         crate::rule::lower_rule(&schema, spec, &Caps::default(), &mut regions).expect("within the caps");
         regions
     };
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let config = Config { kind: Some(kind), in_place: Some(0), seed: Some(1), ..Config::default() };
         let mut owner = Exclusive::build(&lowered, &config).expect("no budget");
         let rule = lowered.rules().iter().find(|rule| rule.rule.slot() == 6).copied().expect("it is there");
@@ -371,7 +371,7 @@ fn what_a_rebuild_built_has_room() {
 fn marked_rules_stay_out() {
     let schema = Schema::ipv4();
     let keys = keys(&schema);
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let set = ports(30);
         let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
         let many = Some(1 << 20);

@@ -4,7 +4,8 @@ use super::*;
 use crate::engine::budget::Visits;
 use crate::engine::cost::KINDS;
 use crate::engines::shared::wide::{MOST, Wide, wide};
-use crate::select::choose::{Before, Choice, choose as choose_base};
+use crate::select::choice::{Before, Choice};
+use crate::select::choose::choose as choose_base;
 
 /// By prediction alone, on a fixed machine.
 fn predicted() -> Config {
@@ -76,7 +77,8 @@ fn around_a_wide_rule(with_wide: bool) -> String {
 fn a_rebuild_is_due_without_a_wide_rule_alone() {
     let set = rules(&format!("family ipv4\n{}", around_a_wide_rule(true)));
     let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
-    for (kind, in_place) in Kind::ALL.into_iter().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, Some(100))]) {
+    for (kind, in_place) in Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, Some(100))])
+    {
         for (at, &id) in ids.iter().enumerate() {
             let config = Config { kind: Some(kind), in_place, ..predicted() };
             let (engines, mut writer) = open(set.clone(), &config).expect("no budget");

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use super::*;
 use crate::engine::Engine;
-use crate::engine::base::Base;
+use crate::engine::base::{Base, BaseEngine};
 use crate::engine::tombstones::Dead;
 use crate::engines::bit_select::Config;
 use crate::key::KeyBuf;
@@ -94,7 +94,7 @@ impl<'r> Walk<'r> {
     fn insert(&mut self, (rule, range): Ranged) -> bool {
         let mut regions = Regions::new(self.all.schema().lanes().len());
         range.clone().for_each(|at| regions.push(self.all.regions().get(at)));
-        let is_in = self.engine.insert(rule, self.place(rule), &regions);
+        let is_in = self.engine.insert_rule(rule, self.place(rule), &regions);
         (self.came, self.refused) = (self.came + usize::from(is_in), self.refused + usize::from(!is_in));
         if is_in { &mut self.there } else { &mut self.away }.push((rule, range));
         is_in
@@ -456,7 +456,7 @@ fn rules_for_most_keys_come_in_place() {
     let rules: Vec<Ranged> = all.by_rule().collect();
     let build = || Walk::with(&all, scalar(), rules[..1000].to_vec(), Vec::new(), Random(1)).engine;
     let mut engine = build();
-    let (trees, roots) = (engine.trees.len(), engine.roots().selected().count());
+    let (trees, roots) = (engine.trees.len(), engine.selectors().len());
     let ask = |engine: &BitSelect, port: u32| {
         let mut keys = KeyBuf::new(all.schema());
         (0..40).for_each(|i| keys.push()[..5].copy_from_slice(&[i * 0x0001_0101, (i << 22) + i % 2, 0, port, 6]));
@@ -469,11 +469,11 @@ fn rules_for_most_keys_come_in_place() {
     came.retain(|&at| {
         let mut regions = Regions::new(schema.lanes().len());
         regions.push(all.regions().get(rules[at].1.start));
-        engine.insert(rules[at].0, 1000, &regions)
+        engine.insert_rule(rules[at].0, 1000, &regions)
     });
     assert_eq!(came.len(), 32, "{came:?}");
     came.sort_unstable();
-    assert_eq!((engine.trees.len(), engine.roots().selected().count()), (trees + 1, roots));
+    assert_eq!((engine.trees.len(), engine.selectors().len()), (trees + 1, roots));
     let mut copy = build();
     copy.follow(&engine);
     for engine in [&engine, &copy] {

@@ -199,7 +199,7 @@ fn equal_promises_of_two_trees_are_both_followed() {
             1 => order.reverse(),
             _ => (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at + 1))),
         }
-        order.retain(|(rule, regions)| engine.insert(*rule, 1100, regions));
+        order.retain(|(rule, regions)| engine.insert_rule(*rule, 1100, regions));
         assert!(order.len() >= 8, "{} came", order.len());
         order.sort_by_key(|(rule, _)| rule.priority);
         let mut keys = KeyBuf::new(all.schema());
