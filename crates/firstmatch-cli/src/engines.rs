@@ -127,7 +127,7 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Prints the base that `meta` takes for each family of a rule file, and the reasons.
 fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(path, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let margin = args.all.then_some(f64::INFINITY);
     let config = live::Config { margin, ..meta_config(&args.choice)? };

@@ -6,7 +6,7 @@
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::raw::Level;
-use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, RuleSet, lower};
 use firstmatch_core::{Budget, Classifier};
 
 use crate::case::{Case, LONGEST};
@@ -47,7 +47,7 @@ impl Round {
                 assert_eq!((inserted.is_err(), set.len()), (taken, len + usize::from(!taken)), "{inserted:?}");
             }
         }
-        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
         let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut rng, PACKETS));
         Self { set, lowered, case, collision_limit, spill, rng }
     }

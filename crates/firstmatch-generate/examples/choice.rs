@@ -16,7 +16,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use firstmatch_core::live::{self, Config, Engine, Kind, Outcome};
-use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, RuleSet, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy};
 use firstmatch_generate::keys::{self, Points};
 use firstmatch_generate::profile::PROFILES;
@@ -108,7 +108,7 @@ struct Row {
 fn measured(set: &RuleSet, past: Past, keys: usize, rounds: usize) -> Result<Vec<Phase>, Box<dyn Error>> {
     let config = Config::default();
     let (engines, mut writer) = live::open(set.clone(), &config)?;
-    let lowered = lower(set, &set.schemas()[0], &Caps::default())?;
+    let lowered = lower(set, &set.schemas()[0], &ExpansionLimits::default())?;
     let mut phases = vec![phase("built", &engines[0], &lowered, past, keys, rounds)?];
     let first = set.iter().next().ok_or("no rules")?.id;
     let mut transaction = writer.begin();
@@ -119,7 +119,7 @@ fn measured(set: &RuleSet, past: Past, keys: usize, rounds: usize) -> Result<Vec
         writer.install(rebuilt)?;
     }
     let rest = writer.rules().clone();
-    let lowered = lower(&rest, &rest.schemas()[0], &Caps::default())?;
+    let lowered = lower(&rest, &rest.schemas()[0], &ExpansionLimits::default())?;
     phases.push(phase("removed", &engines[0], &lowered, past, keys, rounds)?);
     Ok(phases)
 }

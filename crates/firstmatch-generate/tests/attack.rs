@@ -6,7 +6,7 @@ use firstmatch_core::engines::bit_select::{self, BitSelect};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::live::{self, Kind, Limits, Outcome};
-use firstmatch_core::rule::{Caps, Lowered, Region, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Region, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Budget, Classifier, RuleSet};
 use firstmatch_generate::attack::{Attack, generate};
@@ -18,7 +18,7 @@ use firstmatch_testkit::counter::{Counting, counted};
 static COUNTING: Counting = Counting;
 
 fn lowered(set: &RuleSet) -> Lowered {
-    lower(set, &set.schemas()[0], &Caps::default()).expect("within the caps")
+    lower(set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps")
 }
 
 fn sets(rules: usize) -> impl Iterator<Item = (String, Lowered)> {

@@ -14,7 +14,7 @@ use anyhow::Context;
 use clap::Args;
 use firstmatch_core::RuleSet;
 use firstmatch_core::live::{Config, Engine, Kind, Machine, Prediction, Traffic};
-use firstmatch_core::rule::{Caps, Lowered, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_generate::attack::{self, Attack};
 use firstmatch_generate::openflow;
@@ -124,7 +124,7 @@ fn head(machine: &Machine) -> String {
 fn generated() -> anyhow::Result<Vec<Set>> {
     let mut sets = Vec::new();
     let mut add = |name: String, rules: RuleSet| {
-        let rules = lower(&rules, &rules.schemas()[0], &Caps::default())?;
+        let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
         sets.push(Set { name, rules, seen: Vec::new() });
         anyhow::Ok(())
     };
@@ -153,7 +153,7 @@ fn read(path: &Path) -> anyhow::Result<Set> {
     let rules =
         firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).with_context(|| name.clone())?.rules;
     let schema = rules.schemas().first().cloned().with_context(|| format!("{name}: no rules"))?;
-    let rules = lower(&rules, &schema, &Caps::default())?;
+    let rules = lower(&rules, &schema, &ExpansionLimits::default())?;
     Ok(Set { name, rules, seen: Vec::new() })
 }
 

@@ -8,7 +8,7 @@ use firstmatch_core::engines::bit_select::{self, BitSelect};
 use firstmatch_core::engines::partition_sort::{self, PartitionSort};
 use firstmatch_core::engines::registry::{self, Entry, Settings};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
-use firstmatch_core::live::{self, Exclusive};
+use firstmatch_core::live::{self, Owned};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::Lowered;
 use firstmatch_core::{Budget, BuildError, Classifier, Schema, Updatable};
@@ -157,7 +157,7 @@ fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, t
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(live::Engine::build(rules, &config)?))),
         live: Some(again.clone()),
-        empty: Some(Box::new(move |schema| Ok(Box::new(Exclusive::new(schema, &again)?)))),
+        empty: Some(Box::new(move |schema| Ok(Box::new(Owned::new(schema, &again)?)))),
     })
 }
 

@@ -35,7 +35,7 @@ fn main() -> Outcome<()> {
         let file = firstmatch_formats::parse(&text, &options)?;
         parsing.push((cpu_time() - start).as_secs_f64());
         let start = cpu_time();
-        let lowered = file.rules.schemas().iter().map(|schema| lower(&file.rules, schema, &options.caps));
+        let lowered = file.rules.schemas().iter().map(|schema| lower(&file.rules, schema, &options.expansion));
         let lowered = lowered.collect::<Result<Vec<_>, _>>()?;
         lowering.push((cpu_time() - start).as_secs_f64());
         (rules, regions) = (file.rules.len(), lowered.iter().map(|lowered| lowered.regions().len()).sum());

@@ -7,7 +7,7 @@ use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::partition_sort::{self, PartitionSort};
 use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
 use firstmatch_core::engines::tuple::{self, Merge, TupleMerge};
-use firstmatch_core::live::{self, Exclusive, Kind};
+use firstmatch_core::live::{self, Kind, Owned};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Lowered, Region};
 use firstmatch_core::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
@@ -197,10 +197,10 @@ fn metas_at(level: Level) -> impl Iterator<Item = Subject> {
     fixed.chain([Subject::updatable(name, move |start, budget| exclusive(start, &config(budget)))])
 }
 
-fn exclusive(start: Start<'_>, config: &live::Config) -> Result<Exclusive, BuildError> {
+fn exclusive(start: Start<'_>, config: &live::Config) -> Result<Owned, BuildError> {
     match start {
-        Start::Empty(schema) => Exclusive::new(schema, config),
-        Start::Rules(lowered) => Exclusive::build(lowered, config),
+        Start::Empty(schema) => Owned::new(schema, config),
+        Start::Rules(lowered) => Owned::build(lowered, config),
     }
 }
 

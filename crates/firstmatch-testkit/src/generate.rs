@@ -1,7 +1,7 @@
 //! Random rule sets of few distinct values, so that rules overlap, shadow and repeat.
 
 use firstmatch_core::rule::{
-    Action, Caps, Condition, Conditions, Priority, Regions, RuleSet, RuleSpec, Test, lower_rule,
+    Action, Condition, Conditions, ExpansionLimits, Priority, Regions, RuleSet, RuleSpec, Test, lower_rule,
 };
 use firstmatch_core::schema::{Field, Kind, Schema};
 
@@ -55,7 +55,7 @@ impl Rules {
     /// It has at most 64 regions, but for one rule in twenty.
     pub fn rule(&mut self, rng: &mut Rng) -> RuleSpec {
         let most = if rng.percent(5) { 1024 } else { 64 };
-        let caps = Caps { regions_per_rule: most, ..Caps::default() };
+        let expansion = ExpansionLimits { regions_per_rule: most, ..ExpansionLimits::default() };
         loop {
             let mut spec = empty_rule(Priority(0));
             for field in 0..self.schema.fields().len() {
@@ -65,7 +65,7 @@ impl Rules {
             }
             self.scratch.clear();
             // Now and then a rule of no region is welcome.
-            match lower_rule(&self.schema, &spec, &caps, &mut self.scratch) {
+            match lower_rule(&self.schema, &spec, &expansion, &mut self.scratch) {
                 Ok(0) if rng.percent(80) => {}
                 Ok(_) => return spec,
                 Err(_) => {}

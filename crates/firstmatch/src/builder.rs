@@ -1,7 +1,7 @@
 //! How a firewall is made.
 
 use firstmatch_core::live::{self, Kind, Limits, Machine};
-use firstmatch_core::rule::{Caps, RuleSet};
+use firstmatch_core::rule::{ExpansionLimits, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
 use firstmatch_formats::{self as formats, Fields, Options};
 
@@ -83,9 +83,9 @@ impl Builder {
     }
 
     /// Sets limits on the number of regions that a rule and a rule set may expand to.
-    pub fn expansion_limits(mut self, caps: Caps) -> Self {
-        self.options.caps = caps;
-        self.config.caps = caps;
+    pub fn expansion_limits(mut self, expansion: ExpansionLimits) -> Self {
+        self.options.expansion = expansion;
+        self.config.expansion = expansion;
         self
     }
 

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use firstmatch_core::live::{BatchReader, Ledger, Snapshot};
+use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
 use firstmatch_core::{Match, Policy, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
@@ -40,15 +40,15 @@ pub struct Worker {
     found: Vec<Vec<Option<Match>>>,
     decisions: Vec<Decision>,
     policy: Policy,
-    ledger: Option<Ledger>,
+    counter_shard: Option<CounterShard>,
     outcomes: [u64; Outcome::ALL.len()],
     generation: u64,
 }
 
 impl Worker {
     pub(crate) fn new(inner: &Arc<Inner>) -> Self {
-        let ledger = inner.counters.as_ref().map(|_| inner.lock().ledger());
-        Self { ledger, ..Self::without_counters(inner) }
+        let counter_shard = inner.counters.as_ref().map(|_| inner.lock().counter_shard());
+        Self { counter_shard, ..Self::without_counters(inner) }
     }
 
     pub(crate) fn without_counters(inner: &Inner) -> Self {
@@ -59,7 +59,7 @@ impl Worker {
             batch,
             decisions: Vec::new(),
             policy: inner.policy,
-            ledger: None,
+            counter_shard: None,
             outcomes: [0; Outcome::ALL.len()],
             generation: 0,
         }
@@ -127,8 +127,8 @@ impl Worker {
     fn count(&mut self) {
         for (record, decision) in self.batch.records().iter().zip(&self.decisions) {
             self.outcomes[record.outcome.index()] += 1;
-            if let (Some(ledger), Some(rule)) = (&mut self.ledger, decision.rule) {
-                ledger.add(rule, 1, record.bytes.into());
+            if let (Some(counter_shard), Some(rule)) = (&mut self.counter_shard, decision.rule) {
+                counter_shard.add(rule, 1, record.bytes.into());
             }
         }
     }

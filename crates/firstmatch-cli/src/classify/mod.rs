@@ -43,7 +43,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     if let Some(csv) = &args.csv {
         output::refuse_inputs(csv, &[("rules", &args.rules), ("packets", &args.input)])?;
     }
-    let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let bases = bases(args, lowered.len())?;

@@ -81,7 +81,8 @@ fn passes_keep_their_keys_and_their_number() {
     for number in 0..500 {
         batch.push_headers(&headers(number), 60);
     }
-    let lowered = lower(&rules, &rules.schemas()[0], &firstmatch_core::rule::Caps::default()).expect("few regions");
+    let lowered =
+        lower(&rules, &rules.schemas()[0], &firstmatch_core::rule::ExpansionLimits::default()).expect("few regions");
     for name in engines::names() {
         let engine = engines::named(name).expect("it is listed");
         let classifier: Box<dyn Classifier> = (engine.build)(&lowered, &Default::default()).expect("it fits");

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::budget::Visits;
-use super::cost::{Weights, Work};
-use super::tombstones::Dead;
+use super::cost::{Cost, Weights};
+use super::tombstones::Tombstones;
 use super::traits::Engine;
 use crate::engine::selector::Selector;
 use crate::error::BuildError;
@@ -69,7 +69,7 @@ pub(crate) trait Base {
     fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
 
     /// Counts what lookups of `keys` cost.
-    fn work(&self, keys: Keys<'_>) -> Work;
+    fn cost(&self, keys: Keys<'_>) -> Cost;
 
     /// Returns the maximum region visits of a lookup, in whole blocks of eight.
     fn visits(&self) -> usize;
@@ -168,7 +168,13 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     fn largest_scratch(schema: &Schema) -> Self::Scratch;
 
     /// Improves `best` as [`Engine::improve`] does, over the live rules alone.
-    fn improve_alive(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);
+    fn improve_live(
+        &self,
+        scratch: &mut Self::Scratch,
+        keys: &Keys<'_>,
+        tombstones: &Tombstones,
+        best: &mut [Option<Match>],
+    );
 
     /// Returns a copy for the other replica, if the base changes in place.
     fn replica(&self) -> Option<Self> {

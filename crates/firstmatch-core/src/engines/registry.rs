@@ -1,6 +1,6 @@
 //! Registry of the engines: which there are, and which of them can be a base.
 //!
-//! A line below makes an engine with the trait [`BaseEngine`] a candidate of every choice. A line of [`ENGINES`] makes it known
+//! A line below makes an engine with the trait `BaseEngine` a candidate of every choice. A line of [`ENGINES`] makes it known
 //! by name to the programs and to tests.
 
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{bit_select, bit_vector, linear, partition_sort, tuple};
 use crate::engine::base::{Base, BaseEngine, Build, Sampling};
 use crate::engine::cost::Weights;
 pub use crate::engine::entry::{Entry, Settings};
-use crate::engine::tombstones::Dead;
+use crate::engine::tombstones::Tombstones;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -149,15 +149,15 @@ macro_rules! bases {
             }
 
             /// Improves every key over the rules without a tombstone.
-            pub(crate) fn improve_alive(
+            pub(crate) fn improve_live(
                 &self,
                 scratch: &mut Scratch,
                 keys: &Keys<'_>,
-                dead: &Dead,
+                tombstones: &Tombstones,
                 best: &mut [Option<Match>],
             ) {
                 match self {
-                    $(Self::$kind(base) => base.improve_alive(&mut scratch.$folder, keys, dead, best),)*
+                    $(Self::$kind(base) => base.improve_live(&mut scratch.$folder, keys, tombstones, best),)*
                 }
             }
 

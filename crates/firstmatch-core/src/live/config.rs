@@ -2,7 +2,7 @@
 
 use crate::engine::budget::Budget;
 use crate::raw::Level;
-use crate::rule::Caps;
+use crate::rule::ExpansionLimits;
 use crate::select::{self, Kind, Limits, Machine};
 
 /// Configuration of [`meta`](super).
@@ -63,7 +63,7 @@ pub struct Config {
     /// Limits on the regions that a rule is lowered to.
     ///
     /// They apply to [`open`](super::open), [`Transaction::insert`](super::Transaction::insert) and [`Writer::renumber`](super::Writer::renumber).
-    pub caps: Caps,
+    pub expansion: ExpansionLimits,
     /// Whether readers of a [`Handle`](super::Handle) find action, line and value of the rule that matched ([`Snapshot::attached`](super::Snapshot::attached)).
     /// It takes 24 bytes a rule and replica.
     pub attachments: bool,

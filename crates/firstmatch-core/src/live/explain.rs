@@ -135,7 +135,7 @@ impl Engine {
             worst_tests: times * base.worst_tests + of.overlay_tests,
             worst_lines: times * base.worst_lines + of.overlay_lines,
             longest_bucket: base.longest_bucket.max(of.overlay_longest),
-            untabled: base.untabled + of.overlay_untabled,
+            overflow: base.overflow + of.overlay_overflow,
             keeps_shadowed: true,
             bytes: base.bytes.clone(),
         };

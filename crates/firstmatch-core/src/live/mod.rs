@@ -81,7 +81,7 @@
 //! until a rebuild is installed.
 //!
 //! A [flow cache](crate::cache::flow) or other keeper of answers notices a commit by
-//! [`Engine::version`](engine::Engine::version).
+//! [`Engine::version`](crate::Engine::version).
 //!
 //! ## Replicas
 //! Tombstones, filter, overlay and the base's handle have two replicas; the base itself has a second one once something
@@ -151,9 +151,9 @@ pub use explain::Explanation;
 pub use handle::{BatchReader, Handle, Snapshot};
 pub use reader::{Engine, Reader};
 pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
-pub use writer::{Exclusive, Transaction, Writer, open};
+pub use writer::{Owned, Transaction, Writer, open};
 
-pub use crate::counters::{Count, Ledger, RuleCounters};
+pub use crate::counters::{Count, CounterShard, RuleCounters};
 pub use crate::select::{
     BadMachine, Candidate, Cap, Kind, Limits, Lookups, Machine, Outcome, Prediction, Traffic, UnknownKind,
 };

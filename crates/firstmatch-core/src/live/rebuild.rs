@@ -194,7 +194,7 @@ impl Running {
         self.feed.upgrade()
     }
 
-    pub(super) fn is_alive(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.feed.strong_count() > 0
     }
 

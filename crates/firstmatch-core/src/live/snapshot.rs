@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use super::attached::Attachments;
 use super::filter::{CHUNK, Filter};
-use super::gather::Aside;
+use super::gather::Gather;
 use super::left_right::ARC;
 use super::log::Changes;
 use super::store::Store;
-use crate::engine::tombstones::{Dead, slots};
+use crate::engine::tombstones::{Tombstones, slots};
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::engines::registry::{AnyBase, Kind, Overlay, Scratch};
 use crate::error::UpdateError;
@@ -84,7 +84,7 @@ pub(super) struct Part {
     /// The base; both replicas share it until something in it changes.
     pub(super) base: Arc<AnyBase>,
     /// Tombstones of the base's rules, and the number of regions that these rules have.
-    pub(super) dead: Dead,
+    pub(super) dead: Tombstones,
     pub(super) dead_regions: usize,
     /// Rules inserted since the base was built, except those inserted into the base in place.
     pub(super) overlay: Overlay,
@@ -103,7 +103,7 @@ impl Part {
         level: Level,
         allowed: usize,
     ) -> Self {
-        let dead = Dead::none(base.places(), built.slots);
+        let dead = Tombstones::none(base.places(), built.slots);
         let filter = Filter::of(&*base, level, allowed / 2);
         Self { built: Arc::new(built), base: Arc::new(base), dead, dead_regions: 0, overlay, most, filter }
     }
@@ -112,22 +112,22 @@ impl Part {
     pub(super) fn improve(
         &self,
         scratch: &mut Scratch,
-        aside: &mut Aside,
+        gather: &mut Gather,
         keys: &Keys<'_>,
         best: &mut [Option<Match>],
     ) {
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
             return self.base.improve(scratch, keys, best);
         }
-        self.improve_changed(scratch, aside, keys, best);
+        self.improve_changed(scratch, gather, keys, best);
     }
 
     /// Improves keys where something has changed.
     ///
     /// Not inlined, so that lookups without changes do not set up its stack frame.
     #[inline(never)]
-    fn improve_changed(&self, scratch: &mut Scratch, aside: &mut Aside, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        let (base, Aside { before, lists, few }) = (&self.base, aside);
+    fn improve_changed(&self, scratch: &mut Scratch, gather: &mut Gather, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        let (base, Gather { before, lists, few }) = (&self.base, gather);
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = &keys.slice(index * CHUNK, index * CHUNK + best.len());
             before[..best.len()].copy_from_slice(best);
@@ -140,7 +140,7 @@ impl Part {
             }
             if !lists.dead().is_empty() {
                 lists.dead().iter().map(|&i| usize::from(i)).for_each(|i| best[i] = before[i]);
-                few.improve(lists.dead(), keys, best, |keys, best| base.improve_alive(scratch, keys, &self.dead, best));
+                few.improve(lists.dead(), keys, best, |keys, best| base.improve_live(scratch, keys, &self.dead, best));
             }
             few.improve(lists.asked(), keys, best, |keys, best| self.overlay.improve(scratch.overlay(), keys, best));
         }

@@ -1,7 +1,7 @@
 //! Model of lookup times: counted operations of a lookup, times fitted weights.
 
 use super::machine::Machine;
-use crate::engine::cost::{KINDS, TERMS, Weights, Work};
+use crate::engine::cost::{Cost, KINDS, TERMS, Weights};
 
 /// Predicted time of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,9 +21,9 @@ impl Prediction {
     pub const TERMS: usize = TERMS;
 }
 
-/// Predicts the time of lookups of cost `work` in an engine with these weights.
-pub(crate) fn predict(weights: &Weights, work: &Work, machine: &Machine) -> Prediction {
-    let &Work { done, lines, bytes, .. } = work;
+/// Predicts the time of lookups of cost `cost` in an engine with these weights.
+pub(crate) fn predict(weights: &Weights, cost: &Cost, machine: &Machine) -> Prediction {
+    let &Cost { done, lines, bytes, .. } = cost;
     let mut terms = [0.0; TERMS];
     terms.iter_mut().zip(done).for_each(|(term, count)| *term = count * machine.step);
     terms[KINDS] = lines * machine.far(bytes);

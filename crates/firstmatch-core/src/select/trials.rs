@@ -210,8 +210,8 @@ impl<'a> Trials<'a> {
             return Ok(Some(Outcome::LongBuckets { longest }));
         }
         // A base of all regions takes no less than this one.
-        let work = probe.work(traffic::drawn(&regions, KEYS).keys());
-        let nanos = model::predict(&kind.weights(), &work, &self.config.machine).nanos;
+        let cost = probe.cost(traffic::drawn(&regions, KEYS).keys());
+        let nanos = model::predict(&kind.weights(), &cost, &self.config.machine).nanos;
         let is_slow = first.nanos.iter().all(|&other| nanos > other * self.margin());
         Ok(is_slow.then_some(Outcome::Sampled { picoseconds: (nanos * 1e3) as u64 }))
     }
@@ -230,10 +230,10 @@ impl<'a> Trials<'a> {
         if few < FEWEST {
             return f64::INFINITY;
         }
-        let work = base.work(keys.slice(0, few));
-        debug_assert!(work.visits <= few * base.visits(), "{work:?} of {few} keys");
-        self.compared += work.visits;
-        let predicted = model::predict(&base.kind().weights(), &work, &self.config.machine);
+        let cost = base.cost(keys.slice(0, few));
+        debug_assert!(cost.visits <= few * base.visits(), "{cost:?} of {few} keys");
+        self.compared += cost.visits;
+        let predicted = model::predict(&base.kind().weights(), &cost, &self.config.machine);
         self.of(base.kind()).on[traffic as usize] = Lookups { predicted: Some(predicted), nanos: None };
         predicted.nanos
     }

@@ -1,7 +1,7 @@
 //! Lookups allocate nothing: the first with a scratch, later ones, and those after changes.
 
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::live::Exclusive;
+use firstmatch_core::live::Owned;
 use firstmatch_core::rule::{Priority, Regions, RuleId, RuleSet};
 use firstmatch_core::{Classifier, Match, Schema, Scratch, Updatable, live};
 
@@ -131,7 +131,7 @@ fn lookups_beside_changes_of_every_kind_allocate_nothing() {
         let mut rng = Rng::new(4);
         let mut drawn = Rules::new(&schema, &mut rng, 200);
         let cache = flow::Config { entries: 64, steps_aside: false, seed: Some(1), ..flow::Config::default() };
-        let inner = Exclusive::build(&lowered, &config).expect("no budget");
+        let inner = Owned::build(&lowered, &config).expect("no budget");
         let mut engine = FlowCache::new(inner, &cache).expect("no level is forced");
         let (mut cached, mut bare) = (engine.scratch(), Classifier::scratch(engine.inner()));
         for round in 0..40 {

@@ -67,7 +67,13 @@ fn rebuild(writer: &mut Writer) {
 /// Looks packets up and counts them, batch by batch; returns the answers by rule.
 ///
 /// It ends after `decisions`, when all commits are done. Where commits come meanwhile some packets are counted late.
-fn count(engine: &Engine, ledger: &mut live::Ledger, case: &Case, decisions: u64, done: &AtomicBool) -> Tally {
+fn count(
+    engine: &Engine,
+    counter_shard: &mut live::CounterShard,
+    case: &Case,
+    decisions: u64,
+    done: &AtomicBool,
+) -> Tally {
     let (mut scratch, mut answers) = (engine.scratch(), vec![None; BATCH]);
     let (keys, mut tally) = (case.keys.keys(), Tally::new());
     let mut decided = 0;
@@ -75,7 +81,7 @@ fn count(engine: &Engine, ledger: &mut live::Ledger, case: &Case, decisions: u64
         let from = decided % (keys.len() - BATCH);
         engine.classify_batch(&mut scratch, keys.slice(from, from + BATCH), &mut answers);
         for found in answers.iter().flatten() {
-            ledger.add(found.rule, 1, 60);
+            counter_shard.add(found.rule, 1, 60);
             *tally.entry(found.rule).or_insert(0) += 1;
         }
         decided += BATCH;
@@ -107,11 +113,11 @@ fn count_beside_commits(in_place: usize, decisions: u64, commits: u64) {
     let case = Case::new(&RuleSet::new(schema.clone()), &schema, packets);
     let (done, mut rng, mut committed) = (AtomicBool::new(false), Rng::new(in_place as u64), 0);
     let tallies = thread::scope(|scope| {
-        let read = |mut ledger: live::Ledger| {
+        let read = |mut counter_shard: live::CounterShard| {
             let (engine, case, done) = (&engine, &case, &done);
-            move || count(engine, &mut ledger, case, decisions / READERS, done)
+            move || count(engine, &mut counter_shard, case, decisions / READERS, done)
         };
-        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read(writer.ledger()))).collect();
+        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read(writer.counter_shard()))).collect();
         let stop = Stop(&done);
         while committed < commits {
             replace(&mut writer, &mut rng);
@@ -187,7 +193,7 @@ fn queries_and_a_writer_go_on() {
         let (engine, mut writer, _) = start(&Config { kind: Some(Kind::BitSelect), ..Config::default() });
         let (counters, done, mut rng) = (writer.counters(), AtomicBool::new(false), Rng::new(5));
         let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
-        let (mut ledger, rules) = (writer.ledger(), engine.explain().rules);
+        let (mut counter_shard, rules) = (writer.counter_shard(), engine.explain().rules);
         thread::scope(|scope| {
             let stop = Stop(&done);
             let (engine, done, ids) = (&engine, &done, &ids);
@@ -195,7 +201,7 @@ fn queries_and_a_writer_go_on() {
                 ("explain", Box::new(|| assert_eq!(engine.explain().rules, rules))),
                 ("stats", Box::new(|| assert_eq!(engine.stats().rules, rules))),
                 ("counters", Box::new(|| ids.iter().for_each(|&id| whole(&counters, id)))),
-                ("counting", Box::new(|| ids.iter().for_each(|&id| ledger.add(id, 1, 60)))),
+                ("counting", Box::new(|| ids.iter().for_each(|&id| counter_shard.add(id, 1, 60)))),
                 ("the clock", Box::new(|| {})),
             ];
             let asks = asks.map(|(name, what)| (name, scope.spawn(move || time(done, what))));

@@ -1,7 +1,7 @@
 //! Limits of `meta`: what keeps them is built, what does not is refused, also after changes.
 
 use firstmatch_core::live::{self, Candidate, Cap, Config, Engine, Kind, Limits, Outcome, Writer};
-use firstmatch_core::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Classifier, Schema};
 
 use crate::case::Case;
@@ -11,7 +11,7 @@ use crate::generate::{Rules, rule_set};
 use crate::rng::Rng;
 
 fn lowered(set: &RuleSet) -> Lowered {
-    lower(set, &set.schemas()[0], &Caps::default()).expect("within the caps")
+    lower(set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps")
 }
 
 fn rules(count: usize) -> RuleSet {

@@ -4,7 +4,7 @@ use firstmatch_core::live::{
     self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Machine, Outcome, Writer,
 };
 use firstmatch_core::raw::Level;
-use firstmatch_core::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Schema};
 
 use crate::case::Case;
@@ -14,7 +14,8 @@ use crate::rng::Rng;
 
 fn lowered(rules: usize) -> Lowered {
     let schema = Schema::ipv4();
-    lower(&rule_set(&schema, &mut Rng::new(rules as u64), rules), &schema, &Caps::default()).expect("within the caps")
+    lower(&rule_set(&schema, &mut Rng::new(rules as u64), rules), &schema, &ExpansionLimits::default())
+        .expect("within the caps")
 }
 
 fn by_order() -> Config {
@@ -62,7 +63,7 @@ fn the_least_worst_ratio_is_chosen() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         for rules in [9, 40, 400] {
             let set = rule_set(&schema, &mut Rng::new(seed), rules);
-            let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+            let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
             let all = Config { margin: Some(f64::INFINITY), ..Config::default() };
             let explained = Engine::build(&lowered, &all).expect("no budget").explain();
             let timed: Vec<&Candidate> = explained.candidates.iter().filter(|of| of.on[0].nanos.is_some()).collect();
@@ -142,7 +143,7 @@ fn predictions_say_what_is_timed() {
 
 fn of_text(text: &str) -> Lowered {
     let set = rules_of(text);
-    lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps")
+    lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps")
 }
 
 fn rules_of(text: &str) -> RuleSet {
@@ -234,7 +235,8 @@ fn where_no_candidate_is_good_the_least_bad_is_taken() {
         else {
             panic!("{}", &text[..60])
         };
-        let set = lower(&parsed.rules, &parsed.rules.schemas()[0], &Caps::default()).expect("within the caps");
+        let set =
+            lower(&parsed.rules, &parsed.rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
         let explained = Engine::build(&set, &predicted_only()).expect("no budget").explain();
         assert_eq!(explained.is_over_defaults, is_bad, "{explained}");
         assert_eq!(explained.to_string().contains("no candidate that fits keeps the default limits"), is_bad);
@@ -386,7 +388,7 @@ fn the_choice_is_explained() {
         &firstmatch_formats::Options::default(),
     )
     .expect("rules");
-    let two = lower(&two.rules, &two.rules.schemas()[0], &Caps::default()).expect("within the caps");
+    let two = lower(&two.rules, &two.rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let few = Engine::build(&two, &Config::default()).expect("it fits").explain();
     assert_eq!(
         (few.kind, outcomes(&few)),
@@ -420,7 +422,7 @@ fn the_choice_is_explained() {
 fn the_fallback_fits() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let set = rule_set(&schema, &mut Rng::new(seed), 5_000);
-        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
         let lanes = schema.lanes().len() + lowered.regions().ternary_lanes().len();
         let run_bytes = lowered.regions().len() * (8 * lanes + 24) + (1 << 20);
         let engine = Engine::build(&lowered, &Config { budget: Budget { run_bytes }, ..Config::default() });

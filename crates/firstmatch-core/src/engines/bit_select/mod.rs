@@ -103,15 +103,16 @@
 //! # Deviations
 //! None.
 
-mod added;
-mod asked;
 mod bits;
 mod block;
 mod build;
 mod change;
 mod columns;
 mod config;
+mod constraints;
 mod cost;
+mod counting;
+mod inserted;
 mod layout;
 mod lookup;
 mod pack;
@@ -122,7 +123,6 @@ mod structure;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod work;
 mod writing;
 
 use std::ops::Range;
@@ -136,10 +136,10 @@ use structure::Roots;
 
 use crate::engine::base::{Base, BaseEngine, Build, Choices, Most, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::{Weights, Work};
+use crate::engine::cost::{Cost, Weights};
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::selector::Selector;
-use crate::engine::tombstones::{All, Dead};
+use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -184,12 +184,12 @@ impl Engine for BitSelect {
         let (worst_lines, worst_tests) = self.worst(0);
         Stats {
             rules: self.rules(),
-            regions: self.regions - self.gone_regions + self.added.regions(),
+            regions: self.regions - self.removed_regions + self.inserted.regions(),
             bytes: self.bytes(),
             tables: self.trees.len(),
             worst_tests,
             worst_lines,
-            untabled: 0,
+            overflow: 0,
             longest_bucket: self.trees.iter().map(|tree| tree.longest * block::BLOCK).max().unwrap_or(0),
             keeps_shadowed: true,
         }
@@ -210,8 +210,8 @@ impl Base for BitSelect {
         rank..rank + 1
     }
 
-    fn work(&self, keys: Keys<'_>) -> Work {
-        work::of(self, keys)
+    fn cost(&self, keys: Keys<'_>) -> Cost {
+        counting::of(self, keys)
     }
 
     fn visits(&self) -> usize {
@@ -223,11 +223,11 @@ impl Base for BitSelect {
     }
 
     fn selectors(&self) -> Vec<Selector> {
-        self.homes().iter().map(|tree| tree.root.bits).collect()
+        self.built_trees().iter().map(|tree| tree.root.bits).collect()
     }
 
     fn most(&self) -> Option<Most> {
-        let (lines, tests) = self.most_work();
+        let (lines, tests) = self.most_cost();
         Some(Most { bytes: self.most_bytes(), lines, tests })
     }
 
@@ -240,15 +240,15 @@ impl Base for BitSelect {
     }
 
     fn remove_inserted(&mut self, rule: Match, before: usize) -> bool {
-        self.changes() > 0 && self.remove_added(rule, before)
+        self.changes() > 0 && self.remove_inserted_rule(rule, before)
     }
 
     fn remove_built(&mut self, rank: usize, regions: &Regions, range: Range<usize>) -> bool {
-        self.remove_first(rank, range.map(|at| regions.get(at)))
+        self.remove_built_rule(rank, range.map(|at| regions.get(at)))
     }
 
     fn has_built(&self, rank: usize) -> bool {
-        self.has_first(rank)
+        self.has_built_rule(rank)
     }
 
     fn changed_rules(&self) -> Option<usize> {
@@ -256,15 +256,15 @@ impl Base for BitSelect {
     }
 
     fn changes(&self) -> usize {
-        self.added.rules() + self.gone_rules
+        self.inserted.rules() + self.removed_rules
     }
 
     fn is_short_of_room(&self) -> bool {
-        self.spare.was_little
+        self.free_blocks.was_little
     }
 
     fn leads_none(&mut self) {
-        self.touched = Vec::new();
+        self.dirty = Vec::new();
     }
 }
 
@@ -289,9 +289,9 @@ impl BaseEngine for BitSelect {
 
     fn largest_scratch(_schema: &Schema) {}
 
-    fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        let alive = Marks { dead, parting: self.parting };
-        lookup::lookup(self, alive, keys, best);
+    fn improve_live(&self, _scratch: &mut (), keys: &Keys<'_>, tombstones: &Tombstones, best: &mut [Option<Match>]) {
+        let live_rules = Marks { tombstones, layout: self.layout };
+        lookup::lookup(self, live_rules, keys, best);
     }
 
     fn replica(&self) -> Option<Self> {

@@ -171,9 +171,9 @@ fn lean_blocks_hold_what_their_regions_ask_for() {
     // Ranks of 16 bits have gaps for inserted rules; otherwise ranks have 32 bits.
     let lean = |rules: u128| build_lean(&set(&schema, (0..rules).map(host)));
     let (short, long) = (lean(2045), lean(2046));
-    assert_eq!((short.shape.has_short_ranks, short.parting.between, short.shape.lines()), (true, 5, 1));
-    assert!(short.parting.end < 0xFFFF);
-    assert_eq!((long.shape.has_short_ranks, long.parting.between, long.shape.lines()), (false, BETWEEN, 2));
+    assert_eq!((short.shape.has_short_ranks, short.layout.between, short.shape.lines()), (true, 5, 1));
+    assert!(short.layout.end < 0xFFFF);
+    assert_eq!((long.shape.has_short_ranks, long.layout.between, long.shape.lines()), (false, BETWEEN, 2));
 }
 
 #[test]
@@ -314,7 +314,7 @@ fn a_wide_first_rule_changes_no_plan() {
     for (at, region) in without.regions().iter().enumerate() {
         keys.push()[..5].copy_from_slice(&[hole | (at as u32 % 256), region.lo[1], 9, region.lo[3], region.lo[4]]);
     }
-    let tests = |set: &Lowered| build(set).work(keys.keys()).visits;
+    let tests = |set: &Lowered| build(set).cost(keys.keys()).visits;
     let (without, with) = (tests(&without), tests(&with));
     assert!(2 * with <= 3 * without, "{with} tests for {without} without the rule");
 }

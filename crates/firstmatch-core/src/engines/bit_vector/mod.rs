@@ -58,9 +58,9 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::{Weights, Work};
+use crate::engine::cost::{Cost, Weights};
 use crate::engine::entry::{Entry, Settings};
-use crate::engine::tombstones::{All, Dead};
+use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -205,13 +205,13 @@ impl Engine for BitVector {
             worst_tests: self.matches.len(),
             worst_lines: searches + self.joins.len() + self.read.len() * self.groups * GROUP_LINES + 1,
             longest_bucket: 0,
-            untabled: 0,
+            overflow: 0,
             keeps_shadowed: true,
         }
     }
 
     fn improve(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: All, keys, best });
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, live_rules: All, keys, best });
     }
 }
 
@@ -231,7 +231,7 @@ impl Base for BitVector {
     }
 
     /// Returns the cost of a lookup, which is the same for every key.
-    fn work(&self, _keys: Keys<'_>) -> Work {
+    fn cost(&self, _keys: Keys<'_>) -> Cost {
         let (mut searches, mut levels, mut values) = (0, 0, 0);
         for dimension in &self.dimensions {
             match dimension {
@@ -249,7 +249,7 @@ impl Base for BitVector {
         let counts = [searches, levels, values, self.joins.len(), vectors, further, others, many];
         let lines = searches + levels + values + self.joins.len() + vectors * GROUP_LINES;
         let bytes = self.bytes().iter().filter(|(part, _)| *part != "matches").map(|(_, bytes)| bytes).sum();
-        Work::each(1, counts, lines, bytes)
+        Cost::each(1, counts, lines, bytes)
     }
 }
 
@@ -283,8 +283,14 @@ impl BaseEngine for BitVector {
         lookup::Slots::new(10 * schema.lanes().len())
     }
 
-    fn improve_alive(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: dead, keys, best });
+    fn improve_live(
+        &self,
+        scratch: &mut lookup::Slots,
+        keys: &Keys<'_>,
+        tombstones: &Tombstones,
+        best: &mut [Option<Match>],
+    ) {
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, live_rules: tombstones, keys, best });
     }
 }
 

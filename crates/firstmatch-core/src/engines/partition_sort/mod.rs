@@ -30,7 +30,7 @@
 //!
 //! There are never more partitions than [`Config::most_partitions`], and no list of equal entries has more than 256.
 //! Regions that would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a
-//! time; [`Stats::untabled`] counts its regions.
+//! time; [`Stats::overflow`] counts its regions.
 //!
 //! # Paper
 //! Yingchareonthawornchai, Daly, Liu and Torng, "A Sorted-Partitioning Approach to Fast and Scalable Dynamic Packet
@@ -105,12 +105,12 @@ impl Engine for PartitionSort {
                 ("entries and nodes", self.arena.bytes()),
                 ("partitions", self.partition_bytes()),
                 ("places of rules", self.places.bytes()),
-                ("rest", self.rest.bytes()),
+                ("rest", self.overflow.bytes()),
             ],
             tables: self.partitions.len(),
-            worst_tests: tests + self.rest.len(),
-            worst_lines: lines + self.rest.lines(),
-            untabled: self.rest.len(),
+            worst_tests: tests + self.overflow.len(),
+            worst_lines: lines + self.overflow.lines(),
+            overflow: self.overflow.len(),
             longest_bucket: longest,
             keeps_shadowed: true,
         }

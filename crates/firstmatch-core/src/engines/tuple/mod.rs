@@ -39,7 +39,7 @@
 //!
 //! There are never more tables than [`Config::most_tables`], and no group has more than 1,024 regions. Regions that
 //! would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a time;
-//! [`Stats::untabled`] counts its regions.
+//! [`Stats::overflow`] counts its regions.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
@@ -92,6 +92,7 @@
 
 mod candidates;
 mod config;
+mod counting;
 mod lookup;
 mod offline;
 mod pool;
@@ -102,15 +103,14 @@ mod tests;
 #[expect(clippy::module_inception, reason = "the paper's word for what the module is about")]
 mod tuple;
 mod update;
-mod work;
 
 use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build, Sampling, visits_of};
 use crate::engine::budget::Budget;
-use crate::engine::cost::{Weights, Work};
+use crate::engine::cost::{Cost, Weights};
 use crate::engine::entry::{Entry, Settings};
-use crate::engine::tombstones::{All, Dead, marks_bytes};
+use crate::engine::tombstones::{All, Tombstones, marks_bytes};
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -144,7 +144,7 @@ impl Engine for TupleMerge {
             + self.tables.capacity() * size_of::<Option<Table>>()
             + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
             + self.bounds.capacity() * size_of::<Bounds>();
-        let tests = worst.iter().sum::<usize>() + self.rest.len();
+        let tests = worst.iter().sum::<usize>() + self.overflow.len();
         Stats {
             rules: self.rules,
             regions: self.regions,
@@ -153,23 +153,23 @@ impl Engine for TupleMerge {
                 ("tables", tables),
                 ("places of rules", self.places.bytes()),
                 ("candidates", self.candidates.bytes()),
-                ("rest", self.rest.bytes()),
+                ("rest", self.overflow.bytes()),
                 ("tuples and keys", self.hasher.bytes() + self.shape.bytes()),
             ],
             tables: self.order.len(),
             worst_tests: tests,
             worst_lines: self.candidate_lines()
                 + buckets
-                + (tests - self.rest.len()) * self.pool.lines_per_entry()
-                + self.rest.lines(),
-            untabled: self.rest.len(),
+                + (tests - self.overflow.len()) * self.pool.lines_per_entry()
+                + self.overflow.lines(),
+            overflow: self.overflow.len(),
             longest_bucket: worst.into_iter().max().unwrap_or(0),
             keeps_shadowed: true,
         }
     }
 
     fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: All, scratch, keys: *keys, best });
+        dispatch(self.level, Lookup { engine: self, live_rules: All, scratch, keys: *keys, best });
     }
 }
 
@@ -187,8 +187,8 @@ impl Base for TupleMerge {
         rule.slot()..rule.slot() + 1
     }
 
-    fn work(&self, keys: Keys<'_>) -> Work {
-        work::of(self, keys)
+    fn cost(&self, keys: Keys<'_>) -> Cost {
+        counting::of(self, keys)
     }
 }
 
@@ -217,8 +217,14 @@ impl BaseEngine for TupleMerge {
         Scratch::new()
     }
 
-    fn improve_alive(&self, scratch: &mut Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: dead, scratch, keys: *keys, best });
+    fn improve_live(
+        &self,
+        scratch: &mut Scratch,
+        keys: &Keys<'_>,
+        tombstones: &Tombstones,
+        best: &mut [Option<Match>],
+    ) {
+        dispatch(self.level, Lookup { engine: self, live_rules: tombstones, scratch, keys: *keys, best });
     }
 }
 

@@ -62,7 +62,7 @@ fn ports(count: u32) -> RuleSet {
 
 /// Regions of the live rules.
 fn regions(rules: &RuleSet) -> usize {
-    lower(rules, &rules.schemas()[0], &Caps::default()).expect("within the caps").regions().len()
+    lower(rules, &rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps").regions().len()
 }
 
 /// Every number that queries give is that of the copy that readers have; a rule counts with all its regions.
@@ -70,7 +70,7 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(answers(engine, keys), want(writer.rules(), keys), "{what}");
     let (stats, explained) = (Classifier::stats(engine), engine.explain());
     assert_eq!((stats.rules, stats.regions), (writer.rules().len(), regions(writer.rules())), "{what}: {explained}");
-    let now = engine.shared.twin.now().1;
+    let now = engine.shared.replicas.now().1;
     let part = &now.parts[0];
     let (base, overlay) = (part.base_stats(), part.overlay.bound());
     let times = if part.dead.rules() > 0 { 2 } else { 1 };
@@ -78,7 +78,7 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(stats.worst_lines, times * base.worst_lines + overlay.worst_lines, "{what}");
     assert_eq!(stats.tables, base.tables + overlay.tables, "{what}");
     assert_eq!(stats.longest_bucket, base.longest_bucket.max(overlay.longest_bucket), "{what}");
-    assert_eq!(stats.untabled, base.untabled + overlay.untabled, "{what}");
+    assert_eq!(stats.overflow, base.overflow + overlay.overflow, "{what}");
     assert_eq!(explained.base, *base, "{what}");
     let numbers = (explained.rules, explained.overlay, explained.dead, explained.in_place, explained.generation);
     let are = (part.rules(), part.overlay.rules(), part.dead.rules(), part.in_place(), now.generation);
@@ -214,15 +214,15 @@ fn a_commit_that_fails_late_is_undone() {
 fn an_id_that_comes_back_has_its_new_regions() {
     let schema = Schema::ipv4();
     let keys = keys(&schema);
-    let lowered = lower(&ports(20), &schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(&ports(20), &schema, &ExpansionLimits::default()).expect("within the caps");
     let regions_of = |spec: &RuleSpec| {
         let mut regions = crate::rule::Regions::new(schema.lanes().len());
-        crate::rule::lower_rule(&schema, spec, &Caps::default(), &mut regions).expect("within the caps");
+        crate::rule::lower_rule(&schema, spec, &ExpansionLimits::default(), &mut regions).expect("within the caps");
         regions
     };
     for &kind in Kind::ALL {
         let config = Config { kind: Some(kind), in_place: Some(0), seed: Some(1), ..Config::default() };
-        let mut owner = Exclusive::build(&lowered, &config).expect("no budget");
+        let mut owner = Owned::build(&lowered, &config).expect("no budget");
         let rule = lowered.rules().iter().find(|rule| rule.rule.slot() == 6).copied().expect("it is there");
         let same = [12, 18, 24];
         let others: [(&[u32], u64); 5] = [
@@ -302,8 +302,8 @@ fn a_rebuild_is_due_when_room_ends() {
 #[test]
 fn a_rule_of_too_many_regions_leaves_the_transaction() {
     let keys = keys(&Schema::ipv4());
-    let caps = Caps { regions_per_rule: 3, ..Caps::default() };
-    let (engines, mut writer) = open(ports(10), &Config { caps, ..Config::default() }).expect("no budget");
+    let expansion = ExpansionLimits { regions_per_rule: 3, ..ExpansionLimits::default() };
+    let (engines, mut writer) = open(ports(10), &Config { expansion, ..Config::default() }).expect("no budget");
     let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
     let wide = |priority| spec(priority, &[1, 11, 21, 31]);
     let mut transaction = writer.begin();

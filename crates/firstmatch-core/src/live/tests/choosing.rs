@@ -137,7 +137,7 @@ fn choice_of(set: &Lowered, chosen: Kind, nanos: [[(f64, Option<f64>); 2]; 2]) -
 #[test]
 fn what_changes_in_place_takes_over() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
-    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let kept = |nanos, in_place| {
         let choice = choice_of(&lowered, Kind::BitVector, nanos);
         choice.kept(&lowered, &[], in_place)
@@ -166,7 +166,7 @@ fn what_changes_in_place_takes_over() {
 #[test]
 fn a_choice_rests_on_its_wide_rules() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
-    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let ids: Vec<RuleId> = lowered.rules().iter().map(|rule| rule.rule).collect();
     let mut choice = choice_of(&lowered, Kind::Linear, [[(9.0, None); 2]; 2]);
     let mut noted = [None; MOST];
