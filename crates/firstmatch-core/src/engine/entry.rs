@@ -18,6 +18,11 @@ pub struct Settings {
     pub seed: Option<u64>,
 }
 
+/// Function that builds an engine from rules.
+pub type Build = fn(&Lowered, &Settings) -> Result<Box<dyn Classifier>, BuildError>;
+/// Function that builds an engine whose rules change.
+pub type BuildUpdatable = fn(&Lowered, &Settings) -> Result<Box<dyn Updatable>, BuildError>;
+
 /// Engine that is known by name, with everything but these settings at its default.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -27,20 +32,16 @@ pub struct Entry {
     /// Description in a line.
     pub summary: &'static str,
     /// Builds the engine from rules.
-    pub build: fn(&Lowered, &Settings) -> Result<Box<dyn Classifier>, BuildError>,
+    pub build: Build,
     /// Builds the same engine for an owner who inserts and removes rules, if it takes updates.
     ///
     /// Without rules at first, it is built from [`Lowered::empty`].
-    pub updatable: Option<fn(&Lowered, &Settings) -> Result<Box<dyn Updatable>, BuildError>>,
+    pub updatable: Option<BuildUpdatable>,
 }
 
 impl Entry {
     /// Returns the entry of an engine that takes no updates.
-    pub const fn new(
-        name: &'static str,
-        summary: &'static str,
-        build: fn(&Lowered, &Settings) -> Result<Box<dyn Classifier>, BuildError>,
-    ) -> Self {
+    pub const fn new(name: &'static str, summary: &'static str, build: Build) -> Self {
         Self { name, summary, build, updatable: None }
     }
 }

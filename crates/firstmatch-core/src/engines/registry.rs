@@ -1,7 +1,7 @@
 //! Registry of the engines: which there are, and which of them can be a base.
 //!
-//! A line below makes an engine with the trait `BaseEngine` a candidate of every choice. A line of [`ENGINES`] makes it known
-//! by name to the programs and to tests.
+//! A line of `bases!` makes an engine with the trait `BaseEngine` a candidate of every choice. A line of [`ENGINES`] makes
+//! it known by name to the programs and to tests.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -9,9 +9,9 @@ use std::str::FromStr;
 
 use super::tuple::TupleMerge;
 use super::{bit_select, bit_vector, linear, partition_sort, tuple};
-use crate::engine::base::{Base, BaseEngine, Build, Sampling};
+use crate::engine::base::{self, Base, BaseEngine, Sampling};
 use crate::engine::cost::Weights;
-pub use crate::engine::entry::{Entry, Settings};
+pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
 use crate::engine::tombstones::Tombstones;
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
@@ -105,7 +105,7 @@ macro_rules! bases {
             }
 
             /// Builds a base of this kind.
-            pub(crate) fn build(self, set: &Lowered, how: &Build<'_>) -> Result<AnyBase, BuildError> {
+            pub(crate) fn build(self, set: &Lowered, how: &base::Build<'_>) -> Result<AnyBase, BuildError> {
                 Ok(match self {
                     $(Self::$kind => AnyBase::$kind(<$folder::$engine as BaseEngine>::build_base(set, how)?),)*
                 })
@@ -129,7 +129,6 @@ macro_rules! bases {
 
         /// Base of any kind.
         #[derive(Debug)]
-        #[expect(clippy::large_enum_variant, reason = "there are two, on the heap")]
         pub(crate) enum AnyBase {
             $($kind($folder::$engine),)*
         }
