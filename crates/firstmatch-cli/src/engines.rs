@@ -129,8 +129,8 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
-    let margin = args.all.then_some(f64::INFINITY);
-    let config = live::Config { margin, ..meta_config(&args.choice)? };
+    let strategy = live::Strategy::Measure { margin: args.all.then_some(f64::INFINITY) };
+    let config = live::Config { strategy, ..meta_config(&args.choice)? };
     let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
         let engine = match live::Engine::build(rules, &config) {

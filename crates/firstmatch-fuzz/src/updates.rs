@@ -2,7 +2,7 @@
 
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::live::{self, Kind, RebuildJob, Rebuilt, Transaction};
+use firstmatch_core::live::{self, Kind, RebuildJob, Rebuilt, Strategy, Transaction};
 use firstmatch_core::rule::{
     ExpansionLimits, FieldValues, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, lower,
 };
@@ -293,7 +293,7 @@ fn step(
 fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
     let bases: Vec<(Kind, usize)> = small_bases().collect();
     let (kind, in_place) = bases[which % bases.len()];
-    let config = live::Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+    let config = live::Config { strategy: Strategy::Force(kind), in_place: Some(in_place), ..small_meta() };
     let (engines, mut writer) = live::open(RuleSet::new(schema.clone()), &config).expect("no budget");
     let entries = 1 + which / bases.len();
     let cache =

@@ -15,7 +15,7 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use firstmatch_core::live::{self, Config, Engine, Kind, Outcome};
+use firstmatch_core::live::{self, Config, Engine, Kind, Outcome, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, RuleSet, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy};
 use firstmatch_generate::keys::{self, Points};
@@ -140,7 +140,7 @@ fn phase(
         if matches!(of, Some(Outcome::ManyRegions { .. } | Outcome::Deep { .. })) {
             continue;
         }
-        let other = Engine::build(lowered, &Config { kind: Some(kind), ..Config::default() })?;
+        let other = Engine::build(lowered, &Config { strategy: Strategy::Force(kind), ..Config::default() })?;
         if other.explain().base.worst_tests <= 4096 {
             others.push((kind, other));
         }

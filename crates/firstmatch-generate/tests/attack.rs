@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use firstmatch_core::engines::bit_select::{self, BitSelect};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
-use firstmatch_core::live::{self, Kind, Limits, Outcome};
+use firstmatch_core::live::{self, Kind, Limits, Outcome, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Region, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Budget, Classifier, RuleSet};
@@ -125,7 +125,8 @@ fn budgets_and_limits_are_kept() {
                     (Budget::default(), Limits { worst_tests: Some(of(0.05)), ..free }),
                     (Budget::default(), Limits { build_visits: of(100.0), ..free }),
                 ] {
-                    let config = live::Config { kind, budget, limits, seed: Some(3), ..Default::default() };
+                    let config =
+                        live::Config { strategy: kind.into(), budget, limits, seed: Some(3), ..Default::default() };
                     let (engine, count) = counted(|| live::Engine::build(&set, &config));
                     let engine = match engine {
                         Ok(engine) => engine,
@@ -181,7 +182,8 @@ fn builds_do_not_explode() {
                     continue;
                 }
                 let with = |limits| {
-                    let config = live::Config { kind: Some(kind), limits, seed: Some(3), ..Default::default() };
+                    let config =
+                        live::Config { strategy: Strategy::Force(kind), limits, seed: Some(3), ..Default::default() };
                     live::Engine::build(&set, &config)
                 };
                 let free = Limits::default();
@@ -223,7 +225,11 @@ fn comparing_keeps_its_budget() {
     let mut unpredicted = 0;
     for (name, set) in sets(3000) {
         for trial in [1 << 10, 1 << 16, 1 << 22, 1 << 25] {
-            let config = live::Config { trial: Some(trial), margin: Some(2.0), ..Default::default() };
+            let config = live::Config {
+                trial: Some(trial),
+                strategy: Strategy::Measure { margin: Some(2.0) },
+                ..Default::default()
+            };
             let explained = live::Engine::build(&set, &config).expect("no budget").explain();
             assert!(explained.compared <= trial, "{name}: {} of {trial} visits, {explained}", explained.compared);
             assert!(trial < 1 << 25 || explained.compared > 0, "{name}: {explained}");
@@ -237,7 +243,7 @@ fn comparing_keeps_its_budget() {
 #[test]
 fn what_takes_long_to_build_is_not_tried() {
     for (name, set) in sets(3000).chain(ordinary(3000)) {
-        let config = live::Config { margin: Some(2.0), ..Default::default() };
+        let config = live::Config { strategy: Strategy::Measure { margin: Some(2.0) }, ..Default::default() };
         let explained = live::Engine::build(&set, &config).expect("no budget").explain();
         let of = |kind| explained.candidates.iter().find(|of| of.kind == kind).expect("every kind is listed");
         let (tuples, linear) = (of(Kind::TupleMerge), of(Kind::Linear));

@@ -7,7 +7,7 @@ mod common;
 
 use common::generate;
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::live::{self, RebuildJob, Rebuilt};
+use firstmatch_core::live::{self, RebuildJob, Rebuilt, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleId, RuleSpec, lower};
 use firstmatch_core::{Classifier, RuleSet};
 use firstmatch_generate::{Profile, keys, rules};
@@ -111,7 +111,11 @@ fn rules_come_and_go_as_linear_says() {
             let keys = keys::Config { keys: 3000, seed, ..Default::default() };
             let keys = keys::generate(&lowered, &keys).expect("there are keys");
             // Chosen by prediction alone, so that the base is the same on every machine.
-            let config = live::Config { kind: base, margin: Some(1.0), seed: Some(1), ..Default::default() };
+            let config = live::Config {
+                strategy: base.map_or(Strategy::Predict, Strategy::Force),
+                seed: Some(1),
+                ..Default::default()
+            };
             let mut churn = Churn::new(&all, seed, &config);
             let mut scratch = Classifier::scratch(&churn.engine);
             let [mut answers, mut right] = [(); 2].map(|()| vec![None; keys.len()]);

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use firstmatch_core::RuleSet;
-use firstmatch_core::live::{Config, Engine, Kind, Machine, Prediction, Traffic};
+use firstmatch_core::live::{Config, Engine, Kind, Machine, Prediction, Strategy, Traffic};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_generate::attack::{self, Attack};
@@ -161,7 +161,7 @@ fn read(path: &Path) -> anyhow::Result<Set> {
 fn time(set: &mut Set, machine: &Machine) -> anyhow::Result<()> {
     let all = Config {
         machine: *machine,
-        margin: Some(f64::INFINITY),
+        strategy: Strategy::Measure { margin: Some(f64::INFINITY) },
         trial: Some(usize::MAX),
         seed: Some(1),
         ..Config::default()

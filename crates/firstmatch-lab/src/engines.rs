@@ -152,7 +152,17 @@ fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, t
     }
     let Names { base, trial, overlay, due, dead } = table.try_into()?;
     let kind = base.map(|name| name.parse().map_err(toml::de::Error::custom)).transpose()?;
-    let config = live::Config { budget, simd, kind, trial, overlay, due, dead, seed: Some(1), ..Default::default() };
+    let config = live::Config {
+        budget,
+        simd,
+        strategy: kind.into(),
+        trial,
+        overlay,
+        due,
+        dead,
+        seed: Some(1),
+        ..Default::default()
+    };
     let again = config.clone();
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(live::Engine::build(rules, &config)?))),

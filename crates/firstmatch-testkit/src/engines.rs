@@ -7,7 +7,7 @@ use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::partition_sort::{self, PartitionSort};
 use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
 use firstmatch_core::engines::tuple::{self, Merge, TupleMerge};
-use firstmatch_core::live::{self, Kind, Owned};
+use firstmatch_core::live::{self, Kind, Owned, Strategy};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Lowered, Region};
 use firstmatch_core::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
@@ -189,7 +189,10 @@ fn metas_at(level: Level) -> impl Iterator<Item = Subject> {
     let fixed = Kind::ALL.iter().copied().map(move |kind| {
         Subject::fixed(format!("meta {level:?} over {}", kind.name()), move |lowered, budget| {
             let (simd, kind, seed) = (Some(level), Some(kind), Some(9));
-            live::Engine::build(lowered, &live::Config { budget, simd, kind, seed, ..Default::default() })
+            live::Engine::build(
+                lowered,
+                &live::Config { budget, simd, strategy: kind.into(), seed, ..Default::default() },
+            )
         })
     });
     let config = move |budget| live::Config { budget, simd: Some(level), ..bit_select_alone() };
@@ -207,7 +210,12 @@ fn exclusive(start: Start<'_>, config: &live::Config) -> Result<Owned, BuildErro
 fn metas() -> Vec<Subject> {
     let mut all = Vec::new();
     for (kind, in_place) in small_bases() {
-        let config = move |budget| live::Config { budget, kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+        let config = move |budget| live::Config {
+            budget,
+            strategy: Strategy::Force(kind),
+            in_place: Some(in_place),
+            ..small_meta()
+        };
         let name = format!("meta over {}, overlay<=4, in place<={in_place}", kind.name());
         all.push(Subject::updatable(name, move |start, budget| exclusive(start, &config(budget))));
     }
@@ -247,7 +255,7 @@ fn caches(level: Level) -> Vec<Subject> {
     }
     let config = cache(100, 4, false);
     let (simd, kind) = (Some(level), Some(Kind::BitSelect));
-    let inner = move |budget| live::Config { budget, simd, kind, ..small_meta() };
+    let inner = move |budget| live::Config { budget, simd, strategy: kind.into(), ..small_meta() };
     let name = format!("flow cache of 100 in sets of 4 {level:?} over meta over bit_select, overlay<=4");
     all.push(Subject::updatable(name, move |start, budget| FlowCache::new(exclusive(start, &inner(budget))?, &config)));
     all
@@ -269,7 +277,14 @@ fn partition_sorts(level: Level) -> impl Iterator<Item = Subject> {
 /// Every change is done in place. A rule in the overlay or a tombstone makes a rebuild due at once.
 pub fn bit_select_alone() -> live::Config {
     let (kind, in_place) = (Some(Kind::BitSelect), Some(1 << 20));
-    live::Config { kind, in_place, overlay: Some(1), dead: Some(1), seed: Some(8), ..Default::default() }
+    live::Config {
+        strategy: kind.into(),
+        in_place,
+        overlay: Some(1),
+        dead: Some(1),
+        seed: Some(8),
+        ..Default::default()
+    }
 }
 
 /// Returns a configuration so small that every test crosses many rebuilds and publications.

@@ -1,6 +1,6 @@
 //! How a firewall is made.
 
-use firstmatch_core::live::{self, Kind, Limits, Machine};
+use firstmatch_core::live::{self, Kind, Limits, Machine, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
 use firstmatch_formats::{self as formats, Fields, Options};
@@ -66,7 +66,7 @@ impl Builder {
 
     /// Sets the engine. Default: the one that suits the rules, chosen by measuring.
     pub fn engine(mut self, kind: Kind) -> Self {
-        self.config.kind = Some(kind);
+        self.config.strategy = Strategy::Force(kind);
         self
     }
 

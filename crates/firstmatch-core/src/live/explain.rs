@@ -15,7 +15,7 @@ pub struct Explanation {
     pub rules: usize,
     /// Kind of the base.
     pub kind: Kind,
-    /// Kind that was [asked for](super::Config::kind), if one was.
+    /// Kind that was [asked for](super::Strategy::Force), if one was.
     pub asked: Option<Kind>,
     /// Every kind in the order of trial, with its outcome.
     pub candidates: Vec<Candidate>,

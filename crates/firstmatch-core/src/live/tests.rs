@@ -329,7 +329,7 @@ fn no_key_meets_more_than_is_stated_after_changes() {
         for (kind, in_place) in Kind::ALL.iter().copied().flat_map(|kind| [(kind, Some(0)), (kind, None)]) {
             let never = Some(usize::MAX);
             let config = Config {
-                kind: Some(kind),
+                strategy: Strategy::Force(kind),
                 in_place: in_place.or(never),
                 due: never,
                 dead: never,

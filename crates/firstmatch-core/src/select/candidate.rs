@@ -22,7 +22,7 @@ pub enum Outcome {
     Slower,
     /// It was not timed, because it is predicted to be far slower than another.
     ///
-    /// Its predicted worst ratio is [too large](crate::live::Config::margin).
+    /// Its predicted worst ratio is [too large](super::Strategy::Measure).
     Predicted,
     /// It was not compared, because a lookup can be made to visit too many regions.
     ///

@@ -6,6 +6,7 @@
 use super::candidate::{FEW, Outcome};
 use super::choice::{Before, Choice};
 use super::config::Config;
+use super::strategy::Strategy;
 use super::trials::Trials;
 use crate::engine::budget::Visits;
 use crate::engines::registry::AnyBase;
@@ -13,8 +14,6 @@ use crate::engines::shared::wide::wide;
 use crate::error::BuildError;
 use crate::rule::Lowered;
 
-/// Default of region visits that comparing candidates may make.
-const TRIAL: usize = 1 << 26;
 /// Builds the base of a rule set within `run_bytes` bytes.
 ///
 /// `before` describes the base that it replaces. If there is one, rules that have outgrown the forced kind get the
@@ -29,8 +28,7 @@ pub(crate) fn choose(
     before: Option<&Before>,
 ) -> Result<(AnyBase, Choice), BuildError> {
     let regions = set.regions().len();
-    let trial = config.trial.unwrap_or(TRIAL);
-    let is_timed = config.kind.is_none() && regions > FEW && trial > 0;
+    let is_timed = matches!(config.strategy, Strategy::Measure { .. } | Strategy::Predict) && regions > FEW;
     let wide = if regions > FEW { wide(set.regions(), &Visits::default()) } else { Vec::new() };
     let mut trials = Trials::new(set, config, run_bytes, &wide);
     trials.like = before.and_then(|before| before.choices.as_ref());
@@ -43,7 +41,7 @@ pub(crate) fn choose(
     }
     if is_timed {
         trials.like = None;
-        if let Some(base) = trials.fastest(trial)? {
+        if let Some(base) = trials.fastest(config.trial)? {
             return Ok(trials.end(base, Outcome::Slower, Some(regions)));
         }
         // Each candidate had to fit beside the keys of its trial. Without them one may keep the cap on builds.
@@ -52,7 +50,7 @@ pub(crate) fn choose(
     if let Some(base) = trials.first_by_order()? {
         return Ok(trials.end(base, Outcome::NotNeeded, None));
     }
-    if config.kind.is_some() && before.is_some() {
+    if config.strategy.forced().is_some() && before.is_some() {
         trials.ask_for_any();
         if let Some(base) = trials.first_by_order()? {
             return Ok(trials.end(base, Outcome::NotNeeded, None));

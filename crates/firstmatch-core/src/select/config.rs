@@ -2,15 +2,14 @@
 
 use super::limits::Limits;
 use super::machine::Machine;
-use crate::engines::registry::Kind;
+use super::strategy::Strategy;
 use crate::raw::Level;
 
 /// What a choice is made with. [`live::Config`](crate::live::Config) explains each.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(crate) kind: Option<Kind>,
-    pub(crate) trial: Option<usize>,
-    pub(crate) margin: Option<f64>,
+    pub(crate) strategy: Strategy,
+    pub(crate) trial: usize,
     pub(crate) machine: Machine,
     pub(crate) limits: Limits,
     pub(crate) simd: Option<Level>,
@@ -22,8 +21,7 @@ pub(crate) struct Config {
 #[cfg(test)]
 impl Default for Config {
     fn default() -> Self {
-        let (kind, trial, margin, simd, seed) = (None, None, None, None, None);
-        let (machine, limits) = (Machine::default(), Limits::default());
-        Self { kind, trial, margin, machine, limits, simd, seed, changes_in_place: true }
+        let (strategy, machine, limits) = (Strategy::default(), Machine::default(), Limits::default());
+        Self { strategy, trial: 1 << 26, machine, limits, simd: None, seed: None, changes_in_place: true }
     }
 }

@@ -5,6 +5,7 @@ use super::choice::Choice;
 use super::config::Config;
 use super::limits::Limits;
 use super::model;
+use super::strategy::Strategy;
 use super::traffic::{self, Sample, Traffic};
 use super::trial;
 use crate::engine::base::{Build, Choices};
@@ -23,7 +24,7 @@ use crate::rule::Lowered;
 const TIE: (f64, f64) = (0.05, 0.25);
 /// Share of all region visits that predicting one candidate may use: one in this many.
 const SHARE: usize = 16;
-/// Default of [`Config::margin`], and the nanoseconds of a prediction that decide nothing.
+/// Default of the margin of [`Strategy::Measure`], and the nanoseconds of a prediction that decide nothing.
 ///
 /// Predictions assume that all packets differ. They can be three times what repeated packets take: the example `choice`
 /// shows it with 100,000 rules of the profile `fw4`.
@@ -80,7 +81,7 @@ impl<'a> Trials<'a> {
     pub(crate) fn new(set: &'a Lowered, config: &'a Config, run_bytes: usize, wide: &'a [Wide]) -> Self {
         let regions = set.regions().len();
         let candidate = |&kind: &Kind| {
-            let outcome = match config.kind {
+            let outcome = match config.strategy.forced() {
                 Some(forced) if forced != kind => Outcome::NotAsked,
                 None if regions <= FEW && !kind.is_list() => Outcome::FewRegions,
                 None => unasked(kind, regions),
@@ -164,7 +165,7 @@ impl<'a> Trials<'a> {
         }
         let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
         let left = visits.saturating_sub(self.compared);
-        let is_timed = bases.len() > 1 && self.margin() > 1.0;
+        let is_timed = bases.len() > 1 && self.config.strategy != Strategy::Predict;
         let timed = if is_timed { trial::time(&bases, &samples, left) } else { None };
         let (mut nanos, tie) = match timed {
             Some(timed) => {
@@ -252,7 +253,12 @@ impl<'a> Trials<'a> {
 
     fn margin(&self) -> f64 {
         let fitted = Level::choose(self.config.simd).is_ok_and(|level| level == FITTED);
-        self.config.margin.unwrap_or(if fitted { MARGIN.0 } else { UNKNOWN })
+        match self.config.strategy {
+            Strategy::Measure { margin: Some(margin) } => margin,
+            Strategy::Predict => 1.0,
+            _ if fitted => MARGIN.0,
+            _ => UNKNOWN,
+        }
     }
 
     /// Drops candidates over the default limits if another keeps them.
@@ -275,10 +281,10 @@ impl<'a> Trials<'a> {
     ///
     /// If the prediction alone is to decide, all are kept until it does.
     fn leave_slow(&mut self, built: &mut Vec<Built>) {
-        let margin = self.margin();
-        if margin <= 1.0 {
+        if self.config.strategy == Strategy::Predict {
             return;
         }
+        let margin = self.margin();
         let nanos: Vec<Vec<f64>> = built.iter().map(|built| built.nanos.clone()).collect();
         let tests: Vec<usize> = built.iter().map(|built| built.tests).collect();
         let ratio = |at: usize| worst_ratio(&nanos, at, MARGIN.1, |other| tests[other] <= DEEPER * tests[at]);
@@ -404,7 +410,10 @@ impl<'a> Trials<'a> {
         let mut wide = [None; MOST];
         wide.iter_mut().zip(each).for_each(|(to, wide)| *to = Some(wide));
         let Self { candidates, compared, .. } = self;
-        (base, Choice { candidates, asked: self.config.kind, timed_with, compared, is_over_defaults, wide })
+        (
+            base,
+            Choice { candidates, asked: self.config.strategy.forced(), timed_with, compared, is_over_defaults, wide },
+        )
     }
 }
 
@@ -435,7 +444,7 @@ fn build<'a>(
     like: Option<&'a Choices>,
 ) -> Build<'a> {
     let &Config { simd, seed, .. } = config;
-    Build { run_bytes, simd, seed, is_forced: config.kind == Some(kind), visits, like }
+    Build { run_bytes, simd, seed, is_forced: config.strategy == Strategy::Force(kind), visits, like }
 }
 
 /// Returns the outcome so far of a kind that was not asked for by name.

@@ -120,7 +120,7 @@ fn lookups_beside_changes_of_every_kind_allocate_nothing() {
     for (kind, in_place) in small_bases() {
         let many = Some(1 << 20);
         let config = live::Config {
-            kind: Some(kind),
+            strategy: live::Strategy::Force(kind),
             in_place: Some(if in_place > 0 { 1 << 20 } else { 0 }),
             overlay: many,
             due: many,
@@ -159,7 +159,7 @@ fn the_first_batch_after_a_rebuild_allocates_nothing() {
     };
     let parsed =
         |rules| firstmatch_formats::parse(&text(rules), &firstmatch_formats::Options::default()).expect("rules").rules;
-    let config = live::Config { margin: Some(1.0), seed: Some(1), ..live::Config::default() };
+    let config = live::Config { strategy: live::Strategy::Predict, seed: Some(1), ..live::Config::default() };
     let (engines, mut writer) = live::open(parsed(3), &config).expect("no budget");
     let (engine, all) = (&engines[0], parsed(300));
     let case = Case::new(&all, engine.schema(), corners::of_set(&all, engine.schema(), &mut Rng::new(1), 300));

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use firstmatch_core::live::{self, Config, Count, Engine, Kind, RuleCounters, Writer};
+use firstmatch_core::live::{self, Config, Count, Engine, Kind, RuleCounters, Strategy, Writer};
 use firstmatch_core::rule::{FieldValues, RuleId, RuleSet, RuleSpec};
 use firstmatch_core::{Classifier, Schema};
 
@@ -108,7 +108,8 @@ fn every_packet_is_counted_for_its_rule() {
 
 fn count_beside_commits(in_place: usize, decisions: u64, commits: u64) {
     let kind = Some(Kind::BitSelect);
-    let (engine, mut writer, packets) = start(&Config { kind, in_place: Some(in_place), ..Config::default() });
+    let (engine, mut writer, packets) =
+        start(&Config { strategy: kind.into(), in_place: Some(in_place), ..Config::default() });
     let schema = Schema::ipv4();
     let case = Case::new(&RuleSet::new(schema.clone()), &schema, packets);
     let (done, mut rng, mut committed) = (AtomicBool::new(false), Rng::new(in_place as u64), 0);
@@ -190,7 +191,8 @@ fn time(done: &AtomicBool, mut what: impl FnMut()) -> Longest {
 fn queries_and_a_writer_go_on() {
     let seconds = number("BESIDE_SECONDS", 0);
     within(seconds + 120, move || {
-        let (engine, mut writer, _) = start(&Config { kind: Some(Kind::BitSelect), ..Config::default() });
+        let (engine, mut writer, _) =
+            start(&Config { strategy: Strategy::Force(Kind::BitSelect), ..Config::default() });
         let (counters, done, mut rng) = (writer.counters(), AtomicBool::new(false), Rng::new(5));
         let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
         let (mut counter_shard, rules) = (writer.counter_shard(), engine.explain().rules);

@@ -5,7 +5,7 @@
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
-use firstmatch_core::live::{Cap, Config, Engine, Kind, Limits, Outcome};
+use firstmatch_core::live::{Cap, Config, Engine, Kind, Limits, Outcome, Strategy};
 use firstmatch_core::rule::{
     Condition, ExpansionLimits, Lowered, NamedCondition, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, Test,
     lower, lower_rule,
@@ -27,8 +27,9 @@ fn lowered(schema: &Schema, rules: usize) -> Lowered {
 fn a_limit_takes_what_just_fits_and_refuses_one_less() {
     let set = lowered(&Schema::ipv4(), 200);
     for &kind in Kind::ALL {
-        let build =
-            |limits| Engine::build(&set, &Config { kind: Some(kind), limits, seed: Some(1), ..Config::default() });
+        let build = |limits| {
+            Engine::build(&set, &Config { strategy: Strategy::Force(kind), limits, seed: Some(1), ..Config::default() })
+        };
         let free = build(Limits::default()).expect("no limit").explain();
         let own = free.candidates.iter().find(|of| of.kind == kind).expect("every kind is listed");
         let refused = build(Limits { build_bytes: 0, ..Limits::default() }).expect_err("nothing is built in no memory");
@@ -58,7 +59,8 @@ fn a_limit_takes_what_just_fits_and_refuses_one_less() {
             let is_named = |of: &usize| if cap == Cap::BuildVisits { *of > needed - 1 } else { *of == needed };
             assert!(named.first().is_some_and(is_named) && named.get(1) == Some(&(needed - 1)), "{kind}: {error}");
             // Where there is a choice the outcome says the same.
-            let config = Config { limits: limits(needed - 1), trial: Some(0), seed: Some(1), ..Config::default() };
+            let config =
+                Config { limits: limits(needed - 1), strategy: Strategy::FirstFit, seed: Some(1), ..Config::default() };
             if let Ok(engine) = Engine::build(&set, &config) {
                 let explained = engine.explain();
                 let of = explained.candidates.iter().find(|of| of.kind == kind).expect("every kind is listed");

@@ -104,7 +104,8 @@ fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Res
 fn what_is_refused_never_comes_back() {
     let keys = keys(&Schema::ipv4());
     for (kind, in_place) in bases() {
-        let config = Config { kind: Some(kind), in_place, overlay: Some(3), seed: Some(1), ..Config::default() };
+        let config =
+            Config { strategy: Strategy::Force(kind), in_place, overlay: Some(3), seed: Some(1), ..Config::default() };
         let (engines, mut writer) = open(ports(20), &config).expect("no budget");
         let mut random = Random(kind as u64);
         let (mut refused, mut installed, mut dropped) = (0, 0, 0);
@@ -166,7 +167,8 @@ fn what_is_refused_never_comes_back() {
 fn a_commit_that_fails_late_is_undone() {
     let keys = keys(&Schema::ipv4());
     for (kind, in_place) in bases() {
-        let config = Config { kind: Some(kind), in_place, overlay: Some(4), seed: Some(1), ..Config::default() };
+        let config =
+            Config { strategy: Strategy::Force(kind), in_place, overlay: Some(4), seed: Some(1), ..Config::default() };
         let free = open(ports(30), &config).expect("no budget").0[0].explain().bytes;
         let mut late = 0;
         for more in (0..24).map(|at| at * at * 200).chain([usize::MAX / 2]) {
@@ -221,7 +223,7 @@ fn an_id_that_comes_back_has_its_new_regions() {
         regions
     };
     for &kind in Kind::ALL {
-        let config = Config { kind: Some(kind), in_place: Some(0), seed: Some(1), ..Config::default() };
+        let config = Config { strategy: Strategy::Force(kind), in_place: Some(0), seed: Some(1), ..Config::default() };
         let mut owner = Owned::build(&lowered, &config).expect("no budget");
         let rule = lowered.rules().iter().find(|rule| rule.rule.slot() == 6).copied().expect("it is there");
         let same = [12, 18, 24];
@@ -266,7 +268,7 @@ fn an_id_that_comes_back_has_its_new_regions() {
 fn a_rebuild_is_due_when_room_ends() {
     let many = Some(1 << 20);
     let config = Config {
-        kind: Some(Kind::BitSelect),
+        strategy: Strategy::Force(Kind::BitSelect),
         in_place: many,
         dead: many,
         due: many,
@@ -334,7 +336,7 @@ fn what_a_rebuild_built_has_room() {
         .collect();
     let set = rules(&text);
     let of_four: Vec<RuleId> = set.iter().step_by(2).map(|rule| rule.id).collect();
-    let config = Config { trial: Some(0), overlay: Some(64), seed: Some(1), ..Config::default() };
+    let config = Config { strategy: Strategy::FirstFit, overlay: Some(64), seed: Some(1), ..Config::default() };
     let free: usize = {
         let (engines, _writer) = open(set.clone(), &config).expect("no budget");
         engines.iter().map(|engine| engine.explain().bytes).sum()
@@ -375,7 +377,13 @@ fn marked_rules_stay_out() {
         let set = ports(30);
         let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
         let many = Some(1 << 20);
-        let config = Config { kind: Some(kind), in_place: Some(0), dead: many, seed: Some(1), ..Config::default() };
+        let config = Config {
+            strategy: Strategy::Force(kind),
+            in_place: Some(0),
+            dead: many,
+            seed: Some(1),
+            ..Config::default()
+        };
         let (engines, mut writer) = open(set, &config).expect("no budget");
         for (at, &id) in ids.iter().enumerate() {
             commit(&mut writer, |transaction| transaction.remove(id).expect("it is live")).expect("it has room");
@@ -393,7 +401,7 @@ fn a_rebuild_catches_up_with_all_that_changed() {
     for (kind, in_place) in bases() {
         let many = Some(5000);
         let config = Config {
-            kind: Some(kind),
+            strategy: Strategy::Force(kind),
             in_place: in_place.or(many),
             overlay: many,
             due: many,

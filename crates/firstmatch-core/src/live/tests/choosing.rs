@@ -9,7 +9,7 @@ use crate::select::choose::choose as choose_base;
 
 /// By prediction alone, on a fixed machine.
 fn predicted() -> Config {
-    Config { margin: Some(1.0), seed: Some(1), ..Config::default() }
+    Config { strategy: Strategy::Predict, seed: Some(1), ..Config::default() }
 }
 
 fn ports(from: usize, count: usize) -> String {
@@ -80,7 +80,7 @@ fn a_rebuild_is_due_without_a_wide_rule_alone() {
     for (kind, in_place) in Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, Some(100))])
     {
         for (at, &id) in ids.iter().enumerate() {
-            let config = Config { kind: Some(kind), in_place, ..predicted() };
+            let config = Config { strategy: Strategy::Force(kind), in_place, ..predicted() };
             let (engines, mut writer) = open(set.clone(), &config).expect("no budget");
             assert!(!writer.rebuild_is_due());
             let mut transaction = writer.begin();

@@ -45,7 +45,7 @@ fn the_margin_is_as_stated() {
     let set = hosts(20);
     for level in Level::available() {
         let of = |margin| {
-            let config = Config { simd: Some(level), margin, ..Config::default() };
+            let config = Config { simd: Some(level), strategy: Strategy::Measure { margin }, ..Config::default() };
             Trials::new(&set, &config, usize::MAX, &[]).margin()
         };
         assert_eq!(of(None), if level == Level::Avx2 { 4.0 } else { 6.0 });
@@ -69,7 +69,7 @@ fn the_worst_ratio_is_over_all_traffic() {
 #[test]
 fn those_near_the_best_are_timed() {
     let set = hosts(20);
-    let config = Config { margin: Some(4.0), ..Config::default() };
+    let config = Config { strategy: Strategy::Measure { margin: Some(4.0) }, ..Config::default() };
     let same = |nanos: [f64; 2]| (nanos, 100, 1000);
     let left = |each: [([f64; 2], usize, usize); 4]| {
         let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
@@ -90,12 +90,10 @@ fn those_near_the_best_are_timed() {
     let (kept, _) = left([([1.0, 1.0], 200, 1), ([9.0, 9.0], 100, 1), ([9.0, 9.0], 99, 1), ([9.0, 9.0], 199, 1)]);
     assert_eq!(kept, [select, tuple]);
     // Where the prediction is to decide, all are kept until it does.
-    for margin in [1.0, 0.5] {
-        let config = Config { margin: Some(margin), ..Config::default() };
-        let mut built = four(&set, [same([1.0, 1.0]), same([90.0, 90.0]), same([900.0, 9.0]), same([9.0, 900.0])]);
-        Trials::new(&set, &config, usize::MAX, &[]).leave_slow(&mut built);
-        assert_eq!(kinds(&built), [select, vector, tuple, linear]);
-    }
+    let config = Config { strategy: Strategy::Predict, ..Config::default() };
+    let mut built = four(&set, [same([1.0, 1.0]), same([90.0, 90.0]), same([900.0, 9.0]), same([9.0, 900.0])]);
+    Trials::new(&set, &config, usize::MAX, &[]).leave_slow(&mut built);
+    assert_eq!(kinds(&built), [select, vector, tuple, linear]);
 }
 
 /// Of worst cases over the default limits none is kept beside one that is not, else those less than twice as bad as the
@@ -209,7 +207,7 @@ fn builds_are_held_to_their_numbers() {
 /// themselves than the candidate before it takes with all, the margin aside.
 #[test]
 fn tuplemerge_is_left_where_a_sample_says_so() {
-    let config = Config { margin: Some(4.0), seed: Some(1), ..Config::default() };
+    let config = Config { strategy: Strategy::Measure { margin: Some(4.0) }, seed: Some(1), ..Config::default() };
     let left_out = |set: &Lowered, nanos: [f64; 2]| {
         let trials = Trials::new(set, &config, usize::MAX, &[]);
         trials.left_out(Kind::TupleMerge, &[candidate(&hosts(20), Kind::Linear, &nanos, 1, 1, 0.5)]).expect("no error")
