@@ -2,7 +2,7 @@
 //!
 //! The rules stand below a wide first rule, which is then removed:
 //!
-//!     cargo run --release -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [keys=4096] [rounds=7] [all]
+//!     cargo run --profile dist -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [keys=4096] [rounds=7] [all]
 //!
 //! Each row is a generated profile, a first rule and a kind of traffic. It shows the time of a packet in the chosen
 //! base and in the fastest one within the default limits, and their ratio. The times in the forced bases follow. Rows

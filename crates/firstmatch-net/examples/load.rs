@@ -1,6 +1,6 @@
 //! Times reading a rule file and lowering its rules, and measures the memory that takes:
 //!
-//!     cargo run --release -p firstmatch-net --example load -- RULES [ROUNDS]
+//!     cargo run --profile dist -p firstmatch-net --example load -- RULES [ROUNDS]
 //!
 //! The times are seconds of thread CPU time, each from the text in memory: `parse`, and `lower` for every schema of the
 //! set. The median of the rounds is printed.
