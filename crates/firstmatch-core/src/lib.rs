@@ -3,7 +3,7 @@
 //! Lookups are as fast as memory allows while the rules change, and the library can explain each answer.
 //!
 //! ```
-//! use firstmatch_core::rule::{Caps, FieldValues, first_match, lower};
+//! use firstmatch_core::rule::{ExpansionLimits, FieldValues, first_match, lower};
 //! use firstmatch_core::engines::tuple::{Config, TupleMerge};
 //! use firstmatch_core::{Classifier, KeyBuf};
 //! use firstmatch_formats as format;
