@@ -22,6 +22,20 @@ missing() {
     fi
 }
 
+# Installs packages of Debian's, where that can be done.
+debian() {
+    if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+        apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"
+    fi >/dev/null 2>&1 || true
+}
+# Runs a command after `--` with the tool before it, which Debian has under the same name.
+with() {
+    local tool=$1
+    shift 2
+    command -v "$tool" >/dev/null || debian "$tool"
+    if command -v "$tool" >/dev/null; then "$@"; else missing "there is no $tool (apt-get install $tool)"; fi
+}
+
 # The code is formatted as rustfmt.toml says.
 stage_fmt() {
     if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else missing "rustfmt is not installed"; fi
@@ -39,30 +53,38 @@ stage_clippy() {
 # The documentation builds, without a broken link.
 stage_doc() { RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet; }
 
-# Licences, sources and duplicates of dependencies are as deny.toml says.
+# Licences and sources of dependencies are as deny.toml says. Advisories need a database that no registry has.
 stage_deny() {
     if cargo deny --version >/dev/null 2>&1; then
         cargo deny --offline check licenses bans sources
     else
-        skip "cargo-deny is not installed (cargo install cargo-deny)"
+        with python3 -- python3 .ci/deny.py
     fi
 }
 
 # Shell scripts are clean.
-stage_shell() {
-    if command -v shellcheck >/dev/null; then
-        git ls-files '*.sh' .ci/run | xargs shellcheck
-    else
-        skip "shellcheck is not installed"
-    fi
-}
+stage_shell() { git ls-files '*.sh' .ci/run | with shellcheck -- xargs shellcheck; }
 
 # Documents and comments are written as CONTRIBUTING.md says, as far as counting shows.
-stage_words() {
-    if ! command -v python3 >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-        apt-get update -qq && apt-get install -y -qq --no-install-recommends python3 || true
+stage_words() { with python3 -- python3 .ci/words.py; }
+
+# The published crates can be packaged, with their licences, and need no crate that is not.
+stage_package() {
+    cargo package --locked --allow-dirty --no-verify --quiet --workspace \
+        --exclude firstmatch-lab --exclude firstmatch-fuzz --exclude firstmatch-testkit
+}
+
+# The library compiles for a processor without the vector instructions of this one.
+stage_aarch64() {
+    local target=aarch64-unknown-linux-gnu
+    if ! rustup target list --installed 2>/dev/null | grep -q "$target"; then
+        rustup target add "$target" >/dev/null 2>&1 || true
     fi
-    if command -v python3 >/dev/null; then python3 .ci/words.py; else missing "python3 is not installed"; fi
+    if rustup target list --installed 2>/dev/null | grep -q "$target"; then
+        cargo check --target "$target" -p firstmatch --locked
+    else
+        missing "the target $target cannot be had (rustup target add $target)"
+    fi
 }
 
 # Every test. One that hangs ends it: TEST_SECONDS.
@@ -80,9 +102,7 @@ stage_lab() { cargo run --release -p firstmatch-lab --locked -- measure --test; 
 # The lab with DPDK's rte_acl: where Debian's dpdk-dev is missing and can be installed, it is. In .ci/run it must be there.
 stage_rte_acl() {
     has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
-    if ! has_dpdk && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
-        apt-get update -qq && apt-get install -y -qq --no-install-recommends dpdk-dev libdpdk-dev pkg-config || true
-    fi
+    has_dpdk || debian dpdk-dev libdpdk-dev pkg-config
     if has_dpdk; then
         cargo test -p firstmatch-lab --locked --features rte-acl --bin firstmatch-lab --test program
     else
@@ -129,7 +149,7 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test captures
 }
 
-all=(fmt clippy doc deny shell words fuzz_check test loom rte_acl report readme lab)
+all=(fmt clippy doc deny shell words package aarch64 fuzz_check test loom rte_acl report readme lab)
 on_request=(fuzz churn beside captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do

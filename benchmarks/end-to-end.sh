@@ -21,8 +21,8 @@ packets="${PACKETS:-4000000}" rounds="${ROUNDS:-9}" cpu="${CPU:-1}"
 TIMEFORMAT='%R %U %S'
 
 manifest="$(dirname "$0")/../Cargo.toml"
-cargo build --quiet --release --locked --manifest-path "$manifest"
-program="${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/release/firstmatch"
+cargo build --quiet --profile dist --locked --manifest-path "$manifest"
+program="${CARGO_TARGET_DIR:-$(dirname "$0")/../target}/dist/firstmatch"
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 

@@ -41,7 +41,7 @@ fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     let has_flags = !from_json && firstmatch_formats::sniff(&text) == CoreFormat::ClassBench;
     let flags = has_flags && args.flags != Some(Flags::Ignore);
     let fields = if args.all_fields { Fields::All } else { Fields::Used };
-    let options = Options { flags, fields, caps: args.limits.caps(), ..Options::default() };
+    let options = Options { flags, fields, expansion: args.limits.expansion(), ..Options::default() };
     let Some(mut loaded) = Loaded::parse(name, text, options) else { return Ok(None) };
     let has_own_schema = loaded.file.rules.schemas()[0].family().is_none();
     if args.all_fields && (from_json || has_flags || has_own_schema) {

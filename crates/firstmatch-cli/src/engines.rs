@@ -5,11 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::engines::bit_select::{self, BitSelect};
-use firstmatch_core::engines::bit_vector::{self, BitVector};
-use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::engines::partition_sort::{self, PartitionSort};
-use firstmatch_core::engines::tuple::{self, TupleMerge};
+use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
 use firstmatch_core::live;
 use firstmatch_core::rule::Lowered;
 use firstmatch_core::{BuildError, Classifier};
@@ -18,6 +14,7 @@ use firstmatch_net::source;
 use crate::args::{ChoiceArgs, EnginesArgs};
 use crate::{End, rules};
 
+/// Engine as the program offers it.
 pub(crate) struct Engine {
     pub(crate) name: &'static str,
     /// Description in a line.
@@ -26,7 +23,7 @@ pub(crate) struct Engine {
     pub(crate) build: Build,
 }
 
-type Build = fn(&Lowered, &live::Config) -> Result<Box<dyn Classifier>, BuildError>;
+type Build = Box<dyn Fn(&Lowered, &live::Config) -> Result<Box<dyn Classifier>, BuildError>>;
 
 impl Engine {
     /// Builds the engine, behind a flow cache of `cache` entries if that is given.
@@ -50,48 +47,19 @@ impl Engine {
 /// Name of the engine that is taken where none is asked for.
 pub(crate) const DEFAULT: &str = "meta";
 
-static ENGINES: [Engine; 8] = [
-    Engine {
+/// Returns the engine `meta`, then those of the registry.
+pub(crate) fn all() -> impl Iterator<Item = Engine> {
+    let meta = Engine {
         name: DEFAULT,
         summary: "the engine that suits the rules; `firstmatch engines RULES` says which and why (default)",
-        build: |rules, config| Ok(Box::new(live::Engine::build(rules, config)?)),
-    },
-    Engine {
-        name: "tuplemerge",
-        summary: "few hash tables, found by the bits that rules share: fast, and rules come and go",
-        build: |rules, _| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::default())?)),
-    },
-    Engine {
-        name: "tuplemerge_offline",
-        summary: "the same with fewer tables, chosen with all rules at hand: slower to build",
-        build: |rules, _| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::offline())?)),
-    },
-    Engine {
-        name: "bit_select",
-        summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
-        build: |rules, _| Ok(Box::new(BitSelect::build(rules, &bit_select::Config::default())?)),
-    },
-    Engine {
-        name: "bit_vector",
-        summary: "a vector of rules for each lane, and the first bit of all: as fast whatever 1,000 rules look like",
-        build: |rules, _| Ok(Box::new(BitVector::build(rules, &bit_vector::Config::default())?)),
-    },
-    Engine {
-        name: "partitionsort",
-        summary: "a few search trees of rules that can be sorted: rules come and go",
-        build: |rules, _| Ok(Box::new(PartitionSort::build(rules, &partition_sort::Config::default())?)),
-    },
-    Engine {
-        name: "tss",
-        summary: "a hash table for every combination of prefix lengths, as Open vSwitch has them",
-        build: |rules, _| Ok(Box::new(TupleMerge::build(rules, &tuple::Config::tss())?)),
-    },
-    Engine {
-        name: "linear",
-        summary: "every rule in order, eight at a time: for small sets, and to compare with",
-        build: |rules, _| Ok(Box::new(Linear::build(rules, &linear::Config::default())?)),
-    },
-];
+        build: Box::new(|rules, config| Ok(Box::new(live::Engine::build(rules, config)?))),
+    };
+    let entry = |&Entry { name, summary, build, .. }: &Entry| {
+        let build = Box::new(move |rules: &Lowered, _: &live::Config| build(rules, &Settings::default()));
+        Engine { name, summary, build }
+    };
+    std::iter::once(meta).chain(ENGINES.iter().map(entry))
+}
 
 /// Returns the configuration of `meta`, the same for all commands.
 ///
@@ -116,9 +84,9 @@ pub(crate) fn meta_config(args: &ChoiceArgs) -> anyhow::Result<live::Config> {
 pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
     let cap = error.cap()?;
     if engine != DEFAULT {
-        let help = match engine {
-            "bit_vector" => "`--base bit_vector` has no such limit",
-            _ => "`--engine meta` takes a base that fits",
+        let help = match engine.parse::<live::Kind>() {
+            Ok(base) => format!("`--base {base}` has no such limit"),
+            Err(_) => format!("`--engine {DEFAULT}` takes a base that fits"),
         };
         return Some(format!("that is the limit of the engine {engine} itself; {help}"));
     }
@@ -133,11 +101,11 @@ pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
 }
 
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ENGINES.iter().map(|engine| engine.name)
+    all().map(|engine| engine.name)
 }
 
-pub(crate) fn named(name: &str) -> Option<&'static Engine> {
-    ENGINES.iter().find(|engine| engine.name == name)
+pub(crate) fn named(name: &str) -> Option<Engine> {
+    all().find(|engine| engine.name == name)
 }
 
 /// Runs the command `firstmatch engines`.
@@ -151,7 +119,7 @@ pub(crate) fn run(args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End
 
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
     let width = names().map(str::len).max().unwrap_or(0);
-    for engine in &ENGINES {
+    for engine in all() {
         writeln!(out, "{:width$}  {}", engine.name, engine.summary)?;
     }
     Ok(())
@@ -159,10 +127,10 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Prints the base that `meta` takes for each family of a rule file, and the reasons.
 fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(path, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
-    let margin = args.all.then_some(f64::INFINITY);
-    let config = live::Config { margin, ..meta_config(&args.choice)? };
+    let strategy = live::Strategy::Measure { margin: args.all.then_some(f64::INFINITY) };
+    let config = live::Config { strategy, ..meta_config(&args.choice)? };
     let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
         let engine = match live::Engine::build(rules, &config) {

@@ -4,7 +4,7 @@ use std::io::{BufWriter, IsTerminal, Write, stdout};
 
 use anyhow::bail;
 use firstmatch_core::Policy;
-use firstmatch_core::rule::Caps;
+use firstmatch_core::rule::ExpansionLimits;
 use firstmatch_formats::write;
 use firstmatch_generate::trace::{Coverage, Covered, Form, Locality};
 use firstmatch_generate::{rules, trace};
@@ -57,7 +57,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
     if args.format == Packets::Pcap && stdout().is_terminal() {
         bail!("a capture is nothing to be read on a terminal: send it to a file, with `> NAME.pcap`");
     }
-    let Some(loaded) = load(&args.rules, false, Caps::default())? else { return Ok(End::BadInput) };
+    let Some(loaded) = load(&args.rules, false, ExpansionLimits::default())? else { return Ok(End::BadInput) };
     let locality = match (args.zipf, args.pareto) {
         (Some(s), _) => Locality::Zipf { s },
         (None, Some((a, b))) => Locality::Pareto { a, b },

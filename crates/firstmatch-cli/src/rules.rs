@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::bail;
 use firstmatch_core::policy::Verdict;
-use firstmatch_core::rule::{Caps, Lowered, Rule, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower};
 use firstmatch_core::schema::Source;
 use firstmatch_core::{BuildError, Diagnostic, Match, RuleId, Schema};
 use firstmatch_formats::{Options, RuleFile};
@@ -30,9 +30,9 @@ pub(crate) struct Loaded {
 }
 
 /// Reads a rule file and shows its warnings; `None` if it has faults, which are then shown.
-pub(crate) fn load(path: &Path, flags: bool, caps: Caps) -> anyhow::Result<Option<Loaded>> {
+pub(crate) fn load(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = text(path)? else { return Ok(None) };
-    let loaded = Loaded::parse(name, text, Options { flags, caps, ..Options::default() });
+    let loaded = Loaded::parse(name, text, Options { flags, expansion, ..Options::default() });
     Ok(loaded.inspect(Loaded::show_warnings))
 }
 
@@ -112,7 +112,7 @@ impl Loaded {
     /// Returns the regions of the rules for each schema; `None` if too many, which is then shown.
     pub(crate) fn lower(&self) -> Option<Vec<Lowered>> {
         let rules = &self.file.rules;
-        let lowered = rules.schemas().iter().map(|schema| lower(rules, schema, &self.options.caps));
+        let lowered = rules.schemas().iter().map(|schema| lower(rules, schema, &self.options.expansion));
         lowered.collect::<Result<_, _>>().map_err(|error| self.build_error(&error, None)).ok()
     }
 

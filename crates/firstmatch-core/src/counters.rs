@@ -134,7 +134,7 @@ impl Cell {
 ///
 /// A new worker continues the counts of one that has gone.
 #[derive(Debug, Default)]
-struct Book {
+struct Shard {
     is_used: AtomicBool,
     slots: Slots<Cell>,
     /// Count for removed rules and for ids that no rule ever had.
@@ -143,14 +143,14 @@ struct Book {
 
 #[derive(Debug, Default)]
 struct Books {
-    books: Mutex<Vec<Arc<Book>>>,
+    shards: Mutex<Vec<Arc<Shard>>>,
     /// Number of rules that each slot was given to: one more than the largest reuse number.
     given: Slots<AtomicU64>,
 }
 
 impl Books {
-    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Book>>> {
-        self.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Shard>>> {
+        self.shards.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a rule ever had this id.
@@ -163,7 +163,7 @@ impl Books {
 /// Packets and bytes by rule, for any thread beside the writer; clones share everything.
 ///
 /// The counts of live rules and [`Writer::removed_count`](crate::live::Writer::removed_count) are, together, everything
-/// that was [counted](Ledger::add).
+/// that was [counted](CounterShard::add).
 #[derive(Clone, Debug, Default)]
 pub struct RuleCounters(Arc<Books>);
 
@@ -173,11 +173,11 @@ impl RuleCounters {
     /// For a removed rule a worker's count ends when that worker counts for a later rule of the slot. The call waits
     /// neither for the writer nor for workers.
     pub fn count(&self, rule: RuleId) -> Count {
-        let of_book = |book: &Arc<Book>| {
-            let (reuse, count) = book.slots.get(rule.slot())?.read();
+        let of_shard = |shard: &Arc<Shard>| {
+            let (reuse, count) = shard.slots.get(rule.slot())?.read();
             (reuse == Some(rule.reuse())).then_some(count)
         };
-        self.0.lock().iter().filter_map(of_book).fold(Count::default(), Count::plus)
+        self.0.lock().iter().filter_map(of_shard).fold(Count::default(), Count::plus)
     }
 
     /// Records that a rule has this id, before any worker counts for it.
@@ -187,25 +187,26 @@ impl RuleCounters {
 
     /// Returns everything that was counted for rules that are not live.
     pub(crate) fn removed(&self, is_live: impl Fn(RuleId) -> bool) -> Count {
-        let books = self.0.lock().clone();
+        let shards = self.0.lock().clone();
         let of_slot = |(slot, cell): (u32, &Cell)| {
             let (reuse, count) = cell.read();
             reuse.filter(|&reuse| !is_live(RuleId::new(slot, reuse))).map(|_| count)
         };
-        let of_book = |book: &Arc<Book>| book.slots.iter().filter_map(of_slot).fold(book.removed.read().1, Count::plus);
-        books.iter().map(of_book).fold(Count::default(), Count::plus)
+        let of_shard =
+            |shard: &Arc<Shard>| shard.slots.iter().filter_map(of_slot).fold(shard.removed.read().1, Count::plus);
+        shards.iter().map(of_shard).fold(Count::default(), Count::plus)
     }
 
-    pub(crate) fn ledger(&self) -> Ledger {
-        let mut books = self.0.lock();
+    pub(crate) fn counter_shard(&self) -> CounterShard {
+        let mut shards = self.0.lock();
         // It also makes everything visible that the last owner wrote.
-        let idle = books.iter().find(|book| !book.is_used.swap(true, Ordering::Acquire)).map(Arc::clone);
-        let book = idle.unwrap_or_else(|| {
-            let book = Arc::new(Book { is_used: AtomicBool::new(true), ..Book::default() });
-            books.push(Arc::clone(&book));
-            book
+        let idle = shards.iter().find(|shard| !shard.is_used.swap(true, Ordering::Acquire)).map(Arc::clone);
+        let shard = idle.unwrap_or_else(|| {
+            let shard = Arc::new(Shard { is_used: AtomicBool::new(true), ..Shard::default() });
+            shards.push(Arc::clone(&shard));
+            shard
         });
-        Ledger { book, books: Arc::clone(&self.0) }
+        CounterShard { shard, shards: Arc::clone(&self.0) }
     }
 }
 
@@ -213,18 +214,18 @@ impl RuleCounters {
 ///
 /// It shares no word with another worker's, so counting takes no lock.
 #[derive(Debug)]
-pub struct Ledger {
-    book: Arc<Book>,
-    books: Arc<Books>,
+pub struct CounterShard {
+    shard: Arc<Shard>,
+    shards: Arc<Books>,
 }
 
-impl Drop for Ledger {
+impl Drop for CounterShard {
     fn drop(&mut self) {
-        self.book.is_used.store(false, Ordering::Release);
+        self.shard.is_used.store(false, Ordering::Release);
     }
 }
 
-impl Ledger {
+impl CounterShard {
     /// Adds `packets` packets of `bytes` bytes in total to a rule.
     ///
     /// The first count in a chunk of slots allocates the chunk, 40 bytes a slot. A count for a removed rule goes to the
@@ -232,7 +233,7 @@ impl Ledger {
     #[inline]
     pub fn add(&mut self, rule: RuleId, packets: u64, bytes: u64) {
         let count = Count { packets, bytes };
-        match self.book.slots.get(rule.slot()) {
+        match self.shard.slots.get(rule.slot()) {
             Some(cell) if cell.is_of(rule.reuse()) => cell.add(rule.reuse(), count),
             _ => self.add_first(rule, count),
         }
@@ -241,8 +242,8 @@ impl Ledger {
     /// Does the same where the slot's last count was for another rule, or there was none.
     #[cold]
     fn add_first(&self, rule: RuleId, count: Count) {
-        let Book { slots, removed, .. } = &*self.book;
-        if !self.books.knows(rule) {
+        let Shard { slots, removed, .. } = &*self.shard;
+        if !self.shards.knows(rule) {
             return removed.add(0, count);
         }
         let cell = slots.get_or_make(rule.slot());
@@ -287,10 +288,10 @@ mod tests {
         let rules = [RuleId::new(3, 0), RuleId::new(5_000, 0)];
         rules.iter().for_each(|&rule| counters.give(rule));
         for round in 1..=3 {
-            let ledgers: Vec<_> = (0..4).map(|_| counters.ledger()).collect();
+            let counter_shards: Vec<_> = (0..4).map(|_| counters.counter_shard()).collect();
             std::thread::scope(|scope| {
-                for (worker, mut ledger) in ledgers.into_iter().enumerate() {
-                    scope.spawn(move || (0..1000).for_each(|i| ledger.add(rules[(i + worker) % 2], 1, 60)));
+                for (worker, mut counter_shard) in counter_shards.into_iter().enumerate() {
+                    scope.spawn(move || (0..1000).for_each(|i| counter_shard.add(rules[(i + worker) % 2], 1, 60)));
                 }
             });
             rules.iter().for_each(|&rule| assert_eq!(counters.count(rule), count(round * 2000)));
@@ -304,7 +305,7 @@ mod tests {
         let counters = RuleCounters::default();
         let [old, new] = [RuleId::new(3, 0), RuleId::new(3, 1)];
         [old, new].into_iter().for_each(|rule| counters.give(rule));
-        let (mut first, mut second) = (counters.ledger(), counters.ledger());
+        let (mut first, mut second) = (counters.counter_shard(), counters.counter_shard());
         first.add(old, 5, 300);
         second.add(old, 2, 120);
         assert_eq!((counters.count(old), counters.removed(|rule| rule == old)), (count(7), count(0)));
@@ -314,7 +315,7 @@ mod tests {
         first.add(new, 1, 60);
         assert_eq!((counters.count(old), counters.count(new), removed()), (count(2), count(1), count(7)));
         // Packets of an earlier generation.
-        [&mut first, &mut second].into_iter().for_each(|ledger| ledger.add(old, 10, 600));
+        [&mut first, &mut second].into_iter().for_each(|counter_shard| counter_shard.add(old, 10, 600));
         assert_eq!((counters.count(old), counters.count(new), removed()), (count(12), count(1), count(27)));
         second.add(new, 1, 60);
         assert_eq!((counters.count(old), counters.count(new), removed()), (count(0), count(2), count(27)));
@@ -336,15 +337,15 @@ mod tests {
     fn ids_that_no_rule_had_take_no_memory() {
         let counters = RuleCounters::default();
         counters.give(RuleId::new(3, 1));
-        let mut ledger = counters.ledger();
+        let mut counter_shard = counters.counter_shard();
         for rule in [RuleId::new(3, 2), RuleId::new(4, 0), RuleId::new(u32::MAX - 1, 0)] {
-            ledger.add(rule, 1, 60);
+            counter_shard.add(rule, 1, 60);
             assert_eq!(counters.count(rule), Count::default());
         }
-        assert_eq!((ledger.book.slots.iter().count(), counters.removed(|_| true)), (0, count(3)));
-        ledger.add(RuleId::new(3, 1), 1, 60);
+        assert_eq!((counter_shard.shard.slots.iter().count(), counters.removed(|_| true)), (0, count(3)));
+        counter_shard.add(RuleId::new(3, 1), 1, 60);
         // They neither restart another rule's count nor begin one.
-        [RuleId::new(3, 2), RuleId::new(4, 0)].into_iter().for_each(|rule| ledger.add(rule, 1, 60));
+        [RuleId::new(3, 2), RuleId::new(4, 0)].into_iter().for_each(|rule| counter_shard.add(rule, 1, 60));
         assert_eq!((counters.count(RuleId::new(3, 1)), counters.removed(|_| true)), (count(1), count(5)));
         counters.give(RuleId::new(4, 0));
         assert_eq!(counters.count(RuleId::new(4, 0)), count(0));
@@ -356,7 +357,7 @@ mod tests {
         let counters = RuleCounters::default();
         let rules = [0, 1, 2, 3].map(|reuse| RuleId::new(0, reuse));
         rules.into_iter().for_each(|rule| counters.give(rule));
-        let mut ledger = counters.ledger();
+        let mut counter_shard = counters.counter_shard();
         std::thread::scope(|scope| {
             let reader = scope.spawn(|| {
                 let mut last = 0;
@@ -367,7 +368,7 @@ mod tests {
                     last = counters.removed(|_| false).packets.max(last);
                 }
             });
-            scope.spawn(move || rules.map(|rule| (0..100_000).for_each(|_| ledger.add(rule, 1, 60))));
+            scope.spawn(move || rules.map(|rule| (0..100_000).for_each(|_| counter_shard.add(rule, 1, 60))));
             reader.join().expect("no panic");
         });
         assert_eq!(counters.removed(|rule| rule == rules[3]), count(300_000));

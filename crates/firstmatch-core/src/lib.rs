@@ -3,7 +3,7 @@
 //! Lookups are as fast as memory allows while the rules change, and the library can explain each answer.
 //!
 //! ```
-//! use firstmatch_core::rule::{Caps, FieldValues, first_match, lower};
+//! use firstmatch_core::rule::{ExpansionLimits, FieldValues, first_match, lower};
 //! use firstmatch_core::engines::tuple::{Config, TupleMerge};
 //! use firstmatch_core::{Classifier, KeyBuf};
 //! use firstmatch_formats as format;
@@ -13,7 +13,7 @@
 //! let file = format::parse(text, &format::Options::default())?;
 //! // … rules become regions over lanes, and an engine is built from those.
 //! let schema = &file.rules.schemas()[0];
-//! let engine = TupleMerge::build(&lower(&file.rules, schema, &Caps::default())?, &Config::default())?;
+//! let engine = TupleMerge::build(&lower(&file.rules, schema, &ExpansionLimits::default())?, &Config::default())?;
 //!
 //! // Packets are rows of lanes. Fill them yourself, or take the crate `firstmatch-net`.
 //! let packet = FieldValues {
@@ -60,7 +60,7 @@
 //!   (state that a thread's lookups write to), [`Match`], [`Stats`].
 //! - **Changing rules beside readers**: [`live::open`] gives an engine for each schema, whose clones go to the threads
 //!   that look up, and one [`live::Writer`]. Its [`live::Transaction`] inserts, removes and replaces rules, all or
-//!   nothing, and a commit begins a new generation. Any thread can run a [`live::RebuildJob`]. The [`live::Ledger`]
+//!   nothing, and a commit begins a new generation. Any thread can run a [`live::RebuildJob`]. The [`live::CounterShard`]
 //!   counts packets and bytes by rule. An [`Updatable`] engine has one owner and is not shared.
 //! - **Writing an engine**: implement [`Engine`]; [`Classifier`] comes with it.
 //!

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 
-use crate::rule::{Action, Caps, Condition, Lowered, Priority, RuleSet, RuleSpec, Test, lower};
+use crate::rule::{Action, Condition, ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, Test, lower};
 use crate::schema::{Family, Schema};
 
 /// Lowers rules in order, each given as the tests of some fields.
@@ -16,7 +16,7 @@ pub(crate) fn set(schema: &Schema, rules: impl IntoIterator<Item = Vec<(usize, T
         let spec = RuleSpec { priority, action: Action::Match, conditions, family: None, line: None, value: 0 };
         set.insert(spec).expect("a rule that fits");
     }
-    lower(&set, schema, &Caps::default()).expect("within the caps")
+    lower(&set, schema, &ExpansionLimits::default()).expect("within the caps")
 }
 
 /// Builds the rules of a text over the 5-tuple, a line each: an action, then fields with a value or values in braces.

@@ -35,7 +35,7 @@ pub use native::parse_rule;
 
 use firstmatch_core::Diagnostic;
 use firstmatch_core::policy::Policy;
-use firstmatch_core::rule::{Caps, RuleSet, RuleSpec};
+use firstmatch_core::rule::{ExpansionLimits, RuleSet, RuleSpec};
 
 /// Content of a rule file.
 #[derive(Clone, Debug)]
@@ -97,7 +97,7 @@ pub struct Options {
     /// Number of warnings kept. At 0, covered rules are not searched for.
     pub max_warnings: usize,
     /// Limits on the regions of a rule. A rule that exceeds one is a fault of its line.
-    pub caps: Caps,
+    pub expansion: ExpansionLimits,
     /// Largest number of values that the sets of a native file may have together.
     ///
     /// Values count where a set is defined and again where it is used.
@@ -112,12 +112,12 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let caps = Caps::default();
+        let expansion = ExpansionLimits::default();
         Self {
             format: None,
             max_faults: 20,
             max_warnings: 20,
-            caps,
+            expansion,
             max_expanded: 1 << 24,
             flags: false,
             fields: Fields::Used,

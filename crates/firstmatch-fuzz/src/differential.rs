@@ -6,8 +6,8 @@
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::raw::Level;
-use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
-use firstmatch_core::{Budget, Classifier, Schema};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, RuleSet, lower};
+use firstmatch_core::{Budget, Classifier};
 
 use crate::case::{Case, LONGEST};
 use crate::corners;
@@ -22,7 +22,6 @@ const PACKETS: usize = LONGEST + 15;
 
 /// Rule set and packets drawn from the bytes of one run.
 pub(crate) struct Round {
-    pub(crate) schema: Schema,
     pub(crate) set: RuleSet,
     pub(crate) lowered: Lowered,
     pub(crate) case: Case,
@@ -48,9 +47,9 @@ impl Round {
                 assert_eq!((inserted.is_err(), set.len()), (taken, len + usize::from(!taken)), "{inserted:?}");
             }
         }
-        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
         let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut rng, PACKETS));
-        Self { schema, set, lowered, case, collision_limit, spill, rng }
+        Self { set, lowered, case, collision_limit, spill, rng }
     }
 
     /// Checks `engine` at a few batch lengths, some of them random so that many runs try all.
@@ -117,7 +116,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::broken::{Fault, lane_faults};
+    use firstmatch_testkit::broken::{Fault, lane_faults};
 
     /// Most packets of the seeds match, and the seeds catch engines broken on purpose.
     #[test]
@@ -125,7 +124,7 @@ mod tests {
         let rounds: Vec<Round> = crate::files("seeds/differential").iter().map(|(_, data)| Round::new(data)).collect();
         let (mut keys, mut once, mut twice) = (0, 0, 0);
         for round in &rounds {
-            let (a, b) = round.case.strength(&round.set, &round.schema);
+            let (a, b) = round.case.strength(&round.set, round.lowered.schema());
             (keys, once, twice) = (keys + PACKETS, once + a, twice + b);
         }
         assert!(once * 2 >= keys && twice * 4 >= keys, "of {keys} keys {once} match a rule, {twice} two");
@@ -133,7 +132,8 @@ mod tests {
         for fault in lane_faults(5).into_iter().chain([Fault::MasksIgnored]) {
             assert!(caught(fault), "{fault:?} goes unnoticed");
         }
-        let names: BTreeSet<String> = rounds.iter().map(|round| format!("{:?}", round.schema.lanes())).collect();
+        let names: BTreeSet<String> =
+            rounds.iter().map(|round| format!("{:?}", round.lowered.schema().lanes())).collect();
         assert_eq!(names.len(), schemas().len(), "every schema has a seed");
     }
 }

@@ -5,7 +5,7 @@
 
 use arbitrary::Unstructured;
 use firstmatch_core::Schema;
-use firstmatch_core::rule::{Caps, Condition, Priority, Regions, RuleSpec, Test, lower_rule};
+use firstmatch_core::rule::{Condition, ExpansionLimits, Priority, Regions, RuleSpec, Test, lower_rule};
 use firstmatch_core::schema::Field;
 
 use crate::generate::empty_rule;
@@ -100,8 +100,8 @@ impl<'a> Draw<'a> {
             }
         }
         let mut regions = Regions::new(schema.lanes().len());
-        let caps = Caps { regions_per_rule: most, ..Caps::default() };
-        match lower_rule(schema, &spec, &caps, &mut regions) {
+        let expansion = ExpansionLimits { regions_per_rule: most, ..ExpansionLimits::default() };
+        match lower_rule(schema, &spec, &expansion, &mut regions) {
             Ok(count) => {
                 assert_eq!(count, regions.len());
                 Some((spec, regions))

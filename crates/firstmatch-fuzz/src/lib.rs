@@ -4,10 +4,14 @@
 //! functions below. An input that a fuzzer once failed on is kept as a file in `fuzz/found/`. `tests/replay.rs` passes
 //! every such file, and every seed, to the same functions.
 //!
-//! A target panics when an answer is wrong. The packets, rules, engines and the reference parser are those of the tests
-//! of `firstmatch-core` and `firstmatch-net`.
+//! A target panics when an answer is wrong. The packets, rules, engines and the reference parser are those of
+//! `firstmatch-testkit`, as in the tests.
 #![deny(unsafe_code)]
-#![expect(dead_code, reason = "the harness's own tests use the rest of it")]
+
+/// The examples of this page are compiled and run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../CONTRIBUTING.md")]
+pub struct Contributing;
 
 use std::path::{Path, PathBuf};
 
@@ -18,26 +22,7 @@ mod readers;
 mod updates;
 mod wire;
 
-// Modules of other crates' tests, included unchanged.
-#[path = "../../firstmatch-core/tests/harness/broken.rs"]
-mod broken;
-#[path = "../../firstmatch-core/tests/harness/case.rs"]
-mod case;
-#[path = "../../firstmatch-core/tests/harness/corners.rs"]
-mod corners;
-#[path = "../../firstmatch-core/tests/harness/engines.rs"]
-mod engines;
-#[path = "../../firstmatch-core/tests/harness/generate.rs"]
-mod generate;
-#[path = "../../firstmatch-core/tests/harness/rng.rs"]
-mod rng;
-
-#[path = "../../firstmatch-net/tests/common/mod.rs"]
-mod common;
-#[path = "../../firstmatch-net/tests/invariants/mod.rs"]
-mod invariants;
-#[path = "../../firstmatch-net/tests/reference/mod.rs"]
-mod reference;
+use firstmatch_testkit::{case, corners, engines, frames as common, generate, invariants, reference, rng};
 
 pub use differential::differential;
 pub use parse_rules::parse_rules;

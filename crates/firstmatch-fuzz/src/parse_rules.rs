@@ -3,7 +3,7 @@
 //! A file that parses must lower to regions that agree with the oracle, and must survive being written and read.
 //! Otherwise every fault must point into the text.
 
-use firstmatch_core::rule::{Caps, Priority, Rule, RuleSet, RuleSpec, lower};
+use firstmatch_core::rule::{ExpansionLimits, Priority, Rule, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Diagnostic, KeyBuf, Schema};
 use firstmatch_formats::ParseError;
 use firstmatch_formats::write::write;
@@ -12,13 +12,17 @@ use firstmatch_formats::{Format, Options, RuleFile, parse, sniff};
 use crate::corners;
 use crate::rng::Rng;
 
-const CAPS: Caps =
-    Caps { regions_per_rule: 256, regions_per_set: 1 << 14, region_bytes: usize::MAX, mask_comparisons: 1 << 14 };
+const CAPS: ExpansionLimits = ExpansionLimits {
+    regions_per_rule: 256,
+    regions_per_set: 1 << 14,
+    region_bytes: usize::MAX,
+    mask_comparisons: 1 << 14,
+};
 /// Number of packets drawn for each schema.
 const PACKETS: usize = 60;
 
 fn options(format: Option<Format>) -> Options {
-    Options { format, caps: CAPS, max_expanded: 1 << 12, flags: format.is_some(), ..Options::default() }
+    Options { format, expansion: CAPS, max_expanded: 1 << 12, flags: format.is_some(), ..Options::default() }
 }
 
 /// Reads `data` as a rule file in every format and checks the result.
@@ -81,12 +85,13 @@ fn check_lowering(set: &RuleSet, schema: &Schema, seed: u64) {
         Ok(lowered) => lowered,
         Err(error) => {
             // Each rule is within its own cap, because `parse` would have refused the file otherwise.
-            let all = lower(set, schema, &Caps { regions_per_set: usize::MAX, ..CAPS }).expect("only the set's cap");
+            let all = lower(set, schema, &ExpansionLimits { regions_per_set: usize::MAX, ..CAPS })
+                .expect("only the set's cap");
             assert!(all.regions().len() > CAPS.regions_per_set, "{error}");
             return;
         }
     };
-    let places = lowered.by_rule().count() + lowered.nowhere().len();
+    let places = lowered.by_rule().count() + lowered.unmatchable().len();
     assert_eq!(places, set.len());
     let mut keys = KeyBuf::new(schema);
     for packet in corners::of_set(set, schema, &mut Rng::new(seed), PACKETS) {
@@ -99,8 +104,8 @@ fn check_lowering(set: &RuleSet, schema: &Schema, seed: u64) {
             let want = usize::from(rule.matches(schema, &packet));
             assert_eq!(inside(range), want, "regions of {rule:?} that hold {packet:?}");
         }
-        for nowhere in lowered.nowhere() {
-            let rule = set.get(nowhere.rule).expect("a lowered rule is live");
+        for unmatchable in lowered.unmatchable() {
+            let rule = set.get(unmatchable.rule).expect("a lowered rule is live");
             assert!(!rule.matches(schema, &packet), "{rule:?} has no region, {packet:?} matches");
         }
     }

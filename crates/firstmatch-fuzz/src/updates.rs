@@ -2,8 +2,10 @@
 
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::live::{self, Kind, RebuildJob, Rebuilt, Transaction};
-use firstmatch_core::rule::{Caps, FieldValues, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, lower};
+use firstmatch_core::live::{self, Kind, RebuildJob, Rebuilt, Strategy, Transaction};
+use firstmatch_core::rule::{
+    ExpansionLimits, FieldValues, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, lower,
+};
 use firstmatch_core::{Budget, Classifier, Match, Schema, Scratch, Stats, Updatable, UpdateError};
 
 use crate::case::Case;
@@ -81,8 +83,9 @@ impl Mirror {
     fn remove(&mut self, id: RuleId) {
         let rule = self.set.remove(id).expect("the rule is live");
         let mut regions = Regions::new(self.schema.lanes().len());
-        self.regions -= firstmatch_core::rule::lower_rule(&self.schema, &rule, &Caps::default(), &mut regions)
-            .expect("it was lowered before");
+        self.regions -=
+            firstmatch_core::rule::lower_rule(&self.schema, &rule, &ExpansionLimits::default(), &mut regions)
+                .expect("it was lowered before");
         let removed = self.engine.remove(id);
         assert!(removed.is_ok(), "{}: {removed:?}", self.name());
         remember(&mut self.dead, id, rule.spec);
@@ -142,7 +145,8 @@ impl Mirror {
         let mut regions = Regions::new(self.schema.lanes().len());
         let mut has_some = |rule: &RuleSpec| {
             regions.clear();
-            firstmatch_core::rule::lower_rule(&self.schema, rule, &Caps::default(), &mut regions).is_ok_and(|of| of > 0)
+            firstmatch_core::rule::lower_rule(&self.schema, rule, &ExpansionLimits::default(), &mut regions)
+                .is_ok_and(|of| of > 0)
         };
         self.set.iter().filter(|rule| has_some(&rule.spec)).count()
     }
@@ -156,7 +160,7 @@ impl Mirror {
 
     /// Checks that the changed engine, a fresh build and `linear` agree with the oracle.
     fn finish(&self, rng: &mut Rng) {
-        let lowered = lower(&self.set, &self.schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&self.set, &self.schema, &ExpansionLimits::default()).expect("within the caps");
         let fresh = self.subject.start(Start::Rules(&lowered));
         let linear = Linear::build(&lowered, &linear::Config::default()).expect("no budget");
         let (changed, built) = (self.check_stats(), fresh.stats());
@@ -289,7 +293,7 @@ fn step(
 fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
     let bases: Vec<(Kind, usize)> = small_bases().collect();
     let (kind, in_place) = bases[which % bases.len()];
-    let config = live::Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+    let config = live::Config { strategy: Strategy::Force(kind), in_place: Some(in_place), ..small_meta() };
     let (engines, mut writer) = live::open(RuleSet::new(schema.clone()), &config).expect("no budget");
     let entries = 1 + which / bases.len();
     let cache =
@@ -339,7 +343,7 @@ fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
         }
     }
     let rules = writer.rules();
-    let lowered = lower(rules, schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(rules, schema, &ExpansionLimits::default()).expect("within the caps");
     let linear = Linear::build(&lowered, &linear::Config::default()).expect("no budget");
     let case = Case::new(rules, schema, corners::of_set(rules, schema, rng, 3 * PACKETS));
     for engine in [&engines[0] as &dyn Classifier, &cached, &linear] {

@@ -2,7 +2,7 @@
 //!
 //! The rules stand below a wide first rule, which is then removed:
 //!
-//!     cargo run --release -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [keys=4096] [rounds=7] [all]
+//!     cargo run --profile dist -p firstmatch-generate --example choice -- [rules=10000] [profile=acl1] [keys=4096] [rounds=7] [all]
 //!
 //! Each row is a generated profile, a first rule and a kind of traffic. It shows the time of a packet in the chosen
 //! base and in the fastest one within the default limits, and their ratio. The times in the forced bases follow. Rows
@@ -15,8 +15,8 @@ use std::error::Error;
 use std::hint::black_box;
 use std::time::Instant;
 
-use firstmatch_core::live::{self, Config, Engine, Kind};
-use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch_core::live::{self, Config, Engine, Kind, Outcome, Strategy};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, RuleSet, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy};
 use firstmatch_generate::keys::{self, Points};
 use firstmatch_generate::profile::PROFILES;
@@ -108,7 +108,7 @@ struct Row {
 fn measured(set: &RuleSet, past: Past, keys: usize, rounds: usize) -> Result<Vec<Phase>, Box<dyn Error>> {
     let config = Config::default();
     let (engines, mut writer) = live::open(set.clone(), &config)?;
-    let lowered = lower(set, &set.schemas()[0], &Caps::default())?;
+    let lowered = lower(set, &set.schemas()[0], &ExpansionLimits::default())?;
     let mut phases = vec![phase("built", &engines[0], &lowered, past, keys, rounds)?];
     let first = set.iter().next().ok_or("no rules")?.id;
     let mut transaction = writer.begin();
@@ -119,7 +119,7 @@ fn measured(set: &RuleSet, past: Past, keys: usize, rounds: usize) -> Result<Vec
         writer.install(rebuilt)?;
     }
     let rest = writer.rules().clone();
-    let lowered = lower(&rest, &rest.schemas()[0], &Caps::default())?;
+    let lowered = lower(&rest, &rest.schemas()[0], &ExpansionLimits::default())?;
     phases.push(phase("removed", &engines[0], &lowered, past, keys, rounds)?);
     Ok(phases)
 }
@@ -134,14 +134,13 @@ fn phase(
 ) -> Result<Phase, Box<dyn Error>> {
     let explained = engine.explain();
     let mut others = Vec::new();
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         // A forced base is not subject to the limits of the default choice, so the slowest cases are left out here.
-        let refused = kind == Kind::BitVector && lowered.regions().len() > 2048
-            || kind == Kind::Linear && lowered.regions().len() > 4096;
-        if refused {
+        let of = explained.candidates.iter().find(|of| of.kind == kind).map(|of| of.outcome);
+        if matches!(of, Some(Outcome::ManyRegions { .. } | Outcome::Deep { .. })) {
             continue;
         }
-        let other = Engine::build(lowered, &Config { kind: Some(kind), ..Config::default() })?;
+        let other = Engine::build(lowered, &Config { strategy: Strategy::Force(kind), ..Config::default() })?;
         if other.explain().base.worst_tests <= 4096 {
             others.push((kind, other));
         }

@@ -7,8 +7,8 @@ mod common;
 
 use common::generate;
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::live::{self, RebuildJob, Rebuilt};
-use firstmatch_core::rule::{Caps, RuleId, RuleSpec, lower};
+use firstmatch_core::live::{self, RebuildJob, Rebuilt, Strategy};
+use firstmatch_core::rule::{ExpansionLimits, RuleId, RuleSpec, lower};
 use firstmatch_core::{Classifier, RuleSet};
 use firstmatch_generate::{Profile, keys, rules};
 
@@ -107,11 +107,15 @@ fn rules_come_and_go_as_linear_says() {
             let size = [1200, 600, 2000, 3000][seed as usize % 4];
             let all = generate(&rules::Config { rules: size, seed, profile, ..Default::default() });
             let schema = all.schemas()[0].clone();
-            let lowered = lower(&all, &schema, &Caps::default()).expect("it fits");
+            let lowered = lower(&all, &schema, &ExpansionLimits::default()).expect("it fits");
             let keys = keys::Config { keys: 3000, seed, ..Default::default() };
             let keys = keys::generate(&lowered, &keys).expect("there are keys");
             // Chosen by prediction alone, so that the base is the same on every machine.
-            let config = live::Config { kind: base, margin: Some(1.0), seed: Some(1), ..Default::default() };
+            let config = live::Config {
+                strategy: base.map_or(Strategy::Predict, Strategy::Force),
+                seed: Some(1),
+                ..Default::default()
+            };
             let mut churn = Churn::new(&all, seed, &config);
             let mut scratch = Classifier::scratch(&churn.engine);
             let [mut answers, mut right] = [(); 2].map(|()| vec![None; keys.len()]);
@@ -120,7 +124,7 @@ fn rules_come_and_go_as_linear_says() {
                 if (step + 1) % EVERY != 0 && step + 1 != steps {
                     continue;
                 }
-                let lowered = lower(churn.writer.rules(), &schema, &Caps::default()).expect("it fits");
+                let lowered = lower(churn.writer.rules(), &schema, &ExpansionLimits::default()).expect("it fits");
                 let linear = Linear::build(&lowered, &linear::Config::default()).expect("no budget");
                 Classifier::classify_batch(&linear, &mut Classifier::scratch(&linear), keys.keys(), &mut right);
                 churn.engine.classify_batch(&mut scratch, keys.keys(), &mut answers);

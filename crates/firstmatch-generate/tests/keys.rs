@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{digest, generate};
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::rule::{Caps, Lowered, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, KeyBuf, Policy, RuleSet};
 use firstmatch_generate::keys::{self, Config, Hardest, Points};
@@ -16,7 +16,7 @@ use firstmatch_generate::trace::{Header, Locality};
 use firstmatch_generate::{Profile, Statistics, openflow, rules};
 
 fn lowered(set: &RuleSet) -> Lowered {
-    lower(set, &set.schemas()[0], &Caps::default()).expect("it fits")
+    lower(set, &set.schemas()[0], &ExpansionLimits::default()).expect("it fits")
 }
 
 fn drawn(of: &Lowered, config: &Config) -> KeyBuf {

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use firstmatch_core::RuleSet;
-use firstmatch_core::live::{Config, Engine, Kind, Machine, Prediction, Traffic};
-use firstmatch_core::rule::{Caps, Lowered, lower};
+use firstmatch_core::live::{Config, Engine, Kind, Machine, Prediction, Strategy, Traffic};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_generate::attack::{self, Attack};
 use firstmatch_generate::openflow;
@@ -32,7 +32,7 @@ pub(crate) struct CalibrateArgs {
     /// Rule files that only check the fit, plain or compressed
     #[arg(value_name = "RULES")]
     check: Vec<PathBuf>,
-    /// File of the core crate to write machine and weights to
+    /// File to write machine and weights to, as constants for the folders of the core's engines
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
     /// File to write all counts and times to, as CSV
@@ -87,7 +87,7 @@ pub(crate) fn calibrate(args: &CalibrateArgs, out: &mut dyn Write) -> anyhow::Re
     }
     bar.finish_and_clear();
     let mut text = head(&machine);
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let of = |sets: &[Set]| -> Vec<([f64; TERMS], f64)> {
             let all = sets.iter().flat_map(|set| &set.seen).filter(|sample| sample.kind == kind);
             all.map(|sample| (sample.terms, sample.measured())).collect()
@@ -98,9 +98,8 @@ pub(crate) fn calibrate(args: &CalibrateArgs, out: &mut dyn Write) -> anyhow::Re
         errors(out, &format!("{kind}, not seen"), &check, &weights)?;
         let old = fitted.iter().chain(&checked).flat_map(|set| &set.seen).filter(|sample| sample.kind == kind);
         show(out, &format!("{kind}, as it is"), old.map(|sample| sample.predicted / sample.measured() - 1.0))?;
-        let name = kind.name().to_uppercase();
         let weights: Vec<String> = weights.iter().map(|weight| format!("{weight:.3}")).collect();
-        text.push_str(&format!("\npub(super) const {name}: [f64; Prediction::TERMS] = [{}];\n", weights.join(", ")));
+        text.push_str(&format!("\n// {kind}\nconst WEIGHTS: Weights = [{}];\n", weights.join(", ")));
     }
     if let Some(path) = &args.samples {
         samples(path, fitted.iter().chain(&checked))?;
@@ -112,22 +111,20 @@ pub(crate) fn calibrate(args: &CalibrateArgs, out: &mut dyn Write) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the first lines of what is printed: the machine, for `select/machine.rs` of the core.
 fn head(machine: &Machine) -> String {
     let lines: Vec<String> = machine.lines.iter().map(|nanos| format!("{nanos:.3}")).collect();
+    let lines = lines.join(", ");
     format!(
-        "//! The machine that the model was fitted on, and for each engine the weights of a prediction's terms: written by\n\
-         //! `firstmatch-lab calibrate`.\n\n\
-         use super::{{Machine, Prediction}};\n\n\
-         pub(super) const MACHINE: Machine = Machine {{ step: {:.3}, lines: [{}] }};\n",
-        machine.step,
-        lines.join(", ")
+        "// select/machine.rs\nconst FITTED: Machine = Machine {{ step: {:.3}, lines: [{lines}] }};\n",
+        machine.step
     )
 }
 
 fn generated() -> anyhow::Result<Vec<Set>> {
     let mut sets = Vec::new();
     let mut add = |name: String, rules: RuleSet| {
-        let rules = lower(&rules, &rules.schemas()[0], &Caps::default())?;
+        let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
         sets.push(Set { name, rules, seen: Vec::new() });
         anyhow::Ok(())
     };
@@ -156,7 +153,7 @@ fn read(path: &Path) -> anyhow::Result<Set> {
     let rules =
         firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).with_context(|| name.clone())?.rules;
     let schema = rules.schemas().first().cloned().with_context(|| format!("{name}: no rules"))?;
-    let rules = lower(&rules, &schema, &Caps::default())?;
+    let rules = lower(&rules, &schema, &ExpansionLimits::default())?;
     Ok(Set { name, rules, seen: Vec::new() })
 }
 
@@ -164,7 +161,7 @@ fn read(path: &Path) -> anyhow::Result<Set> {
 fn time(set: &mut Set, machine: &Machine) -> anyhow::Result<()> {
     let all = Config {
         machine: *machine,
-        margin: Some(f64::INFINITY),
+        strategy: Strategy::Measure { margin: Some(f64::INFINITY) },
         trial: Some(usize::MAX),
         seed: Some(1),
         ..Config::default()

@@ -1,13 +1,14 @@
 //! Registry of the engines that definitions can name, with their configurations.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Context, bail};
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::engines::bit_select::{self, BitSelect};
-use firstmatch_core::engines::bit_vector::{self, BitVector};
-use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::registry::{self, Entry, Settings};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
-use firstmatch_core::live::{self, Exclusive};
+use firstmatch_core::live::{self, Owned};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::Lowered;
 use firstmatch_core::{Budget, BuildError, Classifier, Schema, Updatable};
@@ -39,11 +40,9 @@ struct Common {
 
 type Read = fn(toml::Table, Common) -> Result<Recipe, toml::de::Error>;
 
-/// All engines; an entry makes a new engine measurable.
-const ENGINES: [(&str, Read); 9] = [
+/// Engines with settings of their own; any other comes from the core's registry with its defaults.
+const ENGINES: &[(&str, Read)] = &[
     ("bit_select", bit_select),
-    ("bit_vector", bit_vector),
-    ("linear", linear),
     ("meta", meta),
     ("ovs_like", ovs_like),
     ("partitionsort", partition_sort),
@@ -55,11 +54,21 @@ const ENGINES: [(&str, Read); 9] = [
 impl definition::Engine {
     /// Returns the constructors of the engine.
     pub(crate) fn recipe(&self) -> anyhow::Result<Recipe> {
-        let Some((_, read)) = ENGINES.iter().find(|(name, _)| *name == self.engine) else {
-            let names = ENGINES.map(|(name, _)| name).join(", ");
-            bail!("there is no engine `{}`; expected one of {names}", self.engine);
+        let (table, common) = (self.config.clone(), self.common());
+        let own = ENGINES.iter().find(|(name, _)| *name == self.engine);
+        let entry = registry::ENGINES.iter().find(|entry| entry.name == self.engine);
+        let recipe = match (own, entry) {
+            (Some((_, read)), _) => read(table, common),
+            (None, Some(entry)) => registered(entry, table, common),
+            (None, None) => {
+                let own = ENGINES.iter().map(|(name, _)| *name);
+                let others = registry::ENGINES.iter().map(|entry| entry.name);
+                let names: BTreeSet<&str> = own.chain(others).collect();
+                let names = names.into_iter().collect::<Vec<_>>().join(", ");
+                bail!("there is no engine `{}`; expected one of {names}", self.engine);
+            }
         };
-        let recipe = read(self.config.clone(), self.common()).context("config")?;
+        let recipe = recipe.context("config")?;
         Ok(match self.flow_cache {
             Some(entries) => recipe.behind_flow_cache(flow::Config {
                 entries,
@@ -85,13 +94,18 @@ impl Recipe {
     }
 }
 
-fn linear(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
+/// Reads an engine without settings of its own.
+fn registered(entry: &'static Entry, table: toml::Table, common: Common) -> Result<Recipe, toml::de::Error> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct Names {}
     let Names {} = table.try_into()?;
-    let config = linear::Config { budget, simd };
-    Ok(Recipe { build: Box::new(move |rules| Ok(Box::new(Linear::build(rules, &config)?))), empty: None, live: None })
+    let mut settings = Settings::default();
+    (settings.budget, settings.simd, settings.seed) = (common.budget, common.simd, Some(1));
+    let empty = entry
+        .updatable
+        .map(|build| -> Box<Empty> { Box::new(move |schema| build(&Lowered::empty(schema), &settings)) });
+    Ok(Recipe { build: Box::new(move |rules| (entry.build)(rules, &settings)), empty, live: None })
 }
 
 fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
@@ -122,22 +136,6 @@ fn bit_select(table: toml::Table, Common { budget, simd }: Common) -> Result<Rec
     })
 }
 
-fn bit_vector(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, toml::de::Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Names {
-        vectors: Option<usize>,
-    }
-    let Names { vectors } = table.try_into()?;
-    let vectors = vectors.unwrap_or(bit_vector::Config::default().vectors);
-    let config = bit_vector::Config { budget, simd, vectors };
-    Ok(Recipe {
-        build: Box::new(move |rules| Ok(Box::new(BitVector::build(rules, &config)?))),
-        empty: None,
-        live: None,
-    })
-}
-
 /// Reads a `meta` engine.
 ///
 /// Its lookups use a frozen rule set. Its updates use an owned engine, which rebuilds on the same thread when a rebuild
@@ -154,12 +152,22 @@ fn meta(table: toml::Table, Common { budget, simd }: Common) -> Result<Recipe, t
     }
     let Names { base, trial, overlay, due, dead } = table.try_into()?;
     let kind = base.map(|name| name.parse().map_err(toml::de::Error::custom)).transpose()?;
-    let config = live::Config { budget, simd, kind, trial, overlay, due, dead, seed: Some(1), ..Default::default() };
+    let config = live::Config {
+        budget,
+        simd,
+        strategy: kind.into(),
+        trial,
+        overlay,
+        due,
+        dead,
+        seed: Some(1),
+        ..Default::default()
+    };
     let again = config.clone();
     Ok(Recipe {
         build: Box::new(move |rules| Ok(Box::new(live::Engine::build(rules, &config)?))),
         live: Some(again.clone()),
-        empty: Some(Box::new(move |schema| Ok(Box::new(Exclusive::new(schema, &again)?)))),
+        empty: Some(Box::new(move |schema| Ok(Box::new(Owned::new(schema, &again)?)))),
     })
 }
 

@@ -73,7 +73,7 @@ Examples:
 Examples:
   firstmatch-lab calibrate
   firstmatch-lab calibrate ~/classbench/*.rules.zst
-  firstmatch-lab calibrate --write crates/firstmatch-core/src/select/weights.rs")]
+  firstmatch-lab calibrate --write weights.txt")]
     Calibrate(calibrate::CalibrateArgs),
     /// Compare two records of a definition: whether their lookups agree within the noise that they state
     #[command(after_help = "\

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, ensure};
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::rule::{Caps, FieldValues, Lowered, first_match, lower};
+use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, first_match, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, KeyBuf, Match, Policy, RuleSet, Schema};
 use firstmatch_generate::trace::{Header, Locality, MIN_FRAME};
@@ -67,7 +67,7 @@ pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>, frames: bool) -> 
         let keys = packets.keys(index, schema);
         if !keys.is_empty() {
             let part = schema.family().filter(|_| both).map(Family::name);
-            let lowered = Arc::new(lower(&rules, schema, &Caps::default())?);
+            let lowered = Arc::new(lower(&rules, schema, &ExpansionLimits::default())?);
             let samples = packets.samples(index, keys.len(), rules.len());
             let frames = packets.frames.take();
             workloads.push(Workload { part, lowered, keys, samples, in_order: set.in_order, frames });
@@ -269,7 +269,7 @@ fn generated(
 /// Draws keys from the rules, whatever the fields.
 fn rows(set: &RuleSet, config: &keys::Config) -> anyhow::Result<Packets> {
     let schema = &set.schemas()[0];
-    let drawn = keys::generate(&lower(set, schema, &Caps::default())?, config)?;
+    let drawn = keys::generate(&lower(set, schema, &ExpansionLimits::default())?, config)?;
     let all: Vec<FieldValues> = (0..drawn.len()).map(|row| field_values(schema, drawn.keys().row(row))).collect();
     let mut batch = Batch::of_values(set.schemas());
     all.iter().for_each(|values| _ = batch.push_values(values, 0));
@@ -302,7 +302,7 @@ fn walked(set: &RuleSet, config: &trace::Config, frames: bool) -> anyhow::Result
 /// Returns the first schema of a set with keys drawn from its rules, and no sample.
 pub(crate) fn drawn(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Workload> {
     let schema = &set.schemas()[0];
-    let lowered = Arc::new(lower(set, schema, &Caps::default())?);
+    let lowered = Arc::new(lower(set, schema, &ExpansionLimits::default())?);
     Ok(Workload {
         part: None,
         lowered,

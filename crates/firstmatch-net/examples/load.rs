@@ -1,6 +1,6 @@
 //! Times reading a rule file and lowering its rules, and measures the memory that takes:
 //!
-//!     cargo run --release -p firstmatch-net --example load -- RULES [ROUNDS]
+//!     cargo run --profile dist -p firstmatch-net --example load -- RULES [ROUNDS]
 //!
 //! The times are seconds of thread CPU time, each from the text in memory: `parse`, and `lower` for every schema of the
 //! set. The median of the rounds is printed.
@@ -35,7 +35,7 @@ fn main() -> Outcome<()> {
         let file = firstmatch_formats::parse(&text, &options)?;
         parsing.push((cpu_time() - start).as_secs_f64());
         let start = cpu_time();
-        let lowered = file.rules.schemas().iter().map(|schema| lower(&file.rules, schema, &options.caps));
+        let lowered = file.rules.schemas().iter().map(|schema| lower(&file.rules, schema, &options.expansion));
         let lowered = lowered.collect::<Result<Vec<_>, _>>()?;
         lowering.push((cpu_time() - start).as_secs_f64());
         (rules, regions) = (file.rules.len(), lowered.iter().map(|lowered| lowered.regions().len()).sum());

@@ -1,6 +1,6 @@
 //! Times finding the headers of a packet and filling its row of keys:
 //!
-//!     cargo run --release -p firstmatch-net --example parse -- CAPTURE [ROUNDS]
+//!     cargo run --profile dist -p firstmatch-net --example parse -- CAPTURE [ROUNDS]
 //!
 //! The times are nanoseconds of thread CPU time per classified packet of the capture, over packets in memory. For each
 //! schema it prints `parse` alone, and `parse`, `outcome` and `fill` together, as minimum and median of the rounds.

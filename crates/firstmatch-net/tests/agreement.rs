@@ -1,17 +1,15 @@
 //! Comparison with etherparse: each header field of each packet, present, absent or unknown.
 
-mod common;
-mod reference;
-
-use common::{Frame, Rng, any, damage, handmade};
 use etherparse::PacketBuilder;
 use firstmatch_net::wire::{LinkType, Outcome};
-use reference::{DIFFERENCES, Notes, compare};
+use firstmatch_testkit::frames::{Frame, any, damage, handmade};
+use firstmatch_testkit::reference::{DIFFERENCES, Notes, compare};
+use firstmatch_testkit::rng::Rng;
 
 /// Every permitted difference occurs in some packet.
 #[test]
 fn drawn_and_damaged_packets_agree() {
-    let mut rng = Rng(21);
+    let mut rng = Rng::new(21);
     let mut notes = Notes::default();
     let mut classified = 0;
     for round in 0..300_000 {
@@ -39,7 +37,7 @@ fn handmade_packets_agree_cut_anywhere() {
 
 #[test]
 fn packets_etherparse_built_agree() {
-    let mut rng = Rng(22);
+    let mut rng = Rng::new(22);
     let mut notes = Notes::default();
     let mac = [1, 2, 3, 4, 5, 6];
     for _ in 0..5_000 {

@@ -1,17 +1,16 @@
 //! Packets allocate nothing once a batch is warm, and a stream of any length takes the memory of a short one.
 
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use common::{Rng, damage, random};
 use firstmatch_core::Schema;
 use firstmatch_core::schema::{Family, Source};
 use firstmatch_net::source::{Input, Limits, from_reader};
 use firstmatch_net::wire::{Batch, Config, Outcome};
+use firstmatch_testkit::frames::{damage, random};
+use firstmatch_testkit::rng::Rng;
 
 /// Allocator that counts for the test's thread alone, because the harness has threads too.
 struct Counting;
@@ -102,7 +101,7 @@ fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, usize) {
 #[test]
 fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
     COUNTED.set(true);
-    let mut rng = Rng(31);
+    let mut rng = Rng::new(31);
     let frames: Vec<_> = (0..2000)
         .map(|round| {
             let mut frame = random(&mut rng);

@@ -2,17 +2,14 @@
 //!
 //! They come with pcap-parser's source, and from `tests/captures.sh`, which fetches others.
 
-mod common;
-mod reference;
-
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use common::Frame;
 use firstmatch_net::source::{self, Capture, Input};
 use firstmatch_net::wire::{LinkType, Outcome};
-use reference::{Notes, compare};
+use firstmatch_testkit::frames::Frame;
+use firstmatch_testkit::reference::{Notes, compare};
 
 #[derive(Debug, Default)]
 struct Tally {
@@ -82,7 +79,7 @@ fn skip(what: &str) {
 /// These captures come with a dependency, so that continuous integration always has them.
 #[test]
 fn captures_beside_pcap_parser_agree() {
-    let captures = common::captures();
+    let captures = firstmatch_testkit::frames::captures();
     if captures.is_empty() {
         let is_ci = std::env::var_os("CI").is_some_and(|ci| !ci.is_empty());
         assert!(!is_ci, "pcap-parser's captures are not in cargo's registry folder");

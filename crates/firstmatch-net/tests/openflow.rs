@@ -2,13 +2,12 @@
 //!
 //! `agreement.rs` compares every field with etherparse.
 
-mod common;
-
-use common::{Frame, Rng, arp, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
 use firstmatch_core::Schema;
 use firstmatch_core::schema::{Family, Field, Source};
 use firstmatch_net::source::{self, Limits, Packet};
 use firstmatch_net::wire::{Batch, Config, Extractor, Headers, LinkType, Outcome, SourceSet, parse, parse_on};
+use firstmatch_testkit::frames::{Frame, arp, ethernet, handmade, ipv4, mpls, pppoe, random, udp};
+use firstmatch_testkit::rng::Rng;
 
 /// Returns a configuration with the three VLAN tags that etherparse holds.
 fn config() -> Config {
@@ -91,7 +90,7 @@ fn handmade_frames_have_these_rows() {
         ethernet(&[], 0x0800, &packet)
     };
     assert_eq!(row(&expedited), format!("{beside} {macs} 800 - - - - {ip} 17 46 5353 53"));
-    let mut packet = common::ipv6(17, &udp());
+    let mut packet = firstmatch_testkit::frames::ipv6(17, &udp());
     packet[..2].copy_from_slice(&[0x6b, 0x9f]);
     assert_eq!(row(&ethernet(&[], 0x86dd, &packet)), format!("{beside} {macs} 86dd - - - - - - 17 46 5353 53"));
 }
@@ -118,7 +117,7 @@ const IP: [Source; 8] = [
 
 #[test]
 fn behind_labels_and_ppp_is_the_same_packet() {
-    let mut rng = Rng(32);
+    let mut rng = Rng::new(32);
     let mut complete = [0; 2];
     for round in 0..60_000 {
         let inner = random(&mut rng);
@@ -130,7 +129,7 @@ fn behind_labels_and_ppp_is_the_same_packet() {
         let labels = 1 + rng.below(8);
         let entries: Vec<u32> = (0..labels).map(|_| rng.next() as u32).collect();
         let mut frame = if labelled {
-            ethernet(&[], rng.pick(&[0x8847, 0x8848]), &mpls(&entries, &inner.bytes))
+            ethernet(&[], rng.any_of(&[0x8847, 0x8848]), &mpls(&entries, &inner.bytes))
         } else {
             let short: &[u8] = if version == 6 { &[0x57] } else { &[0x21] };
             let protocol = if rng.one_in(4) { short.to_vec() } else { [&[0], short].concat() };

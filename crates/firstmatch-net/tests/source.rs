@@ -1,16 +1,15 @@
 //! Sources: every format, compressed and not, cut everywhere, damaged, and nonsense.
 
-mod common;
-
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{Rng, Slow, handmade, slow};
 use firstmatch_net::source::{
     Capture, Cut, Input, Limits, SourceError, Stopped, from_reader, open, read_text, read_text_with,
 };
 use firstmatch_net::wire::LinkType;
+use firstmatch_testkit::frames::{Slow, handmade, slow};
+use firstmatch_testkit::rng::Rng;
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
@@ -320,8 +319,8 @@ fn a_capture_cut_anywhere_gives_every_whole_packet_and_says_so() {
 
 #[test]
 fn a_damaged_compressed_stream_keeps_what_came_before() {
-    let mut rng = Rng(5);
-    let frames: Vec<_> = (0..3000).map(|_| (0..300).map(|_| rng.pick(b"etaoin shrdlu")).collect()).collect();
+    let mut rng = Rng::new(5);
+    let frames: Vec<_> = (0..3000).map(|_| (0..300).map(|_| rng.any_of(b"etaoin shrdlu")).collect()).collect();
     let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
     let packets = packets_of(&frames);
     for (how, mut file) in [("gzip", gz(&bytes)), ("zstd", zst(&bytes))] {
@@ -499,7 +498,7 @@ fn an_obsolete_packet_ends_before_its_block() {
 
 #[test]
 fn garbage_never_panics() {
-    let mut rng = Rng(6);
+    let mut rng = Rng::new(6);
     let (pcap, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames());
     let files = [pcap.clone(), pcapng(false).0.bytes, pcapng(true).0.bytes, gz(&pcap), zst(&pcap)];
     let limits = Limits { max_record: 1 << 16, ..Limits::default() };

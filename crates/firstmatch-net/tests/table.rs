@@ -1,16 +1,14 @@
 //! Tables of header fields: columns in any order, and every fault in its place.
 
-mod common;
-
 use std::io::{Cursor, Write};
 
-use common::Rng;
 use firstmatch_core::rule::{FieldValues, first_match};
 use firstmatch_core::schema::{Family, Field, Kind, Source};
 use firstmatch_core::{KeyBuf, Schema};
 use firstmatch_formats::Options;
 use firstmatch_net::source::{Input, Limits, Rows, SourceError, from_reader};
 use firstmatch_net::wire::{Batch, Config, Extractor, LinkType, Outcome, parse};
+use firstmatch_testkit::rng::Rng;
 
 fn open(content: &[u8]) -> Result<Input, SourceError> {
     from_reader("test", Box::new(Cursor::new(content.to_vec())), &Limits::default())
@@ -88,7 +86,11 @@ fn a_row_is_what_the_oracle_and_a_batch_take() {
     assert_eq!(batch.keys(0).words(), keys.keys().words());
     assert_eq!(batch.packets(0), [0, 1, 2]);
     // A packet has no place in such a batch.
-    let headers = parse(&Config::default(), LinkType::Raw, &common::ipv4(17, 0, &[], &common::udp()));
+    let headers = parse(
+        &Config::default(),
+        LinkType::Raw,
+        &firstmatch_testkit::frames::ipv4(17, 0, &[], &firstmatch_testkit::frames::udp()),
+    );
     assert_eq!(batch.push_headers(&headers, 9), Outcome::LacksField);
     assert_eq!((batch.len(), batch.keys(0).len(), batch.values(&headers)), (4, 3, None));
     assert!(Extractor::of_values(&schemas[0]).needed().is_empty());
@@ -209,7 +211,7 @@ fn garbage_never_panics_and_what_is_read_fits() {
         "é",
         "65536",
     ];
-    let mut rng = Rng(41);
+    let mut rng = Rng::new(41);
     let schemas = dual();
     let mut good = 0;
     for round in 0..20_000 {
@@ -217,14 +219,14 @@ fn garbage_never_panics_and_what_is_read_fits() {
         if round % 2 == 0 {
             text.push_str("src,dst,sport,dport,proto,icmp_type,bytes\n");
             for _ in 0..rng.below(3) {
-                let address = |rng: &mut Rng| rng.pick(&["10.0.0.1", "10.0.0.1", "::1"]);
+                let address = |rng: &mut Rng| rng.any_of(&["10.0.0.1", "10.0.0.1", "::1"]);
                 let (src, dst) = (address(&mut rng), address(&mut rng));
-                let rest = [0; 5].map(|_: i32| rng.pick(&["", "1", "6", "0xff"]));
+                let rest = [0; 5].map(|_: i32| rng.any_of(&["", "1", "6", "0xff"]));
                 text.push_str(&format!("{src},{dst},{}\n", rest.join(",")));
             }
         }
         for _ in 0..rng.below(20) {
-            text.push_str(rng.pick(&PARTS));
+            text.push_str(rng.any_of(&PARTS));
         }
         let mut bytes = text.into_bytes();
         if rng.one_in(3) && !bytes.is_empty() {

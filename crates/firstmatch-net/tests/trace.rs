@@ -1,15 +1,13 @@
 //! Traces: every form of line, faults in their place, and streams that are cut.
 
-mod common;
-
 use std::io::Write;
 
-use common::slow;
 use firstmatch_core::Schema;
 use firstmatch_core::rule::first_match;
 use firstmatch_core::schema::{Family, Source};
 use firstmatch_formats::Options;
 use firstmatch_net::source::{Input, TraceFlags};
+use firstmatch_testkit::frames::slow;
 
 fn gz(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());

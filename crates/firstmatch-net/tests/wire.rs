@@ -1,16 +1,14 @@
 //! Parser on packets made by hand, cut, damaged and drawn at random.
 
-mod common;
-mod invariants;
-
-use common::{Rng, chain, damage, ethernet, handmade, ipv4, ipv6, random, tcp, udp};
 use firstmatch_core::policy::Fragments;
 use firstmatch_core::rule::{FieldValues, RuleSet, first_match};
 use firstmatch_core::schema::{Family, Field, Kind, Source};
 use firstmatch_core::{KeyBuf, Match, Policy, RuleId, Schema};
 use firstmatch_formats::Options;
 use firstmatch_net::wire::{Batch, Config, Extractor, Headers, LinkType, Outcome, parse};
-use invariants::{check, check_grows, extractors};
+use firstmatch_testkit::frames::{chain, damage, ethernet, handmade, ipv4, ipv6, random, tcp, udp};
+use firstmatch_testkit::invariants::{check, check_grows, extractors};
+use firstmatch_testkit::rng::Rng;
 
 fn layer3() -> Config {
     Config { fragments: Fragments::Layer3, ..Config::default() }
@@ -236,7 +234,7 @@ fn only_what_rules_test_can_make_a_packet_unknown() {
 /// A packet that hides fields has the same answer as every packet that it may be.
 #[test]
 fn what_rules_do_not_test_changes_no_answer() {
-    let mut rng = Rng(31);
+    let mut rng = Rng::new(31);
     let conditions = [
         "src 10.0.0.0/8",
         "dst not 192.168.0.0/16",
@@ -258,7 +256,7 @@ fn what_rules_do_not_test_changes_no_answer() {
     for _ in 0..400 {
         let mut text = String::new();
         for _ in 0..1 + rng.below(3) {
-            text.push_str(rng.pick(&["permit", "deny"]));
+            text.push_str(rng.any_of(&["permit", "deny"]));
             let first = rng.below(conditions.len());
             text.push_str(&format!(" {}", conditions[first]));
             let second = rng.below(conditions.len());
@@ -381,7 +379,7 @@ fn a_schema_that_packets_cannot_fill_is_refused_by_the_name_of_the_field() {
 
 #[test]
 fn fill_agrees_with_values_on_every_packet() {
-    let mut rng = Rng(11);
+    let mut rng = Rng::new(11);
     let mut extractors = extractors();
     let mut outcomes = [0; Outcome::ALL.len()];
     for round in 0..60_000 {
@@ -403,7 +401,7 @@ fn fill_agrees_with_values_on_every_packet() {
 
 #[test]
 fn a_frame_cut_anywhere_never_has_a_wrong_value() {
-    let mut rng = Rng(12);
+    let mut rng = Rng::new(12);
     let mut extractors = extractors();
     let mut frames: Vec<_> = handmade().into_iter().map(|(_, frame)| frame).collect();
     frames.extend((0..2000).map(|_| random(&mut rng)));
@@ -424,14 +422,14 @@ fn a_frame_cut_anywhere_never_has_a_wrong_value() {
 
 #[test]
 fn garbage_never_panics() {
-    let mut rng = Rng(13);
+    let mut rng = Rng::new(13);
     let mut extractors = extractors();
     let links = [0, 1, 12, 101, 108, 113, 228, 229, 276, 147].map(LinkType::from_number);
     for _ in 0..100_000 {
         let len = rng.below(120);
         let mut frame = rng.bytes(len);
-        let link = rng.pick(&links);
-        if let Some(first) = frame.first_mut().filter(|_| rng.0.is_multiple_of(2)) {
+        let link = rng.any_of(&links);
+        if let Some(first) = frame.first_mut().filter(|_| rng.one_in(2)) {
             *first = 0x40 | *first & 0x2f;
         }
         check(&Config::default(), link, &frame, &mut extractors);
@@ -442,7 +440,7 @@ fn garbage_never_panics() {
 fn a_batch_sorts_by_family_and_scatters_back() {
     let mut batch = Batch::for_policy(&Policy::default(), &[Schema::ipv4(), Schema::ipv6()]).expect("sources");
     let mut single = Batch::new(&Config::default(), &[Schema::ipv4()]).expect("sources");
-    let mut rng = Rng(14);
+    let mut rng = Rng::new(14);
     for round in 1..4 {
         let frames: Vec<_> = (0..500 * round).map(|_| random(&mut rng)).collect();
         for (index, frame) in frames.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! How a firewall is made.
 
-use firstmatch_core::live::{self, Kind, Limits, Machine};
-use firstmatch_core::rule::{Caps, RuleSet};
+use firstmatch_core::live::{self, Kind, Limits, Machine, Strategy};
+use firstmatch_core::rule::{ExpansionLimits, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
 use firstmatch_formats::{self as formats, Fields, Options};
 
@@ -46,6 +46,14 @@ impl Builder {
     }
 
     /// Sets the most bytes that lookups may use, both replicas counted. Default: no limit.
+    ///
+    /// ```
+    /// use firstmatch::Firewall;
+    ///
+    /// assert!(Firewall::builder().memory_limit(1 << 20).build("permit\n").is_ok());
+    /// let refused = Firewall::builder().memory_limit(64).build("permit\n").unwrap_err();
+    /// assert!(refused.budget_exceeded());
+    /// ```
     pub fn memory_limit(mut self, bytes: usize) -> Self {
         self.config.budget = Budget { run_bytes: bytes };
         self
@@ -53,49 +61,115 @@ impl Builder {
 
     /// Sets the most cache lines and region tests a packet may take in the worst case. Default: 8,192 and 4,096,
     /// preferred where an engine keeps them.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::builder().worst_case(100, 100).build("permit tcp\n")?;
+    /// assert!(firewall.stats().iter().all(|stats| stats.worst_lines <= 100));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn worst_case(mut self, lines: usize, tests: usize) -> Self {
         self.config.limits = Limits { worst_lines: Some(lines), worst_tests: Some(tests), ..self.config.limits };
         self
     }
 
     /// Sets the seed of hashes. Default: a random one for each process, so that nobody can prepare collisions.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::builder().seed(7).build("permit tcp\n")?;
+    /// # assert_eq!(firewall.len(), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn seed(mut self, seed: u64) -> Self {
         self.config.seed = Some(seed);
         self
     }
 
     /// Sets the engine. Default: the one that suits the rules, chosen by measuring.
+    ///
+    /// ```
+    /// use firstmatch::core::live::Kind;
+    ///
+    /// let firewall = firstmatch::Firewall::builder().engine(Kind::Linear).build("permit tcp\n")?;
+    /// assert!(firewall.engines().iter().all(|engine| engine.kind == Kind::Linear));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn engine(mut self, kind: Kind) -> Self {
-        self.config.kind = Some(kind);
+        self.config.strategy = Strategy::Force(kind);
         self
     }
 
     /// Sets the description of the machine that the choice of an engine is predicted for. Default: a fixed one.
+    ///
+    /// ```
+    /// use firstmatch::core::live::Machine;
+    ///
+    /// let firewall = firstmatch::Firewall::builder().machine(Machine::default()).build("permit tcp\n")?;
+    /// # assert_eq!(firewall.len(), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn machine(mut self, machine: Machine) -> Self {
         self.config.machine = machine;
         self
     }
 
     /// Sets which fields keys have. Default: the 5-tuple and the fields that the rules test.
+    ///
+    /// ```
+    /// use firstmatch::{Fields, Firewall};
+    ///
+    /// let firewall = Firewall::builder().fields(Fields::All).build("permit tcp\n")?;
+    /// let mut update = firewall.update();
+    /// update.append("deny vlan_vid 20")?; // a field that the first rules do not test
+    /// update.commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn fields(mut self, fields: Fields) -> Self {
         self.options.fields = fields;
         self
     }
 
     /// Sets limits on the number of regions that a rule and a rule set may expand to.
-    pub fn expansion_limits(mut self, caps: Caps) -> Self {
-        self.options.caps = caps;
-        self.config.caps = caps;
+    ///
+    /// ```
+    /// use firstmatch::Firewall;
+    /// use firstmatch::core::rule::ExpansionLimits;
+    ///
+    /// let few = ExpansionLimits { regions_per_rule: 3, ..ExpansionLimits::default() };
+    /// let refused = Firewall::builder().expansion_limits(few).build("permit tcp dport { 1, 3, 5, 7 }\n").unwrap_err();
+    /// assert_eq!(refused.line(), Some(1));
+    /// ```
+    pub fn expansion_limits(mut self, expansion: ExpansionLimits) -> Self {
+        self.options.expansion = expansion;
+        self.config.expansion = expansion;
         self
     }
 
     /// Sets who runs rebuilds. Default: a thread of the handle's own.
+    ///
+    /// ```
+    /// use firstmatch::{Firewall, Rebuilds};
+    ///
+    /// let firewall = Firewall::builder().rebuilds(Rebuilds::Caller).build("permit\n")?;
+    /// firewall.rebuild()?; // on this thread, when it suits
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn rebuilds(mut self, rebuilds: Rebuilds) -> Self {
         self.rebuilds = rebuilds;
         self
     }
 
     /// Counts packets and bytes for each rule ([`Firewall::count`]). Default: off, because it takes time a packet.
+    ///
+    /// ```
+    /// use firstmatch::{Firewall, LinkType};
+    ///
+    /// let firewall = Firewall::builder().counters(true).build("permit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push(LinkType::Ethernet, &firstmatch::doc_frame(80));
+    /// let rule = worker.classify()[0].rule.expect("every packet matches");
+    /// assert_eq!(firewall.count(rule).map(|count| count.packets), Some(1));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn counters(mut self, on: bool) -> Self {
         self.counters = on;
         self
@@ -103,12 +177,27 @@ impl Builder {
 
     /// Takes rows by [`Worker::push_values`](crate::Worker::push_values) alone, so that fields of a schema of your own
     /// need no packet header to come from. Default: off.
+    ///
+    /// ```
+    /// use firstmatch::core::rule::FieldValues;
+    ///
+    /// let orders = firstmatch::Firewall::builder().values_only(true).build("schema {\n  tenant 24 exact\n}\ndeny tenant 7\n")?;
+    /// let mut worker = orders.worker();
+    /// worker.push_values(&FieldValues { family: None, values: vec![Some(7)] }, 0);
+    /// assert_eq!(worker.classify()[0].line.map(u32::from), Some(4));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn values_only(mut self, on: bool) -> Self {
         self.values = on;
         self
     }
 
     /// Builds a firewall from the text of a rule file.
+    ///
+    /// ```
+    /// let faulty = firstmatch::Firewall::builder().build("permit tpc\ndeny dport 99999\n").unwrap_err();
+    /// assert_eq!(faulty.faults().len(), 2); // all faults of the text
+    /// ```
     ///
     /// # Errors
     /// If the text has a fault ([`Error::faults`] has all of them), or no engine keeps the limits.
@@ -118,6 +207,16 @@ impl Builder {
     }
 
     /// Builds a firewall from rules over a schema of any kind.
+    ///
+    /// ```
+    /// use firstmatch::core::rule::RuleSet;
+    /// use firstmatch::core::Schema;
+    /// use firstmatch::{Firewall, Policy};
+    ///
+    /// let empty = Firewall::builder().build_set(RuleSet::new(Schema::ipv4()), Policy::default())?;
+    /// assert!(empty.is_empty());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If no engine keeps the limits, or a field has no packet header to come from and [`Builder::values_only`] is off.

@@ -26,11 +26,21 @@ impl Error {
     }
 
     /// Returns the faults of the text, in the order of lines; none if the error is of another kind.
+    ///
+    /// ```
+    /// let error = firstmatch::Firewall::from_text("permit tpc\n").unwrap_err();
+    /// assert_eq!((error.faults()[0].line, error.faults()[0].column), (1, 8));
+    /// ```
     pub fn faults(&self) -> &[Diagnostic] {
         if let Kind::Parse(error) = &self.0 { error.faults() } else { &[] }
     }
 
     /// Returns the line of the rule that the error is about, from 1, if it has one.
+    ///
+    /// ```
+    /// let error = firstmatch::Firewall::from_text("permit\ndeny tpc\n").unwrap_err();
+    /// assert_eq!(error.line(), Some(2));
+    /// ```
     pub fn line(&self) -> Option<u32> {
         match &self.0 {
             Kind::Parse(error) => Some(error.line()),
@@ -59,6 +69,15 @@ impl Error {
     }
 
     /// Whether the rule id is of a rule that was removed.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let id = firewall.update().rules().next().expect("two rules").id;
+    /// let mut update = firewall.update();
+    /// update.remove(id)?;
+    /// assert!(update.remove(id).unwrap_err().is_stale());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn is_stale(&self) -> bool {
         matches!(&self.0, Kind::Update(error) if error.is_stale())
     }

@@ -36,6 +36,12 @@ pub(crate) struct Inner {
 impl Firewall {
     /// Returns a firewall for the text of a rule file, with every option at its default.
     ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// assert_eq!(firewall.len(), 2);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// If the text has a fault; [`Error::faults`] has all of them, with line and column.
     pub fn from_text(rules: &str) -> Result<Self, Error> {
@@ -43,6 +49,12 @@ impl Firewall {
     }
 
     /// Returns options to build a firewall with.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::builder().memory_limit(64 << 20).build("permit\n")?;
+    /// # assert_eq!(firewall.len(), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -70,66 +82,157 @@ impl Firewall {
     }
 
     /// Returns a worker, for one thread.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// std::thread::scope(|scope| {
+    ///     for _ in 0..2 {
+    ///         scope.spawn(|| firewall.worker().classify().len());
+    ///     }
+    /// });
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn worker(&self) -> Worker {
         Worker::new(&self.inner)
     }
 
     /// Begins a transaction. It waits for another one in progress on the same rules.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// update.append("deny")?;
+    /// assert_eq!(update.commit()?, 1); // the generation
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn update(&self) -> Update<'_> {
         Update::new(&self.inner)
     }
 
     /// Says what happens to a frame and why, in the generation of now.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let why = firewall.explain(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23));
+    /// assert!(why.to_string().contains("deny tcp dport 23"));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn explain(&self, link: LinkType, frame: &[u8]) -> Explanation {
         Explanation::new(self, parse(self.inner.batch.config(), link, frame))
     }
 
     /// Number of live rules.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// assert_eq!(firewall.len(), 2);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.inner.lock().rules().len()
     }
 
     /// Whether there is no live rule.
+    ///
+    /// ```
+    /// assert!(firstmatch::Firewall::from_text("default deny\n")?.is_empty());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Returns a live rule as text, in the project's own format; `None` if the id is stale or the format cannot say it.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let id = firewall.update().rules().next().expect("two rules").id;
+    /// assert_eq!(firewall.rule(id).as_deref(), Some("deny tcp dport 23"));
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn rule(&self, id: RuleId) -> Option<String> {
         self.inner.text_of(&self.inner.lock(), id)
     }
 
     /// Returns what is allowed in the rules but hardly meant, as rules that can never match.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("permit\ndeny tcp\n")?; // the second never decides
+    /// assert_eq!(firewall.warnings()[0].line, 2);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.inner.warnings
     }
 
     /// Returns what becomes of packets that no rule matches, and of packets that cannot be classified.
+    ///
+    /// ```
+    /// use firstmatch::{Firewall, Verdict};
+    ///
+    /// assert_eq!(Firewall::from_text("default permit\n")?.policy().default, Verdict::Permit);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn policy(&self) -> &Policy {
         &self.inner.policy
     }
 
     /// Number of commits so far.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// assert_eq!(firewall.generation(), 0);
+    /// firewall.update().commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn generation(&self) -> u64 {
         self.inner.handle.generation()
     }
 
     /// Returns bytes by part and the worst case of a lookup, for the rules of each address family.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let bytes: usize = firewall.stats().iter().map(|stats| stats.total_bytes()).sum();
+    /// assert!(bytes > 0);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn stats(&self) -> Vec<Stats> {
         self.inner.handle.stats()
     }
 
     /// Returns which engine serves the rules of each address family, and why it was chosen.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// for engine in firewall.engines() {
+    ///     println!("{engine}"); // every candidate, and why it was not taken
+    /// }
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn engines(&self) -> Vec<live::Explanation> {
         self.inner.handle.explain()
     }
 
     /// Returns packets and bytes counted for a rule by all workers; `None` without [`Builder::counters`].
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let id = firewall.update().rules().next().expect("two rules").id;
+    /// assert_eq!(firewall.count(id), None); // counters are off
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn count(&self, rule: RuleId) -> Option<Count> {
         self.inner.counters.as_ref().map(|counters| counters.count(rule))
     }
 
     /// Rebuilds the engine for the rules of now, on this thread, beside workers. Returns the number of rebuilds so far.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// firewall.rebuild()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If no engine keeps the limits any more; the old one stays.
@@ -138,6 +241,12 @@ impl Firewall {
     }
 
     /// Gives all rules new priorities in the same order, so that there is room between any two of them again.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// firewall.renumber()?; // room between any two rules again
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If no engine keeps the limits any more; nothing is changed.

@@ -50,6 +50,14 @@ pub struct Ports(Test);
 impl Addresses {
     /// Returns the addresses whose first `len` bits are those of `address`.
     ///
+    /// ```
+    /// use firstmatch::{Addresses, Rule};
+    ///
+    /// let net = Addresses::prefix([10, 0, 0, 0].into(), 8)?;
+    /// assert_eq!(Rule::permit().src(net).to_string(), "permit src 10.0.0.0/8");
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// If the family has fewer bits than `len`, or `address` has a bit set behind them.
     pub fn prefix(address: IpAddr, len: u32) -> Result<Self, Error> {
@@ -66,6 +74,14 @@ impl Addresses {
     }
 
     /// Returns the addresses from `first` to `last`, both included.
+    ///
+    /// ```
+    /// use firstmatch::{Addresses, Rule};
+    ///
+    /// let few = Addresses::range([10, 0, 0, 1].into(), [10, 0, 0, 9].into())?;
+    /// assert_eq!(Rule::permit().dst(few).to_string(), "permit dst 10.0.0.1-10.0.0.9");
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If they are of two families, or `last` comes before `first`.
@@ -111,26 +127,58 @@ fn width_of(family: Family) -> u32 {
 
 impl Rule {
     /// Returns a rule that lets every packet pass.
+    ///
+    /// ```
+    /// use firstmatch::Rule;
+    ///
+    /// assert_eq!(Rule::permit().to_string(), "permit");
+    /// ```
     pub fn permit() -> Self {
         Self::new(Action::Permit)
     }
 
     /// Returns a rule that drops every packet.
+    ///
+    /// ```
+    /// use firstmatch::Rule;
+    ///
+    /// assert_eq!(Rule::deny().proto(17).to_string(), "deny udp");
+    /// ```
     pub fn deny() -> Self {
         Self::new(Action::Deny)
     }
 
     /// Returns a rule without a condition.
+    ///
+    /// ```
+    /// use firstmatch::{Action, Rule};
+    ///
+    /// assert_eq!(Rule::new(Action::Mark(7)).to_string(), "mark 7");
+    /// ```
     pub fn new(action: Action) -> Self {
         Self { action, family: None, conditions: Vec::new(), value: 0 }
     }
 
     /// Confines the rule to packets of one address family.
+    ///
+    /// ```
+    /// use firstmatch::Rule;
+    /// use firstmatch::core::schema::Family;
+    ///
+    /// assert_eq!(Rule::deny().family(Family::Ipv6).to_string(), "deny family ipv6");
+    /// ```
     pub fn family(self, family: Family) -> Self {
         Self { family: Some(family), ..self }
     }
 
     /// Requires a source address.
+    ///
+    /// ```
+    /// use firstmatch::Rule;
+    ///
+    /// let host = std::net::IpAddr::from([192, 0, 2, 7]);
+    /// assert_eq!(Rule::deny().src(host).to_string(), "deny src 192.0.2.7/32");
+    /// ```
     pub fn src(self, addresses: impl Into<Addresses>) -> Self {
         self.addresses(Source::Src, addresses.into())
     }
@@ -146,6 +194,12 @@ impl Rule {
     }
 
     /// Requires a destination port.
+    ///
+    /// ```
+    /// use firstmatch::Rule;
+    ///
+    /// assert_eq!(Rule::deny().dst_port(22..=23).to_string(), "deny dport 22-23");
+    /// ```
     pub fn dst_port(self, ports: impl Into<Ports>) -> Self {
         self.matches(Source::DstPort.name(), [ports.into().0])
     }
@@ -166,6 +220,13 @@ impl Rule {
     }
 
     /// Gives the rule a value, which every decision of it carries.
+    ///
+    /// ```
+    /// use firstmatch::Rule;
+    ///
+    /// let rule = Rule::permit().value(42); // decisions of the rule carry it
+    /// # assert_eq!(rule.to_string(), "permit");
+    /// ```
     pub fn value(self, value: u64) -> Self {
         Self { value, ..self }
     }

@@ -87,11 +87,26 @@ impl<'f> Update<'f> {
     }
 
     /// The rules as they will be, the first to match first.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// assert_eq!(update.rules().count(), 2);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn rules(&self) -> impl DoubleEndedIterator<Item = &LiveRule> {
         self.writer.rules().iter()
     }
 
     /// Returns what is allowed in the inserted rules but hardly meant.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// update.append("deny tcp")?; // behind a rule that holds every packet
+    /// assert!(update.warnings().len() <= 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
@@ -109,6 +124,15 @@ impl<'f> Update<'f> {
 
     /// Inserts a rule directly behind another one.
     ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// let first = update.rules().next().expect("two rules").id;
+    /// update.insert_after(first, "deny tcp dport 25")?;
+    /// update.commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Update::insert_before`].
     pub fn insert_after(&mut self, previous: RuleId, rule: impl IntoRule) -> Result<RuleId, Error> {
@@ -120,6 +144,14 @@ impl<'f> Update<'f> {
     }
 
     /// Inserts a rule before all others.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// update.prepend("permit src 10.0.0.0/8")?;
+    /// update.commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Update::insert_before`].
@@ -133,6 +165,14 @@ impl<'f> Update<'f> {
 
     /// Inserts a rule behind all others.
     ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// update.append("deny")?;
+    /// update.commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Update::insert_before`].
     pub fn append(&mut self, rule: impl IntoRule) -> Result<RuleId, Error> {
@@ -142,6 +182,16 @@ impl<'f> Update<'f> {
     }
 
     /// Inserts a rule at a priority that no live rule has; the smaller wins.
+    ///
+    /// ```
+    /// use firstmatch::core::rule::Priority;
+    ///
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// update.insert_at(Priority::of_line(9), "deny udp")?; // as if on line 9
+    /// update.commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Update::insert_before`], and if the priority is taken.
@@ -166,6 +216,16 @@ impl<'f> Update<'f> {
 
     /// Removes a rule.
     ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// let first = update.rules().next().expect("two rules").id;
+    /// update.remove(first)?;
+    /// update.commit()?;
+    /// assert_eq!(firewall.len(), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// If the id is stale; the update is then as it was.
     pub fn remove(&mut self, rule: RuleId) -> Result<(), Error> {
@@ -176,6 +236,15 @@ impl<'f> Update<'f> {
     }
 
     /// Puts a rule in another one's place, under a new id.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// let first = update.rules().next().expect("two rules").id;
+    /// update.replace(first, "deny tcp dport 22-23")?; // in the same place
+    /// update.commit()?;
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// If the id is stale or the rule has a fault; the update is then as it was.
@@ -193,6 +262,14 @@ impl<'f> Update<'f> {
     /// Makes all changes visible at once and returns their generation. Every batch that starts afterwards sees them. It
     /// may wait for batches in progress.
     ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// update.append("deny")?;
+    /// assert_eq!(update.commit()?, 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// If there is no room before a rebuild ([`Error::needs_rebuild`]), or the memory limit leaves none. Nothing is
     /// changed.
@@ -201,6 +278,16 @@ impl<'f> Update<'f> {
     }
 
     /// Commits without waiting.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut update = firewall.update();
+    /// update.append("deny")?;
+    /// while let Err(busy) = update.try_commit() {
+    ///     assert!(busy.is_busy()); // a batch still reads what would be changed
+    /// }
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Update::commit`], and if a batch in progress is in the way ([`Error::is_busy`]): the update is then as it was

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use firstmatch_core::live::{BatchReader, Ledger, Snapshot};
+use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
 use firstmatch_core::{Match, Policy, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
@@ -40,15 +40,15 @@ pub struct Worker {
     found: Vec<Vec<Option<Match>>>,
     decisions: Vec<Decision>,
     policy: Policy,
-    ledger: Option<Ledger>,
+    counter_shard: Option<CounterShard>,
     outcomes: [u64; Outcome::ALL.len()],
     generation: u64,
 }
 
 impl Worker {
     pub(crate) fn new(inner: &Arc<Inner>) -> Self {
-        let ledger = inner.counters.as_ref().map(|_| inner.lock().ledger());
-        Self { ledger, ..Self::without_counters(inner) }
+        let counter_shard = inner.counters.as_ref().map(|_| inner.lock().counter_shard());
+        Self { counter_shard, ..Self::without_counters(inner) }
     }
 
     pub(crate) fn without_counters(inner: &Inner) -> Self {
@@ -59,19 +59,36 @@ impl Worker {
             batch,
             decisions: Vec::new(),
             policy: inner.policy,
-            ledger: None,
+            counter_shard: None,
             outcomes: [0; Outcome::ALL.len()],
             generation: 0,
         }
     }
 
     /// Adds a whole frame to the batch and returns what its headers are good for.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// let outcome = worker.push(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23));
+    /// assert_eq!(outcome, firstmatch::Outcome::Complete);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     #[inline]
     pub fn push(&mut self, link: LinkType, frame: &[u8]) -> Outcome {
         self.push_cut(link, frame, frame.len() as u32)
     }
 
     /// Adds a frame that was `bytes` long on the wire, of which `frame` is what was captured.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// let frame = firstmatch::doc_frame(23);
+    /// worker.push_cut(firstmatch::LinkType::Ethernet, &frame[..40], frame.len() as u32);
+    /// assert!(worker.classify()[0].outcome.to_string().len() > 0);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     #[inline]
     pub fn push_cut(&mut self, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
         self.batch.push_frame(link, frame, bytes)
@@ -92,16 +109,39 @@ impl Worker {
     }
 
     /// Number of packets in the batch.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23));
+    /// assert_eq!(worker.len(), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.batch.len()
     }
 
     /// Whether the batch is empty.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// assert!(worker.is_empty());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.batch.is_empty()
     }
 
     /// Decides all packets of the batch, in the order in which they came, and empties it.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23));
+    /// assert_eq!(worker.classify()[0].verdict, firstmatch::Verdict::Deny);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn classify(&mut self) -> &[Decision] {
         let Self { batch, reader, found, decisions, policy, generation, .. } = self;
         decisions.clear();
@@ -127,18 +167,35 @@ impl Worker {
     fn count(&mut self) {
         for (record, decision) in self.batch.records().iter().zip(&self.decisions) {
             self.outcomes[record.outcome.index()] += 1;
-            if let (Some(ledger), Some(rule)) = (&mut self.ledger, decision.rule) {
-                ledger.add(rule, 1, record.bytes.into());
+            if let (Some(counter_shard), Some(rule)) = (&mut self.counter_shard, decision.rule) {
+                counter_shard.add(rule, 1, record.bytes.into());
             }
         }
     }
 
     /// Number of packets that this worker has classified with an outcome.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push(firstmatch::LinkType::Ethernet, &firstmatch::doc_frame(23));
+    /// worker.classify();
+    /// assert_eq!(worker.count_of(firstmatch::Outcome::Complete), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn count_of(&self, outcome: Outcome) -> u64 {
         self.outcomes[outcome.index()]
     }
 
     /// The generation of the last batch: number of commits that it saw.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.classify();
+    /// assert_eq!(worker.generation(), firewall.generation());
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
     pub fn generation(&self) -> u64 {
         self.generation
     }

@@ -32,7 +32,7 @@ use tally::Tally;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
     let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
-    run_with(args, engine)
+    run_with(args, &engine)
 }
 
 fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
@@ -43,13 +43,14 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     if let Some(csv) = &args.csv {
         output::refuse_inputs(csv, &[("rules", &args.rules), ("packets", &args.input)])?;
     }
-    let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.caps())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(&args.rules, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let bases = bases(args, lowered.len())?;
     let choice = engines::meta_config(&args.choice)?;
     let start = Instant::now();
-    let build = |(rules, kind)| engine.build_behind(rules, &live::Config { kind, ..choice.clone() }, args.flow_cache);
+    let build =
+        |(rules, strategy)| engine.build_behind(rules, &live::Config { strategy, ..choice.clone() }, args.flow_cache);
     let built = lowered.iter().zip(bases).map(build).collect::<Result<Vec<_>, _>>();
     let built = match built {
         Ok(built) => built,
@@ -87,15 +88,15 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     job.answer(&report, packets, args)
 }
 
-/// Returns the base that is asked for in each family.
-fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<live::Kind>>> {
+/// Returns how the base of each family is chosen.
+fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<live::Strategy>> {
     if !args.base.is_empty() && args.engine != engines::DEFAULT {
         bail!("--base is of the engine {}, and --engine {} was asked for", engines::DEFAULT, args.engine);
     }
     match args.base[..] {
-        [] => Ok(vec![None; families]),
-        [base] => Ok(vec![Some(base); families]),
-        ref each if each.len() == families => Ok(each.iter().copied().map(Some).collect()),
+        [] => Ok(vec![live::Strategy::default(); families]),
+        [base] => Ok(vec![live::Strategy::Force(base); families]),
+        ref each if each.len() == families => Ok(each.iter().copied().map(live::Strategy::Force).collect()),
         ref each => bail!(
             "--base names {} bases; expected one, or as many as the rules have address families, {families}",
             each.len()

@@ -81,7 +81,8 @@ fn passes_keep_their_keys_and_their_number() {
     for number in 0..500 {
         batch.push_headers(&headers(number), 60);
     }
-    let lowered = lower(&rules, &rules.schemas()[0], &firstmatch_core::rule::Caps::default()).expect("few regions");
+    let lowered =
+        lower(&rules, &rules.schemas()[0], &firstmatch_core::rule::ExpansionLimits::default()).expect("few regions");
     for name in engines::names() {
         let engine = engines::named(name).expect("it is listed");
         let classifier: Box<dyn Classifier> = (engine.build)(&lowered, &Default::default()).expect("it fits");
@@ -149,7 +150,7 @@ fn a_wrong_engine_ends_badly_if_it_is_checked() {
     let engine = engines::Engine {
         name: "careless",
         summary: "",
-        build: |rules, _| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?))),
+        build: Box::new(|rules, _| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?)))),
     };
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));

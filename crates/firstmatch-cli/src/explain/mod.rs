@@ -24,7 +24,7 @@ const RULE_WIDTH: usize = 160;
 const ALIGNED: usize = 60;
 
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<End> {
-    let Some(loaded) = rules::load(&args.rules, false, args.limits.caps())? else { return Ok(End::BadInput) };
+    let Some(loaded) = rules::load(&args.rules, false, args.limits.expansion())? else { return Ok(End::BadInput) };
     let mut asked = Vec::new();
     for &line in &args.rule {
         match loaded.rules_on(line)[..] {

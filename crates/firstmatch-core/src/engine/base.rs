@@ -1,14 +1,55 @@
 //! The trait of engines that the choice of a base may take.
 
+use std::any::Any;
 use std::ops::Range;
+use std::sync::Arc;
 
-use super::cost::Work;
-use super::tombstones::Dead;
+use super::budget::Visits;
+use super::cost::{Cost, Weights};
+use super::tombstones::Tombstones;
 use super::traits::Engine;
+use crate::engine::selector::Selector;
+use crate::error::BuildError;
 use crate::key::Keys;
-use crate::rule::{Match, RuleId};
+use crate::raw::Level;
+use crate::rule::{Lowered, Match, Regions, RuleId};
+use crate::schema::Schema;
 
-/// Engine whose rules can be marked as removed.
+/// What a base is built with.
+#[derive(Debug)]
+pub(crate) struct Build<'a> {
+    /// Bytes on the heap that the base may hold.
+    pub(crate) run_bytes: usize,
+    pub(crate) simd: Option<Level>,
+    pub(crate) seed: Option<u64>,
+    /// Whether the caller asked for this engine by name, so that limits on its use do not hold.
+    pub(crate) is_forced: bool,
+    pub(crate) visits: &'a Visits,
+    /// Choices of an earlier base of the same engine, see [`Base::choices`].
+    pub(crate) like: Option<&'a Choices>,
+}
+
+/// Choices of a build that a later one over similar rules may keep. Only the engine knows what is in it.
+pub(crate) type Choices = Arc<dyn Any + Send + Sync>;
+
+/// Limits on an engine whose build may take long: it is judged by a sample first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampling {
+    /// Number of regions in a bucket of a sample of 1,024 above which it is not built.
+    pub(crate) longest_bucket: usize,
+    /// Region visits a region that a build beside another candidate may take.
+    pub(crate) visits: usize,
+}
+
+/// Largest need of a base after any changes in place.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) bytes: usize,
+    pub(crate) lines: usize,
+    pub(crate) tests: usize,
+}
+
+/// Engine that can be a base, apart from its scratch: object safe.
 ///
 /// It keeps the rules that others shadow, so that a removal brings the next match to light. For example, if rule 3
 /// shadows rule 5, a packet of both matches rule 5 once rule 3 has a tombstone.
@@ -16,7 +57,9 @@ use crate::rule::{Match, RuleId};
 /// Tombstones are found by place. Each engine decides what a place is, because a lookup that finds a region must have
 /// its place at hand. In `linear` it is the index of the region, in `bit_select` the rank of its rule, in `tuple` the
 /// rule's slot.
-pub(crate) trait Base: Engine {
+///
+/// An engine that changes in place has the methods from [`Base::most`] on, too.
+pub(crate) trait Base {
     /// Number of places.
     fn places(&self) -> usize;
 
@@ -26,8 +69,123 @@ pub(crate) trait Base: Engine {
     fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
 
     /// Counts what lookups of `keys` cost.
-    fn work(&self, keys: Keys<'_>) -> Work;
+    fn cost(&self, keys: Keys<'_>) -> Cost;
+
+    /// Returns the maximum region visits of a lookup, in whole blocks of eight.
+    fn visits(&self) -> usize;
+
+    /// Returns the choices of the build, for a later one.
+    fn choices(&self) -> Option<Choices> {
+        None
+    }
+
+    /// Returns the selected bits that tell its rules apart, if there are any.
+    ///
+    /// Each region fixes all but a few of these bits in some selector, unless no bits separate it from the others.
+    fn selectors(&self) -> Vec<Selector> {
+        Vec::new()
+    }
+
+    /// Returns the largest need after any changes in place; `None` if it takes none.
+    fn most(&self) -> Option<Most> {
+        None
+    }
+
+    /// Returns the bytes that a replica shares with its original.
+    fn shared_bytes(&self) -> usize {
+        0
+    }
+
+    /// Inserts a rule that follows `before` built rules; returns whether it could.
+    fn insert_in_place(&mut self, _rule: Match, _before: usize, _regions: &Regions) -> bool {
+        false
+    }
+
+    /// Removes a rule that was inserted behind `before` built rules; returns whether it was there.
+    fn remove_inserted(&mut self, _rule: Match, _before: usize) -> bool {
+        false
+    }
+
+    /// Removes the built rule of a rank, whose regions are `range` of `regions`; returns whether it could.
+    fn remove_built(&mut self, _rank: usize, _regions: &Regions, _range: Range<usize>) -> bool {
+        false
+    }
+
+    /// Whether the built rule of a rank has not been removed in place.
+    fn has_built(&self, _rank: usize) -> bool {
+        true
+    }
+
+    /// Returns the number of rules after changes in place; `None` if it takes none.
+    fn changed_rules(&self) -> Option<usize> {
+        None
+    }
+
+    /// Number of rules inserted and removed in place.
+    fn changes(&self) -> usize {
+        0
+    }
+
+    /// Whether there is soon no room for more insertions.
+    fn is_short_of_room(&self) -> bool {
+        false
+    }
+
+    /// Forgets what the other replica would have to follow, because it is a copy of this one.
+    fn leads_none(&mut self) {}
+}
+
+/// Engine that can be a base, with its scratch and the facts that a choice needs before the build.
+pub(crate) trait BaseEngine: Engine + Base + Sized {
+    /// Name by which a base is asked for.
+    const NAME: &'static str;
+    /// Weights of a predicted time, as `firstmatch-lab calibrate` prints them.
+    const WEIGHTS: Weights;
+    /// Largest number of regions that it is tried with, unless it is asked for.
+    const MOST_REGIONS: usize = usize::MAX;
+    /// Whether it is a plain list, because a few regions need no more.
+    const IS_LIST: bool = false;
+    /// Whether it takes changes in place.
+    const CHANGES_IN_PLACE: bool = false;
+    /// Limits of a sample that it is judged by before it is built, if it is.
+    const SAMPLING: Option<Sampling> = None;
+
+    /// Builds the base.
+    ///
+    /// # Errors
+    /// If it would exceed the bytes or the visits, or if this machine lacks the forced instruction set.
+    fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError>;
+
+    /// Returns a bound on the heap bytes of a build, the base itself included.
+    fn build_bytes(set: &Lowered) -> usize;
+
+    /// Returns the worst-case region tests of a lookup, if they are known before the build.
+    fn tests_of(_set: &Lowered) -> Option<usize> {
+        None
+    }
+
+    /// Returns a scratch that serves every engine of this type over a schema.
+    fn largest_scratch(schema: &Schema) -> Self::Scratch;
 
     /// Improves `best` as [`Engine::improve`] does, over the live rules alone.
-    fn improve_alive(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]);
+    fn improve_live(
+        &self,
+        scratch: &mut Self::Scratch,
+        keys: &Keys<'_>,
+        tombstones: &Tombstones,
+        best: &mut [Option<Match>],
+    );
+
+    /// Returns a copy for the other replica, if the base changes in place.
+    fn replica(&self) -> Option<Self> {
+        None
+    }
+
+    /// Copies the changes of the other replica, which are all since the replicas were equal.
+    fn follow(&mut self, _other: &Self) {}
+}
+
+/// Returns the region visits of a lookup of at most `tests` tests, in whole blocks of eight.
+pub(crate) fn visits_of(tests: usize) -> usize {
+    tests.next_multiple_of(8).max(8)
 }

@@ -2,7 +2,7 @@
 
 /// Costs that lookups have met in an engine, per key.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct Cost {
     /// Number of operations of each kind, in the engine's own order.
     ///
     /// The first is the constant 1; kinds that the engine does not have are 0.
@@ -18,7 +18,13 @@ pub(crate) struct Work {
 /// Largest number of kinds of operations of an engine, the constant included.
 pub(crate) const KINDS: usize = 9;
 
-impl Work {
+/// Number of terms of a predicted time: one for each kind of operation, and the far lines.
+pub(crate) const TERMS: usize = KINDS + 1;
+
+/// Weights of the terms of a predicted time.
+pub(crate) type Weights = [f64; TERMS];
+
+impl Cost {
     /// Builds the costs per key from `counts` and `lines` over `keys` keys.
     ///
     /// `bytes` is a size, not a count, and taken as it is. For example, 30 probes of 10 keys are 3 probes per key.

@@ -5,6 +5,8 @@
 pub(crate) mod base;
 pub(crate) mod budget;
 pub(crate) mod cost;
+pub(crate) mod entry;
+pub(crate) mod selector;
 mod stats;
 pub(crate) mod tombstones;
 mod traits;

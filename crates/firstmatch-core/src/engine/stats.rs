@@ -22,7 +22,7 @@ pub struct Stats {
     /// Number of regions in the overflow list, outside the tables.
     ///
     /// They would need more tables, or longer groups, than allowed. Each is tested by every lookup that it can improve.
-    pub untabled: usize,
+    pub overflow: usize,
     /// Whether rules that others shadow wholly are kept, so that a removal brings them back.
     pub keeps_shadowed: bool,
 }

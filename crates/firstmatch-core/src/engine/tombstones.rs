@@ -7,12 +7,12 @@ use crate::rule::{Lowered, RuleId};
 /// Set of the live rules of an engine.
 ///
 /// Lookups are compiled for both implementations, so that a lookup tests no tombstone where no rule is dead.
-pub(crate) trait Alive: Copy {
+pub(crate) trait LiveRules: Copy {
     /// Whether all rules are live.
     const ALL: bool;
 
     /// Whether the rule at `place` is live.
-    fn is_alive(self, place: usize) -> bool;
+    fn is_live(self, place: usize) -> bool;
 
     /// Returns the live places among `8 * block..8 * block + 8`, as bits from the lowest.
     fn of_eight(self, block: usize) -> u32;
@@ -22,11 +22,11 @@ pub(crate) trait Alive: Copy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct All;
 
-impl Alive for All {
+impl LiveRules for All {
     const ALL: bool = true;
 
     #[inline(always)]
-    fn is_alive(self, _place: usize) -> bool {
+    fn is_live(self, _place: usize) -> bool {
         true
     }
 
@@ -40,14 +40,14 @@ impl Alive for All {
 ///
 /// The bits by slot are needed because the place of an answer is not known.
 #[derive(Clone, Debug)]
-pub(crate) struct Dead {
+pub(crate) struct Tombstones {
     words: Box<[u64]>,
     slots: Box<[u64]>,
     places: usize,
     rules: usize,
 }
 
-impl Dead {
+impl Tombstones {
     /// Builds tombstones for this many places and slots, none of them set.
     pub(crate) fn none(places: usize, slots: usize) -> Self {
         let words = |bits: usize| vec![0; bits.div_ceil(64)].into();
@@ -66,7 +66,7 @@ impl Dead {
 
     /// Sets the tombstone of `rule`, which is live and has these places.
     pub(crate) fn mark(&mut self, rule: RuleId, places: Range<usize>) {
-        debug_assert!(!places.is_empty() && places.end <= self.places && places.clone().all(|p| self.is_alive(p)));
+        debug_assert!(!places.is_empty() && places.end <= self.places && places.clone().all(|p| self.is_live(p)));
         self.rules += 1;
         places.for_each(|place| self.words[place / 64] |= 1 << (place % 64));
         self.slots[rule.slot() / 64] |= 1 << (rule.slot() % 64);
@@ -74,7 +74,7 @@ impl Dead {
 
     /// Clears the tombstone of `rule`, which is dead and has these places.
     pub(crate) fn unmark(&mut self, rule: RuleId, places: Range<usize>) {
-        debug_assert!(!places.is_empty() && places.end <= self.places && !places.clone().any(|p| self.is_alive(p)));
+        debug_assert!(!places.is_empty() && places.end <= self.places && !places.clone().any(|p| self.is_live(p)));
         self.rules -= 1;
         places.for_each(|place| self.words[place / 64] &= !(1 << (place % 64)));
         self.slots[rule.slot() / 64] &= !(1 << (rule.slot() % 64));
@@ -92,11 +92,11 @@ impl Dead {
     }
 }
 
-impl Alive for &Dead {
+impl LiveRules for &Tombstones {
     const ALL: bool = false;
 
     #[inline(always)]
-    fn is_alive(self, place: usize) -> bool {
+    fn is_live(self, place: usize) -> bool {
         self.words.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
     }
 
@@ -111,7 +111,7 @@ impl Alive for &Dead {
 
 /// Returns one more than the largest slot of the rules, 0 for none.
 pub(crate) fn slots(set: &Lowered) -> usize {
-    let rules = set.rules().iter().chain(set.nowhere());
+    let rules = set.rules().iter().chain(set.unmatchable());
     rules.map(|rule| rule.rule.slot() + 1).max().unwrap_or(0)
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn slots(set: &Lowered) -> usize {
 /// There is one bit for each region or slot, whichever are more, and one for each slot.
 pub(crate) fn marks_bytes(set: &Lowered) -> usize {
     let slots = slots(set);
-    Dead::bytes_for(set.regions().len().max(slots), slots)
+    Tombstones::bytes_for(set.regions().len().max(slots), slots)
 }
 
 #[cfg(test)]
@@ -131,18 +131,18 @@ mod tests {
     #[test]
     fn marks_are_of_one_rule() {
         let (places, slots) = (203, 150);
-        assert_eq!(Dead::none(places, slots).bytes(), Dead::bytes_for(places, slots));
-        assert_eq!(Dead::bytes_for(64, 65), 3 * 8);
-        let mut dead = Dead::none(places, slots);
+        assert_eq!(Tombstones::none(places, slots).bytes(), Tombstones::bytes_for(places, slots));
+        assert_eq!(Tombstones::bytes_for(64, 65), 3 * 8);
+        let mut dead = Tombstones::none(places, slots);
         let rules = [(0u32, 0..1), (63, 60..70), (64, 1..3), (65, 127..129), (149, 195..203), (1, 70..71)];
         let mut marked: Vec<usize> = Vec::new();
-        let check = |dead: &Dead, marked: &[usize]| {
+        let check = |dead: &Tombstones, marked: &[usize]| {
             assert_eq!(dead.rules(), marked.len());
             let is_marked = |slot: u32| marked.iter().any(|&at| rules[at].0 == slot);
             // Slots beyond those there were when it was made are of rules that came later.
             assert!((0..300u32).all(|slot| dead.is_marked(RuleId::new(slot, 3)) == is_marked(slot)), "{marked:?}");
             let is_dead = |place: usize| marked.iter().any(|&at| rules[at].1.contains(&place));
-            assert!((0..300).all(|place| dead.is_alive(place) != is_dead(place)), "{marked:?}");
+            assert!((0..300).all(|place| dead.is_live(place) != is_dead(place)), "{marked:?}");
             for block in 0..40 {
                 let bit = |at: usize| 8 * block + at < places && !is_dead(8 * block + at);
                 let want = (0..8).fold(0, |eight, at| eight | u32::from(bit(at)) << at);

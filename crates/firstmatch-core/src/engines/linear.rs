@@ -25,10 +25,11 @@
 
 use std::ops::Range;
 
-use crate::engine::base::Base;
+use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::Work;
-use crate::engine::tombstones::{Alive, All, Dead};
+use crate::engine::cost::{Cost, Weights};
+use crate::engine::entry::{Entry, Settings};
+use crate::engine::tombstones::{All, LiveRules, Tombstones};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -132,18 +133,22 @@ impl Engine for Linear {
             worst_tests: self.matches.len(),
             worst_lines: (blocks + matches).div_ceil(64),
             longest_bucket: self.matches.len(),
-            untabled: 0,
+            overflow: 0,
             keeps_shadowed: true,
         }
     }
 
     fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: All, keys: *keys, best });
+        dispatch(self.level, Lookup { engine: self, live_rules: All, keys: *keys, best });
     }
 }
 
 /// A place is the index of a region.
 impl Base for Linear {
+    fn visits(&self) -> usize {
+        visits_of(self.matches.len())
+    }
+
     fn places(&self) -> usize {
         self.matches.len()
     }
@@ -152,32 +157,64 @@ impl Base for Linear {
         regions
     }
 
-    fn work(&self, keys: Keys<'_>) -> Work {
+    fn cost(&self, keys: Keys<'_>) -> Cost {
         let mut counts = Counts::default();
         dispatch(self.level, Walk { engine: self, keys, counts: &mut counts });
         let Counts { tiles, blocks, lanes } = counts;
         let bytes = size_of_val(&self.blocks[..]);
         // A batch of 256 keys reads a tile from far memory once, because the tile then stays near.
         let done = [tiles, blocks, lanes];
-        Work::each(keys.len(), done, keys.len() * bytes / (256 * 64), bytes).visiting(blocks * BLOCK)
-    }
-
-    fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: dead, keys: *keys, best });
+        Cost::each(keys.len(), done, keys.len() * bytes / (256 * 64), bytes).visiting(blocks * BLOCK)
     }
 }
 
+impl BaseEngine for Linear {
+    const NAME: &'static str = "linear";
+    const WEIGHTS: Weights = [0.000, 2.929, 0.655, 0.110, 0.000, 0.000, 0.000, 0.000, 0.000, 0.000];
+    const IS_LIST: bool = true;
+
+    fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
+        let config = Config { budget: Budget { run_bytes: how.run_bytes }, simd: how.simd };
+        Self::build_within(set, &config, how.visits)
+    }
+
+    /// Returns the exact need.
+    fn build_bytes(set: &Lowered) -> usize {
+        let regions = set.regions();
+        let lanes = set.schema().lanes().len() + regions.ternary_lanes().len();
+        regions.len().next_multiple_of(BLOCK) * (8 * lanes + 24) + 2048
+    }
+
+    fn tests_of(set: &Lowered) -> Option<usize> {
+        Some(set.regions().len())
+    }
+
+    fn largest_scratch(_schema: &Schema) {}
+
+    fn improve_live(&self, _scratch: &mut (), keys: &Keys<'_>, tombstones: &Tombstones, best: &mut [Option<Match>]) {
+        dispatch(self.level, Lookup { engine: self, live_rules: tombstones, keys: *keys, best });
+    }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "linear",
+    summary: "every rule in order, eight at a time: for small sets, and to compare with",
+    build: |rules, &Settings { budget, simd, .. }| Ok(Box::new(Linear::build(rules, &Config { budget, simd })?)),
+    updatable: None,
+};
+
 struct Lookup<'a, A> {
     engine: &'a Linear,
-    alive: A,
+    live_rules: A,
     keys: Keys<'a>,
     best: &'a mut [Option<Match>],
 }
 
-impl<A: Alive> Kernel for Lookup<'_, A> {
+impl<A: LiveRules> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { engine, alive, keys, best } = self;
+        let Self { engine, live_rules, keys, best } = self;
         let lanes = engine.schema.lanes().len();
         let words = engine.block_words();
         let tile = (TILE_BYTES / size_of::<u32>() / words).max(1);
@@ -200,7 +237,7 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
                         hits &= isa.masked8(masks, key[*lane]);
                     }
                     if !A::ALL && hits != 0 {
-                        hits &= alive.of_eight(index * tile + at);
+                        hits &= live_rules.of_eight(index * tile + at);
                     }
                     if hits != 0 {
                         let found = matches[hits.trailing_zeros() as usize];
@@ -278,13 +315,13 @@ mod tests {
             let engine = Linear::build(&all, &Config { simd: Some(level), ..Config::default() }).expect("no budget");
             assert!(engine.blocks.len() * size_of::<u32>() > 2 * TILE_BYTES);
             for step in [1, 2, 3, 70] {
-                let mut dead = Dead::none(engine.places(), 1003);
+                let mut dead = Tombstones::none(engine.places(), 1003);
                 let marked = (0..1003).filter(|at| at % step != 0 || [0, 407, 408, 816, 1002].contains(at));
                 marked.for_each(|at| dead.mark(all.rules()[at].rule, at..at + 1));
                 let mut got = vec![None; keys.len()];
-                engine.improve_alive(&mut (), &keys.keys(), &dead, &mut got);
+                engine.improve_live(&mut (), &keys.keys(), &dead, &mut got);
                 for (at, got) in got.into_iter().enumerate() {
-                    let holds = |of: &usize| all.regions().get(*of).contains(keys.keys().row(at)) && dead.is_alive(*of);
+                    let holds = |of: &usize| all.regions().get(*of).contains(keys.keys().row(at)) && dead.is_live(*of);
                     let want = (0..1003).find(holds).map(|of| all.rules()[of]);
                     assert_eq!(got, want, "{level:?}, port {at}, one of {step} rules left");
                 }

@@ -4,5 +4,6 @@ pub mod bit_select;
 pub mod bit_vector;
 pub mod linear;
 pub mod partition_sort;
+pub mod registry;
 pub(crate) mod shared;
 pub mod tuple;

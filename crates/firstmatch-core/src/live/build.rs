@@ -6,11 +6,12 @@ use super::facts::Shared;
 use super::left_right::ARC;
 use super::snapshot::{Built, Part, State};
 use crate::engine::tombstones::marks_bytes;
-use crate::engines::tuple::{self, TupleMerge};
+use crate::engines::registry::{AnyBase, new_overlay};
 use crate::error::BuildError;
 use crate::raw::Level;
 use crate::rule::Lowered;
-use crate::select::choose::{self, Before, Chosen};
+use crate::select::choice::Before;
+use crate::select::choose;
 
 /// Builds the first generation of `sets`; `before` has the parts that it replaces.
 pub(super) fn first(
@@ -19,7 +20,8 @@ pub(super) fn first(
     config: &Config,
     before: &[Part],
 ) -> Result<State, BuildError> {
-    let overlays = sets.iter().map(|set| new_overlay(set, config)).collect::<Result<Vec<_>, _>>()?;
+    let overlays =
+        sets.iter().map(|set| new_overlay(set.schema(), config.simd, config.seed)).collect::<Result<Vec<_>, _>>()?;
     let mut reserved = Shared::bytes_for(sets.len()) + 2 * attached.bytes();
     for (set, overlay) in sets.iter().zip(&overlays) {
         reserved += 2 * (size_of::<Part>() + overlay.bytes() + marks_bytes(set));
@@ -32,11 +34,6 @@ pub(super) fn first(
     Ok(State { generation: 0, epoch: 0, parts, attached })
 }
 
-fn new_overlay(set: &Lowered, config: &Config) -> Result<TupleMerge, BuildError> {
-    let config = tuple::Config { simd: config.simd, seed: config.seed, ..Default::default() };
-    TupleMerge::new(set.schema(), &config)
-}
-
 /// Builds a base and what belongs to it, where `reserved` bytes of the budget are taken.
 ///
 /// The reserved bytes include its tombstones and overlay. The bytes of the base and its filters are added to
@@ -47,7 +44,7 @@ pub(super) fn new_part(
     reserved: &mut usize,
     before: Option<&Before>,
 ) -> Result<Part, BuildError> {
-    let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<Chosen>();
+    let needed = *reserved + Built::MOST_OWN_BYTES + ARC + size_of::<AnyBase>();
     let most = config.budget.run_bytes;
     let allowed = most.checked_sub(needed).ok_or_else(|| BuildError::bytes(needed, most))?;
     let allowed = if most == usize::MAX { usize::MAX } else { allowed };
@@ -56,7 +53,8 @@ pub(super) fn new_part(
     *reserved += Built::own_bytes(&stats) + Built::bytes_of(&stats);
     let left = if config.in_place == Some(0) { 0 } else { most.saturating_sub(*reserved) / 2 };
     let built = Built::new(&base, choice, set, left, &config.limits);
-    let (overlay, held) = (new_overlay(set, config)?, config.most_in_overlay(built.base.rules));
+    let (overlay, held) =
+        (new_overlay(set.schema(), config.simd, config.seed)?, config.most_in_overlay(built.base.rules));
     let part = Part::new(base, built, overlay, held, Level::choose(config.simd)?, most.saturating_sub(*reserved) / 4);
     *reserved += 2 * part.filter_bytes();
     Ok(part)

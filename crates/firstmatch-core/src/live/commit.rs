@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::attached::Attachments;
 use super::build::first;
 use super::config::Config;
-use super::facts::{Shared, publish};
+use super::facts::{Shared, publish_facts};
 use super::left_right::{ARC, Busy};
 use super::log::{Changes, Log};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
@@ -15,7 +15,7 @@ use super::store::Store;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::{Lowered, Regions};
 use crate::select::FEW;
-use crate::select::choose::Before;
+use crate::select::choice::Before;
 
 /// The writer's side of all schemas: commits, rebuilds and what they need.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(super) struct Changer {
     stores: Box<[Arc<Store>]>,
     /// Changes that the next commit applies.
     pub(super) next: Changes,
-    owed: Owed,
+    backlog: Backlog,
     /// Changes of all commits since the bases were built.
     log: Log,
     /// Working memory for the regions of one rule, by part.
@@ -39,7 +39,7 @@ pub(super) struct Changer {
 
 /// Backlog: changes that the idle replica lacks.
 #[derive(Debug)]
-struct Owed {
+struct Backlog {
     changes: Changes,
     steps: Steps,
     /// Whether the idle replica is to be copied from the other one.
@@ -77,11 +77,11 @@ impl Sizes {
     }
 }
 
-impl Owed {
+impl Backlog {
     /// Replays the backlog on `state`, the idle replica.
     ///
     /// Meanwhile `copy` is set, so that a replica that a panic has left unfinished is copied from the other one.
-    fn settle(&mut self, now: &State, state: &mut State, regions: &mut [Regions]) {
+    fn replay(&mut self, now: &State, state: &mut State, regions: &mut [Regions]) {
         if mem::replace(&mut self.copy, true) {
             *state = now.clone();
         } else {
@@ -104,13 +104,13 @@ impl Owed {
 impl Changer {
     /// Builds the first base of every schema; `attached` has what the rules attach to decisions.
     pub(super) fn new(mut sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
-        sets.iter_mut().for_each(Lowered::forget_nowhere);
+        sets.iter_mut().for_each(Lowered::forget_unmatchable);
         let state = first(&sets, attached, config, &[])?;
         let lanes = || sets.iter().map(|set| set.schema().lanes().len());
         Ok(Self {
             config: config.clone(),
             next: Changes::new(lanes()),
-            owed: Owed { changes: Changes::new(lanes()), steps: Vec::new(), copy: false },
+            backlog: Backlog { changes: Changes::new(lanes()), steps: Vec::new(), copy: false },
             log: Log::new(lanes()),
             regions: lanes().map(Regions::new).collect(),
             generation: 0,
@@ -133,7 +133,7 @@ impl Changer {
                 || sizes.dead >= self.config.dead_due(sizes.base)
                 || sizes.in_place >= self.config.in_place_due(sizes.base)
         };
-        self.sizes.iter().any(is_due) && !self.running.as_ref().is_some_and(Running::is_alive)
+        self.sizes.iter().any(is_due) && !self.running.as_ref().is_some_and(Running::is_live)
     }
 
     /// Applies everything in `next` in order, or nothing, and returns the new generation.
@@ -148,12 +148,12 @@ impl Changer {
         if inserts {
             self.check_overlays()?;
         }
-        let Self { shared, config, stores, next, owed, regions, generation, sizes, .. } = self;
+        let Self { shared, config, stores, next, backlog, regions, generation, sizes, .. } = self;
         let generation = *generation + 1;
-        let done = shared.twin.flip(wait, |state, facts| {
-            let now = shared.twin.now().1;
-            owed.settle(&now, state, regions);
-            let changed = state.change(next, stores, &mut owed.steps, regions);
+        let done = shared.replicas.publish(wait, |state, facts| {
+            let now = shared.replicas.now().1;
+            backlog.replay(&now, state, regions);
+            let changed = state.change(next, stores, &mut backlog.steps, regions);
             // Removals take no memory and are never refused.
             let has_room =
                 || if inserts { check_room(shared, config, state.parts.iter(), &state.attached) } else { Ok(()) };
@@ -164,15 +164,15 @@ impl Changer {
             } else {
                 // Readers go on to an equal replica, because its memory is published with it.
                 *state = State::clone(&now);
-                owed.clear();
+                backlog.clear();
             }
-            publish(facts, state, &now);
+            publish_facts(facts, state, &now);
             done
         });
         done.map_err(|Busy| UpdateError::busy())??;
         self.generation = generation;
-        self.owed.copy = false;
-        mem::swap(&mut self.owed.changes, &mut self.next);
+        self.backlog.copy = false;
+        mem::swap(&mut self.backlog.changes, &mut self.next);
         self.next.clear();
         self.note();
         Ok(generation)
@@ -180,7 +180,7 @@ impl Changer {
 
     /// Appends the last commit to the log.
     fn note(&mut self) {
-        let whole = self.log.append(&self.owed.changes);
+        let whole = self.log.append(&self.backlog.changes);
         let feed = self.running.as_ref().and_then(Running::feed);
         match feed {
             Some(feed) if whole > 0 => feed.put(self.log.last_whole(whole)),
@@ -206,7 +206,7 @@ impl Changer {
 
     /// Begins a rebuild of every base whose rules have changed; forgets one that is running.
     pub(super) fn begin_rebuild(&mut self) -> RebuildJob {
-        let state = self.shared.twin.now().1;
+        let state = self.shared.replicas.now().1;
         let pieces = self.log.pieces();
         let source = |(part, store): (&Part, &Arc<Store>)| {
             let is_unchanged = part.is_unchanged();
@@ -232,7 +232,7 @@ impl Changer {
 
     /// Whether a batch in progress uses the replica that would be changed.
     pub(super) fn is_busy(&self) -> bool {
-        self.shared.twin.blocking() > 0
+        self.shared.replicas.blocking() > 0
     }
 
     /// Replaces the old bases by new ones that have every change made since they were begun.
@@ -250,7 +250,7 @@ impl Changer {
             let mut left = self.log.since(running.pieces + caught_up);
             left.try_for_each(|piece| catch_up(&mut [a, b], store, piece, number)).map_err(UpdateError::lowering)?;
         }
-        let state = self.shared.twin.now().1;
+        let state = self.shared.replicas.now().1;
         let new = || parts.iter().zip(&state.parts).map(|(new, old)| new.as_ref().map_or(old, |new| &new.copies[0]));
         check_room(&self.shared, &self.config, new(), &state.attached)?;
         let epoch = state.epoch + 1;
@@ -280,8 +280,8 @@ impl Changer {
         if !wait && self.is_busy() {
             return Err(UpdateError::busy());
         }
-        sets.iter_mut().for_each(Lowered::forget_nowhere);
-        let now = self.shared.twin.now().1;
+        sets.iter_mut().for_each(Lowered::forget_unmatchable);
+        let now = self.shared.replicas.now().1;
         let attached = now.attached.clone();
         let mut new = first(&sets, attached, &self.config, &now.parts).map_err(UpdateError::lowering)?;
         let lanes = sets.iter().map(|set| set.schema().lanes().len());
@@ -302,24 +302,24 @@ impl Changer {
     ///
     /// If it may not `wait` for batches that use the second replica, the next commit copies the first one over it.
     fn change_both(&mut self, wait: bool, mut change: impl FnMut(usize, &mut State)) {
-        let Self { shared, owed, regions, sizes, .. } = self;
-        let twin = &shared.twin;
+        let Self { shared, backlog, regions, sizes, .. } = self;
+        let replicas = &shared.replicas;
         for copy in 0..2 {
-            if copy == 1 && !wait && twin.blocking() > 0 {
-                owed.copy = true;
+            if copy == 1 && !wait && replicas.blocking() > 0 {
+                backlog.copy = true;
                 break;
             }
-            let done = twin.flip(true, |state, facts| {
-                let now = twin.now().1;
+            let done = replicas.publish(true, |state, facts| {
+                let now = replicas.now().1;
                 if copy == 0 {
-                    owed.settle(&now, state, regions);
+                    backlog.replay(&now, state, regions);
                 }
                 change(copy, state);
                 sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));
-                publish(facts, state, &now);
+                publish_facts(facts, state, &now);
             });
             debug_assert!(done.is_ok(), "it waits");
-            owed.clear();
+            backlog.clear();
         }
         shared.settle();
     }
@@ -332,7 +332,7 @@ impl Changer {
         size_of_val(&self.stores[..])
             + self.stores.iter().map(store).sum::<usize>()
             + self.next.bytes()
-            + self.owed.bytes()
+            + self.backlog.bytes()
             + self.log.bytes()
             + size_of_val(&self.regions[..])
             + self.regions.iter().map(Regions::bytes).sum::<usize>()

@@ -2,8 +2,11 @@
 
 use crate::engine::budget::Budget;
 use crate::raw::Level;
-use crate::rule::Caps;
-use crate::select::{self, Kind, Limits, Machine};
+use crate::rule::ExpansionLimits;
+use crate::select::{self, Limits, Machine, Strategy};
+
+/// Default of [`Config::trial`].
+const TRIAL: usize = 1 << 26;
 
 /// Configuration of [`meta`](super).
 #[derive(Clone, Debug, Default)]
@@ -17,24 +20,12 @@ pub struct Config {
     pub simd: Option<Level>,
     /// Caps on a base while it is built and in the worst case.
     pub limits: Limits,
-    /// Kind of base; `None` chooses.
-    ///
-    /// If the kind does not fit the first rules under budget and limits, that is an error. If it no longer fits rules
-    /// that have changed, a rebuild takes the first kind by order that fits. A later rebuild returns to this kind as
-    /// soon as it fits.
-    pub kind: Option<Kind>,
+    /// How a base is chosen.
+    pub strategy: Strategy,
     /// Maximum region visits to predict and time all candidates, in the worst case.
     ///
-    /// A 16th of them predicts each candidate. `None` is 2²⁶. With 0 nothing is predicted or timed and the first kind
-    /// by order is taken, so that the same rules always have the same base.
+    /// A 16th of them predicts each candidate. `None` is 2²⁶.
     pub trial: Option<usize>,
-    /// Factor of the least predicted worst ratio up to which candidates are timed.
-    ///
-    /// The ratio is to the fastest, over all sorts of [`Traffic`](super::Traffic). `None` is 4, or 6 where lookups are not compiled for
-    /// AVX2, because predictions were fitted with that instruction set. With 1 or less the prediction alone decides, so
-    /// that the same rules have the same base by the same machine description. With infinity all candidates are timed
-    /// that may be.
-    pub margin: Option<f64>,
     /// Machine that predictions are for.
     ///
     /// The default is one fixed description, whatever the machine. Nothing is measured unless the caller calls
@@ -63,7 +54,7 @@ pub struct Config {
     /// Limits on the regions that a rule is lowered to.
     ///
     /// They apply to [`open`](super::open), [`Transaction::insert`](super::Transaction::insert) and [`Writer::renumber`](super::Writer::renumber).
-    pub caps: Caps,
+    pub expansion: ExpansionLimits,
     /// Whether readers of a [`Handle`](super::Handle) find action, line and value of the rule that matched ([`Snapshot::attached`](super::Snapshot::attached)).
     /// It takes 24 bytes a rule and replica.
     pub attachments: bool,
@@ -73,9 +64,8 @@ impl Config {
     /// Returns what the choice of a base is made with.
     pub(super) fn selection(&self) -> select::Config {
         select::Config {
-            kind: self.kind,
-            trial: self.trial,
-            margin: self.margin,
+            strategy: self.strategy,
+            trial: self.trial.unwrap_or(TRIAL),
             machine: self.machine,
             limits: self.limits,
             simd: self.simd,

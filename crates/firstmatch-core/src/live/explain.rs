@@ -15,10 +15,10 @@ pub struct Explanation {
     pub rules: usize,
     /// Kind of the base.
     pub kind: Kind,
-    /// Kind that was [asked for](super::Config::kind), if one was.
+    /// Kind that was [asked for](super::Strategy::Force), if one was.
     pub asked: Option<Kind>,
     /// Every kind in the order of trial, with its outcome.
-    pub candidates: [Candidate; 4],
+    pub candidates: Vec<Candidate>,
     /// Region visits made to compare candidates: at most [`Config::trial`](super::Config::trial).
     ///
     /// Timed lookups count as in the worst case.
@@ -103,7 +103,7 @@ impl Engine {
             rules: facts.rules,
             kind: built.kind,
             asked: built.choice.asked,
-            candidates: built.choice.candidates,
+            candidates: built.choice.candidates.clone(),
             compared: built.choice.compared,
             is_over_defaults: built.choice.is_over_defaults,
             in_place: facts.in_place,
@@ -135,7 +135,7 @@ impl Engine {
             worst_tests: times * base.worst_tests + of.overlay_tests,
             worst_lines: times * base.worst_lines + of.overlay_lines,
             longest_bucket: base.longest_bucket.max(of.overlay_longest),
-            untabled: base.untabled + of.overlay_untabled,
+            overflow: base.overflow + of.overlay_overflow,
             keeps_shadowed: true,
             bytes: base.bytes.clone(),
         };

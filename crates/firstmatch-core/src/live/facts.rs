@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::left_right::{ARC, Facts, Twin};
+use super::left_right::{ARC, Facts, LeftRight};
 use super::snapshot::{Built, MOST_PARTS, Part, State};
 use crate::engine::Stats;
 
@@ -39,14 +39,14 @@ numbers! {
         base_tests,
         base_lines,
         base_longest,
-        base_untabled,
+        base_overflow,
         overlay_rules,
         overlay_regions,
         overlay_tables,
         overlay_tests,
         overlay_lines,
         overlay_longest,
-        overlay_untabled,
+        overlay_overflow,
         /// Number of rules that the overlay may hold.
         most,
         /// Number of live rules, those of the overlay included.
@@ -90,7 +90,7 @@ pub(super) struct Known {
 /// Publishes the facts of `state`, the replica that readers are about to use.
 ///
 /// `other` is the other replica; bytes are counted over both.
-pub(super) fn publish(facts: &Facts, state: &State, other: &State) {
+pub(super) fn publish_facts(facts: &Facts, state: &State, other: &State) {
     let attached = state.attached.bytes() + other.attached.bytes();
     facts.set(0, &[state.generation, state.epoch, attached as u64]);
     for (number, (part, other)) in state.parts.iter().zip(&other.parts).enumerate() {
@@ -124,14 +124,14 @@ fn part_facts(part: &Part, other: &Part, base: &Stats) -> PartFacts {
         base_tests: base.worst_tests,
         base_lines: base.worst_lines,
         base_longest: base.longest_bucket,
-        base_untabled: base.untabled,
+        base_overflow: base.overflow,
         overlay_rules: part.overlay.rules(),
         overlay_regions: overlay.regions,
         overlay_tables: overlay.tables,
         overlay_tests: overlay.worst_tests,
         overlay_lines: overlay.worst_lines,
         overlay_longest: overlay.longest_bucket,
-        overlay_untabled: overlay.untabled,
+        overlay_overflow: overlay.overflow,
         most: part.most,
         rules: part.rules(),
         in_place: part.in_place(),
@@ -158,7 +158,7 @@ impl Known {
             worst_tests: of.base_tests,
             worst_lines: of.base_lines,
             longest_bucket: of.base_longest,
-            untabled: of.base_untabled,
+            overflow: of.base_overflow,
             keeps_shadowed: built.base.keeps_shadowed,
         }
     }
@@ -167,7 +167,7 @@ impl Known {
 /// State that readers, queries and the writer share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) twin: Twin<State>,
+    pub(super) replicas: LeftRight<State>,
     /// Epoch and bases of the last epoch; during an installation those of the new one, too.
     ///
     /// The writer takes this lock briefly in a rebuild, never in a commit.
@@ -184,15 +184,15 @@ impl Shared {
     pub(super) fn bytes_for(parts: usize) -> usize {
         ARC.next_multiple_of(align_of::<Self>())
             + size_of::<Self>()
-            + Twin::<State>::bytes(words(parts))
+            + LeftRight::<State>::bytes(words(parts))
             + parts * size_of::<Arc<Built>>()
     }
 
     pub(super) fn new(state: State) -> Self {
         let parts = state.parts.len();
-        let twin = Twin::new(state, words(parts), |facts, state| publish(facts, state, state));
-        let shared = Self { twin, built: Mutex::new([None, None]), parts };
-        let state = shared.twin.now().1;
+        let replicas = LeftRight::new(state, words(parts), |facts, state| publish_facts(facts, state, state));
+        let shared = Self { replicas, built: Mutex::new([None, None]), parts };
+        let state = shared.replicas.now().1;
         shared.announce(state.epoch, state.parts.iter());
         shared.settle();
         shared
@@ -220,7 +220,7 @@ impl Shared {
 
     /// Returns the facts about a schema, without those recorded when its base was built.
     pub(super) fn facts(&self, part: usize) -> Known {
-        self.twin.query(|facts| {
+        self.replicas.query(|facts| {
             let [generation, epoch, attached] = facts.get(0);
             let start = HEAD + part * PART;
             let (part, bytes) = (PartFacts::of(facts.get(start)), facts.get(start + PartFacts::WORDS));

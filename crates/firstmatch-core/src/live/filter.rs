@@ -1,12 +1,12 @@
 //! Filter: finds dead answers of the base and keys that the overlay may have a match for.
 
 use crate::engine::Match;
-use crate::engine::tombstones::Dead;
-use crate::engines::shared::selector::{Selector, pair};
+use crate::engine::base::Base;
+use crate::engine::selector::{Selector, pair};
+use crate::engine::tombstones::Tombstones;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
 use crate::rule::{Priority, Regions};
-use crate::select::choose::Chosen;
 
 /// Number of keys that the filter looks at together.
 pub(super) const CHUNK: usize = 64;
@@ -51,14 +51,12 @@ impl Filter {
     /// Builds a filter without regions, in at most `allowed` bytes.
     ///
     /// If the base offers no selected bits, or the bytes are too few, every region counts for every key.
-    pub(super) fn of(base: &Chosen, level: Level, allowed: usize) -> Self {
+    pub(super) fn of(base: &dyn Base, level: Level, allowed: usize) -> Self {
         let mut words = 0;
         let mut maps: Vec<Map> = Vec::new();
-        if let Chosen::BitSelect(base) = base {
-            for bits in base.roots().selected() {
-                maps.push(Map { selector: bits, start: words });
-                words += (1usize << bits.count()).div_ceil(64);
-            }
+        for selector in base.selectors() {
+            maps.push(Map { selector, start: words });
+            words += (1usize << selector.count()).div_ceil(64);
         }
         if size_of_val(&maps[..]) + words * size_of::<u64>() > allowed {
             (words, maps) = (0, Vec::new());
@@ -89,8 +87,8 @@ impl Filter {
     }
 
     /// Looks at the base's answers `best` to a chunk of keys, and fills `lists`.
-    pub(super) fn look(&self, dead: &Dead, keys: Keys<'_>, best: &[Option<Match>], lists: &mut Lists) {
-        dispatch(self.level, Look { filter: self, dead, keys, best, lists });
+    pub(super) fn look(&self, tombstones: &Tombstones, keys: Keys<'_>, best: &[Option<Match>], lists: &mut Lists) {
+        dispatch(self.level, Look { filter: self, tombstones, keys, best, lists });
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -115,11 +113,11 @@ impl Lists {
     }
 
     /// Lists the keys whose answer is a rule with a tombstone, and no key for the overlay.
-    pub(super) fn of_dead(&mut self, dead: &Dead, best: &[Option<Match>]) {
+    pub(super) fn of_dead(&mut self, tombstones: &Tombstones, best: &[Option<Match>]) {
         (self.dead_len, self.asked_len) = (0, 0);
         for (i, best) in best.iter().enumerate().take(CHUNK) {
             self.dead[self.dead_len % CHUNK] = i as u8;
-            self.dead_len += usize::from(best.is_some_and(|found| dead.is_marked(found.rule)));
+            self.dead_len += usize::from(best.is_some_and(|found| tombstones.is_marked(found.rule)));
         }
     }
 
@@ -134,7 +132,7 @@ impl Lists {
 
 struct Look<'a> {
     filter: &'a Filter,
-    dead: &'a Dead,
+    tombstones: &'a Tombstones,
     keys: Keys<'a>,
     best: &'a [Option<Match>],
     lists: &'a mut Lists,
@@ -144,12 +142,12 @@ impl Kernel for Look<'_> {
     /// Fills the lists without a branch on answers, because it would be unpredictable.
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { filter, dead, keys, best, lists } = self;
+        let Self { filter, tombstones, keys, best, lists } = self;
         let (words, stride) = (keys.words(), keys.stride());
         let (mut dead_len, mut asked_len) = (0, 0);
         for (i, best) in best.iter().enumerate().take(CHUNK) {
             let row = &words[i * stride..][..stride];
-            let is_dead = best.is_some_and(|found| dead.is_marked(found.rule));
+            let is_dead = best.is_some_and(|found| tombstones.is_marked(found.rule));
             lists.dead[dead_len % CHUNK] = i as u8;
             dead_len += usize::from(is_dead);
             // Behind a dead answer a wide region may be the best match, so the overlay is asked in any case.

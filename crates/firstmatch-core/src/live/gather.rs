@@ -10,7 +10,7 @@ use crate::schema::Schema;
 
 /// Working memory for a chunk of keys.
 #[derive(Debug)]
-pub(super) struct Aside {
+pub(super) struct Gather {
     /// Matches to beat, as they were before the base was asked.
     pub(super) before: [Option<Match>; CHUNK],
     pub(super) lists: Lists,
@@ -24,7 +24,7 @@ pub(super) struct Few {
     best: [Option<Match>; CHUNK],
 }
 
-impl Aside {
+impl Gather {
     pub(super) fn new(schema: &Schema) -> Self {
         let mut rows = KeyBuf::new(schema);
         rows.reserve(CHUNK);
@@ -51,14 +51,14 @@ impl Few {
             return improve(keys, best);
         }
         self.rows.clear();
-        for (aside, &i) in self.best.iter_mut().zip(list) {
+        for (own, &i) in self.best.iter_mut().zip(list) {
             self.rows.push().copy_from_slice(keys.row(usize::from(i)));
-            *aside = best[usize::from(i)];
+            *own = best[usize::from(i)];
         }
-        let aside = &mut self.best[..list.len()];
-        improve(&self.rows.keys(), aside);
-        for (aside, &i) in aside.iter().zip(list) {
-            best[usize::from(i)] = *aside;
+        let own = &mut self.best[..list.len()];
+        improve(&self.rows.keys(), own);
+        for (own, &i) in own.iter().zip(list) {
+            best[usize::from(i)] = *own;
         }
     }
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use super::attached::Attached;
 use super::explain::Explanation;
 use super::facts::Shared;
-use super::gather::Aside;
-use super::left_right::Place;
+use super::gather::Gather;
+use super::left_right::OwnSlot;
 use super::reader::Engine;
 use super::snapshot::State;
 use crate::engine::{self, Match, Stats};
+use crate::engines::registry::Scratch;
 use crate::key::Keys;
 use crate::rule::RuleId;
 use crate::schema::Schema;
-use crate::select::choose::Scratch;
 
 /// The rules of all schemas, for those who look up. Clones share everything.
 ///
@@ -29,15 +29,15 @@ pub struct Handle {
 #[derive(Debug)]
 pub struct BatchReader {
     shared: Arc<Shared>,
-    seat: Place<State>,
-    parts: Box<[(Scratch, Aside)]>,
+    reader_slot: OwnSlot<State>,
+    parts: Box<[(Scratch, Gather)]>,
 }
 
 /// One generation, for the time of a batch.
 #[derive(Debug)]
 pub struct Snapshot<'s> {
     state: &'s State,
-    parts: &'s mut [(Scratch, Aside)],
+    parts: &'s mut [(Scratch, Gather)],
 }
 
 impl Handle {
@@ -48,11 +48,8 @@ impl Handle {
 
     /// Returns a reader, for one thread.
     pub fn reader(&self) -> BatchReader {
-        let now = self.shared.twin.now().1;
-        let scratch = |(part, schema): (_, &Schema)| (Scratch::new(part), Aside::new(schema));
-        let overlays = now.parts.iter().map(|part| &part.overlay);
-        let parts = overlays.zip(&*self.schemas).map(scratch).collect();
-        BatchReader { shared: Arc::clone(&self.shared), seat: self.shared.twin.seat(), parts }
+        let parts = self.schemas.iter().map(|schema| (Scratch::new(schema), Gather::new(schema))).collect();
+        BatchReader { shared: Arc::clone(&self.shared), reader_slot: self.shared.replicas.reader_slot(), parts }
     }
 
     /// Returns the engine of one schema.
@@ -83,8 +80,8 @@ impl BatchReader {
     /// Calls `read` with the generation of now, which stays the same from its start to its end. It never waits.
     #[inline]
     pub fn read<R>(&mut self, read: impl FnOnce(Snapshot<'_>) -> R) -> R {
-        let Self { shared, seat, parts } = self;
-        shared.twin.read(seat, |state| read(Snapshot { state, parts }))
+        let Self { shared, reader_slot, parts } = self;
+        shared.replicas.read(reader_slot, |state| read(Snapshot { state, parts }))
     }
 }
 
@@ -101,10 +98,10 @@ impl Snapshot<'_> {
     /// the schema.
     #[inline]
     pub fn improve(&mut self, schema: usize, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        let (part, (scratch, aside)) = (&self.state.parts[schema], &mut self.parts[schema]);
+        let (part, (scratch, gather)) = (&self.state.parts[schema], &mut self.parts[schema]);
         assert!(keys.has(best.len()), "one place for a match a key");
         assert!(keys.lanes() == part.lanes(), "keys have the lanes of the schema");
-        part.improve(scratch, aside, keys, best);
+        part.improve(scratch, gather, keys, best);
     }
 
     /// Returns what a rule that this generation has found attaches to its decisions.

@@ -1,7 +1,7 @@
 //! Left-right concurrency control: readers use one replica, the writer changes the other.
 //!
 //! The writer then publishes the changed replica: from then on readers use that one. Each reader has a reader slot
-//! ([`Seat`]), which keeps the replica that it used last. To read, it locks its own slot, which another thread wants
+//! ([`ReaderSlot`]), which keeps the replica that it used last. To read, it locks its own slot, which another thread wants
 //! only briefly, and compares the publish count. If that has not changed, the replica is current, and the reader has
 //! touched no word that other readers write to.
 //!
@@ -23,29 +23,29 @@ use super::sync::{Arc, AtomicU64, LOOK, Mutex, MutexGuard, RwLock, clear_poison,
 
 /// Two replicas of a value, and a count that says which of them readers use.
 #[derive(Debug)]
-pub(super) struct Twin<T> {
+pub(super) struct LeftRight<T> {
     /// Number that no other pair of replicas in this process has.
     id: usize,
     /// The replicas; readers lock one only while they clone its `Arc`.
     copies: [Apart<RwLock<Arc<T>>>; 2],
     /// Number of publishes; its lowest bit is the index of the replica that readers use.
-    flips: Apart<AtomicU64>,
+    publish_count: Apart<AtomicU64>,
     /// Facts about each replica.
     facts: [Facts; 2],
     /// All reader slots; one that only this list holds has lost its reader.
-    seats: Mutex<Vec<Place<T>>>,
+    reader_slots: Mutex<Vec<OwnSlot<T>>>,
 }
 
 /// Reader slot: keeps the replica that one reader used last.
 #[derive(Debug)]
-pub(super) struct Seat<T> {
-    twin: usize,
+pub(super) struct ReaderSlot<T> {
+    replicas: usize,
     /// Replica used last, with the publish count at that time.
     held: Apart<Mutex<Option<Held<T>>>>,
 }
 
 /// Reader slot, as its reader owns it.
-pub(super) type Place<T> = Arc<Seat<T>>;
+pub(super) type OwnSlot<T> = Arc<ReaderSlot<T>>;
 
 type Held<T> = (u64, Arc<T>);
 type Taken<'a, T> = TryLockError<MutexGuard<'a, Option<Held<T>>>>;
@@ -94,44 +94,44 @@ pub(super) struct Busy;
 
 static TWINS: AtomicUsize = AtomicUsize::new(0);
 
-impl<T: Clone> Twin<T> {
+impl<T: Clone> LeftRight<T> {
     /// Builds two replicas of `of`, each with `words` words of facts, which `publish` sets.
     pub(super) fn new(of: T, words: usize, publish: impl Fn(&Facts, &T)) -> Self {
         let facts = [(); 2].map(|()| Facts::new(words));
         facts.iter().for_each(|facts| publish(facts, &of));
         let copies = [of.clone(), of].map(|of| Apart(RwLock::new(Arc::new(of))));
         let id = TWINS.fetch_add(1, Ordering::Relaxed);
-        Self { id, copies, flips: Apart(AtomicU64::new(0)), facts, seats: Mutex::new(Vec::new()) }
+        Self { id, copies, publish_count: Apart(AtomicU64::new(0)), facts, reader_slots: Mutex::new(Vec::new()) }
     }
 
-    pub(super) fn seat(&self) -> Place<T> {
-        let seat = Arc::new(Seat { twin: self.id, held: Apart(Mutex::new(None)) });
-        let mut seats = lock(&self.seats);
-        seats.retain(is_used);
-        seats.push(Arc::clone(&seat));
-        seat
+    pub(super) fn reader_slot(&self) -> OwnSlot<T> {
+        let reader_slot = Arc::new(ReaderSlot { replicas: self.id, held: Apart(Mutex::new(None)) });
+        let mut reader_slots = lock(&self.reader_slots);
+        reader_slots.retain(is_used);
+        reader_slots.push(Arc::clone(&reader_slot));
+        reader_slot
     }
 
-    pub(super) fn has(&self, seat: &Seat<T>) -> bool {
-        seat.twin == self.id
+    pub(super) fn has(&self, reader_slot: &ReaderSlot<T>) -> bool {
+        reader_slot.replicas == self.id
     }
 
     /// Calls `read` with the current replica, the same from start to end.
     ///
     /// The slot must belong to this pair.
     #[inline(always)]
-    pub(super) fn read<R>(&self, seat: &Seat<T>, read: impl FnOnce(&T) -> R) -> R {
-        debug_assert!(self.has(seat));
-        match seat.held.try_lock() {
+    pub(super) fn read<R>(&self, reader_slot: &ReaderSlot<T>, read: impl FnOnce(&T) -> R) -> R {
+        debug_assert!(self.has(reader_slot));
+        match reader_slot.held.try_lock() {
             Ok(mut held) => {
-                let flips = self.flips.load(Ordering::Acquire);
+                let publish_count = self.publish_count.load(Ordering::Acquire);
                 let copy = match &mut *held {
-                    Some((at, copy)) if *at == flips => copy,
+                    Some((at, copy)) if *at == publish_count => copy,
                     old => self.renewed(old),
                 };
                 read(copy)
             }
-            Err(taken) => read(&self.apart(seat, &taken)),
+            Err(taken) => read(&self.apart(reader_slot, &taken)),
         }
     }
 
@@ -141,9 +141,9 @@ impl<T: Clone> Twin<T> {
     /// panicked. The slot's content is intact in both cases.
     #[cold]
     #[inline(never)]
-    fn apart(&self, seat: &Seat<T>, taken: &Taken<'_, T>) -> Arc<T> {
+    fn apart(&self, reader_slot: &ReaderSlot<T>, taken: &Taken<'_, T>) -> Arc<T> {
         if let TryLockError::Poisoned(_) = taken {
-            clear_poison(&seat.held);
+            clear_poison(&reader_slot.held);
         }
         self.now().1
     }
@@ -155,8 +155,8 @@ impl<T: Clone> Twin<T> {
     }
 
     /// Returns the number of publishes so far.
-    pub(super) fn flips(&self) -> u64 {
-        self.flips.load(Ordering::Acquire)
+    pub(super) fn publish_count(&self) -> u64 {
+        self.publish_count.load(Ordering::Acquire)
     }
 
     /// Returns what `read` makes of facts that all belong to one moment.
@@ -164,10 +164,10 @@ impl<T: Clone> Twin<T> {
     /// It neither waits for the writer nor keeps the writer waiting: if there was a publish meanwhile, it reads again.
     pub(super) fn query<R>(&self, mut read: impl FnMut(&Facts) -> R) -> R {
         loop {
-            let flips = self.flips.load(Ordering::Acquire);
-            let result = read(&self.facts[(flips & 1) as usize]);
+            let publish_count = self.publish_count.load(Ordering::Acquire);
+            let result = read(&self.facts[(publish_count & 1) as usize]);
             // The writer sets these facts again only after a publish.
-            if self.flips.load(Ordering::Acquire) == flips {
+            if self.publish_count.load(Ordering::Acquire) == publish_count {
                 return result;
             }
         }
@@ -182,10 +182,10 @@ impl<T: Clone> Twin<T> {
     #[inline(always)]
     fn now_after(&self, mut between: impl FnMut()) -> (u64, Arc<T>) {
         loop {
-            let flips = self.flips.load(Ordering::Acquire);
+            let publish_count = self.publish_count.load(Ordering::Acquire);
             between();
             // Locked only if the writer has published since and works on this replica: then the other one is free.
-            let copy = match self.copies[(flips & 1) as usize].try_read() {
+            let copy = match self.copies[(publish_count & 1) as usize].try_read() {
                 Ok(copy) => Arc::clone(&copy),
                 Err(TryLockError::Poisoned(copy)) => Arc::clone(&copy.into_inner()),
                 Err(TryLockError::WouldBlock) => {
@@ -194,8 +194,8 @@ impl<T: Clone> Twin<T> {
                 }
             };
             // After another publish, this replica may have been changed and not be current yet.
-            if self.flips.load(Ordering::Acquire) == flips {
-                return (flips, copy);
+            if self.publish_count.load(Ordering::Acquire) == publish_count {
+                return (publish_count, copy);
             }
         }
     }
@@ -207,9 +207,9 @@ impl<T: Clone> Twin<T> {
     ///
     /// # Errors
     /// If a batch in progress uses the idle replica and `wait` is false ([`Busy`]).
-    pub(super) fn flip<R>(&self, wait: bool, change: impl FnOnce(&mut T, &Facts) -> R) -> Result<R, Busy> {
-        let flips = self.flips.load(Ordering::Acquire);
-        let at = (flips & 1 ^ 1) as usize;
+    pub(super) fn publish<R>(&self, wait: bool, change: impl FnOnce(&mut T, &Facts) -> R) -> Result<R, Busy> {
+        let publish_count = self.publish_count.load(Ordering::Acquire);
+        let at = (publish_count & 1 ^ 1) as usize;
         let mut idle = match self.copies[at].try_write() {
             Ok(idle) => idle,
             Err(TryLockError::Poisoned(idle)) => idle.into_inner(),
@@ -235,13 +235,13 @@ impl<T: Clone> Twin<T> {
         let result = change(copy, &self.facts[at]);
         // Unlocked first, so that no reader finds the current replica locked, wherever the writer is stopped.
         drop(idle);
-        self.flips.store(flips + 1, Ordering::Release);
+        self.publish_count.store(publish_count + 1, Ordering::Release);
         Ok(result)
     }
 
     /// Number of batches in progress that keep the idle replica from the writer.
     pub(super) fn blocking(&self) -> usize {
-        let at = (self.flips.load(Ordering::Acquire) & 1 ^ 1) as usize;
+        let at = (self.publish_count.load(Ordering::Acquire) & 1 ^ 1) as usize;
         let idle = self.copies[at].read().unwrap_or_else(PoisonError::into_inner);
         self.take_back(&idle);
         Arc::strong_count(&idle) - 1
@@ -249,9 +249,9 @@ impl<T: Clone> Twin<T> {
 
     /// Takes `idle` back from the slots whose readers are between batches; drops unused slots.
     fn take_back(&self, idle: &Arc<T>) {
-        let mut seats = lock(&self.seats);
-        seats.retain(|seat| {
-            let held = match seat.held.try_lock() {
+        let mut reader_slots = lock(&self.reader_slots);
+        reader_slots.retain(|reader_slot| {
+            let held = match reader_slot.held.try_lock() {
                 Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
                 held => held.ok(),
             };
@@ -260,7 +260,7 @@ impl<T: Clone> Twin<T> {
             {
                 *held = None;
             }
-            is_used(seat)
+            is_used(reader_slot)
         });
     }
 
@@ -273,8 +273,8 @@ impl<T: Clone> Twin<T> {
 }
 
 /// Whether a reader still owns the slot.
-fn is_used<T>(seat: &Place<T>) -> bool {
-    Arc::strong_count(seat) > 1
+fn is_used<T>(reader_slot: &OwnSlot<T>) -> bool {
+    Arc::strong_count(reader_slot) > 1
 }
 
 /// Bytes that an `Arc` allocates beside its value: two reference counts.
@@ -292,27 +292,27 @@ mod tests {
 
     use super::*;
 
-    fn twin_of(value: u32) -> Twin<u32> {
-        Twin::new(value, 1, |facts, &value| facts.set(0, &[value.into()]))
+    fn replicas_of(value: u32) -> LeftRight<u32> {
+        LeftRight::new(value, 1, |facts, &value| facts.set(0, &[value.into()]))
     }
 
-    fn set(twin: &Twin<u32>, wait: bool, to: u32) -> bool {
+    fn set(replicas: &LeftRight<u32>, wait: bool, to: u32) -> bool {
         let change = |value: &mut u32, facts: &Facts| {
             *value = to;
             facts.set(0, &[to.into()]);
         };
-        twin.flip(wait, change).is_ok()
+        replicas.publish(wait, change).is_ok()
     }
 
     /// Readers go on while the writer stands still inside a change.
     #[test]
     fn readers_never_wait() {
-        let twin = &twin_of(1);
+        let replicas = &replicas_of(1);
         let (go, stopped) = mpsc::channel::<()>();
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
-                twin.flip(true, |value, _| {
+                replicas.publish(true, |value, _| {
                     *value = 2;
                     inside.send(()).map_err(drop)?;
                     stopped.recv().map_err(drop)
@@ -320,39 +320,39 @@ mod tests {
             });
             is_inside.recv().expect("the writer comes there");
             // So do queries.
-            assert_eq!(twin.query(|facts| facts.get(0)), [1]);
+            assert_eq!(replicas.query(|facts| facts.get(0)), [1]);
             let reader = || {
-                let seat = twin.seat();
-                (0..500_000).filter(|_| twin.read(&seat, |&value| value == 1)).count()
+                let reader_slot = replicas.reader_slot();
+                (0..500_000).filter(|_| replicas.read(&reader_slot, |&value| value == 1)).count()
             };
             let readers = [scope.spawn(reader), scope.spawn(reader)];
             assert_eq!(readers.map(|reader| reader.join().expect("no panic")), [500_000; 2]);
             go.send(()).expect("the writer waits");
         });
-        assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
+        assert_eq!(replicas.read(&replicas.reader_slot(), |&value| value), 2);
     }
 
     /// A batch keeps its replica: one change finds the other free, the next waits or is busy.
     #[test]
     fn a_batch_keeps_its_copy() {
-        let twin = &twin_of(1);
+        let replicas = &replicas_of(1);
         let (go, stopped) = mpsc::channel::<()>();
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
             let reader = scope.spawn(move || {
-                let seat = twin.seat();
-                let first = twin.read(&seat, |&value| {
+                let reader_slot = replicas.reader_slot();
+                let first = replicas.read(&reader_slot, |&value| {
                     inside.send(()).expect("the test waits");
                     stopped.recv().expect("the test goes on");
                     value
                 });
-                (first, twin.read(&seat, |&value| value))
+                (first, replicas.read(&reader_slot, |&value| value))
             });
             is_inside.recv().expect("the reader comes there");
-            assert!(set(twin, false, 2));
-            assert!(!set(twin, false, 3) && !set(twin, false, 4));
-            assert_eq!(twin.read(&twin.seat(), |&value| value), 2);
-            let writer = scope.spawn(move || set(twin, true, 5));
+            assert!(set(replicas, false, 2));
+            assert!(!set(replicas, false, 3) && !set(replicas, false, 4));
+            assert_eq!(replicas.read(&replicas.reader_slot(), |&value| value), 2);
+            let writer = scope.spawn(move || set(replicas, true, 5));
             thread::sleep(Duration::from_millis(20));
             assert!(!writer.is_finished(), "the copy is in use");
             go.send(()).expect("the reader waits");
@@ -365,16 +365,19 @@ mod tests {
     /// Idle readers block nobody, and leave no slot behind when they are dropped.
     #[test]
     fn idle_readers_hold_nothing_up() {
-        let twin = twin_of(0);
-        let seats: Vec<_> = (0..5).map(|_| twin.seat()).collect();
+        let replicas = replicas_of(0);
+        let reader_slots: Vec<_> = (0..5).map(|_| replicas.reader_slot()).collect();
         for round in 1..20 {
-            assert!(set(&twin, false, round));
-            let read = seats.iter().skip(round as usize % 3).map(|seat| twin.read(seat, |&value| value));
+            assert!(set(&replicas, false, round));
+            let read = reader_slots
+                .iter()
+                .skip(round as usize % 3)
+                .map(|reader_slot| replicas.read(reader_slot, |&value| value));
             assert!(read.into_iter().all(|value| value == round));
         }
-        drop(seats);
-        let _last = twin.seat();
-        assert_eq!(lock(&twin.seats).len(), 1);
+        drop(reader_slots);
+        let _last = replicas.reader_slot();
+        assert_eq!(lock(&replicas.reader_slots).len(), 1);
     }
 
     /// A reader gets the current replica and its count, whatever happens between its two looks.
@@ -383,35 +386,35 @@ mod tests {
     /// take.
     #[test]
     fn a_flip_between_two_looks_is_noticed() {
-        for flips in 0..5 {
-            let twin = twin_of(0);
+        for publish_count in 0..5 {
+            let replicas = replicas_of(0);
             let mut looks = 0;
-            let (at, copy) = twin.now_after(|| {
+            let (at, copy) = replicas.now_after(|| {
                 looks += 1;
-                (1..=flips).filter(|_| looks == 1).for_each(|to| assert!(set(&twin, false, to)));
+                (1..=publish_count).filter(|_| looks == 1).for_each(|to| assert!(set(&replicas, false, to)));
             });
-            assert_eq!((at, *copy, looks), (u64::from(flips), flips, 1 + u64::from(flips > 0)));
+            assert_eq!((at, *copy, looks), (u64::from(publish_count), publish_count, 1 + u64::from(publish_count > 0)));
             drop(copy);
             // Publishes at every look but the last.
             let mut left = 3;
-            let (at, copy) = twin.now_after(|| {
+            let (at, copy) = replicas.now_after(|| {
                 left -= 1;
-                assert!(left == 0 || set(&twin, false, 10 + left));
+                assert!(left == 0 || set(&replicas, false, 10 + left));
             });
-            assert_eq!((at, *copy), (u64::from(flips) + 2, 11));
+            assert_eq!((at, *copy), (u64::from(publish_count) + 2, 11));
         }
-        let twin = &twin_of(0);
+        let replicas = &replicas_of(0);
         let (go, stopped) = mpsc::channel::<()>();
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
             let (mut looks, mut stopped) = (0, Some(stopped));
-            let (at, copy) = twin.now_after(|| {
+            let (at, copy) = replicas.now_after(|| {
                 looks += 1;
                 if let Some(stopped) = stopped.take() {
-                    assert!(set(twin, false, 1));
+                    assert!(set(replicas, false, 1));
                     let inside = inside.clone();
                     scope.spawn(move || {
-                        twin.flip(true, |value, _| {
+                        replicas.publish(true, |value, _| {
                             *value = 2;
                             inside.send(()).map_err(drop)?;
                             stopped.recv().map_err(drop)
@@ -423,56 +426,56 @@ mod tests {
             assert_eq!((at, *copy, looks), (1, 1, 2));
             go.send(()).expect("the writer waits");
         });
-        assert_eq!(twin.now(), (2, Arc::new(2)));
+        assert_eq!(replicas.now(), (2, Arc::new(2)));
     }
 
     /// Facts belong to one replica, whatever the writer does while they are read.
     #[test]
     fn facts_are_of_one_moment() {
-        let twin = Twin::new(0u32, 2, |_, _| {});
+        let replicas = LeftRight::new(0u32, 2, |_, _| {});
         let change = |to: u32| {
             let change = |_: &mut u32, facts: &Facts| facts.set(0, &[to.into(), to.into()]);
-            twin.flip(false, change).expect("nobody reads");
+            replicas.publish(false, change).expect("nobody reads");
         };
-        for flips in 0..5 {
+        for publish_count in 0..5 {
             let mut looks = 0;
-            let facts = twin.query(|facts| {
+            let facts = replicas.query(|facts| {
                 let [first] = facts.get(0);
                 looks += 1;
-                (1..=flips).filter(|_| looks == 1).for_each(change);
+                (1..=publish_count).filter(|_| looks == 1).for_each(change);
                 let [second] = facts.get(1);
                 (first, second)
             });
-            let last = u64::from(if looks > 1 { flips } else { flips.saturating_sub(1) });
-            assert_eq!((facts, looks), ((last, last), 1 + u32::from(flips > 0)));
+            let last = u64::from(if looks > 1 { publish_count } else { publish_count.saturating_sub(1) });
+            assert_eq!((facts, looks), ((last, last), 1 + u32::from(publish_count > 0)));
         }
     }
 
     /// A batch that does not end is counted; readers between batches are not.
     #[test]
     fn batches_that_keep_a_copy_are_counted() {
-        let twin = &twin_of(0);
-        let idle = twin.seat();
-        assert_eq!(twin.read(&idle, |&value| value), 0);
-        let seat = twin.seat();
-        twin.read(&seat, |_| {
-            assert!(set(twin, false, 1));
-            assert_eq!((twin.blocking(), set(twin, false, 2)), (1, false));
+        let replicas = &replicas_of(0);
+        let idle = replicas.reader_slot();
+        assert_eq!(replicas.read(&idle, |&value| value), 0);
+        let reader_slot = replicas.reader_slot();
+        replicas.read(&reader_slot, |_| {
+            assert!(set(replicas, false, 1));
+            assert_eq!((replicas.blocking(), set(replicas, false, 2)), (1, false));
         });
-        assert_eq!((twin.blocking(), set(twin, false, 2)), (0, true));
+        assert_eq!((replicas.blocking(), set(replicas, false, 2)), (0, true));
     }
 
     /// A panic leaves nothing behind that others see or that blocks them.
     #[test]
     fn panics_do_not_spread() {
-        let twin = twin_of(1);
-        let seat = twin.seat();
+        let replicas = replicas_of(1);
+        let reader_slot = replicas.reader_slot();
         let panics = |run: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).is_err();
-        assert!(panics(&|| twin.read(&seat, |_| panic!("a reader"))));
-        assert!(panics(&|| drop(twin.flip(true, |_, _| panic!("the writer")))));
+        assert!(panics(&|| replicas.read(&reader_slot, |_| panic!("a reader"))));
+        assert!(panics(&|| drop(replicas.publish(true, |_, _| panic!("the writer")))));
         for to in 2..6 {
-            assert!(set(&twin, false, to));
-            assert_eq!(twin.read(&seat, |&value| value), to);
+            assert!(set(&replicas, false, to));
+            assert_eq!(replicas.read(&reader_slot, |&value| value), to);
         }
     }
 }
@@ -510,13 +513,13 @@ mod model {
         }
     }
 
-    fn twin() -> Arc<Twin<Pair>> {
-        Arc::new(Twin::new(Pair::of(0), 2, |facts, pair| facts.set(0, &[pair.get(); 2])))
+    fn replicas() -> Arc<LeftRight<Pair>> {
+        Arc::new(LeftRight::new(Pair::of(0), 2, |facts, pair| facts.set(0, &[pair.get(); 2])))
     }
 
     /// Sets the numbers to the new publish count, the least that every later reader sees.
-    fn flip(twin: &Twin<Pair>, wait: bool) -> bool {
-        let to = twin.flips() + 1;
+    fn publish(replicas: &LeftRight<Pair>, wait: bool) -> bool {
+        let to = replicas.publish_count() + 1;
         let change = |pair: &mut Pair, facts: &Facts| {
             assert!(pair.get() + 2 >= to, "it is the copy before the last");
             for i in 0..2 {
@@ -524,22 +527,22 @@ mod model {
                 facts.set(i, &[to]);
             }
         };
-        twin.flip(wait, change).is_ok()
+        replicas.publish(wait, change).is_ok()
     }
 
     /// Reads `batches` times; no read goes back in time.
-    fn read(twin: &Twin<Pair>, seat: &Seat<Pair>, batches: usize) {
+    fn read(replicas: &LeftRight<Pair>, reader_slot: &ReaderSlot<Pair>, batches: usize) {
         let mut last = 0;
         for _ in 0..batches {
-            let before = twin.flips().max(last);
-            last = twin.read(seat, Pair::get);
+            let before = replicas.publish_count().max(last);
+            last = replicas.read(reader_slot, Pair::get);
             assert!(last >= before, "{last} after {before}");
         }
     }
 
-    fn query(twin: &Twin<Pair>) {
-        let before = twin.flips();
-        let [a, b] = twin.query(|facts| facts.get(0));
+    fn query(replicas: &LeftRight<Pair>) {
+        let before = replicas.publish_count();
+        let [a, b] = replicas.query(|facts| facts.get(0));
         assert!(a == b && a >= before, "{a}, {b} after {before}");
     }
 
@@ -552,10 +555,10 @@ mod model {
     #[test]
     fn a_reader_beside_a_writer() {
         explore(|| {
-            let twin = twin();
-            let (of_reader, seat) = (Arc::clone(&twin), twin.seat());
-            let reader = thread::spawn(move || read(&of_reader, &seat, 2));
-            (0..3).for_each(|_| assert!(flip(&twin, true)));
+            let replicas = replicas();
+            let (of_reader, reader_slot) = (Arc::clone(&replicas), replicas.reader_slot());
+            let reader = thread::spawn(move || read(&of_reader, &reader_slot, 2));
+            (0..3).for_each(|_| assert!(publish(&replicas, true)));
             reader.join().expect("no panic");
         });
     }
@@ -563,12 +566,12 @@ mod model {
     #[test]
     fn two_readers_beside_a_writer() {
         explore(|| {
-            let twin = twin();
+            let replicas = replicas();
             let readers = [(); 2].map(|()| {
-                let (twin, seat) = (Arc::clone(&twin), twin.seat());
-                thread::spawn(move || read(&twin, &seat, 1))
+                let (replicas, reader_slot) = (Arc::clone(&replicas), replicas.reader_slot());
+                thread::spawn(move || read(&replicas, &reader_slot, 1))
             });
-            (0..2).for_each(|_| assert!(flip(&twin, true)));
+            (0..2).for_each(|_| assert!(publish(&replicas, true)));
             readers.into_iter().for_each(|reader| reader.join().expect("no panic"));
         });
     }
@@ -577,12 +580,12 @@ mod model {
     #[test]
     fn queries_beside_a_writer() {
         explore(|| {
-            let twin = twin();
+            let replicas = replicas();
             let queries = [(); 2].map(|()| {
-                let twin = Arc::clone(&twin);
-                thread::spawn(move || query(&twin))
+                let replicas = Arc::clone(&replicas);
+                thread::spawn(move || query(&replicas))
             });
-            (0..2).for_each(|_| assert!(flip(&twin, false), "a query is in the way"));
+            (0..2).for_each(|_| assert!(publish(&replicas, false), "a query is in the way"));
             queries.into_iter().for_each(|query| query.join().expect("no panic"));
         });
     }
@@ -590,12 +593,12 @@ mod model {
     #[test]
     fn a_reader_and_a_query_beside_a_writer() {
         explore(|| {
-            let twin = twin();
-            let (of_reader, seat) = (Arc::clone(&twin), twin.seat());
-            let reader = thread::spawn(move || read(&of_reader, &seat, 1));
-            let of_query = Arc::clone(&twin);
+            let replicas = replicas();
+            let (of_reader, reader_slot) = (Arc::clone(&replicas), replicas.reader_slot());
+            let reader = thread::spawn(move || read(&of_reader, &reader_slot, 1));
+            let of_query = Arc::clone(&replicas);
             let queries = thread::spawn(move || query(&of_query));
-            (0..2).for_each(|_| assert!(flip(&twin, true)));
+            (0..2).for_each(|_| assert!(publish(&replicas, true)));
             [reader, queries].into_iter().for_each(|thread| thread.join().expect("no panic"));
         });
     }

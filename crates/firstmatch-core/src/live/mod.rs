@@ -49,7 +49,8 @@
 //!
 //! A rebuild keeps the kind until the number of regions has more than doubled or halved since the choice. It also
 //! chooses anew if a wide rule that the choice rested on is gone, or if a new rule holds most keys. A kind can be
-//! [asked for](Config::kind), the [prediction alone](Config::margin) can decide, and [`Config::trial`] turns both off.
+//! [forced](Strategy::Force), the [prediction alone](Strategy::Predict) can decide, or [nothing](Strategy::FirstFit) is
+//! compared at all.
 //!
 //! The model is a sum. Nodes, blocks, probes and so on count with weights that `firstmatch-lab calibrate` has fitted on
 //! generated sets. A line of memory counts with its time among the engine's bytes. `firstmatch-lab calibrate` also
@@ -81,7 +82,7 @@
 //! until a rebuild is installed.
 //!
 //! A [flow cache](crate::cache::flow) or other keeper of answers notices a commit by
-//! [`Engine::version`](engine::Engine::version).
+//! [`Engine::version`](crate::Engine::version).
 //!
 //! ## Replicas
 //! Tombstones, filter, overlay and the base's handle have two replicas; the base itself has a second one once something
@@ -145,17 +146,15 @@ mod sync;
 mod tests;
 mod writer;
 
-
-
 pub use attached::Attached;
 pub use config::Config;
 pub use explain::Explanation;
 pub use handle::{BatchReader, Handle, Snapshot};
 pub use reader::{Engine, Reader};
 pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
-pub use writer::{Exclusive, Transaction, Writer, open};
+pub use writer::{Owned, Transaction, Writer, open};
 
-pub use crate::counters::{Count, Ledger, RuleCounters};
+pub use crate::counters::{Count, CounterShard, RuleCounters};
 pub use crate::select::{
-    BadMachine, Candidate, Cap, Kind, Limits, Lookups, Machine, Outcome, Prediction, Traffic, UnknownKind,
+    BadMachine, Candidate, Cap, Kind, Limits, Lookups, Machine, Outcome, Prediction, Strategy, Traffic, UnknownKind,
 };

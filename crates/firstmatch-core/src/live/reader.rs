@@ -6,15 +6,15 @@ use super::attached::Attachments;
 use super::build;
 use super::config::Config;
 use super::facts::Shared;
-use super::gather::Aside;
-use super::left_right::Place;
+use super::gather::Gather;
+use super::left_right::OwnSlot;
 use super::snapshot::State;
 use crate::engine::{self, Match, Stats};
+use crate::engines::registry::Scratch;
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::Lowered;
 use crate::schema::Schema;
-use crate::select::choose::Scratch;
 
 /// Engine for lookups in the rules of one schema; clones share everything.
 #[derive(Clone, Debug)]
@@ -62,11 +62,11 @@ impl Engine {
 /// Scratch of one thread: its reader slot, and memory for bases and overlays.
 #[derive(Debug)]
 pub struct Reader {
-    pub(super) seat: Place<State>,
+    pub(super) reader_slot: OwnSlot<State>,
     /// Index of the schema that it is for.
     pub(super) part: usize,
     pub(super) scratch: Scratch,
-    pub(super) aside: Aside,
+    pub(super) gather: Gather,
 }
 
 impl engine::Engine for Engine {
@@ -77,14 +77,17 @@ impl engine::Engine for Engine {
     }
 
     fn new_scratch(&self) -> Reader {
-        let now = self.shared.twin.now();
-        let part = &now.1.parts[self.part];
-        let scratch = Scratch::new(&part.overlay);
-        Reader { seat: self.shared.twin.seat(), part: self.part, scratch, aside: Aside::new(&self.schema) }
+        let scratch = Scratch::new(&self.schema);
+        Reader {
+            reader_slot: self.shared.replicas.reader_slot(),
+            part: self.part,
+            scratch,
+            gather: Gather::new(&self.schema),
+        }
     }
 
     fn fits(&self, reader: &Reader) -> bool {
-        self.shared.twin.has(&reader.seat) && reader.part == self.part
+        self.shared.replicas.has(&reader.reader_slot) && reader.part == self.part
     }
 
     /// Returns statistics of everything that readers share, in both replicas.
@@ -98,7 +101,7 @@ impl engine::Engine for Engine {
     ///
     /// It costs one load of a number that only the writer writes.
     fn version(&self) -> u64 {
-        self.shared.twin.flips()
+        self.shared.replicas.publish_count()
     }
 
     #[inline(always)]
@@ -106,7 +109,7 @@ impl engine::Engine for Engine {
         if !engine::Engine::fits(self, reader) {
             self.renew(reader);
         }
-        let Reader { seat, scratch, aside, .. } = reader;
-        self.shared.twin.read(seat, |state| state.parts[self.part].improve(scratch, aside, keys, best));
+        let Reader { reader_slot, scratch, gather, .. } = reader;
+        self.shared.replicas.read(reader_slot, |state| state.parts[self.part].improve(scratch, gather, keys, best));
     }
 }

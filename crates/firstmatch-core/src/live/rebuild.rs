@@ -11,7 +11,7 @@ use super::store::Store;
 use crate::engine::tombstones::marks_bytes;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::Regions;
-use crate::select::choose::Before;
+use crate::select::choice::Before;
 
 /// Rebuild that has been begun: new bases, to be built from the rules of one generation.
 ///
@@ -194,7 +194,7 @@ impl Running {
         self.feed.upgrade()
     }
 
-    pub(super) fn is_alive(&self) -> bool {
+    pub(super) fn is_live(&self) -> bool {
         self.feed.strong_count() > 0
     }
 

@@ -8,24 +8,26 @@ use std::sync::Arc;
 
 use super::attached::Attachments;
 use super::filter::{CHUNK, Filter};
-use super::gather::Aside;
+use super::gather::Gather;
 use super::left_right::ARC;
 use super::log::Changes;
 use super::store::Store;
-use crate::engine::tombstones::{Dead, slots};
+use crate::engine::tombstones::{Tombstones, slots};
 use crate::engine::{Engine, Match, Stats, Updatable};
-use crate::engines::bit_select::BitSelect;
-use crate::engines::tuple::TupleMerge;
+use crate::engines::registry::{AnyBase, Kind, Overlay, Scratch};
 use crate::error::UpdateError;
 use crate::key::Keys;
 use crate::raw::Level;
 use crate::rule::{Lowered, Regions};
-use crate::select::Kind;
-use crate::select::choose::{Choice, Chosen, Scratch};
+use crate::select::Candidate;
+use crate::select::choice::Choice;
 use crate::select::limits::Limits;
 
 /// Maximum number of memory parts that a base may name in its statistics.
 pub(super) const MOST_PARTS: usize = 8;
+/// Bytes of the candidates of a choice.
+const CANDIDATES: usize = Kind::ALL.len() * size_of::<Candidate>();
+
 /// Facts recorded when the base was built.
 #[derive(Debug)]
 pub(super) struct Built {
@@ -48,34 +50,31 @@ impl Built {
     ///
     /// It does if it and its second replica, grown to their largest, need at most `allowed` more bytes, and if lookups
     /// keep `limits` whatever is inserted.
-    pub(super) fn new(base: &Chosen, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
+    pub(super) fn new(base: &AnyBase, choice: Choice, set: &Lowered, allowed: usize, limits: &Limits) -> Self {
         let base_stats = base.stats();
         debug_assert!(base_stats.bytes.capacity() <= MOST_PARTS);
         let base_bytes = Self::bytes_of(&base_stats);
-        let changes_in_place = match base {
-            Chosen::BitSelect(base) => {
-                let (lines, tests) = base.most_work();
-                let more = 2 * (ARC + size_of::<Chosen>() + base.most_bytes()) - base_bytes;
-                more <= allowed && limits.check(lines, tests).is_ok()
-            }
-            _ => false,
-        };
+        let changes_in_place = base.most().is_some_and(|most| {
+            let more = 2 * (ARC + size_of::<AnyBase>() + most.bytes) - base_bytes;
+            more <= allowed && limits.check(most.lines, most.tests).is_ok()
+        });
         let bytes = Self::own_bytes(&base_stats) + base_bytes;
         Self { choice, kind: base.kind(), base: base_stats, slots: slots(set), bytes, base_bytes, changes_in_place }
     }
 
     /// Returns the heap bytes of a base behind an `Arc`, with statistics `base`.
     pub(super) fn bytes_of(base: &Stats) -> usize {
-        ARC + size_of::<Chosen>() + base.total_bytes()
+        ARC + size_of::<AnyBase>() + base.total_bytes()
     }
 
     /// Returns the heap bytes of a `Built` behind an `Arc`, for a base with statistics `base`.
     pub(super) fn own_bytes(base: &Stats) -> usize {
-        ARC + size_of::<Self>() + base.bytes.capacity() * size_of::<(&str, usize)>()
+        ARC + size_of::<Self>() + CANDIDATES + base.bytes.capacity() * size_of::<(&str, usize)>()
     }
 
     /// Maximum of [`Built::own_bytes`] over all bases.
-    pub(super) const MOST_OWN_BYTES: usize = ARC + size_of::<Self>() + MOST_PARTS * size_of::<(&str, usize)>();
+    pub(super) const MOST_OWN_BYTES: usize =
+        ARC + size_of::<Self>() + CANDIDATES + MOST_PARTS * size_of::<(&str, usize)>();
 }
 
 /// Rules of one schema: base, tombstones, overlay and filter.
@@ -83,12 +82,12 @@ impl Built {
 pub(super) struct Part {
     pub(super) built: Arc<Built>,
     /// The base; both replicas share it until something in it changes.
-    pub(super) base: Arc<Chosen>,
+    pub(super) base: Arc<AnyBase>,
     /// Tombstones of the base's rules, and the number of regions that these rules have.
-    pub(super) dead: Dead,
+    pub(super) dead: Tombstones,
     pub(super) dead_regions: usize,
     /// Rules inserted since the base was built, except those inserted into the base in place.
-    pub(super) overlay: TupleMerge,
+    pub(super) overlay: Overlay,
     /// Maximum number of rules in the overlay.
     pub(super) most: usize,
     filter: Filter,
@@ -97,15 +96,15 @@ pub(super) struct Part {
 impl Part {
     /// Builds a part with nothing changed; the filters of both replicas may take `allowed` bytes.
     pub(super) fn new(
-        base: Chosen,
+        base: AnyBase,
         built: Built,
-        overlay: TupleMerge,
+        overlay: Overlay,
         most: usize,
         level: Level,
         allowed: usize,
     ) -> Self {
-        let dead = Dead::none(base.places(), built.slots);
-        let filter = Filter::of(&base, level, allowed / 2);
+        let dead = Tombstones::none(base.places(), built.slots);
+        let filter = Filter::of(&*base, level, allowed / 2);
         Self { built: Arc::new(built), base: Arc::new(base), dead, dead_regions: 0, overlay, most, filter }
     }
 
@@ -113,22 +112,22 @@ impl Part {
     pub(super) fn improve(
         &self,
         scratch: &mut Scratch,
-        aside: &mut Aside,
+        gather: &mut Gather,
         keys: &Keys<'_>,
         best: &mut [Option<Match>],
     ) {
         if self.dead.rules() == 0 && self.overlay.rules() == 0 {
             return self.base.improve(scratch, keys, best);
         }
-        self.improve_changed(scratch, aside, keys, best);
+        self.improve_changed(scratch, gather, keys, best);
     }
 
     /// Improves keys where something has changed.
     ///
     /// Not inlined, so that lookups without changes do not set up its stack frame.
     #[inline(never)]
-    fn improve_changed(&self, scratch: &mut Scratch, aside: &mut Aside, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        let (base, Aside { before, lists, few }) = (&self.base, aside);
+    fn improve_changed(&self, scratch: &mut Scratch, gather: &mut Gather, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        let (base, Gather { before, lists, few }) = (&self.base, gather);
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = &keys.slice(index * CHUNK, index * CHUNK + best.len());
             before[..best.len()].copy_from_slice(best);
@@ -141,9 +140,9 @@ impl Part {
             }
             if !lists.dead().is_empty() {
                 lists.dead().iter().map(|&i| usize::from(i)).for_each(|i| best[i] = before[i]);
-                few.improve(lists.dead(), keys, best, |keys, best| base.improve_alive(scratch, keys, &self.dead, best));
+                few.improve(lists.dead(), keys, best, |keys, best| base.improve_live(scratch, keys, &self.dead, best));
             }
-            few.improve(lists.asked(), keys, best, |keys, best| self.overlay.improve(&mut scratch.tuples, keys, best));
+            few.improve(lists.asked(), keys, best, |keys, best| self.overlay.improve(scratch.overlay(), keys, best));
         }
     }
 
@@ -153,7 +152,7 @@ impl Part {
     }
 
     pub(super) fn rules(&self) -> usize {
-        let base = if let Chosen::BitSelect(base) = &*self.base { base.rules() } else { self.built.base.rules };
+        let base = self.base.changed_rules().unwrap_or(self.built.base.rules);
         base - self.dead.rules() + self.overlay.rules()
     }
 
@@ -161,26 +160,26 @@ impl Part {
     ///
     /// A base that stays as it was built does not compute them again.
     pub(super) fn base_stats(&self) -> Cow<'_, Stats> {
-        match &*self.base {
-            Chosen::BitSelect(_) => Cow::Owned(self.base.stats()),
-            _ => Cow::Borrowed(&self.built.base),
+        match self.base.changed_rules() {
+            Some(_) => Cow::Owned(self.base.stats()),
+            None => Cow::Borrowed(&self.built.base),
         }
     }
 
     /// Number of rules inserted into the base and removed from it in place.
     pub(super) fn in_place(&self) -> usize {
-        if let Chosen::BitSelect(base) = &*self.base { base.changes() } else { 0 }
+        self.base.changes()
     }
 
     /// Whether the base soon has no room for more insertions in place.
     pub(super) fn is_short_of_room(&self) -> bool {
-        matches!(&*self.base, Chosen::BitSelect(base) if base.is_short_of_room())
+        self.base.is_short_of_room()
     }
 
     /// Whether a wide rule has been removed that the base was chosen with.
     pub(super) fn has_lost_wide(&self) -> bool {
         let mut wide = self.built.choice.wide.iter().flatten();
-        wide.any(|&(rule, rank)| self.dead.is_marked(rule) || !self.base.has_first(rank))
+        wide.any(|&(rule, rank)| self.dead.is_marked(rule) || !self.base.has_built(rank))
     }
 
     /// Whether the rules are exactly those that the base was built from.
@@ -191,23 +190,19 @@ impl Part {
     /// Returns the base for changes in place, if it allows them.
     ///
     /// A base that is still shared with the other replica is copied first.
-    fn own(&mut self) -> Option<&mut BitSelect> {
+    fn own(&mut self) -> Option<&mut AnyBase> {
         if !self.built.changes_in_place {
             return None;
         }
-        if Arc::get_mut(&mut self.base).is_none()
-            && let Chosen::BitSelect(base) = &*self.base
-        {
-            let mut copy = base.clone();
-            copy.leads_none();
-            self.base = Arc::new(Chosen::BitSelect(copy));
+        if Arc::get_mut(&mut self.base).is_none() {
+            self.base = Arc::new(self.base.replica()?);
         }
-        if let Some(Chosen::BitSelect(base)) = Arc::get_mut(&mut self.base) { Some(base) } else { None }
+        Arc::get_mut(&mut self.base)
     }
 
     /// Clears the base's dirty list, because no other replica is to follow it.
     pub(super) fn leads_none(&mut self) {
-        if let Some(Chosen::BitSelect(base)) = Arc::get_mut(&mut self.base) {
+        if let Some(base) = Arc::get_mut(&mut self.base) {
             base.leads_none();
         }
     }
@@ -215,9 +210,9 @@ impl Part {
     /// Makes the base follow the other replica's, by copying what is dirty there.
     fn follow(&mut self, other: &Self) {
         if !Arc::ptr_eq(&self.base, &other.base)
-            && let (Some(base), Chosen::BitSelect(other)) = (self.own(), &*other.base)
+            && let Some(base) = self.own()
         {
-            base.follow(other);
+            base.follow(&other.base);
         }
     }
 
@@ -241,7 +236,7 @@ impl Part {
 
     fn insert(&mut self, rule: Match, regions: &Regions, store: &Store) -> Result<Option<Step>, UpdateError> {
         if let Some(base) = self.own() {
-            if base.insert(rule, store.before(rule.priority), regions) {
+            if base.insert_in_place(rule, store.before(rule.priority), regions) {
                 return Ok(None);
             }
         } else if self.dead.is_marked(rule.rule)
@@ -261,10 +256,9 @@ impl Part {
     fn remove(&mut self, rule: Match, store: &Store) -> Option<Step> {
         if let Some((rank, range)) = store.find(rule)
             && !self.dead.is_marked(rule.rule)
-            && self.base.has_first(rank)
+            && self.base.has_built(rank)
         {
-            let regions = range.clone().map(|at| store.set.regions().get(at));
-            if self.own().is_some_and(|base| base.remove_first(rank, regions)) {
+            if self.own().is_some_and(|base| base.remove_built(rank, store.set.regions(), range.clone())) {
                 return None;
             }
             let regions = range.len();
@@ -274,7 +268,7 @@ impl Part {
         }
         if self.in_place() > 0
             && let Some(base) = self.own()
-            && base.remove_added(rule, store.before(rule.priority))
+            && base.remove_inserted(rule, store.before(rule.priority))
         {
             return None;
         }

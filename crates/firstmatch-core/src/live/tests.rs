@@ -1,7 +1,5 @@
 mod changing;
 mod choosing;
-#[path = "../../tests/harness/limit.rs"]
-mod limit;
 mod limits;
 
 use std::mem;
@@ -9,16 +7,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-use limit::{Stop, within};
+use firstmatch_testkit::limit::{Stop, within};
 
 use super::*;
 use crate::engine::base::Base as _;
 use crate::engine::{self, Classifier, Match, cost};
+use crate::engines::registry::Scratch;
 use crate::key::KeyBuf;
-use crate::rule::{Caps, FieldValues, Lowered, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
+use crate::rule::{ExpansionLimits, FieldValues, Lowered, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
 use crate::schema::Schema;
-use crate::select::choose::Scratch;
-use crate::select::{limits as build_limits, traffic};
+use crate::select::traffic;
 use crate::test_rules::of_text as rules;
 
 /// `try_commit` beside a stopped batch is busy and changes nothing; later it succeeds.
@@ -40,8 +38,8 @@ fn try_commit_says_busy_and_changes_nothing() {
     };
     thread::scope(|scope| {
         scope.spawn(move || {
-            let seat = engine.shared.twin.seat();
-            engine.shared.twin.read(&seat, |_| {
+            let reader_slot = engine.shared.replicas.reader_slot();
+            engine.shared.replicas.read(&reader_slot, |_| {
                 inside.send(()).expect("the test waits");
                 stopped.recv().expect("the test goes on");
             });
@@ -73,9 +71,9 @@ fn counts_survive_rebuilds() {
     let (_engines, mut writer) =
         open(rules("family ipv4\ndeny dport 1\ndeny dport 2\n"), &Config::default()).expect("no budget");
     let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
-    let mut ledger = writer.ledger();
+    let mut counter_shard = writer.counter_shard();
     let counters = writer.counters();
-    ids.iter().for_each(|&id| ledger.add(id, 3, 180));
+    ids.iter().for_each(|&id| counter_shard.add(id, 3, 180));
     let spec = writer.rules().get(ids[0]).expect("it is live").spec.clone();
     let mut transaction = writer.begin();
     let next = transaction.replace(ids[0], spec).expect("it fits");
@@ -84,9 +82,9 @@ fn counts_survive_rebuilds() {
     let rebuilt = writer.begin_rebuild().run().expect("no budget");
     assert_eq!(writer.install(rebuilt).map(|old| old.epoch()), Ok(1));
     assert_eq!(writer.removed_count(), Count { packets: 3, bytes: 180 });
-    ledger.add(next, 1, 60);
+    counter_shard.add(next, 1, 60);
     // A late packet of an earlier generation.
-    ledger.add(ids[0], 2, 120);
+    counter_shard.add(ids[0], 2, 120);
     assert_eq!((writer.count(ids[0]), counters.count(ids[0])), (None, Count::default()));
     assert_eq!(writer.count(next), Some(Count { packets: 1, bytes: 60 }));
     assert_eq!(writer.count(ids[1]), Some(Count { packets: 3, bytes: 180 }));
@@ -100,13 +98,13 @@ fn queries_do_not_wait_for_the_writer() {
     within(60, || {
         let (engines, writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
         let (engine, id) = (&engines[0], writer.rules().iter().next().expect("one").id);
-        writer.ledger().add(id, 2, 100);
+        writer.counter_shard().add(id, 2, 100);
         let counters = writer.counters();
         let (go, stopped) = mpsc::channel::<()>();
         let (inside, is_inside) = mpsc::channel::<()>();
         thread::scope(|scope| {
             scope.spawn(move || {
-                let done = engine.shared.twin.flip(true, |state, _| {
+                let done = engine.shared.replicas.publish(true, |state, _| {
                     state.generation = 7;
                     inside.send(()).expect("the test waits");
                     stopped.recv()
@@ -194,7 +192,7 @@ fn forget_half(writer: &mut Writer) {
 fn ids_of_dropped_transactions_do_not_come_back() {
     let (_engines, mut writer) = open(rules("family ipv4\ndeny dport 1\n"), &Config::default()).expect("no budget");
     let first = writer.rules().iter().next().expect("one").clone();
-    let mut ledger = writer.ledger();
+    let mut counter_shard = writer.counter_shard();
     let mut given = vec![first.id];
     for round in 0..4 {
         let mut transaction = writer.begin();
@@ -205,7 +203,7 @@ fn ids_of_dropped_transactions_do_not_come_back() {
             given.push(id);
         }
     }
-    given.iter().skip(1).for_each(|&id| ledger.add(id, 1, 60));
+    given.iter().skip(1).for_each(|&id| counter_shard.add(id, 1, 60));
     assert!(writer.rules().iter().map(|rule| rule.id).eq([first.id]));
     let mut transaction = writer.begin();
     let last = transaction.replace(first.id, first.spec.clone()).expect("it fits");
@@ -241,15 +239,15 @@ fn rebuilds_are_installed_without_waiting() {
         let (engines, mut writer) =
             open(rules("family ipv4\ndeny dport 1\ndeny dport 2\ndeny dport 3\n"), &Config::default())
                 .expect("no budget");
-        let (engine, twin) = (&engines[0], &engines[0].shared.twin);
+        let (engine, replicas) = (&engines[0], &engines[0].shared.replicas);
         let ids: Vec<_> = writer.rules().iter().map(|rule| rule.id).collect();
         let remove = |writer: &mut Writer, id| {
             let mut transaction = writer.begin();
             transaction.remove(id).expect("it is live");
             transaction.commit().expect("a removal has room")
         };
-        let seat = twin.seat();
-        let (generation, mut rebuilt) = twin.read(&seat, |_| {
+        let reader_slot = replicas.reader_slot();
+        let (generation, mut rebuilt) = replicas.read(&reader_slot, |_| {
             let generation = remove(&mut writer, ids[0]);
             let rebuilt = writer.begin_rebuild().run().expect("no budget");
             assert_eq!(writer.blocking_batches(), 1);
@@ -260,7 +258,7 @@ fn rebuilds_are_installed_without_waiting() {
         // A batch now uses the replica that the first half of the installation leaves: the next commit does the other
         // half.
         for epoch in 1..=2 {
-            twin.read(&seat, |_| {
+            replicas.read(&reader_slot, |_| {
                 assert_eq!(writer.blocking_batches(), 0);
                 // The rebuild was handed back.
                 let done = match rebuilt.take() {
@@ -287,7 +285,7 @@ fn bounds_are_as_they_say() {
             let rule = Match { rule: RuleId::new(at, 0), priority: Priority::of_line(at + 1) };
             set.push(rule, Region { lo: &[0; 5], hi: &[0; 5], ternary: None });
         }
-        build_limits::build_bytes(kind, &set)
+        kind.build_bytes(&set)
     };
     let each = |kind: Kind, regions: u32| (of(kind, 2 * regions) - of(kind, regions)) as f64 / f64::from(regions);
     assert_eq!(each(Kind::BitSelect, 1024), 2360.0);
@@ -304,7 +302,7 @@ fn bounds_are_as_they_say() {
 fn keys_of_a_trial_lie_in_every_rule_alike() {
     let many: Vec<String> = (0..20).map(|port| (5 * port).to_string()).collect();
     let set = rules(&format!("family ipv4\ndeny dport {{ {} }}\npermit dst 192.0.2.0/24\n", many.join(", ")));
-    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let (regions, count) = (lowered.regions(), 4_000);
     assert_eq!(regions.len(), 21);
     let keys = traffic::drawn(&lowered, count);
@@ -329,10 +327,10 @@ fn no_key_meets_more_than_is_stated_after_changes() {
     let mut met_much = 0;
     for (number, all) in cost::tests::sets().iter().enumerate() {
         let keys = cost::tests::keys_of(all);
-        for (kind, in_place) in Kind::ALL.into_iter().flat_map(|kind| [(kind, Some(0)), (kind, None)]) {
+        for (kind, in_place) in Kind::ALL.iter().copied().flat_map(|kind| [(kind, Some(0)), (kind, None)]) {
             let never = Some(usize::MAX);
             let config = Config {
-                kind: Some(kind),
+                strategy: Strategy::Force(kind),
                 in_place: in_place.or(never),
                 due: never,
                 dead: never,
@@ -340,20 +338,20 @@ fn no_key_meets_more_than_is_stated_after_changes() {
                 ..Config::default()
             };
             // Some of the sets are too many regions for a forced base.
-            let Ok(mut owner) = Exclusive::build(all, &config) else { continue };
+            let Ok(mut owner) = Owned::build(all, &config) else { continue };
             cost::tests::change_half(all, &mut owner);
             let (stats, explained) = (engine::Engine::stats(&owner), owner.engine().explain());
-            let state = owner.engine().shared.twin.now().1;
+            let state = owner.engine().shared.replicas.now().1;
             let part = &state.parts[0];
-            let mut scratch = Scratch::new(&part.overlay);
+            let mut scratch = Scratch::new(part.overlay.schema());
             let mut most = 0;
             for at in 0..keys.len() {
                 let key = keys.keys().slice(at, at + 1);
                 let mut best = [None];
                 part.base.improve(&mut scratch, &key, &mut best);
                 let again = best[0].is_some_and(|found| part.dead.is_marked(found.rule));
-                let base = part.base.work(key).visits * (1 + usize::from(again));
-                most = most.max(base + part.overlay.work(key).visits);
+                let base = part.base.cost(key).visits * (1 + usize::from(again));
+                most = most.max(base + part.overlay.cost(key).visits);
             }
             // `linear` counts whole blocks of eight, each time it is asked.
             let stated = stats.worst_tests + if kind == Kind::Linear { 2 * 7 } else { 0 };

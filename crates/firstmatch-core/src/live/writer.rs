@@ -9,11 +9,11 @@ use super::config::Config;
 use super::handle::Handle;
 use super::reader::{Engine, Reader};
 use super::rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
-use crate::counters::{Count, Ledger, RuleCounters};
+use crate::counters::{Count, CounterShard, RuleCounters};
 use crate::engine::{self, Match, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
-use crate::rule::{Caps, Lowered, Regions, Rule, RuleId, RuleSet, RuleSpec, lower, lower_rule};
+use crate::rule::{ExpansionLimits, Lowered, Regions, Rule, RuleId, RuleSet, RuleSpec, lower, lower_rule};
 use crate::schema::Schema;
 
 /// Opens a rule set for readers and one writer, with an engine for each schema, in order.
@@ -27,7 +27,7 @@ pub fn open(rules: RuleSet, config: &Config) -> Result<(Vec<Engine>, Writer), Bu
     if config.attachments {
         rules.iter().for_each(|rule| attached.set(rule.id.slot(), Attached::of(rule)));
     }
-    let changer = Changer::new(lower_all(&rules, &config.caps)?, attached, config)?;
+    let changer = Changer::new(lower_all(&rules, &config.expansion)?, attached, config)?;
     let each =
         |(part, schema): (usize, &Schema)| Engine { shared: Arc::clone(&changer.shared), part, schema: schema.clone() };
     let engines = rules.schemas().iter().enumerate().map(each).collect();
@@ -87,8 +87,8 @@ impl Writer {
     }
 
     /// Returns the counters of one worker thread; counts survive rebuilds.
-    pub fn ledger(&self) -> Ledger {
-        self.counters.ledger()
+    pub fn counter_shard(&self) -> CounterShard {
+        self.counters.counter_shard()
     }
 
     /// Returns what all workers have counted for a rule; `None` for a stale id.
@@ -128,7 +128,7 @@ impl Writer {
     /// unwinding, inside a batch. No commit can succeed before it goes on, and [`Transaction::try_commit`] reports that
     /// it is [busy](UpdateError::is_busy).
     pub fn blocking_batches(&self) -> usize {
-        self.changer.shared.twin.blocking()
+        self.changer.shared.replicas.blocking()
     }
 
     /// Begins a rebuild of all bases whose rules have changed.
@@ -191,15 +191,15 @@ impl Writer {
         self.abandon();
         let mut rules = self.rules.clone();
         rules.renumber();
-        let sets = lower_all(&rules, &self.changer.config.caps).map_err(UpdateError::lowering)?;
+        let sets = lower_all(&rules, &self.changer.config.expansion).map_err(UpdateError::lowering)?;
         let retired = self.changer.replace(sets, wait)?;
         self.rules = rules;
         Ok(retired)
     }
 }
 
-fn lower_all(rules: &RuleSet, caps: &Caps) -> Result<Vec<Lowered>, BuildError> {
-    rules.schemas().iter().map(|schema| lower(rules, schema, caps)).collect()
+fn lower_all(rules: &RuleSet, expansion: &ExpansionLimits) -> Result<Vec<Lowered>, BuildError> {
+    rules.schemas().iter().map(|schema| lower(rules, schema, expansion)).collect()
 }
 
 /// Transaction: changes that are committed together, or undone when it is dropped.
@@ -230,9 +230,9 @@ impl Transaction<'_> {
         let rule = Match { priority: spec.priority, rule: rules.insert(spec)? };
         undo.push(Undo::Insert(rule.rule));
         counters.give(rule.rule);
-        let caps = changer.config.caps;
+        let expansion = changer.config.expansion;
         let lowered = changer.next.insert(rule, |part, regions| match rules.get(rule.rule) {
-            Some(spec) => lower_rule(&rules.schemas()[part], spec, &caps, regions).map(drop),
+            Some(spec) => lower_rule(&rules.schemas()[part], spec, &expansion, regions).map(drop),
             None => Ok(()),
         });
         if let Err(error) = lowered {
@@ -321,7 +321,7 @@ impl Drop for Transaction<'_> {
 ///
 /// Rules change one by one, and the change that makes a rebuild due runs it.
 #[derive(Debug)]
-pub struct Exclusive {
+pub struct Owned {
     engine: Engine,
     changer: Changer,
     /// Live rules, indexed by slot.
@@ -330,7 +330,7 @@ pub struct Exclusive {
     is_cramped: bool,
 }
 
-impl Exclusive {
+impl Owned {
     /// Builds an engine without rules.
     ///
     /// # Errors
@@ -346,9 +346,9 @@ impl Exclusive {
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let changer = Changer::new(vec![set.clone()], Attachments::default(), config)?;
         let engine = Engine { shared: Arc::clone(&changer.shared), part: 0, schema: set.schema().clone() };
-        let slots = set.rules().iter().chain(set.nowhere()).map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
+        let slots = set.rules().iter().chain(set.unmatchable()).map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
         let mut live = vec![None; slots];
-        set.rules().iter().chain(set.nowhere()).for_each(|&rule| live[rule.rule.slot()] = Some(rule));
+        set.rules().iter().chain(set.unmatchable()).for_each(|&rule| live[rule.rule.slot()] = Some(rule));
         Ok(Self { engine, changer, live, is_cramped: false })
     }
 
@@ -384,7 +384,7 @@ impl Exclusive {
     }
 }
 
-impl engine::Engine for Exclusive {
+impl engine::Engine for Owned {
     type Scratch = Reader;
 
     fn schema(&self) -> &Schema {
@@ -415,7 +415,7 @@ impl engine::Engine for Exclusive {
     }
 }
 
-impl Updatable for Exclusive {
+impl Updatable for Owned {
     fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let (lanes, slot) = (self.engine.schema.lanes().len(), rule.rule.slot());
         if regions.lanes() != lanes {
@@ -466,7 +466,7 @@ mod tests {
             set.push(rule(1), Region { lo: &[0; 5], hi: &[0, 0, 7, 0, 0], ternary: None });
             set
         };
-        let mut owner = Exclusive::build(&lowered, &Config::default()).expect("no budget");
+        let mut owner = Owned::build(&lowered, &Config::default()).expect("no budget");
         let mut regions = Regions::new(5);
         regions.push(lowered.regions().get(0));
         for (round, slot) in (0..).zip([5, 6]) {
@@ -476,8 +476,8 @@ mod tests {
                     Ok::<_, ()>(())
                 };
                 owner.changer.next.insert(rule(slot), same).expect("it is noted");
-                let twin = &owner.changer.shared.twin;
-                twin.flip(true, |_, _| panic!("inside a commit"))
+                let replicas = &owner.changer.shared.replicas;
+                replicas.publish(true, |_, _| panic!("inside a commit"))
             }));
             assert!(panicked.is_err());
             // The same rule, then another one.

@@ -15,11 +15,11 @@
 //!   range among them would make an engine keep two bounds for each.
 //!
 //! A union of `n` intervals takes a sort. Values under different masks are compared pair by pair, which
-//! [`Caps::mask_comparisons`] bounds.
+//! [`ExpansionLimits::mask_comparisons`] bounds.
 
-use super::caps::{Caps, Excess, MOST_REGIONS};
 use super::condition::Test;
 use super::conditions::ConditionRef;
+use super::expansion::{Excess, ExpansionLimits, MOST_REGIONS};
 use super::matched::Match;
 use super::region::{Region, Regions};
 use super::set::RuleSet;
@@ -47,7 +47,7 @@ pub struct Lowered {
     schema: Schema,
     regions: Regions,
     rules: Vec<Match>,
-    nowhere: Vec<Match>,
+    unmatchable: Vec<Match>,
 }
 
 impl Lowered {
@@ -67,18 +67,18 @@ impl Lowered {
     }
 
     /// Builds a lowered set without rules.
-    pub(crate) fn empty(schema: &Schema) -> Self {
+    pub fn empty(schema: &Schema) -> Self {
         Self {
             schema: schema.clone(),
             regions: Regions::new(schema.lanes().len()),
             rules: Vec::new(),
-            nowhere: Vec::new(),
+            unmatchable: Vec::new(),
         }
     }
 
     /// Drops the list of unmatchable rules, which have no region here.
-    pub(crate) fn forget_nowhere(&mut self) {
-        self.nowhere = Vec::new();
+    pub(crate) fn forget_unmatchable(&mut self) {
+        self.unmatchable = Vec::new();
     }
 
     /// Adds a region of a rule that comes behind all rules here, or of the last one.
@@ -90,14 +90,14 @@ impl Lowered {
 
     /// Number of bytes on the heap.
     pub(crate) fn bytes(&self) -> usize {
-        self.regions.bytes() + (self.rules.capacity() + self.nowhere.capacity()) * size_of::<Match>()
+        self.regions.bytes() + (self.rules.capacity() + self.unmatchable.capacity()) * size_of::<Match>()
     }
 
     /// Returns the unmatchable rules: those of the other family, and those that can never match.
     ///
     /// They have no region here.
-    pub fn nowhere(&self) -> &[Match] {
-        &self.nowhere
+    pub fn unmatchable(&self) -> &[Match] {
+        &self.unmatchable
     }
 
     /// Returns each rule that has a region here, in order of priority, with its range of regions.
@@ -114,19 +114,19 @@ impl Lowered {
 /// Lowers every rule of a set for one of its schemas.
 ///
 /// # Errors
-/// If a rule or the set exceeds a limit of `caps`; the error names the line and the limit.
-pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, BuildError> {
+/// If a rule or the set exceeds a limit of `expansion`; the error names the line and the limit.
+pub fn lower(set: &RuleSet, schema: &Schema, expansion: &ExpansionLimits) -> Result<Lowered, BuildError> {
     let mut regions = Regions::new(schema.lanes().len());
-    let (mut rules, mut nowhere) = (Vec::with_capacity(set.len()), Vec::new());
-    let mut room = Room { regions: caps.most_per_set(), bytes: caps.region_bytes };
+    let (mut rules, mut unmatchable) = (Vec::with_capacity(set.len()), Vec::new());
+    let mut room = Room { regions: expansion.most_per_set(), bytes: expansion.region_bytes };
     for rule in set.iter() {
-        let lowered = lower_within(schema, rule, caps, &mut room, &mut regions);
+        let lowered = lower_within(schema, rule, expansion, &mut room, &mut regions);
         let count = lowered.map_err(|error| error.with_rule(rule.id))?;
         let this = Match { rule: rule.id, priority: rule.priority };
         rules.extend(std::iter::repeat_n(this, count));
-        nowhere.extend((count == 0).then_some(this));
+        unmatchable.extend((count == 0).then_some(this));
     }
-    Ok(Lowered { schema: schema.clone(), regions, rules, nowhere })
+    Ok(Lowered { schema: schema.clone(), regions, rules, unmatchable })
 }
 
 /// Lowers one rule, appends its regions to `out` and returns their number.
@@ -135,23 +135,28 @@ pub fn lower(set: &RuleSet, schema: &Schema, caps: &Caps) -> Result<Lowered, Bui
 /// the rule.
 ///
 /// # Errors
-/// If the rule exceeds a limit of `caps`; `out` is then unchanged.
-pub fn lower_rule(schema: &Schema, rule: &RuleSpec, caps: &Caps, out: &mut Regions) -> Result<usize, BuildError> {
-    lower_within(schema, rule, caps, &mut Room { regions: MOST_REGIONS, bytes: usize::MAX }, out)
+/// If the rule exceeds a limit of `expansion`; `out` is then unchanged.
+pub fn lower_rule(
+    schema: &Schema,
+    rule: &RuleSpec,
+    expansion: &ExpansionLimits,
+    out: &mut Regions,
+) -> Result<usize, BuildError> {
+    lower_within(schema, rule, expansion, &mut Room { regions: MOST_REGIONS, bytes: usize::MAX }, out)
 }
 
 /// Counts the regions that [`lower_rule`] would append, without building them.
 ///
 /// # Errors
 /// As for [`lower_rule`].
-pub fn count_regions(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<usize, BuildError> {
-    product(schema, rule, caps, &choices(schema, rule, caps)?)
+pub fn count_regions(schema: &Schema, rule: &RuleSpec, expansion: &ExpansionLimits) -> Result<usize, BuildError> {
+    product(schema, rule, expansion, &choices(schema, rule, expansion)?)
 }
 
 fn lower_within(
     schema: &Schema,
     rule: &RuleSpec,
-    caps: &Caps,
+    expansion: &ExpansionLimits,
     room: &mut Room,
     out: &mut Regions,
 ) -> Result<usize, BuildError> {
@@ -160,11 +165,11 @@ fn lower_within(
     }
     let bytes = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<Match>();
     let has_room = |regions: usize, each: usize, room: &Room| match regions {
-        _ if regions > room.regions => Err(caps.set_too_large(rule)),
-        _ if regions > room.bytes / each => Err(caps.set_takes_too_much(rule)),
+        _ if regions > room.regions => Err(expansion.set_too_large(rule)),
+        _ if regions > room.bytes / each => Err(expansion.set_takes_too_much(rule)),
         _ => Ok(()),
     };
-    if caps.regions_per_rule > 0 && lower_plain(schema, rule, out) {
+    if expansion.regions_per_rule > 0 && lower_plain(schema, rule, out) {
         let each = bytes(2);
         return match has_room(1, each, room) {
             Ok(()) => {
@@ -177,8 +182,8 @@ fn lower_within(
             }
         };
     }
-    let choices = choices(schema, rule, caps)?;
-    let count = product(schema, rule, caps, &choices)?;
+    let choices = choices(schema, rule, expansion)?;
+    let count = product(schema, rule, expansion, &choices)?;
     let is_ternary = choices.iter().any(|boxes| !boxes.regions.ternary_lanes().is_empty());
     let each = bytes(if is_ternary { 4 } else { 2 });
     has_room(count, each, room)?;
@@ -193,24 +198,29 @@ fn lower_within(
 /// Returns the boxes of each field over its own words.
 ///
 /// A field without a condition has one box that holds every value.
-fn choices(schema: &Schema, rule: &RuleSpec, caps: &Caps) -> Result<Vec<Boxes>, BuildError> {
+fn choices(schema: &Schema, rule: &RuleSpec, expansion: &ExpansionLimits) -> Result<Vec<Boxes>, BuildError> {
     let boxes = |(index, field): (usize, &Field)| match rule.conditions.on(index) {
         None => Ok(Boxes::everything(schema, index)),
-        Some(condition) => match pieces(condition, field, schema, caps) {
+        Some(condition) => match pieces(condition, field, schema, expansion) {
             Ok(pieces) => Ok(Boxes::split(schema, index, &pieces)),
-            Err(excess) => Err(caps.condition_too_large(rule, field.name(), excess)),
+            Err(excess) => Err(expansion.condition_too_large(rule, field.name(), excess)),
         },
     };
     schema.fields().iter().enumerate().map(boxes).collect()
 }
 
 /// Counts the ways to choose a box for each field.
-fn product(schema: &Schema, rule: &RuleSpec, caps: &Caps, choices: &[Boxes]) -> Result<usize, BuildError> {
+fn product(
+    schema: &Schema,
+    rule: &RuleSpec,
+    expansion: &ExpansionLimits,
+    choices: &[Boxes],
+) -> Result<usize, BuildError> {
     let counts = choices.iter().map(|boxes| boxes.regions.len());
     let product = counts.clone().try_fold(1, usize::checked_mul);
-    product.filter(|&n| n <= caps.most_per_rule()).ok_or_else(|| {
+    product.filter(|&n| n <= expansion.most_per_rule()).ok_or_else(|| {
         let fields = schema.fields().iter().map(Field::name).zip(counts);
-        caps.product_too_large(rule, fields)
+        expansion.product_too_large(rule, fields)
     })
 }
 
@@ -295,7 +305,12 @@ const SPLIT: usize = 8;
 const EVERY: Cube = Cube { value: 0, mask: 0 };
 
 /// Returns the values that satisfy a condition, as disjoint pieces.
-fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Caps) -> Result<Vec<Piece>, Excess> {
+fn pieces(
+    condition: ConditionRef<'_>,
+    field: &Field,
+    schema: &Schema,
+    expansion: &ExpansionLimits,
+) -> Result<Vec<Piece>, Excess> {
     let (mut intervals, mut cubes) = (Vec::new(), Vec::new());
     let mut any = false;
     for test in condition.tests_for(schema.family()) {
@@ -311,7 +326,7 @@ fn pieces(condition: ConditionRef<'_>, field: &Field, schema: &Schema, caps: &Ca
     }
     let intervals = unite(intervals);
     let gaps = complement(&intervals, field.max());
-    let mut left = Allowance { pieces: caps.regions_per_rule, comparisons: caps.mask_comparisons };
+    let mut left = Allowance { pieces: expansion.regions_per_rule, comparisons: expansion.mask_comparisons };
     // Without cubes: the intervals or, negated, the gaps between them. With cubes: the intervals, then the parts of the
     // cubes in the gaps; negated, the parts of the gaps that no cube holds.
     let mut out = Vec::new();

@@ -4,10 +4,10 @@
 //! and in [`first_match`], the oracle. [`lower`] turns rules into the regions over key words that engines search.
 //! Oracle and lowering share no code, so that each checks the other.
 
-mod caps;
 mod condition;
 mod conditions;
 mod covered;
+mod expansion;
 pub(crate) mod id;
 mod lower;
 mod matched;
@@ -16,10 +16,10 @@ mod region;
 mod set;
 mod spec;
 
-pub use caps::Caps;
 pub use condition::{Condition, NamedCondition, Test};
 pub use conditions::{ConditionRef, Conditions, pack};
 pub use covered::{Covering, covered};
+pub use expansion::ExpansionLimits;
 pub use id::{Priority, RuleId};
 pub use lower::{Lowered, count_regions, lower, lower_rule};
 pub use matched::Match;

@@ -1,78 +1,16 @@
 //! Kinds of engines that can be a base, and the outcome of each candidate.
 
 use std::fmt;
-use std::str::FromStr;
 
 use super::model::Prediction;
 use super::traffic::Traffic;
+use crate::engines::registry::Kind;
 use crate::error::Cap;
 
 /// Number of regions up to which no structure is needed, because one block holds them all.
 ///
 /// A batch takes as long with a structure as without, and a single key longer.
 pub(crate) const FEW: usize = 8;
-/// Number of regions up to which `bit_vector` is tried.
-///
-/// With more regions, trees are faster and far smaller.
-pub(crate) const VECTORS: usize = 2048;
-/// Kind of engine that can be a base.
-///
-/// As text, it is its name: `bit_select`, `bit_vector`, `tuplemerge`, `linear`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// Engine [`linear`](mod@crate::engines::linear).
-    Linear,
-    /// Engine [`bit_select`](mod@crate::engines::bit_select).
-    BitSelect,
-    /// Engine [`bit_vector`](mod@crate::engines::bit_vector).
-    BitVector,
-    /// Online TupleMerge of [`tuple`](mod@crate::engines::tuple).
-    ///
-    /// The offline algorithm is no candidate, because it is on no set the fastest.
-    TupleMerge,
-}
-
-impl Kind {
-    /// Every kind, in the order in which they are tried.
-    pub const ALL: [Self; 4] = [Self::BitSelect, Self::BitVector, Self::TupleMerge, Self::Linear];
-
-    /// Returns the name: `linear`, `bit_select`, `bit_vector`, `tuplemerge`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Linear => "linear",
-            Self::BitSelect => "bit_select",
-            Self::BitVector => "bit_vector",
-            Self::TupleMerge => "tuplemerge",
-        }
-    }
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-/// Error: the text is no kind's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownKind(String);
-
-impl fmt::Display for UnknownKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no base `{}`; expected one of {}", self.0, Kind::ALL.map(Kind::name).join(", "))
-    }
-}
-
-impl std::error::Error for UnknownKind {}
-
-impl FromStr for Kind {
-    type Err = UnknownKind;
-
-    fn from_str(text: &str) -> Result<Self, UnknownKind> {
-        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or_else(|| UnknownKind(text.to_owned()))
-    }
-}
-
 /// Outcome of a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -84,7 +22,7 @@ pub enum Outcome {
     Slower,
     /// It was not timed, because it is predicted to be far slower than another.
     ///
-    /// Its predicted worst ratio is [too large](crate::live::Config::margin).
+    /// Its predicted worst ratio is [too large](super::Strategy::Measure).
     Predicted,
     /// It was not compared, because a lookup can be made to visit too many regions.
     ///
@@ -136,8 +74,11 @@ pub enum Outcome {
     NotNeeded,
     /// It was not tried, because a few regions need no structure.
     FewRegions,
-    /// It was not tried, because its vectors are not for this many regions.
-    ManyVectors,
+    /// It was not tried, because it is not for this many regions.
+    ManyRegions {
+        /// Largest number of regions that it is for.
+        most: usize,
+    },
     /// It would take long to build, because many regions would share a bucket.
     LongBuckets {
         /// Number of regions in the largest bucket, of 1,024 of the regions.
@@ -145,7 +86,7 @@ pub enum Outcome {
     },
     /// The choice before this one decided.
     ///
-    /// Its kind was kept, or [`Kind::BitSelect`] was chosen because it changes in place and rules change. That happens
+    /// Its kind was kept, or one was chosen that changes in place, because rules change. That happens
     /// where it takes at most twice as long on every sort of traffic.
     Kept,
 }
@@ -183,7 +124,7 @@ impl fmt::Display for Outcome {
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
-            Self::ManyVectors => write!(f, "not tried: it is for {VECTORS} regions and fewer"),
+            Self::ManyRegions { most } => write!(f, "not tried: it is for {most} regions and fewer"),
             Self::LongBuckets { longest } => {
                 write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
             }

@@ -1,9 +1,6 @@
 //! Caps on bases beyond the bytes that they may hold.
 
-use super::candidate::Kind;
-use crate::engine::tombstones::marks_bytes;
 use crate::error::Cap;
-use crate::rule::Lowered;
 
 /// Caps on a base beyond the [budget](crate::Budget).
 ///
@@ -14,8 +11,7 @@ pub struct Limits {
     ///
     /// A bound from the numbers of regions and lanes is compared with the cap, so a base may be refused that would have
     /// needed less. For example, a region of IPv4 5-tuples counts as 64 bytes for `linear`, 448 for `tuplemerge` and
-    /// 2,360 for `bit_select`, because that compares plans. For `bit_vector` it counts as 8,324 where there are 1,000
-    /// regions and 16,004 where there are 2,000.
+    /// 2,360 for `bit_select`, because that compares plans.
     pub build_bytes: usize,
     /// Cache lines that one lookup can be made to touch.
     ///
@@ -34,7 +30,6 @@ pub struct Limits {
     /// - `linear`: 1
     /// - `tuplemerge`: 6 to 170, or hundreds if rules are made to obstruct it
     /// - `bit_select`: 80 to 3,000, fewer in a rebuild
-    /// - `bit_vector`: 70 to 900, and more the more regions there are
     pub build_visits: usize,
 }
 
@@ -80,25 +75,6 @@ impl Limits {
         } else {
             (Cap::WorstLines, lines, Self::WORST_LINES)
         }
-    }
-}
-
-/// Returns a bound on the heap bytes of building a base, itself included.
-///
-/// For `linear` it is the exact need. For the others it is twice the need of the worst known sets, those made to
-/// explode among them, plus the need of small sets.
-pub(crate) fn build_bytes(kind: Kind, set: &Lowered) -> usize {
-    let (regions, slots) = (set.regions().len(), marks_bytes(set) * 8);
-    let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
-    match kind {
-        Kind::Linear => regions.next_multiple_of(8) * (8 * lanes + 24) + 2048,
-        Kind::BitSelect => regions * (32 * lanes + 2200) + (16 << 10),
-        Kind::BitVector => {
-            // Classes of each lane, their vectors twice or four times while they grow, and joins.
-            let vector = regions.next_multiple_of(1024) / 8;
-            lanes * (2 * regions + 1) * (6 * vector + 64) + (512 << 10)
-        }
-        Kind::TupleMerge => regions * (48 * lanes + 160) + slots * 24 + (16 << 10),
     }
 }
 

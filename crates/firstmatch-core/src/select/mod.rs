@@ -6,44 +6,24 @@
 //! updates, and nothing starts a thread.
 
 mod candidate;
+pub(crate) mod choice;
 pub(crate) mod choose;
+mod config;
 pub(crate) mod limits;
 mod machine;
 pub(crate) mod model;
+mod strategy;
 pub(crate) mod traffic;
 pub(crate) mod trial;
 pub(crate) mod trials;
-mod weights;
 
+pub use crate::engines::registry::{Kind, UnknownKind};
 pub use crate::error::Cap;
 pub(crate) use candidate::FEW;
-pub use candidate::{Candidate, Kind, Lookups, Outcome, UnknownKind};
+pub use candidate::{Candidate, Lookups, Outcome};
+pub(crate) use config::Config;
 pub use limits::Limits;
 pub use machine::{BadMachine, Machine};
 pub use model::Prediction;
+pub use strategy::Strategy;
 pub use traffic::Traffic;
-
-use crate::raw::Level;
-
-/// What a choice is made with. [`live::Config`](crate::live::Config) explains each.
-#[derive(Clone, Debug)]
-pub(crate) struct Config {
-    pub(crate) kind: Option<Kind>,
-    pub(crate) trial: Option<usize>,
-    pub(crate) margin: Option<f64>,
-    pub(crate) machine: Machine,
-    pub(crate) limits: Limits,
-    pub(crate) simd: Option<Level>,
-    pub(crate) seed: Option<u64>,
-    /// Whether a base that changes in place is preferred where rules have changed.
-    pub(crate) changes_in_place: bool,
-}
-
-#[cfg(test)]
-impl Default for Config {
-    fn default() -> Self {
-        let (kind, trial, margin, simd, seed) = (None, None, None, None, None);
-        let (machine, limits) = (Machine::default(), Limits::default());
-        Self { kind, trial, margin, machine, limits, simd, seed, changes_in_place: true }
-    }
-}

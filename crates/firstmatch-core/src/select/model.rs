@@ -1,9 +1,7 @@
 //! Model of lookup times: counted operations of a lookup, times fitted weights.
 
-use super::candidate::Kind;
 use super::machine::Machine;
-use super::weights;
-use crate::engine::cost::{KINDS, Work};
+use crate::engine::cost::{Cost, KINDS, TERMS, Weights};
 
 /// Predicted time of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,24 +18,15 @@ pub struct Prediction {
 
 impl Prediction {
     /// Number of terms; an engine need not use all.
-    pub const TERMS: usize = KINDS + 1;
+    pub const TERMS: usize = TERMS;
 }
 
-/// Predicts the time of lookups of cost `work` in a base of a kind.
-pub(crate) fn predict(kind: Kind, work: &Work, machine: &Machine) -> Prediction {
-    let &Work { done, lines, bytes, .. } = work;
-    let mut terms = [0.0; Prediction::TERMS];
+/// Predicts the time of lookups of cost `cost` in an engine with these weights.
+pub(crate) fn predict(weights: &Weights, cost: &Cost, machine: &Machine) -> Prediction {
+    let &Cost { done, lines, bytes, .. } = cost;
+    let mut terms = [0.0; TERMS];
     terms.iter_mut().zip(done).for_each(|(term, count)| *term = count * machine.step);
     terms[KINDS] = lines * machine.far(bytes);
-    Prediction { nanos: nanos(kind, &terms), terms }
-}
-
-fn nanos(kind: Kind, terms: &[f64; Prediction::TERMS]) -> f64 {
-    let weights = match kind {
-        Kind::BitSelect => &weights::BIT_SELECT,
-        Kind::BitVector => &weights::BIT_VECTOR,
-        Kind::TupleMerge => &weights::TUPLEMERGE,
-        Kind::Linear => &weights::LINEAR,
-    };
-    terms.iter().zip(weights).map(|(term, weight)| term * weight).sum()
+    let nanos = terms.iter().zip(weights).map(|(term, weight)| term * weight).sum();
+    Prediction { nanos, terms }
 }

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use super::choose::Chosen;
-use super::trial;
+use crate::engines::registry::{AnyBase, Scratch};
 use crate::engines::shared::wide::{Random, Wide};
 use crate::key::KeyBuf;
-use crate::rule::{Lowered, Region, Regions};
+use crate::rule::{Lowered, Match, Region, Regions};
 use crate::schema::Schema;
 
 /// Sort of traffic that candidates are compared on.
@@ -88,7 +87,7 @@ pub(crate) fn of_rules(set: &Lowered, wide: &[Wide], count: usize) -> Vec<Sample
 pub(crate) fn unmatched(
     set: &Lowered,
     wide: &[Wide],
-    base: &Chosen,
+    base: &AnyBase,
     count: usize,
     visits: usize,
 ) -> (Option<Sample>, usize) {
@@ -99,7 +98,7 @@ pub(crate) fn unmatched(
         1 => draw.edge(true, row),
         _ => (0..draw.lanes()).for_each(|lane| row[lane] = draw.present(lane)),
     });
-    let found = trial::matched(base, &keys);
+    let found = matched(base, &keys);
     let mut missed = KeyBuf::new(set.schema());
     let misses = (0..keys.len()).filter(|&at| !found[at]).take(count);
     misses.for_each(|at| missed.push().copy_from_slice(keys.keys().row(at)));
@@ -270,4 +269,22 @@ impl<'a> Draw<'a> {
 fn largest(schema: &Schema, lane: usize) -> u32 {
     let lane = schema.lanes()[lane];
     lane.absent.map_or(lane.max, |absent| absent - 1)
+}
+
+/// Number of keys in a batch.
+const BATCH: usize = 256;
+
+/// Returns for each key whether a rule holds it.
+fn matched(base: &AnyBase, keys: &KeyBuf) -> Vec<bool> {
+    let mut matched = Vec::with_capacity(keys.len());
+    let mut scratch = Scratch::new(keys.schema());
+    let mut best = [None::<Match>; BATCH];
+    for from in (0..keys.len()).step_by(BATCH) {
+        let keys = keys.keys().slice(from, keys.len().min(from + BATCH));
+        let best = &mut best[..keys.len()];
+        best.fill(None);
+        base.improve(&mut scratch, &keys, best);
+        matched.extend(best.iter().map(Option::is_some));
+    }
+    matched
 }

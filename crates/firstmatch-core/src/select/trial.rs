@@ -3,12 +3,13 @@
 use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
-use super::Config;
-use super::choose::{Chosen, Scratch};
+use super::config::Config;
 use super::traffic::Sample;
 use crate::engine::Match;
+use crate::engine::base::Build;
+use crate::engine::budget::Visits;
+use crate::engines::registry::{AnyBase, Kind, Scratch};
 use crate::engines::shared::wide::{GOLDEN, share};
-use crate::engines::tuple::{self, TupleMerge};
 use crate::error::BuildError;
 use crate::key::KeyBuf;
 use crate::rule::{Lowered, Priority, RuleId};
@@ -39,18 +40,13 @@ pub(crate) fn keys(set: &Lowered) -> usize {
     set.regions().len().clamp(*KEYS.start(), *KEYS.end())
 }
 
-/// Number of regions of a TupleMerge that is built as a sample.
+/// Number of regions of a base that is built as a sample.
 const PROBE: usize = 1024;
-/// Number of regions in a bucket of the sample above which TupleMerge takes long to build.
-///
-/// For example, regions that differ in ranges of ports alone share buckets. The more there are, the longer each takes
-/// to insert, and lookups are slow, too.
-pub(crate) const CROWDED: usize = 128;
 
-/// Builds a TupleMerge of 1,024 of the regions, evenly spread; returns it with them.
+/// Builds a base of 1,024 of the regions, evenly spread; returns it with them.
 ///
 /// It returns `None` if there are fewer regions.
-pub(crate) fn probe(set: &Lowered, config: &Config) -> Result<Option<(TupleMerge, Lowered)>, BuildError> {
+pub(crate) fn probe(kind: Kind, set: &Lowered, config: &Config) -> Result<Option<(AnyBase, Lowered)>, BuildError> {
     let regions = set.regions().len();
     if regions < PROBE {
         return Ok(None);
@@ -61,8 +57,9 @@ pub(crate) fn probe(set: &Lowered, config: &Config) -> Result<Option<(TupleMerge
         let rule = Match { rule: RuleId::new(at as u32, 0), priority: Priority(at as u64) };
         probe.push(rule, set.regions().get(at * regions / PROBE));
     }
-    let config = tuple::Config { simd: config.simd, seed: config.seed, ..Default::default() };
-    Ok(Some((TupleMerge::build(&probe, &config)?, probe)))
+    let &Config { simd, seed, .. } = config;
+    let how = Build { run_bytes: usize::MAX, simd, seed, is_forced: false, visits: &Visits::default(), like: None };
+    Ok(Some((kind.build(&probe, &how)?, probe)))
 }
 
 /// Times of candidates.
@@ -82,10 +79,10 @@ pub(crate) struct Timed {
 /// Before its turns a candidate looks up as many keys as there are. So the memory that fits a cache is there, as in an
 /// endless stream of packets. Otherwise a candidate would be measured with a cache that another one has filled, which
 /// makes it several times slower.
-pub(crate) fn time(candidates: &[&Chosen], samples: &[Sample], visits: usize) -> Option<Timed> {
+pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], visits: usize) -> Option<Timed> {
     let share = visits / (ROUNDS * (candidates.len() * samples.len()).max(1));
     // Returns the number of keys before the turns of a round, and in each turn.
-    let looked_up = |base: &&Chosen| {
+    let looked_up = |base: &&AnyBase| {
         let (affordable, keys) = (share / base.visits(), samples.first()?.keys.len());
         let timed = match (affordable / (2 * TURNS)).min(keys).min(TURN) {
             ..LEAST => return None,
@@ -95,7 +92,7 @@ pub(crate) fn time(candidates: &[&Chosen], samples: &[Sample], visits: usize) ->
         Some(((affordable - TURNS * timed).min(keys), timed))
     };
     let looked_up = candidates.iter().map(looked_up).collect::<Option<Vec<_>>>()?;
-    let mut scratch = any_scratch(candidates.first()?)?;
+    let mut scratch = Scratch::new(samples.first()?.keys.schema());
     let mut nanos = vec![vec![f64::INFINITY; samples.len()]; candidates.len()];
     for (number, Sample { keys, .. }) in samples.iter().enumerate() {
         for round in 0..ROUNDS {
@@ -119,27 +116,7 @@ pub(crate) fn time(candidates: &[&Chosen], samples: &[Sample], visits: usize) ->
     Some(Timed { nanos, visits: visits * samples.len() })
 }
 
-/// Returns for each key whether a rule holds it.
-pub(crate) fn matched(base: &Chosen, keys: &KeyBuf) -> Vec<bool> {
-    let mut matched = Vec::with_capacity(keys.len());
-    let Some(mut scratch) = any_scratch(base) else { return matched };
-    let mut best = [None::<Match>; BATCH];
-    for from in (0..keys.len()).step_by(BATCH) {
-        let keys = keys.keys().slice(from, keys.len().min(from + BATCH));
-        let best = &mut best[..keys.len()];
-        best.fill(None);
-        base.improve(&mut scratch, &keys, best);
-        matched.extend(best.iter().map(Option::is_some));
-    }
-    matched
-}
-
-/// Returns a scratch that serves every base of a schema.
-fn any_scratch(base: &Chosen) -> Option<Scratch> {
-    Some(Scratch::new(&TupleMerge::new(base.schema(), &tuple::Config::default()).ok()?))
-}
-
-fn pass(base: &Chosen, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usize>) {
+fn pass(base: &AnyBase, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usize>) {
     let mut best = [None::<Match>; BATCH];
     for batch in lookups.clone().step_by(BATCH) {
         let best = &mut best[..BATCH.min(lookups.end - batch)];

@@ -1,22 +1,18 @@
 //! Choice of a base: builds candidates, compares them on sorts of traffic, and takes one.
 
-use super::Config;
-use super::candidate::{Candidate, FEW, Kind, Lookups, Outcome, VECTORS};
-use super::choose::{Choice, Chosen};
-use super::limits;
+use super::candidate::{Candidate, FEW, Lookups, Outcome};
+use super::choice::Choice;
+use super::config::Config;
+use super::limits::Limits;
 use super::model;
+use super::strategy::Strategy;
 use super::traffic::{self, Sample, Traffic};
 use super::trial;
-use crate::engine::Engine as _;
-use crate::engine::base::Base as _;
-use crate::engine::budget::{Budget, Visits};
-use crate::engines::bit_select::{self, BitSelect, Roots};
-use crate::engines::bit_vector::{self, BitVector};
-use crate::engines::linear::{self, Linear};
+use crate::engine::base::{Build, Choices};
+use crate::engine::budget::Visits;
+use crate::engines::registry::{AnyBase, Kind};
 use crate::engines::shared::wide::{MOST, Wide};
-use crate::engines::tuple::{self, TupleMerge};
-use crate::error::BuildError;
-use crate::error::Cap;
+use crate::error::{BuildError, Cap};
 use crate::key::Keys;
 use crate::raw::Level;
 use crate::rule::Lowered;
@@ -28,7 +24,7 @@ use crate::rule::Lowered;
 const TIE: (f64, f64) = (0.05, 0.25);
 /// Share of all region visits that predicting one candidate may use: one in this many.
 const SHARE: usize = 16;
-/// Default of [`Config::margin`], and the nanoseconds of a prediction that decide nothing.
+/// Default of the margin of [`Strategy::Measure`], and the nanoseconds of a prediction that decide nothing.
 ///
 /// Predictions assume that all packets differ. They can be three times what repeated packets take: the example `choice`
 /// shows it with 100,000 rules of the profile `fw4`.
@@ -54,10 +50,6 @@ const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
 /// A candidate left out by prediction has another that is predicted to be faster and has at most twice its tests. A
 /// faster one with more tests proves nothing, because predictions of long walks are the least certain.
 const DEEPER: usize = 2;
-/// Region visits a region that building a TupleMerge beside another candidate may take.
-///
-/// It is twice what rules take that are not made to obstruct it.
-const BESIDE: usize = 340;
 /// Region visits that a build may always take.
 const SMALL: usize = 1 << 18;
 
@@ -67,9 +59,9 @@ pub(crate) struct Trials<'a> {
     config: &'a Config,
     run_bytes: usize,
     wide: &'a [Wide],
-    /// Roots of an earlier base that the new one may keep.
-    pub(crate) like: Option<&'a Roots>,
-    candidates: [Candidate; 4],
+    /// Choices of an earlier base that the new one may keep.
+    pub(crate) like: Option<&'a Choices>,
+    candidates: Vec<Candidate>,
     /// Reason for the last refusal.
     pub(crate) refusal: Option<BuildError>,
     /// Region visits by the lookups that compare candidates.
@@ -78,7 +70,7 @@ pub(crate) struct Trials<'a> {
 
 /// Candidate with the predicted nanoseconds a packet on each sample.
 struct Built {
-    base: Chosen,
+    base: AnyBase,
     nanos: Vec<f64>,
     tests: usize,
     bytes: usize,
@@ -87,24 +79,25 @@ struct Built {
 
 impl<'a> Trials<'a> {
     pub(crate) fn new(set: &'a Lowered, config: &'a Config, run_bytes: usize, wide: &'a [Wide]) -> Self {
-        let few = set.regions().len() <= FEW;
-        let candidates = Kind::ALL.map(|kind| {
-            let outcome = match config.kind {
+        let regions = set.regions().len();
+        let candidate = |&kind: &Kind| {
+            let outcome = match config.strategy.forced() {
                 Some(forced) if forced != kind => Outcome::NotAsked,
-                None if few && kind != Kind::Linear => Outcome::FewRegions,
-                None if kind == Kind::BitVector && set.regions().len() > VECTORS => Outcome::ManyVectors,
-                _ => Outcome::NotNeeded,
+                None if regions <= FEW && !kind.is_list() => Outcome::FewRegions,
+                None => unasked(kind, regions),
+                Some(_) => Outcome::NotNeeded,
             };
             Candidate { kind, outcome, on: Default::default(), ratio: None, takes: None, visits: None }
-        });
+        };
+        let candidates = Kind::ALL.iter().map(candidate).collect();
         Self { set, config, run_bytes, wide, like: None, candidates, refusal: None, compared: 0 }
     }
 
     /// Allows candidates that were not asked for.
     pub(crate) fn ask_for_any(&mut self) {
-        let many = self.set.regions().len() > VECTORS;
+        let regions = self.set.regions().len();
         for of in self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotAsked) {
-            of.outcome = if many && of.kind == Kind::BitVector { Outcome::ManyVectors } else { Outcome::NotNeeded };
+            of.outcome = unasked(of.kind, regions);
         }
     }
 
@@ -117,9 +110,9 @@ impl<'a> Trials<'a> {
     /// Returns the first allowed candidate that no cap refuses and that keeps the default limits.
     ///
     /// If none keeps them, it returns the first of those that are less than twice as bad as the least bad.
-    pub(crate) fn first_by_order(&mut self) -> Result<Option<Chosen>, BuildError> {
+    pub(crate) fn first_by_order(&mut self) -> Result<Option<AnyBase>, BuildError> {
         let mut built: Vec<Built> = Vec::new();
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             if self.of(kind).outcome == Outcome::NotNeeded
                 && let Some(base) = self.build(kind, bytes(&built))?
             {
@@ -137,7 +130,7 @@ impl<'a> Trials<'a> {
     ///
     /// The ratio is measured if several are predicted to be about as good. Comparing makes at most `visits` region
     /// visits.
-    pub(crate) fn fastest(&mut self, visits: usize) -> Result<Option<Chosen>, BuildError> {
+    pub(crate) fn fastest(&mut self, visits: usize) -> Result<Option<AnyBase>, BuildError> {
         // The keys alone would take more than a build may.
         if trial::bytes(self.set) > self.config.limits.build_bytes {
             return Ok(None);
@@ -145,7 +138,7 @@ impl<'a> Trials<'a> {
         let count = trial::keys(self.set);
         let mut samples = traffic::of_rules(self.set, self.wide, count);
         let mut built: Vec<Built> = Vec::new();
-        for kind in Kind::ALL {
+        for &kind in Kind::ALL {
             if self.of(kind).outcome != Outcome::NotNeeded {
                 continue;
             }
@@ -155,8 +148,10 @@ impl<'a> Trials<'a> {
             }
             // Candidates to be timed are in memory side by side.
             let beside = trial::bytes(self.set) + bytes(&built);
-            let most = self.set.regions().len() * BESIDE + SMALL;
-            let most = if kind == Kind::TupleMerge && !built.is_empty() { most } else { usize::MAX };
+            let most = match kind.sampling() {
+                Some(sampling) if !built.is_empty() => self.set.regions().len() * sampling.visits + SMALL,
+                _ => usize::MAX,
+            };
             let Some(base) = self.build_within(kind, beside, most)? else { continue };
             if built.is_empty() && samples.iter().all(|sample| sample.traffic != Traffic::Unmatched) {
                 let (sample, made) = traffic::unmatched(self.set, self.wide, &base, count, visits / SHARE);
@@ -168,9 +163,9 @@ impl<'a> Trials<'a> {
             self.leave_deep(&mut built);
             self.leave_slow(&mut built);
         }
-        let bases: Vec<&Chosen> = built.iter().map(|built| &built.base).collect();
+        let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
         let left = visits.saturating_sub(self.compared);
-        let is_timed = bases.len() > 1 && self.margin() > 1.0;
+        let is_timed = bases.len() > 1 && self.config.strategy != Strategy::Predict;
         let timed = if is_timed { trial::time(&bases, &samples, left) } else { None };
         let (mut nanos, tie) = match timed {
             Some(timed) => {
@@ -203,67 +198,67 @@ impl<'a> Trials<'a> {
     /// Returns the reason not to build a candidate beside those in `built`, if there is one.
     fn left_out(&self, kind: Kind, built: &[Built]) -> Result<Option<Outcome>, BuildError> {
         let Some(first) = built.first() else { return Ok(None) };
-        match kind {
-            Kind::Linear => {
-                let regions = self.set.regions().len();
-                let keeps = built.iter().any(|built| built.badness <= 1.0);
-                let (cap, allowed) = (Cap::WorstTests, limits::Limits::WORST_TESTS);
-                let is_deep = self.config.limits.badness(0, regions) > 1.0 && keeps;
-                Ok(is_deep.then_some(Outcome::Deep { cap, needed: regions, allowed }))
-            }
-            Kind::TupleMerge => {
-                let Some((probe, regions)) = trial::probe(self.set, self.config)? else { return Ok(None) };
-                let longest = probe.stats().longest_bucket;
-                if longest > trial::CROWDED {
-                    return Ok(Some(Outcome::LongBuckets { longest }));
-                }
-                // A TupleMerge of all regions takes no less than this one.
-                let work = probe.work(traffic::drawn(&regions, KEYS).keys());
-                let nanos = model::predict(kind, &work, &self.config.machine).nanos;
-                let is_slow = first.nanos.iter().all(|&other| nanos > other * self.margin());
-                Ok(is_slow.then_some(Outcome::Sampled { picoseconds: (nanos * 1e3) as u64 }))
-            }
-            _ => Ok(None),
+        if let Some(needed) = kind.tests_of(self.set) {
+            let keeps = built.iter().any(|built| built.badness <= 1.0);
+            let (cap, allowed) = (Cap::WorstTests, Limits::WORST_TESTS);
+            let is_deep = self.config.limits.badness(0, needed) > 1.0 && keeps;
+            return Ok(is_deep.then_some(Outcome::Deep { cap, needed, allowed }));
         }
+        let Some(sampling) = kind.sampling() else { return Ok(None) };
+        let Some((probe, regions)) = trial::probe(kind, self.set, self.config)? else { return Ok(None) };
+        let longest = probe.stats().longest_bucket;
+        if longest > sampling.longest_bucket {
+            return Ok(Some(Outcome::LongBuckets { longest }));
+        }
+        // A base of all regions takes no less than this one.
+        let cost = probe.cost(traffic::drawn(&regions, KEYS).keys());
+        let nanos = model::predict(&kind.weights(), &cost, &self.config.machine).nanos;
+        let is_slow = first.nanos.iter().all(|&other| nanos > other * self.margin());
+        Ok(is_slow.then_some(Outcome::Sampled { picoseconds: (nanos * 1e3) as u64 }))
     }
 
     /// Returns the predicted nanoseconds of a lookup on each sample.
     ///
     /// Its keys make at most `visits` region visits in the worst case. The result is infinite where these are too few
     /// keys.
-    fn predict(&mut self, base: &Chosen, samples: &[Sample], visits: usize) -> Vec<f64> {
+    fn predict(&mut self, base: &AnyBase, samples: &[Sample], visits: usize) -> Vec<f64> {
         let most = visits / samples.len().max(1) / base.visits();
         samples.iter().map(|sample| self.predict_one(base, sample.traffic, sample.keys.keys(), most)).collect()
     }
 
-    fn predict_one(&mut self, base: &Chosen, traffic: Traffic, keys: Keys<'_>, most: usize) -> f64 {
+    fn predict_one(&mut self, base: &AnyBase, traffic: Traffic, keys: Keys<'_>, most: usize) -> f64 {
         let few = keys.len().min(KEYS).min(most);
         if few < FEWEST {
             return f64::INFINITY;
         }
-        let work = base.work(keys.slice(0, few));
-        debug_assert!(work.visits <= few * base.visits(), "{work:?} of {few} keys");
-        self.compared += work.visits;
-        let predicted = model::predict(base.kind(), &work, &self.config.machine);
+        let cost = base.cost(keys.slice(0, few));
+        debug_assert!(cost.visits <= few * base.visits(), "{cost:?} of {few} keys");
+        self.compared += cost.visits;
+        let predicted = model::predict(&base.kind().weights(), &cost, &self.config.machine);
         self.of(base.kind()).on[traffic as usize] = Lookups { predicted: Some(predicted), nanos: None };
         predicted.nanos
     }
 
-    fn built(&self, base: Chosen, nanos: Vec<f64>) -> Built {
+    fn built(&self, base: AnyBase, nanos: Vec<f64>) -> Built {
         let stats = base.stats();
         let (tests, bytes) = (stats.worst_tests, stats.total_bytes());
         Built { badness: self.badness(&base), base, nanos, tests, bytes }
     }
 
     /// Returns how many times as bad as the default limits the worst case of a base is.
-    pub(crate) fn badness(&self, base: &Chosen) -> f64 {
+    pub(crate) fn badness(&self, base: &AnyBase) -> f64 {
         let stats = base.stats();
         self.config.limits.badness(stats.worst_lines, stats.worst_tests)
     }
 
     fn margin(&self) -> f64 {
         let fitted = Level::choose(self.config.simd).is_ok_and(|level| level == FITTED);
-        self.config.margin.unwrap_or(if fitted { MARGIN.0 } else { UNKNOWN })
+        match self.config.strategy {
+            Strategy::Measure { margin: Some(margin) } => margin,
+            Strategy::Predict => 1.0,
+            _ if fitted => MARGIN.0,
+            _ => UNKNOWN,
+        }
     }
 
     /// Drops candidates over the default limits if another keeps them.
@@ -286,10 +281,10 @@ impl<'a> Trials<'a> {
     ///
     /// If the prediction alone is to decide, all are kept until it does.
     fn leave_slow(&mut self, built: &mut Vec<Built>) {
-        let margin = self.margin();
-        if margin <= 1.0 {
+        if self.config.strategy == Strategy::Predict {
             return;
         }
+        let margin = self.margin();
         let nanos: Vec<Vec<f64>> = built.iter().map(|built| built.nanos.clone()).collect();
         let tests: Vec<usize> = built.iter().map(|built| built.tests).collect();
         let ratio = |at: usize| worst_ratio(&nanos, at, MARGIN.1, |other| tests[other] <= DEEPER * tests[at]);
@@ -347,22 +342,23 @@ impl<'a> Trials<'a> {
     }
 
     /// Builds a candidate beside others of `beside` bytes, if no cap refuses it.
-    pub(crate) fn build(&mut self, kind: Kind, beside: usize) -> Result<Option<Chosen>, BuildError> {
+    pub(crate) fn build(&mut self, kind: Kind, beside: usize) -> Result<Option<AnyBase>, BuildError> {
         self.build_within(kind, beside, usize::MAX)
     }
 
     /// Does the same within `most` region visits.
     ///
     /// That is no cap, but the effort that the candidate is worth.
-    fn build_within(&mut self, kind: Kind, beside: usize, most: usize) -> Result<Option<Chosen>, BuildError> {
+    fn build_within(&mut self, kind: Kind, beside: usize, most: usize) -> Result<Option<AnyBase>, BuildError> {
         let limits = &self.config.limits;
         let visits = Visits::new(limits.build_visits.min(most));
         let attempt = || {
-            let needed = limits::build_bytes(kind, self.set).saturating_add(beside);
+            let needed = kind.build_bytes(self.set).saturating_add(beside);
             if needed > limits.build_bytes {
                 return Err((Cap::BuildBytes, needed, limits.build_bytes));
             }
-            let base = match build(kind, self.set, self.config, self.run_bytes, &visits, self.like) {
+            let how = build(kind, self.config, self.run_bytes, &visits, self.like);
+            let base = match kind.build(self.set, &how) {
                 Ok(base) => base,
                 Err(error) => {
                     return match (error.bytes_needed(), error.visits_made()) {
@@ -401,7 +397,7 @@ impl<'a> Trials<'a> {
     }
 
     /// Ends the choice with `base`; `left` is the reason for the others that would have fitted.
-    pub(crate) fn end(mut self, base: Chosen, left: Outcome, timed_with: Option<usize>) -> (Chosen, Choice) {
+    pub(crate) fn end(mut self, base: AnyBase, left: Outcome, timed_with: Option<usize>) -> (AnyBase, Choice) {
         self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotNeeded).for_each(|of| of.outcome = left);
         self.of(base.kind()).outcome = Outcome::Chosen;
         let is_over_defaults = self.badness(&base) > 1.0;
@@ -414,7 +410,10 @@ impl<'a> Trials<'a> {
         let mut wide = [None; MOST];
         wide.iter_mut().zip(each).for_each(|(to, wide)| *to = Some(wide));
         let Self { candidates, compared, .. } = self;
-        (base, Choice { candidates, asked: self.config.kind, timed_with, compared, is_over_defaults, wide })
+        (
+            base,
+            Choice { candidates, asked: self.config.strategy.forced(), timed_with, compared, is_over_defaults, wide },
+        )
     }
 }
 
@@ -436,33 +435,24 @@ fn bytes(built: &[Built]) -> usize {
     built.iter().map(|built| built.base.stats().total_bytes()).sum()
 }
 
-fn build(
+/// Returns what a base of a kind is built with.
+fn build<'a>(
     kind: Kind,
-    set: &Lowered,
     config: &Config,
     run_bytes: usize,
-    visits: &Visits,
-    like: Option<&Roots>,
-) -> Result<Chosen, BuildError> {
-    let (budget, simd) = (Budget { run_bytes }, config.simd);
-    Ok(match kind {
-        Kind::Linear => Chosen::Linear(Linear::build_within(set, &linear::Config { budget, simd }, visits)?),
-        Kind::BitSelect => {
-            let config = bit_select::Config { budget, simd, ..Default::default() };
-            Chosen::BitSelect(BitSelect::build_within(set, &config, visits, like)?)
-        }
-        Kind::BitVector => {
-            // A caller that asks for it by name gets it for any number of rules whose vectors can be told apart.
-            let vectors = if config.kind == Some(kind) { usize::MAX } else { bit_vector::Config::default().vectors };
-            let config = bit_vector::Config { budget, simd, vectors };
-            Chosen::BitVector(BitVector::build_within(set, &config, visits)?)
-        }
-        Kind::TupleMerge => {
-            let budget = Budget { run_bytes: run_bytes.saturating_sub(size_of::<TupleMerge>()) };
-            let config = tuple::Config { budget, simd, seed: config.seed, ..Default::default() };
-            Chosen::TupleMerge(Box::new(TupleMerge::build_within(set, &config, visits)?))
-        }
-    })
+    visits: &'a Visits,
+    like: Option<&'a Choices>,
+) -> Build<'a> {
+    let &Config { simd, seed, .. } = config;
+    Build { run_bytes, simd, seed, is_forced: config.strategy == Strategy::Force(kind), visits, like }
+}
+
+/// Returns the outcome so far of a kind that was not asked for by name.
+fn unasked(kind: Kind, regions: usize) -> Outcome {
+    match kind.most_regions() {
+        most if regions > most => Outcome::ManyRegions { most },
+        _ => Outcome::NotNeeded,
+    }
 }
 
 #[cfg(test)]

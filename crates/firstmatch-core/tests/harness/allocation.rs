@@ -1,7 +1,7 @@
 //! Lookups allocate nothing: the first with a scratch, later ones, and those after changes.
 
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::live::Exclusive;
+use firstmatch_core::live::Owned;
 use firstmatch_core::rule::{Priority, Regions, RuleId, RuleSet};
 use firstmatch_core::{Classifier, Match, Schema, Scratch, Updatable, live};
 
@@ -120,7 +120,7 @@ fn lookups_beside_changes_of_every_kind_allocate_nothing() {
     for (kind, in_place) in small_bases() {
         let many = Some(1 << 20);
         let config = live::Config {
-            kind: Some(kind),
+            strategy: live::Strategy::Force(kind),
             in_place: Some(if in_place > 0 { 1 << 20 } else { 0 }),
             overlay: many,
             due: many,
@@ -131,7 +131,7 @@ fn lookups_beside_changes_of_every_kind_allocate_nothing() {
         let mut rng = Rng::new(4);
         let mut drawn = Rules::new(&schema, &mut rng, 200);
         let cache = flow::Config { entries: 64, steps_aside: false, seed: Some(1), ..flow::Config::default() };
-        let inner = Exclusive::build(&lowered, &config).expect("no budget");
+        let inner = Owned::build(&lowered, &config).expect("no budget");
         let mut engine = FlowCache::new(inner, &cache).expect("no level is forced");
         let (mut cached, mut bare) = (engine.scratch(), Classifier::scratch(engine.inner()));
         for round in 0..40 {
@@ -159,7 +159,7 @@ fn the_first_batch_after_a_rebuild_allocates_nothing() {
     };
     let parsed =
         |rules| firstmatch_formats::parse(&text(rules), &firstmatch_formats::Options::default()).expect("rules").rules;
-    let config = live::Config { margin: Some(1.0), seed: Some(1), ..live::Config::default() };
+    let config = live::Config { strategy: live::Strategy::Predict, seed: Some(1), ..live::Config::default() };
     let (engines, mut writer) = live::open(parsed(3), &config).expect("no budget");
     let (engine, all) = (&engines[0], parsed(300));
     let case = Case::new(&all, engine.schema(), corners::of_set(&all, engine.schema(), &mut Rng::new(1), 300));

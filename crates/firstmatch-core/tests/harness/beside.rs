@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use firstmatch_core::live::{self, Config, Count, Engine, Kind, RuleCounters, Writer};
+use firstmatch_core::live::{self, Config, Count, Engine, Kind, RuleCounters, Strategy, Writer};
 use firstmatch_core::rule::{FieldValues, RuleId, RuleSet, RuleSpec};
 use firstmatch_core::{Classifier, Schema};
 
@@ -67,7 +67,13 @@ fn rebuild(writer: &mut Writer) {
 /// Looks packets up and counts them, batch by batch; returns the answers by rule.
 ///
 /// It ends after `decisions`, when all commits are done. Where commits come meanwhile some packets are counted late.
-fn count(engine: &Engine, ledger: &mut live::Ledger, case: &Case, decisions: u64, done: &AtomicBool) -> Tally {
+fn count(
+    engine: &Engine,
+    counter_shard: &mut live::CounterShard,
+    case: &Case,
+    decisions: u64,
+    done: &AtomicBool,
+) -> Tally {
     let (mut scratch, mut answers) = (engine.scratch(), vec![None; BATCH]);
     let (keys, mut tally) = (case.keys.keys(), Tally::new());
     let mut decided = 0;
@@ -75,7 +81,7 @@ fn count(engine: &Engine, ledger: &mut live::Ledger, case: &Case, decisions: u64
         let from = decided % (keys.len() - BATCH);
         engine.classify_batch(&mut scratch, keys.slice(from, from + BATCH), &mut answers);
         for found in answers.iter().flatten() {
-            ledger.add(found.rule, 1, 60);
+            counter_shard.add(found.rule, 1, 60);
             *tally.entry(found.rule).or_insert(0) += 1;
         }
         decided += BATCH;
@@ -102,16 +108,17 @@ fn every_packet_is_counted_for_its_rule() {
 
 fn count_beside_commits(in_place: usize, decisions: u64, commits: u64) {
     let kind = Some(Kind::BitSelect);
-    let (engine, mut writer, packets) = start(&Config { kind, in_place: Some(in_place), ..Config::default() });
+    let (engine, mut writer, packets) =
+        start(&Config { strategy: kind.into(), in_place: Some(in_place), ..Config::default() });
     let schema = Schema::ipv4();
     let case = Case::new(&RuleSet::new(schema.clone()), &schema, packets);
     let (done, mut rng, mut committed) = (AtomicBool::new(false), Rng::new(in_place as u64), 0);
     let tallies = thread::scope(|scope| {
-        let read = |mut ledger: live::Ledger| {
+        let read = |mut counter_shard: live::CounterShard| {
             let (engine, case, done) = (&engine, &case, &done);
-            move || count(engine, &mut ledger, case, decisions / READERS, done)
+            move || count(engine, &mut counter_shard, case, decisions / READERS, done)
         };
-        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read(writer.ledger()))).collect();
+        let readers: Vec<_> = (0..READERS).map(|_| scope.spawn(read(writer.counter_shard()))).collect();
         let stop = Stop(&done);
         while committed < commits {
             replace(&mut writer, &mut rng);
@@ -184,10 +191,11 @@ fn time(done: &AtomicBool, mut what: impl FnMut()) -> Longest {
 fn queries_and_a_writer_go_on() {
     let seconds = number("BESIDE_SECONDS", 0);
     within(seconds + 120, move || {
-        let (engine, mut writer, _) = start(&Config { kind: Some(Kind::BitSelect), ..Config::default() });
+        let (engine, mut writer, _) =
+            start(&Config { strategy: Strategy::Force(Kind::BitSelect), ..Config::default() });
         let (counters, done, mut rng) = (writer.counters(), AtomicBool::new(false), Rng::new(5));
         let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
-        let (mut ledger, rules) = (writer.ledger(), engine.explain().rules);
+        let (mut counter_shard, rules) = (writer.counter_shard(), engine.explain().rules);
         thread::scope(|scope| {
             let stop = Stop(&done);
             let (engine, done, ids) = (&engine, &done, &ids);
@@ -195,7 +203,7 @@ fn queries_and_a_writer_go_on() {
                 ("explain", Box::new(|| assert_eq!(engine.explain().rules, rules))),
                 ("stats", Box::new(|| assert_eq!(engine.stats().rules, rules))),
                 ("counters", Box::new(|| ids.iter().for_each(|&id| whole(&counters, id)))),
-                ("counting", Box::new(|| ids.iter().for_each(|&id| ledger.add(id, 1, 60)))),
+                ("counting", Box::new(|| ids.iter().for_each(|&id| counter_shard.add(id, 1, 60)))),
                 ("the clock", Box::new(|| {})),
             ];
             let asks = asks.map(|(name, what)| (name, scope.spawn(move || time(done, what))));

@@ -5,10 +5,10 @@
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
-use firstmatch_core::live::{Cap, Config, Engine, Kind, Limits, Outcome};
+use firstmatch_core::live::{Cap, Config, Engine, Kind, Limits, Outcome, Strategy};
 use firstmatch_core::rule::{
-    Caps, Condition, Lowered, NamedCondition, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, Test, lower,
-    lower_rule,
+    Condition, ExpansionLimits, Lowered, NamedCondition, Priority, Region, Regions, RuleId, RuleSet, RuleSpec, Test,
+    lower, lower_rule,
 };
 use firstmatch_core::{Budget, Classifier, Match, Schema};
 
@@ -17,7 +17,7 @@ use crate::generate::{empty_rule, rule_set, schemas};
 use crate::rng::Rng;
 
 fn lowered(schema: &Schema, rules: usize) -> Lowered {
-    lower(&rule_set(schema, &mut Rng::new(3), rules), schema, &Caps::default()).expect("within the caps")
+    lower(&rule_set(schema, &mut Rng::new(3), rules), schema, &ExpansionLimits::default()).expect("within the caps")
 }
 
 /// Each limit of a forced base takes the number that the base needs and refuses one less.
@@ -26,9 +26,10 @@ fn lowered(schema: &Schema, rules: usize) -> Lowered {
 #[test]
 fn a_limit_takes_what_just_fits_and_refuses_one_less() {
     let set = lowered(&Schema::ipv4(), 200);
-    for kind in Kind::ALL {
-        let build =
-            |limits| Engine::build(&set, &Config { kind: Some(kind), limits, seed: Some(1), ..Config::default() });
+    for &kind in Kind::ALL {
+        let build = |limits| {
+            Engine::build(&set, &Config { strategy: Strategy::Force(kind), limits, seed: Some(1), ..Config::default() })
+        };
         let free = build(Limits::default()).expect("no limit").explain();
         let own = free.candidates.iter().find(|of| of.kind == kind).expect("every kind is listed");
         let refused = build(Limits { build_bytes: 0, ..Limits::default() }).expect_err("nothing is built in no memory");
@@ -58,7 +59,8 @@ fn a_limit_takes_what_just_fits_and_refuses_one_less() {
             let is_named = |of: &usize| if cap == Cap::BuildVisits { *of > needed - 1 } else { *of == needed };
             assert!(named.first().is_some_and(is_named) && named.get(1) == Some(&(needed - 1)), "{kind}: {error}");
             // Where there is a choice the outcome says the same.
-            let config = Config { limits: limits(needed - 1), trial: Some(0), seed: Some(1), ..Config::default() };
+            let config =
+                Config { limits: limits(needed - 1), strategy: Strategy::FirstFit, seed: Some(1), ..Config::default() };
             if let Ok(engine) = Engine::build(&set, &config) {
                 let explained = engine.explain();
                 let of = explained.candidates.iter().find(|of| of.kind == kind).expect("every kind is listed");
@@ -110,7 +112,7 @@ fn neighbours_are_one_region() {
     for (tests, regions) in [(&tests[..], 1), (&tests[..2], 2), (&[Test::Value(7), Test::Value(8)], 1)] {
         let rule = RuleSpec { conditions: [on(3, tests)].into(), ..empty_rule(Priority(1)) };
         let mut out = Regions::new(schema.lanes().len());
-        lower_rule(&schema, &rule, &Caps::default(), &mut out).expect("within the caps");
+        lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut out).expect("within the caps");
         assert_eq!(out.len(), regions, "{tests:?}");
     }
 }
@@ -128,7 +130,8 @@ fn regions_under_masks_count_whole() {
             let conditions = [on(3, &[test])].into();
             set.insert(RuleSpec { conditions, ..empty_rule(Priority(at)) }).expect("the rule fits");
         }
-        let within = |region_bytes| lower(&set, &schema, &Caps { region_bytes, ..Caps::default() });
+        let within =
+            |region_bytes| lower(&set, &schema, &ExpansionLimits { region_bytes, ..ExpansionLimits::default() });
         assert!(within(10 * each).is_ok() && within(10 * each - 1).is_err(), "{test:?}");
     }
 }

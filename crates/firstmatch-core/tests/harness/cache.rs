@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use firstmatch_core::cache::flow::{Config, Counts, FlowCache};
 use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::live;
-use firstmatch_core::rule::{Caps, Lowered, Priority, Region, Regions, RuleId, RuleSpec, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, Region, Regions, RuleId, RuleSpec, lower};
 use firstmatch_core::{Classifier, Engine, KeyBuf, Keys, Match, Schema, Stats, Updatable};
 
 use crate::case::Case;
@@ -30,7 +30,7 @@ fn over(lowered: &Lowered, config: &Config) -> FlowCache<TupleMerge> {
 fn sample(schema: &Schema, rules: usize, seed: u64) -> (Lowered, Case) {
     let mut rng = Rng::new(seed);
     let set = rule_set(schema, &mut rng, rules);
-    let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, schema, &ExpansionLimits::default()).expect("within the caps");
     let mut packets = corners::of_set(&set, schema, &mut rng, 200);
     let mut seen = HashSet::new();
     packets.retain(|packet| seen.insert(packet.values.clone()));

@@ -1,7 +1,7 @@
 //! Limits of `meta`: what keeps them is built, what does not is refused, also after changes.
 
-use firstmatch_core::live::{self, Candidate, Cap, Config, Engine, Kind, Limits, Outcome, Writer};
-use firstmatch_core::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
+use firstmatch_core::live::{self, Candidate, Cap, Config, Engine, Kind, Limits, Outcome, Strategy, Writer};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Classifier, Schema};
 
 use crate::case::Case;
@@ -11,7 +11,7 @@ use crate::generate::{Rules, rule_set};
 use crate::rng::Rng;
 
 fn lowered(set: &RuleSet) -> Lowered {
-    lower(set, &set.schemas()[0], &Caps::default()).expect("within the caps")
+    lower(set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps")
 }
 
 fn rules(count: usize) -> RuleSet {
@@ -37,8 +37,8 @@ fn linear_build_bytes(set: &Lowered) -> usize {
 fn a_build_succeeds_where_some_kind_keeps_the_cap() {
     let set = lowered(&rules(300));
     // The need of each kind, in the order of trial. Seeds are fixed, so that a kind is the same each time.
-    let needs = Kind::ALL.map(|kind| {
-        let config = Config { kind: Some(kind), seed: Some(3), ..Config::default() };
+    let needs = [Kind::BitSelect, Kind::BitVector, Kind::TupleMerge, Kind::Linear].map(|kind| {
+        let config = Config { strategy: Strategy::Force(kind), seed: Some(3), ..Config::default() };
         let explained = Engine::build(&set, &config).expect("no cap").explain();
         let own = explained.candidates.iter().find(|of| of.kind == kind).expect("it is listed");
         (kind, [explained.base.worst_lines, explained.base.worst_tests, own.visits.expect("it was built")])
@@ -221,7 +221,9 @@ impl Story {
 #[test]
 fn worst_cases_are_kept_through_changes() {
     let kind = Some(Kind::BitSelect);
-    let free = Engine::build(&lowered(&rules(300)), &Config { kind, ..Config::default() }).expect("no cap").explain();
+    let free = Engine::build(&lowered(&rules(300)), &Config { strategy: kind.into(), ..Config::default() })
+        .expect("no cap")
+        .explain();
     let (mut aside, mut in_place, mut worse, mut close) = (0, 0, 0, 0);
     for slack in [0, 25, 50, 75, 100, 150, 200, 300, 500] {
         let cap = |of: usize| Some(of + of * slack / 100);
@@ -230,7 +232,8 @@ fn worst_cases_are_kept_through_changes() {
             worst_tests: cap(free.base.worst_tests),
             ..Limits::default()
         };
-        let mut story = Story::new(rules(300), &Config { kind, limits, seed: Some(1), ..Config::default() });
+        let mut story =
+            Story::new(rules(300), &Config { strategy: kind.into(), limits, seed: Some(1), ..Config::default() });
         story.come_and_go(400);
         aside += usize::from(story.overlay > 0 && story.in_place == 0);
         in_place += usize::from(story.in_place > 0);
@@ -246,7 +249,7 @@ fn worst_cases_are_kept_through_changes() {
 /// Where the rules have become too many for a kind, another is built.
 #[test]
 fn builds_are_capped_after_changes() {
-    let first = Config { trial: Some(0), seed: Some(1), overlay: Some(60), ..Config::default() };
+    let first = Config { strategy: Strategy::FirstFit, seed: Some(1), overlay: Some(60), ..Config::default() };
     let set = lowered(&rules(300));
     let free = Engine::build(&set, &first).expect("no cap").explain();
     assert_eq!(free.kind, Kind::BitSelect);

@@ -1,10 +1,10 @@
 //! Tests of the base that `meta` takes, of what it refuses, and of rules that outgrow a kind.
 
 use firstmatch_core::live::{
-    self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Machine, Outcome, Writer,
+    self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Machine, Outcome, Strategy, Writer,
 };
 use firstmatch_core::raw::Level;
-use firstmatch_core::rule::{Caps, Lowered, Priority, RuleSet, RuleSpec, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Schema};
 
 use crate::case::Case;
@@ -14,15 +14,16 @@ use crate::rng::Rng;
 
 fn lowered(rules: usize) -> Lowered {
     let schema = Schema::ipv4();
-    lower(&rule_set(&schema, &mut Rng::new(rules as u64), rules), &schema, &Caps::default()).expect("within the caps")
+    lower(&rule_set(&schema, &mut Rng::new(rules as u64), rules), &schema, &ExpansionLimits::default())
+        .expect("within the caps")
 }
 
 fn by_order() -> Config {
-    Config { trial: Some(0), ..Config::default() }
+    Config { strategy: Strategy::FirstFit, ..Config::default() }
 }
 
 fn outcomes(explained: &Explanation) -> [Outcome; 4] {
-    explained.candidates.map(|candidate| candidate.outcome)
+    std::array::from_fn(|at| explained.candidates[at].outcome)
 }
 
 /// Returns the cap that refused a candidate, which states the need and the limit.
@@ -62,15 +63,15 @@ fn the_least_worst_ratio_is_chosen() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         for rules in [9, 40, 400] {
             let set = rule_set(&schema, &mut Rng::new(seed), rules);
-            let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
-            let all = Config { margin: Some(f64::INFINITY), ..Config::default() };
+            let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
+            let all = Config { strategy: Strategy::Measure { margin: Some(f64::INFINITY) }, ..Config::default() };
             let explained = Engine::build(&lowered, &all).expect("no budget").explain();
             let timed: Vec<&Candidate> = explained.candidates.iter().filter(|of| of.on[0].nanos.is_some()).collect();
             if lowered.regions().len() <= 8 {
                 assert!(timed.is_empty() && explained.kind == Kind::Linear, "{name}: {explained}");
                 continue;
             }
-            let is_out = |outcome| matches!(outcome, Outcome::ManyVectors | Outcome::Refused { .. });
+            let is_out = |outcome| matches!(outcome, Outcome::ManyRegions { .. } | Outcome::Refused { .. });
             let out = explained.candidates.iter().filter(|of| is_out(of.outcome)).count();
             assert!(timed.len() >= 2 && timed.len() + out == Kind::ALL.len(), "{name}: {explained}");
             let compared: Vec<&Candidate> = explained.candidates.iter().filter(|of| of.ratio.is_some()).collect();
@@ -118,12 +119,16 @@ fn predictions_say_what_is_timed() {
     ];
     let mut spared = 0;
     for (set, expected) in sets {
-        let decided = || Engine::build(&set, &Config { margin: Some(1.0), ..fixed.clone() }).expect("ok").explain();
+        let decided =
+            || Engine::build(&set, &Config { strategy: Strategy::Predict, ..fixed.clone() }).expect("ok").explain();
         let explained = decided();
         assert!(expected.is_none_or(|expected| explained.kind == expected), "{explained}");
-        assert_eq!((explained.kind, explained.candidates), (decided().kind, decided().candidates), "{explained}");
+        assert_eq!((explained.kind, &explained.candidates), (decided().kind, &decided().candidates), "{explained}");
         assert!(explained.candidates.iter().all(|of| of.on[0].nanos.is_none()), "{explained}");
-        let explained = Engine::build(&set, &Config { margin: Some(2.0), ..fixed.clone() }).expect("ok").explain();
+        let explained =
+            Engine::build(&set, &Config { strategy: Strategy::Measure { margin: Some(2.0) }, ..fixed.clone() })
+                .expect("ok")
+                .explain();
         let predicted = |of: &Candidate| of.on.iter().filter_map(|on| Some(on.predicted?.nanos)).collect::<Vec<f64>>();
         let there: Vec<&Candidate> = explained.candidates.iter().filter(|of| !predicted(of).is_empty()).collect();
         let all: Vec<Vec<f64>> = there.iter().map(|of| predicted(of)).collect();
@@ -142,7 +147,7 @@ fn predictions_say_what_is_timed() {
 
 fn of_text(text: &str) -> Lowered {
     let set = rules_of(text);
-    lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps")
+    lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps")
 }
 
 fn rules_of(text: &str) -> RuleSet {
@@ -179,7 +184,7 @@ fn below(first: &str, rules: u32) -> String {
 ///
 /// The choice is then the same everywhere.
 fn predicted_only() -> Config {
-    Config { margin: Some(1.0), seed: Some(1), ..Config::default() }
+    Config { strategy: Strategy::Predict, seed: Some(1), ..Config::default() }
 }
 
 /// Panics if the base is predicted to take more than twice the best candidate's time.
@@ -234,7 +239,8 @@ fn where_no_candidate_is_good_the_least_bad_is_taken() {
         else {
             panic!("{}", &text[..60])
         };
-        let set = lower(&parsed.rules, &parsed.rules.schemas()[0], &Caps::default()).expect("within the caps");
+        let set =
+            lower(&parsed.rules, &parsed.rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
         let explained = Engine::build(&set, &predicted_only()).expect("no budget").explain();
         assert_eq!(explained.is_over_defaults, is_bad, "{explained}");
         assert_eq!(explained.to_string().contains("no candidate that fits keeps the default limits"), is_bad);
@@ -315,7 +321,7 @@ fn rules_that_change_get_a_base_that_changes() {
     let schema = Schema::ipv4();
     for in_place in [None, Some(0)] {
         // By prediction alone, so that it is the same everywhere.
-        let config = Config { in_place, margin: Some(1.0), ..Config::default() };
+        let config = Config { in_place, strategy: Strategy::Predict, ..Config::default() };
         let mut was_vectors = 0;
         for rules in [200, 400, 800, 1600] {
             let (engines, mut writer) = live::open(rule_set(&schema, &mut Rng::new(5), rules), &config).expect("ok");
@@ -386,7 +392,7 @@ fn the_choice_is_explained() {
         &firstmatch_formats::Options::default(),
     )
     .expect("rules");
-    let two = lower(&two.rules, &two.rules.schemas()[0], &Caps::default()).expect("within the caps");
+    let two = lower(&two.rules, &two.rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let few = Engine::build(&two, &Config::default()).expect("it fits").explain();
     assert_eq!(
         (few.kind, outcomes(&few)),
@@ -405,8 +411,8 @@ fn the_choice_is_explained() {
         }
         assert!(tight.bytes <= budget.run_bytes);
     }
-    for kind in Kind::ALL {
-        let forced = chosen(300, &Config { kind: Some(kind), ..Config::default() });
+    for &kind in Kind::ALL {
+        let forced = chosen(300, &Config { strategy: Strategy::Force(kind), ..Config::default() });
         assert_eq!((forced.kind, kind.name().parse(), kind.to_string()), (kind, Ok(kind), kind.name().to_owned()));
         assert!(forced.candidates.iter().all(|of| (of.kind == kind) == (of.outcome == Outcome::Chosen)));
     }
@@ -420,13 +426,14 @@ fn the_choice_is_explained() {
 fn the_fallback_fits() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let set = rule_set(&schema, &mut Rng::new(seed), 5_000);
-        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
         let lanes = schema.lanes().len() + lowered.regions().ternary_lanes().len();
         let run_bytes = lowered.regions().len() * (8 * lanes + 24) + (1 << 20);
         let engine = Engine::build(&lowered, &Config { budget: Budget { run_bytes }, ..Config::default() });
         let engine = engine.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(engine.explain().bytes <= run_bytes, "{name}");
-        let forced = Config { budget: Budget { run_bytes }, kind: Some(Kind::Linear), ..Config::default() };
+        let forced =
+            Config { budget: Budget { run_bytes }, strategy: Strategy::Force(Kind::Linear), ..Config::default() };
         assert!(Engine::build(&lowered, &forced).is_ok(), "{name}");
     }
 }
@@ -440,9 +447,14 @@ fn a_kind_that_no_longer_fits_is_replaced() {
     let rules = rule_set(&schema, &mut Rng::new(8), 100);
     let base = |engine: &Engine| engine.explain().base;
     let kind = Some(Kind::BitVector);
-    let (engines, _writer) = live::open(rules.clone(), &Config { kind, ..Config::default() }).expect("no budget");
+    let (engines, _writer) =
+        live::open(rules.clone(), &Config { strategy: kind.into(), ..Config::default() }).expect("no budget");
     let most = Some(base(&engines[0]).worst_tests);
-    let with = |worst_tests| Config { kind, limits: Limits { worst_tests, ..Limits::default() }, ..Config::default() };
+    let with = |worst_tests| Config {
+        strategy: kind.into(),
+        limits: Limits { worst_tests, ..Limits::default() },
+        ..Config::default()
+    };
     let error =
         live::open(rules.clone(), &with(most.map(|most| most - 1))).expect_err("it was asked for and does not fit");
     assert!(error.budget_exceeded() && error.to_string().contains("the limit is"), "{error}");

@@ -4,7 +4,9 @@
 
 use std::path::Path;
 
-use firstmatch_core::rule::{Caps, Lowered, Priority, Regions, Rule, RuleId, RuleSet, RuleSpec, lower, lower_rule};
+use firstmatch_core::rule::{
+    ExpansionLimits, Lowered, Priority, Regions, Rule, RuleId, RuleSet, RuleSpec, lower, lower_rule,
+};
 use firstmatch_core::{Match, Schema, Updatable};
 
 use crate::broken::{Fault, lane_faults};
@@ -93,7 +95,7 @@ fn moment(name: String, set: &RuleSet, asked: Vec<firstmatch_core::rule::FieldVa
         while packets.len() < 2 * LONGEST {
             packets.extend_from_within(..);
         }
-        let lowered = lower(set, schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(set, schema, &ExpansionLimits::default()).expect("within the caps");
         View { schema: schema.clone(), lowered, case: Case::new(set, schema, packets) }
     };
     let views = set.schemas().iter().map(view).collect();
@@ -162,7 +164,7 @@ fn after_decoys_are_removed() {
             let decoys: Vec<RuleId> =
                 decoys(&moment.set).into_iter().map(|spec| set.insert(spec).expect("there is room")).collect();
             let mut engine = if built {
-                let all = lower(&set, &view.schema, &Caps::default()).expect("within the caps");
+                let all = lower(&set, &view.schema, &ExpansionLimits::default()).expect("within the caps");
                 subject.start(Start::Rules(&all))
             } else {
                 let mut engine = subject.start(Start::Empty(&view.schema));
@@ -240,7 +242,7 @@ fn for_each_updatable(mut run: impl FnMut(&Moment, &View, &Subject)) {
 
 pub(crate) fn regions_of(schema: &Schema, spec: &RuleSpec) -> Regions {
     let mut regions = Regions::new(schema.lanes().len());
-    lower_rule(schema, spec, &Caps::default(), &mut regions).expect("within the caps");
+    lower_rule(schema, spec, &ExpansionLimits::default(), &mut regions).expect("within the caps");
     regions
 }
 

@@ -5,7 +5,9 @@
 use std::collections::BTreeSet;
 
 use firstmatch_core::raw::Level;
-use firstmatch_core::rule::{Caps, Condition, FieldValues, Lowered, Priority, RuleSet, RuleSpec, Test, lower};
+use firstmatch_core::rule::{
+    Condition, ExpansionLimits, FieldValues, Lowered, Priority, RuleSet, RuleSpec, Test, lower,
+};
 use firstmatch_core::schema::{Field, Kind};
 use firstmatch_core::{Classifier, Match, Schema};
 
@@ -36,7 +38,7 @@ fn rounds(name: &str, schema: &Schema, seed: u64) -> Vec<Round> {
     let mut out = Vec::new();
     for (rules, packets) in SIZES {
         let set: RuleSet = rule_set(schema, &mut rng, rules);
-        let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, schema, &ExpansionLimits::default()).expect("within the caps");
         let case = Case::new(&set, schema, corners::of_set(&set, schema, &mut rng, packets));
         let (a, b) = case.strength(&set, schema);
         (keys, once, twice) = (keys + packets, once + a, twice + b);
@@ -154,7 +156,7 @@ fn every_bit_of_a_mask_is_compared() {
             }
         }
     }
-    let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
     let case = Case::new(&set, &schema, packets);
     assert!(case.check(&Fault::MasksIgnored.engine(&lowered)).is_err());
     let matched = case.want.iter().flatten().count();
@@ -183,7 +185,7 @@ fn engines_have_names_of_their_own() {
     names.dedup();
     assert_eq!(names.len(), engines().len());
     let empty = RuleSet::new(Schema::ipv4());
-    let lowered = lower(&empty, &Schema::ipv4(), &Caps::default()).expect("an empty set");
+    let lowered = lower(&empty, &Schema::ipv4(), &ExpansionLimits::default()).expect("an empty set");
     for subject in engines() {
         let engine: Box<dyn Classifier> = subject.build(&lowered);
         assert!(engine.schema() == &Schema::ipv4(), "{}", subject.name);
@@ -207,7 +209,7 @@ fn the_last_priority_is_found() {
             };
             set.insert(RuleSpec { priority, ..rule.spec.clone() }).expect("a priority that is free");
         }
-        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
         let case = Case::new(&set, &schema, corners::of_set(&set, &schema, &mut rng, 400));
         let last = |found: &Match| found.priority == Priority(u64::MAX);
         assert!(case.want.iter().flatten().any(last) || seed > 0, "no packet has the last rule");

@@ -1,6 +1,6 @@
 //! Tests of when a rebuild is due: at each number of [`Config`], not one change before.
 
-use firstmatch_core::live::{self, Config, Engine, Kind, Writer};
+use firstmatch_core::live::{self, Config, Engine, Kind, Strategy, Writer};
 use firstmatch_core::rule::{Priority, RuleId, RuleSpec};
 
 /// Opens `rules` rules of one destination port each over a base of `kind`.
@@ -9,7 +9,7 @@ fn open(rules: usize, kind: Kind, config: Config) -> (Engine, Writer, Vec<RuleId
     (0..rules).for_each(|port| text.push_str(&format!("deny dport {port}\n")));
     let rules = firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).expect("rules").rules;
     let ids = rules.iter().map(|rule| rule.id).collect();
-    let config = Config { kind: Some(kind), seed: Some(1), ..config };
+    let config = Config { strategy: Strategy::Force(kind), seed: Some(1), ..config };
     let (mut engines, writer) = live::open(rules, &config).expect("no budget");
     (engines.remove(0), writer, ids)
 }

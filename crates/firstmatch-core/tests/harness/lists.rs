@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use firstmatch_core::rule::{Caps, FieldValues, RuleSet, lower};
+use firstmatch_core::rule::{ExpansionLimits, FieldValues, RuleSet, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, Schema, live};
 use firstmatch_formats::Options;
@@ -81,7 +81,7 @@ fn lists_answer_as_the_oracle_says() {
             let case = Case::new(&set, schema, packets(schema, &prefixes, &mut rng, 200));
             let matched = case.want.iter().flatten().count();
             assert!((60..200).contains(&matched) || !before.is_empty(), "{matched} of 200 match");
-            let lowered = lower(&set, schema, &Caps::default()).expect("within the limits");
+            let lowered = lower(&set, schema, &ExpansionLimits::default()).expect("within the limits");
             // Each turn takes a third of the engines, so that all together have lists of every kind.
             for subject in engines().into_iter().skip((turn + count / 300) % 3).step_by(3) {
                 let engine = match subject.try_build(&lowered, Default::default()) {
@@ -112,7 +112,7 @@ fn a_list_costs_its_length() {
         assert!(each(conditions) < 6.01, "{} bytes of conditions", each(conditions));
         // Five words of two bounds, and the match.
         let (lowered, count) =
-            counted(|| lower(&rules, &rules.schemas()[0], &Caps::default()).expect("the default limits"));
+            counted(|| lower(&rules, &rules.schemas()[0], &ExpansionLimits::default()).expect("the default limits"));
         assert!(each(count.live as usize) <= 56.01, "{} bytes of regions", each(count.live as usize));
         let engine = live::Engine::build(&lowered, &live::Config::default()).expect("no budget");
         let stats = Classifier::stats(&engine);

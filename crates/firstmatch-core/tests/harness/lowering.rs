@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use firstmatch_core::live;
 use firstmatch_core::rule::{
-    Caps, Condition, FieldValues, Priority, Region, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
+    Condition, ExpansionLimits, FieldValues, Priority, Region, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
 };
 use firstmatch_core::schema::{Field, Kind, Schema};
 use firstmatch_core::{KeyBuf, Keys};
@@ -49,7 +49,7 @@ impl Domain {
     fn check(&self, condition: &Condition, regions: &mut Regions) {
         let rule = RuleSpec { conditions: [condition.clone()].into(), ..empty_rule(Priority(1)) };
         regions.clear();
-        let count = lower_rule(&self.schema, &rule, &Caps::default(), regions).expect("within the caps");
+        let count = lower_rule(&self.schema, &rule, &ExpansionLimits::default(), regions).expect("within the caps");
         assert_eq!(count, regions.len());
         let keys: Keys<'_> = self.keys.keys();
         for (index, packet) in self.packets.iter().enumerate() {
@@ -191,7 +191,7 @@ fn the_bounds_are_tight() {
         let mut regions = Regions::new(schema.lanes().len());
         let range = Condition { field: 0, negated: false, tests: vec![(None, Test::Range { lo: 1, hi: max - 1 })] };
         let rule = RuleSpec { conditions: [range].into(), ..empty_rule(Priority(1)) };
-        lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("within the caps");
+        lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("within the caps");
         // The top word of 33 bits has the values 0 and 1 alone: nothing is left between the ends.
         assert_eq!(regions.len(), 2 * lanes - 1 - usize::from(width == 33), "{width} bits");
     }
@@ -209,7 +209,7 @@ fn a_list_of_prefixes_stays_one() {
     for (tests, wanted, all_prefixes) in [(&scattered, 101, true), (&consecutive, 1, false)] {
         let rule = RuleSpec { conditions: [condition(false, tests)].into(), ..empty_rule(Priority(1)) };
         let mut regions = Regions::new(1);
-        lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("within the caps");
+        lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("within the caps");
         let is_prefix = |region: Region<'_>| {
             let size = region.hi[0] - region.lo[0] + 1;
             size.is_power_of_two() && region.lo[0].is_multiple_of(size)
@@ -236,7 +236,7 @@ fn two_fields() {
                 let rule =
                     RuleSpec { conditions: [condition(1, b), condition(0, a)].into(), ..empty_rule(Priority(1)) };
                 regions.clear();
-                lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("within the caps");
+                lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("within the caps");
                 for (index, packet) in packets.iter().enumerate() {
                     let inside = regions.iter().filter(|region| region.contains(keys.keys().row(index))).count();
                     let want = rule.conditions.iter().all(|c| c.holds(&schema, packet));
@@ -257,11 +257,11 @@ fn caps_are_kept() {
     let wide = |field| Condition { field, negated: false, tests: vec![(None, range)] };
     let rule = RuleSpec { conditions: [wide(0), wide(1), not_port].into(), ..empty_rule(Priority(1)) };
     let mut regions = Regions::new(schema.lanes().len());
-    let caps = |n| Caps { regions_per_rule: n, ..Caps::default() };
-    assert_eq!(lower_rule(&schema, &rule, &caps(7 * 7 * 3), &mut regions), Ok(147));
+    let expansion = |n| ExpansionLimits { regions_per_rule: n, ..ExpansionLimits::default() };
+    assert_eq!(lower_rule(&schema, &rule, &expansion(7 * 7 * 3), &mut regions), Ok(147));
     let before = regions.clone();
     for cap in [0, 1, 2, 6, 7, 8, 48, 49, 146] {
-        let error = lower_rule(&schema, &rule, &caps(cap), &mut regions).expect_err("over the cap");
+        let error = lower_rule(&schema, &rule, &expansion(cap), &mut regions).expect_err("over the cap");
         assert!(!error.budget_exceeded() && !error.to_string().is_empty());
         assert_eq!(regions, before, "cap {cap}");
     }
@@ -276,7 +276,7 @@ fn masks_that_explode_are_refused() {
     let rule =
         RuleSpec { conditions: [Condition { field: 0, negated: true, tests }].into(), ..empty_rule(Priority(1)) };
     let mut regions = Regions::new(schema.lanes().len());
-    assert!(lower_rule(&schema, &rule, &Caps::default(), &mut regions).is_err());
+    assert!(lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).is_err());
     assert!(regions.is_empty());
 }
 
@@ -293,19 +293,23 @@ fn a_set_beyond_its_limits_takes_no_memory() {
     set.insert(RuleSpec { line, ..large }).expect("it fits");
     // Five words of two bounds, and the match.
     let (regions, each) = (160_001, 56);
-    let caps = |regions_per_set, region_bytes| Caps { regions_per_set, region_bytes, ..Caps::default() };
-    let lowered = lower(&set, &schema, &caps(regions, regions * each)).expect("just within both");
+    let expansion =
+        |regions_per_set, region_bytes| ExpansionLimits { regions_per_set, region_bytes, ..ExpansionLimits::default() };
+    let lowered = lower(&set, &schema, &expansion(regions, regions * each)).expect("just within both");
     assert_eq!(lowered.regions().len(), regions);
     let refused = [
-        (caps(regions - 1, usize::MAX), "line 7: with this rule the set needs more than 160000 regions"),
-        (caps(usize::MAX, regions * each - 1), "line 7: with this rule the regions of the set take more than 8960055"),
+        (expansion(regions - 1, usize::MAX), "line 7: with this rule the set needs more than 160000 regions"),
+        (
+            expansion(usize::MAX, regions * each - 1),
+            "line 7: with this rule the regions of the set take more than 8960055",
+        ),
     ];
-    for (caps, says) in refused {
-        let (error, count) = counted(|| lower(&set, &schema, &caps).expect_err("beyond").to_string());
+    for (expansion, says) in refused {
+        let (error, count) = counted(|| lower(&set, &schema, &expansion).expect_err("beyond").to_string());
         assert!(error.starts_with(says), "{error}");
         assert!(count.peak < 400_000, "{count:?}");
     }
-    let per_rule = Caps { regions_per_rule: 159_999, ..Caps::default() };
+    let per_rule = ExpansionLimits { regions_per_rule: 159_999, ..ExpansionLimits::default() };
     let (error, count) = counted(|| lower(&set, &schema, &per_rule).expect_err("beyond").to_string());
     assert!(error.starts_with("line 7: the rule needs 160000 regions (sport 400 × dport 400)"), "{error}");
     assert!(count.peak < 400_000, "{count:?}");
@@ -317,8 +321,8 @@ fn a_set_beyond_its_limits_takes_no_memory() {
 #[test]
 fn a_transaction_refuses_what_exceeds_its_limits() {
     let schema = Schema::ipv4();
-    let caps = Caps { regions_per_rule: 100, mask_comparisons: 20, ..Caps::default() };
-    let config = live::Config { caps, ..live::Config::default() };
+    let expansion = ExpansionLimits { regions_per_rule: 100, mask_comparisons: 20, ..ExpansionLimits::default() };
+    let config = live::Config { expansion, ..live::Config::default() };
     let (_, mut writer) = live::open(RuleSet::new(schema), &config).expect("no rules");
     let rule = |priority, count, test: fn(u128) -> Test| {
         let tests = (0..count).map(|i| (None, test(i))).collect();

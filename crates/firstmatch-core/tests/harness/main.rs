@@ -15,26 +15,24 @@
 mod allocation;
 mod beside;
 mod bounds;
-mod broken;
 mod cache;
 mod caps;
-mod case;
 mod choice;
-mod corners;
 mod corpus;
-mod counter;
 mod differential;
 mod due;
-mod engines;
-mod generate;
-mod limit;
+mod layers;
 mod lists;
 mod lowering;
 mod memory;
 mod meta;
-mod rng;
 mod script;
 mod sharing;
 mod tiny;
 mod updates;
 mod writing;
+
+use firstmatch_testkit::{broken, case, corners, counter, engines, generate, limit, rng};
+
+#[global_allocator]
+static COUNTING: counter::Counting = counter::Counting;

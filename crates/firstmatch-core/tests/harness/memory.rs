@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use firstmatch_core::engines::tuple::{self, Merge, TupleMerge};
-use firstmatch_core::rule::{Caps, Lowered, Priority, Regions, Rule, RuleId, RuleSet, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, Regions, Rule, RuleId, RuleSet, lower};
 use firstmatch_core::{Budget, Classifier, Match, Schema, Stats, Updatable};
 
 use crate::case::Case;
@@ -16,7 +16,7 @@ use crate::rng::Rng;
 
 pub(crate) fn lowered(schema: &Schema, rules: usize, seed: u64) -> (RuleSet, Lowered) {
     let set = rule_set(schema, &mut Rng::new(seed), rules);
-    let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, schema, &ExpansionLimits::default()).expect("within the caps");
     (set, lowered)
 }
 
@@ -94,7 +94,7 @@ fn statistics_are_true_after_each_change() {
         .iter()
         .map(|rule| (Match { rule: rule.id, priority: rule.priority }, regions_of(&schema, &rule.spec)))
         .collect();
-    let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
     for subject in updatable_structures().into_iter().filter(Subject::is_meta) {
         let (mut engine, mut count) = counted(|| subject.start(Start::Rules(&lowered)));
         let (mut there, mut away) = (rules.clone(), Vec::new());
@@ -132,7 +132,7 @@ fn memory_does_not_creep() {
             assert!(2 * last <= 3 * first, "{}, {name}: {bytes:?}", subject.name);
         }
         // Groups of every length: all rules in one, two or three tables, and as many with one key as it takes.
-        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
         for (merge, most_tables) in [Merge::Online, Merge::Offline].iter().flat_map(|m| [1, 2, 3].map(|n| (*m, n))) {
             let config = tuple::Config { merge, most_tables, collision_limit: 1, seed: Some(1), ..Default::default() };
             let mut engine = TupleMerge::build(&lowered, &config).expect("no budget");

@@ -4,7 +4,7 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use firstmatch_core::live::{self, Config, Engine, Kind, RebuildJob, Rebuilt, Writer};
+use firstmatch_core::live::{self, Config, Engine, Kind, RebuildJob, Rebuilt, Strategy, Writer};
 use firstmatch_core::rule::{FieldValues, Priority, RuleId, RuleSet, RuleSpec};
 use firstmatch_core::{Classifier, Match, Schema};
 
@@ -130,9 +130,11 @@ fn see_one_generation_after_the_other() {
             let rules = rule_set(&schema, &mut rng, 30);
             let packets = corners::of_set(&rules, &schema, &mut rng, 80);
             let history = History::default();
-            let (engines, writer) =
-                live::open(rules.clone(), &Config { kind: Some(kind), in_place: Some(in_place), ..small_meta() })
-                    .expect("no budget");
+            let (engines, writer) = live::open(
+                rules.clone(),
+                &Config { strategy: Strategy::Force(kind), in_place: Some(in_place), ..small_meta() },
+            )
+            .expect("no budget");
             let mut story = Story {
                 name: format!("{name} over {}, in place<={in_place}", kind.name()),
                 writer,
@@ -241,7 +243,14 @@ fn change_while_rebuilding(name: &str, schema: &Schema, seed: u64, in_place: usi
     let packets = corners::of_set(&rules, schema, &mut rng, 200);
     let many = Some(5_000);
     let kind = Some(Kind::BitSelect);
-    let config = Config { kind, overlay: many, due: many, dead: many, in_place: Some(in_place), ..small_meta() };
+    let config = Config {
+        strategy: kind.into(),
+        overlay: many,
+        due: many,
+        dead: many,
+        in_place: Some(in_place),
+        ..small_meta()
+    };
     let (engines, mut writer) = live::open(rules, &config).expect("no budget");
     let mut drawn = Rules::new(schema, &mut rng, 300);
     let mut change = |writer: &mut Writer, count: usize| {
@@ -315,7 +324,12 @@ fn hold_back(in_place: usize) {
     let rules = rule_set(&schema, &mut rng, 400);
     let packets = corners::of_set(&rules, &schema, &mut rng, 300);
     let mut drawn = Rules::new(&schema, &mut rng, 400);
-    let config = Config { kind: Some(Kind::BitSelect), overlay: Some(CAP), in_place: Some(in_place), ..small_meta() };
+    let config = Config {
+        strategy: Strategy::Force(Kind::BitSelect),
+        overlay: Some(CAP),
+        in_place: Some(in_place),
+        ..small_meta()
+    };
     let (engines, mut writer) = live::open(rules, &config).expect("no budget");
     let check = |writer: &Writer| {
         Case::new(writer.rules(), &schema, packets.clone()).check(&engines[0]).expect("right");
@@ -411,7 +425,8 @@ fn both_families_change_together() {
     let packets: Vec<Vec<FieldValues>> =
         rules.schemas().iter().map(|schema| corners::of_set(&rules, schema, &mut rng, 200)).collect();
     let (engines, mut writer) =
-        live::open(rules, &Config { kind: Some(Kind::BitSelect), in_place: Some(4), ..small_meta() }).expect("ok");
+        live::open(rules, &Config { strategy: Strategy::Force(Kind::BitSelect), in_place: Some(4), ..small_meta() })
+            .expect("ok");
     assert_eq!(engines.len(), 2);
     let check = |writer: &Writer| {
         for (engine, packets) in engines.iter().zip(&packets) {

@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use firstmatch_core::rule::{Caps, Lowered, RuleSet, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, RuleSet, lower};
 use firstmatch_core::{Classifier, Schema};
 
 use crate::case::Case;
@@ -15,7 +15,7 @@ use crate::rng::Rng;
 fn sample(schema: &Schema, rules: usize, packets: usize, seed: u64) -> (Lowered, Case) {
     let mut rng = Rng::new(seed);
     let set: RuleSet = rule_set(schema, &mut rng, rules);
-    let lowered = lower(&set, schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, schema, &ExpansionLimits::default()).expect("within the caps");
     let case = Case::new(&set, schema, corners::of_set(&set, schema, &mut rng, packets));
     (lowered, case)
 }

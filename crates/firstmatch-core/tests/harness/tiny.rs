@@ -1,7 +1,7 @@
 //! Rule sets over tiny domains: every pair of rules, many triples, every key, every engine.
 
 use firstmatch_core::raw::Level;
-use firstmatch_core::rule::{Caps, Condition, Priority, RuleSet, RuleSpec, Test, lower};
+use firstmatch_core::rule::{Condition, ExpansionLimits, Priority, RuleSet, RuleSpec, Test, lower};
 use firstmatch_core::schema::{Field, Kind, Schema};
 
 use crate::broken::Fault;
@@ -44,7 +44,7 @@ impl Domain {
 
     fn try_set(&self, engines: &[Subject], chosen: &[usize]) {
         let (set, case) = self.case(chosen);
-        let lowered = lower(&set, &self.schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &self.schema, &ExpansionLimits::default()).expect("within the caps");
         let turn = chosen.iter().sum::<usize>();
         for subject in engines.iter().filter(|subject| is_turn(subject, turn)) {
             if let Err(what) = case.check(&*subject.build(&lowered)) {
@@ -139,7 +139,7 @@ fn broken_engines_are_caught() {
         for _ in 0..2_000 {
             let chosen: Vec<usize> = (0..3).map(|_| rng.below(domain.rules.len())).collect();
             let (set, case) = domain.case(&chosen);
-            let lowered = lower(&set, &domain.schema, &Caps::default()).expect("within the caps");
+            let lowered = lower(&set, &domain.schema, &ExpansionLimits::default()).expect("within the caps");
             assert_eq!(case.check(&Reference::new(&lowered)), Ok(()));
             faults.retain(|fault| case.check(&fault.engine(&lowered)).is_ok());
         }

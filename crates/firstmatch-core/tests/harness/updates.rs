@@ -2,7 +2,9 @@
 //!
 //! The tests make thousands of insertions and removals.
 
-use firstmatch_core::rule::{Caps, Condition, Priority, Region, Regions, Rule, RuleId, RuleSet, RuleSpec, Test, lower};
+use firstmatch_core::rule::{
+    Condition, ExpansionLimits, Priority, Region, Regions, Rule, RuleId, RuleSet, RuleSpec, Test, lower,
+};
 use firstmatch_core::{Match, Schema, Scratch, Updatable};
 
 use crate::case::Case;
@@ -32,7 +34,7 @@ impl Mirror {
     fn new(name: &str, subjects: Vec<Subject>, set: RuleSet, most: usize, seed: u64) -> Self {
         let mut rng = Rng::new(seed);
         let schema = set.schemas()[0].clone();
-        let lowered = lower(&set, &schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
         let start = if set.is_empty() { Start::Empty(&schema) } else { Start::Rules(&lowered) };
         let begin = |subject: Subject| {
             let engine = subject.start(start);
@@ -122,7 +124,7 @@ impl Mirror {
     /// Panics unless a fresh build gives the same answers.
     fn check_against_fresh_builds(&mut self, count: usize) {
         let case = self.case(count);
-        let lowered = lower(&self.set, &self.schema, &Caps::default()).expect("within the caps");
+        let lowered = lower(&self.set, &self.schema, &ExpansionLimits::default()).expect("within the caps");
         for (subject, engine) in &self.engines {
             let (name, fresh) = (&subject.name, subject.start(Start::Rules(&lowered)));
             for (what, engine) in [("fresh", &fresh), ("changed", engine)] {
@@ -297,8 +299,8 @@ fn insert_half(set: &RuleSet, rng: &mut Rng, wanted: impl Fn(&Subject) -> bool) 
     for rule in &late {
         half.remove(rule.id).expect("it is live");
     }
-    let half = lower(&half, schema, &Caps::default()).expect("within the caps");
-    let all = lower(set, schema, &Caps::default()).expect("within the caps");
+    let half = lower(&half, schema, &ExpansionLimits::default()).expect("within the caps");
+    let all = lower(set, schema, &ExpansionLimits::default()).expect("within the caps");
     let late: Vec<(Match, Regions)> = late
         .iter()
         .map(|rule| (Match { rule: rule.id, priority: rule.priority }, regions_of(schema, &rule.spec)))

@@ -1,7 +1,9 @@
 //! Rules written and read back: the same conditions in the same order, and the same answers.
 
 use firstmatch_core::policy::{Fragments, Policy, Verdict};
-use firstmatch_core::rule::{Action, Caps, Condition, FieldValues, Priority, RuleSet, RuleSpec, Test, first_match};
+use firstmatch_core::rule::{
+    Action, Condition, ExpansionLimits, FieldValues, Priority, RuleSet, RuleSpec, Test, first_match,
+};
 use firstmatch_core::schema::{Family, Field, Kind, Schema, Source};
 use firstmatch_formats::{Format, Options, RuleFile, write};
 
@@ -9,8 +11,8 @@ use crate::rng::Rng;
 use crate::{corners, corpus, generate};
 
 fn options(format: Format) -> Options {
-    let caps = Caps { regions_per_rule: 1 << 20, ..Caps::default() };
-    Options { format: Some(format), caps, flags: true, ..Options::default() }
+    let expansion = ExpansionLimits { regions_per_rule: 1 << 20, ..ExpansionLimits::default() };
+    Options { format: Some(format), expansion, flags: true, ..Options::default() }
 }
 
 fn written(set: &RuleSet, policy: Policy, format: Format) -> Result<String, write::WriteError> {

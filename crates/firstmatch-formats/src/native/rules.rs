@@ -9,7 +9,7 @@ use super::names;
 use super::parser::{Parser, Stop, described};
 use crate::report::{Message, Span, quote};
 use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol};
-use firstmatch_core::rule::{Action, Caps, Conditions, Priority, RuleSpec, Test, count_regions, pack};
+use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};
 use firstmatch_core::schema::{Schema, Source};
 
 impl Parser<'_> {
@@ -236,15 +236,15 @@ impl Parser<'_> {
 
     /// Checks that the rule keeps the limits, and warns if it cannot match.
     fn check(&mut self, spec: &RuleSpec, whole: Span) -> Result<(), Stop> {
-        let caps = self.options.caps;
+        let expansion = self.options.expansion;
         let mut alive = self.fields.views.is_empty();
         for schema in &self.fields.views {
-            let regions = match estimate(spec, schema, &caps) {
+            let regions = match estimate(spec, schema, &expansion) {
                 Estimate::Nothing => Ok(0),
                 Estimate::Fits => Ok(1),
                 // Counting takes time, and this fault would not be shown.
                 Estimate::Unclear if self.report.is_full() => Ok(1),
-                Estimate::Unclear => count_regions(schema, spec, &caps),
+                Estimate::Unclear => count_regions(schema, spec, &expansion),
             };
             match regions {
                 Ok(regions) => alive |= regions > 0,
@@ -255,7 +255,7 @@ impl Parser<'_> {
         if let Some(found) = contradiction(schemas, spec) {
             self.warn_of_contradiction(&found);
         } else if !alive {
-            let why = why_never(spec, &self.fields, &caps);
+            let why = why_never(spec, &self.fields, &expansion);
             self.report.warn(whole, || format!("this rule can never match{why}"));
         } else if let Some((field, number)) = extension_as_protocol(schemas, spec) {
             let span = self.span_of(Part::Condition(field)).unwrap_or(whole);
@@ -311,7 +311,7 @@ enum Estimate {
 /// Estimates the regions of a rule without lowering it.
 ///
 /// Most rules have conditions of a few plain tests, for which that is enough.
-fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
+fn estimate(spec: &RuleSpec, schema: &Schema, expansion: &ExpansionLimits) -> Estimate {
     if spec.family.is_some() && spec.family != schema.family() {
         return Estimate::Nothing;
     }
@@ -334,7 +334,7 @@ fn estimate(spec: &RuleSpec, schema: &Schema, caps: &Caps) -> Estimate {
         let boxes = if tests > 1 || ranges > 0 { 2 * lanes - 1 } else { 1 };
         bound = bound.saturating_mul(tests.saturating_mul(boxes));
     }
-    if unclear || bound > caps.regions_per_rule { Estimate::Unclear } else { Estimate::Fits }
+    if unclear || bound > expansion.regions_per_rule { Estimate::Unclear } else { Estimate::Fits }
 }
 
 /// Whether a mask is no prefix's.
@@ -344,10 +344,10 @@ fn scattered(mask: u128, max: u128) -> bool {
 }
 
 /// Returns the reason why a rule has no region, as the end of a sentence.
-fn why_never(spec: &RuleSpec, fields: &Fields<'_>, caps: &Caps) -> String {
+fn why_never(spec: &RuleSpec, fields: &Fields<'_>, expansion: &ExpansionLimits) -> String {
     for condition in spec.conditions.iter().filter(|c| c.negated) {
         let alone = RuleSpec { conditions: [condition.unpack()].into(), family: None, ..spec.clone() };
-        if fields.views.iter().all(|schema| count_regions(schema, &alone, caps) == Ok(0)) {
+        if fields.views.iter().all(|schema| count_regions(schema, &alone, expansion) == Ok(0)) {
             return format!(": {} excludes every value", fields.infos[condition.field].name);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use firstmatch_core::rule::{Caps, lower};
+use firstmatch_core::rule::{ExpansionLimits, lower};
 use firstmatch_formats::Options;
 
 #[test]
@@ -54,8 +54,10 @@ fn rules_of_too_many_regions_say_which_fields_multiply_and_which_limit_it_was() 
         sport not { 1-2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28 } \
         dport not { 1-2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28 } proto not { 1, 3, 5, 7, 9, 11, 13, 15, 17 }\n";
     assert!(firstmatch_formats::parse(text, &Options::default()).is_ok());
-    let options =
-        |regions_per_rule| Options { caps: Caps { regions_per_rule, ..Caps::default() }, ..Options::default() };
+    let options = |regions_per_rule| Options {
+        expansion: ExpansionLimits { regions_per_rule, ..ExpansionLimits::default() },
+        ..Options::default()
+    };
     let error = |cap| firstmatch_formats::parse(text, &options(cap)).unwrap_err().to_string();
     let limit = "max-regions-per-rule is 4096: split the rule or raise the limit";
     let product = "1:1: the rule needs 4500 regions (dst 2 × sport 15 × dport 15 × proto 10), and";
@@ -79,7 +81,7 @@ fn lists_of_thousands_are_within_the_default_limits() {
         hosts(0xC633_6400)
     );
     let file = firstmatch_formats::parse(&text, &Options::default()).expect("real lists");
-    let lowered = lower(&file.rules, &file.rules.schemas()[0], &Caps::default()).expect("real lists");
+    let lowered = lower(&file.rules, &file.rules.schemas()[0], &ExpansionLimits::default()).expect("real lists");
     let counts: Vec<_> = lowered.by_rule().map(|(_, regions)| regions.len()).collect();
     assert_eq!(counts, [5000, 5001, 70 * 70 * 2]);
 }

@@ -233,7 +233,7 @@ fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: 
 fn random_rules_survive_being_written_and_read() {
     let mut random = Random(0x5EED);
     let options = Options {
-        caps: firstmatch_core::rule::Caps { regions_per_rule: 1 << 16, ..Default::default() },
+        expansion: firstmatch_core::rule::ExpansionLimits { regions_per_rule: 1 << 16, ..Default::default() },
         ..Options::default()
     };
     for _ in 0..300 {

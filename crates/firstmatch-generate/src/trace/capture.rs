@@ -1,13 +1,10 @@
 //! Writing a trace as a capture.
 
 use std::io::{self, Write};
-use std::time::Duration;
 
 use etherparse::err::packet::BuildWriteError;
 use etherparse::{IpNumber, PacketBuilder};
 use firstmatch_core::schema::Family;
-use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
-use pcap_file::{DataLink, Endianness, PcapError, TsResolution};
 
 use super::{Header, Trace};
 use crate::profile::with_ports;
@@ -31,24 +28,25 @@ impl Trace {
     ///
     /// # Errors
     /// If the writer fails.
-    pub fn write_pcap<W: Write>(&self, out: W) -> io::Result<()> {
-        let header = PcapHeader {
-            datalink: DataLink::ETHERNET,
-            endianness: Endianness::Little,
-            ts_resolution: TsResolution::MicroSecond,
-            ..PcapHeader::default()
-        };
-        let mut out = PcapWriter::with_header(out, header).map_err(from_pcap)?;
+    pub fn write_pcap<W: Write>(&self, mut out: W) -> io::Result<()> {
+        out.write_all(&HEAD.map(u32::to_le_bytes).concat())?;
         let mut bytes = Vec::new();
-        for (number, header) in (0..).zip(self.iter()) {
+        for (micros, header) in (0u64..).zip(self.iter()) {
             bytes.clear();
             header.append_frame(&mut bytes)?;
-            let packet = PcapPacket::new(Duration::from_micros(number), bytes.len() as u32, &bytes);
-            out.write_packet(&packet).map_err(from_pcap)?;
+            let length = bytes.len() as u32;
+            // Seconds, microseconds, captured bytes and bytes of the packet.
+            let [seconds, micros] = [micros / 1_000_000, micros % 1_000_000].map(|of| of as u32);
+            let record = [seconds, micros, length, length];
+            out.write_all(&record.map(u32::to_le_bytes).concat())?;
+            out.write_all(&bytes)?;
         }
-        out.into_writer().flush()
+        out.flush()
     }
 }
+
+/// Head of a pcap file: magic number, version 2.4, time zone, accuracy, bytes kept of a packet, Ethernet.
+const HEAD: [u32; 6] = [0xA1B2_C3D4, 4 << 16 | 2, 0, 0, 65_535, 1];
 
 impl Header {
     /// Appends the Ethernet frame of the header, with correct lengths and checksums.
@@ -97,13 +95,6 @@ fn frame(header: &Header, out: &mut Vec<u8>) -> Result<(), BuildWriteError> {
             ip.write(out, other, &[a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0])
         }
         (other, _) => ip.write(out, other, &[]),
-    }
-}
-
-fn from_pcap(error: PcapError) -> io::Error {
-    match error {
-        PcapError::IoError(error) => error,
-        other => io::Error::other(other),
     }
 }
 

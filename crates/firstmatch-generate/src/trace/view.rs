@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use firstmatch_core::engines::tuple::{self, TupleMerge};
-use firstmatch_core::rule::{Caps, Lowered, Region, lower};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, Region, lower};
 use firstmatch_core::schema::{Family, Schema, Source};
 use firstmatch_core::{Match, RuleSet};
 
@@ -93,7 +93,7 @@ impl View {
                 return Err(Error::unsupported(format!("packets may lack the field {name}, which is not optional")));
             }
         }
-        let lowered = lower(set, schema, &Caps::default()).map_err(|error| Error::engine(&error))?;
+        let lowered = lower(set, schema, &ExpansionLimits::default()).map_err(|error| Error::engine(&error))?;
         let engine = TupleMerge::build(&lowered, &tuple::Config::default()).map_err(|error| Error::engine(&error))?;
         let targets = lowered.by_rule().map(|(rule, regions)| Target { rule, regions }).collect();
         let max = schema.lanes().iter().map(|lane| match (form, lane.absent) {

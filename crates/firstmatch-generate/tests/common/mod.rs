@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use firstmatch_core::rule::{Caps, Region, Regions, Rule, Test, lower};
+use firstmatch_core::rule::{ExpansionLimits, Region, Regions, Rule, Test, lower};
 use firstmatch_core::{Policy, RuleId, RuleSet};
 use firstmatch_generate::profile::{PortClass, Profile};
 use firstmatch_generate::rules::{self, Config};
@@ -67,7 +67,7 @@ pub(crate) fn protocol(rule: &Rule) -> Option<u8> {
 /// Lowers a set in each family; returns the regions and, for each, the place of its rule.
 pub(crate) fn lowered(set: &RuleSet) -> Vec<(Regions, Vec<usize>)> {
     let places: HashMap<RuleId, usize> = set.iter().zip(0..).map(|(rule, place)| (rule.id, place)).collect();
-    let lower = |schema| lower(set, schema, &Caps::default()).expect("it fits");
+    let lower = |schema| lower(set, schema, &ExpansionLimits::default()).expect("it fits");
     let of = |schema| {
         let lowered = lower(schema);
         (lowered.regions().clone(), lowered.rules().iter().map(|rule| places[&rule.rule]).collect())

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow, ensure};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::live::{self, Engine, RebuildJob, Rebuilt, Retired, Writer};
-use firstmatch_core::rule::{Caps, RuleId, RuleSpec, lower};
+use firstmatch_core::rule::{ExpansionLimits, RuleId, RuleSpec, lower};
 use firstmatch_core::{BuildError, Classifier, KeyBuf, RuleSet};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -355,7 +355,7 @@ fn read(engine: &Engine, keys: &KeyBuf, batch: usize, core: Option<usize>, done:
 }
 
 fn compare(engine: &Engine, rules: &RuleSet, work: &Workload) -> anyhow::Result<()> {
-    let right = Linear::build(&lower(rules, work.schema(), &Caps::default())?, &linear::Config::default())?;
+    let right = Linear::build(&lower(rules, work.schema(), &ExpansionLimits::default())?, &linear::Config::default())?;
     let keys = work.keys.keys().slice(0, work.keys.len().min(COMPARED));
     let answers = |engine: &dyn Classifier| {
         let mut answers = vec![None; keys.len()];

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, ensure};
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::rule::{Caps, Regions, lower};
+use firstmatch_core::rule::{ExpansionLimits, Regions, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Updatable, UpdateError};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -198,7 +198,8 @@ impl Plan {
         for (_, (rule, _)) in live.iter().zip(&self.rules).filter(|(live, _)| !**live) {
             rest.remove(rule.rule)?;
         }
-        let right = Linear::build(&lower(&rest, work.schema(), &Caps::default())?, &linear::Config::default())?;
+        let right =
+            Linear::build(&lower(&rest, work.schema(), &ExpansionLimits::default())?, &linear::Config::default())?;
         let keys = work.keys.keys().slice(0, work.keys.len().min(COMPARED));
         let answers = |engine: &dyn Classifier| {
             let mut answers = vec![None; keys.len()];

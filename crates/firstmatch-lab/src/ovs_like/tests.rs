@@ -1,5 +1,5 @@
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::rule::{Caps, FieldValues, first_match, lower};
+use firstmatch_core::rule::{ExpansionLimits, FieldValues, first_match, lower};
 use firstmatch_core::{Classifier, KeyBuf, RuleSet};
 use firstmatch_formats::Options;
 use firstmatch_generate::keys::{self, Points};
@@ -24,7 +24,7 @@ fn values(schema: &Schema, row: &[u32]) -> FieldValues {
 /// The engine is checked alone and behind exact-match caches, with few megaflows, which soon are full, and with many.
 fn check(set: &RuleSet, locality: Locality) -> usize {
     let schema = &set.schemas()[0];
-    let lowered = lower(set, schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(set, schema, &ExpansionLimits::default()).expect("within the caps");
     let mut rows = KeyBuf::new(schema);
     for points in [Points::Interior, Points::Edges, Points::Uniform] {
         let config = keys::Config { keys: 1500, seed: 3, points, locality };
@@ -91,7 +91,7 @@ fn answers_are_the_oracles_where_fields_are_absent_negated_and_under_masks() {
     assert!(check(&file.rules, Locality::Uniform) > 1000);
     // Without rules one megaflow holds everything.
     let none = RuleSet::new(Schema::ipv4());
-    let lowered = lower(&none, &Schema::ipv4(), &Caps::default()).expect("no rules");
+    let lowered = lower(&none, &Schema::ipv4(), &ExpansionLimits::default()).expect("no rules");
     let engine = OvsLike::build(&lowered, 10);
     let mut keys = KeyBuf::new(&Schema::ipv4());
     (0..5).for_each(|number| keys.push()[0] = number);
@@ -106,7 +106,7 @@ fn megaflows_are_as_wide_as_the_subtables_looked_at() {
     let text = "family ipv4\npermit src 10.0.0.0/8\npermit dst 192.0.2.0/24\npermit dst 198.51.100.0/24\n";
     let rules = firstmatch_formats::parse(text, &Options::default()).expect("good rules").rules;
     let schema = &rules.schemas()[0];
-    let engine = OvsLike::build(&lower(&rules, schema, &Caps::default()).expect("few"), 1000);
+    let engine = OvsLike::build(&lower(&rules, schema, &ExpansionLimits::default()).expect("few"), 1000);
     assert_eq!(engine.subtables.len(), 2);
     let mut scratch = engine.new_scratch();
     let mut ask = |src: u32, dst: u32| {

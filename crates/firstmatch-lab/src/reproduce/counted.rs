@@ -74,7 +74,7 @@ fn masks(region: &Region<'_>) -> impl Iterator<Item = Mask> + use<> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firstmatch_core::rule::{Caps, lower};
+    use firstmatch_core::rule::{ExpansionLimits, lower};
     use firstmatch_formats::Options;
 
     #[test]
@@ -86,7 +86,7 @@ mod tests {
             permit src 13.0.0.0/8 dst 10.4.0.0/16\n\
             permit src 14.0.0.0/9 dst 10.5.0.0/16\n";
         let rules = firstmatch_formats::parse(rules, &Options::default()).expect("good rules").rules;
-        let rules = lower(&rules, &rules.schemas()[0], &Caps::default()).expect("within the caps");
+        let rules = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
         let count = |counted: Counted| counted.partitions(&rules).expect("5-tuples");
         assert_eq!(count(Counted::TssAddresses), 2);
         // Masks with port, without port, of fragments, and without protocol for two lengths.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets};
-use firstmatch_core::rule::{Caps, lower};
+use firstmatch_core::rule::{ExpansionLimits, lower};
 use firstmatch_core::{Match, RuleId};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
@@ -103,7 +103,7 @@ fn tables(run: &Partitions, lists: &Lists, size: usize, seed: u64) -> anyhow::Re
     let schema = &set.schemas()[0];
     let mut order: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
     order.shuffle(&mut Pcg64::seed_from_u64(seed));
-    let lowered = lower(&set, schema, &Caps::default())?;
+    let lowered = lower(&set, schema, &ExpansionLimits::default())?;
     let mut places = vec![0..0; set.slots()];
     lowered.by_rule().for_each(|(rule, range)| places[rule.rule.slot()] = range);
     let tables = run.engines.iter().map(|engine| {

@@ -65,7 +65,7 @@ fn rest<const N: usize>(rules: &Lowered, left: &[usize], fields: [usize; N]) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firstmatch_core::rule::{Caps, lower};
+    use firstmatch_core::rule::{ExpansionLimits, lower};
     use firstmatch_generate::rules;
 
     /// Computes the same by comparing every rule with every other.
@@ -92,7 +92,7 @@ mod tests {
             let profile = profile.parse().expect("a profile");
             let config = rules::Config { rules: 600, seed: 1, profile, ..rules::Config::default() };
             let set = rules::generate(&config).expect("rules");
-            let rules = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+            let rules = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
             let all: Vec<usize> = (0..rules.regions().len()).collect();
             let mut left = all.clone();
             let mut count = 0;

@@ -5,7 +5,7 @@ use std::io::Write;
 use anyhow::{Context, ensure};
 use firstmatch_core::Schema;
 use firstmatch_core::engines::tuple::TupleMerge;
-use firstmatch_core::rule::{Caps, lower};
+use firstmatch_core::rule::{ExpansionLimits, lower};
 use firstmatch_formats::Options;
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ pub(super) struct Build {
 pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
     let file = firstmatch_formats::parse(&run.rules, &Options::default()).context("rules")?;
     let schema = &file.rules.schemas()[0];
-    let lowered = lower(&file.rules, schema, &Caps::default())?;
+    let lowered = lower(&file.rules, schema, &ExpansionLimits::default())?;
     let mut outcomes = Vec::new();
     for Build { claim, engine } in &run.builds {
         let built = TupleMerge::build(&lowered, &engine.tuple_config()?)?;

@@ -99,7 +99,7 @@ pub(crate) fn missing() -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use firstmatch_core::rule::{Caps, lower};
+    use firstmatch_core::rule::{ExpansionLimits, lower};
     use sha2::{Digest, Sha256};
 
     use super::*;
@@ -121,7 +121,8 @@ mod tests {
             }
             text += "permit tcp src 10.0.0.3 dport 3-103\npermit\n".replace("10.0.0.", address).as_str();
             let file = firstmatch_formats::parse(&text, &firstmatch_formats::Options::default()).expect("good rules");
-            let lowered = lower(&file.rules, &file.rules.schemas()[0], &Caps::default()).expect("within the caps");
+            let lowered =
+                lower(&file.rules, &file.rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
             let mut right: Vec<Option<Match>> = lowered.by_rule().map(|(found, _)| Some(found)).collect();
             right.push(None);
             let run = limit(&lowered, &right).expect("few lanes");

@@ -66,17 +66,17 @@ pub(crate) fn keys_of(all: &Lowered) -> KeyBuf {
 /// Returns the most lines and tests that one of the keys meets.
 ///
 /// `lines` computes the lines of a cost.
-fn most<E: Base>(engine: &E, keys: &KeyBuf, lines: impl Fn(&Work) -> f64) -> (usize, usize) {
-    let each = (0..keys.len()).map(|at| engine.work(keys.keys().slice(at, at + 1)));
-    each.fold((0, 0), |(most, tests), work| (most.max(lines(&work).round() as usize), tests.max(work.visits)))
+fn most<E: Base>(engine: &E, keys: &KeyBuf, lines: impl Fn(&Cost) -> f64) -> (usize, usize) {
+    let each = (0..keys.len()).map(|at| engine.cost(keys.keys().slice(at, at + 1)));
+    each.fold((0, 0), |(most, tests), cost| (most.max(lines(&cost).round() as usize), tests.max(cost.visits)))
 }
 
-/// Number of lines that keys meet in TupleMerge; see `tuple::work`.
+/// Number of lines that keys meet in TupleMerge; see `tuple::cost`.
 ///
 /// The planes by their rows, the probes, the entries, and the buckets beyond the first.
-pub(crate) fn lines_of_tuple(engine: &TupleMerge, work: &Work) -> f64 {
-    let rest = Engine::stats(engine).untabled.div_ceil(8) as f64;
-    work.done[1] * engine.lines_per_plane() as f64 + work.done[2] + work.done[5] + (work.done[7] - rest).max(0.0)
+pub(crate) fn lines_of_tuple(engine: &TupleMerge, cost: &Cost) -> f64 {
+    let rest = Engine::stats(engine).overflow.div_ceil(8) as f64;
+    cost.done[1] * engine.lines_per_plane() as f64 + cost.done[2] + cost.done[5] + (cost.done[7] - rest).max(0.0)
 }
 
 /// Removes every second rule and inserts a copy of each other one.
@@ -95,7 +95,7 @@ pub(crate) fn change_half(all: &Lowered, engine: &mut impl Updatable) {
 
 fn check_tuple(engine: &TupleMerge, keys: &KeyBuf, name: &str) {
     let stats = Engine::stats(engine);
-    let (lines, tests) = most(engine, keys, |work| lines_of_tuple(engine, work));
+    let (lines, tests) = most(engine, keys, |cost| lines_of_tuple(engine, cost));
     assert!(lines <= stats.worst_lines, "{name}: {lines} lines, {stats:?}");
     assert!(tests <= stats.worst_tests, "{name}: {tests} tests, {stats:?}");
 }
@@ -106,14 +106,14 @@ fn no_key_meets_more_than_is_stated() {
         let keys = keys_of(all);
         let built = Linear::build(all, &linear::Config::default()).expect("no budget");
         let stats = Engine::stats(&built);
-        let (_, tests) = most(&built, &keys, |work| work.lines);
+        let (_, tests) = most(&built, &keys, |cost| cost.lines);
         assert_eq!(tests, stats.worst_tests.next_multiple_of(8), "set {number}: some key is tested against all");
         assert_eq!(stats.worst_lines, (stats.bytes[0].1 + stats.bytes[1].1).div_ceil(64));
 
         let built = BitSelect::build(all, &bit_select::Config::default()).expect("no budget");
         let stats = Engine::stats(&built);
         // The roots are read as well, a line each.
-        let (lines, tests) = most(&built, &keys, |work| work.lines + stats.tables as f64);
+        let (lines, tests) = most(&built, &keys, |cost| cost.lines + stats.tables as f64);
         assert!(lines <= stats.worst_lines && tests <= stats.worst_tests, "set {number}: {lines}, {tests}, {stats:?}");
         // One tree with one list: the stated worst case is met.
         if number == 3 {
@@ -126,7 +126,7 @@ fn no_key_meets_more_than_is_stated() {
         let built = BitVector::build(all, &config).expect("no budget");
         let stats = Engine::stats(&built);
         // Every key meets the same costs, and then its match.
-        assert_eq!(most(&built, &keys, |work| work.lines + 1.0).0, stats.worst_lines, "set {number}");
+        assert_eq!(most(&built, &keys, |cost| cost.lines + 1.0).0, stats.worst_lines, "set {number}");
         assert_eq!(stats.worst_tests, all.regions().len());
 
         for (merge, collision_limit, most_tables) in

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::block::BLOCK;
 use crate::engine::budget::Visits;
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 use crate::raw::{Isa, Kernel, Level, dispatch, word};
 use crate::rule::Regions;
 use crate::rule::fixed_bits;
@@ -203,12 +203,12 @@ struct Lists<'a> {
     ///
     /// A full entry counts as `share` of a region, because its region stands in several lists. For example, a region
     /// with two open bits stands in four lists, so each of its entries counts as a quarter.
-    gone: f64,
+    removed: f64,
     share: f64,
     /// For each word, the bits that may split a list.
     ///
     /// A bit that splits no list splits none of those that other bits divide it into.
-    parting: Vec<u32>,
+    layout: Vec<u32>,
 }
 
 struct Best {
@@ -244,9 +244,9 @@ struct Tally {
     copies: [i32; 32],
     lengths: [f32; 32],
     /// Number of entries that would go to another tree.
-    gone: [i32; 32],
+    removed: [i32; 32],
     /// Not 0 if the bit splits some list.
-    parting: [i32; 32],
+    layout: [i32; 32],
 }
 
 /// Number of regions in which each bit of a word is 1, and in which it is fixed.
@@ -289,10 +289,10 @@ impl<'a> Lists<'a> {
                 Entries { free: all.map(|at| Entry { at, open: 0 }).collect(), len: [regions, 0], ..Entries::default() }
             }
         };
-        let (ends, parting) = (vec![entries.len], vec![u32::MAX; lanes]);
+        let (ends, layout) = (vec![entries.len], vec![u32::MAX; lanes]);
         let (short, next) = Default::default();
         let share = limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
-        Self { cubes, limits, step, regions, words, entries, ends, short, next, gone: 0.0, share, parting }
+        Self { cubes, limits, step, regions, words, entries, ends, short, next, removed: 0.0, share, layout }
     }
 
     fn words(&self, lane: usize) -> &[u64] {
@@ -315,37 +315,37 @@ impl<'a> Lists<'a> {
         entries * (entries * self.step as f32).max(BLOCK as f32)
     }
 
-    fn cost(&self, copies: usize, lengths: f32, gone: f64) -> Cost {
-        let elsewhere = (gone * self.step as f64 * ELSEWHERE).max(2.0 * BLOCK as f64);
-        Cost { lengths: f64::from(lengths) + gone * elsewhere, entries: copies as f64 + gone }
+    fn cost(&self, copies: usize, lengths: f32, removed: f64) -> Cost {
+        let elsewhere = (removed * self.step as f64 * ELSEWHERE).max(2.0 * BLOCK as f64);
+        Cost { lengths: f64::from(lengths) + removed * elsewhere, entries: copies as f64 + removed }
     }
 
     /// Returns the bit with the least cost, if it reduces `cost`.
     fn best(&mut self, bits: &Bits, cost: Cost) -> Option<Best> {
         let mut best = None;
         let mut least = Cost { lengths: cost.lengths * (1.0 - GAIN), ..cost };
-        for lane in 0..self.parting.len() {
+        for lane in 0..self.layout.len() {
             let addable = self.addable(bits, lane);
-            if self.parting[lane] & addable == 0 {
+            if self.layout[lane] & addable == 0 {
                 continue;
             }
             let tally = self.tally(lane);
-            let mut parting = 0;
+            let mut layout = 0;
             // Among bits of equal cost, the one lowest in its byte wins.
             let bits = (0..32).map(|at| at % 4 * 8 + at / 4);
-            for bit in bits.filter(|&bit| tally.parting[bit] != 0) {
-                parting |= 1 << bit;
+            for bit in bits.filter(|&bit| tally.layout[bit] != 0) {
+                layout |= 1 << bit;
                 let copies = tally.copies[bit];
                 if addable >> bit & 1 == 0 || f64::from(copies) > self.limits.growth * self.regions as f64 {
                     continue;
                 }
-                let gone = self.gone + f64::from(tally.gone[bit]) * self.share;
-                let cost = self.cost(copies as usize, tally.lengths[bit], gone);
+                let removed = self.removed + f64::from(tally.removed[bit]) * self.share;
+                let cost = self.cost(copies as usize, tally.lengths[bit], removed);
                 if cost.is_less(least) {
                     (best, least) = (Some(Best { lane, bit: bit as u32, cost }), cost);
                 }
             }
-            self.parting[lane] = parting;
+            self.layout[lane] = layout;
         }
         best
     }
@@ -368,7 +368,7 @@ impl<'a> Lists<'a> {
 
     fn tally(&self, lane: usize) -> Tally {
         self.cubes.visits.add(self.entries.len() + self.short.len());
-        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], gone: [0; 32], parting: [0; 32] };
+        let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], removed: [0; 32], layout: [0; 32] };
         dispatch(self.cubes.level, Count { lists: self, lane, tally: &mut tally });
         tally
     }
@@ -380,7 +380,7 @@ impl<'a> Lists<'a> {
         entries.clear(self.entries.len());
         // All entries may end in short lists.
         short.clear(self.entries.len() + self.short.len());
-        let mut split = Split { words: self.words(lane), bit, most: self.limits.open, gone: 0 };
+        let mut split = Split { words: self.words(lane), bit, most: self.limits.open, removed: 0 };
         let mut ends = Vec::with_capacity(2 * self.ends.len());
         for side in 0..2 {
             split.put(self.short.all(), side, &mut short);
@@ -397,7 +397,7 @@ impl<'a> Lists<'a> {
             }
         }
         // An entry was counted once for each side.
-        self.gone += split.gone as f64 * self.share / 2.0;
+        self.removed += split.removed as f64 * self.share / 2.0;
         self.next = [std::mem::replace(&mut self.entries, entries), std::mem::replace(&mut self.short, short)];
         self.ends = ends;
     }
@@ -410,7 +410,7 @@ struct Split<'a> {
     /// Largest number of bits that an entry may leave open.
     most: Option<u32>,
     /// Number of entries that went to another tree, counted once for each side.
-    gone: usize,
+    removed: usize,
 }
 
 impl Split<'_> {
@@ -439,7 +439,7 @@ impl Split<'_> {
             let (is_open, of) = self.side(at);
             to.full[to.len[1]] = at;
             to.len[1] += usize::from(!is_open & (of == side));
-            self.gone += usize::from(is_open);
+            self.removed += usize::from(is_open);
         }
     }
 }
@@ -464,11 +464,11 @@ impl Kernel for Count<'_> {
                 // An open bit counts for both sides, but a full entry goes to another tree.
                 let ones = few - frees.fixed[bit] + frees.ones[bit] + fulls.ones[bit];
                 let zeros = few - frees.ones[bit] + fulls.fixed[bit] - fulls.ones[bit];
-                let gone = all - few - fulls.fixed[bit];
+                let removed = all - few - fulls.fixed[bit];
                 tally.lengths[bit] += lists.length(ones) + lists.length(zeros);
                 tally.copies[bit] += ones + zeros;
-                tally.gone[bit] += gone;
-                tally.parting[bit] |= i32::from(ones.max(zeros) + gone < all);
+                tally.removed[bit] += removed;
+                tally.layout[bit] |= i32::from(ones.max(zeros) + removed < all);
             }
         }
         let (free, full) = lists.short.all();
@@ -478,7 +478,7 @@ impl Kernel for Count<'_> {
             let both = 2 * free.len() as i32 - frees.fixed[bit] + fulls.fixed[bit];
             tally.lengths[bit] += both as f32 * BLOCK as f32;
             tally.copies[bit] += both;
-            tally.gone[bit] += full.len() as i32 - fulls.fixed[bit];
+            tally.removed[bit] += full.len() as i32 - fulls.fixed[bit];
         }
     }
 }

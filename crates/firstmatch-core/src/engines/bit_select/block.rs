@@ -1,9 +1,9 @@
 //! Leaf blocks: eight regions column by column, each column as narrow as its values allow.
 
-use super::asked::{ANY, Asked, is_single};
-use super::layout::{Node, Parting};
+use super::constraints::{ANY, Constraints, is_single};
+use super::layout::{EntryLayout, Node};
 use super::prefixes::Prefixes;
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 use crate::raw::{Isa, LINE_WORDS, gather, word};
 use crate::rule::containing_prefix;
 use crate::rule::{Region, Regions};
@@ -81,11 +81,11 @@ impl Shape {
     ///
     /// They are narrow if that makes blocks smaller. From `lean` regions on they may also be lean.
     pub(super) fn new(schema: &Schema, regions: &Regions, rules: usize, lean: usize) -> Self {
-        let asked = Asked::of(schema, regions);
+        let asked = Constraints::of(schema, regions);
         let mut least = Self::of(schema, &asked, Width::Wide, false);
         let widths = if regions.len() < lean { &[Width::Narrow][..] } else { &[Width::Narrow, Width::Lean] };
         for &width in widths {
-            let shape = Self::of(schema, &asked, width, width == Width::Lean && Parting::is_short(rules));
+            let shape = Self::of(schema, &asked, width, width == Width::Lean && EntryLayout::is_short(rules));
             if shape.lines < least.lines {
                 least = shape;
             }
@@ -93,7 +93,7 @@ impl Shape {
         least
     }
 
-    fn of(schema: &Schema, asked: &Asked, width: Width, has_short_ranks: bool) -> Self {
+    fn of(schema: &Schema, asked: &Constraints, width: Width, has_short_ranks: bool) -> Self {
         let is_narrow = width != Width::Wide;
         let has_column = |lane: usize| width != Width::Lean || asked.any[lane];
         let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());

@@ -4,15 +4,15 @@
 
 use std::sync::Arc;
 
-use super::added::Added;
 use super::bits::Cubes;
 use super::columns::Kind;
 use super::config::Config;
-use super::layout::{EMPTY, Node, Parting, Tree};
+use super::inserted::Inserted;
+use super::layout::{EMPTY, EntryLayout, Node, Tree};
 use super::plan::{Planned, Search};
 use super::structure::{BitSelect, Roots};
-use super::tree::{To, Way};
-use super::writing::Spare;
+use super::tree::{DraftEntry, DraftTarget};
+use super::writing::FreeBlocks;
 use super::{block, change, pack, plan};
 use crate::engine::Match;
 use crate::engine::budget::Visits;
@@ -61,23 +61,23 @@ pub(super) fn build(
 fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> BitSelect {
     let (regions, drafts) = (set.regions(), &planned.drafts);
     let matches: Arc<[Match]> = set.by_rule().map(|(rule, _)| rule).collect();
-    let parting = Parting::new(0, matches.len(), shape.has_short_ranks);
+    let layout = EntryLayout::new(0, matches.len(), shape.has_short_ranks);
     let mut ranks = Vec::with_capacity(regions.len());
     for (index, (_, range)) in set.by_rule().enumerate() {
-        ranks.extend(range.map(|_| parting.rank(index as u32 + 1)));
+        ranks.extend(range.map(|_| layout.rank(index as u32 + 1)));
     }
     let packed = pack::pack(drafts.iter().map(|draft| &draft.leaves), &shape, regions, &ranks);
     let blocks = packed.blocks.len() / shape.lines();
     let room = change::room(blocks);
     let indices = room.max(drafts.iter().map(|draft| draft.nodes.len()).sum());
-    let parting = Parting::new(indices, matches.len(), shape.has_short_ranks);
+    let layout = EntryLayout::new(indices, matches.len(), shape.has_short_ranks);
     let (mut trees, mut nodes, mut table) = (Vec::new(), Vec::new(), Vec::new());
     let mut leaves = 0;
     for draft in drafts {
         let (first_node, first_entry) = (nodes.len(), table.len());
-        let entry = |Way { to, best }: Way| match to {
-            To::Node(node) => parting.entry(ranks[best as usize], first_node as u32 + node, false),
-            To::Leaf(leaf) => parting.entry(ranks[best as usize], packed.places[leaves + leaf as usize], true),
+        let entry = |DraftEntry { to, best }: DraftEntry| match to {
+            DraftTarget::Node(node) => layout.entry(ranks[best as usize], first_node as u32 + node, false),
+            DraftTarget::Leaf(leaf) => layout.entry(ranks[best as usize], packed.places[leaves + leaf as usize], true),
         };
         table.extend(draft.table.iter().map(|way| way.map_or(EMPTY, entry)));
         nodes.extend(draft.nodes.iter().map(|&node| Node { base: node.base + first_entry as u32, ..node }));
@@ -94,22 +94,22 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         columns: Kind::of(&shape, set.schema().stride()),
         shape,
         trees: trees.into(),
-        has_wide: false,
+        has_overflow_tree: false,
         nodes: nodes.into(),
         table: table.into(),
-        parting,
+        layout,
         is_large: size_of_val(&packed.blocks[..]) > NEAR,
         blocks: packed.blocks,
         room,
-        spare: Spare::default(),
-        filling: Box::default(),
+        free_blocks: FreeBlocks::default(),
+        append_block: Box::default(),
         matches,
         regions: regions.len(),
-        gone: Box::default(),
-        gone_rules: 0,
-        gone_regions: 0,
-        added: Added::new(regions.lanes()),
-        touched: Vec::new(),
+        removed: Box::default(),
+        removed_rules: 0,
+        removed_regions: 0,
+        inserted: Inserted::new(regions.lanes()),
+        dirty: Vec::new(),
         planned: planned.cost,
     }
 }

@@ -28,9 +28,9 @@ use super::block::{BLOCK, Shape};
 use super::layout::{EMPTY, LEAF, Node, Tree};
 use super::structure::BitSelect;
 use super::tree::each;
-use super::writing::{NO_BLOCK, Place, Spare};
+use super::writing::{Dirty, FreeBlocks, NO_BLOCK};
 use crate::engine::Match;
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 use crate::raw::{LINE_WORDS, Line, words, words_mut};
 use crate::rule::{Region, Regions};
 
@@ -47,13 +47,13 @@ pub(super) fn room(blocks: usize) -> usize {
 
 /// Slots that a region reaches.
 struct Reached {
-    entries: [Way; MOST_REACHED],
+    entries: [Slot; MOST_REACHED],
     count: usize,
 }
 
 /// Slot: a table entry and its place in a node.
 #[derive(Clone, Copy)]
-struct Way {
+struct Slot {
     /// Position in the table.
     at: u32,
     /// Index among the entries of its node.
@@ -64,27 +64,27 @@ struct Way {
 
 /// Target of a slot.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum To {
-    Nowhere,
+enum Target {
+    Nothing,
     Node(usize),
     Block(usize),
 }
 
 impl Reached {
     fn new() -> Self {
-        Self { entries: [Way { at: 0, index: 0, node: 0 }; MOST_REACHED], count: 0 }
+        Self { entries: [Slot { at: 0, index: 0, node: 0 }; MOST_REACHED], count: 0 }
     }
 
-    fn ways(&self) -> &[Way] {
+    fn slots(&self) -> &[Slot] {
         &self.entries[..self.count]
     }
 
     /// Returns the slots whose bits are set.
-    fn of(&self, mut bits: u128) -> impl Iterator<Item = &Way> + Clone {
+    fn of(&self, mut bits: u128) -> impl Iterator<Item = &Slot> + Clone {
         std::iter::from_fn(move || {
-            let way = self.entries.get(bits.trailing_zeros() as usize)?;
+            let slot = self.entries.get(bits.trailing_zeros() as usize)?;
             bits &= bits - 1;
-            Some(way)
+            Some(slot)
         })
     }
 }
@@ -93,23 +93,23 @@ impl BitSelect {
     /// Inserts a rule that follows `before` built rules, and returns whether it could.
     ///
     /// If not, its regions are taken out again and no answer changes.
-    pub(crate) fn insert(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
-        let Some(rank) = self.added.free_rank(before as u32, rule.priority, self.parting) else { return false };
+    pub(super) fn insert_rule(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
+        let Some(rank) = self.inserted.free_rank(before as u32, rule.priority, self.layout) else { return false };
         for (index, region) in regions.iter().enumerate() {
             if !self.put(rank, &region) {
                 regions.iter().take(index).for_each(|region| self.take(rank, &region));
                 return false;
             }
         }
-        self.added.insert((before as u32, self.matches.len()), rank, rule, regions, &mut self.touched);
+        self.inserted.insert((before as u32, self.matches.len()), rank, rule, regions, &mut self.dirty);
         true
     }
 
     /// Removes an inserted rule that follows `before` built rules; returns whether it was there.
-    pub(crate) fn remove_added(&mut self, rule: Match, before: usize) -> bool {
-        let Some(rank) = self.added.rank_of(rule.rule, before as u32) else { return false };
+    pub(super) fn remove_inserted_rule(&mut self, rule: Match, before: usize) -> bool {
+        let Some(rank) = self.inserted.rank_of(rule.rule, before as u32) else { return false };
         let mut regions = Regions::new(self.schema.lanes().len());
-        self.added.remove(before as u32, rank, &mut self.touched, |region| regions.push(*region));
+        self.inserted.remove(before as u32, rank, &mut self.dirty, |region| regions.push(*region));
         regions.iter().for_each(|region| self.take(rank, &region));
         true
     }
@@ -117,100 +117,89 @@ impl BitSelect {
     /// Removes a built rule with its regions, and returns whether it could.
     ///
     /// If not, nothing changes.
-    pub(crate) fn remove_first<'r>(&mut self, place: usize, regions: impl Iterator<Item = Region<'r>> + Clone) -> bool {
+    pub(super) fn remove_built_rule<'r>(
+        &mut self,
+        place: usize,
+        regions: impl Iterator<Item = Region<'r>> + Clone,
+    ) -> bool {
         if !regions.clone().all(|region| self.reach(&region).is_some()) {
             return false;
         }
-        let rank = self.parting.rank(place as u32 + 1);
+        let rank = self.layout.rank(place as u32 + 1);
         for region in regions {
             self.take(rank, &region);
-            self.gone_regions += 1;
+            self.removed_regions += 1;
         }
-        self.gone_rules += 1;
-        if self.gone.is_empty() {
-            self.gone = vec![0; self.matches.len().div_ceil(64)].into();
+        self.removed_rules += 1;
+        if self.removed.is_empty() {
+            self.removed = vec![0; self.matches.len().div_ceil(64)].into();
         }
-        self.gone[place / 64] |= 1 << (place % 64);
-        self.touched.push(Place::Gone((place / 64) as u32));
+        self.removed[place / 64] |= 1 << (place % 64);
+        self.dirty.push(Dirty::Removed((place / 64) as u32));
         true
     }
 
     /// Copies the changes of the other replica and empties the dirty list of this one.
     ///
     /// They are all changes since the replicas were equal or one of them last followed the other.
-    pub(crate) fn follow(&mut self, other: &Self) {
-        self.touched.clear();
+    pub(super) fn follow_changes(&mut self, other: &Self) {
+        self.dirty.clear();
         self.grow(other.blocks.len() / other.shape.lines());
         self.trees.clone_from(&other.trees);
-        self.has_wide = other.has_wide;
-        self.spare.follow(&other.spare);
-        if self.gone.len() < other.gone.len() {
-            self.gone = vec![0; other.gone.len()].into();
+        self.has_overflow_tree = other.has_overflow_tree;
+        self.free_blocks.follow(&other.free_blocks);
+        if self.removed.len() < other.removed.len() {
+            self.removed = vec![0; other.removed.len()].into();
         }
-        if self.filling.len() < other.filling.len() {
-            self.filling = vec![NO_BLOCK; other.filling.len()].into();
+        if self.append_block.len() < other.append_block.len() {
+            self.append_block = vec![NO_BLOCK; other.append_block.len()].into();
         }
-        (self.gone_rules, self.gone_regions) = (other.gone_rules, other.gone_regions);
-        self.added.follow(&other.added);
+        (self.removed_rules, self.removed_regions) = (other.removed_rules, other.removed_regions);
+        self.inserted.follow(&other.inserted);
         let lines = self.shape.lines();
-        for place in &other.touched {
+        for place in &other.dirty {
             match *place {
-                Place::Block(at) => {
+                Dirty::Block(at) => {
                     let lines = at as usize * lines..(at as usize + 1) * lines;
                     self.blocks[lines.clone()].copy_from_slice(&other.blocks[lines]);
                 }
-                Place::Entry(at) => self.table[at as usize] = other.table[at as usize],
-                Place::Filling(at) => self.filling[at as usize] = other.filling[at as usize],
-                Place::Gone(at) => self.gone[at as usize] = other.gone[at as usize],
-                Place::Bucket(at) => self.added.follow_bucket(&other.added, at as usize),
-                Place::Rule(at) => self.added.follow_rule(&other.added, at as usize),
-                Place::Row(at) => self.added.follow_row(&other.added, at as usize),
+                Dirty::Entry(at) => self.table[at as usize] = other.table[at as usize],
+                Dirty::AppendBlock(at) => self.append_block[at as usize] = other.append_block[at as usize],
+                Dirty::Removed(at) => self.removed[at as usize] = other.removed[at as usize],
+                Dirty::Bucket(at) => self.inserted.follow_bucket(&other.inserted, at as usize),
+                Dirty::Rule(at) => self.inserted.follow_rule(&other.inserted, at as usize),
+                Dirty::Row(at) => self.inserted.follow_row(&other.inserted, at as usize),
             }
         }
     }
 
-    /// Empties the dirty list, because the other replica is a clone of this one.
-    pub(crate) fn leads_none(&mut self) {
-        self.touched = Vec::new();
-    }
-
     /// Whether a built rule has not been removed.
-    pub(crate) fn has_first(&self, place: usize) -> bool {
-        self.gone.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
-    }
-
-    /// Whether few blocks are left for insertions, and a rebuild is due because that will recur.
-    pub(crate) fn is_short_of_room(&self) -> bool {
-        self.spare.was_little
-    }
-
-    /// Returns the number of inserted rules and of removed built ones.
-    pub(crate) fn changes(&self) -> usize {
-        self.added.rules() + self.gone_rules
+    pub(super) fn has_built_rule(&self, place: usize) -> bool {
+        self.removed.get(place / 64).is_none_or(|word| word >> (place % 64) & 1 == 0)
     }
 
     /// Returns the most cache lines and region tests of a lookup, whatever is inserted.
-    pub(crate) fn most_work(&self) -> (usize, usize) {
+    pub(super) fn most_cost(&self) -> (usize, usize) {
         let (lines, tests) = self.worst(MOST_BLOCKS);
-        let wide = usize::from(!self.has_wide);
+        let wide = usize::from(!self.has_overflow_tree);
         (lines + wide * (MOST_BLOCKS * self.shape.lines() + 2), tests + wide * MOST_BLOCKS * BLOCK)
     }
 
     /// Returns the most bytes of the engine once it has as many blocks as it may get.
-    pub(crate) fn most_bytes(&self) -> usize {
+    pub(super) fn most_bytes(&self) -> usize {
         let blocks = self.blocks.len() / self.shape.lines();
         let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
         let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
-        let filling = if self.filling.is_empty() { self.fillings() } else { 0 };
+        let append_block = if self.append_block.is_empty() { self.append_block_count() } else { 0 };
         // All blocks may be free.
-        now + more + (self.room + filling) * size_of::<u32>()
+        now + more + (self.room + append_block) * size_of::<u32>()
     }
 
     /// Returns the built tree of a region and the slots it reaches; `None` if these are too many.
     fn reach(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
         let is_home =
             |tree: &Tree| tree.open.is_none_or(|most| tree.root.bits.of_region(region).1.count_ones() <= most);
-        let tree = self.homes().iter().position(is_home)?;
+        let tree = self.built_trees().iter().position(is_home)?;
         self.reach_in(tree, region)
     }
 
@@ -224,18 +213,18 @@ impl BitSelect {
     /// Nodes do not change, so that the answer for a region is always the same.
     fn reach_any(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
         self.reach(region).or_else(|| {
-            let tree = self.trees.len().checked_sub(1).filter(|_| self.has_wide)?;
+            let tree = self.trees.len().checked_sub(1).filter(|_| self.has_overflow_tree)?;
             self.reach_in(tree, region)
         })
     }
 
     /// Creates the overflow tree, whose table is the last entry.
     fn widen(&mut self) {
-        if !self.has_wide {
+        if !self.has_overflow_tree {
             let root = Node { bits: Selector::default(), base: self.table.len() as u32 - 1 };
             let wide = Tree { root, levels: 1, longest: 0, open: None };
             self.trees = self.trees.iter().copied().chain([wide]).collect();
-            self.has_wide = true;
+            self.has_overflow_tree = true;
         }
     }
 
@@ -252,13 +241,13 @@ impl BitSelect {
             return false;
         }
         each((value as usize, open as usize), |index| {
-            let way = Way { at: node.base + index as u32, index: index as u32, node: number as u32 };
-            reached.entries[reached.count] = way;
+            let slot = Slot { at: node.base + index as u32, index: index as u32, node: number as u32 };
+            reached.entries[reached.count] = slot;
             reached.count += 1;
         });
-        for way in start..reached.count {
-            if let To::Node(below) = self.to(&reached.entries[way])
-                && !reached.ways().iter().any(|of| of.node as usize == below)
+        for slot in start..reached.count {
+            if let Target::Node(below) = self.to(&reached.entries[slot])
+                && !reached.slots().iter().any(|of| of.node as usize == below)
                 && !self.reach_from(below, region, reached)
             {
                 return false;
@@ -267,11 +256,11 @@ impl BitSelect {
         true
     }
 
-    fn to(&self, way: &Way) -> To {
-        match self.table[way.at as usize] {
-            EMPTY => To::Nowhere,
-            entry if entry & LEAF == 0 => To::Node(self.limits().index(entry)),
-            entry => To::Block(self.limits().index(entry)),
+    fn to(&self, slot: &Slot) -> Target {
+        match self.table[slot.at as usize] {
+            EMPTY => Target::Nothing,
+            entry if entry & LEAF == 0 => Target::Node(self.limits().index(entry)),
+            entry => Target::Block(self.limits().index(entry)),
         }
     }
 
@@ -287,16 +276,16 @@ impl BitSelect {
         }
         let Some((tree, reached)) = self.reach_any(region) else { return false };
         // Slots by target: those of one target have one target afterwards, too.
-        let mut together: Vec<(To, u128)> = Vec::new();
-        for (at, way) in reached.ways().iter().enumerate() {
-            let to = self.to(way);
+        let mut together: Vec<(Target, u128)> = Vec::new();
+        for (at, slot) in reached.slots().iter().enumerate() {
+            let to = self.to(slot);
             match together.iter_mut().find(|(of, _)| *of == to) {
-                Some((_, ways)) => *ways |= 1 << at,
+                Some((_, slots)) => *slots |= 1 << at,
                 None => together.push((to, 1 << at)),
             }
         }
         let mut needed = 0;
-        for &(to, _) in together.iter().filter(|(to, _)| !matches!(to, To::Node(_))) {
+        for &(to, _) in together.iter().filter(|(to, _)| !matches!(to, Target::Node(_))) {
             let len = self.len(to);
             if len >= MOST_BLOCKS * BLOCK {
                 return false;
@@ -308,24 +297,24 @@ impl BitSelect {
         if !self.has_room(needed) {
             return false;
         }
-        for (to, ways) in together {
-            let ways = reached.of(ways);
-            let promise = match to {
-                To::Node(node) => self.parting.entry(rank, node as u32, false),
+        for (to, slots) in together {
+            let slots = reached.of(slots);
+            let bound = match to {
+                Target::Node(node) => self.layout.entry(rank, node as u32, false),
                 _ => {
-                    let (block, blocks) = self.with(to, ways.clone(), rank, region);
+                    let (block, blocks) = self.with(to, slots.clone(), rank, region);
                     self.trees[tree].longest = self.trees[tree].longest.max(blocks);
-                    self.parting.entry(rank, block as u32, true)
+                    self.layout.entry(rank, block as u32, true)
                 }
             };
             // The lower of both bounds, and the new target.
-            let low = 1 << (self.parting.index + 1);
-            for way in ways {
-                let old = &mut self.table[way.at as usize];
-                let new = (*old & !(low - 1)).min(promise & !(low - 1)) | promise & (low - 1);
+            let low = 1 << (self.layout.index + 1);
+            for slot in slots {
+                let old = &mut self.table[slot.at as usize];
+                let new = (*old & !(low - 1)).min(bound & !(low - 1)) | bound & (low - 1);
                 if new != *old {
                     *old = new;
-                    self.touched.push(Place::Entry(way.at));
+                    self.dirty.push(Dirty::Entry(slot.at));
                 }
             }
         }
@@ -335,44 +324,44 @@ impl BitSelect {
     /// Adds a region to the list of some slots; returns its first block and number of blocks.
     fn with<'w>(
         &mut self,
-        to: To,
-        here: impl Iterator<Item = &'w Way> + Clone,
+        to: Target,
+        here: impl Iterator<Item = &'w Slot> + Clone,
         rank: u32,
         region: &Region<'_>,
     ) -> (usize, usize) {
-        if let To::Block(block) = to {
+        if let Target::Block(block) = to {
             let words = self.block(block);
             if self.shape.len(words) < BLOCK && self.more(block).is_none() {
-                self.touched.push(Place::Block(block as u32));
+                self.dirty.push(Dirty::Block(block as u32));
                 self.add(block, rank, region);
                 return (block, 1);
             }
         }
         // The node of all slots, if they have one node.
-        let mut nodes = here.clone().map(|way| way.node as usize);
+        let mut nodes = here.clone().map(|slot| slot.node as usize);
         let node = nodes.next().filter(|node| nodes.all(|other| other == *node));
-        let mut filling = node.and_then(|node| self.filling(node));
+        let mut append_block = node.and_then(|node| self.append_block(node));
         if let Some(node) = node
-            && filling.map(To::Block) == Some(to)
+            && append_block.map(Target::Block) == Some(to)
         {
             // Some slots leave the block, so that it can be the append block no longer.
             self.fill(node, None);
-            filling = None;
+            append_block = None;
         }
         let mut theirs = [(0, 0); MOST_BLOCKS * BLOCK];
         let mut count = 0;
-        let mut next = if let To::Block(block) = to { Some(block) } else { None };
+        let mut next = if let Target::Block(block) = to { Some(block) } else { None };
         while let Some(block) = next {
             for i in 0..self.shape.len(self.block(block)) {
                 // Slots of one node come one after another.
                 let mut of = (u32::MAX, (0, 0));
-                let is_theirs = |way: &Way| {
-                    if way.node != of.0 {
-                        let node = self.node(way.node as usize);
-                        of = (way.node, self.shape.selected(self.block(block), i, node));
+                let is_theirs = |slot: &Slot| {
+                    if slot.node != of.0 {
+                        let node = self.node(slot.node as usize);
+                        of = (slot.node, self.shape.selected(self.block(block), i, node));
                     }
                     let (value, open) = of.1;
-                    (value ^ u64::from(way.index)) & !open == 0
+                    (value ^ u64::from(slot.index)) & !open == 0
                 };
                 if here.clone().any(is_theirs) {
                     theirs[count] = (block, i);
@@ -384,7 +373,7 @@ impl BitSelect {
         let with = count + 1;
         let mut list = [0; MOST_BLOCKS];
         let list = &mut list[..with.div_ceil(BLOCK)];
-        match filling {
+        match append_block {
             Some(block) if self.shape.len(self.block(block)) + with <= BLOCK => list[0] = block,
             _ => {
                 list.fill_with(|| self.another());
@@ -401,36 +390,36 @@ impl BitSelect {
             self.shape.add_copy(words_mut(&mut self.blocks), (start(from), i), start(to));
         }
         self.add(block_of(before), rank, region);
-        self.touched.extend(list.iter().map(|&block| Place::Block(block as u32)));
+        self.dirty.extend(list.iter().map(|&block| Dirty::Block(block as u32)));
         list.windows(2).for_each(|pair| self.go_on(pair[0], Some(pair[1])));
         (list[0], list.len())
     }
 
     /// Returns the append block of a node; a block is none once a slot has left it.
-    fn filling(&self, node: usize) -> Option<usize> {
-        self.filling.get(node).filter(|&&block| block != NO_BLOCK).map(|&block| block as usize)
+    fn append_block(&self, node: usize) -> Option<usize> {
+        self.append_block.get(node).filter(|&&block| block != NO_BLOCK).map(|&block| block as usize)
     }
 
     fn fill(&mut self, node: usize, block: Option<usize>) {
-        if self.filling.is_empty() {
-            self.filling = vec![NO_BLOCK; self.fillings()].into();
+        if self.append_block.is_empty() {
+            self.append_block = vec![NO_BLOCK; self.append_block_count()].into();
         }
-        self.filling[node] = block.map_or(NO_BLOCK, |block| block as u32);
-        self.touched.push(Place::Filling(node as u32));
+        self.append_block[node] = block.map_or(NO_BLOCK, |block| block as u32);
+        self.dirty.push(Dirty::AppendBlock(node as u32));
     }
 
     /// Returns the number of nodes and of roots, the overflow tree's included.
-    fn fillings(&self) -> usize {
-        self.nodes.len() + self.homes().len() + 1
+    fn append_block_count(&self) -> usize {
+        self.nodes.len() + self.built_trees().len() + 1
     }
 
     /// Takes a rule out of every leaf that one of its regions reaches.
     fn take(&mut self, rank: u32, region: &Region<'_>) {
         let Some((_, reached)) = self.reach_any(region) else { return };
-        let mut last = To::Nowhere;
-        for way in reached.ways() {
-            let to = self.to(way);
-            if let To::Block(first) = to
+        let mut last = Target::Nothing;
+        for slot in reached.slots() {
+            let to = self.to(slot);
+            if let Target::Block(first) = to
                 && to != last
             {
                 self.take_from(first, rank);
@@ -442,8 +431,8 @@ impl BitSelect {
     fn take_from(&mut self, first: usize, rank: u32) {
         let (mut before, mut next) = (None, Some(first));
         while let Some(block) = next {
-            let Self { blocks, shape, touched, .. } = self;
-            touched.push(Place::Block(block as u32));
+            let Self { blocks, shape, dirty, .. } = self;
+            dirty.push(Dirty::Block(block as u32));
             shape.take(block_mut(blocks, shape, block), rank);
             next = self.more(block);
             match before {
@@ -475,8 +464,8 @@ impl BitSelect {
 
     /// Returns a block without regions, free or new.
     fn another(&mut self) -> usize {
-        self.spare.taken += 1;
-        let block = self.spare.take().unwrap_or_else(|| {
+        self.free_blocks.taken += 1;
+        let block = self.free_blocks.take().unwrap_or_else(|| {
             let block = self.blocks.len() / self.shape.lines();
             self.grow(block + 1);
             block
@@ -501,19 +490,19 @@ impl BitSelect {
     /// has been taken since the last one.
     /// If fewer were found than that, there is no other search: a refusal then says that there is little room.
     fn has_room(&mut self, needed: usize) -> bool {
-        if self.room_left() < needed && self.spare.taken >= self.room / 4 {
-            self.look_for_spare();
+        if self.room_left() < needed && self.free_blocks.taken >= self.room / 4 {
+            self.look_for_free_blocks();
         }
         let has_room = self.room_left() >= needed;
-        self.spare.was_little |= !has_room && self.room_left() < self.room / 8;
+        self.free_blocks.was_little |= !has_room && self.room_left() < self.room / 8;
         has_room
     }
 
     fn room_left(&self) -> usize {
-        self.room.saturating_sub(self.blocks.len() / self.shape.lines()) + self.spare.left
+        self.room.saturating_sub(self.blocks.len() / self.shape.lines()) + self.free_blocks.left
     }
 
-    fn look_for_spare(&mut self) {
+    fn look_for_free_blocks(&mut self) {
         let mut is_used = vec![false; self.blocks.len() / self.shape.lines()];
         let leaves = self.table.iter().filter(|&&entry| entry != EMPTY && entry & LEAF != 0);
         let leaves = leaves.map(|&entry| self.limits().index(entry));
@@ -524,9 +513,9 @@ impl BitSelect {
                 next = self.more(block);
             }
         }
-        let spare = (0..).zip(is_used).filter_map(|(block, is_used)| (!is_used).then_some(block));
-        self.spare = Spare::of(spare, self.spare.times + 1);
-        self.spare.was_little = self.room_left() < self.room / 4;
+        let free_blocks = (0..).zip(is_used).filter_map(|(block, is_used)| (!is_used).then_some(block));
+        self.free_blocks = FreeBlocks::of(free_blocks, self.free_blocks.times + 1);
+        self.free_blocks.was_little = self.room_left() < self.room / 4;
     }
 
     fn add(&mut self, block: usize, rank: u32, region: &Region<'_>) {
@@ -534,8 +523,8 @@ impl BitSelect {
     }
 
     /// Returns the number of regions in a list.
-    fn len(&self, to: To) -> usize {
-        let (mut len, mut next) = (0, if let To::Block(block) = to { Some(block) } else { None });
+    fn len(&self, to: Target) -> usize {
+        let (mut len, mut next) = (0, if let Target::Block(block) = to { Some(block) } else { None });
         while let Some(block) = next {
             len += self.shape.len(self.block(block));
             next = self.more(block);

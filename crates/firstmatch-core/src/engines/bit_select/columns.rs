@@ -2,8 +2,8 @@
 
 use super::block::{BITS, BLOCK as REGIONS, Shape, is_rank};
 use super::layout::{EMPTY, Entry, Node, Tree};
-use crate::engine::tombstones::Alive;
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
+use crate::engine::tombstones::LiveRules;
 use crate::raw::{Isa, LINE_WORDS, word};
 
 /// Number of keys in flight.
@@ -300,11 +300,11 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
 
 /// Returns the rank of the first hit whose rule is live, or else the value behind the ranks.
 #[inline(always)]
-pub(super) fn rank_of<A: Alive>(columns: impl Columns, block: &[u32], mut hits: u32, alive: A) -> u32 {
+pub(super) fn rank_of<A: LiveRules>(columns: impl Columns, block: &[u32], mut hits: u32, live_rules: A) -> u32 {
     loop {
         let rank = columns.rank(block, (hits | 1 << REGIONS).trailing_zeros() as usize & (2 * REGIONS - 1));
         // Positions behind the last rank may be hit as well; their value is no rank.
-        if A::ALL || !is_rank(rank) || alive.is_alive(rank as usize) {
+        if A::ALL || !is_rank(rank) || live_rules.is_live(rank as usize) {
             return rank;
         }
         hits &= hits - 1;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::bits::Cubes;
 use super::block::BLOCK;
 use super::layout::Entry;
-use super::tree::{Draft, To, Way};
+use super::tree::{Draft, DraftEntry, DraftTarget};
 use crate::engine::budget::Visits;
 use crate::engines::shared::wide::wide;
 use crate::raw::{Isa, Kernel, Level, Line, dispatch};
@@ -49,7 +49,7 @@ const TRIES: usize = 8;
 /// Tree with the entries that its root has for the keys of a sample.
 pub(super) struct Tree {
     pub(super) draft: Draft,
-    ways: Vec<Option<Way>>,
+    ways: Vec<Option<DraftEntry>>,
     /// Estimated bytes of the tree.
     bytes: f64,
 }
@@ -154,7 +154,7 @@ impl Sample {
 struct Roots<'a> {
     sample: &'a Sample,
     draft: &'a Draft,
-    ways: &'a mut Vec<Option<Way>>,
+    ways: &'a mut Vec<Option<DraftEntry>>,
 }
 
 impl Kernel for Roots<'_> {
@@ -213,7 +213,7 @@ impl Kernel for Walk<'_> {
 }
 
 /// Returns the trees whose roots lead a key on, and where to, the best first.
-fn sorted(trees: &[Rc<Tree>], at: usize) -> [Option<(usize, Way)>; GROUP] {
+fn sorted(trees: &[Rc<Tree>], at: usize) -> [Option<(usize, DraftEntry)>; GROUP] {
     let mut ways = [None; GROUP];
     trees.iter().zip(&mut ways).enumerate().for_each(|(tree, (of, way))| *way = of.ways[at].map(|way| (tree, way)));
     ways.sort_unstable_by_key(|way| way.map_or(u32::MAX, |(_, way)| way.best));
@@ -256,7 +256,7 @@ impl Counts {
 fn follow<I: Isa>(
     isa: I,
     draft: &Draft,
-    mut way: Way,
+    mut way: DraftEntry,
     walker: Walker<'_>,
     regions: &Regions,
     best: &mut u32,
@@ -265,14 +265,14 @@ fn follow<I: Isa>(
     let (mut nodes, mut blocks) = (0, 0);
     while way.best < *best {
         match way.to {
-            To::Node(node) => {
+            DraftTarget::Node(node) => {
                 nodes += 1;
                 match draft.step(isa, &draft.nodes[node as usize], walker.key) {
                     Some(next) => way = next,
                     None => break,
                 }
             }
-            To::Leaf(leaf) => {
+            DraftTarget::Leaf(leaf) => {
                 let list = draft.leaves.get(leaf);
                 for (index, block) in list.chunks(BLOCK).enumerate() {
                     if block[0] >= *best {

@@ -1,6 +1,6 @@
 //! Nodes, table entries and ranks: how they are laid out.
 
-use crate::engines::shared::selector::Selector;
+use crate::engine::selector::Selector;
 
 /// One tree of a [`BitSelect`](super::BitSelect).
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Node {
 
 /// Table entry: from the highest bit a lower bound of ranks, an index, and the leaf flag.
 ///
-/// The bound is that of the best rank behind the entry, without the bits that [`Parting`] drops. The index is that of
+/// The bound is that of the best rank behind the entry, without the bits that [`EntryLayout`] drops. The index is that of
 /// a node or of a leaf's first block.
 ///
 /// ```text
@@ -41,7 +41,7 @@ pub(super) const EMPTY: Entry = Entry::MAX;
 /// and 1 for the leaf flag. The remaining 20 bits are three too few for the largest rank, so that the three lowest
 /// bits of ranks are dropped.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Parting {
+pub(super) struct EntryLayout {
     /// Number of bits of an index.
     pub(super) index: u32,
     /// Number of low bits of a rank that do not fit into an entry.
@@ -56,7 +56,7 @@ pub(super) struct Parting {
 pub(super) const BETWEEN: u32 = 10;
 const SHORT_BETWEEN: u32 = 5;
 
-impl Parting {
+impl EntryLayout {
     /// Lays out indices below `indices` and ranks of `rules` rules; short ranks have 16 bits.
     ///
     /// No rank fills the bits of an entry with ones, because these are the bits of [`EMPTY`].

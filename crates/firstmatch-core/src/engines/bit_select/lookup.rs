@@ -6,7 +6,7 @@ use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::single::one;
 use super::structure::BitSelect;
 use crate::engine::Match;
-use crate::engine::tombstones::Alive;
+use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, dispatch, words};
 
@@ -23,23 +23,23 @@ const EIGHT: usize = 8;
 
 /// Improves the match of each key where there is a better one.
 #[inline]
-pub(super) fn lookup(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+pub(super) fn lookup(engine: &BitSelect, live_rules: impl LiveRules, keys: &Keys<'_>, best: &mut [Option<Match>]) {
     if let [best] = best {
-        return one(engine, alive, keys.words(), best);
+        return one(engine, live_rules, keys.words(), best);
     }
     if best.len() > ALONE {
-        return dispatch(engine.level, Many(&mut Lookup { engine, alive, keys, best }));
+        return dispatch(engine.level, Many(&mut Lookup { engine, live_rules, keys, best }));
     }
-    few(engine, alive, keys, best);
+    few(engine, live_rules, keys, best);
 }
 
 /// Looks up a few keys one by one.
 ///
 /// It is not inlined, so that a single key pays for no preparation.
 #[inline(never)]
-fn few(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+fn few(engine: &BitSelect, live_rules: impl LiveRules, keys: &Keys<'_>, best: &mut [Option<Match>]) {
     let keys = keys.words().chunks_exact(keys.stride());
-    best.iter_mut().zip(keys).for_each(|(best, key)| one(engine, alive, key, best));
+    best.iter_mut().zip(keys).for_each(|(best, key)| one(engine, live_rules, key, best));
 }
 
 /// Keys and answers of a lookup.
@@ -48,7 +48,7 @@ fn few(engine: &BitSelect, alive: impl Alive, keys: &Keys<'_>, best: &mut [Optio
 /// without store forwarding such a load waits for the stores.
 struct Lookup<'a, A> {
     engine: &'a BitSelect,
-    alive: A,
+    live_rules: A,
     keys: &'a Keys<'a>,
     best: &'a mut [Option<Match>],
 }
@@ -56,7 +56,7 @@ struct Lookup<'a, A> {
 /// Kernel for any number of keys.
 struct Many<'l, 'a, A>(&'l mut Lookup<'a, A>);
 
-impl<A: Alive> Kernel for Many<'_, '_, A> {
+impl<A: LiveRules> Kernel for Many<'_, '_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let shape = &self.0.engine.shape;
@@ -69,10 +69,10 @@ impl<A: Alive> Kernel for Many<'_, '_, A> {
     }
 }
 
-impl<A: Alive> Lookup<'_, A> {
+impl<A: LiveRules> Lookup<'_, A> {
     #[inline(always)]
     fn many<I: Isa>(&mut self, isa: I, columns: impl Columns) {
-        let &mut Self { engine, alive, keys, ref mut best } = self;
+        let &mut Self { engine, live_rules, keys, ref mut best } = self;
         let stride = columns.stride(keys.stride());
         for (best, words) in best.chunks_mut(CHUNK).zip(keys.words().chunks(CHUNK * stride)) {
             let (count, keys) = (words.len() / stride, columns.chunk(words, stride));
@@ -81,10 +81,10 @@ impl<A: Alive> Lookup<'_, A> {
             for (group, trees) in engine.trees.chunks(TOGETHER).enumerate() {
                 let is_first = group == 0;
                 match trees {
-                    [a] => chunk.search(isa, alive, [a], is_first),
-                    [a, b] => chunk.search(isa, alive, [a, b], is_first),
-                    [a, b, c] => chunk.search(isa, alive, [a, b, c], is_first),
-                    [a, b, c, d, ..] => chunk.search(isa, alive, [a, b, c, d], is_first),
+                    [a] => chunk.search(isa, live_rules, [a], is_first),
+                    [a, b] => chunk.search(isa, live_rules, [a, b], is_first),
+                    [a, b, c] => chunk.search(isa, live_rules, [a, b, c], is_first),
+                    [a, b, c, d, ..] => chunk.search(isa, live_rules, [a, b, c, d], is_first),
                     [] => {}
                 }
             }
@@ -105,14 +105,14 @@ impl<A: Alive> Lookup<'_, A> {
 /// constants stay in registers.
 #[inline(never)]
 fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK], mut mixed: u32) {
-    let parting = engine.parting;
-    if engine.added.rules() != 0 {
+    let layout = engine.layout;
+    if engine.inserted.rules() != 0 {
         return improve_changed(best, engine, ranks);
     }
     if mixed == 0 {
         for (best, &rank) in best.iter_mut().zip(ranks) {
             // For a value that is no rank the position is beyond all rules.
-            if let Some(&found) = engine.matches.get(parting.last_place(rank)) {
+            if let Some(&found) = engine.matches.get(layout.last_place(rank)) {
                 found.improve(best);
             }
         }
@@ -120,7 +120,7 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
     while mixed != 0 {
         let i = mixed.trailing_zeros() as usize & (CHUNK - 1);
         mixed &= mixed - 1;
-        if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(parting.last_place(ranks[i]))) {
+        if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(layout.last_place(ranks[i]))) {
             found.improve(best);
         }
     }
@@ -129,23 +129,23 @@ fn improve_all(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHU
 /// Does the same where rules have been inserted.
 #[inline(never)]
 fn improve_changed(best: &mut [Option<Match>], engine: &BitSelect, ranks: &[u32; CHUNK]) {
-    let parting = engine.parting;
+    let layout = engine.layout;
     // Whether a rule is built or inserted is unpredictable: keys are listed by that, without a branch.
     let (mut first, mut came) = (List::NONE, List::NONE);
     for (i, &rank) in (0..best.len() as u8).zip(ranks) {
-        let (is_rank, is_first) = (block::is_rank(rank), parting.place(rank).is_some());
+        let (is_rank, is_first) = (block::is_rank(rank), layout.place(rank).is_some());
         first.add(i, is_rank & is_first);
         came.add(i, is_rank & !is_first);
     }
     for at in 0..first.count {
         let i = usize::from(first.get(at)) & (CHUNK - 1);
-        if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(parting.last_place(ranks[i]))) {
+        if let (Some(best), Some(&found)) = (best.get_mut(i), engine.matches.get(layout.last_place(ranks[i]))) {
             found.improve(best);
         }
     }
     for at in 0..came.count {
         let i = usize::from(came.get(at)) & (CHUNK - 1);
-        if let (Some(best), Some(found)) = (best.get_mut(i), engine.added.of(ranks[i], parting)) {
+        if let (Some(best), Some(found)) = (best.get_mut(i), engine.inserted.of(ranks[i], layout)) {
             found.improve(best);
         }
     }
@@ -229,7 +229,13 @@ impl<'a, C: Columns> Chunk<'a, C> {
     /// In the first group of trees each key follows the entry with the lowest bound. Afterwards, in every group, it
     /// follows the entries whose bounds permit a better rank than the one found so far.
     #[inline(always)]
-    fn search<I: Isa, const TREES: usize>(&mut self, isa: I, alive: impl Alive, trees: [&Tree; TREES], is_first: bool) {
+    fn search<I: Isa, const TREES: usize>(
+        &mut self,
+        isa: I,
+        live_rules: impl LiveRules,
+        trees: [&Tree; TREES],
+        is_first: bool,
+    ) {
         let (engine, columns) = (self.engine, self.columns);
         let (mut entries, mut first) = (Aligned([[EMPTY; CHUNK]; TREES]), Aligned([EMPTY; CHUNK]));
         let (entries, first) = (&mut entries.0, &mut first.0);
@@ -239,22 +245,22 @@ impl<'a, C: Columns> Chunk<'a, C> {
             *first = std::array::from_fn(|i| first[i].min(entries[i]));
         }
         if is_first {
-            self.first(isa, alive, first);
+            self.first(isa, live_rules, first);
             if TREES == 1 {
                 return;
             }
         } else {
             *first = [EMPTY; CHUNK];
         }
-        let second = self.second(isa, alive, entries, first);
+        let second = self.second(isa, live_rules, entries, first);
         if TREES > 2 || !is_first {
-            self.rest(isa, alive, entries, &second);
+            self.rest(isa, live_rules, entries, &second);
         }
     }
 
     /// Takes every key to the leaf of its best entry and tests the leaf.
     #[inline(always)]
-    fn first<I: Isa>(&mut self, isa: I, alive: impl Alive, first: &[Entry; CHUNK]) {
+    fn first<I: Isa>(&mut self, isa: I, live_rules: impl LiveRules, first: &[Entry; CHUNK]) {
         let (engine, columns) = (self.engine, self.columns);
         let limits = engine.limits();
         let mut at = Aligned(*first);
@@ -269,14 +275,14 @@ impl<'a, C: Columns> Chunk<'a, C> {
         let blocks = words(&engine.blocks);
         for (i, ((at, best), key)) in at.iter_mut().zip(&mut self.ranks).zip(columns.keys(self.keys)).enumerate() {
             let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-            let rank = rank_of(columns, block, columns.hits(isa, block, key), alive);
+            let rank = rank_of(columns, block, columns.hits(isa, block, key), live_rules);
             *best = rank;
             if let Some(more) = block::goes_on(rank) {
                 *at = limits.leaf(more);
                 self.leaves.add(i as u8, true);
             }
         }
-        self.test(isa, alive, at);
+        self.test(isa, live_rules, at);
     }
 
     /// Takes every key to the leaf of its next entry if that may hold a better rank.
@@ -286,7 +292,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
     fn second<I: Isa, const TREES: usize>(
         &mut self,
         isa: I,
-        alive: impl Alive,
+        live_rules: impl LiveRules,
         entries: &[[Entry; CHUNK]; TREES],
         first: &[Entry; CHUNK],
     ) -> [Entry; CHUNK] {
@@ -306,7 +312,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
             nodes |= goes_on & !odd;
         }
         let mut at = second;
-        self.follow(isa, alive, &mut at, nodes != 0);
+        self.follow(isa, live_rules, &mut at, nodes != 0);
         second
     }
 
@@ -315,7 +321,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
     fn rest<I: Isa, const TREES: usize>(
         &mut self,
         isa: I,
-        alive: impl Alive,
+        live_rules: impl LiveRules,
         entries: &mut [[Entry; CHUNK]; TREES],
         second: &[Entry; CHUNK],
     ) {
@@ -332,12 +338,12 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 nodes |= goes_on & !odd;
             }
         }
-        self.follow(isa, alive, entries.as_flattened_mut(), nodes != 0);
+        self.follow(isa, live_rules, entries.as_flattened_mut(), nodes != 0);
     }
 
     /// Takes the listed entries to leaves, if nodes are among them, and tests these.
     #[inline(always)]
-    fn follow<I: Isa>(&mut self, isa: I, alive: impl Alive, at: &mut [Entry], nodes: bool) {
+    fn follow<I: Isa>(&mut self, isa: I, live_rules: impl LiveRules, at: &mut [Entry], nodes: bool) {
         if nodes {
             let listed = std::mem::take(&mut self.leaves.count);
             for index in 0..listed {
@@ -348,7 +354,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
             }
             self.walk(isa, at, true);
         }
-        self.test(isa, alive, at);
+        self.test(isa, live_rules, at);
     }
 
     /// Takes the entries of the node list through nodes until they are leaves.
@@ -380,7 +386,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
 
     /// Tests the block of each listed leaf, then the next one if that may hold a better rank.
     #[inline(always)]
-    fn test<I: Isa>(&mut self, isa: I, alive: impl Alive, at: &mut [Entry]) {
+    fn test<I: Isa>(&mut self, isa: I, live_rules: impl LiveRules, at: &mut [Entry]) {
         let (engine, columns) = (self.engine, self.columns);
         let limits = engine.limits();
         let blocks = words(&engine.blocks);
@@ -391,7 +397,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 let i = usize::from(item) & (CHUNK - 1);
                 let Some(at) = place(at, item) else { continue };
                 let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
-                let rank = rank_of(columns, block, columns.hits(isa, block, self.key(i)), alive);
+                let rank = rank_of(columns, block, columns.hits(isa, block, self.key(i)), live_rules);
                 self.ranks[i] = self.ranks[i].min(rank);
                 if let Some(more) = block::goes_on(rank) {
                     *at = limits.leaf(more);

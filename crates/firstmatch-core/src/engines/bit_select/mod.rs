@@ -103,15 +103,16 @@
 //! # Deviations
 //! None.
 
-mod added;
-mod asked;
 mod bits;
 mod block;
 mod build;
 mod change;
 mod columns;
 mod config;
+mod constraints;
 mod cost;
+mod counting;
+mod inserted;
 mod layout;
 mod lookup;
 mod pack;
@@ -122,26 +123,28 @@ mod structure;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod work;
 mod writing;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use structure::Marks;
 
 pub use config::{Config, Shape};
 pub use structure::BitSelect;
-pub(crate) use structure::Roots;
+use structure::Roots;
 
-use crate::engine::base::Base;
-use crate::engine::budget::Visits;
-use crate::engine::cost::Work;
-use crate::engine::tombstones::{All, Dead};
+use crate::engine::base::{Base, BaseEngine, Build, Choices, Most, visits_of};
+use crate::engine::budget::{Budget, Visits};
+use crate::engine::cost::{Cost, Weights};
+use crate::engine::entry::{Entry, Settings};
+use crate::engine::selector::Selector;
+use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::Level;
-use crate::rule::{Lowered, RuleId};
+use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 
 impl BitSelect {
@@ -181,12 +184,12 @@ impl Engine for BitSelect {
         let (worst_lines, worst_tests) = self.worst(0);
         Stats {
             rules: self.rules(),
-            regions: self.regions - self.gone_regions + self.added.regions(),
+            regions: self.regions - self.removed_regions + self.inserted.regions(),
             bytes: self.bytes(),
             tables: self.trees.len(),
             worst_tests,
             worst_lines,
-            untabled: 0,
+            overflow: 0,
             longest_bucket: self.trees.iter().map(|tree| tree.longest * block::BLOCK).max().unwrap_or(0),
             keeps_shadowed: true,
         }
@@ -207,12 +210,107 @@ impl Base for BitSelect {
         rank..rank + 1
     }
 
-    fn work(&self, keys: Keys<'_>) -> Work {
-        work::of(self, keys)
+    fn cost(&self, keys: Keys<'_>) -> Cost {
+        counting::of(self, keys)
     }
 
-    fn improve_alive(&self, _scratch: &mut (), keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        let alive = Marks { dead, parting: self.parting };
-        lookup::lookup(self, alive, keys, best);
+    fn visits(&self) -> usize {
+        visits_of(self.worst(0).1)
+    }
+
+    fn choices(&self) -> Option<Choices> {
+        Some(Arc::new(self.roots()))
+    }
+
+    fn selectors(&self) -> Vec<Selector> {
+        self.built_trees().iter().map(|tree| tree.root.bits).collect()
+    }
+
+    fn most(&self) -> Option<Most> {
+        let (lines, tests) = self.most_cost();
+        Some(Most { bytes: self.most_bytes(), lines, tests })
+    }
+
+    fn shared_bytes(&self) -> usize {
+        self.match_bytes()
+    }
+
+    fn insert_in_place(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
+        self.insert_rule(rule, before, regions)
+    }
+
+    fn remove_inserted(&mut self, rule: Match, before: usize) -> bool {
+        self.changes() > 0 && self.remove_inserted_rule(rule, before)
+    }
+
+    fn remove_built(&mut self, rank: usize, regions: &Regions, range: Range<usize>) -> bool {
+        self.remove_built_rule(rank, range.map(|at| regions.get(at)))
+    }
+
+    fn has_built(&self, rank: usize) -> bool {
+        self.has_built_rule(rank)
+    }
+
+    fn changed_rules(&self) -> Option<usize> {
+        Some(self.rules())
+    }
+
+    fn changes(&self) -> usize {
+        self.inserted.rules() + self.removed_rules
+    }
+
+    fn is_short_of_room(&self) -> bool {
+        self.free_blocks.was_little
+    }
+
+    fn leads_none(&mut self) {
+        self.dirty = Vec::new();
     }
 }
+
+impl BaseEngine for BitSelect {
+    const NAME: &'static str = "bit_select";
+    const WEIGHTS: Weights = [0.000, 0.465, 2.329, 1.598, 13.347, 0.088, 15.322, 0.466, 0.000, 3.993];
+    const CHANGES_IN_PLACE: bool = true;
+
+    fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
+        let config = Config { budget: Budget { run_bytes: how.run_bytes }, simd: how.simd, ..Config::default() };
+        let like = how.like.and_then(|like| like.downcast_ref());
+        Self::build_within(set, &config, how.visits, like)
+    }
+
+    /// Returns twice the need of the worst known sets, plus that of small sets.
+    ///
+    /// A region of IPv4 5-tuples counts as 2,360 bytes, because plans are compared.
+    fn build_bytes(set: &Lowered) -> usize {
+        let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
+        set.regions().len() * (32 * lanes + 2200) + (16 << 10)
+    }
+
+    fn largest_scratch(_schema: &Schema) {}
+
+    fn improve_live(&self, _scratch: &mut (), keys: &Keys<'_>, tombstones: &Tombstones, best: &mut [Option<Match>]) {
+        let live_rules = Marks { tombstones, layout: self.layout };
+        lookup::lookup(self, live_rules, keys, best);
+    }
+
+    fn replica(&self) -> Option<Self> {
+        let mut replica = self.clone();
+        replica.leads_none();
+        Some(replica)
+    }
+
+    fn follow(&mut self, other: &Self) {
+        self.follow_changes(other);
+    }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "bit_select",
+    summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
+    build: |rules, &Settings { budget, simd, .. }| {
+        Ok(Box::new(BitSelect::build(rules, &Config { budget, simd, ..Config::default() })?))
+    },
+    updatable: None,
+};

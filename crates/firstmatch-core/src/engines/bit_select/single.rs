@@ -5,21 +5,21 @@ use super::columns::{Columns, Kind, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::structure::BitSelect;
 use crate::engine::Match;
-use crate::engine::tombstones::Alive;
+use crate::engine::tombstones::LiveRules;
 use crate::raw::{Isa, Kernel, dispatch, words};
 
 /// Improves the match of one key if there is a better one.
 ///
 /// It is compiled for each form of columns, so that little is prepared.
 #[inline(always)]
-pub(super) fn one(engine: &BitSelect, alive: impl Alive, key: &[u32], best: &mut Option<Match>) {
+pub(super) fn one(engine: &BitSelect, live_rules: impl LiveRules, key: &[u32], best: &mut Option<Match>) {
     match engine.columns {
-        Kind::Plain4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, alive, key, best })),
-        Kind::Wide4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, alive, key, best })),
-        Kind::Plain6(columns) => dispatch(engine.level, One(&mut Single { engine, columns, alive, key, best })),
+        Kind::Plain4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best })),
+        Kind::Wide4(columns) => dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best })),
+        Kind::Plain6(columns) => dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best })),
         Kind::Any => {
             let columns = &engine.shape;
-            dispatch(engine.level, One(&mut Single { engine, columns, alive, key, best }));
+            dispatch(engine.level, One(&mut Single { engine, columns, live_rules, key, best }));
         }
     }
 }
@@ -28,7 +28,7 @@ pub(super) fn one(engine: &BitSelect, alive: impl Alive, key: &[u32], best: &mut
 struct Single<'a, C, A> {
     engine: &'a BitSelect,
     columns: C,
-    alive: A,
+    live_rules: A,
     key: &'a [u32],
     best: &'a mut Option<Match>,
 }
@@ -39,13 +39,13 @@ struct One<'l, 'a, C, A>(&'l mut Single<'a, C, A>);
 /// Kernel for one key and more trees, which are taken one after the other.
 struct Grouped<'l, 'a, C, A>(&'l mut Single<'a, C, A>);
 
-impl<C: Columns, A: Alive> Kernel for One<'_, '_, C, A> {
+impl<C: Columns, A: LiveRules> Kernel for One<'_, '_, C, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Single { engine, columns, alive, key, .. } = *self.0;
+        let Single { engine, columns, live_rules, key, .. } = *self.0;
         // The length of the key is checked once, here.
         let key = columns.key(columns.chunk(key, key.len()), 0);
-        let walk = Walk { engine, columns, alive, key, blocks: words(&engine.blocks) };
+        let walk = Walk { engine, columns, live_rules, key, blocks: words(&engine.blocks) };
         let rank = match &*engine.trees {
             [a] => walk.best(isa, [a]),
             [a, b] => walk.best(isa, [a, b]),
@@ -57,11 +57,11 @@ impl<C: Columns, A: Alive> Kernel for One<'_, '_, C, A> {
     }
 }
 
-impl<C: Columns, A: Alive> Kernel for Grouped<'_, '_, C, A> {
+impl<C: Columns, A: LiveRules> Kernel for Grouped<'_, '_, C, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Single { engine, columns, alive, key, ref mut best } = *self.0;
-        let walk = Walk { engine, columns, alive, key, blocks: words(&engine.blocks) };
+        let Single { engine, columns, live_rules, key, ref mut best } = *self.0;
+        let walk = Walk { engine, columns, live_rules, key, blocks: words(&engine.blocks) };
         let mut rank = NONE;
         for tree in &engine.trees {
             let at = engine.table[tree.root.base as usize + tree.root.index(isa, columns, key)];
@@ -79,19 +79,19 @@ impl<C: Columns, A: Alive> Kernel for Grouped<'_, '_, C, A> {
 struct Walk<'a, C, A> {
     engine: &'a BitSelect,
     columns: C,
-    alive: A,
+    live_rules: A,
     key: &'a [u32],
     blocks: &'a [u32],
 }
 
-impl<C: Columns, A: Alive> Walk<'_, C, A> {
+impl<C: Columns, A: LiveRules> Walk<'_, C, A> {
     /// Returns the best rank that a few trees have for the key.
     ///
     /// Lookups of single keys overlap as long as branches are predicted. A branch misprediction takes longer than the
     /// test of a block, and a useless walk through a node takes longer than a misprediction.
     #[inline(always)]
     fn best<I: Isa, const TREES: usize>(self, isa: I, trees: [&Tree; TREES]) -> u32 {
-        let Self { engine, columns, alive, key, blocks } = self;
+        let Self { engine, columns, live_rules, key, blocks } = self;
         let limits = engine.limits();
         let mut entries = [EMPTY; TREES];
         for (tree, entry) in trees.iter().zip(&mut entries) {
@@ -119,8 +119,8 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
         if let Some(a) = columns.block(blocks, limits.index(first))
             && let Some(b) = columns.block(blocks, limits.index(second))
         {
-            let a = rank_of(columns, a, columns.hits(isa, a, key), alive);
-            let b = rank_of(columns, b, columns.hits(isa, b, key), alive);
+            let a = rank_of(columns, a, columns.hits(isa, a, key), live_rules);
+            let b = rank_of(columns, b, columns.hits(isa, b, key), live_rules);
             rank = a.min(b);
             if block::goes_on(a | b).is_some() {
                 rank = self.rest_of_list(isa, a, rank);
@@ -162,9 +162,9 @@ impl<C: Columns, A: Alive> Walk<'_, C, A> {
     /// Returns the rank of the key's rule in a block, or else the value behind the ranks.
     #[inline(always)]
     fn test<I: Isa>(self, isa: I, leaf: Entry) -> u32 {
-        let Self { engine, columns, alive, key, blocks } = self;
+        let Self { engine, columns, live_rules, key, blocks } = self;
         let Some(block) = columns.block(blocks, engine.limits().index(leaf)) else { return NONE };
-        rank_of(columns, block, columns.hits(isa, block, key), alive)
+        rank_of(columns, block, columns.hits(isa, block, key), live_rules)
     }
 
     /// Returns the better of `rank` and the rank in the blocks that continue a list.

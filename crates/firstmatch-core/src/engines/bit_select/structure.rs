@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use super::added::Added;
 use super::block;
 use super::columns::Kind;
-use super::layout::{Entry, Limits, Node, Parting, Tree};
-use super::writing::{Place, Spare};
-use crate::engine::tombstones::{Alive, Dead};
-use crate::engines::shared::selector::Selector;
+use super::inserted::Inserted;
+use super::layout::{Entry, EntryLayout, Limits, Node, Tree};
+use super::writing::{Dirty, FreeBlocks};
+use crate::engine::tombstones::{LiveRules, Tombstones};
 use crate::raw::{Level, Line};
 use crate::rule::Match;
 use crate::schema::Schema;
@@ -26,29 +25,29 @@ pub struct BitSelect {
     pub(super) columns: Kind,
     pub(super) trees: Box<[Tree]>,
     /// Whether the last tree is the overflow tree, for regions that reach too many entries.
-    pub(super) has_wide: bool,
+    pub(super) has_overflow_tree: bool,
     pub(super) nodes: Box<[Node]>,
     pub(super) table: Box<[Entry]>,
     /// Entry layout: the bits of ranks and of table entries.
-    pub(super) parting: Parting,
+    pub(super) layout: EntryLayout,
     pub(super) blocks: Vec<Line>,
     /// Rules that the engine was built with, in order.
     pub(super) matches: Arc<[Match]>,
     pub(super) regions: usize,
     /// Largest number of blocks that changes may bring it to.
     pub(super) room: usize,
-    pub(super) spare: Spare,
+    pub(super) free_blocks: FreeBlocks,
     /// Append block of each node, then of each root. Empty until one is needed.
-    pub(super) filling: Box<[u32]>,
+    pub(super) append_block: Box<[u32]>,
     /// Bitmap of the built rules that have been removed, by position. Empty until one is removed.
-    pub(super) gone: Box<[u64]>,
+    pub(super) removed: Box<[u64]>,
     /// Number of built rules that have been removed.
-    pub(super) gone_rules: usize,
+    pub(super) removed_rules: usize,
     /// Number of regions of the removed built rules.
-    pub(super) gone_regions: usize,
-    pub(super) added: Added,
+    pub(super) removed_regions: usize,
+    pub(super) inserted: Inserted,
     /// Dirty list: places where this replica may differ from the other one.
-    pub(super) touched: Vec<Place>,
+    pub(super) dirty: Vec<Dirty>,
     /// Estimated instructions of a lookup when the roots were chosen.
     pub(super) planned: f64,
     /// Whether the blocks take more than half a mebibyte, so that lookups prefetch them.
@@ -62,30 +61,21 @@ pub(crate) struct Roots {
     pub(super) planned: f64,
 }
 
-impl Roots {
-    /// Returns the bits that each tree's root selects.
-    ///
-    /// Each region fixes all but a few of these bits in some tree, unless no bits separate it from the others.
-    pub(crate) fn selected(&self) -> impl Iterator<Item = Selector> {
-        self.trees.iter().map(|tree| tree.root.bits)
-    }
-}
-
 impl BitSelect {
     /// Returns the roots of the built trees, for another build.
     pub(crate) fn roots(&self) -> Roots {
-        Roots { trees: self.homes().into(), planned: self.planned }
+        Roots { trees: self.built_trees().into(), planned: self.planned }
     }
 
     /// Returns the trees that the engine was built with, without the overflow tree.
-    pub(super) fn homes(&self) -> &[Tree] {
-        &self.trees[..self.trees.len() - usize::from(self.has_wide)]
+    pub(super) fn built_trees(&self) -> &[Tree] {
+        &self.trees[..self.trees.len() - usize::from(self.has_overflow_tree)]
     }
 
     /// Returns the parts of the entry layout that a lookup needs.
     #[inline(always)]
     pub(super) fn limits(&self) -> Limits {
-        self.parting.limits()
+        self.layout.limits()
     }
 
     /// Returns the rule of a rank, built or inserted.
@@ -94,14 +84,14 @@ impl BitSelect {
         if !block::is_rank(rank) {
             return None;
         }
-        match self.parting.place(rank) {
+        match self.layout.place(rank) {
             Some(place) => self.matches.get(place).copied(),
-            None => self.added.of(rank, self.parting),
+            None => self.inserted.of(rank, self.layout),
         }
     }
 
     pub(crate) fn rules(&self) -> usize {
-        self.matches.len() - self.gone_rules + self.added.rules()
+        self.matches.len() - self.removed_rules + self.inserted.rules()
     }
 
     /// Returns the most cache lines and region tests of a lookup.
@@ -113,8 +103,8 @@ impl BitSelect {
         (tests * self.shape.lines() + 2 * steps + 1, tests * block::BLOCK)
     }
 
-    /// Returns the bytes that all clones share.
-    pub(crate) fn shared_bytes(&self) -> usize {
+    /// Returns the bytes of the built rules, which all clones share.
+    pub(super) fn match_bytes(&self) -> usize {
         ARC + size_of_val(&self.matches[..])
     }
 
@@ -124,14 +114,14 @@ impl BitSelect {
             ("nodes", size_of_val(&self.nodes[..])),
             ("tables", size_of_val(&self.table[..])),
             ("blocks", self.blocks.capacity() * size_of::<Line>()),
-            ("matches", self.shared_bytes()),
+            ("matches", self.match_bytes()),
             (
                 "changes",
-                self.added.bytes()
-                    + self.spare.bytes()
-                    + size_of_val(&self.filling[..])
-                    + size_of_val(&self.gone[..])
-                    + self.touched.capacity() * size_of::<Place>(),
+                self.inserted.bytes()
+                    + self.free_blocks.bytes()
+                    + size_of_val(&self.append_block[..])
+                    + size_of_val(&self.removed[..])
+                    + self.dirty.capacity() * size_of::<Dirty>(),
             ),
             ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
         ]
@@ -141,20 +131,20 @@ impl BitSelect {
 /// Tombstones of built rules, looked up by rank. Inserted rules are removed in place.
 #[derive(Clone, Copy)]
 pub(super) struct Marks<'a> {
-    pub(super) dead: &'a Dead,
-    pub(super) parting: Parting,
+    pub(super) tombstones: &'a Tombstones,
+    pub(super) layout: EntryLayout,
 }
 
-impl Alive for Marks<'_> {
+impl LiveRules for Marks<'_> {
     const ALL: bool = false;
 
     #[inline(always)]
-    fn is_alive(self, rank: usize) -> bool {
-        self.parting.place(rank as u32).is_none_or(|place| self.dead.is_alive(place))
+    fn is_live(self, rank: usize) -> bool {
+        self.layout.place(rank as u32).is_none_or(|place| self.tombstones.is_live(place))
     }
 
     #[inline(always)]
     fn of_eight(self, block: usize) -> u32 {
-        (0..8).fold(0, |eight, at| eight | u32::from(self.is_alive(8 * block + at)) << at)
+        (0..8).fold(0, |eight, at| eight | u32::from(self.is_live(8 * block + at)) << at)
     }
 }

@@ -141,12 +141,12 @@ fn what_columns_do_not_hold_is_refused() {
         let address = (field != 0).then_some((0, net));
         let region = set(&schema, [address.into_iter().chain([(field, test)]).collect::<Vec<_>>()]);
         let last = region.regions().get(region.regions().len() - 1);
-        let mut regions = crate::rule::Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.lanes().len());
         regions.push(last);
         let rule =
             Match { rule: RuleId::new(1000 + at as u32, 0), priority: crate::rule::Priority((1 << 60) + at as u64) };
         assert_eq!(engine.shape.holds(&last), is_held, "{test:?}");
-        assert_eq!(engine.insert(rule, 100, &regions), is_held, "{test:?}");
+        assert_eq!(engine.insert_rule(rule, 100, &regions), is_held, "{test:?}");
     }
 }
 
@@ -167,14 +167,14 @@ fn lean_blocks_hold_what_their_regions_ask_for() {
         let priority = crate::rule::Priority((1 << 60) + at as u64);
         let rule = Match { rule: RuleId::new(1000 + at as u32, 0), priority };
         assert_eq!(engine.shape.holds(&regions.get(0)), is_held);
-        assert_eq!(engine.insert(rule, 200, &regions), is_held);
+        assert_eq!(engine.insert_rule(rule, 200, &regions), is_held);
     }
     // Ranks of 16 bits have gaps for inserted rules; otherwise ranks have 32 bits.
     let lean = |rules: u128| build_lean(&set(&schema, (0..rules).map(host)));
     let (short, long) = (lean(2045), lean(2046));
-    assert_eq!((short.shape.has_short_ranks, short.parting.between, short.shape.lines()), (true, 5, 1));
-    assert!(short.parting.end < 0xFFFF);
-    assert_eq!((long.shape.has_short_ranks, long.parting.between, long.shape.lines()), (false, BETWEEN, 2));
+    assert_eq!((short.shape.has_short_ranks, short.layout.between, short.shape.lines()), (true, 5, 1));
+    assert!(short.layout.end < 0xFFFF);
+    assert_eq!((long.shape.has_short_ranks, long.layout.between, long.shape.lines()), (false, BETWEEN, 2));
 }
 
 #[test]
@@ -244,7 +244,7 @@ fn roots_are_kept_while_they_serve() {
     let with = |set: &Lowered, like: Option<&Roots>| {
         let visits = Visits::default();
         let built = BitSelect::build_within(set, &Config::default(), &visits, like).expect("no cap");
-        let masks: Vec<_> = built.roots().selected().collect();
+        let masks: Vec<_> = built.selectors();
         (masks, visits.made(), built.roots())
     };
     let (masks, _, roots) = with(&sources, None);
@@ -315,7 +315,7 @@ fn a_wide_first_rule_changes_no_plan() {
     for (at, region) in without.regions().iter().enumerate() {
         keys.push()[..5].copy_from_slice(&[hole | (at as u32 % 256), region.lo[1], 9, region.lo[3], region.lo[4]]);
     }
-    let tests = |set: &Lowered| build(set).work(keys.keys()).visits;
+    let tests = |set: &Lowered| build(set).cost(keys.keys()).visits;
     let (without, with) = (tests(&without), tests(&with));
     assert!(2 * with <= 3 * without, "{with} tests for {without} without the rule");
 }

@@ -7,7 +7,7 @@ use super::bits::{self, Bits, Cubes, Limits};
 use super::block::BLOCK;
 use super::config::Shape;
 use super::layout::{Node, Tree};
-use crate::engines::shared::selector::{Selector, pair};
+use crate::engine::selector::{Selector, pair};
 use crate::raw::{Isa, Kernel, dispatch, secrets, word};
 
 /// Largest number of regions that are not divided further among trees.
@@ -22,7 +22,7 @@ const MOST_BITS: u32 = 16;
 pub(super) struct Draft {
     /// Nodes; each stands behind those that it leads to, so that the root is last.
     pub(super) nodes: Vec<Node>,
-    pub(super) table: Vec<Option<Way>>,
+    pub(super) table: Vec<Option<DraftEntry>>,
     pub(super) leaves: Leaves,
     /// Number of the root's bits that a region of the tree may leave open; `None` is no limit.
     pub(super) open: Option<u32>,
@@ -60,14 +60,14 @@ impl Leaves {
 
 /// Target of a table entry with the best region behind it.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
-    pub(super) to: To,
+pub(super) struct DraftEntry {
+    pub(super) to: DraftTarget,
     pub(super) best: u32,
 }
 
 /// Number of a node or leaf.
 #[derive(Clone, Copy)]
-pub(super) enum To {
+pub(super) enum DraftTarget {
     Node(u32),
     Leaf(u32),
 }
@@ -97,7 +97,7 @@ impl Draft {
         let mut levels = vec![0; self.nodes.len()];
         for (index, node) in self.nodes.iter().enumerate() {
             let ways = self.table[node.base as usize..][..1 << node.bits.count()].iter().flatten();
-            let of = |way: &Way| if let To::Node(node) = way.to { levels[node as usize] } else { 0 };
+            let of = |way: &DraftEntry| if let DraftTarget::Node(node) = way.to { levels[node as usize] } else { 0 };
             levels[index] = 1 + ways.map(of).max().unwrap_or(0);
         }
         levels.last().copied().unwrap_or(0)
@@ -105,7 +105,7 @@ impl Draft {
 
     /// Returns where a node leads a key.
     #[inline(always)]
-    pub(super) fn step<I: Isa>(&self, isa: I, node: &Node, key: &[u32]) -> Option<Way> {
+    pub(super) fn step<I: Isa>(&self, isa: I, node: &Node, key: &[u32]) -> Option<DraftEntry> {
         self.table[node.base as usize + node.bits.select_with(isa, |at| pair(key, at)) as usize]
     }
 }
@@ -160,7 +160,7 @@ struct Builder<'a> {
     known: Known,
 }
 
-type Known = HashMap<u64, (To, u32), BuildHasherDefault<Hashed>>;
+type Known = HashMap<u64, (DraftTarget, u32), BuildHasherDefault<Hashed>>;
 
 /// Hasher of keys that are hashes already.
 #[derive(Default)]
@@ -182,7 +182,7 @@ impl Hasher for Hashed {
 
 impl Builder<'_> {
     /// Returns the target of a list with `levels` levels left; equal lists share it.
-    fn subtree(&mut self, list: &[u32], levels: usize) -> To {
+    fn subtree(&mut self, list: &[u32], levels: usize) -> DraftTarget {
         let hash = list.iter().fold(self.key, |hash, &region| {
             let product = u128::from(hash ^ u64::from(region)) * u128::from(self.key);
             product as u64 ^ (product >> 64) as u64
@@ -190,8 +190,8 @@ impl Builder<'_> {
         let mut is_new = true;
         if let Some(&(to, number)) = self.known.get(&hash) {
             let known = match to {
-                To::Node(_) => self.parted.get(number),
-                To::Leaf(leaf) => self.draft.leaves.get(leaf),
+                DraftTarget::Node(_) => self.parted.get(number),
+                DraftTarget::Leaf(leaf) => self.draft.leaves.get(leaf),
             };
             if known == list {
                 return to;
@@ -199,8 +199,8 @@ impl Builder<'_> {
             is_new = false;
         }
         let found = match self.parted(list, levels) {
-            Some(node) => (To::Node(node as u32), self.parted.push(list)),
-            None => (To::Leaf(self.draft.leaves.push(list)), 0),
+            Some(node) => (DraftTarget::Node(node as u32), self.parted.push(list)),
+            None => (DraftTarget::Leaf(self.draft.leaves.push(list)), 0),
         };
         if is_new {
             self.known.insert(hash, found);
@@ -227,13 +227,13 @@ impl Builder<'_> {
         let base = self.draft.table.len();
         let entries = lists.starts.len() - 1;
         self.draft.table.resize(base + entries, None);
-        let mut last: Option<(&[u32], Way)> = None;
+        let mut last: Option<(&[u32], DraftEntry)> = None;
         for entry in 0..entries {
             let list = lists.of(entry);
             let Some(&best) = list.first() else { continue };
             let way = match last {
                 Some((earlier, way)) if earlier == list => way,
-                _ => Way { to: self.subtree(list, levels), best },
+                _ => DraftEntry { to: self.subtree(list, levels), best },
             };
             last = Some((list, way));
             self.draft.table[base + entry] = Some(way);

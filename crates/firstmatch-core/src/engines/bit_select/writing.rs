@@ -2,17 +2,17 @@
 
 /// Dirty place, by number.
 ///
-/// It is a block, a table entry, a word of the bitmap `gone`, an append block, or a bucket, place or row of
-/// [`Added`](super::added::Added).
+/// It is a block, a table entry, a word of the bitmap `removed`, an append block, or a bucket, place or row of
+/// [`Inserted`](super::added::Added).
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place {
+pub(super) enum Dirty {
     Block(u32),
     Entry(u32),
-    Gone(u32),
+    Removed(u32),
     Bucket(u32),
     Rule(u32),
     Row(u32),
-    Filling(u32),
+    AppendBlock(u32),
 }
 
 /// Number for a node without an append block.
@@ -20,7 +20,7 @@ pub(super) const NO_BLOCK: u32 = u32::MAX;
 
 /// Free blocks: blocks that nothing leads to any more.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Spare {
+pub(super) struct FreeBlocks {
     pub(super) blocks: Box<[u32]>,
     /// Number of searches for free blocks.
     pub(super) times: u64,
@@ -32,7 +32,7 @@ pub(super) struct Spare {
     pub(super) was_little: bool,
 }
 
-impl Spare {
+impl FreeBlocks {
     pub(super) fn of(blocks: impl Iterator<Item = u32>, times: u64) -> Self {
         let blocks: Box<[u32]> = blocks.collect();
         Self { left: blocks.len(), blocks, times, taken: 0, was_little: false }

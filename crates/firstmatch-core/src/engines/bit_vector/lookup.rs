@@ -2,7 +2,7 @@
 
 use super::{BitVector, Dimension, FAR, GROUP, GROUP_LINES, GROUP_WORDS, Join, NEAR};
 use crate::engine::Match;
-use crate::engine::tombstones::Alive;
+use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, MOST_LEVELS, Tree, words};
 
@@ -34,15 +34,15 @@ impl Slots {
 pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a BitVector,
     pub(super) slots: &'a mut Slots,
-    pub(super) alive: A,
+    pub(super) live_rules: A,
     pub(super) keys: &'a Keys<'a>,
     pub(super) best: &'a mut [Option<Match>],
 }
 
-impl<A: Alive> Kernel for &mut Lookup<'_, A> {
+impl<A: LiveRules> Kernel for &mut Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let &mut Lookup { engine, ref mut slots, alive, keys, ref mut best } = self;
+        let &mut Lookup { engine, ref mut slots, live_rules, keys, ref mut best } = self;
         let count = engine.dimensions.len() + engine.joins.len();
         if slots.0.len() < count {
             slots.0.resize(count, [0; CHUNK]);
@@ -68,7 +68,7 @@ impl<A: Alive> Kernel for &mut Lookup<'_, A> {
             let mut ranks = [[NONE; EIGHT]; CHUNK / EIGHT];
             let ranks = &mut ranks[..count.div_ceil(EIGHT)];
             for group in 0..engine.groups {
-                let living = living(alive, group);
+                let living = living(live_rules, group);
                 let among = (!A::ALL).then_some(&living);
                 match engine.read.len() {
                     1 => intersect::<I, 1>(isa, engine, group, among, slots, ranks),
@@ -81,7 +81,7 @@ impl<A: Alive> Kernel for &mut Lookup<'_, A> {
             improve(best, &engine.matches, ranks);
         }
         for (index, best) in best.iter_mut().enumerate().skip(from) {
-            let rank = alone(isa, engine, alive, keys.row(index), slots);
+            let rank = alone(isa, engine, live_rules, keys.row(index), slots);
             improve_one(best, &engine.matches, rank);
         }
     }
@@ -89,7 +89,13 @@ impl<A: Alive> Kernel for &mut Lookup<'_, A> {
 
 /// Returns the rank for one key.
 #[inline(always)]
-fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], slots: &mut [[u16; CHUNK]]) -> u32 {
+fn alone<I: Isa, A: LiveRules>(
+    isa: I,
+    engine: &BitVector,
+    live_rules: A,
+    key: &[u32],
+    slots: &mut [[u16; CHUNK]],
+) -> u32 {
     for (dimension, slot) in engine.dimensions.iter().zip(&mut *slots) {
         slot[0] = match dimension {
             Dimension::Search { lane, tree } => {
@@ -117,8 +123,8 @@ fn alone<I: Isa, A: Alive>(isa: I, engine: &BitVector, alive: A, key: &[u32], sl
     for group in 0..engine.groups {
         let read = engine.read.iter().map(|&slot| &vectors[engine.group_at(slots[slot][0]) + group]);
         let mut first = isa.first_common(read.clone());
-        if !A::ALL && first < GROUP as u32 && !alive.is_alive(group * GROUP + first as usize) {
-            first = isa.first_common(read.chain([&living(alive, group)]));
+        if !A::ALL && first < GROUP as u32 && !live_rules.is_live(group * GROUP + first as usize) {
+            first = isa.first_common(read.chain([&living(live_rules, group)]));
         }
         if first < GROUP as u32 {
             return (group * GROUP) as u32 + first;
@@ -333,11 +339,11 @@ fn rank(group: usize, first: u32) -> u32 {
 
 /// Returns the live regions of a group, one bit each.
 #[inline(always)]
-fn living<A: Alive>(alive: A, group: usize) -> [u32; GROUP_WORDS] {
+fn living<A: LiveRules>(live_rules: A, group: usize) -> [u32; GROUP_WORDS] {
     let mut living = [0; GROUP_WORDS];
     if !A::ALL {
         for eight in 0..GROUP / 8 {
-            living[eight / 4] |= alive.of_eight(group * GROUP / 8 + eight) << (eight % 4 * 8);
+            living[eight / 4] |= live_rules.of_eight(group * GROUP / 8 + eight) << (eight % 4 * 8);
         }
     }
     living

@@ -56,10 +56,11 @@ mod tests;
 
 use std::ops::Range;
 
-use crate::engine::base::Base;
+use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::Work;
-use crate::engine::tombstones::{All, Dead};
+use crate::engine::cost::{Cost, Weights};
+use crate::engine::entry::{Entry, Settings};
+use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -155,18 +156,6 @@ impl BitVector {
         build::build(set, config, level, visits)
     }
 
-    /// Returns a scratch that serves every engine over a schema.
-    pub(crate) fn largest_scratch(schema: &Schema) -> lookup::Slots {
-        // A word has at most five dimensions: its own and four bytes under masks. There are fewer joins than
-        // dimensions.
-        lookup::Slots::new(10 * schema.lanes().len())
-    }
-
-    /// Number of 32-bit words of vectors that a lookup reads.
-    pub(crate) fn words(&self) -> usize {
-        self.read.len() * self.groups * GROUP_WORDS
-    }
-
     /// Returns the index of the group at a position, among the groups of all vectors.
     #[inline(always)]
     fn group_at(&self, place: u16) -> usize {
@@ -216,18 +205,23 @@ impl Engine for BitVector {
             worst_tests: self.matches.len(),
             worst_lines: searches + self.joins.len() + self.read.len() * self.groups * GROUP_LINES + 1,
             longest_bucket: 0,
-            untabled: 0,
+            overflow: 0,
             keeps_shadowed: true,
         }
     }
 
     fn improve(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: All, keys, best });
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, live_rules: All, keys, best });
     }
 }
 
 /// The places of a rule are the indices of its regions.
 impl Base for BitVector {
+    /// Returns the number of 32-bit words of vectors that a lookup reads; each counts as one visit.
+    fn visits(&self) -> usize {
+        self.read.len() * self.groups * GROUP_WORDS
+    }
+
     fn places(&self) -> usize {
         self.matches.len()
     }
@@ -237,7 +231,7 @@ impl Base for BitVector {
     }
 
     /// Returns the cost of a lookup, which is the same for every key.
-    fn work(&self, _keys: Keys<'_>) -> Work {
+    fn cost(&self, _keys: Keys<'_>) -> Cost {
         let (mut searches, mut levels, mut values) = (0, 0, 0);
         for dimension in &self.dimensions {
             match dimension {
@@ -255,10 +249,57 @@ impl Base for BitVector {
         let counts = [searches, levels, values, self.joins.len(), vectors, further, others, many];
         let lines = searches + levels + values + self.joins.len() + vectors * GROUP_LINES;
         let bytes = self.bytes().iter().filter(|(part, _)| *part != "matches").map(|(_, bytes)| bytes).sum();
-        Work::each(1, counts, lines, bytes)
-    }
-
-    fn improve_alive(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, alive: dead, keys, best });
+        Cost::each(1, counts, lines, bytes)
     }
 }
+
+impl BaseEngine for BitVector {
+    const NAME: &'static str = "bit_vector";
+    const WEIGHTS: Weights = [1.130, 0.114, 0.337, 0.056, 0.305, 0.674, 0.064, 0.072, 1.101, 1.005];
+    /// With more regions, trees are faster and far smaller.
+    const MOST_REGIONS: usize = 2048;
+
+    fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
+        // A caller that asks for it by name gets it for any number of rules whose vectors can be told apart.
+        let vectors = if how.is_forced { usize::MAX } else { Config::default().vectors };
+        let config = Config { budget: Budget { run_bytes: how.run_bytes }, simd: how.simd, vectors };
+        Self::build_within(set, &config, how.visits)
+    }
+
+    /// Returns twice the need of the worst known sets, plus that of small sets.
+    ///
+    /// These are the classes of each word, their vectors twice or four times while they grow, and the joins. A region
+    /// of IPv4 5-tuples counts as 8,324 bytes where there are 1,000, and as 16,004 where there are 2,000.
+    fn build_bytes(set: &Lowered) -> usize {
+        let regions = set.regions().len();
+        let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
+        let vector = regions.next_multiple_of(GROUP) / 8;
+        lanes * (2 * regions + 1) * (6 * vector + 64) + (512 << 10)
+    }
+
+    fn largest_scratch(schema: &Schema) -> lookup::Slots {
+        // A word has at most five dimensions: its own and four bytes under masks. There are fewer joins than
+        // dimensions.
+        lookup::Slots::new(10 * schema.lanes().len())
+    }
+
+    fn improve_live(
+        &self,
+        scratch: &mut lookup::Slots,
+        keys: &Keys<'_>,
+        tombstones: &Tombstones,
+        best: &mut [Option<Match>],
+    ) {
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, live_rules: tombstones, keys, best });
+    }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "bit_vector",
+    summary: "a vector of rules for each lane, and the first bit of all: as fast whatever 1,000 rules look like",
+    build: |rules, &Settings { budget, simd, .. }| {
+        Ok(Box::new(BitVector::build(rules, &Config { budget, simd, ..Config::default() })?))
+    },
+    updatable: None,
+};

@@ -99,8 +99,8 @@ fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
 /// Panics unless keys find the first regions that hold them, in batches of several lengths.
 ///
 /// The regions of marked rules count in one half of the lookups and not in the other.
-fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, dead: &Dead) {
-    let is_marked = |at: usize| dead.is_marked(all.rules()[at].rule);
+fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, tombstones: &Tombstones) {
+    let is_marked = |at: usize| tombstones.is_marked(all.rules()[at].rule);
     let first = |row: &[u32], with_marked: bool| {
         let holds = |at: &usize| (with_marked || !is_marked(*at)) && all.regions().get(*at).contains(row);
         (0..all.regions().len()).find(holds).map(|at| all.rules()[at])
@@ -115,7 +115,7 @@ fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, dead: &Dead) {
                 let mut got = vec![None; to - from];
                 match with_marked {
                     true => Engine::improve(engine, &mut scratch, &rows.slice(from, to), &mut got),
-                    false => engine.improve_alive(&mut scratch, &rows.slice(from, to), dead, &mut got),
+                    false => engine.improve_live(&mut scratch, &rows.slice(from, to), tombstones, &mut got),
                 }
                 assert_eq!(got, want[from..to], "batch {from}..{to}, with marked rules: {with_marked}");
             }
@@ -139,7 +139,7 @@ fn every_number_of_vectors_is_read() {
                 let engine = BitVector::build(&all, &config).expect("enough room");
                 assert_eq!((engine.read.len(), engine.groups), (fields, rules.div_ceil(GROUP)), "{rules} rules");
                 let slots = all.rules().iter().map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
-                let mut dead = Dead::none(engine.places(), slots);
+                let mut dead = Tombstones::none(engine.places(), slots);
                 for (at, &rule) in all.rules().iter().enumerate().filter(|(at, _)| at % 7 < 3 || at / 64 % 5 == 1) {
                     dead.mark(rule.rule, at..at + 1);
                 }
@@ -155,7 +155,7 @@ fn every_number_of_vectors_is_read() {
         let config = Config { simd: Some(level), ..Config::default() };
         let engine = BitVector::build(&wide, &config).expect("enough room");
         let slots = wide.rules().len();
-        check(&engine, &wide, &keys_of(&wide, 160), &Dead::none(engine.places(), slots));
+        check(&engine, &wide, &keys_of(&wide, 160), &Tombstones::none(engine.places(), slots));
         seen.push((level, engine.read.len(), engine.groups, engine.is_near));
     }
     for level in Level::available() {
@@ -196,7 +196,7 @@ fn places_of_more_than_16_bits_are_refused() {
 fn hashes_that_collide_are_told_apart() {
     let all = over(2, 250);
     let engine = truncated(|| build(&all));
-    check(&engine, &all, &keys_of(&all, 300), &Dead::none(engine.places(), all.rules().len()));
+    check(&engine, &all, &keys_of(&all, 300), &Tombstones::none(engine.places(), all.rules().len()));
     assert_eq!(format!("{engine:?}"), format!("{:?}", build(&all)), "the hash decides nothing");
 }
 
@@ -289,8 +289,8 @@ fn each_kind_of_lane_is_in_the_bound() {
         let stats = Engine::stats(&engine);
         assert_eq!((stats.worst_lines, stats.worst_tests, stats.regions), (lines, rules as usize, rules as usize));
         // Every key meets just that, its match aside.
-        let work = engine.work(keys_of(&all, 3).keys());
-        assert_eq!(work.lines.round() as usize + 1, lines, "{rules} rules over {lanes} lanes");
+        let cost = engine.cost(keys_of(&all, 3).keys());
+        assert_eq!(cost.lines.round() as usize + 1, lines, "{rules} rules over {lanes} lanes");
     }
     assert!(kinds.iter().all(|&kind| kind > 0), "lanes of each kind and joins: {kinds:?}");
 }

@@ -113,7 +113,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
         }
         self.finish(walks, found);
         let bound = &mut self.scratch.bound[..self.best.len()];
-        self.engine.rest.improve(self.isa, All, self.keys, bound, self.best);
+        self.engine.overflow.improve(self.isa, All, self.keys, bound, self.best);
     }
 
     /// Takes `walks` walks to their ends, and tests the entries there.

@@ -30,7 +30,7 @@
 //!
 //! There are never more partitions than [`Config::most_partitions`], and no list of equal entries has more than 256.
 //! Regions that would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a
-//! time; [`Stats::untabled`] counts its regions.
+//! time; [`Stats::overflow`] counts its regions.
 //!
 //! # Paper
 //! Yingchareonthawornchai, Daly, Liu and Torng, "A Sorted-Partitioning Approach to Fast and Scalable Dynamic Packet
@@ -61,6 +61,7 @@ mod tests;
 mod tree;
 mod update;
 
+use crate::engine::entry::{Entry, Settings};
 use crate::engine::{Engine, Match, Stats, Updatable};
 use crate::error::UpdateError;
 use crate::key::Keys;
@@ -104,12 +105,12 @@ impl Engine for PartitionSort {
                 ("entries and nodes", self.arena.bytes()),
                 ("partitions", self.partition_bytes()),
                 ("places of rules", self.places.bytes()),
-                ("rest", self.rest.bytes()),
+                ("rest", self.overflow.bytes()),
             ],
             tables: self.partitions.len(),
-            worst_tests: tests + self.rest.len(),
-            worst_lines: lines + self.rest.lines(),
-            untabled: self.rest.len(),
+            worst_tests: tests + self.overflow.len(),
+            worst_lines: lines + self.overflow.lines(),
+            overflow: self.overflow.len(),
             longest_bucket: longest,
             keeps_shadowed: true,
         }
@@ -129,3 +130,15 @@ impl Updatable for PartitionSort {
         self.remove_rule(rule)
     }
 }
+
+fn config(&Settings { budget, simd, .. }: &Settings) -> Config {
+    Config { budget, simd, ..Config::default() }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "partitionsort",
+    summary: "a few search trees of rules that can be sorted: rules come and go",
+    build: |rules, settings| Ok(Box::new(PartitionSort::build(rules, &config(settings))?)),
+    updatable: Some(|rules, settings| Ok(Box::new(PartitionSort::build(rules, &config(settings))?))),
+};

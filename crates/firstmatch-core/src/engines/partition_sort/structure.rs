@@ -5,7 +5,7 @@ use std::fmt;
 use super::arena::Arena;
 use super::config::Config;
 use crate::engine::Updatable;
-use crate::engines::shared::{Places, Rest};
+use crate::engines::shared::{OverflowList, Places};
 use crate::error::BuildError;
 use crate::raw::Level;
 use crate::rule::{Lowered, Regions};
@@ -22,7 +22,7 @@ pub struct PartitionSort {
     /// Partitions in order of their best priority.
     pub(super) partitions: Vec<Partition>,
     /// Overflow list: the regions that no partition takes.
-    pub(super) rest: Rest,
+    pub(super) overflow: OverflowList,
     pub(super) places: Places,
     pub(super) rules: usize,
     pub(super) regions: usize,
@@ -43,7 +43,7 @@ impl PartitionSort {
             most_partitions: config.most_partitions,
             arena: Arena::new(lanes),
             partitions: Vec::new(),
-            rest: Rest::new(lanes),
+            overflow: OverflowList::new(lanes),
             places: Places::new(),
             rules: 0,
             regions: 0,
@@ -65,7 +65,7 @@ impl PartitionSort {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
         regions.clear();
-        for &rule in set.nowhere() {
+        for &rule in set.unmatchable() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
         Ok(engine)
@@ -73,7 +73,7 @@ impl PartitionSort {
 
     /// Returns the bytes on the heap, kept up to date by every change.
     pub(super) fn bytes(&self) -> usize {
-        self.arena.bytes() + self.partition_bytes() + self.rest.bytes() + self.places.bytes()
+        self.arena.bytes() + self.partition_bytes() + self.overflow.bytes() + self.places.bytes()
     }
 
     pub(super) fn partition_bytes(&self) -> usize {

@@ -111,7 +111,7 @@ fn trees_stay_low_and_shrink_again() {
 /// It walks as [`lookup`](super::lookup) does, one key and one node at a time.
 fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
     let (arena, lanes) = (&engine.arena, engine.arena.lanes());
-    let (mut lines, mut tests) = (engine.rest.lines(), engine.rest.len());
+    let (mut lines, mut tests) = (engine.overflow.lines(), engine.overflow.len());
     for partition in &engine.partitions {
         let mut handle = partition.root;
         while !is_entry(handle) {

@@ -6,7 +6,7 @@ use super::order;
 use super::structure::{Partition, PartitionSort};
 use super::tree::{Fit, Step};
 use crate::engine::Match;
-use crate::engines::shared::places::{NOWHERE, Place, REST};
+use crate::engines::shared::places::{OVERFLOW, Place, UNMATCHABLE};
 use crate::engines::shared::vec_growth;
 use crate::error::UpdateError;
 use crate::rule::{Region, Regions, RuleId};
@@ -38,7 +38,7 @@ impl PartitionSort {
             if needed > self.budget {
                 return Err(UpdateError::bytes(needed, self.budget));
             }
-            self.places.add(slot, rule.rule.reuse(), NOWHERE);
+            self.places.add(slot, rule.rule.reuse(), UNMATCHABLE);
         }
         Ok(())
     }
@@ -57,7 +57,7 @@ impl PartitionSort {
             + partitions * size_of::<Partition>()
             + self.arena.lanes()
             + self.arena.growth(self.most_lines())
-            + self.rest.growth();
+            + self.overflow.growth();
         if needed > self.budget { Err(UpdateError::bytes(needed, self.budget)) } else { Ok(()) }
     }
 
@@ -74,7 +74,7 @@ impl PartitionSort {
 
     fn insert_region(&mut self, rule: Match, region: &Region<'_>) {
         let (at, number) =
-            self.insert_into_partition(rule, region).unwrap_or_else(|| (self.rest.add(rule, region), REST));
+            self.insert_into_partition(rule, region).unwrap_or_else(|| (self.overflow.add(rule, region), OVERFLOW));
         self.regions += 1;
         self.rules += usize::from(self.places.is_vacant(rule.rule.slot()));
         self.places.add(rule.rule.slot(), at, number);
@@ -160,13 +160,13 @@ impl PartitionSort {
             return Err(UpdateError::stale(rule));
         }
         while let Some(place) = self.places.take(slot) {
-            if place.part == NOWHERE {
+            if place.part == UNMATCHABLE {
                 continue;
             }
-            if place.part != REST {
+            if place.part != OVERFLOW {
                 self.remove_from_partition(place);
-            } else if let Some((moved, from)) = self.rest.take(place.at) {
-                self.places.moved(moved.rule.slot(), (from, REST), (place.at, REST));
+            } else if let Some((moved, from)) = self.overflow.take(place.at) {
+                self.places.moved(moved.rule.slot(), (from, OVERFLOW), (place.at, OVERFLOW));
             }
             self.regions -= 1;
             self.rules -= usize::from(self.places.is_vacant(slot));
@@ -177,8 +177,8 @@ impl PartitionSort {
     /// Whether the rule at this slot is `rule` and not another use of the slot.
     fn holds(&self, rule: RuleId, place: Place) -> bool {
         let found = match place.part {
-            NOWHERE => return place.at == rule.reuse(),
-            REST => self.rest.rule(place.at),
+            UNMATCHABLE => return place.at == rule.reuse(),
+            OVERFLOW => self.overflow.rule(place.at),
             _ => self.arena.found(place.at),
         };
         found.is_some_and(|found| found.rule == rule)

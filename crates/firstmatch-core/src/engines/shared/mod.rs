@@ -2,12 +2,11 @@
 
 mod chunked;
 mod entry;
+mod overflow;
 pub(crate) mod places;
-mod rest;
-pub(crate) mod selector;
 pub(crate) mod wide;
 
 pub(crate) use chunked::{Chunked, PIECE, vec_growth, with_room};
 pub(crate) use entry::{match_of, match_words, priority_of};
+pub(crate) use overflow::OverflowList;
 pub(crate) use places::Places;
-pub(crate) use rest::Rest;

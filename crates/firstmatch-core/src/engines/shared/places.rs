@@ -30,9 +30,9 @@ pub(crate) struct Place {
 /// Value of `part`: no rule has this slot.
 pub(crate) const VACANT: u32 = u32::MAX;
 /// Value of `part`: the rule of this slot has no region here.
-pub(crate) const NOWHERE: u32 = u32::MAX - 1;
+pub(crate) const UNMATCHABLE: u32 = u32::MAX - 1;
 /// Value of `part`: the region is in the overflow list.
-pub(crate) const REST: u32 = u32::MAX - 2;
+pub(crate) const OVERFLOW: u32 = u32::MAX - 2;
 const END: u32 = u32::MAX;
 
 const NO_PLACE: Place = Place { at: 0, part: VACANT, next: END };
@@ -70,7 +70,7 @@ impl Places {
         self.first.hold(slot, NO_PLACE);
         let old = self.get(slot);
         let next = match (old.part, self.more.get_mut(self.free as usize)) {
-            (VACANT | NOWHERE, _) => END,
+            (VACANT | UNMATCHABLE, _) => END,
             (_, Some(free)) => {
                 let next = std::mem::replace(free, old).next;
                 std::mem::replace(&mut self.free, next)

@@ -7,7 +7,7 @@ use super::pool::{Pool, is_last};
 use super::structure::{Bounds, TupleMerge};
 use super::table::{Table, place};
 use crate::engine::Match;
-use crate::engine::tombstones::Alive;
+use crate::engine::tombstones::LiveRules;
 use crate::engines::shared::{match_of, priority_of};
 use crate::key::Keys;
 use crate::raw::{Hasher, Isa, Kernel, words};
@@ -49,13 +49,13 @@ impl Scratch {
 
 pub(super) struct Lookup<'a, A> {
     pub(super) engine: &'a TupleMerge,
-    pub(super) alive: A,
+    pub(super) live_rules: A,
     pub(super) scratch: &'a mut Scratch,
     pub(super) keys: Keys<'a>,
     pub(super) best: &'a mut [Option<Match>],
 }
 
-impl<A: Alive> Kernel for Lookup<'_, A> {
+impl<A: LiveRules> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         // Loops over the words of a row take long where their number is not known to the compiler.
@@ -67,14 +67,14 @@ impl<A: Alive> Kernel for Lookup<'_, A> {
     }
 }
 
-impl<'a, A: Alive> Lookup<'a, A> {
+impl<'a, A: LiveRules> Lookup<'a, A> {
     #[inline(always)]
     fn run_over<I: Isa, R: Rows>(self, isa: I, rows: impl Fn(Keys<'a>) -> R) {
-        let Self { engine, alive, scratch, keys, best } = self;
+        let Self { engine, live_rules, scratch, keys, best } = self;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
-            classify(isa, alive, engine, scratch, &rows(keys), best);
-            engine.rest.improve(isa, alive, keys, &mut scratch.bound[..best.len()], best);
+            classify(isa, live_rules, engine, scratch, &rows(keys), best);
+            engine.overflow.improve(isa, live_rules, keys, &mut scratch.bound[..best.len()], best);
         }
     }
 }
@@ -118,7 +118,7 @@ impl Rows for Keys<'_> {
 #[inline(always)]
 fn classify<I: Isa>(
     isa: I,
-    alive: impl Alive,
+    live_rules: impl LiveRules,
     engine: &TupleMerge,
     s: &mut Scratch,
     rows: &impl Rows,
@@ -136,10 +136,10 @@ fn classify<I: Isa>(
             let hits = compare(isa, &engine.pool, s, rows, tables, probes);
             for hit in 0..hits.min(CHUNK) {
                 let (key, group, table) = (s.keys[hit], s.groups[hit], s.tables[hit]);
-                let found = group != NONE && test_group(isa, alive, &engine.pool, s, rows, best, group, key);
+                let found = group != NONE && test_group(isa, live_rules, &engine.pool, s, rows, best, group, key);
                 // A region that holds the key has its bits under the tuple, so no other group can.
                 if table & MORE != 0 && !found {
-                    walk_on(isa, alive, &engine.pool, s, rows, best, tables, hit);
+                    walk_on(isa, live_rules, &engine.pool, s, rows, best, tables, hit);
                 }
             }
             (live, probes) = next(s, live, bounds);
@@ -250,7 +250,7 @@ fn compare<I: Isa>(
 #[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
 fn walk_on<I: Isa>(
     isa: I,
-    alive: impl Alive,
+    live_rules: impl LiveRules,
     pool: &Pool,
     s: &mut Scratch,
     rows: &impl Rows,
@@ -266,7 +266,7 @@ fn walk_on<I: Isa>(
         let bucket = &buckets[at];
         let mut equal = isa.equal8(&bucket.tags, tag);
         while equal != 0 {
-            if test_group(isa, alive, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
+            if test_group(isa, live_rules, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
                 return;
             }
             equal &= equal - 1;
@@ -280,9 +280,9 @@ fn walk_on<I: Isa>(
 /// Takes the first live entry of a group that improves a key; returns whether there is one.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
-fn test_group<A: Alive>(
+fn test_group<A: LiveRules>(
     isa: impl Isa,
-    alive: A,
+    live_rules: A,
     pool: &Pool,
     s: &mut Scratch,
     rows: &impl Rows,
@@ -298,7 +298,7 @@ fn test_group<A: Alive>(
         let entry = words(entry);
         let priority = priority_of(entry, lanes).0;
         let holds = (priority <= bound) & isa.inside(entry, row, lanes) && pool.passes_ternary(entry, row, lanes);
-        if holds && (A::ALL || match_of(entry, lanes).is_some_and(|found| alive.is_alive(found.rule.slot()))) {
+        if holds && (A::ALL || match_of(entry, lanes).is_some_and(|found| live_rules.is_live(found.rule.slot()))) {
             s.bound[key as usize % CHUNK] = priority;
             best[key as usize] = match_of(entry, lanes);
             return true;

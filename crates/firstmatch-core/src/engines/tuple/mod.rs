@@ -39,7 +39,7 @@
 //!
 //! There are never more tables than [`Config::most_tables`], and no group has more than 1,024 regions. Regions that
 //! would need more go to an overflow list. Every lookup that it can improve tests it, eight regions at a time;
-//! [`Stats::untabled`] counts its regions.
+//! [`Stats::overflow`] counts its regions.
 //!
 //! # Paper
 //! Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko, "TupleMerge: Fast Software Packet
@@ -92,6 +92,7 @@
 
 mod candidates;
 mod config;
+mod counting;
 mod lookup;
 mod offline;
 mod pool;
@@ -102,18 +103,19 @@ mod tests;
 #[expect(clippy::module_inception, reason = "the paper's word for what the module is about")]
 mod tuple;
 mod update;
-mod work;
 
 use std::ops::Range;
 
-use crate::engine::base::Base;
-use crate::engine::cost::Work;
-use crate::engine::tombstones::{All, Dead};
+use crate::engine::base::{Base, BaseEngine, Build, Sampling, visits_of};
+use crate::engine::budget::Budget;
+use crate::engine::cost::{Cost, Weights};
+use crate::engine::entry::{Entry, Settings};
+use crate::engine::tombstones::{All, Tombstones, marks_bytes};
 use crate::engine::{Engine, Match, Stats, Updatable};
-use crate::error::UpdateError;
+use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::raw::dispatch;
-use crate::rule::{Regions, RuleId};
+use crate::rule::{Lowered, Regions, RuleId};
 use crate::schema::Schema;
 use lookup::{Lookup, Scratch};
 use structure::Bounds;
@@ -142,7 +144,7 @@ impl Engine for TupleMerge {
             + self.tables.capacity() * size_of::<Option<Table>>()
             + (self.order.capacity() + self.fingerprints.capacity()) * size_of::<u32>()
             + self.bounds.capacity() * size_of::<Bounds>();
-        let tests = worst.iter().sum::<usize>() + self.rest.len();
+        let tests = worst.iter().sum::<usize>() + self.overflow.len();
         Stats {
             rules: self.rules,
             regions: self.regions,
@@ -151,28 +153,32 @@ impl Engine for TupleMerge {
                 ("tables", tables),
                 ("places of rules", self.places.bytes()),
                 ("candidates", self.candidates.bytes()),
-                ("rest", self.rest.bytes()),
+                ("rest", self.overflow.bytes()),
                 ("tuples and keys", self.hasher.bytes() + self.shape.bytes()),
             ],
             tables: self.order.len(),
             worst_tests: tests,
             worst_lines: self.candidate_lines()
                 + buckets
-                + (tests - self.rest.len()) * self.pool.lines_per_entry()
-                + self.rest.lines(),
-            untabled: self.rest.len(),
+                + (tests - self.overflow.len()) * self.pool.lines_per_entry()
+                + self.overflow.lines(),
+            overflow: self.overflow.len(),
             longest_bucket: worst.into_iter().max().unwrap_or(0),
             keeps_shadowed: true,
         }
     }
 
     fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: All, scratch, keys: *keys, best });
+        dispatch(self.level, Lookup { engine: self, live_rules: All, scratch, keys: *keys, best });
     }
 }
 
 /// The place of a rule is its slot.
 impl Base for TupleMerge {
+    fn visits(&self) -> usize {
+        visits_of(Engine::stats(self).worst_tests)
+    }
+
     fn places(&self) -> usize {
         self.places.slots()
     }
@@ -181,13 +187,70 @@ impl Base for TupleMerge {
         rule.slot()..rule.slot() + 1
     }
 
-    fn work(&self, keys: Keys<'_>) -> Work {
-        work::of(self, keys)
+    fn cost(&self, keys: Keys<'_>) -> Cost {
+        counting::of(self, keys)
+    }
+}
+
+impl BaseEngine for TupleMerge {
+    const NAME: &'static str = "tuplemerge";
+    const WEIGHTS: Weights = [0.000, 0.000, 3.890, 0.232, 3.281, 2.163, 35.736, 20.445, 0.000, 1.326];
+    /// Regions that differ in ranges of ports alone share buckets, for example. The more there are, the longer each takes
+    /// to insert, and lookups are slow, too. The visits are twice what rules take that are not made to obstruct it.
+    const SAMPLING: Option<Sampling> = Some(Sampling { longest_bucket: 128, visits: 340 });
+
+    fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
+        let &Build { run_bytes, simd, seed, visits, .. } = how;
+        Self::build_within(set, &Config { budget: Budget { run_bytes }, simd, seed, ..Config::default() }, visits)
     }
 
-    fn improve_alive(&self, scratch: &mut Scratch, keys: &Keys<'_>, dead: &Dead, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, alive: dead, scratch, keys: *keys, best });
+    /// Returns twice the need of the worst known sets, plus that of small sets.
+    ///
+    /// A region of IPv4 5-tuples counts as 448 bytes.
+    fn build_bytes(set: &Lowered) -> usize {
+        let (regions, slots) = (set.regions(), marks_bytes(set) * 8);
+        let lanes = set.schema().lanes().len() + regions.ternary_lanes().len();
+        regions.len() * (48 * lanes + 160) + slots * 24 + (16 << 10)
     }
+
+    fn largest_scratch(_schema: &Schema) -> Scratch {
+        Scratch::new()
+    }
+
+    fn improve_live(
+        &self,
+        scratch: &mut Scratch,
+        keys: &Keys<'_>,
+        tombstones: &Tombstones,
+        best: &mut [Option<Match>],
+    ) {
+        dispatch(self.level, Lookup { engine: self, live_rules: tombstones, scratch, keys: *keys, best });
+    }
+}
+
+/// Entries of the registry.
+pub(crate) const ONLINE: Entry = Entry {
+    name: "tuplemerge",
+    summary: "few hash tables, found by the bits that rules share: fast, and rules come and go",
+    build: |rules, settings| Ok(Box::new(built(Config::default(), rules, settings)?)),
+    updatable: Some(|rules, settings| Ok(Box::new(built(Config::default(), rules, settings)?))),
+};
+pub(crate) const OFFLINE: Entry = Entry {
+    name: "tuplemerge_offline",
+    summary: "the same with fewer tables, chosen with all rules at hand: slower to build",
+    build: |rules, settings| Ok(Box::new(built(Config::offline(), rules, settings)?)),
+    updatable: Some(|rules, settings| Ok(Box::new(built(Config::offline(), rules, settings)?))),
+};
+pub(crate) const TSS: Entry = Entry {
+    name: "tss",
+    summary: "a hash table for every combination of prefix lengths, as Open vSwitch has them",
+    build: |rules, settings| Ok(Box::new(built(Config::tss(), rules, settings)?)),
+    updatable: Some(|rules, settings| Ok(Box::new(built(Config::tss(), rules, settings)?))),
+};
+
+fn built(config: Config, rules: &Lowered, settings: &Settings) -> Result<TupleMerge, BuildError> {
+    let &Settings { budget, simd, seed } = settings;
+    TupleMerge::build(rules, &Config { budget, simd, seed, ..config })
 }
 
 impl Updatable for TupleMerge {

@@ -10,7 +10,7 @@ use super::table::Table;
 use super::tuple::Shape;
 use crate::engine::budget::Visits;
 use crate::engine::{Stats, Updatable};
-use crate::engines::shared::{Places, Rest, with_room};
+use crate::engines::shared::{OverflowList, Places, with_room};
 use crate::error::{BuildError, UpdateError};
 use crate::raw::{Hasher, Level, secrets};
 use crate::rule::{Lowered, Regions, RuleId};
@@ -40,7 +40,7 @@ pub struct TupleMerge {
     /// Tables in order of their best priority.
     pub(super) order: Vec<u32>,
     /// Overflow list: the regions that no table takes.
-    pub(super) rest: Rest,
+    pub(super) overflow: OverflowList,
     pub(super) places: Places,
     pub(super) rules: usize,
     pub(super) regions: usize,
@@ -79,7 +79,7 @@ impl TupleMerge {
             bounds: Vec::new(),
             fingerprints: Vec::new(),
             order: Vec::new(),
-            rest: Rest::new(schema.lanes().len()),
+            overflow: OverflowList::new(schema.lanes().len()),
             places: Places::new(),
             rules: 0,
             regions: 0,
@@ -121,7 +121,7 @@ impl TupleMerge {
             visits.check()?;
         }
         regions.clear();
-        for &rule in set.nowhere() {
+        for &rule in set.unmatchable() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
         if !engine.order.is_sorted() {
@@ -172,9 +172,9 @@ impl TupleMerge {
             rules: self.rules,
             regions: self.regions,
             tables: self.order.len(),
-            worst_tests: self.rest.len(),
-            worst_lines: self.candidate_lines() + self.rest.lines(),
-            untabled: self.rest.len(),
+            worst_tests: self.overflow.len(),
+            worst_lines: self.candidate_lines() + self.overflow.lines(),
+            overflow: self.overflow.len(),
             keeps_shadowed: true,
             ..Stats::default()
         };
@@ -205,7 +205,7 @@ impl TupleMerge {
         self.hasher.bytes()
             + self.shape.bytes()
             + self.candidates.bytes()
-            + self.rest.bytes()
+            + self.overflow.bytes()
             + self.pool.bytes()
             + self.table_bytes
             + self.tables.capacity() * size_of::<Option<Table>>()
@@ -227,7 +227,7 @@ impl Clone for TupleMerge {
             bounds: with_room(&self.bounds),
             fingerprints: with_room(&self.fingerprints),
             order: with_room(&self.order),
-            rest: self.rest.clone(),
+            overflow: self.overflow.clone(),
             places: self.places.clone(),
             ..*self
         }

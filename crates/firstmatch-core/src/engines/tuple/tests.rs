@@ -8,7 +8,7 @@ mod walks;
 use super::*;
 use crate::engine::Classifier;
 use crate::engine::budget::Visits;
-use crate::rule::{Action, Caps, Condition, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
+use crate::rule::{Action, Condition, ExpansionLimits, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
 use crate::schema::{Field, Kind, Source};
 
 fn spec(line: u32, tests: Vec<(usize, Test)>) -> RuleSpec {
@@ -45,7 +45,7 @@ fn table_one() -> RuleSet {
 }
 
 fn engine(set: &RuleSet, limit: usize) -> TupleMerge {
-    let lowered = lower(set, &set.schemas()[0], &Caps::default()).expect("lowers");
+    let lowered = lower(set, &set.schemas()[0], &ExpansionLimits::default()).expect("lowers");
     let config = Config { collision_limit: limit, seed: Some(1), ..Config::default() };
     TupleMerge::build(&lowered, &config).expect("builds")
 }
@@ -71,7 +71,7 @@ fn the_rules_of_the_paper_in_order_make_these_tables() {
 
 /// Returns the offline tables of the paper's rules: lengths of the tuple, rules.
 fn offline_tables(limit: usize) -> Vec<(Vec<u32>, Vec<usize>)> {
-    let lowered = lower(&table_one(), &table_one().schemas()[0], &Caps::default()).expect("lowers");
+    let lowered = lower(&table_one(), &table_one().schemas()[0], &ExpansionLimits::default()).expect("lowers");
     let config = Config { collision_limit: limit, seed: Some(1), ..Config::offline() };
     let engine = TupleMerge::build(&lowered, &config).expect("builds");
     check(&engine);
@@ -120,7 +120,7 @@ fn two_tables_are_the_fewest_without_collisions() {
 /// Panics unless everything that the structure promises holds.
 fn check(engine: &TupleMerge) {
     let (bound, exact) = (engine.bound(), Engine::stats(engine));
-    let all = |stats: &Stats| [stats.rules, stats.regions, stats.tables, stats.untabled];
+    let all = |stats: &Stats| [stats.rules, stats.regions, stats.tables, stats.overflow];
     assert_eq!(all(&bound), all(&exact));
     let worst = |stats: &Stats| [stats.worst_tests, stats.worst_lines, stats.longest_bucket];
     assert!(worst(&bound).iter().zip(worst(&exact)).all(|(bound, exact)| *bound >= exact), "{bound:?} of {exact:?}");
@@ -166,7 +166,7 @@ fn check(engine: &TupleMerge) {
         }
         assert_eq!(table.len(), entries - before, "a table knows how many entries it has");
     }
-    assert_eq!(entries + engine.rest.len(), engine.regions);
+    assert_eq!(entries + engine.overflow.len(), engine.regions);
     engine.pool.check(engine.in_order().flat_map(|table| table.groups().map(|(_, group)| group)));
     let bytes: usize = engine.in_order().map(Table::bytes).sum();
     assert_eq!(bytes, engine.table_bytes);
@@ -239,7 +239,7 @@ fn the_structure_holds_after_any_history() {
                 let mut rule = spec(0, tests);
                 rule.priority = Priority(random.below(1 << 30) << 16 | step as u64);
                 regions.clear();
-                lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("lowers");
+                lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("lowers");
                 let priority = rule.priority;
                 let id = set.insert(rule).expect("a valid rule");
                 engine.insert(Match { rule: id, priority }, &regions).expect("room");
@@ -251,7 +251,7 @@ fn the_structure_holds_after_any_history() {
                 assert!(engine.remove(id).is_err_and(|error| error.is_stale()));
             }
             assert!(engine.order.len() <= most_tables);
-            most_untabled = most_untabled.max(engine.rest.len());
+            most_untabled = most_untabled.max(engine.overflow.len());
             tables_seen = tables_seen.max(engine.order.len());
             if step % 16 == 0 {
                 check(&engine);
@@ -265,7 +265,7 @@ fn the_structure_holds_after_any_history() {
             engine.remove(id).expect("live");
         }
         check(&engine);
-        assert_eq!((engine.rules, engine.regions, engine.order.len(), engine.rest.len()), (0, 0, 0, 0));
+        assert_eq!((engine.rules, engine.regions, engine.order.len(), engine.overflow.len()), (0, 0, 0, 0));
     }
 }
 
@@ -320,12 +320,12 @@ fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
         for line in 1..=many {
             set.insert(spec(line, vec![(3, Test::Range { lo: 0x7FFF - u128::from(line), hi: 0x8000 })])).expect("fits");
         }
-        let lowered = lower(&set, &schema, &Caps::default()).expect("lowers");
+        let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("lowers");
         let mut engine = TupleMerge::build(&lowered, &config).expect("builds");
         check(&engine);
         let stats = Classifier::stats(&engine);
         assert_eq!(stats.regions, many as usize);
-        assert!(stats.untabled == 300 || config.merge == Merge::Offline, "{stats:?}");
+        assert!(stats.overflow == 300 || config.merge == Merge::Offline, "{stats:?}");
         // Rules are removed in order, so that regions behind in the group and in the overflow list have to answer for
         // them.
         let mut keys = crate::KeyBuf::new(&schema);
@@ -358,7 +358,7 @@ fn hashes_that_collide_are_told_apart() {
                 tests.extend((random.below(2) == 0).then(|| (3, Test::Value(u128::from(random.below(9))))));
                 let rule = spec(0, tests);
                 let mut regions = Regions::new(schema.lanes().len());
-                lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("lowers");
+                lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("lowers");
                 let priority = Priority(random.below(1 << 30) << 16 | step);
                 let rule = Match { rule: RuleId::new(step as u32, 0), priority };
                 engine.insert(rule, &regions).expect("room");
@@ -421,7 +421,7 @@ fn an_insertion_costs_as_much_among_many_rules() {
                 ],
             );
             let mut regions = Regions::new(schema.lanes().len());
-            lower_rule(&schema, &rule, &Caps::default(), &mut regions).expect("lowers");
+            lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("lowers");
             engine.insert(Match { rule: RuleId::new(at as u32, 0), priority: Priority(at) }, &regions).expect("room");
             total += std::mem::take(&mut engine.visits);
         }
@@ -444,7 +444,7 @@ fn equal_rules_are_not_split_again_and_again() {
     let mut set = RuleSet::new(Schema::ipv4());
     let line = |line| spec(line, vec![(4, Test::Prefix { value: 6, len: 8 })]);
     (1..=4_000).for_each(|at| assert!(set.insert(line(at)).is_ok()));
-    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("lowers");
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("lowers");
     let visits = Visits::default();
     let config = Config { seed: Some(1), ..Config::default() };
     let built = TupleMerge::build_within(&lowered, &config, &visits).expect("no budget");

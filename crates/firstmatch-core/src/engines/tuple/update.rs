@@ -7,7 +7,7 @@ use super::structure::{Bounds, TupleMerge};
 use super::table::{Slot, Table};
 use super::tuple::is_within;
 use crate::engine::Match;
-use crate::engines::shared::places::{NOWHERE, Place, REST, VACANT};
+use crate::engines::shared::places::{OVERFLOW, Place, UNMATCHABLE, VACANT};
 use crate::engines::shared::vec_growth;
 use crate::error::UpdateError;
 use crate::raw::Hasher;
@@ -80,7 +80,7 @@ impl TupleMerge {
             if needed > self.budget {
                 return Err(UpdateError::bytes(needed, self.budget));
             }
-            self.places.add(slot, rule.rule.reuse(), NOWHERE);
+            self.places.add(slot, rule.rule.reuse(), UNMATCHABLE);
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl TupleMerge {
             + lists
             + self.pool.growth(self.longest, moving)
             + self.candidates.growth(self.regions + 1, self.tables.len() + 1)
-            + if self.has_room_for_tables() && self.longest < LONGEST { 0 } else { self.rest.growth() }
+            + if self.has_room_for_tables() && self.longest < LONGEST { 0 } else { self.overflow.growth() }
             + Table::least_bytes(self.shape.stride())
             + largest
             + Table::buckets_bytes(moving);
@@ -165,7 +165,7 @@ impl TupleMerge {
                 let entry = self.pool.make(rule, region);
                 (self.put(t, &entry, rule.priority), t)
             }
-            None => (self.rest.add(rule, region), REST),
+            None => (self.overflow.add(rule, region), OVERFLOW),
         };
         self.regions += 1;
         self.rules += usize::from(self.places.is_vacant(rule.rule.slot()));
@@ -511,9 +511,9 @@ impl TupleMerge {
             return Err(UpdateError::stale(rule));
         }
         while let Some(place) = self.places.take(slot) {
-            if place.part == REST {
-                if let Some((moved, from)) = self.rest.take(place.at) {
-                    self.places.moved(moved.rule.slot(), (from, REST), (place.at, REST));
+            if place.part == OVERFLOW {
+                if let Some((moved, from)) = self.overflow.take(place.at) {
+                    self.places.moved(moved.rule.slot(), (from, OVERFLOW), (place.at, OVERFLOW));
                 }
             } else if let Some((slot, entry)) = self.locate(place, rule) {
                 let entry = self.take_entry(place.part, slot, entry);
@@ -532,8 +532,8 @@ impl TupleMerge {
     fn holds(&self, rule: RuleId) -> bool {
         let place = self.places.get(rule.slot());
         match place.part {
-            NOWHERE => place.at == rule.reuse(),
-            REST => self.rest.rule(place.at).is_some_and(|found| found.rule == rule),
+            UNMATCHABLE => place.at == rule.reuse(),
+            OVERFLOW => self.overflow.rule(place.at).is_some_and(|found| found.rule == rule),
             _ => self.locate(place, rule).is_some(),
         }
     }

@@ -62,7 +62,7 @@ fn ports(count: u32) -> RuleSet {
 
 /// Regions of the live rules.
 fn regions(rules: &RuleSet) -> usize {
-    lower(rules, &rules.schemas()[0], &Caps::default()).expect("within the caps").regions().len()
+    lower(rules, &rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps").regions().len()
 }
 
 /// Every number that queries give is that of the copy that readers have; a rule counts with all its regions.
@@ -70,7 +70,7 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(answers(engine, keys), want(writer.rules(), keys), "{what}");
     let (stats, explained) = (Classifier::stats(engine), engine.explain());
     assert_eq!((stats.rules, stats.regions), (writer.rules().len(), regions(writer.rules())), "{what}: {explained}");
-    let now = engine.shared.twin.now().1;
+    let now = engine.shared.replicas.now().1;
     let part = &now.parts[0];
     let (base, overlay) = (part.base_stats(), part.overlay.bound());
     let times = if part.dead.rules() > 0 { 2 } else { 1 };
@@ -78,7 +78,7 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
     assert_eq!(stats.worst_lines, times * base.worst_lines + overlay.worst_lines, "{what}");
     assert_eq!(stats.tables, base.tables + overlay.tables, "{what}");
     assert_eq!(stats.longest_bucket, base.longest_bucket.max(overlay.longest_bucket), "{what}");
-    assert_eq!(stats.untabled, base.untabled + overlay.untabled, "{what}");
+    assert_eq!(stats.overflow, base.overflow + overlay.overflow, "{what}");
     assert_eq!(explained.base, *base, "{what}");
     let numbers = (explained.rules, explained.overlay, explained.dead, explained.in_place, explained.generation);
     let are = (part.rules(), part.overlay.rules(), part.dead.rules(), part.in_place(), now.generation);
@@ -89,7 +89,7 @@ fn check(engine: &Engine, writer: &Writer, keys: &KeyBuf, what: &str) {
 
 /// Each base by itself, and that which changes in place.
 fn bases() -> impl Iterator<Item = (Kind, Option<usize>)> {
-    Kind::ALL.into_iter().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
+    Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
 }
 
 fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Result<u64, UpdateError> {
@@ -104,7 +104,8 @@ fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Res
 fn what_is_refused_never_comes_back() {
     let keys = keys(&Schema::ipv4());
     for (kind, in_place) in bases() {
-        let config = Config { kind: Some(kind), in_place, overlay: Some(3), seed: Some(1), ..Config::default() };
+        let config =
+            Config { strategy: Strategy::Force(kind), in_place, overlay: Some(3), seed: Some(1), ..Config::default() };
         let (engines, mut writer) = open(ports(20), &config).expect("no budget");
         let mut random = Random(kind as u64);
         let (mut refused, mut installed, mut dropped) = (0, 0, 0);
@@ -166,7 +167,8 @@ fn what_is_refused_never_comes_back() {
 fn a_commit_that_fails_late_is_undone() {
     let keys = keys(&Schema::ipv4());
     for (kind, in_place) in bases() {
-        let config = Config { kind: Some(kind), in_place, overlay: Some(4), seed: Some(1), ..Config::default() };
+        let config =
+            Config { strategy: Strategy::Force(kind), in_place, overlay: Some(4), seed: Some(1), ..Config::default() };
         let free = open(ports(30), &config).expect("no budget").0[0].explain().bytes;
         let mut late = 0;
         for more in (0..24).map(|at| at * at * 200).chain([usize::MAX / 2]) {
@@ -214,15 +216,15 @@ fn a_commit_that_fails_late_is_undone() {
 fn an_id_that_comes_back_has_its_new_regions() {
     let schema = Schema::ipv4();
     let keys = keys(&schema);
-    let lowered = lower(&ports(20), &schema, &Caps::default()).expect("within the caps");
+    let lowered = lower(&ports(20), &schema, &ExpansionLimits::default()).expect("within the caps");
     let regions_of = |spec: &RuleSpec| {
         let mut regions = crate::rule::Regions::new(schema.lanes().len());
-        crate::rule::lower_rule(&schema, spec, &Caps::default(), &mut regions).expect("within the caps");
+        crate::rule::lower_rule(&schema, spec, &ExpansionLimits::default(), &mut regions).expect("within the caps");
         regions
     };
-    for kind in Kind::ALL {
-        let config = Config { kind: Some(kind), in_place: Some(0), seed: Some(1), ..Config::default() };
-        let mut owner = Exclusive::build(&lowered, &config).expect("no budget");
+    for &kind in Kind::ALL {
+        let config = Config { strategy: Strategy::Force(kind), in_place: Some(0), seed: Some(1), ..Config::default() };
+        let mut owner = Owned::build(&lowered, &config).expect("no budget");
         let rule = lowered.rules().iter().find(|rule| rule.rule.slot() == 6).copied().expect("it is there");
         let same = [12, 18, 24];
         let others: [(&[u32], u64); 5] = [
@@ -266,7 +268,7 @@ fn an_id_that_comes_back_has_its_new_regions() {
 fn a_rebuild_is_due_when_room_ends() {
     let many = Some(1 << 20);
     let config = Config {
-        kind: Some(Kind::BitSelect),
+        strategy: Strategy::Force(Kind::BitSelect),
         in_place: many,
         dead: many,
         due: many,
@@ -302,8 +304,8 @@ fn a_rebuild_is_due_when_room_ends() {
 #[test]
 fn a_rule_of_too_many_regions_leaves_the_transaction() {
     let keys = keys(&Schema::ipv4());
-    let caps = Caps { regions_per_rule: 3, ..Caps::default() };
-    let (engines, mut writer) = open(ports(10), &Config { caps, ..Config::default() }).expect("no budget");
+    let expansion = ExpansionLimits { regions_per_rule: 3, ..ExpansionLimits::default() };
+    let (engines, mut writer) = open(ports(10), &Config { expansion, ..Config::default() }).expect("no budget");
     let ids: Vec<RuleId> = writer.rules().iter().map(|rule| rule.id).collect();
     let wide = |priority| spec(priority, &[1, 11, 21, 31]);
     let mut transaction = writer.begin();
@@ -334,7 +336,7 @@ fn what_a_rebuild_built_has_room() {
         .collect();
     let set = rules(&text);
     let of_four: Vec<RuleId> = set.iter().step_by(2).map(|rule| rule.id).collect();
-    let config = Config { trial: Some(0), overlay: Some(64), seed: Some(1), ..Config::default() };
+    let config = Config { strategy: Strategy::FirstFit, overlay: Some(64), seed: Some(1), ..Config::default() };
     let free: usize = {
         let (engines, _writer) = open(set.clone(), &config).expect("no budget");
         engines.iter().map(|engine| engine.explain().bytes).sum()
@@ -371,11 +373,17 @@ fn what_a_rebuild_built_has_room() {
 fn marked_rules_stay_out() {
     let schema = Schema::ipv4();
     let keys = keys(&schema);
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         let set = ports(30);
         let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
         let many = Some(1 << 20);
-        let config = Config { kind: Some(kind), in_place: Some(0), dead: many, seed: Some(1), ..Config::default() };
+        let config = Config {
+            strategy: Strategy::Force(kind),
+            in_place: Some(0),
+            dead: many,
+            seed: Some(1),
+            ..Config::default()
+        };
         let (engines, mut writer) = open(set, &config).expect("no budget");
         for (at, &id) in ids.iter().enumerate() {
             commit(&mut writer, |transaction| transaction.remove(id).expect("it is live")).expect("it has room");
@@ -393,7 +401,7 @@ fn a_rebuild_catches_up_with_all_that_changed() {
     for (kind, in_place) in bases() {
         let many = Some(5000);
         let config = Config {
-            kind: Some(kind),
+            strategy: Strategy::Force(kind),
             in_place: in_place.or(many),
             overlay: many,
             due: many,

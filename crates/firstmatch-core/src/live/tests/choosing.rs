@@ -4,11 +4,12 @@ use super::*;
 use crate::engine::budget::Visits;
 use crate::engine::cost::KINDS;
 use crate::engines::shared::wide::{MOST, Wide, wide};
-use crate::select::choose::{Before, Choice, choose as choose_base};
+use crate::select::choice::{Before, Choice};
+use crate::select::choose::choose as choose_base;
 
 /// By prediction alone, on a fixed machine.
 fn predicted() -> Config {
-    Config { margin: Some(1.0), seed: Some(1), ..Config::default() }
+    Config { strategy: Strategy::Predict, seed: Some(1), ..Config::default() }
 }
 
 fn ports(from: usize, count: usize) -> String {
@@ -76,9 +77,10 @@ fn around_a_wide_rule(with_wide: bool) -> String {
 fn a_rebuild_is_due_without_a_wide_rule_alone() {
     let set = rules(&format!("family ipv4\n{}", around_a_wide_rule(true)));
     let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
-    for (kind, in_place) in Kind::ALL.into_iter().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, Some(100))]) {
+    for (kind, in_place) in Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, Some(100))])
+    {
         for (at, &id) in ids.iter().enumerate() {
-            let config = Config { kind: Some(kind), in_place, ..predicted() };
+            let config = Config { strategy: Strategy::Force(kind), in_place, ..predicted() };
             let (engines, mut writer) = open(set.clone(), &config).expect("no budget");
             assert!(!writer.rebuild_is_due());
             let mut transaction = writer.begin();
@@ -135,7 +137,7 @@ fn choice_of(set: &Lowered, chosen: Kind, nanos: [[(f64, Option<f64>); 2]; 2]) -
 #[test]
 fn what_changes_in_place_takes_over() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
-    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let kept = |nanos, in_place| {
         let choice = choice_of(&lowered, Kind::BitVector, nanos);
         choice.kept(&lowered, &[], in_place)
@@ -164,7 +166,7 @@ fn what_changes_in_place_takes_over() {
 #[test]
 fn a_choice_rests_on_its_wide_rules() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
-    let lowered = lower(&set, &set.schemas()[0], &Caps::default()).expect("within the caps");
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let ids: Vec<RuleId> = lowered.rules().iter().map(|rule| rule.rule).collect();
     let mut choice = choice_of(&lowered, Kind::Linear, [[(9.0, None); 2]; 2]);
     let mut noted = [None; MOST];

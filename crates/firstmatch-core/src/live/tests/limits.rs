@@ -3,7 +3,7 @@
 use super::*;
 use crate::engine::budget::Budget;
 use crate::error::UpdateError;
-use crate::select::Kind;
+use crate::select::{Kind, Strategy};
 
 /// A configuration in which no count makes a rebuild due.
 fn never() -> Config {
@@ -42,9 +42,9 @@ fn replace(writer: &mut Writer, gone: &[RuleId], count: u64) -> Result<u64, Upda
 /// A rebuild is due when fewer than half of the rules are left that a base of more than eight was built from.
 #[test]
 fn a_rebuild_is_due_below_half_of_the_rules() {
-    for kind in Kind::ALL {
+    for &kind in Kind::ALL {
         for (count, left) in [(20, Some(9)), (21, Some(10)), (9, Some(4)), (8, None)] {
-            let config = Config { kind: Some(kind), ..never() };
+            let config = Config { strategy: Strategy::Force(kind), ..never() };
             let (_engines, mut writer) = open(ports(count), &config).expect("no budget");
             let ids = ids(&writer);
             for (gone, &id) in (1..).zip(&ids) {
@@ -60,7 +60,7 @@ fn a_rebuild_is_due_below_half_of_the_rules() {
 /// numbers.
 #[test]
 fn an_overlay_is_full_at_its_number() {
-    let config = Config { kind: Some(Kind::Linear), overlay: Some(4), ..never() };
+    let config = Config { strategy: Strategy::Force(Kind::Linear), overlay: Some(4), ..never() };
     let (engines, mut writer) = open(ports(20), &config).expect("no budget");
     let all = ids(&writer);
     let held = || engines[0].overlay().0;
@@ -81,8 +81,8 @@ fn an_overlay_is_full_at_its_number() {
 /// The error of a full budget names what would be needed, and what is allowed.
 #[test]
 fn a_full_budget_says_what_is_missing() {
-    for kind in Kind::ALL {
-        let config = Config { kind: Some(kind), in_place: Some(0), ..never() };
+    for &kind in Kind::ALL {
+        let config = Config { strategy: Strategy::Force(kind), in_place: Some(0), ..never() };
         let free = open(ports(20), &config).expect("no budget").0[0].explain().bytes;
         let mut refused = 0;
         for more in [200, 2_000, 8_000] {

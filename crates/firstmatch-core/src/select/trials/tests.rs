@@ -23,7 +23,9 @@ fn hosts(count: u32) -> Lowered {
 
 /// A candidate of a kind with what is said of it.
 fn candidate(set: &Lowered, kind: Kind, nanos: &[f64], tests: usize, bytes: usize, badness: f64) -> Built {
-    let base = build(kind, set, &Config::default(), usize::MAX, &Visits::default(), None).expect("no budget");
+    let visits = Visits::default();
+    let how = build(kind, &Config::default(), usize::MAX, &visits, None);
+    let base = kind.build(set, &how).expect("no budget");
     Built { base, nanos: nanos.to_vec(), tests, bytes, badness }
 }
 
@@ -31,7 +33,7 @@ fn kinds(built: &[Built]) -> Vec<Kind> {
     built.iter().map(|built| built.base.kind()).collect()
 }
 
-const ALL: [Kind; 4] = Kind::ALL;
+const ALL: [Kind; 4] = [Kind::BitSelect, Kind::BitVector, Kind::TupleMerge, Kind::Linear];
 
 /// Candidates of all four kinds with these times on two sorts of traffic, these tests in the worst case and these bytes.
 fn four(set: &Lowered, each: [([f64; 2], usize, usize); 4]) -> Vec<Built> {
@@ -43,7 +45,7 @@ fn the_margin_is_as_stated() {
     let set = hosts(20);
     for level in Level::available() {
         let of = |margin| {
-            let config = Config { simd: Some(level), margin, ..Config::default() };
+            let config = Config { simd: Some(level), strategy: Strategy::Measure { margin }, ..Config::default() };
             Trials::new(&set, &config, usize::MAX, &[]).margin()
         };
         assert_eq!(of(None), if level == Level::Avx2 { 4.0 } else { 6.0 });
@@ -67,13 +69,13 @@ fn the_worst_ratio_is_over_all_traffic() {
 #[test]
 fn those_near_the_best_are_timed() {
     let set = hosts(20);
-    let config = Config { margin: Some(4.0), ..Config::default() };
+    let config = Config { strategy: Strategy::Measure { margin: Some(4.0) }, ..Config::default() };
     let same = |nanos: [f64; 2]| (nanos, 100, 1000);
     let left = |each: [([f64; 2], usize, usize); 4]| {
         let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
         let mut built = four(&set, each);
         trials.leave_slow(&mut built);
-        let outcomes = trials.candidates.map(|of| of.outcome);
+        let outcomes = trials.candidates.iter().map(|of| of.outcome).collect::<Vec<_>>();
         (kinds(&built), outcomes)
     };
     let [select, vector, tuple, linear] = ALL;
@@ -88,12 +90,10 @@ fn those_near_the_best_are_timed() {
     let (kept, _) = left([([1.0, 1.0], 200, 1), ([9.0, 9.0], 100, 1), ([9.0, 9.0], 99, 1), ([9.0, 9.0], 199, 1)]);
     assert_eq!(kept, [select, tuple]);
     // Where the prediction is to decide, all are kept until it does.
-    for margin in [1.0, 0.5] {
-        let config = Config { margin: Some(margin), ..Config::default() };
-        let mut built = four(&set, [same([1.0, 1.0]), same([90.0, 90.0]), same([900.0, 9.0]), same([9.0, 900.0])]);
-        Trials::new(&set, &config, usize::MAX, &[]).leave_slow(&mut built);
-        assert_eq!(kinds(&built), [select, vector, tuple, linear]);
-    }
+    let config = Config { strategy: Strategy::Predict, ..Config::default() };
+    let mut built = four(&set, [same([1.0, 1.0]), same([90.0, 90.0]), same([900.0, 9.0]), same([9.0, 900.0])]);
+    Trials::new(&set, &config, usize::MAX, &[]).leave_slow(&mut built);
+    assert_eq!(kinds(&built), [select, vector, tuple, linear]);
 }
 
 /// Of worst cases over the default limits none is kept beside one that is not, else those less than twice as bad as the
@@ -130,7 +130,7 @@ fn what_is_hardly_faster_is_left() {
         let mut nanos: Vec<Vec<f64>> = built.iter().map(|built| built.nanos.clone()).collect();
         trials.leave_hardly_faster(&mut built, &mut nanos);
         assert!(built.iter().zip(&nanos).all(|(built, nanos)| built.nanos == *nanos), "times stay with candidates");
-        let outcomes = trials.candidates.map(|of| of.outcome);
+        let outcomes = trials.candidates.iter().map(|of| of.outcome).collect::<Vec<_>>();
         (kinds(&built), outcomes)
     };
     let [select, vector, tuple, linear] = ALL;
@@ -179,7 +179,7 @@ fn builds_are_held_to_their_numbers() {
         let made = trials.of(kind).visits.expect("some were made");
         assert_eq!(trials.of(kind).outcome, Outcome::LongBuild { visits: made }, "{kind}");
         assert!(made > visits - 1 && made <= visits && trials.refusal.is_none(), "{kind}: {made} of {visits}");
-        let needed = limits::build_bytes(kind, &set) + 1234;
+        let needed = kind.build_bytes(&set) + 1234;
         for (build_bytes, fits) in [(needed, true), (needed - 1, false)] {
             let config = Config { limits: Limits { build_bytes, ..Limits::default() }, ..Config::default() };
             let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
@@ -207,7 +207,7 @@ fn builds_are_held_to_their_numbers() {
 /// themselves than the candidate before it takes with all, the margin aside.
 #[test]
 fn tuplemerge_is_left_where_a_sample_says_so() {
-    let config = Config { margin: Some(4.0), seed: Some(1), ..Config::default() };
+    let config = Config { strategy: Strategy::Measure { margin: Some(4.0) }, seed: Some(1), ..Config::default() };
     let left_out = |set: &Lowered, nanos: [f64; 2]| {
         let trials = Trials::new(set, &config, usize::MAX, &[]);
         trials.left_out(Kind::TupleMerge, &[candidate(&hosts(20), Kind::Linear, &nanos, 1, 1, 0.5)]).expect("no error")
@@ -273,8 +273,8 @@ fn what_is_chosen_says_what_it_rests_on() {
         assert_eq!((choice.is_over_defaults, choice.timed_with), (is_over, Some(7)));
         let noted: Vec<_> = choice.wide.iter().flatten().collect();
         assert_eq!(noted, [&(RuleId::new(3, 0), 3), &(RuleId::new(7, 0), 7)]);
-        let outcomes = choice.candidates.map(|of| of.outcome);
-        let vectors = Outcome::ManyVectors;
+        let outcomes = choice.candidates.iter().map(|of| of.outcome).collect::<Vec<_>>();
+        let vectors = Outcome::ManyRegions { most: 2048 };
         assert_eq!(outcomes, [Outcome::Slower, vectors, Outcome::Slower, Outcome::Chosen]);
     }
     let mut set = Lowered::empty(&Schema::ipv4());

@@ -1,4 +1,4 @@
-use firstmatch_core::rule::{Caps, lower};
+use firstmatch_core::rule::{ExpansionLimits, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, KeyBuf, RuleSet};
 use firstmatch_generate::trace::Header;
@@ -31,8 +31,9 @@ fn heap(bytes: usize) -> Arc<Heap> {
 fn it_answers_as_linear_does() {
     for text in [IPV4, IPV6] {
         let file = firstmatch_formats::parse(text, &firstmatch_formats::Options::default()).expect("good rules");
-        let lowered =
-            Arc::new(lower(&file.rules, &file.rules.schemas()[0], &Caps::default()).expect("within the caps"));
+        let lowered = Arc::new(
+            lower(&file.rules, &file.rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps"),
+        );
         let linear =
             firstmatch_core::engines::linear::Linear::build(&lowered, &Default::default()).expect("it is built");
         let mut random = Pcg64::seed_from_u64(3);
@@ -91,7 +92,7 @@ fn it_reads_frames_in_place() {
     for text in [text, only_ports] {
         let file = firstmatch_formats::parse(text, &firstmatch_formats::Options::default()).expect("good rules");
         let schema = &file.rules.schemas()[0];
-        let lowered = Arc::new(lower(&file.rules, schema, &Caps::default()).expect("within the caps"));
+        let lowered = Arc::new(lower(&file.rules, schema, &ExpansionLimits::default()).expect("within the caps"));
         let mut random = Pcg64::seed_from_u64(4);
         let mut frames = Vec::new();
         for _ in 0..3000 {
@@ -151,7 +152,8 @@ fn it_reads_frames_in_place() {
 #[test]
 fn rules_beyond_it_are_refused() {
     let schema = Schema::openflow();
-    let lowered = Arc::new(lower(&RuleSet::new(schema.clone()), &schema, &Caps::default()).expect("within the caps"));
+    let lowered =
+        Arc::new(lower(&RuleSet::new(schema.clone()), &schema, &ExpansionLimits::default()).expect("within the caps"));
     let error = Table::build(&lowered, Form::Keys, 0, heap(1 << 20)).expect_err("it has no such fields");
     assert!(error.to_string().contains("beyond it"), "{error}");
 }

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use super::*;
 use crate::engine::Engine;
-use crate::engine::base::Base;
-use crate::engine::tombstones::Dead;
+use crate::engine::base::{Base, BaseEngine};
+use crate::engine::tombstones::Tombstones;
 use crate::engines::bit_select::Config;
 use crate::key::KeyBuf;
 use crate::raw::Level;
@@ -50,7 +50,7 @@ struct Walk<'r> {
     there: Vec<Ranged>,
     away: Vec<Ranged>,
     /// Tombstones of built rules that could not be removed.
-    dead: Dead,
+    dead: Tombstones,
     marked: Vec<Ranged>,
     random: Random,
     /// Numbers of rules inserted, refused, not removable, and back with the regions of another.
@@ -81,7 +81,7 @@ impl<'r> Walk<'r> {
         let engine = BitSelect::build(&first, &config).expect("no budget");
         let built: Vec<Match> = there.iter().map(|(rule, _)| *rule).collect();
         let slots = all.rules().iter().map(|rule| rule.rule.slot() + 1).max().unwrap_or(0);
-        let (other, dead) = (engine.clone(), Dead::none(built.len(), slots));
+        let (other, dead) = (engine.clone(), Tombstones::none(built.len(), slots));
         let (marked, [came, refused, kept, swapped]) = (Vec::new(), [0; 4]);
         Self { all, engine, other, built, there, away, dead, marked, random, came, refused, kept, swapped }
     }
@@ -94,7 +94,7 @@ impl<'r> Walk<'r> {
     fn insert(&mut self, (rule, range): Ranged) -> bool {
         let mut regions = Regions::new(self.all.schema().lanes().len());
         range.clone().for_each(|at| regions.push(self.all.regions().get(at)));
-        let is_in = self.engine.insert(rule, self.place(rule), &regions);
+        let is_in = self.engine.insert_rule(rule, self.place(rule), &regions);
         (self.came, self.refused) = (self.came + usize::from(is_in), self.refused + usize::from(!is_in));
         if is_in { &mut self.there } else { &mut self.away }.push((rule, range));
         is_in
@@ -102,13 +102,13 @@ impl<'r> Walk<'r> {
 
     fn remove(&mut self, (rule, range): Ranged) {
         let place = self.place(rule);
-        let is_first = self.built.get(place) == Some(&rule) && self.engine.has_first(place);
-        let gone = match is_first {
-            true => self.engine.remove_first(place, range.clone().map(|at| self.all.regions().get(at))),
-            false => self.engine.remove_added(rule, place),
+        let is_first = self.built.get(place) == Some(&rule) && self.engine.has_built_rule(place);
+        let removed = match is_first {
+            true => self.engine.remove_built_rule(place, range.clone().map(|at| self.all.regions().get(at))),
+            false => self.engine.remove_inserted_rule(rule, place),
         };
-        assert!(gone || is_first, "a rule that came can go");
-        if gone {
+        assert!(removed || is_first, "a rule that came can go");
+        if removed {
             self.away.push((rule, range));
         } else {
             self.kept += 1;
@@ -177,10 +177,10 @@ impl<'r> Walk<'r> {
         }
         let stats = Engine::stats(&self.engine);
         for at in 0..rows.len() {
-            let work = self.engine.work(rows.keys().slice(at, at + 1));
+            let cost = self.engine.cost(rows.keys().slice(at, at + 1));
             // The lines of the roots count as well, one each.
-            let lines = work.lines.round() as usize + stats.tables;
-            assert!(lines <= stats.worst_lines && work.visits <= stats.worst_tests, "{lines}, {work:?}, {stats:?}");
+            let lines = cost.lines.round() as usize + stats.tables;
+            assert!(lines <= stats.worst_lines && cost.visits <= stats.worst_tests, "{lines}, {cost:?}, {stats:?}");
         }
         let mut winners = self.there.iter().chain(&self.marked).collect::<Vec<_>>();
         winners.sort_by_key(|(rule, _)| rule.priority);
@@ -199,7 +199,7 @@ impl<'r> Walk<'r> {
                     let (keys, mut got) = (rows.keys().slice(from, to), vec![None; to - from]);
                     match with_marked {
                         true => Engine::improve(&self.engine, &mut (), &keys, &mut got),
-                        false => self.engine.improve_alive(&mut (), &keys, &self.dead, &mut got),
+                        false => self.engine.improve_live(&mut (), &keys, &self.dead, &mut got),
                     }
                     let wrong = got.iter().zip(&want[from..to]).position(|(got, want)| got != want);
                     assert_eq!(wrong, None, "batch {from}..{to}, with marked rules: {with_marked}");
@@ -352,7 +352,7 @@ fn blocks_are_used_again() {
     walk(&mut at, &[(12_000, 4)], 3000);
     let blocks = at.engine.blocks.len() / at.engine.shape.lines();
     assert!(at.came > 5000 && at.refused * 50 < at.came && blocks <= at.engine.room, "{} refused", at.refused);
-    assert!(at.engine.spare.bytes() > 0 && !at.engine.is_short_of_room());
+    assert!(at.engine.free_blocks.bytes() > 0 && !at.engine.is_short_of_room());
     let mut at = Walk::new(&all, Level::Scalar, 2000, 8);
     walk(&mut at, &[(4000, 8)], 4000);
     assert!(at.refused > 0 && at.engine.is_short_of_room(), "{} were refused", at.refused);
@@ -382,9 +382,9 @@ fn memory_is_constant() {
         }
         at.away.clear();
         // The list of free blocks is as long as the last search found it.
-        let of = |of: &BitSelect| Engine::stats(of).total_bytes() - of.spare.bytes();
+        let of = |of: &BitSelect| Engine::stats(of).total_bytes() - of.free_blocks.bytes();
         bytes.push(of(&at.engine) + of(&at.other));
-        assert!(at.engine.spare.bytes() <= at.engine.room * size_of::<u32>());
+        assert!(at.engine.free_blocks.bytes() <= at.engine.room * size_of::<u32>());
     }
     assert!(at.came > 40 * 150, "{} came", at.came);
     let least = bytes[20..].iter().min().expect("rounds");
@@ -418,7 +418,7 @@ fn many_rules_come_between_two() {
         // Lean blocks would have no columns for ranges of ports.
         let config = Config { lean: usize::MAX, ..scalar() };
         let mut at = Walk::with(&all, config, there, Vec::new(), random);
-        assert!(at.engine.parting.dropped > 0, "an entry has only some bits of a rank");
+        assert!(at.engine.layout.dropped > 0, "an entry has only some bits of a rank");
         for rule in order {
             at.insert(rule);
             check_invariants(&at.engine, &all, &at.there[before.len() + behind.len()..]);
@@ -456,7 +456,7 @@ fn rules_for_most_keys_come_in_place() {
     let rules: Vec<Ranged> = all.by_rule().collect();
     let build = || Walk::with(&all, scalar(), rules[..1000].to_vec(), Vec::new(), Random(1)).engine;
     let mut engine = build();
-    let (trees, roots) = (engine.trees.len(), engine.roots().selected().count());
+    let (trees, roots) = (engine.trees.len(), engine.selectors().len());
     let ask = |engine: &BitSelect, port: u32| {
         let mut keys = KeyBuf::new(all.schema());
         (0..40).for_each(|i| keys.push()[..5].copy_from_slice(&[i * 0x0001_0101, (i << 22) + i % 2, 0, port, 6]));
@@ -469,11 +469,11 @@ fn rules_for_most_keys_come_in_place() {
     came.retain(|&at| {
         let mut regions = Regions::new(schema.lanes().len());
         regions.push(all.regions().get(rules[at].1.start));
-        engine.insert(rules[at].0, 1000, &regions)
+        engine.insert_rule(rules[at].0, 1000, &regions)
     });
     assert_eq!(came.len(), 32, "{came:?}");
     came.sort_unstable();
-    assert_eq!((engine.trees.len(), engine.roots().selected().count()), (trees + 1, roots));
+    assert_eq!((engine.trees.len(), engine.selectors().len()), (trees + 1, roots));
     let mut copy = build();
     copy.follow(&engine);
     for engine in [&engine, &copy] {
@@ -483,7 +483,7 @@ fn rules_for_most_keys_come_in_place() {
     }
     for at in came {
         assert_eq!(ask(&engine, 20_000), want(Some(at)));
-        assert!(engine.remove_added(rules[at].0, 1000));
+        assert!(engine.remove_inserted_rule(rules[at].0, 1000));
     }
     assert_eq!(ask(&engine, 20_000), want(None));
     assert_eq!(engine.rules(), 1000);
@@ -503,7 +503,7 @@ fn a_change_touches_few_places() {
         let mut most = [0; 2];
         for rule in away.into_iter().take(400) {
             for (change, most) in most.iter_mut().enumerate() {
-                at.engine.touched.clear();
+                at.engine.dirty.clear();
                 match change {
                     0 => assert!(at.insert(rule.clone()), "it has room"),
                     _ => {
@@ -511,12 +511,12 @@ fn a_change_touches_few_places() {
                         at.remove(rule);
                     }
                 }
-                *most = at.engine.touched.len().max(*most);
+                *most = at.engine.dirty.len().max(*most);
             }
         }
         each.push(most);
     }
     // A few blocks, the slots that lead to them, a bucket of at most 64 places and a row.
-    assert!(each.iter().flatten().all(|&touched| touched <= 24), "{each:?}");
+    assert!(each.iter().flatten().all(|&dirty| dirty <= 24), "{each:?}");
     assert!(each[1][0] <= each[0][0] + 4, "{each:?}");
 }

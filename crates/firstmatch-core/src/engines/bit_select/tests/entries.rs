@@ -1,12 +1,12 @@
 //! Table entries: bounds of ranks, which are rounded where they do not fit.
 
 use crate::engines::bit_select::block::NONE;
-use crate::engines::bit_select::layout::{EMPTY, Parting};
+use crate::engines::bit_select::layout::{EMPTY, EntryLayout};
 
 /// Layouts of which none, few and many bits of a rank are dropped, and one whose last bound nearly fills its bits.
-fn layouts() -> impl Iterator<Item = (Parting, u32)> {
+fn layouts() -> impl Iterator<Item = (EntryLayout, u32)> {
     let of = [(5, 3, true), (1000, 100, false), (1700, 4400, false), (1 << 20, 4000, false), (1 << 23, 254, false)];
-    of.into_iter().map(|(indices, rules, is_short)| (Parting::new(indices, rules, is_short), indices as u32))
+    of.into_iter().map(|(indices, rules, is_short)| (EntryLayout::new(indices, rules, is_short), indices as u32))
 }
 
 /// Ranks at both ends, and around multiples of each power of two.

@@ -1,7 +1,7 @@
 //! Lookups through any number of trees, and what entries promise.
 
 use super::*;
-use crate::engine::tombstones::Dead;
+use crate::engine::tombstones::Tombstones;
 use crate::engines::shared::wide::Random;
 use crate::rule::{Priority, Regions};
 
@@ -54,7 +54,7 @@ fn idle(schema: &Schema) -> Vec<u32> {
 }
 
 /// For each key the first region that holds it and that no mark is on.
-fn scan(all: &Lowered, keys: &KeyBuf, dead: Option<&Dead>) -> Vec<Option<Match>> {
+fn scan(all: &Lowered, keys: &KeyBuf, dead: Option<&Tombstones>) -> Vec<Option<Match>> {
     let counts = |at: usize| dead.is_none_or(|dead| !dead.is_marked(all.rules()[at].rule));
     let first = |row: &[u32]| (0..all.rules().len()).find(|&at| counts(at) && all.regions().get(at).contains(row));
     (0..keys.len()).map(|at| first(keys.keys().row(at)).map(|at| all.rules()[at])).collect()
@@ -62,12 +62,12 @@ fn scan(all: &Lowered, keys: &KeyBuf, dead: Option<&Dead>) -> Vec<Option<Match>>
 
 /// Panics unless an engine answers as `want` says, in batches of several lengths, and for each key alone among keys that
 /// no rule holds, at every place where eight keys begin or end.
-fn check(engine: &BitSelect, keys: &KeyBuf, want: &[Option<Match>], dead: Option<&Dead>, what: &str) {
+fn check(engine: &BitSelect, keys: &KeyBuf, want: &[Option<Match>], dead: Option<&Tombstones>, what: &str) {
     let ask = |keys: Keys<'_>| {
         let mut got = vec![None; keys.len()];
         match dead {
             None => Engine::improve(engine, &mut (), &keys, &mut got),
-            Some(dead) => engine.improve_alive(&mut (), &keys, dead, &mut got),
+            Some(dead) => engine.improve_live(&mut (), &keys, dead, &mut got),
         }
         got
     };
@@ -101,7 +101,7 @@ fn any_number_of_trees_is_searched() {
             for (values, each) in [(24, 1), (3, 12)] {
                 let all = rules(kinds, values, each);
                 let keys = keys_of(&all, 120);
-                let mut dead = Dead::none(all.rules().len(), all.rules().len());
+                let mut dead = Tombstones::none(all.rules().len(), all.rules().len());
                 for (at, rule) in all.rules().iter().enumerate().filter(|(at, _)| at % 3 == 0) {
                     dead.mark(rule.rule, at..at + 1);
                 }
@@ -156,29 +156,29 @@ fn limits_let_through_what_may_be_better() {
     let mut dropping = 0;
     for all in [few, crowded().0] {
         let engine = build(&all);
-        let (parting, limits) = (engine.parting, engine.limits());
-        let last = (1u32 << parting.index) - 1;
-        dropping += usize::from(parting.dropped > 0);
-        let all_ranks = 1..parting.end;
-        let some = all_ranks.clone().step_by(997).chain([1, 2, 1 << parting.dropped, parting.end - 1]);
+        let (layout, limits) = (engine.layout, engine.limits());
+        let last = (1u32 << layout.index) - 1;
+        dropping += usize::from(layout.dropped > 0);
+        let all_ranks = 1..layout.end;
+        let some = all_ranks.clone().step_by(997).chain([1, 2, 1 << layout.dropped, layout.end - 1]);
         for rank in some {
             let limit = limits.of(rank);
-            for better in [1, rank / 2, rank.saturating_sub(1 << parting.dropped), rank - 1] {
+            for better in [1, rank / 2, rank.saturating_sub(1 << layout.dropped), rank - 1] {
                 let is_better = all_ranks.contains(&better) && better < rank;
-                assert!(!is_better || parting.entry(better, last, true) < limit, "{better} is better than {rank}");
+                assert!(!is_better || layout.entry(better, last, true) < limit, "{better} is better than {rank}");
             }
-            for worse in [rank + (1 << parting.dropped), rank + (2 << parting.dropped)] {
-                let is_worse = worse <= parting.end;
-                assert!(!is_worse || parting.entry(worse, 0, false) >= limit, "{worse} is worse than {rank}");
+            for worse in [rank + (1 << layout.dropped), rank + (2 << layout.dropped)] {
+                let is_worse = worse <= layout.end;
+                assert!(!is_worse || layout.entry(worse, 0, false) >= limit, "{worse} is worse than {rank}");
             }
         }
         // Where no rule was found, everything but the entry that leads nowhere is let through.
-        for none in [block::NONE, u32::MAX, parting.end] {
+        for none in [block::NONE, u32::MAX, layout.end] {
             let limit = limits.of(none);
-            assert!(parting.entry(parting.end - 1, last, true) < limit, "{none}");
+            assert!(layout.entry(layout.end - 1, last, true) < limit, "{none}");
         }
         for (index, is_leaf) in [(0, true), (last, false), (last / 3, true)] {
-            let entry = parting.entry(parting.end - 1, index, is_leaf);
+            let entry = layout.entry(layout.end - 1, index, is_leaf);
             assert_eq!((limits.index(entry), entry & LEAF != 0), (index as usize, is_leaf));
         }
     }
@@ -192,26 +192,26 @@ fn equal_promises_of_two_trees_are_both_followed() {
     let (all, between, key) = crowded();
     for seed in 0..8u64 {
         let mut engine = build(&all);
-        assert!(engine.trees.len() == 2 && engine.parting.dropped > 0, "{} trees", engine.trees.len());
+        assert!(engine.trees.len() == 2 && engine.layout.dropped > 0, "{} trees", engine.trees.len());
         let (mut random, mut order) = (Random(seed), between.clone());
         match seed {
             0 => {}
             1 => order.reverse(),
             _ => (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at + 1))),
         }
-        order.retain(|(rule, regions)| engine.insert(*rule, 1100, regions));
+        order.retain(|(rule, regions)| engine.insert_rule(*rule, 1100, regions));
         assert!(order.len() >= 8, "{} came", order.len());
         order.sort_by_key(|(rule, _)| rule.priority);
         let mut keys = KeyBuf::new(all.schema());
         (0..40).for_each(|_| keys.push().copy_from_slice(&key));
-        for gone in 0..=order.len() {
-            let want = order.get(gone).map(|(rule, _)| *rule);
+        for removed in 0..=order.len() {
+            let want = order.get(removed).map(|(rule, _)| *rule);
             for length in [1, 2, 40] {
                 let mut got = vec![None; length];
                 Engine::improve(&engine, &mut (), &keys.keys().slice(0, length), &mut got);
-                assert!(got.iter().all(|got| *got == want), "seed {seed}, {gone} gone: {got:?} instead of {want:?}");
+                assert!(got.iter().all(|got| *got == want), "seed {seed}, {removed} gone: {got:?} instead of {want:?}");
             }
-            order.get(gone).inspect(|(rule, _)| assert!(engine.remove_added(*rule, 1100)));
+            order.get(removed).inspect(|(rule, _)| assert!(engine.remove_inserted_rule(*rule, 1100)));
         }
     }
 }

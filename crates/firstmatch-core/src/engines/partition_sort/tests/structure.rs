@@ -16,7 +16,7 @@ use crate::engines::shared::wide::Random;
 fn check(engine: &PartitionSort) {
     let (arena, lanes) = (&engine.arena, engine.arena.lanes());
     let mut used: Vec<(u32, usize)> = Vec::new();
-    let (mut best, mut regions, mut numbers) = (0, engine.rest.len(), Vec::new());
+    let (mut best, mut regions, mut numbers) = (0, engine.overflow.len(), Vec::new());
     for partition in &engine.partitions {
         assert!(best <= partition.best && partition.len > 0, "partitions stand in order");
         best = partition.best;
@@ -183,14 +183,14 @@ fn the_structure_holds_after_any_history() {
                 check_answers(&engine, &there, &mut random, &format!("{config:?}, step {step}"));
             }
             let wides = engine.partitions.iter().filter(|partition| partition.root & (WIDE | ENTRY) == WIDE).count();
-            most = [most[0].max(engine.partitions.len()), most[1].max(engine.rest.len()), most[2].max(wides)];
+            most = [most[0].max(engine.partitions.len()), most[1].max(engine.overflow.len()), most[2].max(wides)];
         }
         assert!(most[0] >= 2.min(most_partitions) && (most[1] > 0 || most_partitions > 2) && most[2] > 0, "{most:?}");
         for (rule, _) in there {
             engine.remove(rule.rule).expect("it is there");
         }
         check(&engine);
-        assert_eq!((engine.partitions.len(), engine.rest.len(), engine.regions, engine.rules), (0, 0, 0, 0));
+        assert_eq!((engine.partitions.len(), engine.overflow.len(), engine.regions, engine.rules), (0, 0, 0, 0));
     }
 }
 
@@ -254,15 +254,15 @@ fn a_small_node_takes_no_more_than_it_holds() {
 /// A group has 256 equal regions and no more: further ones go to other partitions, or to the rest where there are no more.
 #[test]
 fn a_group_is_as_long_as_it_may_be() {
-    for (count, most_partitions, tables, longest, untabled) in
+    for (count, most_partitions, tables, longest, overflow) in
         [(255, 1, 1, 255, 0), (256, 1, 1, 256, 0), (257, 1, 1, 256, 1), (257, 9, 2, 256, 0), (600, 2, 2, 256, 88)]
     {
         let config = Config { most_partitions, ..Config::default() };
         let mut engine = of(&vec![[1, 5, 2, 9]; count], &config);
         check(&engine);
         let stats = engine.stats();
-        let is = (stats.tables, stats.longest_bucket, stats.untabled);
-        assert_eq!(is, (tables, longest, untabled), "{count} in {most_partitions} partitions");
+        let is = (stats.tables, stats.longest_bucket, stats.overflow);
+        assert_eq!(is, (tables, longest, overflow), "{count} in {most_partitions} partitions");
         // The first is the answer, and when it has gone the next.
         let mut keys = KeyBuf::new(&pairs());
         keys.push()[..2].copy_from_slice(&[3, 3]);

@@ -15,7 +15,7 @@ fn needed(engine: &TupleMerge, rule: Match, regions: &Regions) -> usize {
 fn drawn(random: &mut Random, step: u64) -> (Match, Regions) {
     let schema = Schema::ipv4();
     let mut regions = Regions::new(schema.lanes().len());
-    lower_rule(&schema, &spec(0, random.rule()), &Caps::default(), &mut regions).expect("lowers");
+    lower_rule(&schema, &spec(0, random.rule()), &ExpansionLimits::default(), &mut regions).expect("lowers");
     let priority = Priority(random.below(1 << 30) << 16 | step);
     (Match { rule: RuleId::new(step as u32, 0), priority }, regions)
 }
@@ -72,7 +72,7 @@ fn growth_is_said_where_there_is_some() {
     let host = |field: usize, slot: u32| {
         let mut regions = Regions::new(schema.lanes().len());
         let tests = vec![(field, Test::Value(u128::from(slot) * 77 + 1))];
-        lower_rule(&schema, &spec(0, tests), &Caps::default(), &mut regions).expect("lowers");
+        lower_rule(&schema, &spec(0, tests), &ExpansionLimits::default(), &mut regions).expect("lowers");
         (Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) }, regions)
     };
     let mut engine = TupleMerge::new(&schema, &Config { seed: Some(1), ..Config::tss() }).expect("no budget");
@@ -119,13 +119,13 @@ fn a_split_is_said_to_move_a_table() {
     let rule = |slot: u32, net: u32, port: u128| {
         let mut regions = Regions::new(schema.lanes().len());
         let tests = vec![(0, Test::Prefix { value: u128::from(net) << 16, len: 20 }), (3, Test::Value(port))];
-        lower_rule(&schema, &spec(0, tests), &Caps::default(), &mut regions).expect("lowers");
+        lower_rule(&schema, &spec(0, tests), &ExpansionLimits::default(), &mut regions).expect("lowers");
         (Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) }, regions)
     };
     // One table of the sources, two regions in one of its groups.
     let mut first = Regions::new(schema.lanes().len());
     let tests = vec![(0, Test::Prefix { value: 0, len: 20 })];
-    lower_rule(&schema, &spec(0, tests), &Caps::default(), &mut first).expect("lowers");
+    lower_rule(&schema, &spec(0, tests), &ExpansionLimits::default(), &mut first).expect("lowers");
     engine.insert(Match { rule: RuleId::new(0, 0), priority: Priority(0) }, &first).expect("no budget");
     for slot in 1..60 {
         let (rule, regions) = rule(slot, slot, 5);

@@ -16,9 +16,9 @@ pub(super) fn check_invariants(engine: &BitSelect, all: &Lowered, held: &[Ranged
     let mut ranks: Vec<(Priority, u32, Match)> = Vec::new();
     for (rule, _) in held {
         let before = engine.matches.partition_point(|of| of.priority < rule.priority);
-        let is_first = engine.matches.get(before) == Some(rule) && engine.has_first(before);
-        let added = engine.added.rank_of(rule.rule, before as u32);
-        let rank = if is_first { engine.parting.rank(before as u32 + 1) } else { added.expect("a rule has a rank") };
+        let is_first = engine.matches.get(before) == Some(rule) && engine.has_built_rule(before);
+        let inserted = engine.inserted.rank_of(rule.rule, before as u32);
+        let rank = if is_first { engine.layout.rank(before as u32 + 1) } else { inserted.expect("a rule has a rank") };
         assert_eq!(engine.rule_of(rank), Some(*rule), "rank {rank}");
         ranks.push((rule.priority, rank, *rule));
     }
@@ -32,11 +32,11 @@ pub(super) fn check_invariants(engine: &BitSelect, all: &Lowered, held: &[Ranged
         let mut seen = HashSet::new();
         while let Some(node) = nodes.pop() {
             for at in 0..1u32 << node.bits.count() {
-                let way = Way { at: node.base + at, index: at, node: 0 };
-                match engine.to(&way) {
-                    To::Nowhere => {}
-                    To::Node(below) => nodes.extend(seen.insert(below).then(|| engine.nodes[below])),
-                    To::Block(first) => check_list(engine, first, (number, tree.longest), &mut tree_of),
+                let slot = Slot { at: node.base + at, index: at, node: 0 };
+                match engine.to(&slot) {
+                    Target::Nothing => {}
+                    Target::Node(below) => nodes.extend(seen.insert(below).then(|| engine.nodes[below])),
+                    Target::Block(first) => check_list(engine, first, (number, tree.longest), &mut tree_of),
                 }
             }
         }
@@ -44,12 +44,12 @@ pub(super) fn check_invariants(engine: &BitSelect, all: &Lowered, held: &[Ranged
     for (rule, range) in held {
         for region in range.clone().map(|at| all.regions().get(at)) {
             let Some((_, reached)) = engine.reach_any(&region) else { continue };
-            for way in reached.ways() {
-                let entry = engine.table[way.at as usize];
-                let promised = u64::from(entry) >> (engine.parting.index + 1);
+            for slot in reached.slots() {
+                let entry = engine.table[slot.at as usize];
+                let promised = u64::from(entry) >> (engine.layout.index + 1);
                 let rank = rank_of[&rule.rule];
-                assert!(promised <= u64::from(rank >> engine.parting.dropped), "an entry promises too little");
-                if let To::Block(first) = engine.to(way) {
+                assert!(promised <= u64::from(rank >> engine.layout.dropped), "an entry promises too little");
+                if let Target::Block(first) = engine.to(slot) {
                     assert!(list(engine, first).contains(&rank), "a region is missing from a leaf that it reaches");
                 }
             }
@@ -107,13 +107,13 @@ pub(super) fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]
 fn blocks_of(engine: &BitSelect, region: &Region<'_>) -> Vec<usize> {
     let Some((_, reached)) = engine.reach_any(region) else { return Vec::new() };
     let mut blocks = Vec::new();
-    for way in reached.ways() {
-        let mut next = if let To::Block(block) = engine.to(way) { Some(block) } else { None };
+    for slot in reached.slots() {
+        let mut next = if let Target::Block(block) = engine.to(slot) { Some(block) } else { None };
         while let Some(block) = next {
             blocks.push(block);
             next = engine.more(block);
         }
-        blocks.extend(engine.filling(way.node as usize));
+        blocks.extend(engine.append_block(slot.node as usize));
     }
     blocks.sort_unstable();
     blocks.dedup();

@@ -86,7 +86,7 @@ fn a_first_rule_goes_whole_or_stays_whole() {
         at.there.retain(|of| of != rule);
         at.remove(rule.clone());
         let is_gone = number == 2;
-        assert_eq!((at.kept, at.engine.has_first(1000 + number)), (2.min(number + 1), !is_gone), "rule {number}");
+        assert_eq!((at.kept, at.engine.has_built_rule(1000 + number)), (2.min(number + 1), !is_gone), "rule {number}");
         let after = Engine::stats(&at.engine);
         let less = if is_gone { (1, 2) } else { (0, 0) };
         assert_eq!((after.rules, after.regions), (before.rules - less.0, before.regions - less.1), "rule {number}");
@@ -99,7 +99,7 @@ fn a_first_rule_goes_whole_or_stays_whole() {
 fn first_rules_are_marked_one_by_one() {
     let all = set(&Schema::ipv4(), (0..200u128).map(|at| vec![(0, Test::Value(at << 12))]));
     let mut at = Walk::with(&all, scalar(), all.by_rule().collect(), Vec::new(), Random(1));
-    let mut gone = HashSet::new();
+    let mut removed = HashSet::new();
     for place in [64, 0, 199, 63, 128, 127, 65, 191, 192] {
         at.other.follow(&at.engine);
         std::mem::swap(&mut at.other, &mut at.engine);
@@ -107,11 +107,11 @@ fn first_rules_are_marked_one_by_one() {
         let position = at.there.iter().position(|(of, _)| *of == rule).expect("it is there");
         let rule = at.there.remove(position);
         at.remove(rule);
-        gone.insert(place);
+        removed.insert(place);
         at.other.follow(&at.engine);
         for engine in [&at.engine, &at.other] {
-            assert!((0..200).all(|of| engine.has_first(of) != gone.contains(&of)), "after {place}");
-            assert_eq!((engine.rules(), engine.changes()), (200 - gone.len(), gone.len()));
+            assert!((0..200).all(|of| engine.has_built_rule(of) != removed.contains(&of)), "after {place}");
+            assert_eq!((engine.rules(), engine.changes()), (200 - removed.len(), removed.len()));
         }
     }
     at.check(60);

@@ -8,9 +8,9 @@ use crate::error::BuildError;
 /// Each is checked before the memory is taken. Errors name a limit like the program's option: `max-regions-per-rule`
 /// for [`regions_per_rule`].
 ///
-/// [`regions_per_rule`]: Caps::regions_per_rule
+/// [`regions_per_rule`]: ExpansionLimits::regions_per_rule
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caps {
+pub struct ExpansionLimits {
     /// Largest number of regions of one rule (`max-regions-per-rule`).
     pub regions_per_rule: usize,
     /// Largest number of regions of one set, at most 2²⁴ (`max-regions`).
@@ -30,7 +30,7 @@ pub struct Caps {
 /// An entry of `bit_select` has the number of a block and a rank in 32 bits.
 pub(super) const MOST_REGIONS: usize = 1 << 24;
 
-impl Default for Caps {
+impl Default for ExpansionLimits {
     /// Returns 2²⁰ regions a rule, 2²⁴ regions and 1 GiB a set, 2²⁰ comparisons a condition.
     fn default() -> Self {
         Self {
@@ -54,7 +54,7 @@ pub(super) enum Excess {
 /// Advice for a rule of too many regions.
 const SPLIT: &str = "split the rule or raise the limit";
 
-impl Caps {
+impl ExpansionLimits {
     /// Largest number of regions of one rule that engines can number, too.
     pub(super) fn most_per_rule(&self) -> usize {
         self.regions_per_rule.min(MOST_REGIONS)

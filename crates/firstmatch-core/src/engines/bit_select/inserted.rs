@@ -1,7 +1,7 @@
 //! Rules that were inserted since the trees were built.
 
-use super::layout::Parting;
-use super::writing::Place;
+use super::layout::EntryLayout;
+use super::writing::Dirty;
 use crate::engine::Match;
 use crate::rule::{Priority, Region, Regions, RuleId};
 
@@ -18,7 +18,7 @@ const NONE: u32 = u32::MAX;
 /// For example, if ranks are 1,024 apart, the rank 5 · 1,024 + 513 belongs to the bucket behind the fifth built rule.
 /// In a bucket of four places it has place 1. A lookup thus compares nothing, and no branch depends on what it reads.
 #[derive(Clone, Debug)]
-pub(super) struct Added {
+pub(super) struct Inserted {
     /// Buckets by the number of built rules before them; empty until a rule is inserted.
     buckets: Box<[Bucket]>,
     /// Places of all buckets; the first, always empty, is the bucket of those without rules.
@@ -69,7 +69,7 @@ impl Bucket {
     }
 }
 
-impl Added {
+impl Inserted {
     pub(super) fn new(lanes: usize) -> Self {
         let rows = Rows { lanes, words: Vec::new(), free: NONE };
         Self { buckets: Box::default(), rules: Vec::new(), free: [NONE; SIZES], count: 0, regions: 0, rows }
@@ -91,8 +91,8 @@ impl Added {
 
     /// Returns the inserted rule of a rank.
     #[inline(always)]
-    pub(super) fn of(&self, rank: u32, parting: Parting) -> Option<Match> {
-        let bucket = self.buckets.get(parting.before(rank) as usize)?;
+    pub(super) fn of(&self, rank: u32, layout: EntryLayout) -> Option<Match> {
+        let bucket = self.buckets.get(layout.before(rank) as usize)?;
         self.rules.get(bucket.place(rank))?.rule
     }
 
@@ -108,8 +108,8 @@ impl Added {
     }
 
     /// Returns a free rank near the middle between the neighbours' ranks, if there is one.
-    pub(super) fn free_rank(&self, before: u32, priority: Priority, parting: Parting) -> Option<u32> {
-        let (mut lo, mut hi) = (parting.rank(before), parting.rank(before + 1));
+    pub(super) fn free_rank(&self, before: u32, priority: Priority, layout: EntryLayout) -> Option<u32> {
+        let (mut lo, mut hi) = (layout.rank(before), layout.rank(before + 1));
         let mut count = 0;
         for (of, rule) in self.bucket(before) {
             count += 1;
@@ -138,7 +138,7 @@ impl Added {
         rank: u32,
         rule: Match,
         regions: &Regions,
-        touched: &mut Vec<Place>,
+        dirty: &mut Vec<Dirty>,
     ) {
         if self.buckets.is_empty() {
             self.buckets = vec![Bucket::default(); old + 1].into();
@@ -150,20 +150,20 @@ impl Added {
         let mut to = bucket;
         if bucket == Bucket::default() || size > bucket.size() {
             to = self.take(size as usize);
-            touched.extend(to.places().map(|at| Place::Rule(at as u32)));
+            dirty.extend(to.places().map(|at| Dirty::Rule(at as u32)));
             for at in bucket.places() {
                 let of = self.rules[at];
                 if of.rule.is_some() {
                     self.rules[to.place(of.rank)] = of;
                 }
             }
-            self.give_back(bucket, touched);
+            self.give_back(bucket, dirty);
             self.buckets[before as usize] = to;
-            touched.push(Place::Bucket(before));
+            dirty.push(Dirty::Bucket(before));
         }
-        let first = self.rows.keep(regions, touched);
+        let first = self.rows.keep(regions, dirty);
         self.rules[to.place(rank)] = Rule { rank, first, rule: Some(rule) };
-        touched.push(Place::Rule(to.place(rank) as u32));
+        dirty.push(Dirty::Rule(to.place(rank) as u32));
         self.count += 1;
         self.regions += regions.len();
     }
@@ -183,33 +183,27 @@ impl Added {
         bucket
     }
 
-    fn give_back(&mut self, bucket: Bucket, touched: &mut Vec<Place>) {
+    fn give_back(&mut self, bucket: Bucket, dirty: &mut Vec<Dirty>) {
         if bucket == Bucket::default() {
             return;
         }
         let (start, free) = (bucket.places().start, &mut self.free[bucket.size() as usize]);
         self.rules[start] = Rule { first: std::mem::replace(free, start as u32), ..Rule::NONE };
-        touched.push(Place::Rule(start as u32));
+        dirty.push(Dirty::Rule(start as u32));
     }
 
     /// Removes a rule and calls `each` with its regions.
-    pub(super) fn remove(
-        &mut self,
-        before: u32,
-        rank: u32,
-        touched: &mut Vec<Place>,
-        mut each: impl FnMut(&Region<'_>),
-    ) {
+    pub(super) fn remove(&mut self, before: u32, rank: u32, dirty: &mut Vec<Dirty>, mut each: impl FnMut(&Region<'_>)) {
         let Some(&bucket) = self.buckets.get(before as usize) else { return };
         let at = bucket.place(rank);
         let Rule { first, .. } = std::mem::replace(&mut self.rules[at], Rule::NONE);
-        touched.push(Place::Rule(at as u32));
-        self.regions -= self.rows.forget(first, touched, &mut each);
+        dirty.push(Dirty::Rule(at as u32));
+        self.regions -= self.rows.forget(first, dirty, &mut each);
         self.count -= 1;
         if self.bucket(before).next().is_none() {
-            self.give_back(bucket, touched);
+            self.give_back(bucket, dirty);
             self.buckets[before as usize] = Bucket::default();
-            touched.push(Place::Bucket(before));
+            dirty.push(Dirty::Bucket(before));
         }
     }
 
@@ -258,7 +252,7 @@ impl Rows {
     }
 
     /// Stores the regions of a rule and returns the row of the first.
-    fn keep(&mut self, regions: &Regions, touched: &mut Vec<Place>) -> u32 {
+    fn keep(&mut self, regions: &Regions, dirty: &mut Vec<Dirty>) -> u32 {
         let (width, mut next) = (self.width(), NONE);
         for region in regions.iter() {
             let row = self.free;
@@ -269,7 +263,7 @@ impl Rows {
                 self.free = self.words[row as usize * width];
                 row
             };
-            touched.push(Place::Row(row));
+            dirty.push(Dirty::Row(row));
             let place = self.row(row as usize);
             let words = &mut self.words[place];
             words[0] = next;
@@ -285,10 +279,10 @@ impl Rows {
     }
 
     /// Frees the rows of a rule and returns their number.
-    fn forget(&mut self, first: u32, touched: &mut Vec<Place>, each: &mut impl FnMut(&Region<'_>)) -> usize {
+    fn forget(&mut self, first: u32, dirty: &mut Vec<Dirty>, each: &mut impl FnMut(&Region<'_>)) -> usize {
         let (mut row, mut count) = (first, 0);
         while row != NONE {
-            touched.push(Place::Row(row));
+            dirty.push(Dirty::Row(row));
             let place = self.row(row as usize);
             let words = &mut self.words[place];
             let next = words[0];
@@ -310,8 +304,8 @@ mod tests {
     use crate::engines::shared::wide::Random;
 
     /// Ranks as those of 100 rules.
-    fn parting() -> Parting {
-        Parting::new(1000, 100, false)
+    fn layout() -> EntryLayout {
+        EntryLayout::new(1000, 100, false)
     }
 
     fn rule(slot: u32, priority: u64) -> Match {
@@ -331,23 +325,23 @@ mod tests {
 
     /// Panics unless the rules between two are these, each with a rank of its own in the order of priorities, and leads to
     /// itself.
-    fn check(added: &Added, before: u32, there: &[Match]) {
-        let parting = parting();
+    fn check(inserted: &Inserted, before: u32, there: &[Match]) {
+        let layout = layout();
         let mut sorted = there.to_vec();
         sorted.sort_by_key(|rule| rule.priority);
         let ranks: Vec<u32> =
-            sorted.iter().map(|rule| added.rank_of(rule.rule, before).expect("it has a rank")).collect();
-        let within = ranks.iter().all(|rank| (parting.rank(before) + 1..parting.rank(before + 1)).contains(rank));
+            sorted.iter().map(|rule| inserted.rank_of(rule.rule, before).expect("it has a rank")).collect();
+        let within = ranks.iter().all(|rank| (layout.rank(before) + 1..layout.rank(before + 1)).contains(rank));
         assert!(ranks.windows(2).all(|pair| pair[0] < pair[1]) && within, "{ranks:?}");
         for (rule, &rank) in sorted.iter().zip(&ranks) {
-            assert_eq!(added.of(rank, parting), Some(*rule), "rank {rank}");
+            assert_eq!(inserted.of(rank, layout), Some(*rule), "rank {rank}");
         }
-        assert_eq!(added.bucket(before).count(), there.len());
+        assert_eq!(inserted.bucket(before).count(), there.len());
     }
 
-    fn insert(added: &mut Added, before: u32, of: Match, count: u32) -> bool {
-        let Some(rank) = added.free_rank(before, of.priority, parting()) else { return false };
-        added.insert((before, 100), rank, of, &regions(count, of.rule.slot() as u32), &mut Vec::new());
+    fn insert(inserted: &mut Inserted, before: u32, of: Match, count: u32) -> bool {
+        let Some(rank) = inserted.free_rank(before, of.priority, layout()) else { return false };
+        inserted.insert((before, 100), rank, of, &regions(count, of.rule.slot() as u32), &mut Vec::new());
         true
     }
 
@@ -356,21 +350,21 @@ mod tests {
     #[test]
     fn there_is_room_for_32_between_two() {
         for before in [0, 1, 50, 100] {
-            let mut added = Added::new(2);
+            let mut inserted = Inserted::new(2);
             // By halves: the last bits of a number first.
             let priority = |at: u64| at.reverse_bits() >> 59;
             let mut there: Vec<Match> = (0..32).map(|at| rule(at as u32, 10 * priority(at))).collect();
             for count in 0..32 {
-                assert!(insert(&mut added, before, there[count], 1), "rule {count}");
-                check(&added, before, &there[..=count]);
+                assert!(insert(&mut inserted, before, there[count], 1), "rule {count}");
+                check(&inserted, before, &there[..=count]);
             }
-            assert!(!insert(&mut added, before, rule(99, 155), 1), "the 33rd");
-            assert_eq!((added.rules(), added.regions()), (32, 32));
-            let gone = there.remove(11);
-            let rank = added.rank_of(gone.rule, before).expect("it has a rank");
-            added.remove(before, rank, &mut Vec::new(), |_| {});
-            check(&added, before, &there);
-            assert!(insert(&mut added, before, gone, 1), "its room is free");
+            assert!(!insert(&mut inserted, before, rule(99, 155), 1), "the 33rd");
+            assert_eq!((inserted.rules(), inserted.regions()), (32, 32));
+            let removed = there.remove(11);
+            let rank = inserted.rank_of(removed.rule, before).expect("it has a rank");
+            inserted.remove(before, rank, &mut Vec::new(), |_| {});
+            check(&inserted, before, &there);
+            assert!(insert(&mut inserted, before, removed, 1), "its room is free");
         }
     }
 
@@ -379,13 +373,13 @@ mod tests {
     #[test]
     fn ranks_end_before_the_neighbours() {
         for is_rising in [false, true] {
-            let (mut added, mut there) = (Added::new(2), Vec::new());
+            let (mut inserted, mut there) = (Inserted::new(2), Vec::new());
             for at in 0..32u64 {
                 let of = rule(at as u32, if is_rising { at } else { 100 - at });
-                if insert(&mut added, 7, of, 1) {
+                if insert(&mut inserted, 7, of, 1) {
                     there.push(of);
                 }
-                check(&added, 7, &there);
+                check(&inserted, 7, &there);
             }
             // Ranks are 1,024 apart.
             assert!((8..=11).contains(&there.len()), "{} came", there.len());
@@ -395,14 +389,14 @@ mod tests {
     /// Directly behind a built rule, and directly behind an inserted one, there is no rank for another.
     #[test]
     fn no_rank_is_a_neighbours() {
-        let (mut added, parting) = (Added::new(2), parting());
+        let (mut inserted, parting) = (Inserted::new(2), layout());
         let of_built = parting.rank(7);
         for (slot, more) in [(0, 1), (1, 2), (2, 5)] {
             let regions = regions(1, slot);
             let (rank, rule) = (of_built + more, rule(slot, u64::from(10 * more)));
-            added.insert((7, 100), rank, rule, &regions, &mut Vec::new());
+            inserted.insert((7, 100), rank, rule, &regions, &mut Vec::new());
         }
-        let free = |priority| added.free_rank(7, Priority(priority), parting).map(|rank| rank - of_built);
+        let free = |priority| inserted.free_rank(7, Priority(priority), parting).map(|rank| rank - of_built);
         assert_eq!((free(5), free(15)), (None, None));
         assert!(free(30).is_some_and(|rank| rank == 3 || rank == 4), "{:?}", free(30));
         assert!(free(60).is_some_and(|rank| rank > 5 && rank < 1 << parting.between), "{:?}", free(60));
@@ -412,25 +406,25 @@ mod tests {
     /// and memory that was given back is used again.
     #[test]
     fn what_comes_is_given_back() {
-        let (mut added, mut random) = (Added::new(2), Random(3));
+        let (mut inserted, mut random) = (Inserted::new(2), Random(3));
         let mut there: Vec<(u32, Match, u32)> = Vec::new();
         let mut sizes = Vec::new();
         for round in 0..12 {
             for at in 0..120u32 {
                 let (before, count) = (random.below(9) as u32, random.below(5) as u32);
                 let of = rule(round * 200 + at, random.next() >> 8);
-                if insert(&mut added, before, of, count) {
+                if insert(&mut inserted, before, of, count) {
                     there.push((before, of, count));
                 }
             }
             let total: u32 = there.iter().map(|(.., count)| count).sum();
-            assert_eq!((added.rules(), added.regions()), (there.len(), total as usize));
-            let mut copy = Added::new(2);
-            copy.follow(&added);
-            (0..added.buckets.len()).for_each(|at| copy.follow_bucket(&added, at));
-            (0..added.rules.len()).for_each(|at| copy.follow_rule(&added, at));
-            (0..added.rows.words.len() / added.rows.width()).for_each(|at| copy.follow_row(&added, at));
-            for of in [&added, &copy] {
+            assert_eq!((inserted.rules(), inserted.regions()), (there.len(), total as usize));
+            let mut copy = Inserted::new(2);
+            copy.follow(&inserted);
+            (0..inserted.buckets.len()).for_each(|at| copy.follow_bucket(&inserted, at));
+            (0..inserted.rules.len()).for_each(|at| copy.follow_rule(&inserted, at));
+            (0..inserted.rows.words.len() / inserted.rows.width()).for_each(|at| copy.follow_row(&inserted, at));
+            for of in [&inserted, &copy] {
                 for before in 0..9 {
                     let here = there.iter().filter(|(at, ..)| *at == before).map(|(_, rule, _)| *rule);
                     check(of, before, &here.collect::<Vec<_>>());
@@ -438,9 +432,9 @@ mod tests {
             }
             while !there.is_empty() {
                 let (before, of, count) = there.swap_remove(random.below(there.len()));
-                let rank = added.rank_of(of.rule, before).expect("it has a rank");
+                let rank = inserted.rank_of(of.rule, before).expect("it has a rank");
                 let mut given = Vec::new();
-                added.remove(before, rank, &mut Vec::new(), |region| {
+                inserted.remove(before, rank, &mut Vec::new(), |region| {
                     let ternary = region.ternary.map(|(value, mask)| (value.to_vec(), mask.to_vec()));
                     given.push((region.lo.to_vec(), region.hi.to_vec(), ternary));
                 });
@@ -454,10 +448,10 @@ mod tests {
                     })
                     .collect();
                 assert_eq!(given, want);
-                assert_eq!((added.rank_of(of.rule, before), added.of(rank, parting())), (None, None));
+                assert_eq!((inserted.rank_of(of.rule, before), inserted.of(rank, layout())), (None, None));
             }
-            assert_eq!((added.rules(), added.regions()), (0, 0));
-            sizes.push((added.rules.len(), added.rows.words.len()));
+            assert_eq!((inserted.rules(), inserted.regions()), (0, 0));
+            sizes.push((inserted.rules.len(), inserted.rows.words.len()));
         }
         // Buckets of each size, and as many rows as regions there were at a time.
         let most = sizes[..3].iter().fold((0, 0), |most, of| (most.0.max(of.0), most.1.max(of.1)));

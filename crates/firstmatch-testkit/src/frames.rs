@@ -7,34 +7,7 @@ use std::path::PathBuf;
 use firstmatch_net::source::{Input, Limits, SourceError, from_reader};
 use firstmatch_net::wire::LinkType;
 
-/// SplitMix64, which is enough for tests and the same on every machine.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-
-    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
-        (0..n).map(|_| self.next() as u8).collect()
-    }
-}
+use crate::rng::Rng;
 
 /// Reader that gives at most `step` bytes at a time.
 pub struct Slow {
@@ -173,8 +146,8 @@ pub fn chain(kinds: &[u8], units: u8, fragment: u16, proto: u8, payload: &[u8]) 
 
 /// Returns a frame of some kind that exists, mostly right.
 pub fn random(rng: &mut Rng) -> Frame {
-    let proto = rng.pick(&[6, 6, 6, 17, 17, 1, 58, 132, 136, 33, 50, 51, 59, 2, 47, 135, 89, 255]);
-    let len = rng.pick(&[0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 14, 19, 20, 21, 30, 60]);
+    let proto = rng.any_of(&[6, 6, 6, 17, 17, 1, 58, 132, 136, 33, 50, 51, 59, 2, 47, 135, 89, 255]);
+    let len = rng.any_of(&[0, 1, 2, 3, 4, 5, 7, 8, 12, 13, 14, 19, 20, 21, 30, 60]);
     let mut payload = rng.bytes(len);
     if proto == 6 && payload.len() > 12 && !rng.one_in(8) {
         payload[12] = 0x50;
@@ -182,10 +155,10 @@ pub fn random(rng: &mut Rng) -> Frame {
     let (mut packet, ether_type) = if rng.one_in(2) {
         let options = if rng.one_in(3) { rng.below(11) * 4 } else { 0 };
         let options = rng.bytes(options);
-        let fragment = rng.pick(&[0, 0, 0, 0, 0x4000, 0x2000, 0x2000, 0x2001, 0x00b9, 0x8000]);
+        let fragment = rng.any_of(&[0, 0, 0, 0, 0x4000, 0x2000, 0x2000, 0x2001, 0x00b9, 0x8000]);
         let mut packet = ipv4(proto, fragment, &options, &payload);
         if rng.one_in(12) {
-            let total = rng.pick(&[0, 0, 3, 19, 20, 21, 24, 33, 0xffff]);
+            let total = rng.any_of(&[0, 0, 3, 19, 20, 21, 24, 33, 0xffff]);
             packet[2..4].copy_from_slice(&u16::to_be_bytes(total));
         }
         if rng.one_in(40) {
@@ -196,8 +169,8 @@ pub fn random(rng: &mut Rng) -> Frame {
         }
         (packet, 0x0800)
     } else {
-        let count = rng.pick(&[0, 0, 0, 1, 1, 2, 3, 9]);
-        let mut kinds: Vec<u8> = (0..count).map(|_| rng.pick(&[60, 43, 44, 44, 51, 60])).collect();
+        let count = rng.any_of(&[0, 0, 0, 1, 1, 2, 3, 9]);
+        let mut kinds: Vec<u8> = (0..count).map(|_| rng.any_of(&[60, 43, 44, 44, 51, 60])).collect();
         if rng.one_in(3) {
             kinds.insert(0, 0);
         }
@@ -205,14 +178,14 @@ pub fn random(rng: &mut Rng) -> Frame {
             kinds.push(0);
         }
         if rng.one_in(20) {
-            kinds.push(rng.pick(&[135, 139, 140, 253, 254]));
+            kinds.push(rng.any_of(&[135, 139, 140, 253, 254]));
         }
-        let fragment = rng.pick(&[0, 0, 1, 1, 8, 9, 0xfff8, 6]);
-        let units = rng.pick(&[0, 0, 1, 2]);
+        let fragment = rng.any_of(&[0, 0, 1, 1, 8, 9, 0xfff8, 6]);
+        let units = rng.any_of(&[0, 0, 1, 2]);
         let (next, body) = chain(&kinds, units, fragment, proto, &payload);
         let mut packet = ipv6(next, &body);
         if rng.one_in(12) {
-            let len = rng.pick(&[0, 0, 1, 4, 8, 13, 14, 0xffff]);
+            let len = rng.any_of(&[0, 0, 1, 4, 8, 13, 14, 0xffff]);
             packet[4..6].copy_from_slice(&u16::to_be_bytes(len));
         }
         for byte in &mut packet[8..40] {
@@ -227,9 +200,9 @@ pub fn random(rng: &mut Rng) -> Frame {
     if rng.one_in(6) {
         return Frame { link: LinkType::Raw, bytes: packet };
     }
-    let tags = rng.pick(&[0, 0, 0, 0, 1, 1, 2, 3, 4, 5]);
-    let tags: Vec<_> = (0..tags).map(|_| (rng.pick(&[0x8100, 0x88a8, 0x9100]), rng.next() as u16)).collect();
-    let ether_type = if rng.one_in(12) { rng.pick(&[0x0806, 0x88e5, 0x0003, 0x86dd, 0x0800]) } else { ether_type };
+    let tags = rng.any_of(&[0, 0, 0, 0, 1, 1, 2, 3, 4, 5]);
+    let tags: Vec<_> = (0..tags).map(|_| (rng.any_of(&[0x8100, 0x88a8, 0x9100]), rng.next() as u16)).collect();
+    let ether_type = if rng.one_in(12) { rng.any_of(&[0x0806, 0x88e5, 0x0003, 0x86dd, 0x0800]) } else { ether_type };
     ethernet(&tags, ether_type, &packet)
 }
 
@@ -242,16 +215,16 @@ pub fn any(rng: &mut Rng) -> Frame {
         return frame;
     }
     let with_head = |link, head: &[u8]| Frame { link, bytes: [head, &frame.bytes].concat() };
-    let (is_ipv6, tags) = (frame.bytes[0] >> 4 == 6, rng.pick(&[0, 0, 1]));
+    let (is_ipv6, tags) = (frame.bytes[0] >> 4 == 6, rng.any_of(&[0, 0, 1]));
     let tags = vec![(0x8100, rng.next() as u16); tags];
-    let ether_type = u16::to_be_bytes(rng.pick(&[if is_ipv6 { 0x86dd } else { 0x0800 }, 0x8100, 0x0004, 0x0806]));
+    let ether_type = u16::to_be_bytes(rng.any_of(&[if is_ipv6 { 0x86dd } else { 0x0800 }, 0x8100, 0x0004, 0x0806]));
     // Ethernet, PPP, frame relay, loopback, GRE, 802.11 with its radio header, netlink, none.
-    let hardware = u16::to_be_bytes(rng.pick(&[1, 1, 512, 770, 772, 778, 803, 824, 0xfffe]));
-    let source_len = rng.pick(&[0, 6, 6, 8]);
+    let hardware = u16::to_be_bytes(rng.any_of(&[1, 1, 512, 770, 772, 778, 803, 824, 0xfffe]));
+    let source_len = rng.any_of(&[0, 6, 6, 8]);
     match rng.below(10) {
         0 => frame,
         1 => {
-            let mut head = [&[0, rng.pick(&[0, 3, 4, 9])], &hardware[..], &[0, source_len], &rng.bytes(8)].concat();
+            let mut head = [&[0, rng.any_of(&[0, 3, 4, 9])], &hardware[..], &[0, source_len], &rng.bytes(8)].concat();
             head.extend(ether_type);
             with_head(LinkType::LinuxSll, &head)
         }
@@ -260,7 +233,7 @@ pub fn any(rng: &mut Rng) -> Frame {
             with_head(LinkType::LinuxSll2, &head)
         }
         3 => {
-            let family = u32::to_be_bytes(rng.pick(&[2, 10, 24, 28, 30, 7]));
+            let family = u32::to_be_bytes(rng.any_of(&[2, 10, 24, 28, 30, 7]));
             let little: Vec<u8> = family.into_iter().rev().collect();
             match rng.below(3) {
                 0 => with_head(LinkType::OpenBsdLoop, &family),
@@ -270,9 +243,9 @@ pub fn any(rng: &mut Rng) -> Frame {
         }
         4 => with_head(if is_ipv6 { LinkType::Ipv6 } else { LinkType::Ipv4 }, &[]),
         5 | 6 => {
-            let count = rng.pick(&[1, 1, 2, 3, 8, 9]);
+            let count = rng.any_of(&[1, 1, 2, 3, 8, 9]);
             let entries: Vec<u32> = (0..count).map(|_| rng.next() as u32).collect();
-            ethernet(&tags, rng.pick(&[0x8847, 0x8848]), &mpls(&entries, &frame.bytes))
+            ethernet(&tags, rng.any_of(&[0x8847, 0x8848]), &mpls(&entries, &frame.bytes))
         }
         7 | 8 => {
             let low = if is_ipv6 { 0x57 } else { 0x21 };
@@ -288,7 +261,7 @@ pub fn any(rng: &mut Rng) -> Frame {
         _ => {
             let mut packet = arp(rng.next() as u16);
             if rng.one_in(3) {
-                packet[4..6].copy_from_slice(&[rng.pick(&[0, 6, 8]), rng.pick(&[4, 4, 0, 16])]);
+                packet[4..6].copy_from_slice(&[rng.any_of(&[0, 6, 8]), rng.any_of(&[4, 4, 0, 16])]);
                 packet.extend([9; 40]);
             }
             ethernet(&tags, 0x0806, &packet)

@@ -8,14 +8,14 @@ use crate::rng::Rng;
 /// Draws packets from the corners of `rules` for this schema.
 ///
 /// Most lie in a rule, often in two; one in five is one step outside.
-pub(crate) fn packets(schema: &Schema, rules: &[RuleSpec], rng: &mut Rng, count: usize) -> Vec<FieldValues> {
+pub fn packets(schema: &Schema, rules: &[RuleSpec], rng: &mut Rng, count: usize) -> Vec<FieldValues> {
     let rules: Vec<Vec<Tried>> = rules.iter().map(|rule| tried_by(schema, rule)).collect();
     let mut probe = FieldValues { family: schema.family(), values: vec![None; schema.fields().len()] };
     (0..count).map(|_| packet(schema, &rules, &mut probe, rng)).collect()
 }
 
 /// Draws packets as [`packets`], from the live rules of a set.
-pub(crate) fn of_set(set: &RuleSet, schema: &Schema, rng: &mut Rng, count: usize) -> Vec<FieldValues> {
+pub fn of_set(set: &RuleSet, schema: &Schema, rng: &mut Rng, count: usize) -> Vec<FieldValues> {
     let rules: Vec<RuleSpec> = set.iter().map(|rule: &Rule| rule.spec.clone()).collect();
     packets(schema, &rules, rng, count)
 }
@@ -134,7 +134,7 @@ fn anything(field: &Field, rng: &mut Rng) -> Option<u128> {
 }
 
 /// Returns every packet of a schema whose whole domain is small; `None` when it is not.
-pub(crate) fn every_packet(schema: &Schema, most: usize) -> Option<Vec<FieldValues>> {
+pub fn every_packet(schema: &Schema, most: usize) -> Option<Vec<FieldValues>> {
     let mut all = vec![Vec::new()];
     for field in schema.fields() {
         if field.width() > 16 {

@@ -1,14 +1,14 @@
 //! Random rule sets of few distinct values, so that rules overlap, shadow and repeat.
 
 use firstmatch_core::rule::{
-    Action, Caps, Condition, Conditions, Priority, Regions, RuleSet, RuleSpec, Test, lower_rule,
+    Action, Condition, Conditions, ExpansionLimits, Priority, Regions, RuleSet, RuleSpec, Test, lower_rule,
 };
 use firstmatch_core::schema::{Field, Kind, Schema};
 
 use crate::rng::Rng;
 
 /// Returns the schemas that random tests run over.
-pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
+pub fn schemas() -> Vec<(&'static str, Schema)> {
     let field = |name: &str, width, kind| Field::new(name, width, kind, None);
     let toy = vec![field("a", 4, Kind::Prefix), field("b", 4, Kind::Range).optional(), field("c", 3, Kind::Exact)];
     let ternary = vec![field("a", 16, Kind::Mask), field("b", 40, Kind::Mask), field("c", 8, Kind::Mask).optional()];
@@ -31,7 +31,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
 }
 
 /// Generator of rules over one schema.
-pub(crate) struct Rules {
+pub struct Rules {
     schema: Schema,
     /// Values that tests are made of, a few for each field.
     anchors: Vec<Vec<u128>>,
@@ -42,7 +42,7 @@ pub(crate) struct Rules {
 
 impl Rules {
     /// Draws the anchors; the more rules are to come, the more of them.
-    pub(crate) fn new(schema: &Schema, rng: &mut Rng, rules: usize) -> Self {
+    pub fn new(schema: &Schema, rng: &mut Rng, rules: usize) -> Self {
         let count = 3 + rules.ilog2() as usize * 2;
         let anchors = schema.fields().iter().map(|f| anchors(f, rng, count)).collect();
         // Some three conditions a rule, whatever the number of fields.
@@ -53,9 +53,9 @@ impl Rules {
     /// Draws a rule; its priority is for the caller to set.
     ///
     /// It has at most 64 regions, but for one rule in twenty.
-    pub(crate) fn rule(&mut self, rng: &mut Rng) -> RuleSpec {
+    pub fn rule(&mut self, rng: &mut Rng) -> RuleSpec {
         let most = if rng.percent(5) { 1024 } else { 64 };
-        let caps = Caps { regions_per_rule: most, ..Caps::default() };
+        let expansion = ExpansionLimits { regions_per_rule: most, ..ExpansionLimits::default() };
         loop {
             let mut spec = empty_rule(Priority(0));
             for field in 0..self.schema.fields().len() {
@@ -65,7 +65,7 @@ impl Rules {
             }
             self.scratch.clear();
             // Now and then a rule of no region is welcome.
-            match lower_rule(&self.schema, &spec, &caps, &mut self.scratch) {
+            match lower_rule(&self.schema, &spec, &expansion, &mut self.scratch) {
                 Ok(0) if rng.percent(80) => {}
                 Ok(_) => return spec,
                 Err(_) => {}
@@ -115,7 +115,7 @@ impl Rules {
 const KINDS: [Kind; 4] = [Kind::Exact, Kind::Prefix, Kind::Range, Kind::Mask];
 
 /// Returns a rule without conditions.
-pub(crate) fn empty_rule(priority: Priority) -> RuleSpec {
+pub fn empty_rule(priority: Priority) -> RuleSpec {
     RuleSpec { priority, action: Action::Match, conditions: Conditions::default(), family: None, line: None, value: 0 }
 }
 
@@ -139,7 +139,7 @@ fn anchors(field: &Field, rng: &mut Rng, count: usize) -> Vec<u128> {
 ///
 /// As in real sets, the more specific rules tend to come first. Otherwise a few broad ones would win everywhere and no
 /// other could be tested.
-pub(crate) fn rule_set(schema: &Schema, rng: &mut Rng, count: usize) -> RuleSet {
+pub fn rule_set(schema: &Schema, rng: &mut Rng, count: usize) -> RuleSet {
     let mut rules = Rules::new(schema, rng, count.max(1));
     let mut specs: Vec<(usize, RuleSpec)> = Vec::with_capacity(count);
     while specs.len() < count {

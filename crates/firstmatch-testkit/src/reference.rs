@@ -20,7 +20,7 @@ use firstmatch_net::wire::{Config, Headers, LinkType, Outcome, parse_on};
 
 use ip::ip;
 
-use crate::common::Frame;
+use crate::frames::Frame;
 
 /// Permitted differences.
 pub const DIFFERENCES: [&str; 17] = [

@@ -3,7 +3,7 @@
 use super::candidates::PLANE;
 use super::structure::TupleMerge;
 use super::table::{Table, place};
-use crate::engine::cost::Work;
+use crate::engine::cost::Cost;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, dispatch};
 
@@ -23,17 +23,17 @@ struct Counts {
     /// Probes of the key that had most, chunk by chunk and plane by plane.
     rounds: usize,
     /// Regions of the overflow list that keys were tested against.
-    rest: usize,
+    overflow: usize,
 }
 
-pub(super) fn of(engine: &TupleMerge, keys: Keys<'_>) -> Work {
+pub(super) fn of(engine: &TupleMerge, keys: Keys<'_>) -> Cost {
     let mut counts = Counts::default();
     dispatch(engine.level, Walk { engine, keys, counts: &mut counts });
-    let Counts { planes, probes, groups, entries, more, rounds, rest } = counts;
+    let Counts { planes, probes, groups, entries, more, rounds, overflow } = counts;
     let lines = engine.pool.lines_per_entry();
-    let done = [planes, probes, probes * keys.lanes(), groups, entries * lines, rounds, rest.div_ceil(8) + more];
+    let done = [planes, probes, probes * keys.lanes(), groups, entries * lines, rounds, overflow.div_ceil(8) + more];
     let bytes = engine.pool.bytes() + engine.table_bytes + engine.candidates.bytes();
-    Work::each(keys.len(), done, 6 * planes + probes + more + entries * lines, bytes).visiting(entries + rest)
+    Cost::each(keys.len(), done, 6 * planes + probes + more + entries * lines, bytes).visiting(entries + overflow)
 }
 
 struct Walk<'a> {
@@ -79,7 +79,7 @@ impl Kernel for Walk<'_> {
                 }
                 counts.rounds += deepest;
             }
-            counts.rest += here.len() * engine.rest.len();
+            counts.overflow += here.len() * engine.overflow.len();
         }
     }
 }

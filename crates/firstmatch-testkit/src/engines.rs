@@ -5,17 +5,18 @@ use firstmatch_core::engines::bit_select::{self, BitSelect};
 use firstmatch_core::engines::bit_vector::{self, BitVector};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::partition_sort::{self, PartitionSort};
+use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
 use firstmatch_core::engines::tuple::{self, Merge, TupleMerge};
-use firstmatch_core::live::{self, Exclusive, Kind};
+use firstmatch_core::live::{self, Kind, Owned, Strategy};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Lowered, Region};
 use firstmatch_core::{Budget, BuildError, Classifier, Engine, Keys, Match, Schema, Stats, Updatable};
 
 /// Engine in one configuration at one SIMD level.
-pub(crate) struct Subject {
-    pub(crate) name: String,
+pub struct Subject {
+    pub name: String,
     /// SIMD level, where the list has the same configuration at every level.
-    pub(crate) level: Option<Level>,
+    pub level: Option<Level>,
     /// Build of an engine that then stays.
     fixed: Option<Box<Fixed>>,
     /// Start of an engine that also takes updates.
@@ -27,7 +28,7 @@ type Changing = dyn Fn(Start<'_>, Budget) -> Result<Box<dyn Updatable>, BuildErr
 
 /// Rules that an updatable engine starts from.
 #[derive(Clone, Copy)]
-pub(crate) enum Start<'a> {
+pub enum Start<'a> {
     Empty(&'a Schema),
     Rules(&'a Lowered),
 }
@@ -54,22 +55,22 @@ impl Subject {
     }
 
     /// Returns the name without the SIMD level, which subjects of one structure share.
-    pub(crate) fn structure(&self) -> String {
+    pub fn structure(&self) -> String {
         self.level.map_or(self.name.clone(), |level| self.name.replace(&format!(" {level:?}"), ""))
     }
 
     /// Whether it contains `meta`.
     ///
     /// That rebuilds, keeps rules to rebuild from and may fall back to another base.
-    pub(crate) fn is_meta(&self) -> bool {
+    pub fn is_meta(&self) -> bool {
         self.name.contains("meta")
     }
 
-    pub(crate) fn build(&self, lowered: &Lowered) -> Box<dyn Classifier> {
+    pub fn build(&self, lowered: &Lowered) -> Box<dyn Classifier> {
         self.try_build(lowered, Budget::default()).unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 
-    pub(crate) fn try_build(&self, lowered: &Lowered, budget: Budget) -> Result<Box<dyn Classifier>, BuildError> {
+    pub fn try_build(&self, lowered: &Lowered, budget: Budget) -> Result<Box<dyn Classifier>, BuildError> {
         match (&self.fixed, &self.updatable) {
             (Some(build), _) => build(lowered, budget),
             (None, Some(build)) => Ok(build(Start::Rules(lowered), budget)?),
@@ -77,24 +78,25 @@ impl Subject {
         }
     }
 
-    pub(crate) fn is_updatable(&self) -> bool {
+    pub fn is_updatable(&self) -> bool {
         self.updatable.is_some()
     }
 
-    pub(crate) fn start(&self, start: Start<'_>) -> Box<dyn Updatable> {
+    pub fn start(&self, start: Start<'_>) -> Box<dyn Updatable> {
         self.try_start(start, Budget::default()).unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
 
-    pub(crate) fn try_start(&self, start: Start<'_>, budget: Budget) -> Result<Box<dyn Updatable>, BuildError> {
+    pub fn try_start(&self, start: Start<'_>, budget: Budget) -> Result<Box<dyn Updatable>, BuildError> {
         self.updatable.as_ref().expect("the subject takes updates")(start, budget)
     }
 }
 
-/// Returns the list. A new engine adds itself here and is tested by everything.
-pub(crate) fn engines() -> Vec<Subject> {
+/// Returns the list. An engine of the registry is in it and is tested by everything.
+pub fn engines() -> Vec<Subject> {
     let mut all = metas();
     for level in Level::available() {
-        let here = bases(level).into_iter().chain(tuples(level)).chain(metas_at(level)).chain(caches(level));
+        let here =
+            registered(level).chain(bases(level)).chain(tuples(level)).chain(metas_at(level)).chain(caches(level));
         all.extend(here.chain(partition_sorts(level)).map(|subject| Subject { level: Some(level), ..subject }));
     }
     all
@@ -103,9 +105,35 @@ pub(crate) fn engines() -> Vec<Subject> {
 /// Returns each structure once, at the best level.
 ///
 /// It is for what no instruction set changes, such as bytes and limits.
-pub(crate) fn structures() -> Vec<Subject> {
+pub fn structures() -> Vec<Subject> {
     let best = Level::available().last();
     engines().into_iter().filter(|subject| subject.level.is_none() || subject.level == best).collect()
+}
+
+/// Engines with several configurations, below; any other comes from the registry with its defaults.
+const CONFIGURED: [&str; 7] =
+    ["bit_select", "bit_vector", "linear", "partitionsort", "tss", "tuplemerge", "tuplemerge_offline"];
+
+fn registered(level: Level) -> impl Iterator<Item = Subject> {
+    let others = ENGINES.iter().filter(|entry| !CONFIGURED.contains(&entry.name));
+    others.map(move |entry| of_entry(entry, level))
+}
+
+/// Returns the subject of an engine with its defaults.
+pub fn of_entry(entry: &'static Entry, level: Level) -> Subject {
+    let settings = move |budget| {
+        let mut settings = Settings::default();
+        (settings.budget, settings.simd, settings.seed) = (budget, Some(level), Some(8));
+        settings
+    };
+    let fixed: Box<Fixed> = Box::new(move |lowered, budget| (entry.build)(lowered, &settings(budget)));
+    let updatable = entry.updatable.map(|build| -> Box<Changing> {
+        Box::new(move |start, budget| match start {
+            Start::Empty(schema) => build(&Lowered::empty(schema), &settings(budget)),
+            Start::Rules(lowered) => build(lowered, &settings(budget)),
+        })
+    });
+    Subject { name: format!("{} {level:?}", entry.name), level: None, fixed: Some(fixed), updatable }
 }
 
 fn bases(level: Level) -> [Subject; 4] {
@@ -158,10 +186,13 @@ fn tuples(level: Level) -> impl Iterator<Item = Subject> {
 ///
 /// For rules that change, it is over `bit_select`.
 fn metas_at(level: Level) -> impl Iterator<Item = Subject> {
-    let fixed = Kind::ALL.into_iter().map(move |kind| {
+    let fixed = Kind::ALL.iter().copied().map(move |kind| {
         Subject::fixed(format!("meta {level:?} over {}", kind.name()), move |lowered, budget| {
             let (simd, kind, seed) = (Some(level), Some(kind), Some(9));
-            live::Engine::build(lowered, &live::Config { budget, simd, kind, seed, ..Default::default() })
+            live::Engine::build(
+                lowered,
+                &live::Config { budget, simd, strategy: kind.into(), seed, ..Default::default() },
+            )
         })
     });
     let config = move |budget| live::Config { budget, simd: Some(level), ..bit_select_alone() };
@@ -169,17 +200,22 @@ fn metas_at(level: Level) -> impl Iterator<Item = Subject> {
     fixed.chain([Subject::updatable(name, move |start, budget| exclusive(start, &config(budget)))])
 }
 
-fn exclusive(start: Start<'_>, config: &live::Config) -> Result<Exclusive, BuildError> {
+fn exclusive(start: Start<'_>, config: &live::Config) -> Result<Owned, BuildError> {
     match start {
-        Start::Empty(schema) => Exclusive::new(schema, config),
-        Start::Rules(lowered) => Exclusive::build(lowered, config),
+        Start::Empty(schema) => Owned::new(schema, config),
+        Start::Rules(lowered) => Owned::build(lowered, config),
     }
 }
 
 fn metas() -> Vec<Subject> {
     let mut all = Vec::new();
     for (kind, in_place) in small_bases() {
-        let config = move |budget| live::Config { budget, kind: Some(kind), in_place: Some(in_place), ..small_meta() };
+        let config = move |budget| live::Config {
+            budget,
+            strategy: Strategy::Force(kind),
+            in_place: Some(in_place),
+            ..small_meta()
+        };
         let name = format!("meta over {}, overlay<=4, in place<={in_place}", kind.name());
         all.push(Subject::updatable(name, move |start, budget| exclusive(start, &config(budget))));
     }
@@ -219,7 +255,7 @@ fn caches(level: Level) -> Vec<Subject> {
     }
     let config = cache(100, 4, false);
     let (simd, kind) = (Some(level), Some(Kind::BitSelect));
-    let inner = move |budget| live::Config { budget, simd, kind, ..small_meta() };
+    let inner = move |budget| live::Config { budget, simd, strategy: kind.into(), ..small_meta() };
     let name = format!("flow cache of 100 in sets of 4 {level:?} over meta over bit_select, overlay<=4");
     all.push(Subject::updatable(name, move |start, budget| FlowCache::new(exclusive(start, &inner(budget))?, &config)));
     all
@@ -239,30 +275,37 @@ fn partition_sorts(level: Level) -> impl Iterator<Item = Subject> {
 /// Returns a configuration that has `bit_select` by itself, as far as `meta` gives it.
 ///
 /// Every change is done in place. A rule in the overlay or a tombstone makes a rebuild due at once.
-pub(crate) fn bit_select_alone() -> live::Config {
+pub fn bit_select_alone() -> live::Config {
     let (kind, in_place) = (Some(Kind::BitSelect), Some(1 << 20));
-    live::Config { kind, in_place, overlay: Some(1), dead: Some(1), seed: Some(8), ..Default::default() }
+    live::Config {
+        strategy: kind.into(),
+        in_place,
+        overlay: Some(1),
+        dead: Some(1),
+        seed: Some(8),
+        ..Default::default()
+    }
 }
 
 /// Returns a configuration so small that every test crosses many rebuilds and publications.
-pub(crate) fn small_meta() -> live::Config {
+pub fn small_meta() -> live::Config {
     live::Config { overlay: Some(4), dead: Some(8), in_place: Some(12), seed: Some(8), ..Default::default() }
 }
 
 /// Returns every kind of base that stays as built, and the one that changes in place.
 ///
 /// That one does so until a rebuild is due.
-pub(crate) fn small_bases() -> impl Iterator<Item = (Kind, usize)> {
-    Kind::ALL.into_iter().map(|kind| (kind, 0)).chain([(Kind::BitSelect, 12)])
+pub fn small_bases() -> impl Iterator<Item = (Kind, usize)> {
+    Kind::ALL.iter().copied().map(|kind| (kind, 0)).chain([(Kind::BitSelect, 12)])
 }
 
 /// Returns the engines that take updates.
-pub(crate) fn updatable_engines() -> Vec<Subject> {
+pub fn updatable_engines() -> Vec<Subject> {
     engines().into_iter().filter(Subject::is_updatable).collect()
 }
 
 /// Returns the engines that take updates, each structure once.
-pub(crate) fn updatable_structures() -> Vec<Subject> {
+pub fn updatable_structures() -> Vec<Subject> {
     structures().into_iter().filter(Subject::is_updatable).collect()
 }
 
@@ -270,14 +313,14 @@ pub(crate) fn updatable_structures() -> Vec<Subject> {
 ///
 /// Only the broken engines need it, because it is what they break.
 #[derive(Debug)]
-pub(crate) struct Reference {
-    pub(crate) lowered: Lowered,
+pub struct Reference {
+    pub lowered: Lowered,
     /// Fault of the broken engines of [`crate::broken`]; `None` here.
-    pub(crate) fault: Option<crate::broken::Fault>,
+    pub fault: Option<crate::broken::Fault>,
 }
 
 impl Reference {
-    pub(crate) fn new(lowered: &Lowered) -> Self {
+    pub fn new(lowered: &Lowered) -> Self {
         Self { lowered: lowered.clone(), fault: None }
     }
 

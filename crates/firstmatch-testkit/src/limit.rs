@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{panic, thread};
 
 /// Runs a test on a thread of its own, and fails where it takes longer than `seconds`.
-pub(crate) fn within(seconds: u64, test: impl FnOnce() + Send + 'static) {
+pub fn within(seconds: u64, test: impl FnOnce() + Send + 'static) {
     let (done, is_done) = mpsc::channel::<()>();
     let running = thread::spawn(move || {
         // It is dropped at the end, even at that of a panic.
@@ -21,7 +21,7 @@ pub(crate) fn within(seconds: u64, test: impl FnOnce() + Send + 'static) {
 }
 
 /// Sets a flag when it is dropped, so that readers stop even after a panic beside them.
-pub(crate) struct Stop<'f>(pub(crate) &'f AtomicBool);
+pub struct Stop<'f>(pub &'f AtomicBool);
 
 impl Drop for Stop<'_> {
     fn drop(&mut self) {

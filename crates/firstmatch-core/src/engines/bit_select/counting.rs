@@ -5,7 +5,7 @@ use super::columns::{CHUNK, Columns, Kind, Plain4, rank_of};
 use super::layout::{EMPTY, Entry, LEAF};
 use super::lookup::TOGETHER;
 use super::structure::BitSelect;
-use crate::engine::cost::Work;
+use crate::engine::cost::Cost;
 use crate::engine::tombstones::All;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, dispatch, words};
@@ -23,7 +23,7 @@ struct Counts {
     rounds: usize,
 }
 
-pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
+pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Cost {
     let mut counts = Counts::default();
     dispatch(engine.level, Walk { engine, keys, counts: &mut counts });
     let Counts { nodes, blocks, long, further, rounds } = counts;
@@ -37,7 +37,7 @@ pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Work {
     let counts = [count * trees, nodes, blocks, long, further, rounds, columns.max(roots)];
     let bytes = engine.bytes().into_iter().filter(|(part, _)| ["nodes", "tables", "blocks"].contains(part));
     let bytes = bytes.map(|(_, bytes)| bytes).sum();
-    Work::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes).visiting(blocks * block::BLOCK)
+    Cost::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes).visiting(blocks * block::BLOCK)
 }
 
 struct Walk<'a> {

@@ -5,7 +5,7 @@ use crate::rule::{Region, Regions};
 use crate::schema::Schema;
 
 /// Properties of key words that hold for every region.
-pub(super) struct Asked {
+pub(super) struct Constraints {
     /// For each word, whether every region accepts all its values or rejects the one for absent.
     pub(super) all_or_required: Vec<bool>,
     /// For each word, whether some region constrains it.
@@ -18,7 +18,7 @@ pub(super) struct Asked {
     pub(super) ternary: Vec<usize>,
 }
 
-impl Asked {
+impl Constraints {
     /// Collects the constraints in one pass over the regions.
     pub(super) fn of(schema: &Schema, regions: &Regions) -> Self {
         let ternary = regions.ternary_lanes();

@@ -4,17 +4,17 @@ use firstmatch_core::rule::{FieldValues, Priority, RuleId, RuleSet, first_match}
 use firstmatch_core::{Classifier, KeyBuf, Match, Schema, Scratch};
 
 /// Length of the longest batch tried; every shorter one is tried too.
-pub(crate) const LONGEST: usize = 65;
+pub const LONGEST: usize = 65;
 
-pub(crate) struct Case {
-    pub(crate) keys: KeyBuf,
-    pub(crate) packets: Vec<FieldValues>,
-    pub(crate) want: Vec<Option<Match>>,
+pub struct Case {
+    pub keys: KeyBuf,
+    pub packets: Vec<FieldValues>,
+    pub want: Vec<Option<Match>>,
 }
 
 impl Case {
     /// Returns the packets with the oracle's answers.
-    pub(crate) fn new(set: &RuleSet, schema: &Schema, packets: Vec<FieldValues>) -> Self {
+    pub fn new(set: &RuleSet, schema: &Schema, packets: Vec<FieldValues>) -> Self {
         let answer = |packet: &FieldValues| {
             first_match(set, packet).map(|rule| Match { rule: rule.id, priority: rule.priority })
         };
@@ -27,7 +27,7 @@ impl Case {
     }
 
     /// Returns how many packets match a rule, and how many match two or more.
-    pub(crate) fn strength(&self, set: &RuleSet, schema: &Schema) -> (usize, usize) {
+    pub fn strength(&self, set: &RuleSet, schema: &Schema) -> (usize, usize) {
         let twice = |packet: &&FieldValues| set.iter().filter(|r| r.matches(schema, packet)).nth(1).is_some();
         (self.want.iter().flatten().count(), self.packets.iter().filter(twice).count())
     }
@@ -38,12 +38,12 @@ impl Case {
     }
 
     /// Checks all packets in one batch.
-    pub(crate) fn check(&self, engine: &dyn Classifier) -> Result<(), String> {
+    pub fn check(&self, engine: &dyn Classifier) -> Result<(), String> {
         self.check_with(engine, &mut engine.scratch())
     }
 
     /// Checks all packets in one batch, with a scratch from anywhere.
-    pub(crate) fn check_with(&self, engine: &dyn Classifier, scratch: &mut Scratch) -> Result<(), String> {
+    pub fn check_with(&self, engine: &dyn Classifier, scratch: &mut Scratch) -> Result<(), String> {
         self.batch(engine, scratch, 0, self.want.len())
     }
 
@@ -60,7 +60,7 @@ impl Case {
     /// Checks batches of every length up to [`LONGEST`] at changing places, and single packets.
     ///
     /// Batches also start from matches to beat.
-    pub(crate) fn check_thoroughly(&self, engine: &dyn Classifier) -> Result<(), String> {
+    pub fn check_thoroughly(&self, engine: &dyn Classifier) -> Result<(), String> {
         let count = self.want.len();
         self.check_lengths(engine, (0..=LONGEST.min(count)).chain([count]))?;
         let mut scratch = engine.scratch();
@@ -76,7 +76,7 @@ impl Case {
     /// Checks batches of these lengths at changing places, with one scratch.
     ///
     /// They start from nothing and from matches to beat.
-    pub(crate) fn check_lengths(
+    pub fn check_lengths(
         &self,
         engine: &dyn Classifier,
         lengths: impl IntoIterator<Item = usize>,

@@ -5,7 +5,7 @@
 
 use super::chunked::with_room;
 use crate::engine::Match;
-use crate::engine::tombstones::Alive;
+use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
 use crate::raw::Isa;
 use crate::rule::Region;
@@ -13,7 +13,7 @@ use crate::rule::Region;
 const BLOCK: usize = 8;
 
 #[derive(Debug)]
-pub(crate) struct Rest {
+pub(crate) struct OverflowList {
     lanes: usize,
     /// Blocks, of which all but the last are full.
     blocks: Vec<Block>,
@@ -37,13 +37,13 @@ impl Block {
     }
 }
 
-impl Clone for Rest {
+impl Clone for OverflowList {
     fn clone(&self) -> Self {
         Self { lanes: self.lanes, blocks: with_room(&self.blocks), len: self.len }
     }
 }
 
-impl Rest {
+impl OverflowList {
     pub(crate) fn new(lanes: usize) -> Self {
         Self { lanes, blocks: Vec::new(), len: 0 }
     }
@@ -130,7 +130,7 @@ impl Rest {
     pub(crate) fn improve<I: Isa>(
         &self,
         isa: I,
-        alive: impl Alive,
+        live_rules: impl LiveRules,
         keys: Keys<'_>,
         bound: &mut [u64],
         best: &mut [Option<Match>],
@@ -151,7 +151,7 @@ impl Rest {
                 while hits != 0 {
                     let found = block.rules[hits.trailing_zeros() as usize % BLOCK];
                     if let Some(found) = found.filter(|found| found.priority.0 <= *bound)
-                        && alive.is_alive(found.rule.slot())
+                        && live_rules.is_live(found.rule.slot())
                     {
                         (*bound, *best) = (found.priority.0, Some(found));
                     }

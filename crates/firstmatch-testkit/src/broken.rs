@@ -7,7 +7,7 @@ use crate::engines::Reference;
 
 /// Mistake of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub enum Fault {
     /// `lo <= key` has become `lo < key` on one word.
     LowEnd { lane: usize },
     /// `key <= hi` has become `key < hi` on one word.
@@ -25,7 +25,7 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    pub(crate) fn contains(self, index: usize, region: &Region<'_>, key: &[u32]) -> bool {
+    pub fn contains(self, index: usize, region: &Region<'_>, key: &[u32]) -> bool {
         let lanes = region.lo.len();
         let interval = |lane: usize| match self {
             Self::LowEnd { lane: l } if l == lane => region.lo[lane] < key[lane] && key[lane] <= region.hi[lane],
@@ -41,7 +41,7 @@ impl Fault {
         self != Self::RegionDropped { index } && (0..lanes).all(|lane| interval(lane) && mask(lane))
     }
 
-    pub(crate) fn choose(self, mut inside: impl Iterator<Item = Match>) -> Option<Match> {
+    pub fn choose(self, mut inside: impl Iterator<Item = Match>) -> Option<Match> {
         match self {
             Self::LastWins => inside.last(),
             Self::TieTurned { first, second } => {
@@ -53,7 +53,7 @@ impl Fault {
     }
 
     /// Returns the reference engine with this mistake in it.
-    pub(crate) fn engine(self, lowered: &Lowered) -> Reference {
+    pub fn engine(self, lowered: &Lowered) -> Reference {
         Reference { lowered: lowered.clone(), fault: Some(self) }
     }
 }
@@ -61,7 +61,7 @@ impl Fault {
 /// Returns one fault of each kind for each word, and `LastWins`.
 ///
 /// Faults that depend on the rules are left out.
-pub(crate) fn lane_faults(lanes: usize) -> Vec<Fault> {
+pub fn lane_faults(lanes: usize) -> Vec<Fault> {
     let of_lane = |lane| [Fault::LowEnd { lane }, Fault::HighEnd { lane }, Fault::LaneIgnored { lane }];
     (0..lanes).flat_map(of_lane).chain([Fault::LastWins]).collect()
 }

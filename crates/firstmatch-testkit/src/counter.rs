@@ -5,8 +5,16 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-struct Counting;
+/// Allocator that counts. A test declares it:
+///
+/// ```
+/// #[global_allocator]
+/// static COUNTING: firstmatch_testkit::counter::Counting = firstmatch_testkit::counter::Counting;
+/// ```
+#[derive(Debug)]
+pub struct Counting;
 
+#[cfg(test)]
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
@@ -53,17 +61,17 @@ unsafe impl GlobalAlloc for Counting {
 
 /// Allocations of this thread while something ran.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub struct Counted {
     /// Bytes allocated and not freed.
-    pub(crate) live: isize,
+    pub live: isize,
     /// Peak of these bytes.
-    pub(crate) peak: isize,
+    pub peak: isize,
     /// Calls of the allocator, frees included.
-    pub(crate) calls: usize,
+    pub calls: usize,
 }
 
 /// Runs `run` and counts its allocations.
-pub(crate) fn counted<T>(run: impl FnOnce() -> T) -> (T, Counted) {
+pub fn counted<T>(run: impl FnOnce() -> T) -> (T, Counted) {
     let (live, calls) = (LIVE.get(), CALLS.get());
     PEAK.set(live);
     let out = run();

@@ -1,0 +1,27 @@
+//! What a choice is made with.
+
+use super::limits::Limits;
+use super::machine::Machine;
+use super::strategy::Strategy;
+use crate::raw::Level;
+
+/// What a choice is made with. [`live::Config`](crate::live::Config) explains each.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    pub(crate) strategy: Strategy,
+    pub(crate) trial: usize,
+    pub(crate) machine: Machine,
+    pub(crate) limits: Limits,
+    pub(crate) simd: Option<Level>,
+    pub(crate) seed: Option<u64>,
+    /// Whether a base that changes in place is preferred where rules have changed.
+    pub(crate) changes_in_place: bool,
+}
+
+#[cfg(test)]
+impl Default for Config {
+    fn default() -> Self {
+        let (strategy, machine, limits) = (Strategy::default(), Machine::default(), Limits::default());
+        Self { strategy, trial: 1 << 26, machine, limits, simd: None, seed: None, changes_in_place: true }
+    }
+}

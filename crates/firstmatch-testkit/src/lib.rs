@@ -1,0 +1,27 @@
+//! What the tests and fuzz targets of several crates share.
+//!
+//! - [`engines`] lists what is tested: every engine of the registry, in every configuration, at every SIMD level.
+//!   [`broken`] has engines with one thing wrong, which tests must catch.
+//! - [`case`] holds packets with the oracle's answers, [`corners`] draws packets where mistakes show, [`generate`]
+//!   draws rule sets, and [`rng`] is the one generator of random bits.
+//! - [`counter`] counts allocations, and [`limit`] ends tests of threads in time.
+//! - With the feature `net`: [`frames`] has frames of all sorts, [`mod@reference`] another parser to compare with, and
+//!   [`invariants`] what holds for the headers of any frame.
+#![deny(unsafe_code)]
+#![expect(missing_docs, missing_debug_implementations, reason = "tests alone use it")]
+#![expect(clippy::expect_used, reason = "tests fail where they cannot go on")]
+
+pub mod broken;
+pub mod case;
+pub mod corners;
+pub mod counter;
+pub mod engines;
+#[cfg(feature = "net")]
+pub mod frames;
+pub mod generate;
+#[cfg(feature = "net")]
+pub mod invariants;
+pub mod limit;
+#[cfg(feature = "net")]
+pub mod reference;
+pub mod rng;
