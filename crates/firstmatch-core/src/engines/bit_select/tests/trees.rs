@@ -223,7 +223,7 @@ fn smaller_trees_serve_a_smaller_budget() {
     // Regions that leave many bits open are copied often where there is memory.
     let mut net = |field: usize| {
         let len = [0, 4, 8, 12, 16, 20, 32][random.below(7)] as u32;
-        let value = (random.next() >> 32 << 32 >> len.max(1) >> (32 - len)) as u128;
+        let value = u128::from(random.next() >> 32 << 32 >> len.max(1) >> (32 - len));
         (field, Test::Prefix { value: value << (32 - len) & u128::from(u32::MAX), len })
     };
     let all = set(&Schema::ipv4(), (0..600).map(|_| vec![net(0), net(1)]).collect::<Vec<_>>());
