@@ -88,7 +88,9 @@ impl Stream {
         if self.layers.is_empty() || self.state.failed.load(Ordering::Relaxed) {
             return ReadFault::Failed(SourceError::io(&self.name, "read it", error));
         }
-        let layers = self.layers.join(" in ");
+        // The outermost comes first, so that the innermost is named first.
+        let layers: Vec<&str> = self.layers.iter().rev().copied().collect();
+        let layers = layers.join(" in ");
         match error.kind() {
             io::ErrorKind::UnexpectedEof => ReadFault::Cut(format!("the {layers} stream ends before its end mark")),
             _ => {
@@ -328,6 +330,9 @@ mod tests {
         assert_eq!(format_of(b"1 2 3\r\n"), Format::Text);
         assert_eq!(format_of("règle".as_bytes()), Format::Text);
         assert_eq!(format_of(b"caf\xe9 noir"), Format::Text);
+        // Text has at most one byte in four that is not UTF-8.
+        assert_eq!(format_of(b"abc\xe9"), Format::Text);
+        assert!(matches!(format_of(b"ab\xe9"), Format::Binary(_)));
         assert!(matches!(format_of(b"ab\0"), Format::Binary(_)));
         assert!(matches!(format_of(b"\xd4\xc3"), Format::Binary(_)));
         assert!(matches!(format_of(b"PK\x03\x04"), Format::Binary(what) if what.contains("zip")));
