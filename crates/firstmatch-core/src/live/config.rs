@@ -81,7 +81,7 @@ impl Config {
 
     pub(super) fn overlay_due(&self, base: usize) -> usize {
         let half = self.most_in_overlay(base).div_ceil(2).max(1);
-        self.due.unwrap_or((base / 50).max(128).min(half))
+        self.due.unwrap_or((base / 50).max(128).min(half)).max(1)
     }
 
     pub(super) fn in_place_due(&self, base: usize) -> usize {

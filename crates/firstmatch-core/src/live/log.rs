@@ -351,6 +351,18 @@ mod tests {
         }
     }
 
+    /// The log is long if it has more than 512 changes, and more than twice as many as there are changed rules.
+    #[test]
+    fn a_log_is_long_where_changes_undo_others() {
+        let mut log = Log::new([1].into_iter());
+        let mut one = Changes::new([1].into_iter());
+        one.remove(Match { rule: RuleId::new(0, 0), priority: Priority(0) });
+        (0..512).for_each(|_| _ = log.append(&one));
+        assert!(!log.is_long(0));
+        _ = log.append(&one);
+        assert!(log.is_long(0) && log.is_long(256) && !log.is_long(257));
+    }
+
     /// A failed insertion leaves no regions that belong to a rule.
     #[test]
     fn a_failed_insertion_is_not_there() {

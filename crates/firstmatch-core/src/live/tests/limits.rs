@@ -104,3 +104,42 @@ fn a_full_budget_says_what_is_missing() {
         assert!(refused > 0, "{kind}");
     }
 }
+
+/// Numbers of 0 make no rebuild due before something has changed.
+#[test]
+fn nothing_is_due_before_a_change() {
+    let zero = Some(0);
+    let config =
+        Config { strategy: Strategy::Force(Kind::Linear), due: zero, dead: zero, in_place: zero, ..Config::default() };
+    let (_engines, mut writer) = open(ports(20), &config).expect("no budget");
+    assert!(!writer.rebuild_is_due());
+    let first = ids(&writer)[0];
+    remove(&mut writer, &[first]);
+    assert!(writer.rebuild_is_due());
+    let rebuilt = writer.begin_rebuild().run().expect("no budget");
+    writer.install(rebuilt).expect("the last");
+    assert!(!writer.rebuild_is_due());
+    replace(&mut writer, &[], 1).expect("there is room");
+    assert!(writer.rebuild_is_due());
+}
+
+/// What rules attach to decisions counts as what else is there: no commit exceeds the budget by it.
+#[test]
+fn attachments_are_within_the_budget() {
+    let config = Config { strategy: Strategy::Force(Kind::Linear), in_place: Some(0), attachments: true, ..never() };
+    let free = open(ports(20), &config).expect("no budget").0[0].explain().bytes;
+    for more in (0..40_000).step_by(500) {
+        let budget = Budget { run_bytes: free + more };
+        let Ok((engines, mut writer)) = open(ports(20), &Config { budget, ..config.clone() }) else { continue };
+        // The first 128 slots share a piece of the table, and more need another.
+        for _ in 0..12 {
+            let done = replace(&mut writer, &[], 20);
+            let bytes = engines[0].explain().bytes;
+            assert!(bytes <= budget.run_bytes, "{bytes} of {budget:?}");
+            if let Err(error) = done {
+                assert!(error.budget_exceeded(), "{error}");
+                break;
+            }
+        }
+    }
+}
