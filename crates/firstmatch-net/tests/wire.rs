@@ -495,3 +495,34 @@ fn a_packet_known_by_its_five_tuple_has_ports_whatever_its_protocol() {
     assert_eq!(batch.push_headers(&headers, 0), Outcome::Complete);
     assert_eq!(&batch.keys(1).row(0)[..11], [1, 0, 0, 0, 0, 0, 0, 2, 3, 4, 6]);
 }
+
+/// Only the loopback header of the capturing machine's byte order may be swapped; OpenBSD's is always big-endian.
+#[test]
+fn a_swapped_loopback_header_is_one_of_its_machine() {
+    let frame = |head: [u8; 4]| [&head[..], &ipv4(17, 0, &[], &udp())].concat();
+    for (link, head, expected) in [
+        (LinkType::Loopback, [2, 0, 0, 0], Outcome::Complete),
+        (LinkType::Loopback, [0, 0, 0, 2], Outcome::Complete),
+        (LinkType::OpenBsdLoop, [0, 0, 0, 2], Outcome::Complete),
+        (LinkType::OpenBsdLoop, [2, 0, 0, 0], Outcome::NotIp),
+    ] {
+        assert_eq!(outcome(&Config::default(), link, &frame(head), &Schema::ipv4()), expected, "{link:?} {head:?}");
+    }
+}
+
+/// A packet that is a first fragment twice is one if either header says so.
+#[test]
+fn either_fragment_header_says_that_more_follow() {
+    let packet = |more: [u8; 2]| {
+        let headers = [[44, 0, 0, more[0], 0, 0, 0, 1], [17, 0, 0, more[1], 0, 0, 0, 2]].concat();
+        ipv6(44, &[&headers[..], &udp()[..2]].concat())
+    };
+    for (more, expected) in [
+        ([0, 0], Outcome::Malformed),
+        ([1, 0], Outcome::FirstFragmentShort),
+        ([0, 1], Outcome::FirstFragmentShort),
+        ([1, 1], Outcome::FirstFragmentShort),
+    ] {
+        assert_eq!(five(&packet(more)), expected, "{more:?}");
+    }
+}

@@ -241,3 +241,83 @@ fn limits_are_refused_by_name() {
     assert!(firewall.explain(LinkType::Ethernet, &frame(80)).to_string().starts_with("deny: no rule matches"));
     let _: Result<(), Error> = Ok(());
 }
+
+/// Ranges are of one family and prefixes have no bits behind them, even those of length 0.
+#[test]
+fn addresses_that_are_none_are_refused() {
+    let address = |text: &str| text.parse::<IpAddr>().expect("an address");
+    let range = |first, last| Addresses::range(address(first), address(last));
+    assert!(range("10.0.0.1", "2001:db8::1").is_err() && range("::1", "10.0.0.1").is_err());
+    assert!(range("10.0.0.1", "10.0.0.1").is_ok());
+    let prefix = |text, len| Addresses::prefix(address(text), len);
+    for (zero, some) in [("0.0.0.0", "10.0.0.0"), ("::", "2001:db8::")] {
+        assert!(prefix(zero, 0).is_ok() && prefix(some, 0).is_err(), "{some}");
+    }
+    assert!(prefix("10.0.0.1", 32).is_ok() && prefix("10.0.0.1", 33).is_err() && prefix("10.0.0.1", 31).is_err());
+}
+
+/// Counts are of packets as long as they were before the capture cut them.
+#[test]
+fn bytes_are_counted_as_they_were() {
+    let firewall = Firewall::builder().counters(true).build("permit tcp dport 80\n").expect("good rules");
+    let id = firewall.update().rules().next().expect("one").id;
+    let mut worker = firewall.worker();
+    worker.push(LinkType::Ethernet, &frame(80));
+    worker.push_cut(LinkType::Ethernet, &frame(80), 1500);
+    worker.push_cut(LinkType::Ethernet, &frame(81), 900);
+    worker.classify();
+    let count = firewall.count(id).expect("counters are on");
+    assert_eq!((count.packets, count.bytes), (2, frame(80).len() as u64 + 1500));
+}
+
+/// Warnings about rules that come by an update are kept with it, inserted or in the place of others.
+#[test]
+fn warnings_of_an_update_are_kept() {
+    let firewall = Firewall::builder().fields(Fields::All).build("permit tcp dport 80\n").expect("good rules");
+    let mut update = firewall.update();
+    let first = update.rules().next().expect("one").id;
+    assert!(update.warnings().is_empty());
+    update.append("deny udp tcp_flags 2").expect("it fits");
+    assert_eq!(update.warnings().len(), 1);
+    update.replace(first, "permit udp tcp_flags 2").expect("it fits");
+    assert_eq!(update.warnings().len(), 2);
+}
+
+/// Each number of the worst case limits what it says, and limits on regions hold for texts and for updates.
+#[test]
+fn each_limit_is_of_its_own() {
+    let text = "permit tcp dport 80\npermit tcp dport 81\n";
+    let error = |lines, tests| {
+        let built = Firewall::builder().worst_case(lines, tests).build(text);
+        built.expect_err("nothing keeps a limit of 0").to_string()
+    };
+    assert!(error(0, usize::MAX).contains("cache lines, the limit is 0"), "{}", error(0, usize::MAX));
+    assert!(error(usize::MAX, 0).contains("regions, the limit is 0"), "{}", error(usize::MAX, 0));
+    let caps = firstmatch::core::rule::ExpansionLimits { regions_per_rule: 3, ..Default::default() };
+    let builder = || Firewall::builder().expansion_limits(caps);
+    let wide = "permit dport { 1, 3, 5, 7 }\n";
+    let refused = builder().build(&format!("permit tcp\n{wide}")).expect_err("four regions");
+    assert!(refused.faults().len() == 1 && refused.line() == Some(2), "{refused}");
+    let firewall = builder().build(text).expect("good rules");
+    assert!(firewall.update().append(wide).is_err_and(|error| error.to_string().contains("max-regions-per-rule is 3")));
+}
+
+/// A commit that makes a rebuild due wakes the thread, which rebuilds once.
+#[test]
+fn a_rebuild_that_is_due_runs_once() {
+    let rules: String = (0..40).map(|port| format!("permit tcp dport {port}\n")).collect();
+    let builder = Firewall::builder().engine(firstmatch::core::live::Kind::Linear);
+    let firewall = builder.build(&rules).expect("good rules");
+    let epoch = || firewall.engines().iter().map(|engine| engine.epoch).max().expect("an engine");
+    let mut update = firewall.update();
+    (0..200).for_each(|_| _ = update.append("deny udp").expect("it fits"));
+    assert_eq!(epoch(), 0);
+    update.commit().expect("there is room");
+    let start = std::time::Instant::now();
+    while epoch() == 0 {
+        assert!(start.elapsed().as_secs() < 20, "no rebuild came");
+        thread::sleep(std::time::Duration::from_millis(1));
+    }
+    thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(epoch(), 1, "nothing has made another due");
+}

@@ -10,7 +10,7 @@ use firstmatch_formats::Options;
 use firstmatch_net::wire::{Batch, Config, Headers};
 
 use super::check::{Checker, Sample};
-use super::stretch::{Engines, Packet};
+use super::stretch::{Engines, Feed, Packet, STRETCH, Stretch};
 use super::timing;
 use clap::Parser;
 
@@ -171,4 +171,23 @@ fn a_wrong_engine_ends_badly_if_it_is_checked() {
 fn csv_cannot_be_written_where_there_is_no_folder() {
     let error = super::csv::Writer::create(Path::new("/nonexistent/x.csv")).map(|_| ()).expect_err("no folder");
     assert!(error.to_string().starts_with("/nonexistent/x.csv: cannot be written"), "{error}");
+}
+
+/// A stretch ends after a bounded number of packets, even where none of them can be classified.
+#[test]
+fn a_stretch_of_unknown_packets_ends() {
+    let rules = rules();
+    let count = 17_000u32;
+    // The header of a little-endian capture of Ethernet, then frames of one byte.
+    let header = [0xA1B2_C3D4u32, 2 | 4 << 16, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    let frame = [&[0u32, 0, 1, 1].map(u32::to_le_bytes).concat()[..], &[7]].concat();
+    let bytes = [header, frame.repeat(count as usize)].concat();
+    let input = firstmatch_net::source::from_reader("x", Box::new(std::io::Cursor::new(bytes)), &Default::default());
+    let mut feed = Feed::new(input.expect("a capture"), rules.schemas()).expect("a capture has no columns");
+    let mut stretch = Stretch::new(&Config::default(), &rules, &feed, false).expect("packets fill the 5-tuple");
+    let mut lengths = Vec::new();
+    while stretch.fill(&mut feed).expect("the capture is whole") {
+        lengths.push(stretch.batch.len());
+    }
+    assert_eq!(lengths, [4 * STRETCH, count as usize - 4 * STRETCH]);
 }

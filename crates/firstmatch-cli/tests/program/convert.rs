@@ -208,3 +208,16 @@ fn completions_and_manual() {
         assert!(status.success());
     }
 }
+
+/// Rules that test the flags column are counted, and a line is shown without the end that Windows gives it.
+#[test]
+fn rules_of_flags_are_counted() {
+    let fixture = Fixture::new("convert-flags");
+    let rule = "@10.0.0.0/8\t192.0.2.0/24\t0 : 65535\t80 : 80\t0x06/0xFF\t0x0200/0x0200\r\n";
+    for (count, others) in [(1, ""), (2, ", and so does another"), (3, ", and so do 2 more")] {
+        fixture.write("flags.rules", rule.repeat(count));
+        let (code, _, err) = fixture.run(&["convert", "flags.rules"]);
+        let said = format!("this rule tests the flags column{others}\n");
+        assert!(code == 2 && err.contains(&said) && !err.contains('\r'), "{err:?}");
+    }
+}

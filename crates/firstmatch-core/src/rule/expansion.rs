@@ -113,3 +113,47 @@ impl ExpansionLimits {
         BuildError::regions(what, rule.line)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::{Action, Condition, Priority, RuleSet, Test, lower};
+    use crate::schema::Schema;
+
+    /// Returns a set of rules, each for some tests of the destination port.
+    fn of_ports(rules: impl IntoIterator<Item = Vec<Test>>) -> RuleSet {
+        let mut set = RuleSet::new(Schema::ipv4());
+        for (line, tests) in (1..).zip(rules) {
+            let tests = tests.into_iter().map(|test| (None, test)).collect();
+            let conditions = [Condition { field: 3, negated: false, tests }].into();
+            let priority = Priority::of_line(line);
+            let spec = RuleSpec { priority, action: Action::Deny, conditions, family: None, line: None, value: 0 };
+            set.insert(spec).expect("it fits");
+        }
+        set
+    }
+
+    fn lowers(set: &RuleSet, limits: &ExpansionLimits) -> bool {
+        lower(set, &set.schemas()[0], limits).is_ok()
+    }
+
+    /// A set may have just as many regions as its limit says, whether its last rule has one or several.
+    #[test]
+    fn a_set_is_full_at_its_number() {
+        let one = |port: u128| vec![Test::Value(port)];
+        let three = || [1, 5, 9].map(Test::Value).to_vec();
+        for set in [of_ports([three(), one(3), one(4)]), of_ports([one(3), one(4), three()])] {
+            let limits = |regions_per_set| ExpansionLimits { regions_per_set, ..ExpansionLimits::default() };
+            assert!(lowers(&set, &limits(5)) && !lowers(&set, &limits(4)));
+        }
+    }
+
+    /// Each value under a mask is compared with each gap between the intervals of its condition, which counts.
+    #[test]
+    fn masks_are_compared_with_gaps() {
+        let values = (1..=100).map(|at| Test::Value(10 * at));
+        let set = of_ports([values.chain([Test::Mask { value: 1, mask: 1 }]).collect::<Vec<_>>()]);
+        let limits = |mask_comparisons| ExpansionLimits { mask_comparisons, ..ExpansionLimits::default() };
+        assert!(lowers(&set, &limits(101)) && !lowers(&set, &limits(100)));
+    }
+}

@@ -194,6 +194,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ternary_words_are_those_with_a_mask() {
+        let mut regions = Regions::new(3);
+        assert!(regions.ternary_lanes().is_empty());
+        regions.push(Region { lo: &[1, 2, 4], hi: &[1, 3, 4], ternary: None });
+        regions.push(Region { lo: &[0, 1, 4], hi: &[9, 3, 4], ternary: Some((&[0, 1, 0], &[0, 1, 0])) });
+        assert_eq!(regions.ternary_lanes(), [1]);
+        regions.push(Region { lo: &[1, 2, 4], hi: &[3, 3, 4], ternary: Some((&[1, 0, 0], &[1, 0, 0])) });
+        assert_eq!(regions.ternary_lanes(), [0, 1]);
+    }
+
+    #[test]
     fn a_malformed_region_is_refused_and_changes_nothing() {
         let mut regions = Regions::new(2);
         regions.push(Region { lo: &[1, 2], hi: &[1, 3], ternary: Some((&[1, 0], &[1, 0])) });

@@ -374,6 +374,7 @@ impl RuleSet {
 mod tests {
     use super::*;
     use crate::rule::{Action, Condition, Conditions};
+    use crate::schema::Kind;
 
     fn spec(priority: u64) -> RuleSpec {
         RuleSpec {
@@ -472,6 +473,33 @@ mod tests {
         assert_eq!((set.len(), set.slots()), (2, 5));
         let slots: Vec<_> = (10..14).map(|p| set.insert(spec(p)).expect("insert").slot()).collect();
         assert_eq!(slots, [2, 3, 0, 5]);
+    }
+
+    #[test]
+    fn ids_can_be_restored_without_a_gap() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        for slot in 0..3 {
+            set.insert_as(RuleId::new(slot, 2), spec(slot.into())).expect("the slot is behind all others");
+        }
+        assert!(set.insert_as(RuleId::new(2, 3), spec(9)).is_err());
+        assert_eq!((set.len(), set.slots()), (3, 3));
+        assert_eq!(set.insert(spec(8)).expect("insert").slot(), 3);
+    }
+
+    /// Conditions are bound to the fields of both families: a field that differs in either is another field.
+    #[test]
+    fn conditions_are_bound_to_fields_of_both_families() {
+        let over = |family, width| Schema::new(Some(family), vec![Field::new("a", width, Kind::Exact, None)]);
+        let dual = |four, six| RuleSet::dual(over(Family::Ipv4, four), over(Family::Ipv6, six));
+        let condition = Condition { field: 0, negated: false, tests: vec![(None, Test::Value(1))] };
+        let mut set = dual(8, 16);
+        let id = set.insert(RuleSpec { conditions: [condition].into(), ..spec(1) }).expect("it fits");
+        let bound = set.get(id).expect("it is live").spec.clone();
+        for (four, six, fits) in [(8, 16, true), (9, 16, false), (8, 17, false), (16, 8, false)] {
+            let inserted = dual(four, six).insert(bound.clone());
+            assert_eq!(inserted.is_ok(), fits, "{four} {six}");
+            assert!(fits || inserted.is_err_and(|error| error.is_for_other_fields()));
+        }
     }
 
     #[test]

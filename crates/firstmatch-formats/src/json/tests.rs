@@ -540,3 +540,26 @@ fn rules_of_every_format_are_the_same_rules() {
         }
     }
 }
+
+/// Numbers above those that every reader keeps are written as text.
+#[test]
+fn large_numbers_are_text() {
+    let file = crate::parse(
+        "schema openflow\npermit metadata 9007199254740991\npermit metadata 9007199254740992\n",
+        &Options::default(),
+    );
+    let text = write(&file.expect("the rules are good")).expect("JSON holds every rule");
+    assert!(text.contains(":9007199254740991") || text.contains(": 9007199254740991"), "{text}");
+    assert!(text.contains("\"9007199254740992\""), "{text}");
+}
+
+/// A MAC address has six parts, no more and no fewer.
+#[test]
+fn a_mac_address_has_six_parts() {
+    let file = crate::parse("schema openflow\npermit eth_src 02:00:00:00:00:ff\n", &Options::default());
+    let text = write(&file.expect("the rules are good")).expect("JSON holds every rule");
+    for address in ["02:00:00:00:ff", "02:00:00:00:00:00:ff", "02:00:00:00:00:f", "2:0:0:0:0:ff"] {
+        let wrong = text.replace("02:00:00:00:00:ff", address);
+        assert!(wrong != text && faults(&wrong)[0].contains("is no value of eth_src"), "{address}");
+    }
+}

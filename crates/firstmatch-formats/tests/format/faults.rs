@@ -535,3 +535,14 @@ fn the_format_is_told_by_the_first_line_that_says_something() {
     let error = firstmatch_formats::parse("@10.0.0.0/8", &forced).unwrap_err();
     assert!(error.to_string().starts_with("1:1: a line cannot start with the character `@`"), "{error}");
 }
+
+/// Ports that are missing hide no fault behind them where the line goes on.
+#[test]
+fn missing_ports_hide_no_other_fault() {
+    let missing = "the source ports are missing; expected two ports from 0 to 65535: `lo : hi`";
+    let prefixes = "@10.0.0.0/8\t192.0.2.0/24\t";
+    let faults = diagnose(&format!("{prefixes}: 99999\t80 : 79\t0x06/0xFF\n"));
+    assert_eq!(faults.len(), 3, "{faults:?}");
+    assert_eq!(faults[0], format!("1:26+0 {missing}"));
+    assert!(faults[1].contains("`99999` is no port") && faults[2].contains("are reversed"), "{faults:?}");
+}

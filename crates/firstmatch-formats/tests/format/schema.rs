@@ -295,6 +295,11 @@ fn single_values_are_read_as_rules_write_them() {
     let icmp = |family| Schema::five_tuple(family, &[Source::IcmpType]);
     assert_eq!(read(&icmp(Family::Ipv4), "icmp_type", "echo-request"), Ok(8));
     assert_eq!(read(&icmp(Family::Ipv6), "icmp_type", "echo-request"), Ok(128));
+    let of_other = |family, name| read(&icmp(family), "icmp_type", name).expect_err("it is of the other family");
+    let said = of_other(Family::Ipv4, "packet-too-big");
+    assert!(said.starts_with("`packet-too-big` does not exist in IPv4; expected "), "{said}");
+    let said = of_other(Family::Ipv6, "timestamp-request");
+    assert!(said.starts_with("`timestamp-request` does not exist in IPv6; expected "), "{said}");
     for (schema, field, text) in [
         (&openflow, "in_port", ""),
         (&openflow, "in_port", "-1"),

@@ -296,3 +296,28 @@ fn many_rules_are_looked_through_in_one_pass() {
     let (few, many) = (time(2_000), time(40_000));
     assert!(many < 8.0 * few, "{few:e} s a rule, then {many:e}");
 }
+
+/// Of more shapes than are kept the narrowest one goes, whatever the others are.
+#[test]
+fn the_narrowest_shape_goes_first() {
+    let behind =
+        |line: usize| format!("this rule is never the first to match: the rule on line {line} takes all its packets");
+    // The widest shape, then 64 that fix many bits.
+    let mut text = "family ipv4\ndeny dport any\n".to_owned();
+    for at in 0..64 {
+        text.push_str(&format!("deny src 1.{at}.0.0/{} dst 2.{at}.0.0/{}\n", 17 + at / 8, 17 + at % 8));
+    }
+    assert_eq!(warnings(&text), Vec::<String>::new());
+    text.push_str("deny src 10.0.0.0/8\ndeny src 10.1.0.0/16 tcp\ndeny dport 80\n");
+    let found = warnings(&text);
+    assert_eq!(found, [format!("68:1+24 {}", behind(67)), format!("69:1+13 {}", behind(2))]);
+}
+
+/// Conditions of 64 pairs of tests are compared.
+#[test]
+fn as_many_pairs_of_tests_are_compared_as_is_said() {
+    let list = |show: &dyn Fn(usize) -> String| (0..8).map(show).collect::<Vec<_>>().join(", ");
+    let (wide, narrow) = (list(&|at| format!("{}-{}", 20 * at, 20 * at + 9)), list(&|at| (20 * at + 1).to_string()));
+    let found = warnings(&format!("deny dport {{ {wide} }}\ndeny dport {{ {narrow} }}\n"));
+    assert!(found.len() == 1 && found[0].contains("the rule on line 1 takes all its packets"), "{found:?}");
+}

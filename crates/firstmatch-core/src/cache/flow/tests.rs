@@ -120,7 +120,8 @@ fn a_scratch_fits_caches_of_its_shape() {
     let wide = Schema::new(None, vec![Field::new("a", 32, Kind::Exact, None), Field::new("b", 64, Kind::Exact, None)]);
     let narrow =
         Schema::new(None, vec![Field::new("a", 32, Kind::Exact, None), Field::new("b", 32, Kind::Exact, None)]);
-    let shapes = [(64, 8, false), (64, 8, true), (64, 4, false), (32, 8, false), (72, 8, false), (64, 1, false)];
+    let shapes =
+        [(64, 8, false), (64, 8, true), (64, 4, false), (32, 8, false), (72, 8, false), (64, 1, false), (32, 4, false)];
     let each = [&wide, &narrow].into_iter().flat_map(|schema| shapes.map(|shape| (schema, shape)));
     let cache = |schema: &Schema, (entries, ways, steps_aside), from: u128| {
         let rules = (0..20u128).map(|at| vec![(0, crate::rule::Test::Value(from + 2 * at))]);

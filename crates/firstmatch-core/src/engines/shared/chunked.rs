@@ -117,3 +117,22 @@ impl<T: Copy> Chunked<T> {
 pub(crate) fn vec_growth(len: usize, capacity: usize, more: usize) -> usize {
     if len + more > capacity { capacity.max(len + more - capacity).max(4) } else { 0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A list grows by no more places than it is said to, and by hardly fewer.
+    #[test]
+    fn a_list_grows_as_is_said() {
+        for len in 0..40 {
+            for more in 0..90 {
+                let mut list = vec![0u64; len];
+                let before = list.capacity();
+                list.resize(len + more, 0);
+                let (grown, said) = (list.capacity() - before, vec_growth(len, before, more));
+                assert!(grown <= said && said <= grown + 4, "{more} to {len}: {said} said, {grown} grown");
+            }
+        }
+    }
+}

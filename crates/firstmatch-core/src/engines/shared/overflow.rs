@@ -161,3 +161,33 @@ impl OverflowList {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engines::shared::wide::Random;
+    use crate::rule::{Priority, RuleId};
+
+    /// Regions come and go: there are as many blocks as they need, each with the best priority of its rules.
+    #[test]
+    fn blocks_are_those_that_regions_need() {
+        let (mut rest, mut random) = (OverflowList::new(1), Random(6));
+        for step in 0..2000u32 {
+            if random.below(100) < if step / 200 % 2 == 0 { 70 } else { 30 } || rest.len() == 0 {
+                let rule = Match { rule: RuleId::new(step, 0), priority: Priority(random.next() >> 8) };
+                rest.add(rule, &Region { lo: &[step], hi: &[step + 1], ternary: None });
+            } else {
+                let at = random.below(rest.len()) as u32;
+                let last = rest.rule(rest.len() as u32 - 1);
+                let moved = rest.take(at).map(|(rule, _)| rule);
+                assert_eq!(moved, last.filter(|_| (at as usize) < rest.len()), "step {step}");
+            }
+            assert_eq!(rest.blocks.len(), rest.len().div_ceil(BLOCK), "step {step}");
+            for (number, block) in rest.blocks.iter().enumerate() {
+                let here = (number * BLOCK..rest.len().min((number + 1) * BLOCK)).map(|at| rest.rule(at as u32));
+                let best = here.map(|rule| rule.expect("no place is vacant").priority.0).min();
+                assert_eq!(Some(block.best), best, "step {step}, block {number}");
+            }
+        }
+    }
+}

@@ -39,3 +39,15 @@ fn further_regions_are_said_to_take_places() {
     assert!(grows(2) > grows(1));
     assert_eq!([1, 2].map(said), [said(0) + grows(2) - grows(1); 2]);
 }
+
+/// When the best rule of a partition has gone, its bound is found anew after half as many removals as rules are left.
+#[test]
+fn a_bound_is_found_anew() {
+    let slots: Vec<[u32; 4]> = (0..100).map(|at| [at, at, 0, 9]).collect();
+    let mut engine = of(&slots, &Config::default());
+    engine.remove(RuleId::new(0, 0)).expect("it is there");
+    assert_eq!(engine.partitions[0].best, 0, "the bound is still that of the rule that has gone");
+    // Others go, and the second is the best of those that are left.
+    (60..99).rev().for_each(|slot| engine.remove(RuleId::new(slot, 0)).expect("it is there"));
+    assert_eq!(engine.partitions[0].best, 1);
+}

@@ -203,3 +203,22 @@ fn further_regions_are_said_to_take_places() {
     assert!(grows(2) > grows(1));
     assert_eq!([1, 2].map(said), [said(0) + grows(2) - grows(1); 2]);
 }
+
+/// When the best rule of a table has gone, its bound is found anew after half as many removals as rules are left.
+#[test]
+fn a_bound_is_found_anew() {
+    let schema = Schema::ipv4();
+    let mut engine = TupleMerge::new(&schema, &Config { seed: Some(1), ..Config::tss() }).expect("no budget");
+    for slot in 0..100u32 {
+        let mut regions = Regions::new(schema.lanes().len());
+        lower_rule(&schema, &spec(0, vec![(0, Test::Value(slot.into()))]), &ExpansionLimits::default(), &mut regions)
+            .expect("lowers");
+        let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(slot.into()) };
+        engine.insert(rule, &regions).expect("no budget");
+    }
+    let best = |engine: &TupleMerge| engine.in_order().next().expect("one").best();
+    engine.remove(RuleId::new(0, 0)).expect("live");
+    assert_eq!(best(&engine), Priority(0), "the bound is still that of the rule that has gone");
+    (60..99).rev().for_each(|slot| engine.remove(RuleId::new(slot, 0)).expect("live"));
+    assert_eq!(best(&engine), Priority(1));
+}
