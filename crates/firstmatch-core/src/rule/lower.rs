@@ -17,6 +17,10 @@
 //! A union of `n` intervals takes a sort. Values under different masks are compared pair by pair, which
 //! [`ExpansionLimits::mask_comparisons`] bounds.
 
+mod intervals;
+
+use intervals::{complement, interval, prefixes_if_near, unite};
+
 use super::condition::Test;
 use super::conditions::ConditionRef;
 use super::expansion::{Excess, ExpansionLimits, MOST_REGIONS};
@@ -299,9 +303,6 @@ struct Cube {
     mask: u128,
 }
 
-/// Number of intervals for each part that splitting their union into prefixes may add.
-const SPLIT: usize = 8;
-
 const EVERY: Cube = Cube { value: 0, mask: 0 };
 
 /// Returns the values that satisfy a condition, as disjoint pieces.
@@ -364,76 +365,6 @@ impl Allowance {
     fn check(&self, pieces: usize) -> Result<(), Excess> {
         if pieces > self.pieces { Err(Excess::Pieces(pieces)) } else { Ok(()) }
     }
-}
-
-/// Returns the interval of the values that pass a test.
-///
-/// `None` if they are no interval, as for a mask that is no prefix's.
-fn interval(test: Test, field: &Field) -> Option<(u128, u128)> {
-    match test {
-        Test::Value(value) => Some((value, value)),
-        Test::Range { lo, hi } => Some((lo, hi)),
-        Test::Prefix { value, len } => Some((value, value | low_bits(field.width() - len))),
-        Test::Mask { value, mask } => {
-            let free = !mask & field.max();
-            (free & free.wrapping_add(1) == 0).then_some((value, value | free))
-        }
-    }
-}
-
-fn low_bits(count: u32) -> u128 {
-    u128::MAX.checked_shr(128 - count).unwrap_or(0)
-}
-
-/// Returns the union of intervals as sorted intervals that neither overlap nor touch.
-fn unite(mut intervals: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
-    intervals.sort_unstable();
-    let mut out: Vec<(u128, u128)> = Vec::with_capacity(intervals.len());
-    for (lo, hi) in intervals {
-        match out.last_mut() {
-            Some(last) if last.1 == u128::MAX || lo <= last.1 + 1 => last.1 = last.1.max(hi),
-            _ => out.push((lo, hi)),
-        }
-    }
-    out
-}
-
-/// Splits intervals into prefixes, if that adds at most one part per [`SPLIT`] intervals.
-///
-/// For example, 100 single values are prefixes already. The interval 3 to 12 is not split, because its prefixes 3, 4 to
-/// 7, 8 to 11 and 12 would be three parts more.
-fn prefixes_if_near(intervals: &[(u128, u128)]) -> Option<Vec<(u128, u128)>> {
-    let most = intervals.len() + intervals.len() / SPLIT;
-    let prefixes = || intervals.iter().flat_map(|&(lo, hi)| prefixes(lo, hi));
-    (prefixes().take(most + 1).count() <= most).then(|| prefixes().collect())
-}
-
-/// Returns the fewest prefixes that an interval consists of, in order.
-///
-/// For example, `1..=6` is 1, 2 to 3, 4 to 5, and 6.
-fn prefixes(lo: u128, hi: u128) -> impl Iterator<Item = (u128, u128)> {
-    let mut next = Some(lo);
-    std::iter::from_fn(move || {
-        let first = next?;
-        let open = (0..=first.trailing_zeros()).rev().find(|&open| first | low_bits(open) <= hi)?;
-        let last = first | low_bits(open);
-        next = last.checked_add(1).filter(|&after| after <= hi);
-        Some((first, last))
-    })
-}
-
-/// Returns the gaps that sorted, separate intervals leave in `0..=max`.
-fn complement(intervals: &[(u128, u128)], max: u128) -> Vec<(u128, u128)> {
-    let mut out = Vec::with_capacity(intervals.len() + 1);
-    let mut next = Some(0);
-    for &(lo, hi) in intervals {
-        if let Some(from) = next.filter(|&from| from < lo) {
-            out.push((from, lo - 1));
-        }
-        next = hi.checked_add(1);
-    }
-    out.extend(next.filter(|&from| from <= max).map(|from| (from, max)));
-    out
 }
 
 /// Returns the union of cubes as cubes that do not overlap.
