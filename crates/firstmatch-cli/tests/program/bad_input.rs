@@ -52,7 +52,7 @@ fn bad_commands_and_bad_files() {
 /// Each limit on regions can be reached, and the message names the option that raises it.
 #[test]
 fn limits_are_named_by_their_options() {
-    let fixture = Fixture::new("limits");
+    let fixture = Fixture::new("limits-named");
     fixture.write("lists.rules", "permit tcp dport 22\npermit udp sport { 1, 3, 5 } dport { 1, 3, 5 }\n");
     fixture.write("masks.rules", "permit src { 0.0.0.1/0.0.0.1, 0.0.0.2/0.0.0.2, 0.0.0.4/0.0.0.4 }\n");
     for (rules, option, limit) in [

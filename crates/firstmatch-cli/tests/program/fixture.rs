@@ -1,8 +1,10 @@
 //! Folder with rules and packets for each test, and the program run in it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
+use std::sync::Mutex;
 
 use etherparse::{PacketBuilder, VlanId};
 use pcap_file::pcap::{PcapPacket, PcapWriter};
@@ -30,6 +32,9 @@ pub(crate) const TRACE: &str = "\
 1\t2\t3\t4\t6\t1
 ";
 
+/// Names of all folders so far.
+static NAMES: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
 /// Folder of one test, removed at its end.
 pub(crate) struct Fixture {
     pub(crate) folder: PathBuf,
@@ -38,6 +43,8 @@ pub(crate) struct Fixture {
 impl Fixture {
     /// Returns a folder with `x.rules`, `x.pcap`, `cb.rules` and `cb.trace`.
     pub(crate) fn new(name: &str) -> Self {
+        let is_new = NAMES.lock().expect("no test panics with it").insert(name.to_owned());
+        assert!(is_new, "two tests have a folder `{name}`, which one would remove beside the other");
         let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         // A run that was stopped may have left the folder.
         let _ = fs::remove_dir_all(&folder);
