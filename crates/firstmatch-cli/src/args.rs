@@ -212,9 +212,6 @@ fn two_numbers(text: &str) -> Result<(f64, f64), String> {
 /// Options, beside the rules, on which the choice of `meta` depends.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ChoiceArgs {
-    /// Predict for the machine that this file describes instead of probing this one
-    #[arg(long, value_name = "FILE")]
-    pub(crate) machine: Option<PathBuf>,
     /// Refuse a base of `meta` in which one packet can be tested against more than N regions; without this one of at
     /// most 4096 is preferred
     #[arg(long, value_name = "N")]
@@ -233,17 +230,11 @@ pub(crate) struct ChoiceArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EnginesArgs {
-    /// The rules, as for classify: says what `meta` takes for them, what it refused and why, what was predicted and
-    /// measured, the memory and the worst case
+    /// The rules, as for classify: says what `meta` takes for them, what it refused and why, the times
+    /// of each candidate, the memory and the worst case
     pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
-    /// Time every candidate that may be, however slow it is predicted to be
-    #[arg(long, requires = "rules")]
-    pub(crate) all: bool,
-    /// Probe this machine and print its description, for --machine
-    #[arg(long, conflicts_with = "rules")]
-    pub(crate) probe: bool,
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long, requires = "rules")]
     pub(crate) flags: bool,

@@ -3,13 +3,11 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::Context;
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
 use firstmatch_core::live;
 use firstmatch_core::rule::Lowered;
 use firstmatch_core::{BuildError, Classifier};
-use firstmatch_net::source;
 
 use crate::args::{ChoiceArgs, EnginesArgs};
 use crate::{End, rules};
@@ -64,18 +62,14 @@ pub(crate) fn all() -> impl Iterator<Item = Engine> {
 /// Returns the configuration of `meta`, the same for all commands.
 ///
 /// All of them therefore take the same base.
-pub(crate) fn meta_config(args: &ChoiceArgs) -> anyhow::Result<live::Config> {
-    let machine = match &args.machine {
-        Some(path) => source::read_text(path)?.parse().with_context(|| path.display().to_string())?,
-        None => live::Machine::probe(),
-    };
+pub(crate) fn meta_config(args: &ChoiceArgs) -> live::Config {
     let limits = live::Limits {
         worst_tests: args.worst_tests,
         worst_lines: args.worst_lines,
         build_bytes: args.build_bytes.unwrap_or(usize::MAX),
         build_visits: args.build_visits.unwrap_or(usize::MAX),
     };
-    Ok(live::Config { machine, limits, ..Default::default() })
+    live::Config { limits, ..Default::default() }
 }
 
 /// Returns which limit made the build fail, and how to raise it.
@@ -112,7 +106,6 @@ pub(crate) fn named(name: &str) -> Option<Engine> {
 pub(crate) fn run(args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     match &args.rules {
         Some(path) => explain(path, args, out),
-        None if args.probe => Ok(write!(out, "{}", live::Machine::probe()).map(|()| End::Done)?),
         None => list(out).map(|()| End::Done),
     }
 }
@@ -129,8 +122,7 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
 fn explain(path: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
     let Some(loaded) = rules::load(path, args.flags, args.limits.expansion())? else { return Ok(End::BadInput) };
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
-    let strategy = live::Strategy::Measure { margin: args.all.then_some(f64::INFINITY) };
-    let config = live::Config { strategy, ..meta_config(&args.choice)? };
+    let config = meta_config(&args.choice);
     let mut bases: Vec<&str> = Vec::new();
     for (index, rules) in lowered.iter().enumerate() {
         let engine = match live::Engine::build(rules, &config) {

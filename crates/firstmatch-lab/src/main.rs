@@ -1,7 +1,6 @@
 //! `firstmatch-lab`: recomputes every figure in this project's documents.
 #![deny(unsafe_code)]
 
-mod calibrate;
 mod clock;
 mod compare;
 mod definition;
@@ -68,13 +67,6 @@ Examples:
   firstmatch-lab reproduce tuplemerge/table1
   firstmatch-lab reproduce tuplemerge")]
     Reproduce(reproduce::ReproduceArgs),
-    /// Fit the model by which `meta` predicts its candidates' times to generated sets, and print its errors
-    #[command(after_help = "\
-Examples:
-  firstmatch-lab calibrate
-  firstmatch-lab calibrate ~/classbench/*.rules.zst
-  firstmatch-lab calibrate --write weights.txt")]
-    Calibrate(calibrate::CalibrateArgs),
     /// Compare two records of a definition: whether their lookups agree within the noise that they state
     #[command(after_help = "\
 Examples:
@@ -121,7 +113,6 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure(args),
         Command::Generate(args) => generate::generate(args, &mut stdout().lock()),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
-        Command::Calibrate(args) => calibrate::calibrate(args, &mut stdout().lock()),
         Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
         Command::Report(args) => report(args),
         Command::Readme(args) => readme::readme(args, &mut stdout().lock()),

@@ -1,6 +1,6 @@
 //! How a firewall is made.
 
-use firstmatch_core::live::{self, Kind, Limits, Machine, Strategy};
+use firstmatch_core::live::{self, Kind, Limits, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
 use firstmatch_formats::{self as formats, Fields, Options};
@@ -95,20 +95,6 @@ impl Builder {
     /// ```
     pub fn engine(mut self, kind: Kind) -> Self {
         self.config.strategy = Strategy::Force(kind);
-        self
-    }
-
-    /// Sets the description of the machine that the choice of an engine is predicted for. Default: a fixed one.
-    ///
-    /// ```
-    /// use firstmatch::core::live::Machine;
-    ///
-    /// let firewall = firstmatch::Firewall::builder().machine(Machine::default()).build("permit tcp\n")?;
-    /// # assert_eq!(firewall.len(), 1);
-    /// # Ok::<(), firstmatch::Error>(())
-    /// ```
-    pub fn machine(mut self, machine: Machine) -> Self {
-        self.config.machine = machine;
         self
     }
 

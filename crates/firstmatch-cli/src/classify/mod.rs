@@ -47,7 +47,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let bases = bases(args, lowered.len())?;
-    let choice = engines::meta_config(&args.choice)?;
+    let choice = engines::meta_config(&args.choice);
     let start = Instant::now();
     let build =
         |(rules, strategy)| engine.build_behind(rules, &live::Config { strategy, ..choice.clone() }, args.flow_cache);

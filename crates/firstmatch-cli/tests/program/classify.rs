@@ -17,13 +17,6 @@ fn help() {
     assert_snapshot!("help-explain", fixture.shown(&["explain", "--help"]));
     assert_snapshot!("engines", fixture.shown(&["engines"]));
     assert_snapshot!("engines-of-a-file", fixture.shown(&["engines", "x.rules"]));
-    // The output of a probe can be read back, and a text that is no machine cannot.
-    let (code, described, _) = fixture.run(&["engines", "--probe"]);
-    fixture.write("machine.txt", &described);
-    assert_eq!((code, described.lines().count()), (0, 7), "{described}");
-    assert_eq!(fixture.run(&["engines", "x.rules", "--machine", "machine.txt"]).0, 0);
-    fixture.write("bad.txt", "step = 1.2\nline_32k = fast\n");
-    assert_snapshot!("engines-bad-machine", fixture.shown(&["engines", "x.rules", "--machine", "bad.txt"]));
     let (code, out, _) = fixture.run(&["--version"]);
     assert_eq!((code, out), (0, format!("firstmatch {}\n", env!("CARGO_PKG_VERSION"))));
 }

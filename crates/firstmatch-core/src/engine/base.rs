@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::budget::Visits;
-use super::cost::{Cost, Weights};
+#[cfg(test)]
+use super::cost::Cost;
 use super::tombstones::Tombstones;
 use super::traits::Engine;
 use crate::engine::selector::Selector;
@@ -69,6 +70,7 @@ pub(crate) trait Base {
     fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
 
     /// Counts what lookups of `keys` cost.
+    #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost;
 
     /// Returns the maximum region visits of a lookup, in whole blocks of eight.
@@ -139,8 +141,6 @@ pub(crate) trait Base {
 pub(crate) trait BaseEngine: Engine + Base + Sized {
     /// Name by which a base is asked for.
     const NAME: &'static str;
-    /// Weights of a predicted time, as `firstmatch-lab calibrate` prints them.
-    const WEIGHTS: Weights;
     /// Largest number of regions that it is tried with, unless it is asked for.
     const MOST_REGIONS: usize = usize::MAX;
     /// Whether it is a plain list, because a few regions need no more.

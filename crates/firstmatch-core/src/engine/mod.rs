@@ -4,6 +4,7 @@
 
 pub(crate) mod base;
 pub(crate) mod budget;
+#[cfg(test)]
 pub(crate) mod cost;
 pub(crate) mod entry;
 pub(crate) mod selector;

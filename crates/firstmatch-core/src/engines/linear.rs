@@ -27,7 +27,8 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::{Cost, Weights};
+#[cfg(test)]
+use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::tombstones::{All, LiveRules, Tombstones};
 use crate::engine::{Engine, Match, Stats};
@@ -157,20 +158,21 @@ impl Base for Linear {
         regions
     }
 
+    #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        let mut counts = Counts::default();
-        dispatch(self.level, Walk { engine: self, keys, counts: &mut counts });
-        let Counts { tiles, blocks, lanes } = counts;
-        let bytes = size_of_val(&self.blocks[..]);
-        // A batch of 256 keys reads a tile from far memory once, because the tile then stays near.
-        let done = [tiles, blocks, lanes];
-        Cost::each(keys.len(), done, keys.len() * bytes / (256 * 64), bytes).visiting(blocks * BLOCK)
+        let mut best = vec![None; keys.len()];
+        self.improve(&mut (), &keys, &mut best);
+        let blocks = |found: &Option<Match>| {
+            let at = found.and_then(|found| self.matches.iter().position(|of| *of == found));
+            at.map_or(self.blocks.len() / self.block_words(), |at| at / BLOCK + 1)
+        };
+        let blocks: usize = best.iter().map(blocks).sum();
+        Cost::of(keys.len(), blocks * self.block_words() * size_of::<u32>() / 64, blocks * BLOCK)
     }
 }
 
 impl BaseEngine for Linear {
     const NAME: &'static str = "linear";
-    const WEIGHTS: Weights = [0.000, 2.929, 0.655, 0.110, 0.000, 0.000, 0.000, 0.000, 0.000, 0.000];
     const IS_LIST: bool = true;
 
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
@@ -251,47 +253,6 @@ impl<A: LiveRules> Kernel for Lookup<'_, A> {
             if !open {
                 return;
             }
-        }
-    }
-}
-
-/// Costs that keys have met in a walk.
-#[derive(Default)]
-struct Counts {
-    tiles: usize,
-    blocks: usize,
-    /// Number of key words tested in these blocks, ternary ones counted twice.
-    lanes: usize,
-}
-
-/// Kernel that takes keys to their first match and counts the costs.
-struct Walk<'a> {
-    engine: &'a Linear,
-    keys: Keys<'a>,
-    counts: &'a mut Counts,
-}
-
-impl Kernel for Walk<'_> {
-    #[inline(always)]
-    fn run<I: Isa>(self, isa: I) {
-        let Self { engine, keys, counts } = self;
-        let lanes = engine.schema.lanes().len();
-        let words = engine.block_words();
-        let holds = |block: &[u32], key: &[u32]| {
-            let (bounds, masks) = block.split_at(2 * BLOCK * lanes);
-            let mut hits = isa.inside8(bounds, key, lanes);
-            for (lane, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
-                hits &= isa.masked8(masks, key[*lane]);
-            }
-            hits != 0
-        };
-        for key in 0..keys.len() {
-            let mut blocks = engine.blocks.chunks_exact(words);
-            let tested =
-                blocks.position(|block| holds(block, keys.row(key))).map_or(engine.blocks.len() / words, |at| at + 1);
-            counts.blocks += tested;
-            counts.lanes += tested * (words / (2 * BLOCK));
-            counts.tiles += (tested * words * size_of::<u32>()).div_ceil(TILE_BYTES);
         }
     }
 }

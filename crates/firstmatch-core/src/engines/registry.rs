@@ -10,7 +10,6 @@ use std::str::FromStr;
 use super::tuple::TupleMerge;
 use super::{bit_select, bit_vector, linear, partition_sort, tuple};
 use crate::engine::base::{self, Base, BaseEngine, Sampling};
-use crate::engine::cost::Weights;
 pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
 use crate::engine::tombstones::Tombstones;
 use crate::engine::{Engine, Match, Stats};
@@ -59,12 +58,6 @@ macro_rules! bases {
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$kind => <$folder::$engine as BaseEngine>::NAME,)*
-                }
-            }
-
-            pub(crate) fn weights(self) -> Weights {
-                match self {
-                    $(Self::$kind => <$folder::$engine as BaseEngine>::WEIGHTS,)*
                 }
             }
 

@@ -3,7 +3,7 @@
 use crate::engine::budget::Budget;
 use crate::raw::Level;
 use crate::rule::ExpansionLimits;
-use crate::select::{self, Limits, Machine, Strategy};
+use crate::select::{self, Limits, Strategy};
 
 /// Default of [`Config::trial`].
 const TRIAL: usize = 1 << 26;
@@ -22,15 +22,8 @@ pub struct Config {
     pub limits: Limits,
     /// How a base is chosen.
     pub strategy: Strategy,
-    /// Maximum region visits to predict and time all candidates, in the worst case.
-    ///
-    /// A 16th of them predicts each candidate. `None` is 2²⁶.
+    /// Maximum region visits to time all candidates, in the worst case; `None` is 2²⁶.
     pub trial: Option<usize>,
-    /// Machine that predictions are for.
-    ///
-    /// The default is one fixed description, whatever the machine. Nothing is measured unless the caller calls
-    /// [`Machine::probe`].
-    pub machine: Machine,
     /// Maximum number of rules in an overlay; more are refused before a rebuild is installed.
     ///
     /// `None` is half of the base's rules, at least 1,024.
@@ -66,7 +59,6 @@ impl Config {
         select::Config {
             strategy: self.strategy,
             trial: self.trial.unwrap_or(TRIAL),
-            machine: self.machine,
             limits: self.limits,
             simd: self.simd,
             seed: self.seed,

@@ -6,7 +6,7 @@ use super::facts::Known;
 use super::reader::Engine;
 use crate::engine::Stats;
 use crate::select::traffic::Traffic;
-use crate::select::{Candidate, Kind, Lookups};
+use crate::select::{Candidate, Kind};
 
 /// Base that serves a rule set, the reasons for it, and what has changed since.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,23 +68,20 @@ impl fmt::Display for Explanation {
 }
 
 impl Explanation {
-    /// Prints a table of each candidate's times on each sort of traffic that was compared.
+    /// Prints a table of the times of each candidate on each sort of traffic.
     fn fmt_traffic(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_there = |at: usize| self.candidates.iter().any(|of| of.on[at].predicted.is_some());
+        let is_there = |at: usize| self.candidates.iter().any(|of| of.nanos[at].is_some());
         let there: Vec<usize> = (0..Traffic::ALL.len()).filter(|&at| is_there(at)).collect();
         if there.is_empty() {
             return Ok(());
         }
         write!(f, "ns a packet")?;
-        there.iter().try_for_each(|&at| write!(f, " {:>15}", Traffic::ALL[at]))?;
-        writeln!(f, "   (predicted) measured")?;
-        for candidate in self.candidates.iter().filter(|of| of.on.iter().any(|on| on.predicted.is_some())) {
+        there.iter().try_for_each(|&at| write!(f, " {:>9}", Traffic::ALL[at]))?;
+        writeln!(f)?;
+        for candidate in self.candidates.iter().filter(|of| of.nanos.iter().any(Option::is_some)) {
             write!(f, "{:11}", candidate.kind)?;
             for &at in &there {
-                let Lookups { predicted, nanos } = candidate.on[at];
-                let predicted = predicted.map_or(String::new(), |of| format!("({:.1})", of.nanos));
-                let nanos = nanos.map_or(String::new(), |nanos| format!("{nanos:.1}"));
-                write!(f, " {:>15}", format!("{predicted}{nanos:>7}"))?;
+                write!(f, " {:>9}", candidate.nanos[at].map_or(String::new(), |nanos| format!("{nanos:.1}")))?;
             }
             writeln!(f)?;
         }

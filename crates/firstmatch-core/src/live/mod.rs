@@ -34,14 +34,12 @@
 //! known. These are keys from the rules, from their edges, behind the widest rules, uniform keys and keys that no rule
 //! holds.
 //!
-//! For each sort, the work of its lookups is counted, and a model predicts their time on a [`Machine`]. A candidate's
-//! *worst ratio* is its time to that of the fastest candidate, on the sort where this is largest. Candidates with a
-//! predicted worst ratio of at most four times the least are timed side by side. The least measured ratio wins; within
-//! 5 % of it, the first by order does. A few regions get `linear` without a comparison.
+//! All candidates are timed side by side on each sort. A candidate's *worst ratio* is its time to that of the fastest
+//! candidate, on the sort where this is largest. The least ratio wins; within 5 % of it, the first by order does. A few
+//! regions get `linear` without a comparison.
 //!
 //! For example, with `permit` before 10,000 rules every lookup of `linear` ends at the first region. A key behind that
-//! rule, however, costs it all of them. [`Engine::explain`] says what was predicted and timed, and what was refused and
-//! why.
+//! rule, however, costs it all of them. [`Engine::explain`] says what was timed, and what was refused and why.
 //!
 //! The worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred. A base with a
 //! hundred times another's tests has to be twice as fast on every sort ([`Limits`]). Memory counts as well: a base
@@ -49,12 +47,8 @@
 //!
 //! A rebuild keeps the kind until the number of regions has more than doubled or halved since the choice. It also
 //! chooses anew if a wide rule that the choice rested on is gone, or if a new rule holds most keys. A kind can be
-//! [forced](Strategy::Force), the [prediction alone](Strategy::Predict) can decide, or [nothing](Strategy::FirstFit) is
-//! compared at all.
-//!
-//! The model is a sum. Nodes, blocks, probes and so on count with weights that `firstmatch-lab calibrate` has fitted on
-//! generated sets. A line of memory counts with its time among the engine's bytes. `firstmatch-lab calibrate` also
-//! reports the error on sets that the fit does not see.
+//! [forced](Strategy::Force), or [nothing](Strategy::FirstFit) is compared at all, so that the same rules always have
+//! the same base.
 //!
 //! ## Changes
 //! `bit_select` changes *in place*, in the idle replica. Rules that it cannot take, and rules inserted into another
@@ -155,6 +149,4 @@ pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
 pub use writer::{Owned, Transaction, Writer, open};
 
 pub use crate::counters::{Count, CounterShard, RuleCounters};
-pub use crate::select::{
-    BadMachine, Candidate, Cap, Kind, Limits, Lookups, Machine, Outcome, Prediction, Strategy, Traffic, UnknownKind,
-};
+pub use crate::select::{Candidate, Cap, Kind, Limits, Outcome, Strategy, Traffic, UnknownKind};

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-use super::model::Prediction;
 use super::traffic::Traffic;
 use crate::engines::registry::Kind;
 use crate::error::Cap;
@@ -20,14 +19,10 @@ pub enum Outcome {
     ///
     /// Its worst ratio to the fastest is above another's, or hardly below.
     Slower,
-    /// It was not timed, because it is predicted to be far slower than another.
+    /// It was not timed, because a lookup can be made to visit too many regions.
     ///
-    /// Its predicted worst ratio is [too large](super::Strategy::Measure).
-    Predicted,
-    /// It was not compared, because a lookup can be made to visit too many regions.
-    ///
-    /// Its share of [`Config::trial`](crate::live::Config::trial) has room for fewer than eight lookups.
-    Unpredicted,
+    /// Its share of [`Config::trial`](crate::live::Config::trial) has room for too few lookups.
+    Untimed,
     /// A cap refused it.
     Refused {
         /// Cap that refused it.
@@ -58,9 +53,9 @@ pub enum Outcome {
         /// Bytes of the candidate.
         bytes: usize,
     },
-    /// It was not built, because even 1,024 of the regions are predicted to be far slower.
+    /// It was not built, because with 1,024 of the regions alone it is far slower than another with all.
     Sampled {
-        /// Predicted picoseconds a packet with 1,024 of the regions.
+        /// Measured picoseconds a packet with 1,024 of the regions.
         picoseconds: u64,
     },
     /// Its build was abandoned: another fits, and this one takes far longer than for most rules.
@@ -91,20 +86,12 @@ pub enum Outcome {
     Kept,
 }
 
-impl Outcome {
-    /// Returns the outcome of a candidate that was not timed, with the predictions `nanos`.
-    pub(crate) fn left(nanos: &[f64]) -> Self {
-        if nanos.iter().all(|nanos| nanos.is_finite()) { Self::Predicted } else { Self::Unpredicted }
-    }
-}
-
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Chosen => f.write_str("chosen"),
             Self::Slower => f.write_str("not taken: slower, or hardly faster than one before it"),
-            Self::Predicted => f.write_str("not timed: predicted to be slower"),
-            Self::Unpredicted => f.write_str("not compared: a lookup may visit too many regions for a trial"),
+            Self::Untimed => f.write_str("not timed: a lookup may visit too many regions for a trial"),
             Self::Refused { cap, needed, allowed } => write!(f, "refused: {}", cap.says(*needed, *allowed)),
             Self::Deep { cap, needed, allowed } => write!(f, "not taken by default: {}", cap.says(*needed, *allowed)),
             Self::HardlyFaster { tests } => {
@@ -114,11 +101,7 @@ impl fmt::Display for Outcome {
                 write!(f, "not taken: {bytes} bytes, four times another's, and not twice as fast")
             }
             Self::Sampled { picoseconds } => {
-                write!(
-                    f,
-                    "not built: of 1024 of the regions alone it is predicted to take {:.1} ns",
-                    *picoseconds as f64 / 1e3
-                )
+                write!(f, "not built: of 1024 of the regions alone it takes {:.1} ns", *picoseconds as f64 / 1e3)
             }
             Self::LongBuild { visits } => write!(f, "not taken: unfinished after {visits} region visits"),
             Self::NotAsked => f.write_str("not tried: another was asked for"),
@@ -133,15 +116,6 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Time of a lookup on one sort of traffic.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Lookups {
-    /// Prediction, if candidates were compared.
-    pub predicted: Option<Prediction>,
-    /// Measured nanoseconds a packet, if timed: in batches of 256, the least of nine turns.
-    pub nanos: Option<f64>,
-}
-
 /// Candidate for the base, with its outcome.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
@@ -149,12 +123,11 @@ pub struct Candidate {
     pub kind: Kind,
     /// Outcome of the candidate.
     pub outcome: Outcome,
-    /// Times of lookups on each sort of traffic, in the order of [`Traffic::ALL`].
-    pub on: [Lookups; Traffic::ALL.len()],
-    /// Worst ratio of its time to the fastest candidate's, over all sorts of traffic.
+    /// Nanoseconds a packet on each sort of traffic, in the order of [`Traffic::ALL`], if it was timed.
     ///
-    /// It is measured or else predicted, if the candidate was in the last comparison. The candidate with the least is
-    /// chosen.
+    /// Packets come in batches of 256, and the least of nine turns counts.
+    pub nanos: [Option<f64>; Traffic::ALL.len()],
+    /// Worst ratio of its time to the fastest candidate's, over all sorts of traffic, if it was timed.
     pub ratio: Option<f64>,
     /// Bytes, and the maximum cache lines and regions of a lookup.
     ///

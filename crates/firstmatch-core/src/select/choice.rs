@@ -1,7 +1,6 @@
 //! Result of a choice, and when it still holds.
 
 use super::candidate::{Candidate, Outcome};
-use super::traffic::Traffic;
 use crate::engine::base::Choices;
 use crate::engines::registry::{AnyBase, Kind};
 use crate::engines::shared::wide::{MOST, Wide};
@@ -19,7 +18,7 @@ pub(crate) struct Choice {
     pub(crate) candidates: Vec<Candidate>,
     /// Kind that was forced.
     pub(crate) asked: Option<Kind>,
-    /// Number of regions when the kind was last chosen by time, measured or predicted.
+    /// Number of regions when the kind was last chosen by time.
     ///
     /// It is `None` if the kind was not chosen by time.
     pub(crate) timed_with: Option<usize>,
@@ -48,13 +47,8 @@ impl Choice {
         }
         let chosen = self.candidates.iter().find(|candidate| candidate.outcome == Outcome::Chosen)?;
         let takes_changes = self.candidates.iter().find(|candidate| candidate.kind.changes_in_place())?;
-        let slower = Traffic::ALL.iter().enumerate().filter_map(|(at, _)| {
-            let [own, other] = [takes_changes.on[at], chosen.on[at]];
-            let measured = own.nanos.zip(other.nanos);
-            let (own, other) = measured.or(own.predicted.zip(other.predicted).map(|(a, b)| (a.nanos, b.nanos)))?;
-            Some(own / other)
-        });
-        let slower = slower.reduce(f64::max);
+        let pairs = takes_changes.nanos.iter().zip(&chosen.nanos).filter_map(|(own, other)| own.zip(*other));
+        let slower = pairs.map(|(own, other)| own / other).reduce(f64::max);
         let takes_over = in_place && slower.is_some_and(|times| times <= CHANGING);
         let kind = if takes_over { takes_changes.kind } else { chosen.kind };
         Some((kind, then))

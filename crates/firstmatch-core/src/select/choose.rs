@@ -1,7 +1,7 @@
 //! Choice of the engine that serves a rule set.
 //!
-//! Lookups of each engine that fits are predicted, and those near the best are timed. Otherwise the first by order is
-//! chosen. The last engine by order fits whenever any does.
+//! Lookups of each engine that fits are timed, or the first by order is chosen. The last engine by order fits whenever
+//! any does.
 
 use super::candidate::{FEW, Outcome};
 use super::choice::{Before, Choice};
@@ -28,7 +28,7 @@ pub(crate) fn choose(
     before: Option<&Before>,
 ) -> Result<(AnyBase, Choice), BuildError> {
     let regions = set.regions().len();
-    let is_timed = matches!(config.strategy, Strategy::Measure { .. } | Strategy::Predict) && regions > FEW;
+    let is_timed = config.strategy == Strategy::Measure && regions > FEW;
     let wide = if regions > FEW { wide(set.regions(), &Visits::default()) } else { Vec::new() };
     let mut trials = Trials::new(set, config, run_bytes, &wide);
     trials.like = before.and_then(|before| before.choices.as_ref());

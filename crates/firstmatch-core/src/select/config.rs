@@ -1,7 +1,6 @@
 //! What a choice is made with.
 
 use super::limits::Limits;
-use super::machine::Machine;
 use super::strategy::Strategy;
 use crate::raw::Level;
 
@@ -10,7 +9,6 @@ use crate::raw::Level;
 pub(crate) struct Config {
     pub(crate) strategy: Strategy,
     pub(crate) trial: usize,
-    pub(crate) machine: Machine,
     pub(crate) limits: Limits,
     pub(crate) simd: Option<Level>,
     pub(crate) seed: Option<u64>,
@@ -21,7 +19,7 @@ pub(crate) struct Config {
 #[cfg(test)]
 impl Default for Config {
     fn default() -> Self {
-        let (strategy, machine, limits) = (Strategy::default(), Machine::default(), Limits::default());
-        Self { strategy, trial: 1 << 26, machine, limits, simd: None, seed: None, changes_in_place: true }
+        let (strategy, limits) = (Strategy::default(), Limits::default());
+        Self { strategy, trial: 1 << 26, limits, simd: None, seed: None, changes_in_place: true }
     }
 }

@@ -1,17 +1,14 @@
 //! Choice of the engine that serves a rule set, the *base*.
 //!
 //! `choose` is asked for a rule set under a budget. Candidates that budget and [`Limits`] have room for are built
-//! (`trials`). Lookups on several sorts of [`Traffic`] are predicted by a `model` of a [`Machine`], and candidates near
-//! the best are timed (`trial`). The one whose worst ratio to the fastest is the least is taken. Nothing here knows of
-//! updates, and nothing starts a thread.
+//! (`trials`) and timed side by side on several sorts of [`Traffic`] (`trial`). The one whose worst ratio to the fastest
+//! is the least is taken. Nothing here knows of updates, and nothing starts a thread.
 
 mod candidate;
 pub(crate) mod choice;
 pub(crate) mod choose;
 mod config;
 pub(crate) mod limits;
-mod machine;
-pub(crate) mod model;
 mod strategy;
 pub(crate) mod traffic;
 pub(crate) mod trial;
@@ -20,10 +17,8 @@ pub(crate) mod trials;
 pub use crate::engines::registry::{Kind, UnknownKind};
 pub use crate::error::Cap;
 pub(crate) use candidate::FEW;
-pub use candidate::{Candidate, Lookups, Outcome};
+pub use candidate::{Candidate, Outcome};
 pub(crate) use config::Config;
 pub use limits::Limits;
-pub use machine::{BadMachine, Machine};
-pub use model::Prediction;
 pub use strategy::Strategy;
 pub use traffic::Traffic;

@@ -3,21 +3,14 @@
 use crate::engines::registry::Kind;
 
 /// How a base is chosen among the candidates that budget and limits have room for.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Strategy {
-    /// Predicts lookups of all candidates, times those near the best, and takes the fastest.
-    Measure {
-        /// Factor of the least predicted worst ratio up to which candidates are timed.
-        ///
-        /// The ratio is to the fastest, over all sorts of [`Traffic`](super::Traffic). `None` is 4, or 6 where lookups
-        /// are not compiled for AVX2, because predictions were fitted with that instruction set. With infinity all
-        /// candidates are timed that may be.
-        margin: Option<f64>,
-    },
-    /// Takes the candidate with the least prediction, so that the same rules have the same base by the same machine
-    /// description.
-    Predict,
+    /// Times all candidates side by side, and takes the one with the least worst ratio to the fastest.
+    ///
+    /// The ratio is over all sorts of [`Traffic`](super::Traffic).
+    #[default]
+    Measure,
     /// Takes the first kind by order that keeps the default limits, and compares nothing.
     ///
     /// So the same rules always have the same base.
@@ -34,13 +27,6 @@ impl Strategy {
     /// Returns the kind that is forced, if one is.
     pub fn forced(self) -> Option<Kind> {
         if let Self::Force(kind) = self { Some(kind) } else { None }
-    }
-}
-
-/// Measures, with the margin that predictions were fitted for.
-impl Default for Strategy {
-    fn default() -> Self {
-        Self::Measure { margin: None }
     }
 }
 

@@ -74,12 +74,12 @@ pub(crate) struct Timed {
 ///
 /// The least counts, because whatever else runs on the machine only adds to a time. All lookups together make at most
 /// `visits` region visits in the worst case, and each candidate at most its share. A candidate that can be made to
-/// visit many looks up fewer keys. Returns `None` if a share is too small even for a few keys.
+/// visit many looks up fewer keys. The times of one whose share is too small even for a few keys are infinite.
 ///
 /// Before its turns a candidate looks up as many keys as there are. So the memory that fits a cache is there, as in an
 /// endless stream of packets. Otherwise a candidate would be measured with a cache that another one has filled, which
 /// makes it several times slower.
-pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], visits: usize) -> Option<Timed> {
+pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], visits: usize) -> Timed {
     let share = visits / (ROUNDS * (candidates.len() * samples.len()).max(1));
     // Returns the number of keys before the turns of a round, and in each turn.
     let looked_up = |base: &&AnyBase| {
@@ -91,29 +91,29 @@ pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], visits: usize) -
         };
         Some(((affordable - TURNS * timed).min(keys), timed))
     };
-    let looked_up = candidates.iter().map(looked_up).collect::<Option<Vec<_>>>()?;
-    let mut scratch = Scratch::new(samples.first()?.keys.schema());
+    let looked_up: Vec<Option<(usize, usize)>> = candidates.iter().map(looked_up).collect();
     let mut nanos = vec![vec![f64::INFINITY; samples.len()]; candidates.len()];
+    let mut scratch = samples.first().map(|sample| Scratch::new(sample.keys.schema()));
     for (number, Sample { keys, .. }) in samples.iter().enumerate() {
         for round in 0..ROUNDS {
             for turn in 0..candidates.len() {
                 let at = (turn + round) % candidates.len();
-                let (before, timed) = looked_up[at];
+                let (Some((before, timed)), Some(scratch)) = (looked_up[at], &mut scratch) else { continue };
                 let first = round * (keys.len() + TURNS * TURN);
-                pass(candidates[at], &mut scratch, keys, first..first + before);
+                pass(candidates[at], scratch, keys, first..first + before);
                 for turn in 0..TURNS {
                     let (first, start) = (first + keys.len() + turn * TURN, Instant::now());
-                    pass(candidates[at], &mut scratch, keys, first..first + timed);
+                    pass(candidates[at], scratch, keys, first..first + timed);
                     let taken = start.elapsed().as_secs_f64() * 1e9 / timed as f64;
                     nanos[at][number] = nanos[at][number].min(taken);
                 }
             }
         }
     }
-    let of_each = candidates.iter().zip(&looked_up);
+    let of_each = candidates.iter().zip(looked_up.iter()).filter_map(|(base, looked_up)| Some((base, (*looked_up)?)));
     let visits =
         of_each.map(|(base, (before, timed))| ROUNDS * (before + TURNS * timed) * base.visits()).sum::<usize>();
-    Some(Timed { nanos, visits: visits * samples.len() })
+    Timed { nanos, visits: visits * samples.len() }
 }
 
 fn pass(base: &AnyBase, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usize>) {

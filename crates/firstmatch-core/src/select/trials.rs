@@ -1,10 +1,9 @@
 //! Choice of a base: builds candidates, compares them on sorts of traffic, and takes one.
 
-use super::candidate::{Candidate, FEW, Lookups, Outcome};
+use super::candidate::{Candidate, FEW, Outcome};
 use super::choice::Choice;
 use super::config::Config;
 use super::limits::Limits;
-use super::model;
 use super::strategy::Strategy;
 use super::traffic::{self, Sample, Traffic};
 use super::trial;
@@ -13,8 +12,6 @@ use crate::engine::budget::Visits;
 use crate::engines::registry::{AnyBase, Kind};
 use crate::engines::shared::wide::{MOST, Wide};
 use crate::error::{BuildError, Cap};
-use crate::key::Keys;
-use crate::raw::Level;
 use crate::rule::Lowered;
 
 /// Relative and absolute (ns) difference of measured times that decides nothing.
@@ -22,19 +19,14 @@ use crate::rule::Lowered;
 /// The first candidate by order is chosen whose worst ratio is at most 5 % above the least. A time at most 0.25 ns
 /// above the least counts as equal.
 const TIE: (f64, f64) = (0.05, 0.25);
-/// Share of all region visits that predicting one candidate may use: one in this many.
+/// Share of all region visits for what goes before the timing: one in this many for each.
 const SHARE: usize = 16;
-/// Default of the margin of [`Strategy::Measure`], and the nanoseconds of a prediction that decide nothing.
-///
-/// Predictions assume that all packets differ. They can be three times what repeated packets take: the example `choice`
-/// shows it with 100,000 rules of the profile `fw4`.
-const MARGIN: (f64, f64) = (4.0, 2.0);
-/// Instruction set that predictions were fitted with, and the margin with any other.
-const FITTED: Level = Level::Avx2;
-const UNKNOWN: f64 = 6.0;
-/// Maximum and minimum number of keys that a prediction is made from.
+/// Number of regions from which a sample of them is timed first, because a build with all takes seconds.
+const LARGE: usize = 1 << 15;
+/// Factor of time by which a sample rules a candidate out: with all regions it takes no less.
+const SLOW: f64 = 4.0;
+/// Number of keys that a sample is timed with.
 const KEYS: usize = 1024;
-const FEWEST: usize = 8;
 /// Factors of worst-case tests and of speed that rule out a deep candidate.
 ///
 /// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic.
@@ -45,11 +37,6 @@ const DEEP: (usize, f64) = (100, 2.0);
 /// most twice as long on every sort of traffic. Bases that are equally fast in a trial are not so beside other
 /// programs, because those need the cache, too.
 const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
-/// Factor of worst-case tests up to which a prediction can spare a candidate the timing.
-///
-/// A candidate left out by prediction has another that is predicted to be faster and has at most twice its tests. A
-/// faster one with more tests proves nothing, because predictions of long walks are the least certain.
-const DEEPER: usize = 2;
 /// Region visits that a build may always take.
 const SMALL: usize = 1 << 18;
 
@@ -68,10 +55,9 @@ pub(crate) struct Trials<'a> {
     compared: usize,
 }
 
-/// Candidate with the predicted nanoseconds a packet on each sample.
+/// Candidate that has been built, with what counts beside its speed.
 struct Built {
     base: AnyBase,
-    nanos: Vec<f64>,
     tests: usize,
     bytes: usize,
     badness: f64,
@@ -87,7 +73,7 @@ impl<'a> Trials<'a> {
                 None => unasked(kind, regions),
                 Some(_) => Outcome::NotNeeded,
             };
-            Candidate { kind, outcome, on: Default::default(), ratio: None, takes: None, visits: None }
+            Candidate { kind, outcome, nanos: Default::default(), ratio: None, takes: None, visits: None }
         };
         let candidates = Kind::ALL.iter().map(candidate).collect();
         Self { set, config, run_bytes, wide, like: None, candidates, refusal: None, compared: 0 }
@@ -116,7 +102,7 @@ impl<'a> Trials<'a> {
             if self.of(kind).outcome == Outcome::NotNeeded
                 && let Some(base) = self.build(kind, bytes(&built))?
             {
-                built.push(self.built(base, Vec::new()));
+                built.push(self.built(base));
                 self.leave_deep(&mut built);
                 if built.iter().any(|built| built.badness <= 1.0) {
                     break;
@@ -128,8 +114,7 @@ impl<'a> Trials<'a> {
 
     /// Returns the candidate with the least worst ratio to the fastest over all sorts of traffic.
     ///
-    /// The ratio is measured if several are predicted to be about as good. Comparing makes at most `visits` region
-    /// visits.
+    /// Comparing makes at most `visits` region visits. If they are too few to time any candidate, there is none.
     pub(crate) fn fastest(&mut self, visits: usize) -> Result<Option<AnyBase>, BuildError> {
         // The keys alone would take more than a build may.
         if trial::bytes(self.set) > self.config.limits.build_bytes {
@@ -142,7 +127,7 @@ impl<'a> Trials<'a> {
             if self.of(kind).outcome != Outcome::NotNeeded {
                 continue;
             }
-            if let Some(outcome) = self.left_out(kind, &built)? {
+            if let Some(outcome) = self.left_out(kind, &built, &samples, visits)? {
                 self.of(kind).outcome = outcome;
                 continue;
             }
@@ -158,45 +143,57 @@ impl<'a> Trials<'a> {
                 self.compared += made;
                 samples.extend(sample);
             }
-            let nanos = self.predict(&base, &samples, visits / SHARE);
-            built.push(self.built(base, nanos));
+            built.push(self.built(base));
             self.leave_deep(&mut built);
-            self.leave_slow(&mut built);
         }
-        let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
-        let left = visits.saturating_sub(self.compared);
-        let is_timed = bases.len() > 1 && self.config.strategy != Strategy::Predict;
-        let timed = if is_timed { trial::time(&bases, &samples, left) } else { None };
-        let (mut nanos, tie) = match timed {
-            Some(timed) => {
-                self.compared += timed.visits;
-                for (base, nanos) in bases.iter().zip(&timed.nanos) {
-                    let on = &mut self.of(base.kind()).on;
-                    samples
-                        .iter()
-                        .zip(nanos)
-                        .for_each(|(sample, &nanos)| on[sample.traffic as usize].nanos = Some(nanos));
-                }
-                (timed.nanos, TIE)
-            }
-            None => {
-                built.iter().for_each(|built| self.of(built.base.kind()).outcome = Outcome::left(&built.nanos));
-                // Predictions tell all candidates apart.
-                (built.iter().map(|built| built.nanos.clone()).collect(), (0.0, 0.0))
-            }
-        };
+        if built.len() < 2 {
+            return Ok(built.pop().map(|built| built.base));
+        }
+        let mut nanos = self.time(&mut built, &samples, visits);
         self.leave_hardly_faster(&mut built, &mut nanos);
-        let ratios: Vec<f64> = (0..nanos.len()).map(|at| worst_ratio(&nanos, at, tie.1, |_| true)).collect();
+        let ratios: Vec<f64> = (0..nanos.len()).map(|at| worst_ratio(&nanos, at, TIE.1)).collect();
         for (built, ratio) in built.iter().zip(&ratios) {
-            self.of(built.base.kind()).ratio = ratio.is_finite().then_some(*ratio);
+            self.of(built.base.kind()).ratio = Some(*ratio);
         }
         let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let at = ratios.iter().position(|&ratio| ratio <= least * (1.0 + tie.0));
+        let at = ratios.iter().position(|&ratio| ratio <= least * (1.0 + TIE.0));
         Ok(at.map(|at| built.swap_remove(at).base))
     }
 
+    /// Times candidates side by side, and returns the nanoseconds of each on every sample.
+    ///
+    /// It drops those that no share of the visits is enough for, unless that is all of them: then none is left out.
+    fn time(&mut self, built: &mut Vec<Built>, samples: &[Sample], visits: usize) -> Vec<Vec<f64>> {
+        let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
+        let timed = trial::time(&bases, samples, visits.saturating_sub(self.compared));
+        self.compared += timed.visits;
+        let mut nanos = timed.nanos;
+        let is_timed = |nanos: &Vec<f64>| nanos.iter().all(|nanos| nanos.is_finite());
+        let is_any = nanos.iter().any(is_timed);
+        for (built, nanos) in built.iter().zip(&nanos) {
+            let candidate = self.of(built.base.kind());
+            if is_timed(nanos) {
+                samples.iter().zip(nanos).for_each(|(of, &nanos)| candidate.nanos[of.traffic as usize] = Some(nanos));
+            } else if is_any {
+                candidate.outcome = Outcome::Untimed;
+            }
+        }
+        let mut each = nanos.iter().map(is_timed);
+        built.retain(|_| each.next() == Some(true));
+        nanos.retain(is_timed);
+        nanos
+    }
+
     /// Returns the reason not to build a candidate beside those in `built`, if there is one.
-    fn left_out(&self, kind: Kind, built: &[Built]) -> Result<Option<Outcome>, BuildError> {
+    ///
+    /// The samples are the ones that candidates are timed on, within `visits` region visits.
+    fn left_out(
+        &mut self,
+        kind: Kind,
+        built: &[Built],
+        samples: &[Sample],
+        visits: usize,
+    ) -> Result<Option<Outcome>, BuildError> {
         let Some(first) = built.first() else { return Ok(None) };
         if let Some(needed) = kind.tests_of(self.set) {
             let keeps = built.iter().any(|built| built.badness <= 1.0);
@@ -210,55 +207,28 @@ impl<'a> Trials<'a> {
         if longest > sampling.longest_bucket {
             return Ok(Some(Outcome::LongBuckets { longest }));
         }
-        // A base of all regions takes no less than this one.
-        let cost = probe.cost(traffic::drawn(&regions, KEYS).keys());
-        let nanos = model::predict(&kind.weights(), &cost, &self.config.machine).nanos;
-        let is_slow = first.nanos.iter().all(|&other| nanos > other * self.margin());
-        Ok(is_slow.then_some(Outcome::Sampled { picoseconds: (nanos * 1e3) as u64 }))
-    }
-
-    /// Returns the predicted nanoseconds of a lookup on each sample.
-    ///
-    /// Its keys make at most `visits` region visits in the worst case. The result is infinite where these are too few
-    /// keys.
-    fn predict(&mut self, base: &AnyBase, samples: &[Sample], visits: usize) -> Vec<f64> {
-        let most = visits / samples.len().max(1) / base.visits();
-        samples.iter().map(|sample| self.predict_one(base, sample.traffic, sample.keys.keys(), most)).collect()
-    }
-
-    fn predict_one(&mut self, base: &AnyBase, traffic: Traffic, keys: Keys<'_>, most: usize) -> f64 {
-        let few = keys.len().min(KEYS).min(most);
-        if few < FEWEST {
-            return f64::INFINITY;
+        if self.set.regions().len() < LARGE {
+            return Ok(None);
         }
-        let cost = base.cost(keys.slice(0, few));
-        debug_assert!(cost.visits <= few * base.visits(), "{cost:?} of {few} keys");
-        self.compared += cost.visits;
-        let predicted = model::predict(&base.kind().weights(), &cost, &self.config.machine);
-        self.of(base.kind()).on[traffic as usize] = Lookups { predicted: Some(predicted), nanos: None };
-        predicted.nanos
+        let few = Sample { traffic: Traffic::Rules, keys: traffic::drawn(&regions, KEYS) };
+        let [of_probe, of_first] = [(&probe, std::slice::from_ref(&few)), (&first.base, samples)]
+            .map(|(base, samples)| trial::time(&[base], samples, visits / SHARE));
+        self.compared += of_probe.visits + of_first.visits;
+        // A base of all regions takes no less than this one.
+        let nanos = of_probe.nanos[0][0];
+        Ok(is_far_slower(nanos, &of_first.nanos[0]).then_some(Outcome::Sampled { picoseconds: (nanos * 1e3) as u64 }))
     }
 
-    fn built(&self, base: AnyBase, nanos: Vec<f64>) -> Built {
+    fn built(&self, base: AnyBase) -> Built {
         let stats = base.stats();
         let (tests, bytes) = (stats.worst_tests, stats.total_bytes());
-        Built { badness: self.badness(&base), base, nanos, tests, bytes }
+        Built { badness: self.badness(&base), base, tests, bytes }
     }
 
     /// Returns how many times as bad as the default limits the worst case of a base is.
     pub(crate) fn badness(&self, base: &AnyBase) -> f64 {
         let stats = base.stats();
         self.config.limits.badness(stats.worst_lines, stats.worst_tests)
-    }
-
-    fn margin(&self) -> f64 {
-        let fitted = Level::choose(self.config.simd).is_ok_and(|level| level == FITTED);
-        match self.config.strategy {
-            Strategy::Measure { margin: Some(margin) } => margin,
-            Strategy::Predict => 1.0,
-            _ if fitted => MARGIN.0,
-            _ => UNKNOWN,
-        }
     }
 
     /// Drops candidates over the default limits if another keeps them.
@@ -277,29 +247,6 @@ impl<'a> Trials<'a> {
         });
     }
 
-    /// Drops candidates that are predicted to be far slower than one with a similar worst case.
-    ///
-    /// If the prediction alone is to decide, all are kept until it does.
-    fn leave_slow(&mut self, built: &mut Vec<Built>) {
-        if self.config.strategy == Strategy::Predict {
-            return;
-        }
-        let margin = self.margin();
-        let nanos: Vec<Vec<f64>> = built.iter().map(|built| built.nanos.clone()).collect();
-        let tests: Vec<usize> = built.iter().map(|built| built.tests).collect();
-        let ratio = |at: usize| worst_ratio(&nanos, at, MARGIN.1, |other| tests[other] <= DEEPER * tests[at]);
-        let ratios: Vec<f64> = (0..nanos.len()).map(ratio).collect();
-        let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
-        let mut ratios = ratios.into_iter();
-        built.retain(|built| {
-            let is_near = ratios.next().is_some_and(|ratio| ratio <= least * margin);
-            if !is_near {
-                self.of(built.base.kind()).outcome = Outcome::left(&built.nanos);
-            }
-            is_near
-        });
-    }
-
     /// Drops candidates that are hardly faster for a far worse worst case or far more memory.
     ///
     /// [`DEEP`] and [`HEAVY`] have the factors.
@@ -314,10 +261,7 @@ impl<'a> Trials<'a> {
             let bytes = built[at].bytes;
             let mut lighter =
                 (0..built.len()).filter(|&other| bytes > HEAVY.0 && bytes >= HEAVY.1 * built[other].bytes);
-            // A candidate that was not compared has infinite times, which prove nothing.
-            lighter.any(|other| {
-                nanos[at].iter().zip(&nanos[other]).all(|(own, of)| of.is_finite() && *of <= own * HEAVY.2)
-            })
+            lighter.any(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| *of <= own * HEAVY.2))
         };
         let left_out = |at: usize| match built[at] {
             Built { tests, .. } if is_hardly_faster(at) => Some(Outcome::HardlyFaster { tests }),
@@ -417,14 +361,18 @@ impl<'a> Trials<'a> {
     }
 }
 
+/// Whether a time is far above the times `others` of another candidate on every sample.
+fn is_far_slower(nanos: f64, others: &[f64]) -> bool {
+    nanos.is_finite() && others.iter().all(|&other| nanos > other * SLOW)
+}
+
 /// Returns the worst ratio over all samples of a candidate's time to the least that counts.
 ///
 /// A time at most `slack` nanoseconds above the least has ratio 1. For example, 3 ns against 2 ns is a ratio of 1.5,
 /// but 1 with a slack of 2.
-fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64, counts: impl Fn(usize) -> bool) -> f64 {
+fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64) -> f64 {
     let ratio = |(sample, &own): (usize, &f64)| {
-        let others = nanos.iter().enumerate().filter(|(other, _)| counts(*other)).map(|(_, nanos)| nanos[sample]);
-        let least = others.fold(own, f64::min);
+        let least = nanos.iter().map(|nanos| nanos[sample]).fold(own, f64::min);
         if own <= least + slack { 1.0 } else { own / least }
     };
     nanos[at].iter().enumerate().map(ratio).fold(1.0, f64::max)

@@ -159,7 +159,7 @@ fn the_first_batch_after_a_rebuild_allocates_nothing() {
     };
     let parsed =
         |rules| firstmatch_formats::parse(&text(rules), &firstmatch_formats::Options::default()).expect("rules").rules;
-    let config = live::Config { strategy: live::Strategy::Predict, seed: Some(1), ..live::Config::default() };
+    let config = live::Config { seed: Some(1), ..live::Config::default() };
     let (engines, mut writer) = live::open(parsed(3), &config).expect("no budget");
     let (engine, all) = (&engines[0], parsed(300));
     let case = Case::new(&all, engine.schema(), corners::of_set(&all, engine.schema(), &mut Rng::new(1), 300));

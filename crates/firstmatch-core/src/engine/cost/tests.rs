@@ -71,14 +71,6 @@ fn most<E: Base>(engine: &E, keys: &KeyBuf, lines: impl Fn(&Cost) -> f64) -> (us
     each.fold((0, 0), |(most, tests), cost| (most.max(lines(&cost).round() as usize), tests.max(cost.visits)))
 }
 
-/// Number of lines that keys meet in TupleMerge; see `tuple::cost`.
-///
-/// The planes by their rows, the probes, the entries, and the buckets beyond the first.
-pub(crate) fn lines_of_tuple(engine: &TupleMerge, cost: &Cost) -> f64 {
-    let rest = Engine::stats(engine).overflow.div_ceil(8) as f64;
-    cost.done[1] * engine.lines_per_plane() as f64 + cost.done[2] + cost.done[5] + (cost.done[7] - rest).max(0.0)
-}
-
 /// Removes every second rule and inserts a copy of each other one.
 pub(crate) fn change_half(all: &Lowered, engine: &mut impl Updatable) {
     for (at, (rule, range)) in all.by_rule().enumerate() {
@@ -95,7 +87,7 @@ pub(crate) fn change_half(all: &Lowered, engine: &mut impl Updatable) {
 
 fn check_tuple(engine: &TupleMerge, keys: &KeyBuf, name: &str) {
     let stats = Engine::stats(engine);
-    let (lines, tests) = most(engine, keys, |cost| lines_of_tuple(engine, cost));
+    let (lines, tests) = most(engine, keys, |cost| cost.lines);
     assert!(lines <= stats.worst_lines, "{name}: {lines} lines, {stats:?}");
     assert!(tests <= stats.worst_tests, "{name}: {tests} tests, {stats:?}");
 }

@@ -186,13 +186,15 @@ impl BitSelect {
     }
 
     /// Returns the most bytes of the engine once it has as many blocks as it may get.
+    ///
+    /// Records of inserted rules count as they are now. A commit checks the budget with those that it adds.
     pub(super) fn most_bytes(&self) -> usize {
-        let blocks = self.blocks.len() / self.shape.lines();
+        let blocks = self.blocks.capacity() / self.shape.lines();
         let more = (self.room - blocks.min(self.room)) * self.shape.lines() * size_of::<Line>();
         let now: usize = self.bytes().iter().map(|(_, bytes)| bytes).sum();
         let append_block = if self.append_block.is_empty() { self.append_block_count() } else { 0 };
         // All blocks may be free.
-        now + more + (self.room + append_block) * size_of::<u32>()
+        now - self.free_blocks.bytes() + more + (self.room + append_block) * size_of::<u32>()
     }
 
     /// Returns the built tree of a region and the slots it reaches; `None` if these are too many.

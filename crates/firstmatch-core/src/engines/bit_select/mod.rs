@@ -111,7 +111,6 @@ mod columns;
 mod config;
 mod constraints;
 mod cost;
-mod counting;
 mod inserted;
 mod layout;
 mod lookup;
@@ -136,7 +135,8 @@ use structure::Roots;
 
 use crate::engine::base::{Base, BaseEngine, Build, Choices, Most, visits_of};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::{Cost, Weights};
+#[cfg(test)]
+use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::selector::Selector;
 use crate::engine::tombstones::{All, Tombstones};
@@ -210,8 +210,9 @@ impl Base for BitSelect {
         rank..rank + 1
     }
 
+    #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        counting::of(self, keys)
+        tests::counting::of(self, keys)
     }
 
     fn visits(&self) -> usize {
@@ -270,7 +271,6 @@ impl Base for BitSelect {
 
 impl BaseEngine for BitSelect {
     const NAME: &'static str = "bit_select";
-    const WEIGHTS: Weights = [0.000, 0.465, 2.329, 1.598, 13.347, 0.088, 15.322, 0.466, 0.000, 3.993];
     const CHANGES_IN_PLACE: bool = true;
 
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {

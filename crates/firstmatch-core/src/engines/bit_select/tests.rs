@@ -1,4 +1,5 @@
 mod blocks;
+pub(super) mod counting;
 mod entries;
 mod trees;
 

@@ -58,7 +58,8 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
-use crate::engine::cost::{Cost, Weights};
+#[cfg(test)]
+use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, Stats};
@@ -231,31 +232,21 @@ impl Base for BitVector {
     }
 
     /// Returns the cost of a lookup, which is the same for every key.
-    fn cost(&self, _keys: Keys<'_>) -> Cost {
-        let (mut searches, mut levels, mut values) = (0, 0, 0);
-        for dimension in &self.dimensions {
-            match dimension {
-                Dimension::Search { tree, .. } => (searches, levels) = (searches + 1, levels + tree.depth()),
-                Dimension::Direct { .. } => values += 1,
-                Dimension::Paged { .. } => values += 2,
-            }
-        }
-        let vectors = self.read.len() * self.groups;
-        let further = if self.groups > 1 { self.groups } else { 0 };
-        // Rows of eight words are read faster, because their stride is a constant.
-        let others = if self.schema.stride() == 8 { 0 } else { self.dimensions.len() };
-        // Up to four vectors are read by a loop of their own.
-        let many = if self.read.len() > 4 { vectors } else { 0 };
-        let counts = [searches, levels, values, self.joins.len(), vectors, further, others, many];
-        let lines = searches + levels + values + self.joins.len() + vectors * GROUP_LINES;
-        let bytes = self.bytes().iter().filter(|(part, _)| *part != "matches").map(|(_, bytes)| bytes).sum();
-        Cost::each(1, counts, lines, bytes)
+    #[cfg(test)]
+    fn cost(&self, keys: Keys<'_>) -> Cost {
+        let lines = |dimension: &Dimension| match dimension {
+            Dimension::Search { tree, .. } => 1 + tree.depth(),
+            Dimension::Direct { .. } => 1,
+            Dimension::Paged { .. } => 2,
+        };
+        let dimensions: usize = self.dimensions.iter().map(lines).sum();
+        let lines = dimensions + self.joins.len() + self.read.len() * self.groups * GROUP_LINES;
+        Cost::of(1, lines, keys.len() * self.matches.len())
     }
 }
 
 impl BaseEngine for BitVector {
     const NAME: &'static str = "bit_vector";
-    const WEIGHTS: Weights = [1.130, 0.114, 0.337, 0.056, 0.305, 0.674, 0.064, 0.072, 1.101, 1.005];
     /// With more regions, trees are faster and far smaller.
     const MOST_REGIONS: usize = 2048;
 

@@ -92,7 +92,6 @@
 
 mod candidates;
 mod config;
-mod counting;
 mod lookup;
 mod offline;
 mod pool;
@@ -108,7 +107,8 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build, Sampling, visits_of};
 use crate::engine::budget::Budget;
-use crate::engine::cost::{Cost, Weights};
+#[cfg(test)]
+use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::tombstones::{All, Tombstones, marks_bytes};
 use crate::engine::{Engine, Match, Stats, Updatable};
@@ -187,14 +187,14 @@ impl Base for TupleMerge {
         rule.slot()..rule.slot() + 1
     }
 
+    #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        counting::of(self, keys)
+        tests::counting::of(self, keys)
     }
 }
 
 impl BaseEngine for TupleMerge {
     const NAME: &'static str = "tuplemerge";
-    const WEIGHTS: Weights = [0.000, 0.000, 3.890, 0.232, 3.281, 2.163, 35.736, 20.445, 0.000, 1.326];
     /// Regions that differ in ranges of ports alone share buckets, for example. The more there are, the longer each takes
     /// to insert, and lookups are slow, too. The visits are twice what rules take that are not made to obstruct it.
     const SAMPLING: Option<Sampling> = Some(Sampling { longest_bucket: 128, visits: 340 });

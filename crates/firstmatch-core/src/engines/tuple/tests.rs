@@ -2,6 +2,7 @@
 //!
 //! The crate's `tests/` compare the answers, with those of the other engines.
 
+pub(super) mod counting;
 mod memory;
 mod walks;
 

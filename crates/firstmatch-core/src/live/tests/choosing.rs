@@ -2,14 +2,12 @@
 
 use super::*;
 use crate::engine::budget::Visits;
-use crate::engine::cost::KINDS;
 use crate::engines::shared::wide::{MOST, Wide, wide};
 use crate::select::choice::{Before, Choice};
 use crate::select::choose::choose as choose_base;
 
-/// By prediction alone, on a fixed machine.
-fn predicted() -> Config {
-    Config { strategy: Strategy::Predict, seed: Some(1), ..Config::default() }
+fn measured() -> Config {
+    Config { seed: Some(1), ..Config::default() }
 }
 
 fn ports(from: usize, count: usize) -> String {
@@ -54,7 +52,7 @@ fn a_choice_holds_between_half_and_twice() {
         (&[14, 9], &[true, false]),
         (&[41, 82, 21, 20], &[false, true, true, false]),
     ] {
-        let (engines, mut writer) = open(rules(&format!("family ipv4\n{}", ports(0, 20))), &predicted()).expect("ok");
+        let (engines, mut writer) = open(rules(&format!("family ipv4\n{}", ports(0, 20))), &measured()).expect("ok");
         assert!(!is_kept(&engines[0]));
         for (&count, &kept) in steps.iter().zip(kept) {
             rebuild(&mut writer, &ports(0, count));
@@ -80,7 +78,7 @@ fn a_rebuild_is_due_without_a_wide_rule_alone() {
     for (kind, in_place) in Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, Some(100))])
     {
         for (at, &id) in ids.iter().enumerate() {
-            let config = Config { strategy: Strategy::Force(kind), in_place, ..predicted() };
+            let config = Config { strategy: Strategy::Force(kind), in_place, ..measured() };
             let (engines, mut writer) = open(set.clone(), &config).expect("no budget");
             assert!(!writer.rebuild_is_due());
             let mut transaction = writer.begin();
@@ -103,11 +101,11 @@ fn a_choice_is_made_anew_when_wide_rules_change() {
     for (first, next, kept) in
         [(&with, &without, false), (&with, &(with.clone() + &other), true), (&without, &(other + &without), true)]
     {
-        let (engines, mut writer) = open(rules(&format!("family ipv4\n{first}")), &predicted()).expect("no budget");
+        let (engines, mut writer) = open(rules(&format!("family ipv4\n{first}")), &measured()).expect("no budget");
         rebuild(&mut writer, next);
         assert_eq!(is_kept(&engines[0]), kept, "{first}{}", engines[0].explain());
     }
-    let (engines, mut writer) = open(rules(&format!("family ipv4\n{without}")), &predicted()).expect("no budget");
+    let (engines, mut writer) = open(rules(&format!("family ipv4\n{without}")), &measured()).expect("no budget");
     let wide = rules("family ipv4\ndeny src 10.0.0.0/8\n").iter().next().expect("one").spec.clone();
     let mut transaction = writer.begin();
     transaction.insert(RuleSpec { priority: Priority(1), ..wide }).expect("it fits");
@@ -117,23 +115,19 @@ fn a_choice_is_made_anew_when_wide_rules_change() {
     assert!(!is_kept(&engines[0]), "{}", engines[0].explain());
 }
 
-/// What was chosen for a set, and a choice in which the two first candidates take these nanoseconds on each sort of traffic,
-/// `chosen` being what was taken.
-fn choice_of(set: &Lowered, chosen: Kind, nanos: [[(f64, Option<f64>); 2]; 2]) -> Choice {
-    let (_, mut choice) = choose_base(set, &predicted().selection(), usize::MAX, None).expect("no budget");
+/// Returns a choice of `chosen` in which the two first candidates take these nanoseconds on two sorts of traffic.
+fn choice_of(set: &Lowered, chosen: Kind, nanos: [[Option<f64>; 2]; 2]) -> Choice {
+    let (_, mut choice) = choose_base(set, &measured().selection(), usize::MAX, None).expect("no budget");
     for (at, of) in choice.candidates.iter_mut().enumerate() {
         of.outcome = if of.kind == chosen { Outcome::Chosen } else { Outcome::Slower };
-        of.on = Default::default();
-        for (on, (predicted, measured)) in of.on.iter_mut().zip(nanos.get(at).into_iter().flatten()) {
-            let terms = [0.0; KINDS + 1];
-            *on = Lookups { predicted: Some(Prediction { nanos: *predicted, terms }), nanos: *measured };
-        }
+        of.nanos = Default::default();
+        of.nanos.iter_mut().zip(nanos.get(at).into_iter().flatten()).for_each(|(to, nanos)| *to = *nanos);
     }
     choice
 }
 
 /// A rebuild takes the base that changes in place where it takes at most twice as long as the one chosen on every sort of
-/// traffic, as measured, or else as predicted; and only where changes may be done in place.
+/// traffic, and only where changes may be done in place.
 #[test]
 fn what_changes_in_place_takes_over() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
@@ -143,19 +137,16 @@ fn what_changes_in_place_takes_over() {
         choice.kept(&lowered, &[], in_place)
     };
     let (select, vector) = (Some((Kind::BitSelect, 20)), Some((Kind::BitVector, 20)));
-    let guessed = |a: f64, b: f64| [(a, None), (b, None)];
-    assert_eq!(kept([guessed(20.0, 10.0), guessed(10.0, 10.0)], true), select);
-    assert_eq!(kept([guessed(20.0, 10.0), guessed(10.0, 10.0)], false), vector);
-    assert_eq!(kept([guessed(20.1, 10.0), guessed(10.0, 10.0)], true), vector);
-    assert_eq!(kept([guessed(1.0, 20.1), guessed(10.0, 10.0)], true), vector);
-    // What was measured counts where both were.
-    let both = [[(90.0, Some(20.0)), (1.0, None)], [(10.0, Some(10.0)), (1.0, Some(0.1))]];
-    assert_eq!(kept(both, true), select);
-    let both = [[(20.0, Some(20.1)), (1.0, None)], [(10.0, Some(10.0)), (1.0, None)]];
-    assert_eq!(kept(both, true), vector);
+    let both = |a: f64, b: f64| [Some(a), Some(b)];
+    assert_eq!(kept([both(20.0, 10.0), both(10.0, 10.0)], true), select);
+    assert_eq!(kept([both(20.0, 10.0), both(10.0, 10.0)], false), vector);
+    assert_eq!(kept([both(20.1, 10.0), both(10.0, 10.0)], true), vector);
+    assert_eq!(kept([both(1.0, 20.1), both(10.0, 10.0)], true), vector);
+    // A sort counts where both were timed on it.
+    assert_eq!(kept([[Some(20.0), Some(99.0)], [Some(10.0), None]], true), select);
+    assert_eq!(kept([[Some(20.1), None], [Some(10.0), None]], true), vector);
     // Where nothing is known nothing takes over.
-    let mut choice = choice_of(&lowered, Kind::BitVector, [guessed(1.0, 1.0), guessed(1.0, 1.0)]);
-    choice.candidates.iter_mut().for_each(|of| of.on = Default::default());
+    let mut choice = choice_of(&lowered, Kind::BitVector, [[None; 2]; 2]);
     assert_eq!(choice.kept(&lowered, &[], true), vector);
     choice.timed_with = None;
     assert_eq!(choice.kept(&lowered, &[], true), None);
@@ -168,7 +159,7 @@ fn a_choice_rests_on_its_wide_rules() {
     let set = rules(&format!("family ipv4\n{}", ports(0, 20)));
     let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
     let ids: Vec<RuleId> = lowered.rules().iter().map(|rule| rule.rule).collect();
-    let mut choice = choice_of(&lowered, Kind::Linear, [[(9.0, None); 2]; 2]);
+    let mut choice = choice_of(&lowered, Kind::Linear, [[Some(9.0); 2]; 2]);
     let mut noted = [None; MOST];
     (noted[0], noted[1]) = (Some((ids[3], 3)), Some((ids[8], 8)));
     choice.wide = noted;
@@ -182,9 +173,9 @@ fn a_choice_rests_on_its_wide_rules() {
     choice.wide = [None; MOST];
     assert!(holds(&choice, &[]));
     // The base before says what there is of it to be kept.
-    let (base, choice) = choose_base(&lowered, &predicted().selection(), usize::MAX, None).expect("no budget");
+    let (base, choice) = choose_base(&lowered, &measured().selection(), usize::MAX, None).expect("no budget");
     let before = Before::of(&base, &choice);
-    let (_, after) = choose_base(&lowered, &predicted().selection(), usize::MAX, Some(&before)).expect("no budget");
+    let (_, after) = choose_base(&lowered, &measured().selection(), usize::MAX, Some(&before)).expect("no budget");
     assert_eq!(after.timed_with, Some(20));
     assert!(wide(lowered.regions(), &Visits::default()).is_empty());
 }

@@ -143,3 +143,27 @@ fn attachments_are_within_the_budget() {
         }
     }
 }
+
+/// Once a base has changed in place, the statistics of its family have the other replica's base, shared bytes counted once.
+#[test]
+fn a_second_base_counts_what_it_does_not_share() {
+    let text: String = (0..40).map(|at| format!("deny dst 10.0.0.{at}\ndeny dst 2001:db8::{at}\n")).collect();
+    let config = Config { strategy: Strategy::Force(Kind::BitSelect), ..never() };
+    let (engines, mut writer) = open(rules(&text), &config).expect("no budget");
+    let second = |family: usize| {
+        let stats = engine::Engine::stats(&engines[family]);
+        stats.bytes.iter().find(|(part, _)| *part == "second base").map(|(_, bytes)| *bytes)
+    };
+    assert_eq!([second(0), second(1)], [None, None]);
+    for (family, at) in [(1, 1), (0, 0)] {
+        let id = ids(&writer)[at];
+        remove(&mut writer, &[id]);
+        let state = engines[family].shared.replicas.now().1;
+        let base = &state.parts[family].base;
+        assert!(base.shared_bytes() > 0 && engines[family].explain().in_place == 1, "family {family}");
+        // The other replica's base is the one of before the removal, and some bytes smaller.
+        let own = base.stats().total_bytes() - base.shared_bytes();
+        assert!(second(family).is_some_and(|second| second.abs_diff(own) < base.shared_bytes() / 2), "family {family}");
+        assert_eq!(second(0).is_some(), family == 0, "the first family changes last");
+    }
+}

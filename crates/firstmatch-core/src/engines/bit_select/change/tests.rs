@@ -2,6 +2,7 @@
 //!
 //! The structure is checked meanwhile.
 
+mod bounds;
 mod invariants;
 mod whole;
 

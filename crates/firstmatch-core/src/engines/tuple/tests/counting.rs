@@ -1,9 +1,9 @@
-//! Cost of lookups, counted: keys go through tables as [`lookup`](super::lookup) takes them.
+//! Cost of lookups, counted: keys go through tables as `lookup` takes them.
 
-use super::candidates::PLANE;
-use super::structure::TupleMerge;
-use super::table::{Table, place};
 use crate::engine::cost::Cost;
+use crate::engines::tuple::candidates::PLANE;
+use crate::engines::tuple::structure::TupleMerge;
+use crate::engines::tuple::table::{Table, place};
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, dispatch};
 
@@ -15,25 +15,18 @@ struct Counts {
     /// Planes asked for candidates.
     planes: usize,
     probes: usize,
-    /// Groups whose tag was the key's, and their entries that were tested.
-    groups: usize,
+    /// Entries that were tested.
     entries: usize,
     /// Buckets that a walk went on to.
     more: usize,
-    /// Probes of the key that had most, chunk by chunk and plane by plane.
-    rounds: usize,
-    /// Regions of the overflow list that keys were tested against.
-    overflow: usize,
 }
 
-pub(super) fn of(engine: &TupleMerge, keys: Keys<'_>) -> Cost {
+pub(in crate::engines::tuple) fn of(engine: &TupleMerge, keys: Keys<'_>) -> Cost {
     let mut counts = Counts::default();
     dispatch(engine.level, Walk { engine, keys, counts: &mut counts });
-    let Counts { planes, probes, groups, entries, more, rounds, overflow } = counts;
-    let lines = engine.pool.lines_per_entry();
-    let done = [planes, probes, probes * keys.lanes(), groups, entries * lines, rounds, overflow.div_ceil(8) + more];
-    let bytes = engine.pool.bytes() + engine.table_bytes + engine.candidates.bytes();
-    Cost::each(keys.len(), done, 6 * planes + probes + more + entries * lines, bytes).visiting(entries + overflow)
+    let Counts { planes, probes, entries, more } = counts;
+    let lines = planes * engine.lines_per_plane() + probes + more + entries * engine.pool.lines_per_entry();
+    Cost::of(keys.len(), lines, entries + keys.len() * engine.overflow.len())
 }
 
 struct Walk<'a> {
@@ -51,18 +44,16 @@ impl Kernel for Walk<'_> {
             let mut bound = [u64::MAX; CHUNK];
             let planes = engine.tables.chunks(PLANE).zip(engine.bounds.as_chunks::<PLANE>().0);
             for (plane, (tables, bounds)) in planes.enumerate() {
-                let mut deepest = 0;
                 for (key, bound) in here.clone().zip(&mut bound) {
                     if bounds[0].best.min(bounds[0].after) > *bound {
                         continue;
                     }
                     counts.planes += 1;
                     let row = keys.row(key);
-                    let (mut open, mut rounds, mut is_first) = (engine.candidates.plane(plane).of(isa, row), 0, true);
+                    let (mut open, mut is_first) = (engine.candidates.plane(plane).of(isa, row), true);
                     while open != 0 {
                         let t = open.trailing_zeros() as usize;
                         open &= open - 1;
-                        rounds += 1;
                         if (is_first || bounds[t].best <= *bound)
                             && let Some(Some(table)) = tables.get(t)
                         {
@@ -75,11 +66,8 @@ impl Kernel for Walk<'_> {
                         }
                         is_first = false;
                     }
-                    deepest = rounds.max(deepest);
                 }
-                counts.rounds += deepest;
             }
-            counts.overflow += here.len() * engine.overflow.len();
         }
     }
 }
@@ -90,7 +78,6 @@ fn probe(engine: &TupleMerge, table: &Table, hash: u32, row: &[u32], bound: &mut
     for at in (start..table.buckets().len()).chain(0..start) {
         let bucket = &table.buckets()[at];
         for slot in (0..bucket.tags.len()).filter(|&slot| bucket.tags[slot] == tag) {
-            counts.groups += 1;
             for entry in engine.pool.group(bucket.group(slot)) {
                 counts.entries += 1;
                 let priority = engine.pool.priority(entry).0;

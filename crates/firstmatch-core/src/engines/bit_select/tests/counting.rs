@@ -1,43 +1,28 @@
-//! Costs of lookups, counted: keys walk as [`lookup`](super::lookup) takes them.
+//! Costs of lookups, counted: keys walk as `lookup` takes them.
 
-use super::block::{self, NONE};
-use super::columns::{CHUNK, Columns, Kind, Plain4, rank_of};
-use super::layout::{EMPTY, Entry, LEAF};
-use super::lookup::TOGETHER;
-use super::structure::BitSelect;
 use crate::engine::cost::Cost;
 use crate::engine::tombstones::All;
+use crate::engines::bit_select::block::{self, NONE};
+use crate::engines::bit_select::columns::{CHUNK, Columns, rank_of};
+use crate::engines::bit_select::layout::{EMPTY, Entry, LEAF};
+use crate::engines::bit_select::lookup::TOGETHER;
+use crate::engines::bit_select::structure::BitSelect;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, dispatch, words};
 
-/// Counts of what the keys of a chunk met.
+/// Counts of what the keys met.
 #[derive(Default)]
 struct Counts {
     nodes: usize,
     blocks: usize,
-    /// Leaves of which a second block is tested.
-    long: usize,
-    /// Walks in the second tree of a key and in further ones.
-    further: usize,
-    /// Nodes and blocks of the slowest key, summed over the passes.
-    rounds: usize,
 }
 
-pub(super) fn of(engine: &BitSelect, keys: Keys<'_>) -> Cost {
+pub(in crate::engines::bit_select) fn of(engine: &BitSelect, keys: Keys<'_>) -> Cost {
     let mut counts = Counts::default();
     dispatch(engine.level, Walk { engine, keys, counts: &mut counts });
-    let Counts { nodes, blocks, long, further, rounds } = counts;
-    let (count, trees, lines) = (keys.len(), engine.trees.len(), engine.shape.lines());
-    // Blocks of more lines than in an IPv4 5-tuple take longer, and so do roots where the columns are not known at
-    // compile time.
-    let (roots, columns) = match engine.columns {
-        Kind::Any => (count * trees, blocks * lines),
-        _ => (0, blocks * (lines - Plain4::LINES)),
-    };
-    let counts = [count * trees, nodes, blocks, long, further, rounds, columns.max(roots)];
-    let bytes = engine.bytes().into_iter().filter(|(part, _)| ["nodes", "tables", "blocks"].contains(part));
-    let bytes = bytes.map(|(_, bytes)| bytes).sum();
-    Cost::each(count, counts, count * (trees + 1) + 2 * nodes + blocks * lines, bytes).visiting(blocks * block::BLOCK)
+    let Counts { nodes, blocks } = counts;
+    let lines = keys.len() * (engine.trees.len() + 1) + 2 * nodes + blocks * engine.shape.lines();
+    Cost::of(keys.len(), lines, blocks * block::BLOCK)
 }
 
 struct Walk<'a> {
@@ -54,7 +39,6 @@ impl Kernel for Walk<'_> {
         for from in (0..keys.len()).step_by(CHUNK) {
             let mut ranks = [NONE; CHUNK];
             for (group, trees) in engine.trees.chunks(TOGETHER).enumerate() {
-                let mut deepest = [[0; 2]; 3];
                 for (key, rank) in (from..keys.len()).zip(&mut ranks) {
                     let key = keys.row(key);
                     let mut entries = [EMPTY; TOGETHER];
@@ -67,39 +51,27 @@ impl Kernel for Walk<'_> {
                         0 => [&entries[..1], &entries[1..2], &entries[2..]],
                         _ => [&[], &entries[..1], &entries[1..]],
                     };
-                    for (pass, entries) in passes.into_iter().enumerate() {
+                    for entries in passes {
                         let most = limits.of(*rank);
                         for &entry in entries.iter().filter(|&&entry| entry != EMPTY && entry < most) {
-                            counts.further += usize::from(pass > 0);
-                            let walked = walk(isa, engine, key, entry, rank, counts);
-                            deepest[pass] = [0, 1].map(|i| deepest[pass][i].max(walked[i]));
+                            walk(isa, engine, key, entry, rank, counts);
                         }
                     }
                 }
-                counts.rounds += deepest.as_flattened().iter().sum::<usize>();
             }
         }
     }
 }
 
 /// Takes a key to a leaf and through its list while a better rank is possible.
-///
-/// Returns the numbers of nodes and blocks.
 #[inline(always)]
-fn walk<I: Isa>(
-    isa: I,
-    engine: &BitSelect,
-    key: &[u32],
-    mut at: Entry,
-    rank: &mut u32,
-    counts: &mut Counts,
-) -> [usize; 2] {
+fn walk<I: Isa>(isa: I, engine: &BitSelect, key: &[u32], mut at: Entry, rank: &mut u32, counts: &mut Counts) {
     let (limits, columns, blocks) = (engine.limits(), &engine.shape, words(&engine.blocks));
     let most = limits.of(*rank);
-    let (mut nodes, mut tested) = (0, 0);
+    let mut tested = 0;
     while at & LEAF == 0 && at < most {
         let Some(node) = engine.nodes.get(limits.index(at)) else { break };
-        nodes += 1;
+        counts.nodes += 1;
         at = engine.table[node.base as usize + node.index(isa, columns, key)];
     }
     let mut next = Some(limits.index(at)).filter(|_| at != EMPTY && at < most);
@@ -112,8 +84,5 @@ fn walk<I: Isa>(
         *rank = found.min(*rank);
         next = block::goes_on(found);
     }
-    counts.long += usize::from(tested > 1);
-    counts.nodes += nodes;
     counts.blocks += tested;
-    [nodes, tested]
 }

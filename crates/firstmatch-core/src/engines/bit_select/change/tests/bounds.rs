@@ -1,0 +1,69 @@
+//! Bounds of changes in place: slots that a region reaches, and what the engine may come to take.
+
+use super::*;
+
+/// Returns the number of slots that a region reaches from a node, without a limit.
+fn slots(engine: &BitSelect, number: usize, region: &Region<'_>, seen: &mut HashSet<usize>) -> usize {
+    let node = *engine.node(number);
+    let (value, open) = node.bits.of_region(region);
+    let mut here = Vec::new();
+    each((value as usize, open as usize), |index| {
+        here.push(Slot { at: node.base + index as u32, index: index as u32, node: number as u32 });
+    });
+    let mut count = here.len();
+    for slot in &here {
+        if let Target::Node(below) = engine.to(slot)
+            && seen.insert(below)
+        {
+            count += slots(engine, below, region, seen);
+        }
+    }
+    count
+}
+
+/// A region is put into the leaves of up to 128 slots, and refused with one slot more.
+#[test]
+fn a_region_reaches_at_most_128_slots() {
+    let schema = Schema::ipv4();
+    let hosts = (0..4000u128).map(|at| vec![(0, Test::Value(at << 13)), (1, Test::Value(at << 9))]);
+    let all = set(&schema, hosts);
+    let engine = BitSelect::build(&all, &scalar()).expect("no budget");
+    let mut counts = HashSet::new();
+    for field in [0, 1] {
+        for (length, value) in (0..=32).flat_map(|length| [0, 77 << 13, 3999 << 9].map(|value| (length, value))) {
+            let open = u32::MAX.checked_shr(length).unwrap_or(0);
+            let [mut lo, mut hi] = [[77 << 13, 77 << 9, 0, 0, 0], [77 << 13, 77 << 9, 1 << 16, 1 << 16, 255]];
+            (lo[field], hi[field]) = (value & !open, value | open);
+            let region = Region { lo: &lo, hi: &hi, ternary: None };
+            for tree in 0..engine.trees.len() {
+                let count = slots(&engine, engine.nodes.len() + tree, &region, &mut HashSet::new());
+                let reached = engine.reach_in(tree, &region).map(|(_, reached)| reached.count);
+                assert_eq!(reached, Some(count).filter(|&count| count <= 128), "tree {tree}, {region:?}");
+                counts.insert(count);
+            }
+        }
+    }
+    assert!(counts.contains(&128), "no region reaches just 128: {counts:?}");
+    assert!(counts.iter().any(|&count| count > 128), "{counts:?}");
+}
+
+/// The bounds that an engine states for all changes are the same before and after the overflow tree is there.
+#[test]
+fn bounds_hold_for_rules_of_most_keys() {
+    let schema = Schema::ipv4();
+    let hosts = (0..1000u128).map(|i| vec![(0, Test::Value(i * 0x0001_0101)), (1, Test::Value(i << 22))]);
+    let all = set(&schema, hosts.chain((0..32).map(|i| vec![(3, Test::Range { lo: i + 10, hi: 40_000 })])));
+    let rules: Vec<Ranged> = all.by_rule().collect();
+    let mut engine = Walk::with(&all, scalar(), rules[..1000].to_vec(), Vec::new(), Random(1)).engine;
+    let before = engine.most().expect("it changes in place");
+    for (rule, range) in &rules[1000..] {
+        let mut regions = Regions::new(schema.lanes().len());
+        regions.push(all.regions().get(range.start));
+        assert!(engine.insert_rule(*rule, 1000, &regions));
+        let (after, stats) = (engine.most().expect("it changes in place"), Engine::stats(&engine));
+        assert_eq!([after.lines, after.tests], [before.lines, before.tests], "{stats:?}");
+        assert!(stats.total_bytes() <= after.bytes, "{after:?} {stats:?}");
+        assert!(stats.worst_lines <= before.lines && stats.worst_tests <= before.tests, "{before:?} {stats:?}");
+    }
+    assert!(engine.has_overflow_tree);
+}
