@@ -34,8 +34,9 @@
 //! known. These are keys from the rules, from their edges, behind the widest rules, uniform keys and keys that no rule
 //! holds.
 //!
-//! All candidates are timed side by side on each sort. A candidate's *worst ratio* is its time to that of the fastest
-//! candidate, on the sort where this is largest. The least ratio wins; within 5 % of it, the first by order does. A few
+//! All candidates are timed side by side on each sort; after one round, those far slower are timed no further. A
+//! candidate's *worst ratio* is its time to that of the fastest candidate, on the sort where this is largest. The least
+//! ratio wins; within 5 % of it, the first by order does. A few
 //! regions get `linear` without a comparison.
 //!
 //! For example, with `permit` before 10,000 rules every lookup of `linear` ends at the first region. A key behind that

@@ -22,6 +22,8 @@ const BATCH: usize = 256;
 /// Maximum number of keys in a turn, and the minimum for timing a candidate at all.
 const TURN: usize = 4 * BATCH;
 const LEAST: usize = BATCH / 8;
+/// Factor of the least worst ratio above which a candidate is far slower than another.
+const FAR: f64 = 4.0;
 /// Number of keys of each sort of traffic: as many as regions, within this range.
 ///
 /// Few rules have few packets that differ.
@@ -76,44 +78,69 @@ pub(crate) struct Timed {
 /// `visits` region visits in the worst case, and each candidate at most its share. A candidate that can be made to
 /// visit many looks up fewer keys. The times of one whose share is too small even for a few keys are infinite.
 ///
+/// A candidate that is [`FAR`] slower has turns in the first round alone, because timing it would take most of the
+/// time. For example, where one takes at most 1.5 times as long as the fastest on any sample, one that takes over 6
+/// times as long on some is timed no further.
+///
 /// Before its turns a candidate looks up as many keys as there are. So the memory that fits a cache is there, as in an
 /// endless stream of packets. Otherwise a candidate would be measured with a cache that another one has filled, which
 /// makes it several times slower.
 pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], visits: usize) -> Timed {
+    let mut timed = Timed { nanos: vec![vec![f64::INFINITY; samples.len()]; candidates.len()], visits: 0 };
+    let Some(Sample { keys, .. }) = samples.first() else { return timed };
     let share = visits / (ROUNDS * (candidates.len() * samples.len()).max(1));
     // Returns the number of keys before the turns of a round, and in each turn.
     let looked_up = |base: &&AnyBase| {
-        let (affordable, keys) = (share / base.visits(), samples.first()?.keys.len());
-        let timed = match (affordable / (2 * TURNS)).min(keys).min(TURN) {
+        let affordable = share / base.visits();
+        let timed = match (affordable / (2 * TURNS)).min(keys.len()).min(TURN) {
             ..LEAST => return None,
             few @ ..BATCH => few,
             many => many / BATCH * BATCH,
         };
-        Some(((affordable - TURNS * timed).min(keys), timed))
+        Some(((affordable - TURNS * timed).min(keys.len()), timed))
     };
-    let looked_up: Vec<Option<(usize, usize)>> = candidates.iter().map(looked_up).collect();
-    let mut nanos = vec![vec![f64::INFINITY; samples.len()]; candidates.len()];
-    let mut scratch = samples.first().map(|sample| Scratch::new(sample.keys.schema()));
-    for (number, Sample { keys, .. }) in samples.iter().enumerate() {
-        for round in 0..ROUNDS {
+    let mut looked_up: Vec<Option<(usize, usize)>> = candidates.iter().map(looked_up).collect();
+    let mut scratch = Scratch::new(keys.schema());
+    for round in 0..ROUNDS {
+        for (number, Sample { keys, .. }) in samples.iter().enumerate() {
             for turn in 0..candidates.len() {
                 let at = (turn + round) % candidates.len();
-                let (Some((before, timed)), Some(scratch)) = (looked_up[at], &mut scratch) else { continue };
+                let Some((before, count)) = looked_up[at] else { continue };
                 let first = round * (keys.len() + TURNS * TURN);
-                pass(candidates[at], scratch, keys, first..first + before);
+                pass(candidates[at], &mut scratch, keys, first..first + before);
                 for turn in 0..TURNS {
                     let (first, start) = (first + keys.len() + turn * TURN, Instant::now());
-                    pass(candidates[at], scratch, keys, first..first + timed);
-                    let taken = start.elapsed().as_secs_f64() * 1e9 / timed as f64;
-                    nanos[at][number] = nanos[at][number].min(taken);
+                    pass(candidates[at], &mut scratch, keys, first..first + count);
+                    let taken = start.elapsed().as_secs_f64() * 1e9 / count as f64;
+                    timed.nanos[at][number] = timed.nanos[at][number].min(taken);
                 }
+                timed.visits += (before + TURNS * count) * candidates[at].visits();
             }
         }
+        if round == 0 {
+            leave_far(&timed.nanos, &mut looked_up);
+        }
     }
-    let of_each = candidates.iter().zip(looked_up.iter()).filter_map(|(base, looked_up)| Some((base, (*looked_up)?)));
-    let visits =
-        of_each.map(|(base, (before, timed))| ROUNDS * (before + TURNS * timed) * base.visits()).sum::<usize>();
-    Timed { nanos, visits: visits * samples.len() }
+    timed
+}
+
+/// Gives no more lookups to candidates whose worst ratio is above [`FAR`] times the least.
+fn leave_far<T>(nanos: &[Vec<f64>], looked_up: &mut [Option<T>]) {
+    let ratios: Vec<f64> = (0..nanos.len()).map(|at| worst_ratio(nanos, at, 0.0)).collect();
+    let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
+    looked_up.iter_mut().zip(ratios).filter(|(_, ratio)| *ratio > FAR * least).for_each(|(of, _)| *of = None);
+}
+
+/// Returns the worst ratio over all samples of a candidate's time to the least.
+///
+/// A time at most `slack` nanoseconds above the least has ratio 1. For example, 3 ns against 2 ns is a ratio of 1.5,
+/// but 1 with a slack of 2.
+pub(crate) fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64) -> f64 {
+    let ratio = |(sample, &own): (usize, &f64)| {
+        let least = nanos.iter().map(|nanos| nanos[sample]).fold(own, f64::min);
+        if own <= least + slack { 1.0 } else { own / least }
+    };
+    nanos[at].iter().enumerate().map(ratio).fold(1.0, f64::max)
 }
 
 fn pass(base: &AnyBase, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usize>) {
@@ -125,5 +152,35 @@ fn pass(base: &AnyBase, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usi
         best.fill(None);
         base.improve(scratch, &keys.keys().slice(start, start + best.len()), best);
         std::hint::black_box(&best);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_ratio_is_over_all_traffic() {
+        let nanos = [vec![10.0, 30.0], vec![20.0, 10.0], vec![10.5, 12.0]];
+        let ratio = |at, slack| worst_ratio(&nanos, at, slack);
+        assert_eq!([ratio(0, 0.0), ratio(1, 0.0), ratio(2, 0.0)], [3.0, 2.0, 1.2]);
+        // A time within the slack of the least has ratio 1, and a time beyond it has not.
+        assert_eq!([ratio(2, 0.5), ratio(2, 2.0), ratio(2, 1.99)], [1.2, 1.0, 1.2]);
+    }
+
+    /// A candidate far slower than another in its worst ratio gets no more lookups; one that is slow alike does.
+    #[test]
+    fn far_slower_candidates_have_one_round() {
+        let left = |nanos: &[[f64; 2]]| {
+            let nanos: Vec<Vec<f64>> = nanos.iter().map(|nanos| nanos.to_vec()).collect();
+            let mut looked_up = vec![Some(()); nanos.len()];
+            leave_far(&nanos, &mut looked_up);
+            looked_up.iter().map(Option::is_some).collect::<Vec<_>>()
+        };
+        assert_eq!(left(&[[10.0, 10.0], [40.0, 40.0], [40.1, 10.0], [10.0, 41.0]]), [true, true, false, false]);
+        // Each is the fastest on one sort, so that neither is far slower overall.
+        assert_eq!(left(&[[1.0, 100.0], [100.0, 1.0]]), [true, true]);
+        assert_eq!(left(&[[5.0, 5.0], [f64::INFINITY; 2]]), [true, false]);
+        assert_eq!(left(&[[5.0, 5.0]]), [true]);
     }
 }

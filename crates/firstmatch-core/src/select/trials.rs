@@ -6,7 +6,7 @@ use super::config::Config;
 use super::limits::Limits;
 use super::strategy::Strategy;
 use super::traffic::{self, Sample, Traffic};
-use super::trial;
+use super::trial::{self, worst_ratio};
 use crate::engine::base::{Build, Choices};
 use crate::engine::budget::Visits;
 use crate::engines::registry::{AnyBase, Kind};
@@ -364,18 +364,6 @@ impl<'a> Trials<'a> {
 /// Whether a time is far above the times `others` of another candidate on every sample.
 fn is_far_slower(nanos: f64, others: &[f64]) -> bool {
     nanos.is_finite() && others.iter().all(|&other| nanos > other * SLOW)
-}
-
-/// Returns the worst ratio over all samples of a candidate's time to the least that counts.
-///
-/// A time at most `slack` nanoseconds above the least has ratio 1. For example, 3 ns against 2 ns is a ratio of 1.5,
-/// but 1 with a slack of 2.
-fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64) -> f64 {
-    let ratio = |(sample, &own): (usize, &f64)| {
-        let least = nanos.iter().map(|nanos| nanos[sample]).fold(own, f64::min);
-        if own <= least + slack { 1.0 } else { own / least }
-    };
-    nanos[at].iter().enumerate().map(ratio).fold(1.0, f64::max)
 }
 
 /// Returns the bytes of candidates that are in memory side by side.

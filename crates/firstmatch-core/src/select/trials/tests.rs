@@ -35,15 +35,6 @@ fn kinds(built: &[Built]) -> Vec<Kind> {
 
 const ALL: [Kind; 4] = [Kind::BitSelect, Kind::BitVector, Kind::TupleMerge, Kind::Linear];
 
-#[test]
-fn the_worst_ratio_is_over_all_traffic() {
-    let nanos = [vec![10.0, 30.0], vec![20.0, 10.0], vec![10.5, 12.0]];
-    let ratio = |at, slack| worst_ratio(&nanos, at, slack);
-    assert_eq!([ratio(0, 0.0), ratio(1, 0.0), ratio(2, 0.0)], [3.0, 2.0, 1.2]);
-    // A time within the slack of the least has ratio 1, and a time beyond it has not.
-    assert_eq!([ratio(2, 0.5), ratio(2, 2.0), ratio(2, 1.99)], [1.2, 1.0, 1.2]);
-}
-
 /// A sample rules a candidate out if it takes over four times as long on every sort of traffic, not on one alone.
 #[test]
 fn a_sample_is_far_slower_on_every_sort() {
