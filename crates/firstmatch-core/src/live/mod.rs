@@ -36,8 +36,7 @@
 //!
 //! All candidates are timed side by side on each sort; after one round, those far slower are timed no further. A
 //! candidate's *worst ratio* is its time to that of the fastest candidate, on the sort where this is largest. The least
-//! ratio wins; within 5 % of it, the first by order does. A few
-//! regions get `linear` without a comparison.
+//! ratio wins; within 5 % of it, the first by order does. A few regions get `linear` without a comparison.
 //!
 //! For example, with `permit` before 10,000 rules every lookup of `linear` ends at the first region. A key behind that
 //! rule, however, costs it all of them. [`Engine::explain`] says what was timed, and what was refused and why.
