@@ -193,7 +193,7 @@ enum UpdateErrorKind {
     BadRule(String),
     OtherFields,
     Full,
-    Lanes { given: usize, wanted: usize },
+    Words { given: usize, wanted: usize },
     BadRegion(String),
     Bytes { needed: usize, allowed: usize },
     Overlay { needed: usize, most: usize },
@@ -228,8 +228,8 @@ impl UpdateError {
         Self { kind: UpdateErrorKind::Full }
     }
 
-    pub(crate) fn lanes(given: usize, wanted: usize) -> Self {
-        Self { kind: UpdateErrorKind::Lanes { given, wanted } }
+    pub(crate) fn key_words(given: usize, wanted: usize) -> Self {
+        Self { kind: UpdateErrorKind::Words { given, wanted } }
     }
 
     pub(crate) fn bad_region(what: String) -> Self {
@@ -311,8 +311,8 @@ impl fmt::Display for UpdateError {
                  (`RuleSet::bind`), or read the text of the rule for this set (`parse_rule` of firstmatch-formats)",
             ),
             UpdateErrorKind::Full => f.write_str("there is no slot left"),
-            UpdateErrorKind::Lanes { given, wanted } => {
-                write!(f, "the regions have {given} lanes, the engine {wanted}")
+            UpdateErrorKind::Words { given, wanted } => {
+                write!(f, "the regions have {given} words, the engine {wanted}")
             }
             UpdateErrorKind::BadRegion(what) => write!(f, "the region is malformed: {what}"),
             UpdateErrorKind::Bytes { needed, allowed } => {

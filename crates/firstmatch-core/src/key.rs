@@ -1,6 +1,6 @@
 //! Keys: packets as rows of words, in host order.
 //!
-//! A row has one word for each [`Lane`](crate::schema::Lane) of the schema, in schema order, then padding. For example,
+//! A row has one word for each [`Word`](crate::schema::Word) of the schema, in schema order, then padding. For example,
 //! the row of an IPv4 5-tuple has eight words: `src`, `dst`, `sport`, `dport`, `proto` and three zeros. A packet
 //! without ports has 65,536, the value for absent, in both words of ports.
 
@@ -86,16 +86,16 @@ impl KeyBuf {
         let schema = self.schema.clone();
         assert_eq!(packet.values.len(), schema.fields().len(), "one value a field");
         let row = self.push();
-        for (lane, word) in schema.lanes().iter().zip(row) {
-            let field = &schema.fields()[lane.field];
-            *word = match packet.values[lane.field] {
+        for (word, place) in schema.words().iter().zip(row) {
+            let field = &schema.fields()[word.field];
+            *place = match packet.values[word.field] {
                 Some(value) => {
                     assert!(value <= field.max(), "{value} does not fit {}", field.name());
-                    lane.part(value)
+                    word.part(value)
                 }
                 None => {
                     assert!(field.is_optional(), "{} is never absent", field.name());
-                    lane.absent.unwrap_or(0)
+                    word.absent.unwrap_or(0)
                 }
             };
         }
@@ -103,8 +103,8 @@ impl KeyBuf {
 
     /// Returns all rows.
     pub fn keys(&self) -> Keys<'_> {
-        let lanes = self.schema.lanes().len();
-        Keys { words: &self.words[self.start..], lanes, stride: self.stride }
+        let key_words = self.schema.words().len();
+        Keys { words: &self.words[self.start..], key_words, stride: self.stride }
     }
 }
 
@@ -121,19 +121,19 @@ impl Clone for KeyBuf {
 #[derive(Clone, Copy, Debug)]
 pub struct Keys<'a> {
     words: &'a [u32],
-    lanes: usize,
+    key_words: usize,
     stride: usize,
 }
 
 impl<'a> Keys<'a> {
-    /// Borrows rows that the caller keeps, of which the first `lanes` words are used.
+    /// Borrows rows that the caller keeps, of which the first `key_words` words are used.
     ///
-    /// The stride is `lanes` rounded up to a multiple of 4, and the padding must be zero. Returns `None` if `lanes` is
-    /// 0, `words` is not whole rows, or the first row is not 16-byte aligned.
-    pub fn new(words: &'a [u32], lanes: usize) -> Option<Self> {
-        let stride = lanes.next_multiple_of(4);
-        let fits = lanes > 0 && words.len().is_multiple_of(stride) && words.as_ptr().align_offset(16) == 0;
-        fits.then_some(Self { words, lanes, stride })
+    /// The stride is `key_words` rounded up to a multiple of 4, and the padding must be zero. Returns `None` if `key_words`
+    /// is 0, `words` is not whole rows, or the first row is not 16-byte aligned.
+    pub fn new(words: &'a [u32], key_words: usize) -> Option<Self> {
+        let stride = key_words.next_multiple_of(4);
+        let fits = key_words > 0 && words.len().is_multiple_of(stride) && words.as_ptr().align_offset(16) == 0;
+        fits.then_some(Self { words, key_words, stride })
     }
 
     /// Number of rows.
@@ -156,8 +156,8 @@ impl<'a> Keys<'a> {
 
     /// Number of words of a row, without the padding.
     #[inline]
-    pub fn lanes(&self) -> usize {
-        self.lanes
+    pub fn key_words(&self) -> usize {
+        self.key_words
     }
 
     /// Number of words from one row to the next.
@@ -210,8 +210,8 @@ mod tests {
                 let keys = buf.keys();
                 assert_eq!((keys.len(), keys.row(0).as_ptr().align_offset(64)), (300, 0));
                 for i in 0..300 {
-                    let (lanes, padding) = keys.row(i).split_at(fields);
-                    assert!(lanes.iter().all(|&w| w == i as u32 + round) && padding.iter().all(|&w| w == 0));
+                    let (used, padding) = keys.row(i).split_at(fields);
+                    assert!(used.iter().all(|&w| w == i as u32 + round) && padding.iter().all(|&w| w == 0));
                 }
                 assert_eq!(buf.clone().keys().words(), keys.words());
                 buf.clear();

@@ -11,11 +11,11 @@
 //! // Text becomes rules on whole fields …
 //! let text = "family ipv4\ndeny tcp dport 23\npermit dst 192.0.2.0/24 dport { 80, 443 }\n";
 //! let file = format::parse(text, &format::Options::default())?;
-//! // … rules become regions over lanes, and an engine is built from those.
+//! // … rules become regions over words, and an engine is built from those.
 //! let schema = &file.rules.schemas()[0];
 //! let engine = TupleMerge::build(&lower(&file.rules, schema, &ExpansionLimits::default())?, &Config::default())?;
 //!
-//! // Packets are rows of lanes. Fill them yourself, or take the crate `firstmatch-net`.
+//! // Packets are rows of words. Fill them yourself, or take the crate `firstmatch-net`.
 //! let packet = FieldValues {
 //!     family: schema.family(), // src, dst, sport, dport, proto
 //!     values: vec![Some(0x0A00_0001), Some(0xC000_0207), Some(50_000), Some(443), Some(6)],

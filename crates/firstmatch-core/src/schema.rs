@@ -1,6 +1,6 @@
 //! Fields, schemas and the key words they lower to.
 //!
-//! A [`Schema`] is an ordered list of [`Field`]s. Engines never see fields: they see key *words* (type [`Lane`]),
+//! A [`Schema`] is an ordered list of [`Field`]s. Engines never see fields: they see key *words* (type [`Word`]),
 //! unsigned integers of at most 32 bits. A field wider than 32 bits is several words, most significant first. A field
 //! that may be absent has one more value, `2^width`, in its top word, so that intervals express absence too.
 //!
@@ -91,7 +91,7 @@ impl Field {
 
 /// Key word: at most 32 bits of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lane {
+pub struct Word {
     /// Index of its field in the schema.
     pub field: usize,
     /// Number of bits of the field to the right of this word.
@@ -108,7 +108,7 @@ pub struct Lane {
     pub absent: Option<u32>,
 }
 
-impl Lane {
+impl Word {
     /// Returns the part of a field's value that this word holds.
     pub(crate) fn part(&self, value: u128) -> u32 {
         value.checked_shr(self.shift).unwrap_or(0) as u32 & self.bits
@@ -123,7 +123,7 @@ pub struct Schema(Arc<Inner>);
 struct Inner {
     fields: Vec<Field>,
     family: Option<Family>,
-    lanes: Vec<Lane>,
+    words: Vec<Word>,
     /// Indices of words by field: field `f` has the words `first[f]..first[f + 1]`.
     first: Vec<usize>,
     /// Value of [`Schema::identity_of`] for each field.
@@ -136,20 +136,20 @@ impl Schema {
     /// # Panics
     /// If there is no field, there are more than [`MAX_FIELDS`], or two have the same name.
     pub fn new(family: Option<Family>, fields: Vec<Field>) -> Self {
-        Self::with_lane_bits(family, fields, 32)
+        Self::with_word_bits(family, fields, 32)
     }
 
-    /// Builds a schema whose words have at most `lane_bits` bits.
+    /// Builds a schema whose words have at most `word_bits` bits.
     ///
     /// For tests that walk every key of a small domain. For example, with words of 2 bits, fields of 2 to 8 bits
     /// already exercise everything that wide fields do.
     ///
     /// # Panics
-    /// As [`Schema::new`], or if `lane_bits` is not in `1..=32`.
-    pub fn with_lane_bits(family: Option<Family>, fields: Vec<Field>, lane_bits: u32) -> Self {
+    /// As [`Schema::new`], or if `word_bits` is not in `1..=32`.
+    pub fn with_word_bits(family: Option<Family>, fields: Vec<Field>, word_bits: u32) -> Self {
         assert!((1..=MAX_FIELDS).contains(&fields.len()), "a schema has 1 to {MAX_FIELDS} fields");
-        assert!((1..=32).contains(&lane_bits), "a lane has 1 to 32 bits");
-        let mut lanes = Vec::new();
+        assert!((1..=32).contains(&word_bits), "a word has 1 to 32 bits");
+        let mut words = Vec::new();
         let mut first = vec![0];
         for (index, field) in fields.iter().enumerate() {
             assert!(fields[..index].iter().all(|f| f.name != field.name), "two fields are named {}", field.name);
@@ -157,17 +157,17 @@ impl Schema {
             // The top word takes the bits that do not fill a whole word.
             let mut left = total;
             while left > 0 {
-                let width = if left.is_multiple_of(lane_bits) { lane_bits } else { left % lane_bits };
+                let width = if left.is_multiple_of(word_bits) { word_bits } else { left % word_bits };
                 let top = left == total;
                 left -= width;
                 let bits = u32::MAX >> (32 - width);
                 let absent = (top && field.optional).then(|| 1 << (width - 1));
-                lanes.push(Lane { field: index, shift: left, max: absent.unwrap_or(bits), bits, absent });
+                words.push(Word { field: index, shift: left, max: absent.unwrap_or(bits), bits, absent });
             }
-            first.push(lanes.len());
+            first.push(words.len());
         }
         let identities = fields.iter().enumerate().map(|(index, field)| field.identity(index, family)).collect();
-        Self(Arc::new(Inner { fields, family, lanes, first, identities }))
+        Self(Arc::new(Inner { fields, family, words, first, identities }))
     }
 
     /// Builds the schema of the IPv4 5-tuple, which has five words.
@@ -242,12 +242,12 @@ impl Schema {
     }
 
     /// Returns all words in order.
-    pub fn lanes(&self) -> &[Lane] {
-        &self.0.lanes
+    pub fn words(&self) -> &[Word] {
+        &self.0.words
     }
 
-    /// Returns the words of one field, as indices into [`Schema::lanes`].
-    pub fn lanes_of(&self, field: usize) -> std::ops::Range<usize> {
+    /// Returns the words of one field, as indices into [`Schema::words`].
+    pub fn words_of(&self, field: usize) -> std::ops::Range<usize> {
         self.0.first[field]..self.0.first[field + 1]
     }
 
@@ -260,7 +260,7 @@ impl Schema {
 
     /// Number of words from one row of keys to the next, a multiple of 4.
     pub fn stride(&self) -> usize {
-        self.0.lanes.len().next_multiple_of(4)
+        self.0.words.len().next_multiple_of(4)
     }
 }
 
@@ -284,19 +284,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn presets_have_the_lanes_the_documentation_states() {
-        assert_eq!(Schema::ipv4().lanes().len(), 5);
+    fn presets_have_the_words_the_documentation_states() {
+        assert_eq!(Schema::ipv4().words().len(), 5);
         assert_eq!(Schema::ipv4().stride(), 8);
-        assert_eq!(Schema::ipv6().lanes().len(), 11);
+        assert_eq!(Schema::ipv6().words().len(), 11);
         assert_eq!(Schema::ipv6().stride(), 12);
-        assert_eq!(Schema::openflow().lanes().len(), 20);
+        assert_eq!(Schema::openflow().words().len(), 20);
         assert_eq!(Schema::openflow().stride(), 20);
         let fields: Vec<_> = Schema::openflow().fields().iter().map(|f| (f.name().to_owned(), f.width())).collect();
         let expected = "in_port 32, metadata 64, eth_src 48, eth_dst 48, eth_type 16, vlan_vid 12, vlan_pcp 3, \
                         mpls_label 20, mpls_tc 3, ipv4_src 32, ipv4_dst 32, ip_proto 8, ip_dscp 6, tp_src 16, tp_dst 16";
         let written: Vec<_> = fields.iter().map(|(name, width)| format!("{name} {width}")).collect();
         assert_eq!(written.join(", "), expected);
-        let port = Schema::ipv4().lanes()[2];
+        let port = Schema::ipv4().words()[2];
         assert_eq!((port.max, port.bits, port.absent), (1 << 16, 0x1_FFFF, Some(1 << 16)));
     }
 
@@ -312,9 +312,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wide_optional_field_keeps_its_absent_bit_in_a_lane_of_its_own() {
+    fn a_wide_optional_field_keeps_its_absent_bit_in_a_word_of_its_own() {
         let schema = Schema::new(None, vec![Field::new("f", 64, Kind::Exact, None).optional()]);
-        let widths: Vec<_> = schema.lanes().iter().map(|l| (l.bits.count_ones(), l.shift, l.max)).collect();
+        let widths: Vec<_> = schema.words().iter().map(|l| (l.bits.count_ones(), l.shift, l.max)).collect();
         assert_eq!(widths, [(1, 64, 1), (32, 32, u32::MAX), (32, 0, u32::MAX)]);
     }
 }

@@ -116,7 +116,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use firstmatch_testkit::broken::{Fault, lane_faults};
+    use firstmatch_testkit::broken::{Fault, word_faults};
 
     /// Most packets of the seeds match, and the seeds catch engines broken on purpose.
     #[test]
@@ -129,11 +129,11 @@ mod tests {
         }
         assert!(once * 2 >= keys && twice * 4 >= keys, "of {keys} keys {once} match a rule, {twice} two");
         let caught = |fault: Fault| rounds.iter().any(|r| r.case.check(&fault.engine(&r.lowered)).is_err());
-        for fault in lane_faults(5).into_iter().chain([Fault::MasksIgnored]) {
+        for fault in word_faults(5).into_iter().chain([Fault::MasksIgnored]) {
             assert!(caught(fault), "{fault:?} goes unnoticed");
         }
         let names: BTreeSet<String> =
-            rounds.iter().map(|round| format!("{:?}", round.lowered.schema().lanes())).collect();
+            rounds.iter().map(|round| format!("{:?}", round.lowered.schema().words())).collect();
         assert_eq!(names.len(), schemas().len(), "every schema has a seed");
     }
 }

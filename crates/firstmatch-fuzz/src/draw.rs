@@ -99,7 +99,7 @@ impl<'a> Draw<'a> {
                 spec.conditions.push(condition);
             }
         }
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         let expansion = ExpansionLimits { regions_per_rule: most, ..ExpansionLimits::default() };
         match lower_rule(schema, &spec, &expansion, &mut regions) {
             Ok(count) => {

@@ -82,7 +82,7 @@ impl Mirror {
 
     fn remove(&mut self, id: RuleId) {
         let rule = self.set.remove(id).expect("the rule is live");
-        let mut regions = Regions::new(self.schema.lanes().len());
+        let mut regions = Regions::new(self.schema.words().len());
         self.regions -=
             firstmatch_core::rule::lower_rule(&self.schema, &rule, &ExpansionLimits::default(), &mut regions)
                 .expect("it was lowered before");
@@ -120,13 +120,13 @@ impl Mirror {
         assert!(!error.is_stale() && !error.budget_exceeded(), "{error}");
     }
 
-    fn insert_other_lanes(&mut self, place: usize) {
-        let lanes = if place & 1 == 0 { self.schema.lanes().len() + 1 } else { self.schema.lanes().len() - 1 };
-        let mut regions = Regions::new(lanes);
-        let zeros = vec![0; lanes];
+    fn insert_other_words(&mut self, place: usize) {
+        let key_words = if place & 1 == 0 { self.schema.words().len() + 1 } else { self.schema.words().len() - 1 };
+        let mut regions = Regions::new(key_words);
+        let zeros = vec![0; key_words];
         regions.push(Region { lo: &zeros, hi: &zeros, ternary: None });
         let rule = Match { rule: RuleId::new(self.set.slots() as u32, 0), priority: Priority(u64::MAX) };
-        let error = self.fails("another number of lanes", |engine| engine.insert(rule, &regions));
+        let error = self.fails("another number of words", |engine| engine.insert(rule, &regions));
         assert!(!error.is_stale() && !error.budget_exceeded(), "{error}");
     }
 
@@ -142,7 +142,7 @@ impl Mirror {
 
     /// Returns the number of rules with a region, because no engine holds the others.
     fn rules_with_regions(&self) -> usize {
-        let mut regions = Regions::new(self.schema.lanes().len());
+        let mut regions = Regions::new(self.schema.words().len());
         let mut has_some = |rule: &RuleSpec| {
             regions.clear();
             firstmatch_core::rule::lower_rule(&self.schema, rule, &ExpansionLimits::default(), &mut regions)
@@ -245,7 +245,7 @@ fn change(draw: &mut Draw<'_>, mut mirror: Mirror, rng: &mut Rng) {
             (9, Some((_, regions))) => mirror.insert_twice(place, regions),
             (10..14, _) => live(&mirror.set, place).into_iter().for_each(|id| mirror.remove(id)),
             (14, _) => mirror.remove_stale(place),
-            (15, _) => mirror.insert_other_lanes(place),
+            (15, _) => mirror.insert_other_words(place),
             _ => {}
         }
         let last = rule.as_ref().map(|(spec, _)| spec);

@@ -48,16 +48,16 @@ fn attacks_are_what_they_say() {
 
         let overlapping = regions_of(Attack::Overlapping);
         let regions = overlapping.regions();
-        for lane in 0..regions.lanes() {
-            let lo = regions.iter().map(|region| region.lo[lane]).max();
-            assert!(lo <= regions.iter().map(|region| region.hi[lane]).min(), "lane {lane}: no packet is in all");
+        for word in 0..regions.key_words() {
+            let lo = regions.iter().map(|region| region.lo[word]).max();
+            assert!(lo <= regions.iter().map(|region| region.hi[word]).min(), "word {word}: no packet is in all");
         }
 
         let lengths = |region: Region<'_>| -> Vec<u32> {
-            // Source and destination have four lanes each in IPv6.
-            let lanes = family.address_bits() as usize / 32;
-            let open = |lane: usize| (region.lo[lane] ^ region.hi[lane]).count_ones();
-            [0, lanes].iter().map(|&first| (first..first + lanes).map(open).sum()).collect()
+            // Source and destination have four words each in IPv6.
+            let key_words = family.address_bits() as usize / 32;
+            let open = |word: usize| (region.lo[word] ^ region.hi[word]).count_ones();
+            [0, key_words].iter().map(|&first| (first..first + key_words).map(open).sum()).collect()
         };
         let tuples = regions_of(Attack::Tuples);
         let pairs: HashSet<Vec<u32>> = tuples.regions().iter().map(lengths).collect();
@@ -75,7 +75,7 @@ fn attacks_are_what_they_say() {
 
 /// No attack takes much more memory than ordinary rules, at run time or at build peak.
 ///
-/// The comparison is per lane.
+/// The comparison is per word.
 #[test]
 fn memory_does_not_explode() {
     let each = |set: &Lowered| {
@@ -89,8 +89,8 @@ fn memory_does_not_explode() {
         let usual = ordinary(rules).map(|(_, set)| each(&set)).reduce(|a, b| std::array::from_fn(|i| a[i].max(b[i])));
         let usual = usual.expect("there are profiles");
         for (name, set) in sets(rules) {
-            // IPv6 has 11 lanes, IPv4 has 5.
-            let share = set.schema().lanes().len() as f64 / 5.0;
+            // IPv6 has 11 words, IPv4 has 5.
+            let share = set.schema().words().len() as f64 / 5.0;
             for (is, usual) in each(&set).into_iter().zip(usual) {
                 assert!(is < 2.5 * usual * share, "{rules} rules, {name}: {is} bytes a region, otherwise {usual}");
             }

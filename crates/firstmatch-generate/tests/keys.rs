@@ -139,18 +139,18 @@ fn points_lie_where_they_are_asked_for() {
     for points in [Points::Interior, Points::Corners] {
         assert!(matches(&of, &with(points)).iter().all(|&count| count > 0), "{points:?}");
     }
-    // The ends of every lane; edges may be one step outside them.
-    let lanes = set.schemas()[0].lanes().len();
-    let ends: Vec<BTreeSet<u32>> = (0..lanes)
-        .map(|lane| of.regions().iter().flat_map(|region| [region.lo[lane], region.hi[lane]]).collect())
+    // The ends of every word; edges may be one step outside them.
+    let key_words = set.schemas()[0].words().len();
+    let ends: Vec<BTreeSet<u32>> = (0..key_words)
+        .map(|word| of.regions().iter().flat_map(|region| [region.lo[word], region.hi[word]]).collect())
         .collect();
     let (corners, edges) = (with(Points::Corners), with(Points::Edges));
-    let top: Vec<u32> = set.schemas()[0].lanes().iter().map(|lane| lane.absent.map_or(lane.max, |a| a - 1)).collect();
-    let is_end = |lane: usize, value: u32| ends[lane].contains(&value) || value == top[lane];
+    let top: Vec<u32> = set.schemas()[0].words().iter().map(|word| word.absent.map_or(word.max, |a| a - 1)).collect();
+    let is_end = |word: usize, value: u32| ends[word].contains(&value) || value == top[word];
     let mut outside = 0;
     for at in 0..4000 {
-        assert!((0..lanes).all(|lane| is_end(lane, corners.keys().row(at)[lane])));
-        let off = (0..lanes).filter(|&lane| !is_end(lane, edges.keys().row(at)[lane])).count();
+        assert!((0..key_words).all(|word| is_end(word, corners.keys().row(at)[word])));
+        let off = (0..key_words).filter(|&word| !is_end(word, edges.keys().row(at)[word])).count();
         assert!(off <= 1);
         outside += off;
     }

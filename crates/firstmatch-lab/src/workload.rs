@@ -279,11 +279,11 @@ fn rows(set: &RuleSet, config: &keys::Config) -> anyhow::Result<Packets> {
 /// Returns the value of each field in a row.
 pub(crate) fn field_values(schema: &Schema, row: &[u32]) -> FieldValues {
     let value = |field: usize| {
-        let lanes = schema.lanes_of(field).map(|lane| (&schema.lanes()[lane], row[lane]));
-        lanes
+        let words = schema.words_of(field).map(|at| (&schema.words()[at], row[at]));
+        words
             .clone()
-            .all(|(lane, word)| lane.absent != Some(word))
-            .then(|| lanes.fold(0, |value, (lane, word)| value | u128::from(word) << lane.shift))
+            .all(|(word, value)| word.absent != Some(value))
+            .then(|| words.fold(0, |whole, (word, value)| whole | u128::from(value) << word.shift))
     };
     FieldValues { family: schema.family(), values: (0..schema.fields().len()).map(value).collect() }
 }

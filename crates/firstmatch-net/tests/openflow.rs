@@ -260,8 +260,8 @@ fn each_packet_of_a_capture_has_the_link_type_of_its_interface() {
         assert!(batch.push(&packet).is_classified());
     }
     let field = |index: usize| {
-        let lane = Schema::openflow().lanes_of(index).start;
-        (0..5).map(|row| batch.keys(0).row(row)[lane]).collect::<Vec<_>>()
+        let word = Schema::openflow().words_of(index).start;
+        (0..5).map(|row| batch.keys(0).row(row)[word]).collect::<Vec<_>>()
     };
     assert_eq!(field(0), [77, 0, 1, 3, 0]);
     assert_eq!(field(4), [0x86dd, 0x0800, 0x86dd, 0x8847, 0x0800]);

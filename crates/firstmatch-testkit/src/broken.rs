@@ -9,11 +9,11 @@ use crate::engines::Reference;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// `lo <= key` has become `lo < key` on one word.
-    LowEnd { lane: usize },
+    LowEnd { word: usize },
     /// `key <= hi` has become `key < hi` on one word.
-    HighEnd { lane: usize },
+    HighEnd { word: usize },
     /// One word's interval (and mask) is not looked at.
-    LaneIgnored { lane: usize },
+    WordIgnored { word: usize },
     /// The masks of ternary words are not looked at.
     MasksIgnored,
     /// One region is missing.
@@ -26,19 +26,19 @@ pub enum Fault {
 
 impl Fault {
     pub fn contains(self, index: usize, region: &Region<'_>, key: &[u32]) -> bool {
-        let lanes = region.lo.len();
-        let interval = |lane: usize| match self {
-            Self::LowEnd { lane: l } if l == lane => region.lo[lane] < key[lane] && key[lane] <= region.hi[lane],
-            Self::HighEnd { lane: l } if l == lane => region.lo[lane] <= key[lane] && key[lane] < region.hi[lane],
-            Self::LaneIgnored { lane: l } if l == lane => true,
-            _ => region.lo[lane] <= key[lane] && key[lane] <= region.hi[lane],
+        let key_words = region.lo.len();
+        let interval = |word: usize| match self {
+            Self::LowEnd { word: l } if l == word => region.lo[word] < key[word] && key[word] <= region.hi[word],
+            Self::HighEnd { word: l } if l == word => region.lo[word] <= key[word] && key[word] < region.hi[word],
+            Self::WordIgnored { word: l } if l == word => true,
+            _ => region.lo[word] <= key[word] && key[word] <= region.hi[word],
         };
-        let mask = |lane: usize| match (self, region.ternary) {
-            (Self::LaneIgnored { lane: l }, _) if l == lane => true,
+        let mask = |word: usize| match (self, region.ternary) {
+            (Self::WordIgnored { word: l }, _) if l == word => true,
             (Self::MasksIgnored, _) | (_, None) => true,
-            (_, Some((value, mask))) => key[lane] & mask[lane] == value[lane],
+            (_, Some((value, mask))) => key[word] & mask[word] == value[word],
         };
-        self != Self::RegionDropped { index } && (0..lanes).all(|lane| interval(lane) && mask(lane))
+        self != Self::RegionDropped { index } && (0..key_words).all(|word| interval(word) && mask(word))
     }
 
     pub fn choose(self, mut inside: impl Iterator<Item = Match>) -> Option<Match> {
@@ -61,7 +61,7 @@ impl Fault {
 /// Returns one fault of each kind for each word, and `LastWins`.
 ///
 /// Faults that depend on the rules are left out.
-pub fn lane_faults(lanes: usize) -> Vec<Fault> {
-    let of_lane = |lane| [Fault::LowEnd { lane }, Fault::HighEnd { lane }, Fault::LaneIgnored { lane }];
-    (0..lanes).flat_map(of_lane).chain([Fault::LastWins]).collect()
+pub fn word_faults(key_words: usize) -> Vec<Fault> {
+    let of_word = |word| [Fault::LowEnd { word }, Fault::HighEnd { word }, Fault::WordIgnored { word }];
+    (0..key_words).flat_map(of_word).chain([Fault::LastWins]).collect()
 }

@@ -33,8 +33,8 @@ impl Case {
     }
 
     fn wrong(&self, index: usize, how: &str, got: Option<Match>, want: Option<Match>) -> String {
-        let row = &self.keys.keys().row(index)[..self.keys.keys().lanes()];
-        format!("{how}: packet {:x?}, lanes {row:x?}: {got:?} instead of {want:?}", self.packets[index].values)
+        let row = &self.keys.keys().row(index)[..self.keys.keys().key_words()];
+        format!("{how}: packet {:x?}, words {row:x?}: {got:?} instead of {want:?}", self.packets[index].values)
     }
 
     /// Checks all packets in one batch.

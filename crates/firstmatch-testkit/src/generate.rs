@@ -23,7 +23,7 @@ pub fn schemas() -> Vec<(&'static str, Schema)> {
         ("ipv4", Schema::ipv4()),
         ("ipv6", Schema::ipv6()),
         ("toy", Schema::new(None, toy.clone())),
-        ("toy in lanes of 2 bits", Schema::with_lane_bits(None, toy, 2)),
+        ("toy in words of 2 bits", Schema::with_word_bits(None, toy, 2)),
         ("ternary", Schema::new(None, ternary)),
         ("openflow", Schema::openflow()),
         ("odd widths", Schema::new(None, odd)),
@@ -47,7 +47,7 @@ impl Rules {
         let anchors = schema.fields().iter().map(|f| anchors(f, rng, count)).collect();
         // Some three conditions a rule, whatever the number of fields.
         let conditions = (300 / schema.fields().len()).min(70);
-        Self { schema: schema.clone(), anchors, conditions, scratch: Regions::new(schema.lanes().len()) }
+        Self { schema: schema.clone(), anchors, conditions, scratch: Regions::new(schema.words().len()) }
     }
 
     /// Draws a rule; its priority is for the caller to set.

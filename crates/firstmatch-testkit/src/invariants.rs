@@ -56,7 +56,7 @@ pub fn extractors() -> Vec<WithBuffers> {
     let mut schemas = vec![Schema::ipv4(), Schema::ipv6()];
     schemas.push(Schema::openflow());
     for bits in [3, 16, 20] {
-        schemas.push(Schema::with_lane_bits(None, Schema::openflow().fields().to_vec(), bits));
+        schemas.push(Schema::with_word_bits(None, Schema::openflow().fields().to_vec(), bits));
     }
     for family in [Family::Ipv4, Family::Ipv6] {
         schemas.push(Schema::five_tuple(family, &Source::ALL[5..]));
@@ -64,7 +64,7 @@ pub fn extractors() -> Vec<WithBuffers> {
         schemas.push(of_sources(family, &[Source::VlanVid]));
         for bits in [2, 7, 17, 31] {
             let fields = Source::ALL.iter().map(|&source| Field::from_source(source, family)).collect();
-            schemas.push(Schema::with_lane_bits(Some(family), fields, bits));
+            schemas.push(Schema::with_word_bits(Some(family), fields, bits));
         }
         // Fields wider than their header fields.
         schemas.push(Schema::new(

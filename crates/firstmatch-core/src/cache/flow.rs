@@ -111,7 +111,7 @@ impl<C: Classifier + 'static> FlowCache<C> {
     pub fn new(inner: C, config: &Config) -> Result<Self, BuildError> {
         let level = Level::choose(config.simd)?;
         let schema = inner.schema().clone();
-        let shape = config.shape(schema.lanes().len());
+        let shape = config.shape(schema.words().len());
         Ok(Self { inner, schema, shape, level, config: config.clone(), generation: AtomicU64::new(fresh_generation()) })
     }
 
@@ -204,7 +204,7 @@ impl<C: Classifier + 'static> Engine for FlowCache<C> {
     /// The memory of the cache itself is in each thread's scratch.
     fn stats(&self) -> Stats {
         let stats = self.inner.stats();
-        let lines = lines_per_entry(self.schema.lanes().len());
+        let lines = lines_per_entry(self.schema.words().len());
         // The set and an entry to compare, and another entry to replace.
         Stats { worst_tests: stats.worst_tests + 1, worst_lines: stats.worst_lines + 1 + 2 * lines, ..stats }
     }
@@ -275,22 +275,22 @@ struct Waiting {
     best: [Option<Match>; MISSES],
 }
 
-fn lines_per_entry(lanes: usize) -> usize {
-    (lanes + REST).div_ceil(LINE_WORDS)
+fn lines_per_entry(key_words: usize) -> usize {
+    (key_words + REST).div_ceil(LINE_WORDS)
 }
 
 impl Flows {
     fn new(config: &Config, schema: &Schema, inner: Scratch) -> Self {
-        let (lanes, stride) = (schema.lanes().len(), schema.stride());
+        let (key_words, stride) = (schema.words().len(), schema.stride());
         let (sets, ways) = (config.sets(), config.ways());
         // Memory that is written here is there when lookups come. Otherwise the first packet of each page would cost a
         // page fault, which takes far longer than a lookup.
         let touched = Line([1; LINE_WORDS]);
-        let mut entries = vec![touched; sets * ways * lines_per_entry(lanes)].into_boxed_slice();
+        let mut entries = vec![touched; sets * ways * lines_per_entry(key_words)].into_boxed_slice();
         entries.fill(Line::default());
         Self {
             inner,
-            shape: config.shape(lanes),
+            shape: config.shape(key_words),
             hasher: Hasher::new(stride, secrets(config.seed)),
             whole: vec![u32::MAX; stride].into_boxed_slice(),
             ways: (1 << ways) - 1,
@@ -367,7 +367,7 @@ impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         // Loops over the words of a row are slow where their number is not known to the compiler.
-        match self.keys.lanes() {
+        match self.keys.key_words() {
             5 => self.run_over::<I, 5>(isa),
             11 => self.run_over::<I, 11>(isa),
             _ => self.run_over::<I, 0>(isa),
@@ -377,39 +377,39 @@ impl Kernel for Lookup<'_> {
 
 impl Lookup<'_> {
     #[inline(always)]
-    fn run_over<I: Isa, const LANES: usize>(mut self, isa: I) {
+    fn run_over<I: Isa, const KEY_WORDS: usize>(mut self, isa: I) {
         for from in (0..self.best.len()).step_by(CHUNK) {
             if self.flows.waiting.count > MISSES - CHUNK {
-                self.resolve::<I, LANES>(isa);
+                self.resolve::<I, KEY_WORDS>(isa);
             }
-            self.chunk::<I, LANES>(isa, from);
+            self.chunk::<I, KEY_WORDS>(isa, from);
         }
         if self.flows.waiting.count > 0 {
-            self.resolve::<I, LANES>(isa);
+            self.resolve::<I, KEY_WORDS>(isa);
         }
     }
 
     #[inline(always)]
-    fn lanes<const LANES: usize>(&self) -> usize {
-        if LANES == 0 { self.keys.lanes() } else { LANES }
+    fn key_words<const KEY_WORDS: usize>(&self) -> usize {
+        if KEY_WORDS == 0 { self.keys.key_words() } else { KEY_WORDS }
     }
 
     #[inline(always)]
-    fn row<const LANES: usize>(&self, key: usize) -> &[u32] {
-        let stride = self.lanes::<LANES>().next_multiple_of(4);
+    fn row<const KEY_WORDS: usize>(&self, key: usize) -> &[u32] {
+        let stride = self.key_words::<KEY_WORDS>().next_multiple_of(4);
         &self.keys.words()[key * stride..][..stride]
     }
 
     /// Takes the keys from `from` on through the cache; misses wait.
     #[inline(always)]
-    fn chunk<I: Isa, const LANES: usize>(&mut self, isa: I, from: usize) {
+    fn chunk<I: Isa, const KEY_WORDS: usize>(&mut self, isa: I, from: usize) {
         let count = (self.best.len() - from).min(CHUNK);
         let (mut hashes, mut ways) = ([0; CHUNK], [0u32; CHUNK]);
         for (i, hash) in hashes.iter_mut().enumerate().take(count) {
-            *hash = isa.hash(&self.flows.hasher, self.row::<LANES>(from + i), &self.flows.whole);
+            *hash = isa.hash(&self.flows.hasher, self.row::<KEY_WORDS>(from + i), &self.flows.whole);
             isa.prefetch(&self.flows.sets[place(*hash, self.flows.sets.len())]);
         }
-        let lines = lines_per_entry(self.lanes::<LANES>());
+        let lines = lines_per_entry(self.key_words::<KEY_WORDS>());
         for (hash, way) in hashes.iter().zip(&mut ways).take(count) {
             let at = place(*hash, self.flows.sets.len());
             *way = self.flows.sets[at].way(isa, *hash, self.flows.ways);
@@ -420,8 +420,8 @@ impl Lookup<'_> {
         for i in 0..count {
             let (hash, way, at) = (hashes[i], ways[i], place(hashes[i], self.flows.sets.len()));
             let entry = words(self.flows.entry(at, way, lines));
-            let row = self.row::<LANES>(from + i);
-            match found(entry, row, self.lanes::<LANES>(), self.flows.era) {
+            let row = self.row::<KEY_WORDS>(from + i);
+            match found(entry, row, self.key_words::<KEY_WORDS>(), self.flows.era) {
                 Some(answer) => {
                     let best = &mut self.best[from + i];
                     if let Some(found) = answer.filter(|found| Match::wins(found.priority, best)) {
@@ -430,15 +430,15 @@ impl Lookup<'_> {
                     *self.hits += 1;
                     self.flows.sets[at].used(way, self.flows.ways);
                 }
-                None => self.wait::<LANES>(from + i, hash),
+                None => self.wait::<KEY_WORDS>(from + i, hash),
             }
         }
     }
 
     /// Adds a key to the misses that the classifier is to be asked for.
     #[inline(always)]
-    fn wait<const LANES: usize>(&mut self, key: usize, hash: u32) {
-        let stride = self.lanes::<LANES>().next_multiple_of(4);
+    fn wait<const KEY_WORDS: usize>(&mut self, key: usize, hash: u32) {
+        let stride = self.key_words::<KEY_WORDS>().next_multiple_of(4);
         let row = &self.keys.words()[key * stride..][..stride];
         let waiting = &mut self.flows.waiting;
         let at = waiting.count;
@@ -449,12 +449,12 @@ impl Lookup<'_> {
 
     /// Asks the classifier for the waiting keys, and keeps its answers.
     #[inline(always)]
-    fn resolve<I: Isa, const LANES: usize>(&mut self, isa: I) {
-        let lanes = self.lanes::<LANES>();
-        let (stride, lines) = (lanes.next_multiple_of(4), lines_per_entry(lanes));
+    fn resolve<I: Isa, const KEY_WORDS: usize>(&mut self, isa: I) {
+        let key_words = self.key_words::<KEY_WORDS>();
+        let (stride, lines) = (key_words.next_multiple_of(4), lines_per_entry(key_words));
         let Flows { inner, sets, entries, waiting, ways, era, .. } = &mut *self.flows;
         let rows = &words(&waiting.rows)[..waiting.count * stride];
-        let Some(keys) = Keys::new(rows, lanes) else { unreachable!("whole rows from the start of a line") };
+        let Some(keys) = Keys::new(rows, key_words) else { unreachable!("whole rows from the start of a line") };
         let answers = &mut waiting.best[..waiting.count];
         self.inner.improve_batch(inner, &keys, answers);
         for (i, answer) in answers.iter().enumerate() {
@@ -469,7 +469,7 @@ impl Lookup<'_> {
                 sets[at].used(way, *ways);
                 let per_set = ways.count_ones() as usize;
                 let entry = &mut entries[(at * per_set + way as usize) * lines..][..lines];
-                write(words_mut(entry), &rows[i * stride..][..lanes], *era, answer);
+                write(words_mut(entry), &rows[i * stride..][..key_words], *era, answer);
             }
         }
         waiting.count = 0;
@@ -511,8 +511,8 @@ fn place(hash: u32, sets: usize) -> usize {
 
 /// Returns the answer that an entry holds, if it is of this key and era.
 #[inline(always)]
-fn found(entry: &[u32], row: &[u32], lanes: usize, era: u32) -> Option<Option<Match>> {
-    let (key, rest) = entry.split_at(lanes);
+fn found(entry: &[u32], row: &[u32], key_words: usize, era: u32) -> Option<Option<Match>> {
+    let (key, rest) = entry.split_at(key_words);
     let [of, rule_low, rule_high, low, high, ..] = *rest else { return None };
     let differ = key.iter().zip(row).fold(of ^ era, |differ, (a, b)| differ | (a ^ b));
     (differ == 0).then(|| {
@@ -525,7 +525,7 @@ fn found(entry: &[u32], row: &[u32], lanes: usize, era: u32) -> Option<Option<Ma
 #[inline(always)]
 fn write(entry: &mut [u32], key: &[u32], era: u32, answer: &Option<Match>) {
     let (rule, priority) = answer.map_or((0, 0), |found| (found.rule.get(), found.priority.0));
-    let (lanes, rest) = entry.split_at_mut(key.len());
-    lanes.copy_from_slice(key);
+    let (key_words, rest) = entry.split_at_mut(key.len());
+    key_words.copy_from_slice(key);
     rest[..REST].copy_from_slice(&[era, rule as u32, (rule >> 32) as u32, priority as u32, (priority >> 32) as u32]);
 }

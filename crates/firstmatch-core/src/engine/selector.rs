@@ -16,7 +16,7 @@ pub(crate) struct Selector {
 /// Returns two neighbouring key words as 64 bits, the first lowest; missing words are 0.
 #[inline(always)]
 pub(crate) fn pair(row: &[u32], at: usize) -> u64 {
-    word([2 * at, 2 * at + 1].map(|lane| row.get(lane).copied().unwrap_or(0)))
+    word([2 * at, 2 * at + 1].map(|word| row.get(word).copied().unwrap_or(0)))
 }
 
 impl Selector {
@@ -57,8 +57,8 @@ impl Selector {
 
     /// Returns the selected bits of a region: their value, and a mask of those it leaves open.
     pub(crate) fn of_region(self, region: &Region<'_>) -> (u64, u64) {
-        let lanes = region.lo.len();
-        let fixed = |lane: usize| if lane < lanes { u64::from(fixed_bits(region, lane)) } else { 0 };
+        let key_words = region.lo.len();
+        let fixed = |word: usize| if word < key_words { u64::from(fixed_bits(region, word)) } else { 0 };
         let fixed = |at: usize| fixed(2 * at) | fixed(2 * at + 1) << 32;
         (self.select(gather, |at| pair(region.lo, at) & fixed(at)), self.select(gather, |at| !fixed(at)))
     }

@@ -135,8 +135,8 @@ impl<E: Engine> Classifier for E {
     #[inline(always)]
     fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         assert!(keys.has(best.len()), "one place for a match a key");
-        let lanes = Engine::schema(self).lanes().len();
-        assert!(keys.lanes() == lanes, "keys have the lanes of the engine's schema");
+        let key_words = Engine::schema(self).words().len();
+        assert!(keys.key_words() == key_words, "keys have the words of the engine's schema");
         if const { size_of::<E::Scratch>() == 0 } {
             // A scratch without bytes keeps nothing.
             return self.improve(&mut self.new_scratch(), keys, best);

@@ -81,9 +81,9 @@ impl Linear {
         visits.check()?;
         let level = Level::choose(config.simd)?;
         let (regions, schema) = (set.regions(), set.schema());
-        let ternary = regions.ternary_lanes().into_boxed_slice();
-        let lanes = schema.lanes().len();
-        let words = 2 * BLOCK * (lanes + ternary.len());
+        let ternary = regions.ternary_words().into_boxed_slice();
+        let key_words = schema.words().len();
+        let words = 2 * BLOCK * (key_words + ternary.len());
         let needed = regions.len().div_ceil(BLOCK) * words * size_of::<u32>()
             + size_of_val(set.rules())
             + size_of_val(&ternary[..]);
@@ -94,14 +94,14 @@ impl Linear {
         for (index, block) in blocks.chunks_exact_mut(words).enumerate() {
             for i in 0..BLOCK {
                 let region = regions.get((index * BLOCK + i).min(regions.len() - 1));
-                for lane in 0..lanes {
-                    block[lane * 16 + i] = region.lo[lane];
-                    block[lane * 16 + 8 + i] = region.hi[lane];
+                for word in 0..key_words {
+                    block[word * 16 + i] = region.lo[word];
+                    block[word * 16 + 8 + i] = region.hi[word];
                 }
-                for (at, &lane) in ternary.iter().enumerate() {
-                    let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
-                    block[(lanes + at) * 16 + i] = value;
-                    block[(lanes + at) * 16 + 8 + i] = mask;
+                for (at, &word) in ternary.iter().enumerate() {
+                    let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[word], mask[word]));
+                    block[(key_words + at) * 16 + i] = value;
+                    block[(key_words + at) * 16 + 8 + i] = mask;
                 }
             }
         }
@@ -110,7 +110,7 @@ impl Linear {
     }
 
     fn block_words(&self) -> usize {
-        2 * BLOCK * (self.schema.lanes().len() + self.ternary.len())
+        2 * BLOCK * (self.schema.words().len() + self.ternary.len())
     }
 }
 
@@ -129,7 +129,7 @@ impl Engine for Linear {
         Stats {
             rules: self.rules,
             regions: self.matches.len(),
-            bytes: vec![("blocks", blocks), ("matches", matches), ("ternary lanes", size_of_val(&self.ternary[..]))],
+            bytes: vec![("blocks", blocks), ("matches", matches), ("ternary words", size_of_val(&self.ternary[..]))],
             tables: 1,
             worst_tests: self.matches.len(),
             worst_lines: (blocks + matches).div_ceil(64),
@@ -183,8 +183,8 @@ impl BaseEngine for Linear {
     /// Returns the exact need.
     fn build_bytes(set: &Lowered) -> usize {
         let regions = set.regions();
-        let lanes = set.schema().lanes().len() + regions.ternary_lanes().len();
-        regions.len().next_multiple_of(BLOCK) * (8 * lanes + 24) + 2048
+        let key_words = set.schema().words().len() + regions.ternary_words().len();
+        regions.len().next_multiple_of(BLOCK) * (8 * key_words + 24) + 2048
     }
 
     fn tests_of(set: &Lowered) -> Option<usize> {
@@ -217,7 +217,7 @@ impl<A: LiveRules> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Self { engine, live_rules, keys, best } = self;
-        let lanes = engine.schema.lanes().len();
+        let key_words = engine.schema.words().len();
         let words = engine.block_words();
         let tile = (TILE_BYTES / size_of::<u32>() / words).max(1);
         for (index, blocks) in engine.blocks.chunks(tile * words).enumerate() {
@@ -233,10 +233,10 @@ impl<A: LiveRules> Kernel for Lookup<'_, A> {
                     if !Match::wins(matches[0].priority, best) {
                         break;
                     }
-                    let (bounds, masks) = block.split_at(2 * BLOCK * lanes);
-                    let mut hits = isa.inside8(bounds, key, lanes);
-                    for (lane, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
-                        hits &= isa.masked8(masks, key[*lane]);
+                    let (bounds, masks) = block.split_at(2 * BLOCK * key_words);
+                    let mut hits = isa.inside8(bounds, key, key_words);
+                    for (word, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
+                        hits &= isa.masked8(masks, key[*word]);
                     }
                     if !A::ALL && hits != 0 {
                         hits &= live_rules.of_eight(index * tile + at);
@@ -290,7 +290,7 @@ mod tests {
         }
     }
 
-    /// A budget is taken to the byte, with the list of lanes under masks; one byte less is refused, with both numbers.
+    /// A budget is taken to the byte, with the list of words under masks; one byte less is refused, with both numbers.
     #[test]
     fn a_budget_is_taken_to_the_byte() {
         let fields = ["a", "b"].map(|name| Field::new(name, 16, Kind::Mask, None));
@@ -299,7 +299,7 @@ mod tests {
         for all in [set(&schema, masks), set(&schema, (0..13u128).map(|at| vec![(0, Test::Value(at))]))] {
             let with = |run_bytes| Linear::build(&all, &Config { budget: Budget { run_bytes }, simd: None });
             let needed = Engine::stats(&with(usize::MAX).expect("no budget")).total_bytes();
-            let ternary = all.regions().ternary_lanes().len();
+            let ternary = all.regions().ternary_words().len();
             assert_eq!(needed, 2 * 8 * 8 * (2 + ternary) + 13 * 16 + ternary * size_of::<usize>());
             assert!(with(needed).is_ok());
             assert_eq!(with(needed - 1).expect_err("a byte is missing").bytes_needed(), Some((needed, needed - 1)));

@@ -106,13 +106,13 @@ impl Changer {
     pub(super) fn new(mut sets: Vec<Lowered>, attached: Attachments, config: &Config) -> Result<Self, BuildError> {
         sets.iter_mut().for_each(Lowered::forget_unmatchable);
         let state = first(&sets, attached, config, &[])?;
-        let lanes = || sets.iter().map(|set| set.schema().lanes().len());
+        let key_words = || sets.iter().map(|set| set.schema().words().len());
         Ok(Self {
             config: config.clone(),
-            next: Changes::new(lanes()),
-            backlog: Backlog { changes: Changes::new(lanes()), steps: Vec::new(), copy: false },
-            log: Log::new(lanes()),
-            regions: lanes().map(Regions::new).collect(),
+            next: Changes::new(key_words()),
+            backlog: Backlog { changes: Changes::new(key_words()), steps: Vec::new(), copy: false },
+            log: Log::new(key_words()),
+            regions: key_words().map(Regions::new).collect(),
             generation: 0,
             sizes: state.parts.iter().map(Sizes::of).collect(),
             running: None,
@@ -284,11 +284,11 @@ impl Changer {
         let now = self.shared.replicas.now().1;
         let attached = now.attached.clone();
         let mut new = first(&sets, attached, &self.config, &now.parts).map_err(UpdateError::lowering)?;
-        let lanes = sets.iter().map(|set| set.schema().lanes().len());
+        let key_words = sets.iter().map(|set| set.schema().words().len());
         let (generation, epoch) = (self.generation + 1, now.epoch + 1);
         drop(now);
         (new.generation, new.epoch) = (generation, epoch);
-        self.log = Log::new(lanes);
+        self.log = Log::new(key_words);
         self.shared.announce(epoch, new.parts.iter());
         let mut states = vec![new.clone(), new];
         self.change_both(wait, |copy, state| mem::swap(state, &mut states[copy]));

@@ -94,13 +94,13 @@ impl Snapshot<'_> {
     /// Finds for each key of a schema the first rule that matches; `best[i]` is the match to beat, if there is one.
     ///
     /// # Panics
-    /// If there is no schema of this index, `best` has not one place for each key, or the keys have not the lanes of
+    /// If there is no schema of this index, `best` has not one place for each key, or the keys have not the words of
     /// the schema.
     #[inline]
     pub fn improve(&mut self, schema: usize, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         let (part, (scratch, gather)) = (&self.state.parts[schema], &mut self.parts[schema]);
         assert!(keys.has(best.len()), "one place for a match a key");
-        assert!(keys.lanes() == part.lanes(), "keys have the lanes of the schema");
+        assert!(keys.key_words() == part.key_words(), "keys have the words of the schema");
         part.improve(scratch, gather, keys, best);
     }
 

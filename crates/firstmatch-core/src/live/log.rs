@@ -24,14 +24,14 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Builds an empty list for rules with as many lanes in each part as `lanes` says.
-    pub(super) fn new(lanes: impl Iterator<Item = usize>) -> Self {
-        let regions = lanes.map(Regions::new).collect();
+    /// Builds an empty list for rules with as many words in each part as `key_words` says.
+    pub(super) fn new(key_words: impl Iterator<Item = usize>) -> Self {
+        let regions = key_words.map(Regions::new).collect();
         Self { changes: Vec::new(), places: Vec::new(), regions, attached: Vec::new() }
     }
 
     fn alike(&self) -> Self {
-        Self::new(self.regions.iter().map(Regions::lanes))
+        Self::new(self.regions.iter().map(Regions::key_words))
     }
 
     pub(super) fn len(&self) -> usize {
@@ -155,8 +155,8 @@ pub(super) struct Log {
 }
 
 impl Log {
-    pub(super) fn new(lanes: impl Iterator<Item = usize>) -> Self {
-        Self { whole: Vec::new(), last: Changes::new(lanes), len: 0 }
+    pub(super) fn new(key_words: impl Iterator<Item = usize>) -> Self {
+        Self { whole: Vec::new(), last: Changes::new(key_words), len: 0 }
     }
 
     /// Appends changes; returns the number of pieces that became whole.
@@ -208,7 +208,7 @@ impl Log {
     /// Replaces the changes by their net effect.
     pub(super) fn shorten(&mut self) {
         let pieces = self.pieces();
-        let mut short = Self::new(self.last.regions.iter().map(Regions::lanes));
+        let mut short = Self::new(self.last.regions.iter().map(Regions::key_words));
         let mut put = |(piece, at): (usize, usize)| {
             short.last.append(&pieces[piece], at);
             short.len += 1;
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn changes_come_to_what_is_left() {
         let schema = Schema::ipv4();
-        let lanes = schema.lanes().len();
+        let key_words = schema.words().len();
         let mut state = 7u64;
         let mut random = |below: u64| {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
@@ -309,14 +309,14 @@ mod tests {
         };
         let mut stores = [Lowered::empty(&schema), Lowered::empty(&schema)];
         let mut live = BTreeMap::new();
-        let (lo, hi) = (vec![0; lanes], |value: u32| vec![value; lanes]);
+        let (lo, hi) = (vec![0; key_words], |value: u32| vec![value; key_words]);
         for slot in 0..40u32 {
             let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot) * 2) };
             stores.iter_mut().for_each(|of| of.push(rule, Region { lo: &lo, hi: &hi(slot), ternary: None }));
             live.insert(rule.priority, (rule, slot, [1, 1]));
         }
-        let mut log = Log::new([lanes, lanes].into_iter());
-        let mut next = Changes::new([lanes, lanes].into_iter());
+        let mut log = Log::new([key_words, key_words].into_iter());
+        let mut next = Changes::new([key_words, key_words].into_iter());
         for step in 0..5000u32 {
             next.clear();
             let priority = Priority(random(80));

@@ -166,7 +166,7 @@ pub(super) fn catch_up(
     changes: &Changes,
     number: usize,
 ) -> Result<(), BuildError> {
-    let mut regions = Regions::new(store.set.schema().lanes().len());
+    let mut regions = Regions::new(store.set.schema().words().len());
     for at in 0..changes.len() {
         let (rule, inserted) = changes.get(at, number, &mut regions);
         for part in &mut *copies {

@@ -146,9 +146,9 @@ impl Part {
         }
     }
 
-    /// Number of lanes of a key.
-    pub(super) fn lanes(&self) -> usize {
-        self.overlay.schema().lanes().len()
+    /// Number of words of a key.
+    pub(super) fn key_words(&self) -> usize {
+        self.overlay.schema().words().len()
     }
 
     pub(super) fn rules(&self) -> usize {

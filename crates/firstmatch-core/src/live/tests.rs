@@ -314,7 +314,7 @@ fn keys_of_a_trial_lie_in_every_rule_alike() {
     // Half of the keys are of the other rule, and one in four of those takes from this one what its own leaves open.
     let (first, second) = (of(&|row| is_in(row, 0..20)), of(&|row| is_in(row, 20..21)));
     assert!((0.6..0.65).contains(&first) && (0.6..0.65).contains(&second), "{first} {second}");
-    let dst = lowered.schema().lanes_of(1).start;
+    let dst = lowered.schema().words_of(1).start;
     let inside = of(&|row| is_in(row, 20..21) && !matches!(keys.keys().row(row)[dst] & 0xFF, 0 | 0xFF));
     assert!((0.47..0.53).contains(&(inside / second)), "{inside} of {second}");
 }

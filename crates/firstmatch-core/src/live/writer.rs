@@ -417,9 +417,9 @@ impl engine::Engine for Owned {
 
 impl Updatable for Owned {
     fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
-        let (lanes, slot) = (self.engine.schema.lanes().len(), rule.rule.slot());
-        if regions.lanes() != lanes {
-            return Err(UpdateError::lanes(regions.lanes(), lanes));
+        let (key_words, slot) = (self.engine.schema.words().len(), rule.rule.slot());
+        if regions.key_words() != key_words {
+            return Err(UpdateError::key_words(regions.key_words(), key_words));
         }
         if self.live.get(slot).copied().flatten().is_some() {
             return Err(UpdateError::present(rule.rule));

@@ -154,15 +154,15 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn inside(self, entry: &[u32], key: &[u32], lanes: usize) -> bool {
-        let (mut lo, mut hi, mut left) = (entry, &entry[lanes..], lanes);
+    fn inside(self, entry: &[u32], key: &[u32], key_words: usize) -> bool {
+        let (mut lo, mut hi, mut left) = (entry, &entry[key_words..], key_words);
         let mut key = key;
         while let Some((k, rest)) = key.split_first_chunk::<8>() {
             let (Some((l, lo_rest)), Some((h, hi_rest))) = (lo.split_first_chunk::<8>(), hi.split_first_chunk::<8>())
             else {
                 break;
             };
-            // Words beyond `lanes` are no bounds: their answers do not count.
+            // Words beyond `key_words` are no bounds: their answers do not count.
             let want = if left >= 8 { 0xFF } else { (1 << left) - 1 };
             if bits8(between8(load8(l), load8(k), load8(h))) & want != want {
                 return false;
@@ -202,10 +202,10 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32 {
+    fn inside8(self, block: &[u32], key: &[u32], key_words: usize) -> u32 {
         let mut hits = 0xFF;
-        for (lane, &word) in block.as_chunks::<16>().0.iter().zip(key).take(lanes) {
-            let [lo, hi] = lane.as_chunks::<8>().0 else { return 0 };
+        for (bounds, &word) in block.as_chunks::<16>().0.iter().zip(key).take(key_words) {
+            let [lo, hi] = bounds.as_chunks::<8>().0 else { return 0 };
             // SAFETY: needs AVX, see `load8`.
             let k = unsafe { _mm256_set1_epi32(word as i32) };
             hits &= bits8(between8(load8(lo), k, load8(hi)));
@@ -244,12 +244,12 @@ impl Isa for Avx2 {
     #[inline(always)]
     fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64 {
         let picked = match <&[u32; 8]>::try_from(row) {
-            // SAFETY: needs AVX2, see `load8`; the lanes are below 8, since they are below the length of the row.
-            Ok(row) => unsafe { _mm256_permutevar8x32_epi32(load8(row), load8(&probes.lane)) },
+            // SAFETY: needs AVX2, see `load8`; each word is below 8, since it is below the length of the row.
+            Ok(row) => unsafe { _mm256_permutevar8x32_epi32(load8(row), load8(&probes.word)) },
             Err(_) => {
                 let mut picked = [0; 8];
-                for (word, &lane) in picked.iter_mut().zip(&probes.lane) {
-                    *word = row[lane as usize];
+                for (place, &word) in picked.iter_mut().zip(&probes.word) {
+                    *place = row[word as usize];
                 }
                 load8(&picked)
             }

@@ -12,9 +12,9 @@ pub(crate) trait Isa: Gather {
 
     /// Whether a key lies in a region.
     ///
-    /// `entry` holds `lo` of `lanes` words, then `hi` (nowhere below `lo`), then at least as many more words as `key`
-    /// has padding. `key` is one row; its length is a multiple of 4.
-    fn inside(self, entry: &[u32], key: &[u32], lanes: usize) -> bool;
+    /// `entry` holds `lo` of `key_words` words, then `hi` (nowhere below `lo`), then at least as many more words as
+    /// `key` has padding. `key` is one row; its length is a multiple of 4.
+    fn inside(self, entry: &[u32], key: &[u32], key_words: usize) -> bool;
 
     /// Returns which of eight words equal `word`, as bits from the lowest.
     fn equal8(self, words: &[u32; 8], word: u32) -> u32;
@@ -25,7 +25,7 @@ pub(crate) trait Isa: Gather {
     /// Returns which of eight regions hold a key, as bits from the lowest.
     ///
     /// `block` holds for each word of the key eight `lo`, then eight `hi`, nowhere below `lo`.
-    fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32;
+    fn inside8(self, block: &[u32], key: &[u32], key_words: usize) -> u32;
 
     /// Returns which of eight values under masks hold a word: eight `value`, then eight `mask`.
     fn masked8(self, value_mask: &[u32; 16], word: u32) -> u32;
@@ -35,7 +35,7 @@ pub(crate) trait Isa: Gather {
 
     /// Returns the bits that are set in all the words that eight probes choose for a row.
     ///
-    /// A row has a multiple of 4 words, all lanes of the probes among them.
+    /// A row has a multiple of 4 words, all words of the probes among them.
     ///
     /// # Panics
     /// If a probe chooses a word that is not there.
@@ -127,10 +127,10 @@ pub(crate) trait Isa: Gather {
 
 /// Eight positions in an array, each chosen by a word of a row.
 ///
-/// A position is `start + ((row[lane] >> shift) * factor >> right)`, with wrapping arithmetic.
+/// A position is `start + ((row[word] >> shift) * factor >> right)`, with wrapping arithmetic.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Probes {
-    pub(crate) lane: [u32; 8],
+    pub(crate) word: [u32; 8],
     /// Shifts below 32, like `right`.
     pub(crate) shift: [u32; 8],
     pub(crate) factor: [u32; 8],

@@ -132,38 +132,38 @@ mod tests {
                 edge[(state >> 61) as usize]
             };
             let (mut hits, mut misses) = (0, 0);
-            for lanes in 1..=13usize {
+            for key_words in 1..=13usize {
                 for _ in 0..4000 {
-                    let mut key: Vec<u32> = (0..lanes).map(|_| next()).collect();
+                    let mut key: Vec<u32> = (0..key_words).map(|_| next()).collect();
                     let near = |k: u32, r: u32| if r > 2 { k } else { r };
                     let lo: Vec<u32> = key.iter().map(|&k| near(k, next()).min(k)).collect();
                     let mut hi: Vec<u32> = key.iter().map(|&k| near(k, next()).max(k)).collect();
                     if next() & 1 == 0 {
-                        let lane = next() as usize % lanes;
-                        hi[lane] = hi[lane].saturating_sub(1).max(lo[lane]);
+                        let word = next() as usize % key_words;
+                        hi[word] = hi[word].saturating_sub(1).max(lo[word]);
                     }
-                    key.resize(lanes.next_multiple_of(4), 0);
+                    key.resize(key_words.next_multiple_of(4), 0);
                     let mut entry = [&lo[..], &hi[..]].concat();
-                    entry.resize(2 * lanes + 5, 0xDEAD_BEEF);
-                    let want = plain.inside(&entry, &key, lanes);
-                    assert_eq!(isa.inside(&entry, &key, lanes), want);
+                    entry.resize(2 * key_words + 5, 0xDEAD_BEEF);
+                    let want = plain.inside(&entry, &key, key_words);
+                    assert_eq!(isa.inside(&entry, &key, key_words), want);
                     if want {
                         hits += 1;
                     } else {
                         misses += 1;
                     }
 
-                    let words: Vec<[u32; 2]> = (0..20 * lanes).map(|_| [next(), next()]).collect();
+                    let words: Vec<[u32; 2]> = (0..20 * key_words).map(|_| [next(), next()]).collect();
                     let word = |&[low, high]: &[u32; 2]| u64::from(low) | u64::from(high) << 32;
                     assert_eq!(isa.count_ones64(&words, word), plain.count_ones64(&words, word));
 
-                    let mut block: Vec<u32> = (0..lanes * 16).map(|_| next()).collect();
-                    for lane in block.chunks_exact_mut(16) {
+                    let mut block: Vec<u32> = (0..key_words * 16).map(|_| next()).collect();
+                    for bounds in block.chunks_exact_mut(16) {
                         for i in 0..8 {
-                            (lane[i], lane[i + 8]) = (lane[i].min(lane[i + 8]), lane[i].max(lane[i + 8]));
+                            (bounds[i], bounds[i + 8]) = (bounds[i].min(bounds[i + 8]), bounds[i].max(bounds[i + 8]));
                         }
                     }
-                    assert_eq!(isa.inside8(&block, &key, lanes), plain.inside8(&block, &key, lanes));
+                    assert_eq!(isa.inside8(&block, &key, key_words), plain.inside8(&block, &key, key_words));
                     let tags: [u32; 8] = std::array::from_fn(|_| next());
                     assert_eq!(isa.equal8(&tags, key[0]), plain.equal8(&tags, key[0]));
                     for bounds in block.as_chunks::<16>().0 {
@@ -213,20 +213,20 @@ mod tests {
                         let open = [0, 4].map(|at| u32::from_le_bytes(std::array::from_fn(|i| open[at + i])));
                         (values, open)
                     };
-                    let (values, open) = prefix(32 * lanes.min(7));
-                    let row = &key[..lanes.min(7)];
+                    let (values, open) = prefix(32 * key_words.min(7));
+                    let row = &key[..key_words.min(7)];
                     assert_eq!(isa.prefixes8(&values, &open, row), plain.prefixes8(&values, &open, row));
                     let masks: [u32; 16] = std::array::from_fn(|_| next());
                     assert_eq!(isa.masked8(&masks, key[0]), plain.masked8(&masks, key[0]));
                 }
-                let stride = lanes.next_multiple_of(4);
+                let stride = key_words.next_multiple_of(4);
                 for _ in 0..200 {
                     let hasher = Hasher::new(stride, &mut next);
                     let tuple: Vec<u32> = (0..stride).map(|_| next()).collect();
                     let row: Vec<u32> = (0..stride).map(|_| next()).collect();
                     assert_eq!(isa.hash(&hasher, &row, &tuple), hasher.hash(&row, &tuple));
                     let probes = Probes {
-                        lane: std::array::from_fn(|_| next() % stride as u32),
+                        word: std::array::from_fn(|_| next() % stride as u32),
                         shift: std::array::from_fn(|_| next() % 32),
                         factor: std::array::from_fn(|_| next()),
                         right: std::array::from_fn(|_| 26 + next() % 6),

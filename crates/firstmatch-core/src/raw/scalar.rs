@@ -23,8 +23,8 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn inside(self, entry: &[u32], key: &[u32], lanes: usize) -> bool {
-        let (lo, hi) = entry[..2 * lanes].split_at(lanes);
+    fn inside(self, entry: &[u32], key: &[u32], key_words: usize) -> bool {
+        let (lo, hi) = entry[..2 * key_words].split_at(key_words);
         lo.iter().zip(hi).zip(key).all(|((lo, hi), k)| lo <= k && k <= hi)
     }
 
@@ -39,9 +39,9 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn inside8(self, block: &[u32], key: &[u32], lanes: usize) -> u32 {
-        let lanes = block.chunks_exact(16).zip(key).take(lanes);
-        lanes.fold(0xFF, |hits, (lane, &k)| hits & bits(|i| lane[i] <= k && k <= lane[i + 8]))
+    fn inside8(self, block: &[u32], key: &[u32], key_words: usize) -> u32 {
+        let bounds = block.chunks_exact(16).zip(key).take(key_words);
+        bounds.fold(0xFF, |hits, (ends, &k)| hits & bits(|i| ends[i] <= k && k <= ends[i + 8]))
     }
 
     #[inline(always)]
@@ -56,7 +56,7 @@ impl Isa for Scalar {
 
     #[inline(always)]
     fn common8(self, probes: &Probes, row: &[u32], words: &[u64]) -> u64 {
-        let place = |i: usize| probes.place(i, row[probes.lane[i] as usize] >> probes.shift[i]);
+        let place = |i: usize| probes.place(i, row[probes.word[i] as usize] >> probes.shift[i]);
         (0..8).fold(u64::MAX, |common, i| common & words[place(i) as usize])
     }
 

@@ -74,7 +74,7 @@ impl Lowered {
     pub fn empty(schema: &Schema) -> Self {
         Self {
             schema: schema.clone(),
-            regions: Regions::new(schema.lanes().len()),
+            regions: Regions::new(schema.words().len()),
             rules: Vec::new(),
             unmatchable: Vec::new(),
         }
@@ -120,7 +120,7 @@ impl Lowered {
 /// # Errors
 /// If a rule or the set exceeds a limit of `expansion`; the error names the line and the limit.
 pub fn lower(set: &RuleSet, schema: &Schema, expansion: &ExpansionLimits) -> Result<Lowered, BuildError> {
-    let mut regions = Regions::new(schema.lanes().len());
+    let mut regions = Regions::new(schema.words().len());
     let (mut rules, mut unmatchable) = (Vec::with_capacity(set.len()), Vec::new());
     let mut room = Room { regions: expansion.most_per_set(), bytes: expansion.region_bytes };
     for rule in set.iter() {
@@ -167,7 +167,7 @@ fn lower_within(
     if rule.family.is_some() && rule.family != schema.family() {
         return Ok(0);
     }
-    let bytes = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<Match>();
+    let bytes = |parts: usize| parts * schema.words().len() * size_of::<u32>() + size_of::<Match>();
     let has_room = |regions: usize, each: usize, room: &Room| match regions {
         _ if regions > room.regions => Err(expansion.set_too_large(rule)),
         _ if regions > room.bytes / each => Err(expansion.set_takes_too_much(rule)),
@@ -188,13 +188,13 @@ fn lower_within(
     }
     let choices = choices(schema, rule, expansion)?;
     let count = product(schema, rule, expansion, &choices)?;
-    let is_ternary = choices.iter().any(|boxes| !boxes.regions.ternary_lanes().is_empty());
+    let is_ternary = choices.iter().any(|boxes| !boxes.regions.ternary_words().is_empty());
     let each = bytes(if is_ternary { 4 } else { 2 });
     has_room(count, each, room)?;
     room.take(count, each);
     if count > 0 {
         out.reserve(count);
-        cross(schema.lanes().len(), &choices, out);
+        cross(schema.words().len(), &choices, out);
     }
     Ok(count)
 }
@@ -233,7 +233,7 @@ fn product(
 /// Returns false and appends nothing for other rules. Most rules are plain, so that a set of a million is lowered
 /// without an allocation for each.
 fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
-    out.push_intervals(schema.lanes().iter().map(|lane| (0, lane.max)));
+    out.push_intervals(schema.words().iter().map(|word| (0, word.max)));
     let plain = rule.conditions.iter().all(|condition| {
         let field = &schema.fields()[condition.field];
         let mut tests = condition.tests_for(schema.family());
@@ -241,12 +241,12 @@ fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
         let Some((lo, hi)) = interval(test, field) else { return false };
         // Below the first word where the ends differ, the low end must be 0 and the high end full.
         let mut open = false;
-        schema.lanes_of(condition.field).all(|index| {
-            let lane = &schema.lanes()[index];
-            let (low, high) = (lane.part(lo), lane.part(hi));
+        schema.words_of(condition.field).all(|index| {
+            let word = &schema.words()[index];
+            let (low, high) = (word.part(lo), word.part(hi));
             let (to_low, to_high) = out.last_interval(index);
             (*to_low, *to_high) = (low, high);
-            let fits = !open || (low, high) == (0, lane.bits);
+            let fits = !open || (low, high) == (0, word.bits);
             open |= low != high;
             fits
         })
@@ -258,13 +258,13 @@ fn lower_plain(schema: &Schema, rule: &RuleSpec, out: &mut Regions) -> bool {
 }
 
 /// Appends one region for each way to choose a box per field. The last field changes fastest.
-fn cross(lanes: usize, choices: &[Boxes], out: &mut Regions) {
+fn cross(key_words: usize, choices: &[Boxes], out: &mut Regions) {
     let mut at = vec![0; choices.len()];
-    let [mut lo, mut hi, mut value, mut mask] = [(); 4].map(|()| vec![0; lanes]);
+    let [mut lo, mut hi, mut value, mut mask] = [(); 4].map(|()| vec![0; key_words]);
     let mut turn = 0;
     loop {
         // Fields before `turn` keep their box.
-        let mut start = choices[..turn].iter().map(|boxes| boxes.regions.lanes()).sum::<usize>();
+        let mut start = choices[..turn].iter().map(|boxes| boxes.regions.key_words()).sum::<usize>();
         for (boxes, &index) in choices[turn..].iter().zip(&at[turn..]) {
             let part = boxes.regions.get(index);
             let of = start..start + part.lo.len();
@@ -446,25 +446,25 @@ struct Boxes {
 
 impl Boxes {
     fn everything(schema: &Schema, field: usize) -> Self {
-        let lanes = &schema.lanes()[schema.lanes_of(field)];
-        let mut regions = Regions::new(lanes.len());
-        let hi: Vec<u32> = lanes.iter().map(|lane| lane.max).collect();
-        regions.push(Region { lo: &vec![0; lanes.len()], hi: &hi, ternary: None });
+        let words = &schema.words()[schema.words_of(field)];
+        let mut regions = Regions::new(words.len());
+        let hi: Vec<u32> = words.iter().map(|word| word.max).collect();
+        regions.push(Region { lo: &vec![0; words.len()], hi: &hi, ternary: None });
         Self { regions }
     }
 
     fn split(schema: &Schema, field: usize, pieces: &[Piece]) -> Self {
-        let lanes = &schema.lanes()[schema.lanes_of(field)];
-        let mut regions = Regions::new(lanes.len());
+        let words = &schema.words()[schema.words_of(field)];
+        let mut regions = Regions::new(words.len());
         for piece in pieces {
-            if let ([lane], true) = (lanes, piece.cube == EVERY) {
-                regions.push_intervals(std::iter::once((lane.part(piece.lo), lane.part(piece.hi))));
+            if let ([word], true) = (words, piece.cube == EVERY) {
+                regions.push_intervals(std::iter::once((word.part(piece.lo), word.part(piece.hi))));
                 continue;
             }
             // The absent value of a 128-bit field stands at bit 128, which u128 does not hold: it is in no piece.
-            let part = |v: u128| -> Vec<u32> { lanes.iter().map(|lane| lane.part(v)).collect() };
+            let part = |v: u128| -> Vec<u32> { words.iter().map(|word| word.part(v)).collect() };
             let (value, mask) = (part(piece.cube.value), part(piece.cube.mask));
-            let full: Vec<u32> = lanes.iter().map(|lane| lane.bits).collect();
+            let full: Vec<u32> = words.iter().map(|word| word.bits).collect();
             split_interval(&part(piece.lo), &part(piece.hi), &full, &mut |lo, hi| {
                 push_box(&mut regions, lo, hi, &value, &mask);
             });
@@ -480,7 +480,7 @@ impl Boxes {
 fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u32], &[u32])) {
     // Words that agree stay as they are; the interval opens at the first that differs.
     let Some(open) = lo.iter().zip(hi).position(|(l, h)| l != h) else { return emit(lo, hi) };
-    let lanes = lo.len();
+    let key_words = lo.len();
     let wide = |from: &[u32], at: usize, low: u32, high: u32, emit: &mut dyn FnMut(&[u32], &[u32])| {
         let (mut l, mut h) = (from.to_vec(), from.to_vec());
         (l[at], h[at]) = (low, high);
@@ -489,13 +489,13 @@ fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u
         emit(&l, &h);
     };
     // An end needs no box of its own if all its words behind `open` are 0 (low end) or full (high end).
-    let low_end = (open + 1..lanes).rev().find(|&lane| lo[lane] != 0);
-    let high_end = (open + 1..lanes).rev().find(|&lane| hi[lane] != full[lane]);
+    let low_end = (open + 1..key_words).rev().find(|&word| lo[word] != 0);
+    let high_end = (open + 1..key_words).rev().find(|&word| hi[word] != full[word]);
     if let Some(last) = low_end {
-        for lane in (open + 1..=last).rev() {
-            let start = if lane == last { lo[lane] } else { lo[lane].wrapping_add(1) };
-            if lane == last || lo[lane] < full[lane] {
-                wide(lo, lane, start, full[lane], emit);
+        for word in (open + 1..=last).rev() {
+            let start = if word == last { lo[word] } else { lo[word].wrapping_add(1) };
+            if word == last || lo[word] < full[word] {
+                wide(lo, word, start, full[word], emit);
             }
         }
     }
@@ -504,11 +504,11 @@ fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u
         wide(lo, open, from, to, emit);
     }
     if let Some(last) = high_end {
-        for lane in open + 1..=last {
-            if lane == last {
-                wide(hi, lane, 0, hi[lane], emit);
-            } else if hi[lane] > 0 {
-                wide(hi, lane, 0, hi[lane] - 1, emit);
+        for word in open + 1..=last {
+            if word == last {
+                wide(hi, word, 0, hi[word], emit);
+            } else if hi[word] > 0 {
+                wide(hi, word, 0, hi[word] - 1, emit);
             }
         }
     }
@@ -518,19 +518,19 @@ fn split_interval(lo: &[u32], hi: &[u32], full: &[u32], emit: &mut dyn FnMut(&[u
 ///
 /// The intervals shrink to the hull. A word whose mask says no more than its interval is not ternary.
 fn push_box(out: &mut Regions, lo: &[u32], hi: &[u32], value: &[u32], mask: &[u32]) {
-    let lanes = lo.len();
+    let key_words = lo.len();
     let (mut l, mut h, mut v, mut m) = (lo.to_vec(), hi.to_vec(), value.to_vec(), mask.to_vec());
-    for lane in 0..lanes {
-        let cube = Cube { value: u128::from(v[lane]), mask: u128::from(m[lane]) };
-        let flipped = Cube { value: u128::from(!v[lane] & m[lane]), mask: cube.mask };
-        let Some(first) = cube.first_from(u128::from(l[lane])).filter(|&x| x <= u128::from(h[lane])) else { return };
+    for word in 0..key_words {
+        let cube = Cube { value: u128::from(v[word]), mask: u128::from(m[word]) };
+        let flipped = Cube { value: u128::from(!v[word] & m[word]), mask: cube.mask };
+        let Some(first) = cube.first_from(u128::from(l[word])).filter(|&x| x <= u128::from(h[word])) else { return };
         // The largest value of the cube up to `hi` is the mirror of the smallest from the mirrored `hi` on.
-        let last = flipped.first_from(u128::from(!h[lane])).map(|x| !(x as u32));
-        (l[lane], h[lane]) = (first as u32, last.unwrap_or(first as u32));
+        let last = flipped.first_from(u128::from(!h[word])).map(|x| !(x as u32));
+        (l[word], h[word]) = (first as u32, last.unwrap_or(first as u32));
         // One value, or the mask of a prefix: the interval says the same.
-        let free = !m[lane];
-        if l[lane] == h[lane] || free & free.wrapping_add(1) == 0 {
-            (v[lane], m[lane]) = (0, 0);
+        let free = !m[word];
+        if l[word] == h[word] || free & free.wrapping_add(1) == 0 {
+            (v[word], m[word]) = (0, 0);
         }
     }
     let ternary = m.iter().any(|&mask| mask != 0).then_some((&v[..], &m[..]));

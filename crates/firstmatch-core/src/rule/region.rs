@@ -33,7 +33,7 @@ impl Region<'_> {
 /// Regions over the same key words, in a flat array.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Regions {
-    lanes: usize,
+    key_words: usize,
     /// For each region `lo` of every word, then `hi` of every word.
     bounds: Vec<u32>,
     count: usize,
@@ -48,14 +48,14 @@ pub struct Regions {
 const NOT_TERNARY: u32 = u32::MAX;
 
 impl Regions {
-    /// Builds a list without regions, over `lanes` key words.
-    pub fn new(lanes: usize) -> Self {
-        Self { lanes, ..Self::default() }
+    /// Builds a list without regions, over `key_words` key words.
+    pub fn new(key_words: usize) -> Self {
+        Self { key_words, ..Self::default() }
     }
 
     /// Number of words of a region.
-    pub fn lanes(&self) -> usize {
-        self.lanes
+    pub fn key_words(&self) -> usize {
+        self.key_words
     }
 
     /// Number of regions.
@@ -73,10 +73,11 @@ impl Regions {
     /// # Panics
     /// If there is no such region.
     pub fn get(&self, index: usize) -> Region<'_> {
-        let (lo, hi) = self.bounds[index * 2 * self.lanes..][..2 * self.lanes].split_at(self.lanes);
+        let (lo, hi) = self.bounds[index * 2 * self.key_words..][..2 * self.key_words].split_at(self.key_words);
         let ternary = self.ternary.get(index).filter(|&&place| place != NOT_TERNARY);
-        let ternary =
-            ternary.map(|&place| self.masks[place as usize * 2 * self.lanes..][..2 * self.lanes].split_at(self.lanes));
+        let ternary = ternary.map(|&place| {
+            self.masks[place as usize * 2 * self.key_words..][..2 * self.key_words].split_at(self.key_words)
+        });
         Region { lo, hi, ternary }
     }
 
@@ -103,17 +104,17 @@ impl Regions {
     pub fn try_push(&mut self, region: Region<'_>) -> Result<(), UpdateError> {
         let Region { lo, hi, ternary } = region;
         let parts = ternary.map_or([lo, hi, lo, hi], |(value, mask)| [lo, hi, value, mask]);
-        if let Some(part) = parts.into_iter().find(|part| part.len() != self.lanes) {
-            return Err(UpdateError::bad_region(format!("it has {} lanes instead of {}", part.len(), self.lanes)));
+        if let Some(part) = parts.into_iter().find(|part| part.len() != self.key_words) {
+            return Err(UpdateError::bad_region(format!("it has {} words instead of {}", part.len(), self.key_words)));
         }
-        if let Some(lane) = (0..self.lanes).find(|&lane| lo[lane] > hi[lane]) {
-            let what = format!("lane {lane} goes from {} to {}", lo[lane], hi[lane]);
+        if let Some(word) = (0..self.key_words).find(|&word| lo[word] > hi[word]) {
+            let what = format!("word {word} goes from {} to {}", lo[word], hi[word]);
             return Err(UpdateError::bad_region(what));
         }
         if let Some((value, mask)) = ternary
-            && let Some(lane) = (0..self.lanes).find(|&at| [lo, hi].map(|end| end[at] & mask[at]) != [value[at]; 2])
+            && let Some(word) = (0..self.key_words).find(|&at| [lo, hi].map(|end| end[at] & mask[at]) != [value[at]; 2])
         {
-            let what = format!("the ends of lane {lane} do not have the value {} under its mask", value[lane]);
+            let what = format!("the ends of word {word} do not have the value {} under its mask", value[word]);
             return Err(UpdateError::bad_region(what));
         }
         self.bounds.extend_from_slice(lo);
@@ -122,7 +123,7 @@ impl Regions {
         let Some((value, mask)) = ternary else { return Ok(()) };
         self.ternary.resize(self.count - 1, NOT_TERNARY);
         // At most 2^24 regions are lowered, so the index fits.
-        self.ternary.push((self.masks.len() / (2 * self.lanes)) as u32);
+        self.ternary.push((self.masks.len() / (2 * self.key_words)) as u32);
         self.masks.extend_from_slice(value);
         self.masks.extend_from_slice(mask);
         Ok(())
@@ -130,7 +131,7 @@ impl Regions {
 
     /// Makes room for `count` more regions without ternary words.
     pub(super) fn reserve(&mut self, count: usize) {
-        self.bounds.reserve(count * 2 * self.lanes);
+        self.bounds.reserve(count * 2 * self.key_words);
     }
 
     /// Adds a region of intervals, given for each word as `(lo, hi)`.
@@ -138,19 +139,19 @@ impl Regions {
         self.bounds.extend(intervals.clone().map(|(lo, _)| lo));
         self.bounds.extend(intervals.map(|(_, hi)| hi));
         self.count += 1;
-        debug_assert_eq!(self.bounds.len(), self.count * 2 * self.lanes);
+        debug_assert_eq!(self.bounds.len(), self.count * 2 * self.key_words);
     }
 
     /// Returns the interval of one word of the last region, as `(lo, hi)`.
-    pub(super) fn last_interval(&mut self, lane: usize) -> (&mut u32, &mut u32) {
-        let start = self.bounds.len() - 2 * self.lanes;
-        let (lo, hi) = self.bounds[start..].split_at_mut(self.lanes);
-        (&mut lo[lane], &mut hi[lane])
+    pub(super) fn last_interval(&mut self, word: usize) -> (&mut u32, &mut u32) {
+        let start = self.bounds.len() - 2 * self.key_words;
+        let (lo, hi) = self.bounds[start..].split_at_mut(self.key_words);
+        (&mut lo[word], &mut hi[word])
     }
 
     /// Removes the last region, which must not be ternary.
     pub(super) fn pop_intervals(&mut self) {
-        self.bounds.truncate(self.bounds.len() - 2 * self.lanes);
+        self.bounds.truncate(self.bounds.len() - 2 * self.key_words);
         self.count -= 1;
     }
 
@@ -168,9 +169,9 @@ impl Regions {
     }
 
     /// Returns the indices of the words on which some region is ternary.
-    pub fn ternary_lanes(&self) -> Vec<usize> {
-        let any = |lane| self.iter().any(|r| r.ternary.is_some_and(|(_, mask)| mask[lane] != 0));
-        if self.masks.is_empty() { Vec::new() } else { (0..self.lanes).filter(|&lane| any(lane)).collect() }
+    pub fn ternary_words(&self) -> Vec<usize> {
+        let any = |word| self.iter().any(|r| r.ternary.is_some_and(|(_, mask)| mask[word] != 0));
+        if self.masks.is_empty() { Vec::new() } else { (0..self.key_words).filter(|&word| any(word)).collect() }
     }
 }
 
@@ -182,11 +183,11 @@ pub(crate) fn containing_prefix(lo: u32, hi: u32) -> u32 {
     u32::MAX.checked_shl(32 - differ.leading_zeros()).unwrap_or(0)
 }
 
-/// Returns the mask of the bits that `region` fixes in the key word `lane`.
+/// Returns the mask of the bits that `region` fixes in the key word `word`.
 ///
 /// These are the bits of its containing prefix and of its ternary mask.
-pub(crate) fn fixed_bits(region: &Region<'_>, lane: usize) -> u32 {
-    containing_prefix(region.lo[lane], region.hi[lane]) | region.ternary.map_or(0, |(_, mask)| mask[lane])
+pub(crate) fn fixed_bits(region: &Region<'_>, word: usize) -> u32 {
+    containing_prefix(region.lo[word], region.hi[word]) | region.ternary.map_or(0, |(_, mask)| mask[word])
 }
 
 #[cfg(test)]
@@ -196,12 +197,12 @@ mod tests {
     #[test]
     fn ternary_words_are_those_with_a_mask() {
         let mut regions = Regions::new(3);
-        assert!(regions.ternary_lanes().is_empty());
+        assert!(regions.ternary_words().is_empty());
         regions.push(Region { lo: &[1, 2, 4], hi: &[1, 3, 4], ternary: None });
         regions.push(Region { lo: &[0, 1, 4], hi: &[9, 3, 4], ternary: Some((&[0, 1, 0], &[0, 1, 0])) });
-        assert_eq!(regions.ternary_lanes(), [1]);
+        assert_eq!(regions.ternary_words(), [1]);
         regions.push(Region { lo: &[1, 2, 4], hi: &[3, 3, 4], ternary: Some((&[1, 0, 0], &[1, 0, 0])) });
-        assert_eq!(regions.ternary_lanes(), [0, 1]);
+        assert_eq!(regions.ternary_words(), [0, 1]);
     }
 
     #[test]
@@ -219,8 +220,8 @@ mod tests {
             Region { lo: &[0, 1], hi: &[9, 9], ternary: Some((&[0, 3], &[0, 1])) },
         ];
         let errors = refused.map(|region| regions.try_push(region).expect_err("malformed").to_string());
-        assert_eq!(errors[0], "the region is malformed: lane 1 goes from 4 to 3");
-        assert_eq!(errors[1], "the region is malformed: it has 1 lanes instead of 2");
+        assert_eq!(errors[0], "the region is malformed: word 1 goes from 4 to 3");
+        assert_eq!(errors[1], "the region is malformed: it has 1 words instead of 2");
         assert_eq!(regions, before);
     }
 }

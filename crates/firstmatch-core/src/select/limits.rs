@@ -9,7 +9,7 @@ use crate::error::Cap;
 pub struct Limits {
     /// Heap bytes while a base is built and timed, candidates beside it included, rules not.
     ///
-    /// A bound from the numbers of regions and lanes is compared with the cap, so a base may be refused that would have
+    /// A bound from the numbers of regions and words is compared with the cap, so a base may be refused that would have
     /// needed less. For example, a region of IPv4 5-tuples counts as 64 bytes for `linear`, 448 for `tuplemerge` and
     /// 2,360 for `bit_select`, because that compares plans.
     pub build_bytes: usize,

@@ -75,7 +75,8 @@ pub(crate) fn of_rules(set: &Lowered, wide: &[Wide], count: usize) -> Vec<Sample
     if behind.len() >= FEWEST {
         samples.push(Sample { traffic: Traffic::Behind, keys: repeated(&behind, count) });
     }
-    let uniform = draw.fill(count, |draw, _, row| (0..draw.lanes()).for_each(|lane| row[lane] = draw.present(lane)));
+    let uniform =
+        draw.fill(count, |draw, _, row| (0..draw.key_words()).for_each(|word| row[word] = draw.present(word)));
     samples.push(Sample { traffic: Traffic::Uniform, keys: uniform });
     samples
 }
@@ -96,7 +97,7 @@ pub(crate) fn unmatched(
     let keys = draw.fill(tries, |draw, at, row| match at % 3 {
         0 => draw.behind(true, row),
         1 => draw.edge(true, row),
-        _ => (0..draw.lanes()).for_each(|lane| row[lane] = draw.present(lane)),
+        _ => (0..draw.key_words()).for_each(|word| row[word] = draw.present(word)),
     });
     let found = matched(base, &keys);
     let mut missed = KeyBuf::new(set.schema());
@@ -126,7 +127,7 @@ struct Draw<'a> {
     /// Index of the first region of each rule.
     firsts: Vec<u32>,
     wide: Vec<Region<'a>>,
-    /// For each lane 0 and the values at which a wide region begins or has just ended, ascending.
+    /// For each word: 0 and the values at which a wide region begins or has just ended, ascending.
     cuts: Vec<Vec<u32>>,
     random: Random,
 }
@@ -138,19 +139,19 @@ impl<'a> Draw<'a> {
         // Fewer than 2^24 regions are ever lowered.
         firsts.extend(set.by_rule().map(|(_, regions)| regions.start as u32));
         let wide: Vec<Region<'_>> = wide.iter().map(|wide| regions.get(wide.region)).collect();
-        let cuts_of = |lane: usize| {
-            let ends = wide.iter().flat_map(|region| [Some(region.lo[lane]), region.hi[lane].checked_add(1)]);
-            let mut cuts: Vec<u32> = ends.flatten().filter(|&cut| cut <= largest(schema, lane)).chain([0]).collect();
+        let cuts_of = |word: usize| {
+            let ends = wide.iter().flat_map(|region| [Some(region.lo[word]), region.hi[word].checked_add(1)]);
+            let mut cuts: Vec<u32> = ends.flatten().filter(|&cut| cut <= largest(schema, word)).chain([0]).collect();
             cuts.sort_unstable();
             cuts.dedup();
             cuts
         };
-        let cuts = (0..schema.lanes().len()).map(cuts_of).collect();
+        let cuts = (0..schema.words().len()).map(cuts_of).collect();
         Self { schema, regions, firsts, wide, cuts, random: Random(1) }
     }
 
-    fn lanes(&self) -> usize {
-        self.schema.lanes().len()
+    fn key_words(&self) -> usize {
+        self.schema.words().len()
     }
 
     fn fill(&mut self, count: usize, mut key: impl FnMut(&mut Self, usize, &mut [u32])) -> KeyBuf {
@@ -171,34 +172,34 @@ impl<'a> Draw<'a> {
             let other = self.is_heads().then_some(other);
             let region = [Some(own), other].into_iter().flatten().find(|region| self.says(region, field));
             let is_high = is_corner && self.is_heads();
-            for lane in self.schema.lanes_of(field) {
-                row[lane] = match region {
-                    Some(region) if is_high => region.hi[lane],
-                    Some(region) if is_corner => region.lo[lane],
-                    Some(region) => self.random.between(region.lo[lane], region.hi[lane]),
-                    None => self.present(lane),
+            for word in self.schema.words_of(field) {
+                row[word] = match region {
+                    Some(region) if is_high => region.hi[word],
+                    Some(region) if is_corner => region.lo[word],
+                    Some(region) => self.random.between(region.lo[word], region.hi[word]),
+                    None => self.present(word),
                 };
                 if let Some((value, mask)) = region.and_then(|region| region.ternary) {
-                    row[lane] = row[lane] & !mask[lane] | value[lane];
+                    row[word] = row[word] & !mask[word] | value[word];
                 }
             }
         }
     }
 
-    /// Draws a corner of a region; if `is_outside`, moves one lane a step out if there is room.
+    /// Draws a corner of a region; if `is_outside`, moves one word a step out if there is room.
     fn edge(&mut self, is_outside: bool, row: &mut [u32]) {
         let own = self.region();
-        for lane in 0..self.lanes() {
-            row[lane] = if self.is_heads() { own.lo[lane] } else { own.hi[lane] };
+        for word in 0..self.key_words() {
+            row[word] = if self.is_heads() { own.lo[word] } else { own.hi[word] };
             if let Some((value, mask)) = own.ternary {
-                row[lane] = row[lane] & !mask[lane] | value[lane];
+                row[word] = row[word] & !mask[word] | value[word];
             }
         }
-        let lane = self.random.below(self.lanes());
-        let above = own.hi[lane].checked_add(1).filter(|&above| above <= largest(self.schema, lane));
-        let beside = [own.lo[lane].checked_sub(1), above].into_iter().flatten();
+        let word = self.random.below(self.key_words());
+        let above = own.hi[word].checked_add(1).filter(|&above| above <= largest(self.schema, word));
+        let beside = [own.lo[word].checked_sub(1), above].into_iter().flatten();
         let to = beside.filter(|_| is_outside).max_by_key(|_| self.random.next());
-        row[lane] = to.unwrap_or(row[lane]);
+        row[word] = to.unwrap_or(row[word]);
     }
 
     /// Draws a key of a rule; if `is_moved`, tries to move it out of a wide region that holds it.
@@ -206,18 +207,18 @@ impl<'a> Draw<'a> {
     /// Each field that the wide region constrains is drawn anew. Every stretch between the ends of wide regions is
     /// equally likely, so that narrow gaps are met as well.
     ///
-    /// For example, with one wide region over the values 10 to 19 of a lane, the stretches are 0 to 9, 10 to 19 and the
+    /// For example, with one wide region over the values 10 to 19 of a word, the stretches are 0 to 9, 10 to 19 and the
     /// rest.
     fn behind(&mut self, is_moved: bool, row: &mut [u32]) {
         self.key(row);
-        let wide = self.wide.iter().find(|wide| is_moved && wide.contains(&row[..self.schema.lanes().len()]));
+        let wide = self.wide.iter().find(|wide| is_moved && wide.contains(&row[..self.schema.words().len()]));
         let Some(&wide) = wide else { return };
         for field in 0..self.schema.fields().len() {
             if self.says(&wide, field) {
-                for lane in self.schema.lanes_of(field) {
-                    let at = self.random.below(self.cuts[lane].len());
-                    let end = self.cuts[lane].get(at + 1).map_or(largest(self.schema, lane), |next| next - 1);
-                    row[lane] = self.random.between(self.cuts[lane][at], end);
+                for word in self.schema.words_of(field) {
+                    let at = self.random.below(self.cuts[word].len());
+                    let end = self.cuts[word].get(at + 1).map_or(largest(self.schema, word), |next| next - 1);
+                    row[word] = self.random.between(self.cuts[word][at], end);
                 }
             }
         }
@@ -232,7 +233,7 @@ impl<'a> Draw<'a> {
                 break;
             }
             self.behind(at % 2 == 1, &mut row);
-            if !self.wide.iter().any(|wide| wide.contains(&row[..self.lanes()])) {
+            if !self.wide.iter().any(|wide| wide.contains(&row[..self.key_words()])) {
                 keys.push().copy_from_slice(&row);
             }
         }
@@ -249,15 +250,15 @@ impl<'a> Draw<'a> {
 
     /// Whether a region constrains a field.
     fn says(&self, region: &Region<'_>, field: usize) -> bool {
-        self.schema.lanes_of(field).any(|lane| {
-            let is_ternary = region.ternary.is_some_and(|(_, mask)| mask[lane] != 0);
-            region.lo[lane] > 0 || region.hi[lane] < self.schema.lanes()[lane].max || is_ternary
+        self.schema.words_of(field).any(|word| {
+            let is_ternary = region.ternary.is_some_and(|(_, mask)| mask[word] != 0);
+            region.lo[word] > 0 || region.hi[word] < self.schema.words()[word].max || is_ternary
         })
     }
 
-    /// Draws any value of a lane but absence.
-    fn present(&mut self, lane: usize) -> u32 {
-        self.random.next() as u32 & largest(self.schema, lane)
+    /// Draws any value of a word but absence.
+    fn present(&mut self, word: usize) -> u32 {
+        self.random.next() as u32 & largest(self.schema, word)
     }
 
     fn is_heads(&mut self) -> bool {
@@ -265,10 +266,10 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// Returns the largest value of a lane but absence: all its bits.
-fn largest(schema: &Schema, lane: usize) -> u32 {
-    let lane = schema.lanes()[lane];
-    lane.absent.map_or(lane.max, |absent| absent - 1)
+/// Returns the largest value of a word but absence: all its bits.
+fn largest(schema: &Schema, word: usize) -> u32 {
+    let word = schema.words()[word];
+    word.absent.map_or(word.max, |absent| absent - 1)
 }
 
 /// Number of keys in a batch.

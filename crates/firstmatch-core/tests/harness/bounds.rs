@@ -94,7 +94,7 @@ fn a_cache_adds_its_own_to_the_bounds() {
         let before = inner.stats();
         let after = FlowCache::new(inner, &flow::Config::default()).expect("no level is forced").stats();
         // An entry has the key and five words more.
-        let entry = (schema.lanes().len() + 5).div_ceil(16);
+        let entry = (schema.words().len() + 5).div_ceil(16);
         let bounds = (before.worst_tests + 1, before.worst_lines + 1 + 2 * entry);
         assert_eq!((after.worst_tests, after.worst_lines), bounds, "{name}");
     }
@@ -111,7 +111,7 @@ fn neighbours_are_one_region() {
     let tests = [Test::Range { lo: 3, hi: 9 }, Test::Value(1), Test::Prefix { value: 10, len: 15 }, Test::Value(2)];
     for (tests, regions) in [(&tests[..], 1), (&tests[..2], 2), (&[Test::Value(7), Test::Value(8)], 1)] {
         let rule = RuleSpec { conditions: [on(3, tests)].into(), ..empty_rule(Priority(1)) };
-        let mut out = Regions::new(schema.lanes().len());
+        let mut out = Regions::new(schema.words().len());
         lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut out).expect("within the caps");
         assert_eq!(out.len(), regions, "{tests:?}");
     }
@@ -123,7 +123,7 @@ fn neighbours_are_one_region() {
 #[test]
 fn regions_under_masks_count_whole() {
     let schema = Schema::ipv4();
-    let each = |parts: usize| parts * schema.lanes().len() * size_of::<u32>() + size_of::<Match>();
+    let each = |parts: usize| parts * schema.words().len() * size_of::<u32>() + size_of::<Match>();
     for (test, each) in [(Test::Mask { value: 1, mask: 5 }, each(4)), (Test::Value(1), each(2))] {
         let mut set = RuleSet::new(schema.clone());
         for at in 0..10 {
@@ -179,24 +179,24 @@ fn a_budget_is_taken_to_the_byte() {
     assert!(smaller > 2, "{smaller} builds of other trees");
 }
 
-/// A change that is refused says what is wrong with it: the lanes that were given and those of the engine, in this order;
-/// the id that is there; the id that is not, whichever use of its slot is.
+/// A change that is refused says what is wrong with it: the number of words given and the engine's, in this order; the id
+/// that is there; the id that is not, whichever use of its slot is.
 #[test]
 fn a_refused_change_names_what_is_wrong() {
     for (name, schema) in schemas() {
-        let lanes = schema.lanes().len();
+        let key_words = schema.words().len();
         let set = lowered(&schema, 12);
         for subject in updatable_structures() {
             let mut engine = subject.start(Start::Rules(&set));
             let there = set.rules()[set.rules().len() / 2].rule;
             let (slot, reuse) = (there.slot() as u32, there.reuse());
-            let mut wide = Regions::new(lanes + 2);
-            wide.push(Region { lo: &vec![0; lanes + 2], hi: &vec![0; lanes + 2], ternary: None });
+            let mut wide = Regions::new(key_words + 2);
+            wide.push(Region { lo: &vec![0; key_words + 2], hi: &vec![0; key_words + 2], ternary: None });
             let free = Match { rule: RuleId::new(500, 3), priority: Priority(u64::MAX) };
-            let error = engine.insert(free, &wide).expect_err("it has other lanes").to_string();
-            let said = format!("the regions have {} lanes, the engine {lanes}", lanes + 2);
+            let error = engine.insert(free, &wide).expect_err("it has other words").to_string();
+            let said = format!("the regions have {} words, the engine {key_words}", key_words + 2);
             assert_eq!(error, said, "{}, {name}", subject.name);
-            let mut regions = Regions::new(lanes);
+            let mut regions = Regions::new(key_words);
             regions.push(set.regions().get(0));
             for rule in [there, RuleId::new(slot, reuse + 1)] {
                 let taken = Match { rule, ..free };

@@ -81,10 +81,10 @@ fn an_answer_that_beat_nothing_is_not_kept() {
 }
 
 fn everything(schema: &Schema) -> Regions {
-    let lanes = schema.lanes();
-    let mut regions = Regions::new(lanes.len());
-    let hi: Vec<u32> = lanes.iter().map(|lane| lane.max).collect();
-    regions.push(Region { lo: &vec![0; lanes.len()], hi: &hi, ternary: None });
+    let words = schema.words();
+    let mut regions = Regions::new(words.len());
+    let hi: Vec<u32> = words.iter().map(|word| word.max).collect();
+    regions.push(Region { lo: &vec![0; words.len()], hi: &hi, ternary: None });
     regions
 }
 

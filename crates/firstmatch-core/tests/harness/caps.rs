@@ -26,8 +26,8 @@ fn refused_by(candidate: &Candidate) -> Option<Cap> {
 ///
 /// These are 8 bytes a word, 16 a ternary one, and 24 a region, and the little that sets start with.
 fn linear_build_bytes(set: &Lowered) -> usize {
-    let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
-    set.regions().len().next_multiple_of(8) * (8 * lanes + 24) + 2048
+    let key_words = set.schema().words().len() + set.regions().ternary_words().len();
+    set.regions().len().next_multiple_of(8) * (8 * key_words + 24) + 2048
 }
 
 /// A build succeeds just where some kind keeps the limit, from nothing to plenty.
@@ -254,13 +254,13 @@ fn builds_are_capped_after_changes() {
     let free = Engine::build(&set, &first).expect("no cap").explain();
     assert_eq!(free.kind, Kind::BitSelect);
     let visits = free.candidates[0].visits.expect("it was built");
-    let (regions, lanes) = (set.regions().len(), set.schema().lanes().len() + set.regions().ternary_lanes().len());
+    let (regions, key_words) = (set.regions().len(), set.schema().words().len() + set.regions().ternary_words().len());
     for (limits, run_bytes) in [
         (Limits { build_visits: visits / 4, ..Limits::default() }, usize::MAX),
         (Limits { build_visits: 4 * regions, ..Limits::default() }, usize::MAX),
         // The first is as much as `bit_select` may take to build of these rules. The second is as much as `linear` may
         // for three times as many.
-        (Limits { build_bytes: (32 * lanes + 2200) * regions + (16 << 10), ..Limits::default() }, usize::MAX),
+        (Limits { build_bytes: (32 * key_words + 2200) * regions + (16 << 10), ..Limits::default() }, usize::MAX),
         (Limits { build_bytes: 3 * linear_build_bytes(&set), ..Limits::default() }, usize::MAX),
         (Limits::default(), free.bytes),
     ] {

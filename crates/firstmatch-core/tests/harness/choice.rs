@@ -371,8 +371,8 @@ fn the_fallback_fits() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
         let set = rule_set(&schema, &mut Rng::new(seed), 5_000);
         let lowered = lower(&set, &schema, &ExpansionLimits::default()).expect("within the caps");
-        let lanes = schema.lanes().len() + lowered.regions().ternary_lanes().len();
-        let run_bytes = lowered.regions().len() * (8 * lanes + 24) + (1 << 20);
+        let key_words = schema.words().len() + lowered.regions().ternary_words().len();
+        let run_bytes = lowered.regions().len() * (8 * key_words + 24) + (1 << 20);
         let engine = Engine::build(&lowered, &Config { budget: Budget { run_bytes }, ..Config::default() });
         let engine = engine.unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(engine.explain().bytes <= run_bytes, "{name}");

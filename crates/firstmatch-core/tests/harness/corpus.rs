@@ -9,7 +9,7 @@ use firstmatch_core::rule::{
 };
 use firstmatch_core::{Match, Schema, Updatable};
 
-use crate::broken::{Fault, lane_faults};
+use crate::broken::{Fault, word_faults};
 use crate::case::{Case, LONGEST};
 use crate::corners;
 use crate::engines::{Reference, Start, Subject, engines};
@@ -241,7 +241,7 @@ fn for_each_updatable(mut run: impl FnMut(&Moment, &View, &Subject)) {
 }
 
 pub(crate) fn regions_of(schema: &Schema, spec: &RuleSpec) -> Regions {
-    let mut regions = Regions::new(schema.lanes().len());
+    let mut regions = Regions::new(schema.words().len());
     lower_rule(schema, spec, &ExpansionLimits::default(), &mut regions).expect("within the caps");
     regions
 }
@@ -284,7 +284,7 @@ fn broken_engines_are_caught() {
     for view in &views {
         assert_eq!(view.case.check_thoroughly(&Reference::new(&view.lowered)), Ok(()));
     }
-    for fault in lane_faults(11).into_iter().chain([Fault::MasksIgnored]) {
+    for fault in word_faults(11).into_iter().chain([Fault::MasksIgnored]) {
         let caught = views.iter().any(|view| view.case.check(&fault.engine(&view.lowered)).is_err());
         assert!(caught, "{fault:?} goes unnoticed");
     }

@@ -11,7 +11,7 @@ use firstmatch_core::rule::{
 use firstmatch_core::schema::{Field, Kind};
 use firstmatch_core::{Classifier, Match, Schema};
 
-use crate::broken::{Fault, lane_faults};
+use crate::broken::{Fault, word_faults};
 use crate::case::Case;
 use crate::corners;
 use crate::corpus::regions_of;
@@ -82,8 +82,8 @@ fn broken_engines_are_caught() {
         }
         let caught = |fault: Fault| rounds.iter().any(|round| round.catches(fault));
         // Faults at both ends of every word must be caught by the run as a whole.
-        for fault in lane_faults(schema.lanes().len()) {
-            let constant = matches!(fault, Fault::LaneIgnored { .. }) && lane_is_idle(fault, &rounds);
+        for fault in word_faults(schema.words().len()) {
+            let constant = matches!(fault, Fault::WordIgnored { .. }) && word_is_idle(fault, &rounds);
             assert!(constant || caught(fault), "{name}: {fault:?} goes unnoticed");
         }
         assert!(caught(Fault::MasksIgnored), "{name}: masks can be ignored");
@@ -105,11 +105,11 @@ fn broken_engines_are_caught() {
 /// Whether every region spans a whole word, so that the word cannot be missed.
 ///
 /// The top word of a wide optional field may be such a word.
-fn lane_is_idle(fault: Fault, rounds: &[Round]) -> bool {
-    let Fault::LaneIgnored { lane } = fault else { return false };
+fn word_is_idle(fault: Fault, rounds: &[Round]) -> bool {
+    let Fault::WordIgnored { word } = fault else { return false };
     let spans = |round: &Round| {
-        let max = round.lowered.schema().lanes()[lane].max;
-        round.lowered.regions().iter().all(|r| r.lo[lane] == 0 && r.hi[lane] == max)
+        let max = round.lowered.schema().words()[word].max;
+        round.lowered.regions().iter().all(|r| r.lo[word] == 0 && r.hi[word] == max)
     };
     rounds.iter().all(spans)
 }
@@ -130,8 +130,8 @@ impl Round {
     }
 }
 
-/// Every bit of a mask is compared, in whichever byte of whichever lane: for each bit of each field a rule whose mask has it
-/// and leaves a higher bit open, so that bounds alone do not tell; and keys that differ in that bit, or in an open one.
+/// Every bit of a mask is compared, in whichever byte of whichever word: for each bit of each field a rule whose mask has
+/// it and leaves a higher bit open, so that bounds alone do not tell; and keys that differ in that bit, or in an open one.
 #[test]
 fn every_bit_of_a_mask_is_compared() {
     let field = |name: &str, width| Field::new(name, width, Kind::Mask, None);

@@ -24,25 +24,25 @@ struct Domain {
     packets: Vec<FieldValues>,
     keys: KeyBuf,
     width: u32,
-    lane_bits: u32,
+    word_bits: u32,
 }
 
 impl Domain {
-    fn new(width: u32, lane_bits: u32, optional: bool) -> Self {
+    fn new(width: u32, word_bits: u32, optional: bool) -> Self {
         let field = Field::new("f", width, Kind::Range, None);
         let field = if optional { field.optional() } else { field };
-        let schema = Schema::with_lane_bits(None, vec![field], lane_bits);
+        let schema = Schema::with_word_bits(None, vec![field], word_bits);
         let mut keys = KeyBuf::new(&schema);
         let absent = optional.then_some(None);
         let values = (0..1u128 << width).map(Some).chain(absent);
         let packets: Vec<_> = values.map(|v| FieldValues { family: None, values: vec![v] }).collect();
         packets.iter().for_each(|packet| keys.push_values(packet));
-        Self { schema, packets, keys, width, lane_bits }
+        Self { schema, packets, keys, width, word_bits }
     }
 
     /// Number of words that a value takes.
-    fn lanes(&self) -> usize {
-        self.width.div_ceil(self.lane_bits) as usize
+    fn key_words(&self) -> usize {
+        self.width.div_ceil(self.word_bits) as usize
     }
 
     /// Lowers one condition into `regions` and compares every value with the oracle.
@@ -65,19 +65,19 @@ impl Domain {
 
     /// Panics unless intervals are within their words, not empty, and the hull of the masks.
     fn check_shape(&self, region: &Region<'_>, condition: &Condition) {
-        for (lane, about) in self.schema.lanes().iter().enumerate() {
-            let (lo, hi) = (region.lo[lane], region.hi[lane]);
+        for (word, about) in self.schema.words().iter().enumerate() {
+            let (lo, hi) = (region.lo[word], region.hi[word]);
             assert!(lo <= hi && hi <= about.max, "{condition:?}: {region:?}");
             if let Some((value, mask)) = region.ternary {
-                assert!(mask[lane] <= about.bits && value[lane] & !mask[lane] == 0, "{condition:?}: {region:?}");
-                assert!(lo & mask[lane] == value[lane] && hi & mask[lane] == value[lane], "{condition:?}: {region:?}");
+                assert!(mask[word] <= about.bits && value[word] & !mask[word] == 0, "{condition:?}: {region:?}");
+                assert!(lo & mask[word] == value[word] && hi & mask[word] == value[word], "{condition:?}: {region:?}");
             }
         }
     }
 
     /// Returns the most regions that the documentation promises, as far as it says.
     fn most_regions(&self, condition: &Condition) -> usize {
-        let a_range = 2 * self.lanes() - 1;
+        let a_range = 2 * self.key_words() - 1;
         let tests = condition.tests.len();
         let all = |form: fn(&Test) -> bool| condition.tests.iter().all(|(_, test)| form(test));
         let prefixes = all(|test| matches!(test, Test::Value(_) | Test::Prefix { .. }));
@@ -128,16 +128,16 @@ fn condition(negated: bool, tests: &[Test]) -> Condition {
     Condition { field: 0, negated, tests: tests.iter().map(|&test| (None, test)).collect() }
 }
 
-fn domains(widths: std::ops::RangeInclusive<u32>, lane_bits: &[u32]) -> impl Iterator<Item = Domain> {
+fn domains(widths: std::ops::RangeInclusive<u32>, word_bits: &[u32]) -> impl Iterator<Item = Domain> {
     widths.flat_map(move |width| {
-        lane_bits.iter().flat_map(move |&bits| [false, true].map(|optional| Domain::new(width, bits, optional)))
+        word_bits.iter().flat_map(move |&bits| [false, true].map(|optional| Domain::new(width, bits, optional)))
     })
 }
 
 #[test]
 fn one_test() {
     for domain in domains(1..=8, &[2, 32]).chain(domains(1..=6, &[1, 3, 4, 5])) {
-        let mut regions = Regions::new(domain.schema.lanes().len());
+        let mut regions = Regions::new(domain.schema.words().len());
         for test in domain.tests() {
             for negated in [false, true] {
                 domain.check(&condition(negated, &[test]), &mut regions);
@@ -150,7 +150,7 @@ fn one_test() {
 fn two_tests() {
     let five_bits = [Domain::new(5, 2, true)];
     for domain in domains(1..=4, &[2]).chain(domains(3..=4, &[1, 3, 32])).chain(five_bits) {
-        let mut regions = Regions::new(domain.schema.lanes().len());
+        let mut regions = Regions::new(domain.schema.words().len());
         let tests = domain.distinct_tests();
         for &first in &tests {
             for &second in &tests {
@@ -167,7 +167,7 @@ fn two_tests() {
 fn several_tests() {
     let mut rng = Rng::new(3);
     for domain in domains(5..=8, &[2, 3, 32]) {
-        let mut regions = Regions::new(domain.schema.lanes().len());
+        let mut regions = Regions::new(domain.schema.words().len());
         let tests = domain.tests();
         for _ in 0..6_000 {
             let some: Vec<Test> = (0..2 + rng.below(4)).map(|_| *rng.pick(&tests)).collect();
@@ -180,20 +180,20 @@ fn several_tests() {
 #[test]
 fn the_bounds_are_tight() {
     let domain = Domain::new(8, 2, true);
-    let mut regions = Regions::new(domain.schema.lanes().len());
+    let mut regions = Regions::new(domain.schema.words().len());
     domain.check(&condition(false, &[Test::Range { lo: 0b0001_0101, hi: 0b1110_1010 }]), &mut regions);
     assert_eq!(regions.len(), 2 * 4 - 1);
     for width in [33, 64, 96, 127, 128] {
         let field = Field::new("f", width, Kind::Range, None).optional();
         let schema = Schema::new(None, vec![field]);
-        let lanes = width.div_ceil(32) as usize;
+        let key_words = width.div_ceil(32) as usize;
         let max = schema.fields()[0].max();
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         let range = Condition { field: 0, negated: false, tests: vec![(None, Test::Range { lo: 1, hi: max - 1 })] };
         let rule = RuleSpec { conditions: [range].into(), ..empty_rule(Priority(1)) };
         lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("within the caps");
         // The top word of 33 bits has the values 0 and 1 alone: nothing is left between the ends.
-        assert_eq!(regions.len(), 2 * lanes - 1 - usize::from(width == 33), "{width} bits");
+        assert_eq!(regions.len(), 2 * key_words - 1 - usize::from(width == 33), "{width} bits");
     }
 }
 
@@ -202,7 +202,7 @@ fn the_bounds_are_tight() {
 /// Ten consecutive values become one range.
 #[test]
 fn a_list_of_prefixes_stays_one() {
-    let schema = Schema::with_lane_bits(None, vec![Field::new("f", 16, Kind::Range, None)], 16);
+    let schema = Schema::with_word_bits(None, vec![Field::new("f", 16, Kind::Range, None)], 16);
     let value = |value: u128| Test::Value(value);
     let scattered: Vec<Test> = (0..100).map(|at| value(at * 7)).chain([value(1), value(8)]).collect();
     let consecutive: Vec<Test> = (3..13).map(value).collect();
@@ -222,12 +222,12 @@ fn a_list_of_prefixes_stays_one() {
 #[test]
 fn two_fields() {
     let fields = vec![Field::new("a", 3, Kind::Range, None).optional(), Field::new("b", 3, Kind::Mask, None)];
-    let schema = Schema::with_lane_bits(None, fields, 2);
+    let schema = Schema::with_word_bits(None, fields, 2);
     let packets = crate::corners::every_packet(&schema, 1000).expect("a small domain");
     let mut keys = KeyBuf::new(&schema);
     packets.iter().for_each(|packet| keys.push_values(packet));
     let tests = [Domain::new(3, 2, true).tests(), Domain::new(3, 2, false).tests()];
-    let mut regions = Regions::new(schema.lanes().len());
+    let mut regions = Regions::new(schema.words().len());
     for &a in &tests[0] {
         for &b in &tests[1] {
             for negated in [[false, false], [true, false], [false, true], [true, true]] {
@@ -256,7 +256,7 @@ fn caps_are_kept() {
         Condition { field: 2, negated: true, tests: vec![(None, Test::Value(80)), (None, Test::Value(443))] };
     let wide = |field| Condition { field, negated: false, tests: vec![(None, range)] };
     let rule = RuleSpec { conditions: [wide(0), wide(1), not_port].into(), ..empty_rule(Priority(1)) };
-    let mut regions = Regions::new(schema.lanes().len());
+    let mut regions = Regions::new(schema.words().len());
     let expansion = |n| ExpansionLimits { regions_per_rule: n, ..ExpansionLimits::default() };
     assert_eq!(lower_rule(&schema, &rule, &expansion(7 * 7 * 3), &mut regions), Ok(147));
     let before = regions.clone();
@@ -275,7 +275,7 @@ fn masks_that_explode_are_refused() {
     let tests = (0..40).map(|i| (None, Test::Mask { value: 3 << (3 * i), mask: 3 << (3 * i) })).collect();
     let rule =
         RuleSpec { conditions: [Condition { field: 0, negated: true, tests }].into(), ..empty_rule(Priority(1)) };
-    let mut regions = Regions::new(schema.lanes().len());
+    let mut regions = Regions::new(schema.words().len());
     assert!(lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).is_err());
     assert!(regions.is_empty());
 }

@@ -49,7 +49,7 @@ impl Script {
 #[derive(Default)]
 struct Reader {
     fields: Vec<Field>,
-    lane_bits: Option<u32>,
+    word_bits: Option<u32>,
     schemas: Option<Vec<Schema>>,
     rules: usize,
     steps: Vec<(usize, Step)>,
@@ -64,7 +64,7 @@ impl Reader {
             ("schema", ["ipv6"]) => self.schemas = Some(vec![Schema::ipv6()]),
             ("schema", ["dual"]) => self.schemas = Some(vec![Schema::ipv4(), Schema::ipv6()]),
             ("schema", ["openflow"]) => self.schemas = Some(vec![Schema::openflow()]),
-            ("lanes", [bits]) => self.lane_bits = Some(number(bits)? as u32),
+            ("word_bits", [bits]) => self.word_bits = Some(number(bits)? as u32),
             ("field", [name, width, kind, rest @ ..]) => {
                 let field = Field::new(name, number(width)? as u32, self::kind(kind)?, None);
                 self.fields.push(if rest == ["optional"] { field.optional() } else { field });
@@ -81,8 +81,8 @@ impl Reader {
 
     /// Returns the schemas; from the first rule or key on no field can be added.
     fn schemas(&mut self) -> &[Schema] {
-        let (fields, bits) = (&self.fields, self.lane_bits.unwrap_or(32));
-        self.schemas.get_or_insert_with(|| vec![Schema::with_lane_bits(None, fields.clone(), bits)])
+        let (fields, bits) = (&self.fields, self.word_bits.unwrap_or(32));
+        self.schemas.get_or_insert_with(|| vec![Schema::with_word_bits(None, fields.clone(), bits)])
     }
 
     fn remove(&mut self, line: usize, which: &str, refused: bool) -> Read<()> {

@@ -88,6 +88,6 @@ fn batches_that_do_not_fit_panic() {
         };
         assert!(run(&case, 20).is_ok(), "{}", subject.name);
         assert!(run(&case, 19).is_err() && run(&case, 21).is_err(), "{}: places", subject.name);
-        assert!(run(&other, 20).is_err(), "{}: lanes", subject.name);
+        assert!(run(&other, 20).is_err(), "{}: words", subject.name);
     }
 }

@@ -18,8 +18,8 @@ struct Domain {
 }
 
 impl Domain {
-    fn new(lane_bits: u32, fields: Vec<Field>) -> Self {
-        let schema = Schema::with_lane_bits(None, fields, lane_bits);
+    fn new(word_bits: u32, fields: Vec<Field>) -> Self {
+        let schema = Schema::with_word_bits(None, fields, word_bits);
         let conditions: Vec<_> = (0..2).map(|field| conditions(&schema, field)).collect();
         let mut rules = Vec::new();
         for a in &conditions[0] {
@@ -134,7 +134,7 @@ fn many_larger_sets() {
 fn broken_engines_are_caught() {
     let mut rng = Rng::new(5);
     for domain in domains() {
-        let mut faults = crate::broken::lane_faults(domain.schema.lanes().len());
+        let mut faults = crate::broken::word_faults(domain.schema.words().len());
         faults.extend([Fault::MasksIgnored, Fault::RegionDropped { index: 0 }, Fault::RegionDropped { index: 2 }]);
         for _ in 0..2_000 {
             let chosen: Vec<usize> = (0..3).map(|_| rng.below(domain.rules.len())).collect();

@@ -139,12 +139,12 @@ impl Mirror {
 
     /// Makes changes that must fail, and change nothing.
     fn fail(&mut self) {
-        let lanes = self.schema.lanes().len();
+        let key_words = self.schema.words().len();
         let some = regions_of(&self.schema, &self.rules.rule(&mut self.rng));
-        let mut wide = Regions::new(lanes + 1);
-        wide.push(Region { lo: &vec![0; lanes + 1], hi: &vec![0; lanes + 1], ternary: None });
-        let mut narrow = Regions::new(lanes - 1);
-        narrow.push(Region { lo: &vec![0; lanes - 1], hi: &vec![0; lanes - 1], ternary: None });
+        let mut wide = Regions::new(key_words + 1);
+        wide.push(Region { lo: &vec![0; key_words + 1], hi: &vec![0; key_words + 1], ternary: None });
+        let mut narrow = Regions::new(key_words - 1);
+        narrow.push(Region { lo: &vec![0; key_words - 1], hi: &vec![0; key_words - 1], ternary: None });
         let unused = RuleId::new(self.set.slots() as u32 + 5, 0);
         let mut stale: Vec<RuleId> = vec![unused, RuleId::new(u32::MAX - 1, u32::MAX)];
         stale.extend(self.dead.iter().map(|(id, _)| *id).filter(|id| self.set.get(*id).is_none()));
@@ -164,8 +164,8 @@ impl Mirror {
                 }
             }
             for regions in [&wide, &narrow] {
-                let refused = engine.insert(Match { rule: unused, priority }, regions).expect_err("other lanes");
-                let said = format!("the regions have {} lanes, the engine {lanes}", regions.lanes());
+                let refused = engine.insert(Match { rule: unused, priority }, regions).expect_err("other words");
+                let said = format!("the regions have {} words, the engine {key_words}", regions.key_words());
                 assert_eq!(refused.to_string(), said, "{name}");
             }
             for &id in &stale {
@@ -253,7 +253,7 @@ fn rules_without_regions_come_and_go() {
     for subject in updatable_engines() {
         let mut engine = subject.start(Start::Empty(&schema));
         let rule = Match { rule: RuleId::new(3, 0), priority: Priority(1) };
-        let none = Regions::new(schema.lanes().len());
+        let none = Regions::new(schema.words().len());
         for _ in 0..2 {
             engine.insert(rule, &none).expect("nothing is in the way");
             assert!(engine.insert(rule, &none).is_err(), "{}: its slot is taken", subject.name);

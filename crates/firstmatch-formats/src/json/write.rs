@@ -16,12 +16,12 @@ use crate::write::Unwritable;
 /// Returns the document of a rule file. Read back it gives an equal one: ids, priorities and lines too.
 ///
 /// # Errors
-/// If lanes are narrower than a schema's fields make them, because the document cannot express that.
+/// If words are narrower than a schema's fields make them, because the document cannot express that.
 pub fn write(file: &RuleFile) -> Result<String, Unwritable> {
     let schemas = file.rules.schemas();
     let usual = |schema: &Schema| *schema == Schema::new(schema.family(), schema.fields().to_vec());
     if !schemas.iter().all(usual) {
-        return Err(Unwritable::new("the schema's lanes are narrower than 32 bits, which JSON cannot say"));
+        return Err(Unwritable::new("the schema's words are narrower than 32 bits, which JSON cannot say"));
     }
     let mut out = String::new();
     // Writing to a `String` does not fail.

@@ -330,8 +330,8 @@ fn estimate(spec: &RuleSpec, schema: &Schema, expansion: &ExpansionLimits) -> Es
         }
         unclear |= condition.negated || (masks > 0 && tests > 1);
         // Values that touch become ranges, and a range over k words is at most 2k - 1 boxes.
-        let lanes = schema.lanes_of(condition.field).len();
-        let boxes = if tests > 1 || ranges > 0 { 2 * lanes - 1 } else { 1 };
+        let key_words = schema.words_of(condition.field).len();
+        let boxes = if tests > 1 || ranges > 0 { 2 * key_words - 1 } else { 1 };
         bound = bound.saturating_mul(tests.saturating_mul(boxes));
     }
     if unclear || bound > expansion.regions_per_rule { Estimate::Unclear } else { Estimate::Fits }

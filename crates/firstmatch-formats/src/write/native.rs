@@ -106,7 +106,7 @@ fn own_schema(schema: &Schema, sink: &mut Sink<'_>) {
     sink.text(&text);
 }
 
-const NARROW: &str = "the schema's lanes are narrower than 32 bits";
+const NARROW: &str = "the schema's words are narrower than 32 bits";
 
 /// Checks that a reader of rules for IP networks would build the same schemas.
 fn check_networks(rules: &RuleSet, sink: &mut Sink<'_>) {

@@ -174,8 +174,8 @@ fn what_the_native_format_cannot_hold_is_named() {
         "vlan_vid: the schema has this field but no rule a condition on it: the native format has only fields that \
          rules use"
     );
-    let narrow = RuleSet::new(Schema::with_lane_bits(v4, five.clone(), 8));
-    assert!(refusal(Format::Native, &file(narrow, Policy::default())).contains("lanes are narrower"));
+    let narrow = RuleSet::new(Schema::with_word_bits(v4, five.clone(), 8));
+    assert!(refusal(Format::Native, &file(narrow, Policy::default())).contains("words are narrower"));
     let policy = Policy { default: Verdict::Mark(3), unknown: Verdict::Match, ..Policy::default() };
     assert_eq!(
         refusal(Format::Native, &file(RuleSet::new(Schema::ipv4()), policy)),

@@ -79,8 +79,8 @@ pub fn hardest(
             any(&mut random, points, other.push());
             let row = varied.push();
             row.copy_from_slice(kept.keys().row(at));
-            for lane in schema.lanes_of(random.index(schema.fields().len())) {
-                row[lane] = other.keys().row(0)[lane];
+            for word in schema.words_of(random.index(schema.fields().len())) {
+                row[word] = other.keys().row(0)[word];
             }
         }
         cost(varied.keys(), &mut prices);

@@ -22,16 +22,16 @@ pub enum Points {
     Uniform,
 }
 
-/// Lanes of a schema, prepared for drawing points.
+/// Words of a schema, prepared for drawing points.
 pub(super) struct Cells<'s> {
     schema: &'s Schema,
-    /// Largest value of each lane that does not mean absence.
+    /// Largest value of each word that does not mean absence.
     max: Vec<u32>,
 }
 
 impl<'s> Cells<'s> {
     pub(super) fn new(schema: &'s Schema) -> Self {
-        let max = schema.lanes().iter().map(|lane| lane.absent.map_or(lane.max, |absent| absent - 1));
+        let max = schema.words().iter().map(|word| word.absent.map_or(word.max, |absent| absent - 1));
         Self { schema, max: max.collect() }
     }
 
@@ -46,11 +46,11 @@ impl<'s> Cells<'s> {
         let fields = self.schema.fields().len();
         for field in 0..fields {
             let high = random.coin();
-            for lane in self.schema.lanes_of(field) {
+            for word in self.schema.words_of(field) {
                 // If the region holds only absence, the value is absence.
-                let lo = region.lo[lane];
-                let hi = region.hi[lane].min(self.max[lane]).max(lo);
-                row[lane] = match points {
+                let lo = region.lo[word];
+                let hi = region.hi[word].min(self.max[word]).max(lo);
+                row[word] = match points {
                     Points::Interior => random.between(lo, hi),
                     _ if high => hi,
                     _ => lo,
@@ -64,18 +64,18 @@ impl<'s> Cells<'s> {
         }
         if points == Points::Edges && random.coin() {
             let field = random.index(fields);
-            beside(self.schema.lanes_of(field), region, &self.max, random, row);
+            beside(self.schema.words_of(field), region, &self.max, random, row);
         }
     }
 }
 
-/// Moves the field with the lanes `field` one step out of `region`, where there is room.
+/// Moves the field with the words `field` one step out of `region`, where there is room.
 pub(crate) fn beside(field: Range<usize>, region: Region<'_>, max: &[u32], random: &mut Random, row: &mut [u32]) {
-    for lane in field.rev() {
-        let (lo, hi) = (region.lo[lane], region.hi[lane].min(max[lane]));
+    for word in field.rev() {
+        let (lo, hi) = (region.lo[word], region.hi[word].min(max[word]));
         match random.coin() {
-            true if hi < max[lane] => return row[lane] = hi + 1,
-            _ if lo > 0 => return row[lane] = lo - 1,
+            true if hi < max[word] => return row[word] = hi + 1,
+            _ if lo > 0 => return row[word] = lo - 1,
             _ => {}
         }
     }

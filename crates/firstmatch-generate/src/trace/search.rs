@@ -41,18 +41,18 @@ pub(crate) struct Hunter<'v> {
     fates: Vec<Fate>,
     /// For each target that is hit, a row that hits it.
     witnesses: Vec<u32>,
-    lanes: usize,
+    key_words: usize,
 }
 
 impl<'v> Hunter<'v> {
     pub(crate) fn new(view: &'v View) -> Self {
-        let lanes = view.max.len();
-        Self { view, fates: vec![Fate::Unknown; view.targets.len()], witnesses: Vec::new(), lanes }
+        let key_words = view.max.len();
+        Self { view, fates: vec![Fate::Unknown; view.targets.len()], witnesses: Vec::new(), key_words }
     }
 
     /// Searches for a header for every target.
     pub(crate) fn witnesses(&mut self, tries: u32, random: &mut Random) {
-        self.witnesses = vec![0; self.lanes * self.view.targets.len()];
+        self.witnesses = vec![0; self.key_words * self.view.targets.len()];
         let mut lookup = Lookup::new(self.view);
         for at in [Where::Corner, Where::Interior, Where::Corner].into_iter().take(tries as usize) {
             let open: Vec<usize> =
@@ -78,7 +78,7 @@ impl<'v> Hunter<'v> {
 
     fn hit(&mut self, target: usize, row: &[u32]) {
         self.fates[target] = Fate::Hit;
-        self.witnesses[target * self.lanes..][..self.lanes].copy_from_slice(&row[..self.lanes]);
+        self.witnesses[target * self.key_words..][..self.key_words].copy_from_slice(&row[..self.key_words]);
     }
 
     fn any_region(&self, target: usize, random: &mut Random) -> Region<'v> {
@@ -159,7 +159,7 @@ impl<'v> Hunter<'v> {
             }
             if !self.witnesses.is_empty() {
                 for &(index, target) in &again {
-                    let row = &self.witnesses[target as usize * self.lanes..][..self.lanes];
+                    let row = &self.witnesses[target as usize * self.key_words..][..self.key_words];
                     let place = self.view.place(Some(self.view.targets[target as usize].rule));
                     out[index as usize] = self.view.header(row, place);
                 }
@@ -307,24 +307,24 @@ impl Hunt {
         }
         let Some(mut rest) = self.boxes.pop() else { return };
         let overlaps =
-            (0..rest.lo.len()).all(|lane| region.lo[lane] <= rest.hi[lane] && rest.lo[lane] <= region.hi[lane]);
+            (0..rest.lo.len()).all(|word| region.lo[word] <= rest.hi[word] && rest.lo[word] <= region.hi[word]);
         if !overlaps {
             // The masks moved the point out of its box.
             return self.boxes.push(rest);
         }
         let start = self.boxes.len();
-        for lane in 0..rest.lo.len() {
-            if rest.lo[lane] < region.lo[lane] {
+        for word in 0..rest.lo.len() {
+            if rest.lo[word] < region.lo[word] {
                 let mut piece = rest.clone();
-                piece.hi[lane] = region.lo[lane] - 1;
+                piece.hi[word] = region.lo[word] - 1;
                 self.boxes.push(piece);
-                rest.lo[lane] = region.lo[lane];
+                rest.lo[word] = region.lo[word];
             }
-            if region.hi[lane] < rest.hi[lane] {
+            if region.hi[word] < rest.hi[word] {
                 let mut piece = rest.clone();
-                piece.lo[lane] = region.hi[lane] + 1;
+                piece.lo[word] = region.hi[word] + 1;
                 self.boxes.push(piece);
-                rest.hi[lane] = region.hi[lane];
+                rest.hi[word] = region.hi[word];
             }
         }
         // The first pieces are the largest, so they are tried first.
@@ -352,8 +352,8 @@ impl<'v> Lookup<'v> {
     }
 
     fn push(&mut self) -> &mut [u32] {
-        let lanes = self.view.max.len();
-        &mut self.keys.push()[..lanes]
+        let key_words = self.view.max.len();
+        &mut self.keys.push()[..key_words]
     }
 
     fn run(&mut self) {

@@ -39,9 +39,9 @@ pub(crate) struct View {
     pub(crate) targets: Vec<Target>,
     /// Place of a rule in the order of the set, by slot.
     pub(crate) places: Vec<u32>,
-    /// Lanes of each column.
+    /// Words of each column.
     columns: [Range<usize>; 5],
-    /// Largest value of each lane; only in packets it is the value for absent.
+    /// Largest value of each word; only in packets it is the value for absent.
     pub(crate) max: Vec<u32>,
 }
 
@@ -86,7 +86,7 @@ impl View {
                     "a trace has a column for {source:?}; the rules have no field"
                 )));
             };
-            *column = schema.lanes_of(field);
+            *column = schema.words_of(field);
             let is_port = matches!(source, Source::SrcPort | Source::DstPort);
             if form == Form::Packets && is_port && !schema.fields()[field].is_optional() {
                 let name = schema.fields()[field].name();
@@ -96,9 +96,9 @@ impl View {
         let lowered = lower(set, schema, &ExpansionLimits::default()).map_err(|error| Error::engine(&error))?;
         let engine = TupleMerge::build(&lowered, &tuple::Config::default()).map_err(|error| Error::engine(&error))?;
         let targets = lowered.by_rule().map(|(rule, regions)| Target { rule, regions }).collect();
-        let max = schema.lanes().iter().map(|lane| match (form, lane.absent) {
+        let max = schema.words().iter().map(|word| match (form, word.absent) {
             (Form::Lines, Some(absent)) => absent - 1,
-            _ => lane.max,
+            _ => word.max,
         });
         let max = max.collect();
         Ok(Self { form, family, lowered, engine, targets, places, columns, max })
@@ -124,24 +124,24 @@ impl View {
     pub(crate) fn point(&self, region: Region<'_>, at: Where, random: &mut Random, row: &mut [u32]) {
         for column in &self.columns {
             let high = random.coin();
-            for lane in column.clone() {
-                let (lo, hi) = (region.lo[lane], region.hi[lane].min(self.max[lane]));
-                row[lane] = match at {
+            for word in column.clone() {
+                let (lo, hi) = (region.lo[word], region.hi[word].min(self.max[word]));
+                row[word] = match at {
                     Where::Corner if high => hi,
                     Where::Corner => lo,
                     Where::Interior => random.between(lo.min(hi), hi),
                 };
             }
         }
-        let allows = |lane: usize, value: u32| (region.lo[lane]..=region.hi[lane]).contains(&value);
-        // A protocol is one lane. If lanes are narrow it is several, and no common protocol is drawn.
+        let allows = |word: usize, value: u32| (region.lo[word]..=region.hi[word]).contains(&value);
+        // A protocol is one word. If words are narrow it is several, and no common protocol is drawn.
         let proto = self.columns[PROTO].start;
         if region.lo[proto] == 0 && region.hi[proto] == 0xFF {
             row[proto] = [6, 6, 6, 17, 17, 17, 1, row[proto]][random.index(8)];
         }
         if !u8::try_from(row[proto]).is_ok_and(with_ports) {
-            for lane in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
-                row[lane] = if allows(lane, 0) { 0 } else { row[lane] };
+            for word in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
+                row[word] = if allows(word, 0) { 0 } else { row[word] };
             }
         }
         if let Some((value, mask)) = region.ternary {
@@ -157,26 +157,26 @@ impl View {
         if self.form == Form::Lines {
             return;
         }
-        let lanes = self.lowered.schema().lanes();
+        let words = self.lowered.schema().words();
         if self.family == Family::Ipv6 && is_extension(self.value(PROTO, row) as u8) {
-            for lane in self.columns[PROTO].clone() {
-                row[lane] = TCP.checked_shr(lanes[lane].shift).unwrap_or(0) & lanes[lane].bits;
+            for word in self.columns[PROTO].clone() {
+                row[word] = TCP.checked_shr(words[word].shift).unwrap_or(0) & words[word].bits;
             }
         }
         let has_ports = with_ports(self.value(PROTO, row) as u8);
-        for lane in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
-            row[lane] = match lanes[lane].absent {
-                Some(absent) if has_ports => row[lane].min(absent - 1),
+        for word in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
+            row[word] = match words[word].absent {
+                Some(absent) if has_ports => row[word].min(absent - 1),
                 absent if !has_ports => absent.unwrap_or(0),
-                _ => row[lane],
+                _ => row[word],
             };
         }
     }
 
     /// Returns the value of a column.
     fn value(&self, column: usize, row: &[u32]) -> u128 {
-        let lanes = self.lowered.schema().lanes();
-        self.columns[column].clone().fold(0, |value, lane| value | u128::from(row[lane]) << lanes[lane].shift)
+        let words = self.lowered.schema().words();
+        self.columns[column].clone().fold(0, |value, word| value | u128::from(row[word]) << words[word].shift)
     }
 
     /// Moves one field of a point one step out of its region, where there is room.
@@ -192,11 +192,11 @@ impl View {
 
     /// Fills the row of a header.
     pub(crate) fn row(&self, header: &Header, row: &mut [u32]) {
-        let lanes = self.lowered.schema().lanes();
+        let words = self.lowered.schema().words();
         let values = [header.src, header.dst, header.sport.into(), header.dport.into(), header.proto.into()];
         for (column, value) in self.columns.iter().zip(values) {
-            for lane in column.clone() {
-                row[lane] = value.checked_shr(lanes[lane].shift).unwrap_or(0) as u32 & lanes[lane].bits;
+            for word in column.clone() {
+                row[word] = value.checked_shr(words[word].shift).unwrap_or(0) as u32 & words[word].bits;
             }
         }
     }

@@ -78,8 +78,8 @@ pub(crate) fn lowered(set: &RuleSet) -> Vec<(Regions, Vec<usize>)> {
 /// Returns whether `outer` holds `inner`; neither may have masks.
 pub(crate) fn holds(outer: &Region<'_>, inner: &Region<'_>) -> bool {
     assert!(outer.ternary.is_none() && inner.ternary.is_none());
-    let mut lanes = outer.lo.iter().zip(outer.hi).zip(inner.lo.iter().zip(inner.hi));
-    lanes.all(|((lo, hi), (ilo, ihi))| lo <= ilo && ihi <= hi)
+    let mut words = outer.lo.iter().zip(outer.hi).zip(inner.lo.iter().zip(inner.hi));
+    words.all(|((lo, hi), (ilo, ihi))| lo <= ilo && ihi <= hi)
 }
 
 /// Returns the places of rules that lie wholly in one earlier rule, by comparing all pairs.

@@ -10,7 +10,7 @@ use rand_pcg::Pcg64;
 
 use super::Pace;
 use super::counter::Instructions;
-use super::lane::percentile;
+use super::replay::percentile;
 use super::subject::{Built, Subject};
 use crate::definition::Lookup;
 use crate::statistics::{Summary, noise_floor};

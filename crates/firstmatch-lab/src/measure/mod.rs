@@ -1,8 +1,8 @@
 //! Measures one definition: all its sets and engines in one run.
 
 mod counter;
-pub(crate) mod lane;
 pub(crate) mod lookup;
+pub(crate) mod replay;
 pub(crate) mod subject;
 pub(crate) mod under_updates;
 pub(crate) mod updates;

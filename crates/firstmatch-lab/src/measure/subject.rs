@@ -3,8 +3,8 @@
 use anyhow::{anyhow, ensure};
 use firstmatch_core::{Classifier, KeyBuf, Match, Stats};
 
-use super::lane::{self, FromFrames, Rows};
 use super::lookup::{Cell, Round};
+use super::replay::{self, FromFrames, Rows};
 use crate::clock::{Taken, timed};
 use crate::definition;
 use crate::engines::Recipe;
@@ -108,7 +108,7 @@ impl Subject {
 
     fn limit(work: &Workload, right: &[Option<Match>]) -> Self {
         let (run, taken) = timed(|| limit(&work.lowered, right));
-        let none = || anyhow!("keys of {} lanes are beyond it", work.schema().lanes().len());
+        let none = || anyhow!("keys of {} words are beyond it", work.schema().words().len());
         let built = run.ok_or_else(none).map(|run| {
             let stats = run.table.stats();
             let bytes = stats.total_bytes();
@@ -172,9 +172,9 @@ impl Built {
 
     /// Makes one pass over keys of a round and compares the answers.
     pub(crate) fn pass(&self, round: &Round, cell: Cell, from: usize, to: usize) -> anyhow::Result<Taken> {
-        self.with_lane(round, cell, from, to, |lane, count| match cell {
-            Cell::Batch(batch) | Cell::Frames(batch) => (lane::Run::batched(lane, count, batch), false),
-            Cell::Dependent => (lane::Run::dependent(lane, count), true),
+        self.with_replay(round, cell, from, to, |replay, count| match cell {
+            Cell::Batch(batch) | Cell::Frames(batch) => (replay::Run::batched(replay, count, batch), false),
+            Cell::Dependent => (replay::Run::dependent(replay, count), true),
         })
     }
 
@@ -188,47 +188,47 @@ impl Built {
     /// Returns the latencies of the batches of a pass, in nanoseconds.
     pub(crate) fn latencies(&self, round: &Round, batch: usize, from: usize, to: usize) -> anyhow::Result<Vec<f64>> {
         let cell = Cell::Batch(batch);
-        self.with_lane(round, cell, from, to, |lane, count| (lane::Run::latencies(lane, count, batch), false))
+        self.with_replay(round, cell, from, to, |replay, count| (replay::Run::latencies(replay, count, batch), false))
     }
 
-    /// Runs `run` on a lane over keys or frames of a round, then compares the answers.
+    /// Runs `run` on a replay over keys or frames of a round, then compares the answers.
     ///
     /// It compares all answers, or those on the path of dependent lookups.
-    fn with_lane<T>(
+    fn with_replay<T>(
         &self,
         round: &Round,
         cell: Cell,
         from: usize,
         to: usize,
-        run: impl FnOnce(&mut dyn lane::Run, usize) -> (T, bool),
+        run: impl FnOnce(&mut dyn replay::Run, usize) -> (T, bool),
     ) -> anyhow::Result<T> {
         let (keys, right) = round.of(self.limit_keys().is_some());
         let (keys, right) = (keys.slice(from, to), &right[from..to]);
         let frames = round.frames().filter(|_| matches!(cell, Cell::Frames(_)));
         let (out, on_path, answers) = match (&self.form, frames) {
             (Form::Rows(classifier), Some(frames)) => {
-                let mut lane = FromFrames::new(&**classifier, round.schema(), &frames.all[from..to], &frames.config)?;
-                let (out, on_path) = run(&mut lane, to - from);
-                (out, on_path, lane.answers)
+                let mut replay = FromFrames::new(&**classifier, round.schema(), &frames.all[from..to], &frames.config)?;
+                let (out, on_path) = run(&mut replay, to - from);
+                (out, on_path, replay.answers)
             }
             #[cfg(feature = "rte-acl")]
             (Form::RteAcl(acl), Some(frames)) => {
-                let mut lane = acl.frame_lane(&frames.all[from..to])?;
-                let (out, on_path) = run(&mut lane, to - from);
-                (out, on_path, lane.answers())
+                let mut replay = acl.replay_frames(&frames.all[from..to])?;
+                let (out, on_path) = run(&mut replay, to - from);
+                (out, on_path, replay.answers())
             }
             (Form::Rows(classifier), None) => rows(&**classifier, keys, run),
             (Form::Limit(limit), _) => rows(&*limit.table, keys, run),
             #[cfg(feature = "rte-acl")]
             (Form::RteAcl(acl), None) => {
-                let mut lane = acl.lane(keys);
-                let (out, on_path) = run(&mut lane, keys.len());
-                (out, on_path, lane.answers())
+                let mut replay = acl.replay(keys);
+                let (out, on_path) = run(&mut replay, keys.len());
+                (out, on_path, replay.answers())
             }
         };
         let wrong = match on_path {
             false => (0..right.len()).find(|&at| answers[at] != right[at]),
-            true => lane::path(right, right.len()).find(|&at| answers[at] != right[at]),
+            true => replay::path(right, right.len()).find(|&at| answers[at] != right[at]),
         };
         ensure!(wrong.is_none(), wrong.map_or(String::new(), |at| describe(answers[at], right[at])));
         Ok(out)
@@ -238,11 +238,11 @@ impl Built {
 fn rows<T>(
     classifier: &dyn Classifier,
     keys: firstmatch_core::Keys<'_>,
-    run: impl FnOnce(&mut dyn lane::Run, usize) -> (T, bool),
+    run: impl FnOnce(&mut dyn replay::Run, usize) -> (T, bool),
 ) -> (T, bool, Vec<Option<Match>>) {
-    let mut lane = Rows::new(classifier, keys);
-    let (out, on_path) = run(&mut lane, keys.len());
-    (out, on_path, lane.answers)
+    let mut replay = Rows::new(classifier, keys);
+    let (out, on_path) = run(&mut replay, keys.len());
+    (out, on_path, replay.answers)
 }
 
 fn describe(answer: Option<Match>, right: Option<Match>) -> String {

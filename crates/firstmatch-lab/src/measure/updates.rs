@@ -106,7 +106,7 @@ impl Plan {
     pub(crate) fn draw(updates: &Updates, work: &Workload, pace: &Pace) -> Option<Self> {
         let lowered = &*work.lowered;
         let regions_of = |range: std::ops::Range<usize>| {
-            let mut regions = Regions::new(lowered.schema().lanes().len());
+            let mut regions = Regions::new(lowered.schema().words().len());
             range.for_each(|index| regions.push(lowered.regions().get(index)));
             regions
         };

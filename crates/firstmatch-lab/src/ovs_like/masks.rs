@@ -15,14 +15,14 @@ pub(super) struct Masked {
 
 /// Appends a region as masked rules.
 ///
-/// An interval of a lane becomes the fewest prefixes that cover it exactly, and a region becomes all combinations of
-/// them. For example, ports 1 to 3 become the prefixes 1 and 2–3, so two such lanes give four masked rules.
+/// An interval of a word becomes the fewest prefixes that cover it exactly, and a region becomes all combinations of
+/// them. For example, ports 1 to 3 become the prefixes 1 and 2–3, so two such words give four masked rules.
 pub(super) fn of_region(schema: &Schema, region: &Region<'_>, found: Match, out: &mut Vec<Masked>) {
     let from = out.len();
     out.push(Masked { mask: vec![0; schema.stride()], value: vec![0; schema.stride()], found });
-    for (lane, about) in schema.lanes().iter().enumerate() {
-        let ternary = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
-        let parts = of_lane(region.lo[lane], region.hi[lane], about.max);
+    for (word, about) in schema.words().iter().enumerate() {
+        let ternary = region.ternary.map_or((0, 0), |(value, mask)| (value[word], mask[word]));
+        let parts = of_word(region.lo[word], region.hi[word], about.max);
         // A combination that requires two values of one bit matches no key and is dropped.
         let parts: Vec<(u32, u32)> = parts
             .into_iter()
@@ -33,15 +33,15 @@ pub(super) fn of_region(schema: &Schema, region: &Region<'_>, found: Match, out:
         for masked in before {
             for &(value, mask) in &parts {
                 let mut masked = masked.clone();
-                (masked.value[lane], masked.mask[lane]) = (value, mask);
+                (masked.value[word], masked.mask[word]) = (value, mask);
                 out.push(masked);
             }
         }
     }
 }
 
-/// Returns the values and masks that cover an interval of a lane with values up to `max`.
-fn of_lane(lo: u32, hi: u32, max: u32) -> Vec<(u32, u32)> {
+/// Returns the values and masks that cover an interval of a word with values up to `max`.
+fn of_word(lo: u32, hi: u32, max: u32) -> Vec<(u32, u32)> {
     // No key exceeds the largest value, so a larger interval holds the same keys with fewer prefixes.
     let hi = match (lo, hi == max) {
         (0, true) => u32::MAX,

@@ -11,9 +11,9 @@ use crate::transform::Transform;
 /// Returns the packet of a row.
 fn values(schema: &Schema, row: &[u32]) -> FieldValues {
     let value = |field: usize| {
-        let mut lanes = schema.lanes_of(field).map(|lane| (row[lane], &schema.lanes()[lane])).peekable();
-        let absent = lanes.peek().is_some_and(|(word, lane)| lane.absent == Some(*word));
-        let value = lanes.fold(0, |value, (word, lane)| value | u128::from(word) << lane.shift);
+        let mut words = schema.words_of(field).map(|at| (row[at], &schema.words()[at])).peekable();
+        let absent = words.peek().is_some_and(|(value, word)| word.absent == Some(*value));
+        let value = words.fold(0, |whole, (value, word)| whole | u128::from(value) << word.shift);
         (!absent).then_some(value)
     };
     FieldValues { family: schema.family(), values: (0..schema.fields().len()).map(value).collect() }

@@ -44,7 +44,7 @@ impl Counted {
 
     /// Returns the number of partitions of rules of one region each, over the IPv4 5-tuple.
     pub(super) fn partitions(self, rules: &Lowered) -> anyhow::Result<usize> {
-        ensure!(rules.schema().lanes().len() == 5, "expected rules over the IPv4 5-tuple");
+        ensure!(rules.schema().words().len() == 5, "expected rules over the IPv4 5-tuple");
         ensure!(rules.by_rule().all(|(_, regions)| regions.len() == 1), "expected rules of one region");
         let all = || rules.regions().iter();
         Ok(match self {
@@ -58,13 +58,13 @@ impl Counted {
 
 /// Returns the lengths of the longest prefixes that contain the address intervals.
 fn addresses(region: &Region<'_>) -> (u32, u32) {
-    let length = |lane: usize| (region.lo[lane] ^ region.hi[lane]).leading_zeros();
+    let length = |word: usize| (region.lo[word] ^ region.hi[word]).leading_zeros();
     (length(0), length(1))
 }
 
 fn masks(region: &Region<'_>) -> impl Iterator<Item = Mask> + use<> {
     let (src, dst) = addresses(region);
-    let single = |lane: usize| region.lo[lane] == region.hi[lane];
+    let single = |word: usize| region.lo[word] == region.hi[word];
     let protocol = single(4);
     let ports = if protocol { (single(2), single(3)) } else { (false, false) };
     let fragments = protocol.then_some((src, dst, true, None));

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::lists::Lists;
 use super::{Measured, Outcome};
 use crate::definition::Engine;
-use crate::measure::lane::{Rows, Run, percentile};
+use crate::measure::replay::{Rows, Run, percentile};
 use crate::table::table;
 use crate::workload;
 
@@ -84,19 +84,19 @@ fn of_list(run: &Distribution, lists: &Lists, size: usize) -> anyhow::Result<Vec
     let work = workload::drawn(&set, &trace)?;
     let build = |engine: &Engine| anyhow::Ok((engine.recipe()?.build)(&work.lowered)?);
     let engines = run.engines.iter().map(build).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut lanes: Vec<Rows<'_>> = engines.iter().map(|engine| Rows::new(&**engine, work.keys.keys())).collect();
-    let mut all = vec![Times::new(); lanes.len()];
+    let mut replays: Vec<Rows<'_>> = engines.iter().map(|engine| Rows::new(&**engine, work.keys.keys())).collect();
+    let mut all = vec![Times::new(); replays.len()];
     for round in 0..=ROUNDS {
-        for turn in 0..lanes.len() {
-            let which = (turn + round) % lanes.len();
-            let times = lanes[which].latencies(work.keys.len(), 1);
+        for turn in 0..replays.len() {
+            let which = (turn + round) % replays.len();
+            let times = replays[which].latencies(work.keys.len(), 1);
             if round > 0 {
                 all[which].extend(times);
             }
         }
     }
-    for (lane, engine) in lanes.iter().zip(&run.engines) {
-        ensure!(lane.answers == lanes[0].answers, "{} gives other answers", engine.name());
+    for (replay, engine) in replays.iter().zip(&run.engines) {
+        ensure!(replay.answers == replays[0].answers, "{} gives other answers", engine.name());
     }
     all.iter_mut().for_each(|times| times.sort_unstable_by(f64::total_cmp));
     Ok(all)

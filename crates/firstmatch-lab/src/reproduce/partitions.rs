@@ -109,7 +109,7 @@ fn tables(run: &Partitions, lists: &Lists, size: usize, seed: u64) -> anyhow::Re
     let tables = run.engines.iter().map(|engine| {
         let empty = engine.recipe()?.empty.with_context(|| format!("{} takes no updates", engine.name()))?;
         let mut built = empty(schema)?;
-        let mut regions = firstmatch_core::rule::Regions::new(schema.lanes().len());
+        let mut regions = firstmatch_core::rule::Regions::new(schema.words().len());
         for &id in &order {
             regions.clear();
             places[id.slot()].clone().for_each(|at| regions.push(lowered.regions().get(at)));

@@ -21,7 +21,7 @@ pub(super) enum SaxPac {
     TwoFields,
 }
 
-/// Number of fields of the IPv4 5-tuple, one lane each.
+/// Number of fields of the IPv4 5-tuple, one word each.
 const FIELDS: usize = 5;
 /// Closed box over `N` fields; 32-bit words and their comparisons are exact as doubles.
 type Cuboid<const N: usize> = Rectangle<[f64; N]>;

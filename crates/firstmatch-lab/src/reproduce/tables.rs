@@ -55,9 +55,9 @@ pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outco
 
 /// Returns the number of leading bits of a field in a table's mask, or else the mask.
 fn length(schema: &Schema, field: usize, masks: &[u32]) -> String {
-    let lanes = schema.lanes_of(field);
-    let parts = lanes.clone().map(|lane| (u128::from(masks[lane] & schema.lanes()[lane].bits), &schema.lanes()[lane]));
-    let mask = parts.fold(0u128, |mask, (bits, lane)| mask | bits << lane.shift);
+    let words = schema.words_of(field);
+    let parts = words.clone().map(|word| (u128::from(masks[word] & schema.words()[word].bits), &schema.words()[word]));
+    let mask = parts.fold(0u128, |mask, (bits, word)| mask | bits << word.shift);
     let width = schema.fields()[field].width();
     let leading = mask.count_ones() == (mask << (128 - width)).leading_ones();
     if leading { mask.count_ones().to_string() } else { format!("{mask:#x}") }

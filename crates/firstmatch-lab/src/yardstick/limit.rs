@@ -17,16 +17,16 @@ const AHEAD: usize = 32;
 /// Keys that share a multiplier, on the average.
 const GROUP: usize = 4;
 
-/// An entry: the key's lanes, at the end the number of the rule, from 1; all zero where there is none. Half a cache line
+/// An entry: the key's words, at the end the number of the rule, from 1; all zero where there is none. Half a cache line
 /// for an IPv4 5-tuple, one for IPv6.
 #[repr(align(32))]
 #[derive(Clone, Copy, Debug)]
 struct Entry<const WORDS: usize>([u32; WORDS]);
 
-/// The table, for keys of `LANES` lanes. No two keys have the same place (Belazzougui, Botelho and Dietzfelbinger, *Hash,
-/// displace, and compress*, ESA 2009, without the compression), so that no branch depends on a key that is there.
+/// The table, for keys of `KEY_WORDS` words. No two keys have the same place (Belazzougui, Botelho and Dietzfelbinger,
+/// *Hash, displace, and compress*, ESA 2009, without the compression), so that no branch depends on a key that is there.
 #[derive(Debug)]
-pub(crate) struct Limit<const LANES: usize, const WORDS: usize> {
+pub(crate) struct Limit<const KEY_WORDS: usize, const WORDS: usize> {
     schema: Schema,
     entries: Box<[Entry<WORDS>]>,
     /// For each group of keys the multiplier that leads them to places of their own.
@@ -36,16 +36,16 @@ pub(crate) struct Limit<const LANES: usize, const WORDS: usize> {
     rules: usize,
 }
 
-impl<const LANES: usize, const WORDS: usize> Limit<LANES, WORDS> {
+impl<const KEY_WORDS: usize, const WORDS: usize> Limit<KEY_WORDS, WORDS> {
     /// Enters the keys, a key that is there already not again.
     pub(crate) fn build(schema: &Schema, keys: Keys<'_>) -> Self {
-        assert!(LANES < WORDS && keys.lanes() == LANES);
+        assert!(KEY_WORDS < WORDS && keys.key_words() == KEY_WORDS);
         let mut places = (keys.len() + keys.len() / 4).next_power_of_two().max(2);
         let groups = keys.len().div_ceil(GROUP).next_power_of_two();
         let mut seen = HashSet::new();
         let mut members: Vec<Vec<usize>> = vec![Vec::new(); groups];
         for index in 0..keys.len() {
-            let key = lanes::<LANES>(keys.row(index));
+            let key = first::<KEY_WORDS>(keys.row(index));
             if seen.insert(key) {
                 members[hash(key) as usize & (groups - 1)].push(index);
             }
@@ -70,7 +70,7 @@ impl<const LANES: usize, const WORDS: usize> Limit<LANES, WORDS> {
         let mut order: Vec<usize> = (0..members.len()).collect();
         order.sort_by_key(|&group| Reverse(members[group].len()));
         for group in order {
-            let key = |index: usize| lanes::<LANES>(keys.row(index));
+            let key = |index: usize| first::<KEY_WORDS>(keys.row(index));
             let fits = |multiplier: &u16| {
                 let mut places: Vec<usize> =
                     members[group].iter().map(|&index| self.place(hash(key(index)), *multiplier)).collect();
@@ -83,7 +83,7 @@ impl<const LANES: usize, const WORDS: usize> Limit<LANES, WORDS> {
             for &index in &members[group] {
                 let place = self.place(hash(key(index)), multiplier);
                 let entry = &mut self.entries[place].0;
-                entry[..LANES].copy_from_slice(key(index));
+                entry[..KEY_WORDS].copy_from_slice(key(index));
                 entry[WORDS - 1] = index as u32 + 1;
             }
         }
@@ -96,15 +96,15 @@ impl<const LANES: usize, const WORDS: usize> Limit<LANES, WORDS> {
     }
 
     #[inline(always)]
-    fn place_of(&self, key: &[u32; LANES]) -> usize {
+    fn place_of(&self, key: &[u32; KEY_WORDS]) -> usize {
         let hash = hash(key);
         self.place(hash, self.multipliers[hash as usize & (self.multipliers.len() - 1)])
     }
 
     #[inline(always)]
-    fn find(&self, place: usize, key: &[u32; LANES]) -> Option<Match> {
+    fn find(&self, place: usize, key: &[u32; KEY_WORDS]) -> Option<Match> {
         let entry = &self.entries[place].0;
-        let differ = (0..LANES).fold(0, |bits, lane| bits | (entry[lane] ^ key[lane]));
+        let differ = (0..KEY_WORDS).fold(0, |bits, word| bits | (entry[word] ^ key[word]));
         let index = entry[WORDS - 1].checked_sub(1).filter(|_| differ == 0)?;
         Some(Match { rule: RuleId::new(index, 0), priority: Priority(u64::from(index)) })
     }
@@ -112,7 +112,7 @@ impl<const LANES: usize, const WORDS: usize> Limit<LANES, WORDS> {
 
 /// Every bit depends on every bit of the key.
 #[inline(always)]
-fn hash<const LANES: usize>(key: &[u32; LANES]) -> u64 {
+fn hash<const KEY_WORDS: usize>(key: &[u32; KEY_WORDS]) -> u64 {
     let mut hash = 0x9E37_79B9_7F4A_7C15;
     for part in key.chunks(4) {
         let word = |at: usize| part.get(at).map_or(0, |&word| u64::from(word));
@@ -124,11 +124,11 @@ fn hash<const LANES: usize>(key: &[u32; LANES]) -> u64 {
 }
 
 #[inline(always)]
-fn lanes<const LANES: usize>(row: &[u32]) -> &[u32; LANES] {
-    row.first_chunk().expect("a row has as many words as lanes")
+fn first<const KEY_WORDS: usize>(row: &[u32]) -> &[u32; KEY_WORDS] {
+    row.first_chunk().expect("a row has as many words as words")
 }
 
-impl<const LANES: usize, const WORDS: usize> Engine for Limit<LANES, WORDS> {
+impl<const KEY_WORDS: usize, const WORDS: usize> Engine for Limit<KEY_WORDS, WORDS> {
     type Scratch = ();
 
     fn schema(&self) -> &Schema {
@@ -155,11 +155,11 @@ impl<const LANES: usize, const WORDS: usize> Engine for Limit<LANES, WORDS> {
         let mut places = [0; AHEAD];
         for (rows, best) in words.chunks(AHEAD * stride).zip(best.chunks_mut(AHEAD)) {
             for (place, row) in places.iter_mut().zip(rows.chunks_exact(stride)) {
-                *place = self.place_of(lanes(row));
+                *place = self.place_of(first(row));
                 prefetch(&self.entries[*place]);
             }
             for ((place, row), best) in places.iter().zip(rows.chunks_exact(stride)).zip(best) {
-                let found = self.find(*place, lanes(row));
+                let found = self.find(*place, first(row));
                 if let Some(found) = found.filter(|found| Match::wins(found.priority, best)) {
                     *best = Some(found);
                 }

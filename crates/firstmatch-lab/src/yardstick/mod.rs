@@ -34,7 +34,7 @@ pub(crate) struct LimitRun {
 
 /// Makes the table of a rule set, and its keys from a trace with right answers.
 ///
-/// A packet that no rule matches is replaced by the entry of some rule. The result is `None` if keys have more lanes
+/// A packet that no rule matches is replaced by the entry of some rule. The result is `None` if keys have more words
 /// than the table supports.
 pub(crate) fn limit(rules: &Lowered, right: &[Option<Match>]) -> Option<LimitRun> {
     let keys = corners(rules);
@@ -60,32 +60,32 @@ pub(crate) fn limit(rules: &Lowered, right: &[Option<Match>]) -> Option<LimitRun
 /// Returns a key at a corner of each rule, all different if the rules have enough corners.
 fn corners(rules: &Lowered) -> KeyBuf {
     let mut keys = KeyBuf::new(rules.schema());
-    let lanes = rules.schema().lanes().len();
+    let key_words = rules.schema().words().len();
     let mut taken = std::collections::HashSet::new();
     for (_, regions) in rules.by_rule() {
         let region = rules.regions().get(regions.start);
         let corner = |which: usize| -> Vec<u32> {
-            (0..lanes).map(|lane| if which >> lane & 1 == 0 { region.lo[lane] } else { region.hi[lane] }).collect()
+            (0..key_words).map(|word| if which >> word & 1 == 0 { region.lo[word] } else { region.hi[word] }).collect()
         };
-        let fresh = (0..1 << lanes.min(10)).map(corner).find(|key| !taken.contains(key));
+        let fresh = (0..1 << key_words.min(10)).map(corner).find(|key| !taken.contains(key));
         let key = fresh.unwrap_or_else(|| corner(0));
-        keys.push()[..lanes].copy_from_slice(&key);
+        keys.push()[..key_words].copy_from_slice(&key);
         taken.insert(key);
     }
     keys
 }
 
-/// Builds the table, compiled for the number of lanes.
+/// Builds the table, compiled for the number of words.
 fn table(rules: &Lowered, keys: &KeyBuf) -> Option<Box<dyn Classifier>> {
-    macro_rules! by_lanes {
-        ($($lanes:literal $words:literal),*) => {
-            match rules.schema().lanes().len() {
-                $($lanes => Some(Box::new(Limit::<$lanes, $words>::build(rules.schema(), keys.keys()))),)*
+    macro_rules! by_key_words {
+        ($($key_words:literal $words:literal),*) => {
+            match rules.schema().words().len() {
+                $($key_words => Some(Box::new(Limit::<$key_words, $words>::build(rules.schema(), keys.keys()))),)*
                 _ => None,
             }
         };
     }
-    by_lanes!(
+    by_key_words!(
         1 8, 2 8, 3 8, 4 8, 5 8, 6 8, 7 8, 8 16, 9 16, 10 16, 11 16, 12 16, 13 16, 14 16, 15 16, 16 32, 17 32, 18 32,
         19 32, 20 32, 21 32, 22 32, 23 32, 24 32
     )
@@ -125,7 +125,7 @@ mod tests {
                 lower(&file.rules, &file.rules.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
             let mut right: Vec<Option<Match>> = lowered.by_rule().map(|(found, _)| Some(found)).collect();
             right.push(None);
-            let run = limit(&lowered, &right).expect("few lanes");
+            let run = limit(&lowered, &right).expect("few words");
             assert_eq!((run.table.stats().rules, run.answers.len()), (102, 103));
             for length in [1, 7, 32, 33, 103] {
                 let mut answers = vec![None; length];

@@ -18,16 +18,16 @@ pub struct Extractor {
     needed: SourceSet,
     /// Fields of `needed` whose schema field is not optional.
     required: SourceSet,
-    lanes: Box<[LaneOp]>,
+    words: Box<[WordOp]>,
     sources: Box<[Source]>,
 }
 
-/// Way to fill a lane: bits of two words of the header field, or a constant if it is absent.
+/// Source of a key word: bits of two words of the header field, or a constant if it is absent.
 ///
-/// For example, the port lane of an optional `dport` has `bits` 0xffff and `absent` 0x10000: bit 16 says that the port
+/// For example, the port word of an optional `dport` has `bits` 0xffff and `absent` 0x10000: bit 16 says that the port
 /// is absent.
 #[derive(Clone, Copy, Debug)]
-struct LaneOp {
+struct WordOp {
     low: u8,
     high: u8,
     shift: u8,
@@ -67,25 +67,25 @@ impl Extractor {
             }
             sources.push(source);
         }
-        let lane_op = |lane: &firstmatch_core::schema::Lane| {
-            let source = sources[lane.field];
+        let word_op = |word: &firstmatch_core::schema::Word| {
+            let source = sources[word.field];
             let Place { first, count, shift, bits } = place(source);
-            let word = |from_the_right: u32| {
+            let part = |from_the_right: u32| {
                 let back = from_the_right as usize;
                 if back < count { (first + count - 1 - back) as u8 } else { ZERO as u8 }
             };
             // A field that starts inside a word has only that word, so the words from `low` on are right for all.
-            let at = lane.shift + shift;
-            let (low, high) = (word(at / 32), word(at / 32 + 1));
+            let at = word.shift + shift;
+            let (low, high) = (part(at / 32), part(at / 32 + 1));
             // Bits further left in a shared word belong to another field.
-            let own = (u128::MAX >> (128 - bits)).checked_shr(lane.shift).unwrap_or(0) as u32;
-            let bits = lane.bits & !lane.absent.unwrap_or(0) & own;
-            let absent = lane.absent.unwrap_or(0);
+            let own = (u128::MAX >> (128 - bits)).checked_shr(word.shift).unwrap_or(0) as u32;
+            let bits = word.bits & !word.absent.unwrap_or(0) & own;
+            let absent = word.absent.unwrap_or(0);
             let shift = (at % 32) as u8;
-            LaneOp { low, high, shift, source: SourceSet::of(&[source]).bits(), bits, absent }
+            WordOp { low, high, shift, source: SourceSet::of(&[source]).bits(), bits, absent }
         };
-        let lanes = schema.lanes().iter().map(lane_op).collect();
-        Ok(Self { schema: schema.clone(), family, needed, required, lanes, sources: sources.into() })
+        let words = schema.words().iter().map(word_op).collect();
+        Ok(Self { schema: schema.clone(), family, needed, required, words, sources: sources.into() })
     }
 
     /// Returns the extractor for `rules`: fields that none of them tests make no packet unknown.
@@ -121,7 +121,7 @@ impl Extractor {
     pub fn of_values(schema: &Schema) -> Self {
         let (needed, required) = (SourceSet::NOWHERE, SourceSet::NOWHERE);
         let (schema, family) = (schema.clone(), schema.family());
-        Self { schema, family, needed, required, lanes: Box::new([]), sources: Box::new([]) }
+        Self { schema, family, needed, required, words: Box::new([]), sources: Box::new([]) }
     }
 
     /// Returns the schema whose rows the extractor fills.
@@ -174,12 +174,12 @@ impl Extractor {
         }
     }
 
-    /// Fills `row`, one word a lane; words behind the lanes stay as they are.
+    /// Fills the key words of `row`, and leaves the words behind them as they are.
     ///
     /// The row has a meaning only if the packet's outcome is a classified one.
     #[inline]
     pub fn fill(&self, headers: &Headers, row: &mut [u32]) {
-        for (op, word) in self.lanes.iter().zip(row) {
+        for (op, word) in self.words.iter().zip(row) {
             const LAST: u8 = WORDS as u8 - 1;
             let (low, high) = (headers.words[usize::from(op.low & LAST)], headers.words[usize::from(op.high & LAST)]);
             let value = ((u64::from(high) << 32 | u64::from(low)) >> (op.shift & 31)) as u32 & op.bits;
@@ -188,7 +188,7 @@ impl Extractor {
         }
     }
 
-    /// Returns the whole values of the fields, for the oracle; lanes play no part.
+    /// Returns the whole values of the fields, for the oracle.
     ///
     /// The result is `None` unless the packet is classified.
     pub fn values(&self, headers: &Headers) -> Option<FieldValues> {

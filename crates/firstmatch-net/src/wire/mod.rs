@@ -1,4 +1,4 @@
-//! Header parsing: frames become [`Headers`], headers become rows of lanes.
+//! Header parsing: frames become [`Headers`], headers become rows of words.
 //!
 //! [`parse`] finds the headers that are there, once, whatever the rules test. An [`Extractor`] is for one schema: it
 //! returns the packet's [`Outcome`] *for that schema* and fills its row. A field that the schema lacks never makes a

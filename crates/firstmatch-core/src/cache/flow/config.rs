@@ -70,8 +70,8 @@ impl Config {
     /// Returns in one number what a scratch is made for, because every batch compares it.
     ///
     /// That is the number of sets and of their ways, the words of a key, and whether the cache steps aside.
-    pub(super) fn shape(&self, lanes: usize) -> u64 {
-        let rest = lanes << 5 | self.ways() << 1 | usize::from(self.steps_aside);
+    pub(super) fn shape(&self, key_words: usize) -> u64 {
+        let rest = key_words << 5 | self.ways() << 1 | usize::from(self.steps_aside);
         self.sets() as u64 | (rest as u64) << 32
     }
 

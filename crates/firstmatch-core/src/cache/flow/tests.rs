@@ -114,7 +114,7 @@ fn hashes_that_collide_are_told_apart() {
 }
 
 /// A scratch serves every cache of its shape, whatever the rules, and no other: one of more or fewer sets, or of other
-/// sets, of other lanes, or that steps aside. With any of them the answers are right.
+/// sets, of other words, or that steps aside. With any of them the answers are right.
 #[test]
 fn a_scratch_fits_caches_of_its_shape() {
     let wide = Schema::new(None, vec![Field::new("a", 32, Kind::Exact, None), Field::new("b", 64, Kind::Exact, None)]);

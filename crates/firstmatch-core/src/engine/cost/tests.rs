@@ -54,9 +54,9 @@ pub(crate) fn keys_of(all: &Lowered) -> KeyBuf {
             for beside in [false, true] {
                 let key = keys.push();
                 key[..bound.len()].copy_from_slice(bound);
-                let lane = at % bound.len();
-                key[lane] =
-                    if beside { key[lane].wrapping_add(1).min(all.schema().lanes()[lane].max) } else { key[lane] };
+                let word = at % bound.len();
+                key[word] =
+                    if beside { key[word].wrapping_add(1).min(all.schema().words()[word].max) } else { key[word] };
             }
         }
     }

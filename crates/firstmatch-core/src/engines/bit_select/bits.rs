@@ -26,13 +26,13 @@ pub(super) struct Cubes<'a> {
 
 impl<'a> Cubes<'a> {
     pub(super) fn new(schema: &Schema, regions: &Regions, level: Level, visits: &'a Visits) -> Self {
-        let fields: Vec<usize> = schema.lanes().iter().map(|lane| lane.field).collect();
-        let lanes = fields.len();
-        let mut words = Vec::with_capacity(regions.len() * lanes);
+        let fields: Vec<usize> = schema.words().iter().map(|word| word.field).collect();
+        let key_words = fields.len();
+        let mut words = Vec::with_capacity(regions.len() * key_words);
         for region in regions.iter() {
-            words.extend((0..lanes).map(|lane| {
-                let fixed = fixed_bits(&region, lane);
-                (region.lo[lane] & fixed, fixed)
+            words.extend((0..key_words).map(|word| {
+                let fixed = fixed_bits(&region, word);
+                (region.lo[word] & fixed, fixed)
             }));
         }
         Self { level, visits, fields, words }
@@ -48,45 +48,45 @@ impl<'a> Cubes<'a> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bits {
     /// Words, each with a mask of its selected bits.
-    pub(super) lanes: Vec<(usize, u32)>,
+    pub(super) words: Vec<(usize, u32)>,
 }
 
 impl Bits {
     /// Returns the bits that a node selects.
     pub(super) fn of(node: Selector) -> Self {
-        let lane = |pair: u16, mask: u64| {
+        let word = |pair: u16, mask: u64| {
             [(2 * usize::from(pair), mask as u32), (2 * usize::from(pair) + 1, (mask >> 32) as u32)]
         };
-        let lanes = node.pairs.into_iter().zip(node.masks).flat_map(|(pair, mask)| lane(pair, mask));
-        Self { lanes: lanes.filter(|&(_, bits)| bits != 0).collect() }
+        let words = node.pairs.into_iter().zip(node.masks).flat_map(|(pair, mask)| word(pair, mask));
+        Self { words: words.filter(|&(_, bits)| bits != 0).collect() }
     }
 
     /// Converts the bits into the form that a node stores.
     pub(super) fn selector(&self) -> Selector {
-        let pairs = || self.lanes.iter().map(|(lane, _)| lane / 2);
+        let pairs = || self.words.iter().map(|(word, _)| word / 2);
         let (first, last) = (pairs().min().unwrap_or(0), pairs().max().unwrap_or(0));
         let mut masks = [0; 2];
-        for &(lane, bits) in &self.lanes {
-            masks[usize::from(lane / 2 > first)] |= u64::from(bits) << (32 * (lane % 2));
+        for &(word, bits) in &self.words {
+            masks[usize::from(word / 2 > first)] |= u64::from(bits) << (32 * (word % 2));
         }
         Selector { masks, pairs: [first as u16, last as u16] }
     }
 
     pub(super) fn count(&self) -> u32 {
-        self.lanes.iter().map(|(_, bits)| bits.count_ones()).sum()
+        self.words.iter().map(|(_, bits)| bits.count_ones()).sum()
     }
 
     /// Returns the number of selected bits that a region leaves open.
     ///
     /// With `n` open bits a region stands in 2^n entries of the node.
     pub(super) fn open(&self, cube: &[(u32, u32)]) -> u32 {
-        self.lanes.iter().map(|&(lane, bits)| (bits & !cube[lane].1).count_ones()).sum()
+        self.words.iter().map(|&(word, bits)| (bits & !cube[word].1).count_ones()).sum()
     }
 
-    fn add(&mut self, lane: usize, bit: u32) {
-        match self.lanes.iter_mut().find(|(of, _)| *of == lane) {
+    fn add(&mut self, word: usize, bit: u32) {
+        match self.words.iter_mut().find(|(of, _)| *of == word) {
             Some((_, bits)) => *bits |= 1 << bit,
-            None => self.lanes.push((lane, 1 << bit)),
+            None => self.words.push((word, 1 << bit)),
         }
     }
 }
@@ -123,8 +123,8 @@ pub(super) fn choose(cubes: &Cubes<'_>, list: &[u32], limits: Limits) -> Bits {
     while bits.count() < limits.bits && !lists.ends.is_empty() && !cubes.visits.are_too_many() {
         let Some(best) = lists.best(&bits, cost) else { break };
         cost = best.cost;
-        bits.add(best.lane, best.bit);
-        lists.split(best.lane, best.bit);
+        bits.add(best.word, best.bit);
+        lists.split(best.word, best.bit);
     }
     bits
 }
@@ -212,7 +212,7 @@ struct Lists<'a> {
 }
 
 struct Best {
-    lane: usize,
+    word: usize,
     bit: u32,
     cost: Cost,
 }
@@ -275,11 +275,11 @@ impl Counts {
 impl<'a> Lists<'a> {
     fn new(cubes: &'a Cubes<'_>, list: &[u32], limits: Limits) -> Self {
         let step = list.len().div_ceil(SAMPLE).max(1);
-        let (regions, lanes) = (list.len().div_ceil(step), cubes.fields.len());
-        let mut words = vec![0; regions * lanes];
+        let (regions, key_words) = (list.len().div_ceil(step), cubes.fields.len());
+        let mut words = vec![0; regions * key_words];
         for (at, &region) in list.iter().step_by(step).enumerate() {
-            for (lane, &(value, fixed)) in cubes.of(region).iter().enumerate() {
-                words[lane * regions + at] = word([value, fixed]);
+            for (at_word, &(value, fixed)) in cubes.of(region).iter().enumerate() {
+                words[at_word * regions + at] = word([value, fixed]);
             }
         }
         let all = 0..regions as u32;
@@ -289,14 +289,14 @@ impl<'a> Lists<'a> {
                 Entries { free: all.map(|at| Entry { at, open: 0 }).collect(), len: [regions, 0], ..Entries::default() }
             }
         };
-        let (ends, layout) = (vec![entries.len], vec![u32::MAX; lanes]);
+        let (ends, layout) = (vec![entries.len], vec![u32::MAX; key_words]);
         let (short, next) = Default::default();
         let share = limits.open.map_or(0.0, |open| 0.5f64.powi(open as i32));
         Self { cubes, limits, step, regions, words, entries, ends, short, next, removed: 0.0, share, layout }
     }
 
-    fn words(&self, lane: usize) -> &[u64] {
-        &self.words[lane * self.regions..][..self.regions]
+    fn words(&self, word: usize) -> &[u64] {
+        &self.words[word * self.regions..][..self.regions]
     }
 
     #[inline(always)]
@@ -324,12 +324,12 @@ impl<'a> Lists<'a> {
     fn best(&mut self, bits: &Bits, cost: Cost) -> Option<Best> {
         let mut best = None;
         let mut least = Cost { lengths: cost.lengths * (1.0 - GAIN), ..cost };
-        for lane in 0..self.layout.len() {
-            let addable = self.addable(bits, lane);
-            if self.layout[lane] & addable == 0 {
+        for word in 0..self.layout.len() {
+            let addable = self.addable(bits, word);
+            if self.layout[word] & addable == 0 {
                 continue;
             }
-            let tally = self.tally(lane);
+            let tally = self.tally(word);
             let mut layout = 0;
             // Among bits of equal cost, the one lowest in its byte wins.
             let bits = (0..32).map(|at| at % 4 * 8 + at / 4);
@@ -342,10 +342,10 @@ impl<'a> Lists<'a> {
                 let removed = self.removed + f64::from(tally.removed[bit]) * self.share;
                 let cost = self.cost(copies as usize, tally.lengths[bit], removed);
                 if cost.is_less(least) {
-                    (best, least) = (Some(Best { lane, bit: bit as u32, cost }), cost);
+                    (best, least) = (Some(Best { word, bit: bit as u32, cost }), cost);
                 }
             }
-            self.layout[lane] = layout;
+            self.layout[word] = layout;
         }
         best
     }
@@ -354,33 +354,33 @@ impl<'a> Lists<'a> {
     ///
     /// Words of a pair that belong to one field count as one. There are no more because the choice would take longer
     /// and was no better.
-    fn addable(&self, bits: &Bits, lane: usize) -> u32 {
-        if let Some((_, bits)) = bits.lanes.iter().find(|(of, _)| *of == lane) {
+    fn addable(&self, bits: &Bits, word: usize) -> u32 {
+        if let Some((_, bits)) = bits.words.iter().find(|(of, _)| *of == word) {
             return !bits;
         }
-        let unit = |lane: usize| (lane / 2, self.cubes.fields[lane]);
-        let mut units = bits.lanes.iter().map(|(of, _)| unit(*of));
+        let unit = |word: usize| (word / 2, self.cubes.fields[word]);
+        let mut units = bits.words.iter().map(|(of, _)| unit(*of));
         let first = units.next();
         let second = units.find(|&of| Some(of) != first);
-        let is_free = second.is_none() || [first, second].contains(&Some(unit(lane)));
+        let is_free = second.is_none() || [first, second].contains(&Some(unit(word)));
         if is_free { u32::MAX } else { 0 }
     }
 
-    fn tally(&self, lane: usize) -> Tally {
+    fn tally(&self, word: usize) -> Tally {
         self.cubes.visits.add(self.entries.len() + self.short.len());
         let mut tally = Tally { copies: [0; 32], lengths: [0.0; 32], removed: [0; 32], layout: [0; 32] };
-        dispatch(self.cubes.level, Count { lists: self, lane, tally: &mut tally });
+        dispatch(self.cubes.level, Count { lists: self, word, tally: &mut tally });
         tally
     }
 
     /// Splits every list by a bit.
-    fn split(&mut self, lane: usize, bit: u32) {
+    fn split(&mut self, word: usize, bit: u32) {
         self.cubes.visits.add(self.entries.len() + self.short.len());
         let [mut entries, mut short] = std::mem::take(&mut self.next);
         entries.clear(self.entries.len());
         // All entries may end in short lists.
         short.clear(self.entries.len() + self.short.len());
-        let mut split = Split { words: self.words(lane), bit, most: self.limits.open, removed: 0 };
+        let mut split = Split { words: self.words(word), bit, most: self.limits.open, removed: 0 };
         let mut ends = Vec::with_capacity(2 * self.ends.len());
         for side in 0..2 {
             split.put(self.short.all(), side, &mut short);
@@ -447,15 +447,15 @@ impl Split<'_> {
 /// Count of the effect that each bit of a word would have on all lists.
 struct Count<'a> {
     lists: &'a Lists<'a>,
-    lane: usize,
+    word: usize,
     tally: &'a mut Tally,
 }
 
 impl Kernel for Count<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let Self { lists, lane, tally } = self;
-        let words = lists.words(lane);
+        let Self { lists, word, tally } = self;
+        let words = lists.words(word);
         for (free, full) in lists.each() {
             let frees = Counts::of(isa, free, |entry| words[entry.at as usize]);
             let fulls = Counts::of(isa, full, |&at| words[at as usize]);

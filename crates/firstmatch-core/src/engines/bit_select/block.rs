@@ -95,29 +95,30 @@ impl Shape {
 
     fn of(schema: &Schema, asked: &Constraints, width: Width, has_short_ranks: bool) -> Self {
         let is_narrow = width != Width::Wide;
-        let has_column = |lane: usize| width != Width::Lean || asked.any[lane];
+        let has_column = |word: usize| width != Width::Lean || asked.any[word];
         let (mut bytes, mut halves, mut wide, mut optional) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (mut singles, mut left_out) = (Vec::new(), Vec::new());
-        let prefixes = asked.prefixes.iter().filter(|of| is_narrow || of.lanes.len() > 1);
-        let prefixes = prefixes.filter(|of| of.lanes.clone().any(has_column)).cloned();
+        let prefixes = asked.prefixes.iter().filter(|of| is_narrow || of.words.len() > 1);
+        let prefixes = prefixes.filter(|of| of.words.clone().any(has_column)).cloned();
         let mut prefixes: Box<[Prefixes]> = prefixes.collect();
-        prefixes.sort_by_key(|of| FIXED.iter().position(|&lanes| lanes == of.lanes.len()).unwrap_or(FIXED.len()));
-        let fixed = FIXED.map(|lanes| prefixes.iter().filter(|of| of.lanes.len() == lanes).count());
-        for (index, lane) in schema.lanes().iter().enumerate() {
-            if prefixes.iter().any(|of| of.lanes.contains(&index)) {
+        prefixes
+            .sort_by_key(|of| FIXED.iter().position(|&key_words| key_words == of.words.len()).unwrap_or(FIXED.len()));
+        let fixed = FIXED.map(|key_words| prefixes.iter().filter(|of| of.words.len() == key_words).count());
+        for (index, word) in schema.words().iter().enumerate() {
+            if prefixes.iter().any(|of| of.words.contains(&index)) {
                 continue;
             }
             if !has_column(index) {
-                left_out.push((index, lane.max));
+                left_out.push((index, word.max));
                 continue;
             }
-            let bits = [8, 16].into_iter().find(|&bits| lane.max >> bits == 0 || lane.absent == Some(1 << bits));
-            let bits = bits.filter(|&bits| lane.max >> bits == 0 || asked.all_or_required[index]);
-            if let Some(bits) = bits.filter(|bits| lane.max >> bits != 0) {
+            let bits = [8, 16].into_iter().find(|&bits| word.max >> bits == 0 || word.absent == Some(1 << bits));
+            let bits = bits.filter(|&bits| word.max >> bits == 0 || asked.all_or_required[index]);
+            if let Some(bits) = bits.filter(|bits| word.max >> bits != 0) {
                 optional.push((index, bits));
             }
             match bits {
-                Some(8) if is_narrow && asked.single[index] => singles.push((index, lane.max.min(ANY))),
+                Some(8) if is_narrow && asked.single[index] => singles.push((index, word.max.min(ANY))),
                 Some(8) => bytes.push(index),
                 Some(_) => halves.push(index),
                 None => wide.push(index),
@@ -130,7 +131,7 @@ impl Shape {
         let bytes_end = bytes_start + 2 * (singles.len() + prefixes.len()) + 4 * bytes.len();
         let words_start = bytes_end.next_multiple_of(BLOCK);
         let values = words_start + 2 * BLOCK * (wide.len() + pairs.len() + ternary.len());
-        let lines = (values + BLOCK * prefixes.iter().map(|of| of.lanes.len()).sum::<usize>()).div_ceil(LINE_WORDS);
+        let lines = (values + BLOCK * prefixes.iter().map(|of| of.words.len()).sum::<usize>()).div_ceil(LINE_WORDS);
         Self {
             singles: singles.into(),
             prefixes,
@@ -183,27 +184,27 @@ impl Shape {
     /// Writes a region to position `at` of a block.
     fn set(&self, words: &mut [u32], at: usize, rank: u32, region: &Region<'_>) {
         self.put_rank(words, at, rank);
-        for (number, &(lane, bits)) in self.optional.iter().enumerate() {
-            let is_required = region.lo[lane] != 0 || region.hi[lane] >> bits == 0;
+        for (number, &(word, bits)) in self.optional.iter().enumerate() {
+            let is_required = region.lo[word] != 0 || region.hi[word] >> bits == 0;
             self.put_bit(words, number, at, is_required);
         }
         let [values, opens, bounds] = self.byte_columns();
-        for (column, &(lane, _)) in self.singles.iter().enumerate() {
-            let value = if region.lo[lane] == region.hi[lane] { region.lo[lane] } else { ANY };
+        for (column, &(word, _)) in self.singles.iter().enumerate() {
+            let value = if region.lo[word] == region.hi[word] { region.lo[word] } else { ANY };
             put_byte(words, values + 2 * column, at, value);
         }
         let mut start = self.values + at;
         for (column, of) in self.prefixes.iter().enumerate() {
             put_byte(words, opens + 2 * column, at, of.open(region).unwrap_or(0));
-            for &value in &region.lo[of.lanes.clone()] {
+            for &value in &region.lo[of.words.clone()] {
                 words[start] = value;
                 start += BLOCK;
             }
         }
         // A region that accepts all values, absent among them, accepts all that the bits hold.
-        let within = |lane: usize, max: u32| (region.lo[lane], region.hi[lane].min(max));
-        for (column, &lane) in self.bytes.iter().enumerate() {
-            let (lo, hi) = within(lane, 0xFF);
+        let within = |word: usize, max: u32| (region.lo[word], region.hi[word].min(max));
+        for (column, &word) in self.bytes.iter().enumerate() {
+            let (lo, hi) = within(word, 0xFF);
             put_byte(words, bounds + 4 * column, at, lo);
             put_byte(words, bounds + 4 * column + 2, at, hi);
         }
@@ -212,22 +213,22 @@ impl Shape {
             (words[start], words[start + BLOCK]) = (a, b);
             start += 2 * BLOCK;
         };
-        self.wide.iter().for_each(|&lane| put(region.lo[lane], region.hi[lane]));
+        self.wide.iter().for_each(|&word| put(region.lo[word], region.hi[word]));
         for &[a, b] in &self.halves {
             let (a, b) = (within(a, 0xFFFF), within(b, 0xFFFF));
             put(a.0 | b.0 << 16, a.1 | b.1 << 16);
         }
-        for &lane in &self.ternary {
-            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+        for &word in &self.ternary {
+            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[word], mask[word]));
             put(value, mask);
         }
     }
 
     /// Whether the columns can hold everything that a region constrains.
     pub(super) fn holds(&self, region: &Region<'_>) -> bool {
-        let is_held = |&(lane, bits): &(usize, u32)| region.hi[lane] >> bits == 0 || region.lo[lane] == 0;
-        let is_masked = |(lane, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&lane);
-        let is_all = |&(lane, most): &(usize, u32)| (region.lo[lane], region.hi[lane]) == (0, most);
+        let is_held = |&(word, bits): &(usize, u32)| region.hi[word] >> bits == 0 || region.lo[word] == 0;
+        let is_masked = |(word, &mask): (usize, &u32)| mask == 0 || self.ternary.contains(&word);
+        let is_all = |&(word, most): &(usize, u32)| (region.lo[word], region.hi[word]) == (0, most);
         self.optional.iter().all(is_held)
             && self.left_out.iter().all(is_all)
             && self.singles.iter().all(|&single| is_single(region, single))
@@ -351,11 +352,11 @@ impl Shape {
     pub(super) fn selected(&self, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
         let Selector { masks, pairs } = node.bits;
         // Few nodes select from more than two of the four words.
-        let lane = |which: usize, half: usize| match masks[which] >> (32 * half) & u64::from(u32::MAX) {
+        let word = |which: usize, half: usize| match masks[which] >> (32 * half) & u64::from(u32::MAX) {
             0 => (0, 0),
             _ => self.bits(block, i, 2 * usize::from(pairs[which]) + half),
         };
-        let words = [0, 1].map(|which| [lane(which, 0), lane(which, 1)]);
+        let words = [0, 1].map(|which| [word(which, 0), word(which, 1)]);
         let of = |part: fn((u64, u64)) -> u64| {
             node.bits.of_words(gather, |at| part(words[at][0]) | part(words[at][1]) << 32)
         };
@@ -363,38 +364,38 @@ impl Shape {
     }
 
     /// Returns the fixed bits of a word of region `i`, and a mask of the open ones.
-    fn bits(&self, block: &[u32], i: usize, lane: usize) -> (u64, u64) {
+    fn bits(&self, block: &[u32], i: usize, word: usize) -> (u64, u64) {
         let [values, opens, bounds] = self.byte_columns();
         let byte = |start: usize| byte_at(block, start, i);
         let bit = |number: usize| byte_at(block, self.bits_start, number) >> i & 1 == 1;
         let column = |at: usize| self.words_start + 16 * at + i;
         let pairs = self.halves.iter().enumerate().flat_map(|(at, pair)| [(at, 0, pair[0]), (at, 16, pair[1])]);
-        let (mut lo, mut hi) = if let Some(at) = self.singles.iter().position(|&(of, _)| of == lane) {
+        let (mut lo, mut hi) = if let Some(at) = self.singles.iter().position(|&(of, _)| of == word) {
             let value = byte(values + 2 * at);
             if value == ANY { (0, self.singles[at].1) } else { (value, value) }
-        } else if let Some(at) = self.bytes.iter().position(|&of| of == lane) {
+        } else if let Some(at) = self.bytes.iter().position(|&of| of == word) {
             (byte(bounds + 4 * at), byte(bounds + 4 * at + 2))
-        } else if let Some(at) = self.wide.iter().position(|&of| of == lane) {
+        } else if let Some(at) = self.wide.iter().position(|&of| of == word) {
             (block[column(at)], block[column(at) + BLOCK])
-        } else if let Some((at, shift, _)) = pairs.into_iter().find(|&(.., of)| of == lane) {
+        } else if let Some((at, shift, _)) = pairs.into_iter().find(|&(.., of)| of == word) {
             let at = column(self.wide.len() + at);
             (block[at] >> shift & 0xFFFF, block[at + BLOCK] >> shift & 0xFFFF)
         } else {
             let mut start = self.values + i;
             let mut prefixes = self.prefixes.iter().enumerate();
             let found = prefixes.find(|(_, of)| {
-                let is_in = of.lanes.contains(&lane);
-                start += BLOCK * if is_in { lane - of.lanes.start } else { of.lanes.len() };
+                let is_in = of.words.contains(&word);
+                start += BLOCK * if is_in { word - of.words.start } else { of.words.len() };
                 is_in
             });
-            found.map_or((0, u32::MAX), |(at, of)| of.bounds(lane, block[start], byte(opens + 2 * at)))
+            found.map_or((0, u32::MAX), |(at, of)| of.bounds(word, block[start], byte(opens + 2 * at)))
         };
-        if let Some((number, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == lane)
+        if let Some((number, &(_, bits))) = self.optional.iter().enumerate().find(|(_, (of, _))| *of == word)
             && !bit(number)
         {
             (lo, hi) = (0, 1 << bits);
         }
-        let ternary = self.ternary.iter().position(|&of| of == lane);
+        let ternary = self.ternary.iter().position(|&of| of == word);
         let mask = ternary.map_or(0, |at| block[column(self.wide.len() + self.halves.len() + at) + BLOCK]);
         let fixed = containing_prefix(lo, hi) | mask;
         (u64::from(lo & fixed), u64::from(!fixed))
@@ -406,26 +407,26 @@ impl Shape {
         let (mut hits, mut short, mut long) = (0xFF, 0, 0);
         // Each column is taken from the rest behind the one before, which needs fewer offsets than one for each kind.
         let (mut bytes, mut words) = (&block[self.bytes_start..], &block[self.words_start..]);
-        for &(lane, _) in &self.singles {
-            short |= key[lane];
-            hits &= isa.either8_bytes(next(&mut bytes), [key[lane] as u8, ANY as u8]);
+        for &(word, _) in &self.singles {
+            short |= key[word];
+            hits &= isa.either8_bytes(next(&mut bytes), [key[word] as u8, ANY as u8]);
         }
         let mut opens = bytes;
         bytes = &bytes[2 * self.prefixes.len()..];
-        for &lane in &self.bytes {
-            short |= key[lane];
-            hits &= isa.within8_bytes(next(&mut bytes), key[lane] as u8);
+        for &word in &self.bytes {
+            short |= key[word];
+            hits &= isa.within8_bytes(next(&mut bytes), key[word] as u8);
         }
-        for &lane in &self.wide {
-            hits &= isa.within8(next(&mut words), key[lane]);
+        for &word in &self.wide {
+            hits &= isa.within8(next(&mut words), key[word]);
         }
         for pair in &self.halves {
-            let pair = pair.map(|lane| key[lane]);
+            let pair = pair.map(|word| key[word]);
             long |= pair[0] | pair[1];
             hits &= isa.within8_halves(next(&mut words), &pair);
         }
-        for &lane in &self.ternary {
-            hits &= isa.masked8(next(&mut words), key[lane]);
+        for &word in &self.ternary {
+            hits &= isa.masked8(next(&mut words), key[word]);
         }
         let [ones, twos, fours] = self.fixed;
         let (prefixes, rest) = self.prefixes.split_at(ones);
@@ -435,8 +436,8 @@ impl Shape {
         let (prefixes, rest) = rest.split_at(fours);
         hits &= fixed::<4, { 4 * BLOCK }>(isa, prefixes, &mut opens, &mut words, key);
         for of in rest {
-            let (values, behind) = words.split_at(BLOCK * of.lanes.len());
-            hits &= isa.prefixes8(values.as_chunks().0, next(&mut opens), &key[of.lanes.clone()]);
+            let (values, behind) = words.split_at(BLOCK * of.words.len());
+            hits &= isa.prefixes8(values.as_chunks().0, next(&mut opens), &key[of.words.clone()]);
             words = behind;
         }
         // Only a value for absent has more bits than its column.
@@ -449,8 +450,8 @@ impl Shape {
         let mut required = 0;
         for (optional, &bits) in self.optional.chunks(8).zip(block[self.bits_start..].as_chunks().0) {
             let mut bits = word(bits);
-            for &(lane, absent) in optional {
-                required |= bits as u32 * (key[lane] >> absent & 1);
+            for &(word, absent) in optional {
+                required |= bits as u32 * (key[word] >> absent & 1);
                 bits >>= 8;
             }
         }
@@ -458,11 +459,11 @@ impl Shape {
     }
 }
 
-/// Returns which regions have prefixes that hold a key, for fields of `LANES` words.
+/// Returns which regions have prefixes that hold a key, for fields of `KEY_WORDS` words.
 ///
 /// Their columns are taken from the front of `opens` and `words`.
 #[inline(always)]
-fn fixed<const LANES: usize, const WORDS: usize>(
+fn fixed<const KEY_WORDS: usize, const WORDS: usize>(
     isa: impl Isa,
     prefixes: &[Prefixes],
     opens: &mut &[u32],
@@ -474,7 +475,7 @@ fn fixed<const LANES: usize, const WORDS: usize>(
     (open, *opens) = opens.split_at(2 * prefixes.len());
     (values, *words) = words.split_at(WORDS * prefixes.len());
     for ((of, open), values) in prefixes.iter().zip(open.as_chunks().0).zip(values.as_chunks::<WORDS>().0) {
-        let row = key[of.lanes.start..].first_chunk::<LANES>().expect("a key has all lanes");
+        let row = key[of.words.start..].first_chunk::<KEY_WORDS>().expect("a key has all words");
         hits &= isa.prefixes8(values.as_chunks().0, open, row);
     }
     hits

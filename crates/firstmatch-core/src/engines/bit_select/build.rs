@@ -108,7 +108,7 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         removed: Box::default(),
         removed_rules: 0,
         removed_regions: 0,
-        inserted: Inserted::new(regions.lanes()),
+        inserted: Inserted::new(regions.key_words()),
         dirty: Vec::new(),
         planned: planned.cost,
     }

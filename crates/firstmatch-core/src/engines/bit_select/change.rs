@@ -108,7 +108,7 @@ impl BitSelect {
     /// Removes an inserted rule that follows `before` built rules; returns whether it was there.
     pub(super) fn remove_inserted_rule(&mut self, rule: Match, before: usize) -> bool {
         let Some(rank) = self.inserted.rank_of(rule.rule, before as u32) else { return false };
-        let mut regions = Regions::new(self.schema.lanes().len());
+        let mut regions = Regions::new(self.schema.words().len());
         self.inserted.remove(before as u32, rank, &mut self.dirty, |region| regions.push(*region));
         regions.iter().for_each(|region| self.take(rank, &region));
         true

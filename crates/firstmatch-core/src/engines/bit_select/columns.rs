@@ -171,7 +171,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
         let addresses = [0, ADDRESS].map(|first| first..first + ADDRESS);
         let is_narrow = *shape.singles == [(Self::PROTOCOL, 0xFF)]
             && shape.bytes.is_empty()
-            && shape.prefixes.iter().map(|of| &of.lanes).eq(&addresses)
+            && shape.prefixes.iter().map(|of| &of.words).eq(&addresses)
             && shape.wide.is_empty();
         let is_wide = shape.singles.is_empty()
             && *shape.bytes == [Self::PROTOCOL]
@@ -182,7 +182,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
             && *shape.halves == [Self::PORTS]
             && shape.ternary.is_empty()
             && !shape.has_short_ranks
-            && *shape.optional == Self::PORTS.map(|lane| (lane, 16))
+            && *shape.optional == Self::PORTS.map(|word| (word, 16))
             && (shape.words_start, shape.lines) == (LINE_WORDS, Self::LINES);
         is_plain.then_some(Self(()))
     }

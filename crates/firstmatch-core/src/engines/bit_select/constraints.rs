@@ -21,18 +21,18 @@ pub(super) struct Constraints {
 impl Constraints {
     /// Collects the constraints in one pass over the regions.
     pub(super) fn of(schema: &Schema, regions: &Regions) -> Self {
-        let ternary = regions.ternary_lanes();
-        let is_ternary = |of: &Prefixes| ternary.iter().any(|lane| of.lanes.contains(lane));
+        let ternary = regions.ternary_words();
+        let is_ternary = |of: &Prefixes| ternary.iter().any(|word| of.words.contains(word));
         let mut prefixes: Vec<Prefixes> = Prefixes::possible(schema).filter(|of| !is_ternary(of)).collect();
-        let [mut all_or_required, mut single] = [(); 2].map(|()| vec![true; schema.lanes().len()]);
-        let mut any = vec![false; schema.lanes().len()];
-        ternary.iter().for_each(|&lane| any[lane] = true);
+        let [mut all_or_required, mut single] = [(); 2].map(|()| vec![true; schema.words().len()]);
+        let mut any = vec![false; schema.words().len()];
+        ternary.iter().for_each(|&word| any[word] = true);
         for region in regions.iter() {
-            for (index, lane) in schema.lanes().iter().enumerate() {
+            for (index, word) in schema.words().iter().enumerate() {
                 let (lo, hi) = (region.lo[index], region.hi[index]);
-                any[index] |= (lo, hi) != (0, lane.max);
-                all_or_required[index] &= hi < lane.max || (lo == 0 && hi == lane.max);
-                single[index] &= is_single(&region, (index, lane.max.min(ANY)));
+                any[index] |= (lo, hi) != (0, word.max);
+                all_or_required[index] &= hi < word.max || (lo == 0 && hi == word.max);
+                single[index] &= is_single(&region, (index, word.max.min(ANY)));
             }
             if !prefixes.iter().all(|of| of.open(&region).is_some()) {
                 prefixes.retain(|of| of.open(&region).is_some());
@@ -46,7 +46,7 @@ impl Constraints {
 pub(super) const ANY: u32 = 0xFF;
 
 /// Whether a region accepts one value of a word, below [`ANY`], or all values up to `most`.
-pub(super) fn is_single(region: &Region<'_>, (lane, most): (usize, u32)) -> bool {
-    let (lo, hi) = (region.lo[lane], region.hi[lane]);
+pub(super) fn is_single(region: &Region<'_>, (word, most): (usize, u32)) -> bool {
+    let (lo, hi) = (region.lo[word], region.hi[word]);
     (lo == hi && lo < ANY) || (lo == 0 && hi >= most)
 }

@@ -74,7 +74,7 @@ pub(super) struct Sample {
     /// Largest number of bytes of trees, and how many copies of all regions that allows.
     pub(super) most_bytes: f64,
     pub(super) copies: f64,
-    lanes: usize,
+    key_words: usize,
     keys: Vec<u32>,
     /// Wide regions, which every second pair of keys passes as if they were not there.
     ///
@@ -88,26 +88,26 @@ impl Sample {
     ///
     /// Trees may take `room` bytes, with blocks of `lines` cache lines.
     pub(super) fn new(regions: &Regions, visits: &Visits, lines: usize, room: usize) -> Self {
-        let (lanes, count) = (regions.lanes().max(1), regions.len().min(KEYS));
+        let (key_words, count) = (regions.key_words().max(1), regions.len().min(KEYS));
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
         let mut random = move || {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
             (state >> 32) as u32
         };
-        let mut keys = Vec::with_capacity(count * lanes);
+        let mut keys = Vec::with_capacity(count * key_words);
         for index in 0..TRIES * count {
-            if keys.len() == count * lanes {
+            if keys.len() == count * key_words {
                 break;
             }
             let own = ((u64::from(random()) * regions.len() as u64) >> 32) as usize;
             let region = regions.get(own);
             let start = keys.len();
             let is_corner = index % 2 == 0;
-            for lane in 0..regions.lanes() {
-                let (lo, hi) = (region.lo[lane], region.hi[lane]);
+            for word in 0..regions.key_words() {
+                let (lo, hi) = (region.lo[word], region.hi[word]);
                 let any = lo + ((u64::from(random()) * (u64::from(hi - lo) + 1)) >> 32) as u32;
                 let value = if is_corner { [lo, hi][random() as usize >> 31] } else { any };
-                keys.push(region.ternary.map_or(value, |(of, mask)| of[lane] | value & !mask[lane]));
+                keys.push(region.ternary.map_or(value, |(of, mask)| of[word] | value & !mask[word]));
             }
             if !region.contains(&keys[start..]) {
                 keys.truncate(start);
@@ -118,17 +118,17 @@ impl Sample {
         // A table has some entries however few regions there are.
         let least = (regions.len().div_ceil(BLOCK) * block + (1 << 10)) as f64;
         let most_bytes = (MOST * least).max(NEAR).min(room as f64);
-        Self { block, most_bytes, copies: most_bytes / least, lanes, keys, wide }
+        Self { block, most_bytes, copies: most_bytes / least, key_words, keys, wide }
     }
 
     fn walker(&self, at: usize) -> Walker<'_> {
-        let key = &self.keys[at * self.lanes..][..self.lanes];
+        let key = &self.keys[at * self.key_words..][..self.key_words];
         Walker { key, passed: if at & 2 == 0 { &[] } else { &self.wide } }
     }
 
     /// Estimates the bytes of a tree, and takes each key through its root.
     pub(super) fn tree(&self, draft: Draft, level: Level) -> Tree {
-        let mut ways = Vec::with_capacity(self.keys.len() / self.lanes);
+        let mut ways = Vec::with_capacity(self.keys.len() / self.key_words);
         dispatch(level, Roots { sample: self, draft: &draft, ways: &mut ways });
         let bytes = draft.table.len() * size_of::<Entry>() + blocks(&draft) * self.block;
         Tree { draft, ways, bytes: bytes as f64 }
@@ -145,7 +145,7 @@ impl Sample {
         let each = [(node, nodes), (TEST, blocks), (LONG, long), (ROUND, rounds)];
         let walks: f64 = each.map(|(cost, count)| cost * count as f64).iter().sum();
         let far: f64 = CACHES.map(|(cost, near)| cost * (1.0 - near / bytes).max(0.0)).iter().sum();
-        let keys = (self.keys.len() / self.lanes).max(1);
+        let keys = (self.keys.len() / self.key_words).max(1);
         LOOKUP + ROOT * trees.len() as f64 + walks / keys as f64 + far
     }
 }
@@ -162,7 +162,7 @@ impl Kernel for Roots<'_> {
     fn run<I: Isa>(self, isa: I) {
         let Self { sample, draft, ways } = self;
         let root = draft.nodes.last();
-        for key in sample.keys.chunks_exact(sample.lanes) {
+        for key in sample.keys.chunks_exact(sample.key_words) {
             ways.push(root.and_then(
                 #[inline(always)]
                 |root| draft.step(isa, root, key),
@@ -184,7 +184,7 @@ impl Kernel for Walk<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         let Self { sample, trees, regions, visits, counts } = self;
-        let keys = sample.keys.len() / sample.lanes;
+        let keys = sample.keys.len() / sample.key_words;
         for from in (0..keys).step_by(BATCH) {
             let (batch, before) = (from..keys.min(from + BATCH), counts.blocks);
             let mut best = [u32::MAX; BATCH];

@@ -70,8 +70,8 @@ impl Bucket {
 }
 
 impl Inserted {
-    pub(super) fn new(lanes: usize) -> Self {
-        let rows = Rows { lanes, words: Vec::new(), free: NONE };
+    pub(super) fn new(key_words: usize) -> Self {
+        let rows = Rows { key_words, words: Vec::new(), free: NONE };
         Self { buckets: Box::default(), rules: Vec::new(), free: [NONE; SIZES], count: 0, regions: 0, rows }
     }
 
@@ -237,14 +237,14 @@ impl Inserted {
 /// The next row is that of the rule's next region, or the next one of the free list.
 #[derive(Clone, Debug)]
 struct Rows {
-    lanes: usize,
+    key_words: usize,
     words: Vec<u32>,
     free: u32,
 }
 
 impl Rows {
     fn width(&self) -> usize {
-        1 + 4 * self.lanes
+        1 + 4 * self.key_words
     }
 
     fn row(&self, row: usize) -> std::ops::Range<usize> {
@@ -272,7 +272,7 @@ impl Rows {
             let (value, mask) = region.ternary.unwrap_or(none);
             words[1..].fill(0);
             for (at, part) in [region.lo, region.hi, value, mask].into_iter().enumerate() {
-                words[1 + at * self.lanes..][..part.len()].copy_from_slice(part);
+                words[1 + at * self.key_words..][..part.len()].copy_from_slice(part);
             }
         }
         next
@@ -288,7 +288,7 @@ impl Rows {
             let next = words[0];
             words[0] = self.free;
             self.free = row;
-            let mut parts = words[1..].chunks_exact(self.lanes.max(1));
+            let mut parts = words[1..].chunks_exact(self.key_words.max(1));
             let mut part = || parts.next().unwrap_or(&[]);
             let (lo, hi, value, mask) = (part(), part(), part(), part());
             each(&Region { lo, hi, ternary: mask.iter().any(|&bits| bits != 0).then_some((value, mask)) });
@@ -312,7 +312,7 @@ mod tests {
         Match { rule: RuleId::new(slot, 0), priority: Priority(priority) }
     }
 
-    /// `count` regions of two lanes that bear a number, some of them with masks.
+    /// `count` regions of two words that bear a number, some of them with masks.
     fn regions(count: u32, number: u32) -> Regions {
         let mut regions = Regions::new(2);
         for at in 0..count {

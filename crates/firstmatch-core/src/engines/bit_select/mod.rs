@@ -283,8 +283,8 @@ impl BaseEngine for BitSelect {
     ///
     /// A region of IPv4 5-tuples counts as 2,360 bytes, because plans are compared.
     fn build_bytes(set: &Lowered) -> usize {
-        let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
-        set.regions().len() * (32 * lanes + 2200) + (16 << 10)
+        let key_words = set.schema().words().len() + set.regions().ternary_words().len();
+        set.regions().len() * (32 * key_words + 2200) + (16 << 10)
     }
 
     fn largest_scratch(_schema: &Schema) {}

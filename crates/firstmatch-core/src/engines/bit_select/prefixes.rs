@@ -12,30 +12,32 @@ use crate::schema::Schema;
 /// example, an IPv6 prefix of 40 bits leaves 24 + 32 + 32 = 88 bits open.
 #[derive(Clone, Debug)]
 pub(super) struct Prefixes {
-    pub(super) lanes: Range<usize>,
+    pub(super) words: Range<usize>,
     /// Largest value of each word.
     pub(super) most: Box<[u32]>,
 }
 
 impl Prefixes {
     /// Largest number of words whose open bits a byte can count.
-    const LANES: usize = u8::MAX as usize / 32;
+    const KEY_WORDS: usize = u8::MAX as usize / 32;
 
     /// Returns the fields that have a suitable number and width of words.
     pub(super) fn possible(schema: &Schema) -> impl Iterator<Item = Self> {
         let fields = (0..schema.fields().len()).map(|field| Self {
-            lanes: schema.lanes_of(field),
-            most: schema.lanes()[schema.lanes_of(field)].iter().map(|lane| lane.max).collect(),
+            words: schema.words_of(field),
+            most: schema.words()[schema.words_of(field)].iter().map(|word| word.max).collect(),
         });
         // A field of 16 bits is as narrow with two bounds, even with a value for absent.
-        fields.filter(|of| (1..=Self::LANES).contains(&of.lanes.len()) && (of.lanes.len() > 1 || of.most[0] >> 17 != 0))
+        fields.filter(|of| {
+            (1..=Self::KEY_WORDS).contains(&of.words.len()) && (of.words.len() > 1 || of.most[0] >> 17 != 0)
+        })
     }
 
     /// Returns the number of bits that a region leaves open; `None` if it is no prefix.
     pub(super) fn open(&self, region: &Region<'_>) -> Option<u32> {
         let (mut open, mut is_open) = (0, false);
-        for (lane, &most) in self.lanes.clone().zip(&self.most) {
-            let (lo, hi) = (region.lo[lane], region.hi[lane]);
+        for (word, &most) in self.words.clone().zip(&self.most) {
+            let (lo, hi) = (region.lo[word], region.hi[word]);
             let fixed = containing_prefix(lo, hi);
             if lo == 0 && hi >= most {
                 open += u32::BITS;
@@ -51,9 +53,9 @@ impl Prefixes {
     }
 
     /// Returns the bounds of one word of a prefix with `open` open bits and this `value`.
-    pub(super) fn bounds(&self, lane: usize, value: u32, open: u32) -> (u32, u32) {
-        let at = lane - self.lanes.start;
-        let behind = u32::BITS * (self.lanes.len() - 1 - at) as u32;
+    pub(super) fn bounds(&self, word: usize, value: u32, open: u32) -> (u32, u32) {
+        let at = word - self.words.start;
+        let behind = u32::BITS * (self.words.len() - 1 - at) as u32;
         match open.saturating_sub(behind).min(u32::BITS) {
             u32::BITS => (0, self.most[at]),
             open => (value, value | ((1 << open) - 1)),

@@ -106,12 +106,12 @@ fn columns_of_every_kind_are_asked() {
         for index in 0..20_000 {
             let corner = || {
                 let region = all.regions().get(random(all.regions().len()));
-                (0..region.lo.len()).map(|lane| [region.lo[lane], region.hi[lane]][random(2)]).collect::<Vec<u32>>()
+                (0..region.lo.len()).map(|word| [region.lo[word], region.hi[word]][random(2)]).collect::<Vec<u32>>()
             };
             let (mut key, other) = (corner(), corner());
             for _ in 0..index % 4 {
-                let lane = random(key.len());
-                key[lane] = [schema.lanes()[lane].max, other[lane]][random(2)];
+                let word = random(key.len());
+                key[word] = [schema.words()[word].max, other[word]][random(2)];
             }
             keys.push()[..key.len()].copy_from_slice(&key);
         }
@@ -142,7 +142,7 @@ fn what_columns_do_not_hold_is_refused() {
         let address = (field != 0).then_some((0, net));
         let region = set(&schema, [address.into_iter().chain([(field, test)]).collect::<Vec<_>>()]);
         let last = region.regions().get(region.regions().len() - 1);
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         regions.push(last);
         let rule =
             Match { rule: RuleId::new(1000 + at as u32, 0), priority: crate::rule::Priority((1 << 60) + at as u64) };

@@ -278,8 +278,8 @@ impl Kernel for Places<'_> {
         let Self { cubes, bits, list, places } = self;
         for &region in list {
             let cube = cubes.of(region);
-            let lane = |lane: usize| cube.get(lane).copied().unwrap_or((0, u32::MAX));
-            let both = |of: fn((u32, u32)) -> u32, at: usize| word([2 * at, 2 * at + 1].map(|at| of(lane(at))));
+            let part = |at: usize| cube.get(at).copied().unwrap_or((0, u32::MAX));
+            let both = |of: fn((u32, u32)) -> u32, at: usize| word([2 * at, 2 * at + 1].map(|at| of(part(at))));
             let value = bits.select_with(isa, |at| both(|(value, _)| value, at));
             let open = bits.select_with(isa, |at| both(|(_, fixed)| !fixed, at));
             places.push((value as usize, open as usize));

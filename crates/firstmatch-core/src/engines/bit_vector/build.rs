@@ -49,13 +49,13 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
     for Slot { from, values, .. } in slots {
         let values = narrow(&values);
         match from {
-            From::Intervals { lane, starts, most } => {
+            From::Intervals { word, starts, most } => {
                 // The vectors of that many intervals would not have fitted either.
-                let found = search(lane, &starts, most, &values);
+                let found = search(word, &starts, most, &values);
                 dimensions.push(found.ok_or_else(|| BuildError::bytes(usize::MAX, room.allowed))?);
             }
-            From::Values { lane, mask } => {
-                dimensions.push(Dimension::Direct { lane, values: Table::new(mask, values) });
+            From::Values { word, mask } => {
+                dimensions.push(Dimension::Direct { word, values: Table::new(mask, values) });
             }
             From::Join { slots, third } => {
                 let values = Table::new(mask_for(values.len() as u32 - 1), values);
@@ -94,29 +94,29 @@ struct Slot {
 
 enum From {
     /// Starts of all intervals but the first, and the largest value of the word.
-    Intervals { lane: usize, starts: Vec<u32>, most: u32 },
+    Intervals { word: usize, starts: Vec<u32>, most: u32 },
     /// Values of the bits of a word that `mask` names.
-    Values { lane: usize, mask: u32 },
+    Values { word: usize, mask: u32 },
     /// Slots whose values add up to a position.
     Join { slots: [usize; 2], third: Option<usize> },
 }
 
 fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>) -> Result<Vec<Slot>, BuildError> {
     let mut slots = Vec::new();
-    for (lane, of) in schema.lanes().iter().enumerate() {
-        let (starts, numbers, classes) = intervals(regions, (lane, of.max), groups, room)?;
+    for (word, of) in schema.words().iter().enumerate() {
+        let (starts, numbers, classes) = intervals(regions, (word, of.max), groups, room)?;
         let (from, values) = if of.max < DIRECT {
             let class_of = |value: u32| numbers[starts.partition_point(|&start| start <= value)];
-            (From::Values { lane, mask: mask_for(of.max) }, (0..=of.max).map(class_of).collect())
+            (From::Values { word, mask: mask_for(of.max) }, (0..=of.max).map(class_of).collect())
         } else {
-            (From::Intervals { lane, starts, most: of.max }, numbers)
+            (From::Intervals { word, starts, most: of.max }, numbers)
         };
         slots.push(Slot { from, values, classes, is_read: true });
     }
-    for lane in regions.ternary_lanes() {
+    for word in regions.ternary_words() {
         for shift in [0, 8, 16, 24] {
-            let (values, classes) = masked(regions, lane, shift, groups, room)?;
-            slots.push(Slot { from: From::Values { lane, mask: 0xFF << shift }, values, classes, is_read: true });
+            let (values, classes) = masked(regions, word, shift, groups, room)?;
+            slots.push(Slot { from: From::Values { word, mask: 0xFF << shift }, values, classes, is_read: true });
         }
     }
     // A word that all regions leave open is dropped, but one dimension always stays.
@@ -142,16 +142,16 @@ fn mask_for(most: u32) -> u32 {
 }
 
 /// Builds the search of a word by intervals; `None` if positions need more than 16 bits.
-fn search(lane: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dimension> {
+fn search(word: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dimension> {
     if most < PAGED {
         let ends = starts.iter().copied().chain([most + 1]);
         let mut each = Vec::with_capacity(most as usize + 1);
         ends.zip(values).for_each(|(end, &value)| each.resize(end as usize, value));
         if let Some(pages) = Pages::new(&each) {
-            return Some(Dimension::Paged { lane, pages });
+            return Some(Dimension::Paged { word, pages });
         }
     }
-    Some(Dimension::Search { lane, tree: Tree::new(starts, values, most)? })
+    Some(Dimension::Search { word, tree: Tree::new(starts, values, most)? })
 }
 
 /// Cuts a word into elementary intervals.
@@ -159,15 +159,15 @@ fn search(lane: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dime
 /// Returns the start of each interval but the first, the class of each interval, and the classes.
 fn intervals(
     regions: &Regions,
-    (lane, most): (usize, u32),
+    (word, most): (usize, u32),
     groups: usize,
     room: &Room<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
     // Regions start at `lo` and have ended at `hi + 1`. A region that ends with the word never has.
     let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * regions.len());
     for (at, region) in regions.iter().enumerate() {
-        events.push((region.lo[lane], at));
-        events.extend((region.hi[lane] < most).then(|| (region.hi[lane] + 1, at)));
+        events.push((region.lo[word], at));
+        events.extend((region.hi[word] < most).then(|| (region.hi[word] + 1, at)));
     }
     events.sort_unstable();
     room.visits.add(events.len());
@@ -195,7 +195,7 @@ fn intervals(
 /// Returns the class of each value of a byte of a ternary word, and the classes.
 fn masked(
     regions: &Regions,
-    lane: usize,
+    word: usize,
     shift: u32,
     groups: usize,
     room: &Room<'_>,
@@ -203,7 +203,7 @@ fn masked(
     let asked: Vec<(u32, u32)> = regions
         .iter()
         .map(|region| {
-            region.ternary.map_or((0, 0), |(value, mask)| (value[lane] >> shift & 0xFF, mask[lane] >> shift & 0xFF))
+            region.ternary.map_or((0, 0), |(value, mask)| (value[word] >> shift & 0xFF, mask[word] >> shift & 0xFF))
         })
         .collect();
     let mut classes = Classes::default();

@@ -98,20 +98,20 @@ fn alone<I: Isa, A: LiveRules>(
 ) -> u32 {
     for (dimension, slot) in engine.dimensions.iter().zip(&mut *slots) {
         slot[0] = match dimension {
-            Dimension::Search { lane, tree } => {
-                let (word, again) = ([key[*lane]], [&key[*lane]]);
+            Dimension::Search { word, tree } => {
+                let (once, again) = ([key[*word]], [&key[*word]]);
                 let [value] = match tree.depth() {
-                    0 => isa.find(tree.view::<0>(), word, again),
-                    1 => isa.find(tree.view::<1>(), word, again),
-                    2 => isa.find(tree.view::<2>(), word, again),
-                    3 => isa.find(tree.view::<3>(), word, again),
-                    4 => isa.find(tree.view::<4>(), word, again),
-                    _ => isa.find(tree.view::<MOST_LEVELS>(), word, again),
+                    0 => isa.find(tree.view::<0>(), once, again),
+                    1 => isa.find(tree.view::<1>(), once, again),
+                    2 => isa.find(tree.view::<2>(), once, again),
+                    3 => isa.find(tree.view::<3>(), once, again),
+                    4 => isa.find(tree.view::<4>(), once, again),
+                    _ => isa.find(tree.view::<MOST_LEVELS>(), once, again),
                 };
                 value
             }
-            Dimension::Paged { lane, pages } => pages.view().get(isa, key[*lane]),
-            Dimension::Direct { lane, values } => values.view().get(isa, key[*lane]),
+            Dimension::Paged { word, pages } => pages.view().get(isa, key[*word]),
+            Dimension::Direct { word, values } => values.view().get(isa, key[*word]),
         };
     }
     for (index, Join { slots: [a, b], third, values }) in engine.joins.iter().enumerate() {
@@ -165,29 +165,29 @@ fn improve_one(best: &mut Option<Match>, matches: &[Match], rank: u32) {
 fn search<I: Isa, const STRIDE: usize>(isa: I, engine: &BitVector, keys: Keys<'_>, slots: &mut [[u16; CHUNK]]) {
     for (dimension, slot) in engine.dimensions.iter().zip(slots) {
         match dimension {
-            Dimension::Search { lane, tree } => match tree.depth() {
-                0 => descend::<I, STRIDE, 0>(isa, tree, keys, *lane, slot),
-                1 => descend::<I, STRIDE, 1>(isa, tree, keys, *lane, slot),
-                2 => descend::<I, STRIDE, 2>(isa, tree, keys, *lane, slot),
-                3 => descend::<I, STRIDE, 3>(isa, tree, keys, *lane, slot),
-                4 => descend::<I, STRIDE, 4>(isa, tree, keys, *lane, slot),
-                _ => descend::<I, STRIDE, MOST_LEVELS>(isa, tree, keys, *lane, slot),
+            Dimension::Search { word, tree } => match tree.depth() {
+                0 => descend::<I, STRIDE, 0>(isa, tree, keys, *word, slot),
+                1 => descend::<I, STRIDE, 1>(isa, tree, keys, *word, slot),
+                2 => descend::<I, STRIDE, 2>(isa, tree, keys, *word, slot),
+                3 => descend::<I, STRIDE, 3>(isa, tree, keys, *word, slot),
+                4 => descend::<I, STRIDE, 4>(isa, tree, keys, *word, slot),
+                _ => descend::<I, STRIDE, MOST_LEVELS>(isa, tree, keys, *word, slot),
             },
-            Dimension::Paged { lane, pages } => {
+            Dimension::Paged { word, pages } => {
                 let pages = pages.view();
                 each_word::<STRIDE>(
                     keys,
-                    *lane,
+                    *word,
                     slot,
                     #[inline(always)]
                     move |word| pages.get(isa, word),
                 );
             }
-            Dimension::Direct { lane, values } => {
+            Dimension::Direct { word, values } => {
                 let values = values.view();
                 each_word::<STRIDE>(
                     keys,
-                    *lane,
+                    *word,
                     slot,
                     #[inline(always)]
                     move |word| values.get(isa, word),
@@ -202,36 +202,36 @@ fn descend<I: Isa, const STRIDE: usize, const DEPTH: usize>(
     isa: I,
     tree: &Tree,
     keys: Keys<'_>,
-    lane: usize,
+    word: usize,
     slot: &mut [u16; CHUNK],
 ) {
     let tree = tree.view::<DEPTH>();
     each::<STRIDE>(
         keys,
-        lane,
+        word,
         slot,
         #[inline(always)]
         move |words, again| isa.find::<DEPTH, EIGHT>(tree, words, again),
     );
 }
 
-/// Finds the values of all keys by `value`, from their words `lane`.
+/// Finds the values of all keys by `value`, from word `word` of each key.
 #[inline(always)]
 fn each_word<const STRIDE: usize>(
     keys: Keys<'_>,
-    lane: usize,
+    word: usize,
     slot: &mut [u16; CHUNK],
     value: impl Fn(u32) -> u16 + Copy,
 ) {
     each::<STRIDE>(
         keys,
-        lane,
+        word,
         slot,
         #[inline(always)]
         move |words, _| {
             let mut values = [0; EIGHT];
-            for (found, word) in values.iter_mut().zip(words) {
-                *found = value(word);
+            for (found, key) in values.iter_mut().zip(words) {
+                *found = value(key);
             }
             values
         },
@@ -244,26 +244,26 @@ fn each_word<const STRIDE: usize>(
 #[inline(always)]
 fn each<const STRIDE: usize>(
     keys: Keys<'_>,
-    lane: usize,
+    word: usize,
     slot: &mut [u16; CHUNK],
     values: impl Fn([u32; EIGHT], [&u32; EIGHT]) -> [u16; EIGHT],
 ) {
     let mut column = [0; CHUNK];
-    let (words, lane) = if STRIDE == 1 {
+    let (words, word) = if STRIDE == 1 {
         let rows = keys.words().chunks_exact(keys.stride());
         let count = rows.len().min(CHUNK);
-        column.iter_mut().zip(rows).for_each(|(word, row)| *word = row[lane]);
+        column.iter_mut().zip(rows).for_each(|(value, row)| *value = row[word]);
         (&column[..count.next_multiple_of(EIGHT)], 0)
     } else {
-        (keys.words(), lane % STRIDE)
+        (keys.words(), word % STRIDE)
     };
     let rows = words.as_chunks::<STRIDE>().0.as_chunks::<EIGHT>().0;
-    // The compiler must not know that this is `lane`, otherwise it would read the words once and copy them.
-    let same = std::hint::black_box(lane) % STRIDE;
+    // The compiler must not know that this is `word`, otherwise it would read the words once and copy them.
+    let same = std::hint::black_box(word) % STRIDE;
     for (slots, rows) in slot.as_chunks_mut::<EIGHT>().0.iter_mut().zip(rows) {
         let (mut words, mut again) = ([0; EIGHT], [&0; EIGHT]);
-        for ((word, again), row) in words.iter_mut().zip(&mut again).zip(rows) {
-            (*word, *again) = (row[lane], &row[same]);
+        for ((value, again), row) in words.iter_mut().zip(&mut again).zip(rows) {
+            (*value, *again) = (row[word], &row[same]);
         }
         *slots = values(words, again);
     }

@@ -118,11 +118,11 @@ pub struct BitVector {
 #[derive(Debug)]
 enum Dimension {
     /// Tree over the intervals of the word.
-    Search { lane: usize, tree: Tree },
+    Search { word: usize, tree: Tree },
     /// Table over the values of the word, or of some of its bits.
-    Direct { lane: usize, values: Table },
+    Direct { word: usize, values: Table },
     /// Pages over the values of the word.
-    Paged { lane: usize, pages: Pages },
+    Paged { word: usize, pages: Pages },
 }
 
 /// Table from the classes of two or three slots to one class.
@@ -263,15 +263,15 @@ impl BaseEngine for BitVector {
     /// of IPv4 5-tuples counts as 8,324 bytes where there are 1,000, and as 16,004 where there are 2,000.
     fn build_bytes(set: &Lowered) -> usize {
         let regions = set.regions().len();
-        let lanes = set.schema().lanes().len() + set.regions().ternary_lanes().len();
+        let key_words = set.schema().words().len() + set.regions().ternary_words().len();
         let vector = regions.next_multiple_of(GROUP) / 8;
-        lanes * (2 * regions + 1) * (6 * vector + 64) + (512 << 10)
+        key_words * (2 * regions + 1) * (6 * vector + 64) + (512 << 10)
     }
 
     fn largest_scratch(schema: &Schema) -> lookup::Slots {
         // A word has at most five dimensions: its own and four bytes under masks. There are fewer joins than
         // dimensions.
-        lookup::Slots::new(10 * schema.lanes().len())
+        lookup::Slots::new(10 * schema.words().len())
     }
 
     fn improve_live(
@@ -288,7 +288,7 @@ impl BaseEngine for BitVector {
 /// Entry of the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "bit_vector",
-    summary: "a vector of rules for each lane, and the first bit of all: as fast whatever 1,000 rules look like",
+    summary: "a vector of rules for each word, and the first bit of all: as fast whatever 1,000 rules look like",
     build: |rules, &Settings { budget, simd, .. }| {
         Ok(Box::new(BitVector::build(rules, &Config { budget, simd, ..Config::default() })?))
     },

@@ -11,7 +11,7 @@ fn build(set: &Lowered) -> BitVector {
 }
 
 #[test]
-fn lanes_that_say_nothing_are_left_out() {
+fn words_that_say_nothing_are_left_out() {
     let schema = Schema::ipv4();
     let engine = build(&set(&schema, (0..50).map(|i| vec![(1, Test::Value(i * 77)), (4, Test::Value(i % 7))])));
     // The destination has a search tree, the protocol a table.
@@ -26,7 +26,7 @@ fn lanes_that_say_nothing_are_left_out() {
 }
 
 #[test]
-fn lanes_of_few_classes_are_joined() {
+fn words_of_few_classes_are_joined() {
     let schema = Schema::ipv4();
     let rule = |i: u128| {
         let net = |i: u128| Test::Prefix { value: i << 20, len: 12 };
@@ -88,9 +88,9 @@ fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
     for _ in 0..count {
         let [a, b] = [(); 2].map(|()| all.regions().get(random(all.regions().len())));
         let key = keys.push();
-        for (lane, value) in key.iter_mut().enumerate().take(a.lo.len()) {
+        for (word, value) in key.iter_mut().enumerate().take(a.lo.len()) {
             let of = if random(4) == 0 { b } else { a };
-            *value = [of.lo[lane], of.hi[lane], of.hi[lane].wrapping_add(1)][random(5) % 3];
+            *value = [of.lo[word], of.hi[word], of.hi[word].wrapping_add(1)][random(5) % 3];
         }
     }
     keys
@@ -200,7 +200,7 @@ fn hashes_that_collide_are_told_apart() {
     assert_eq!(format!("{engine:?}"), format!("{:?}", build(&all)), "the hash decides nothing");
 }
 
-/// A rule under a mask asks for every bit of its mask, in whichever byte of a lane it is.
+/// A rule under a mask asks for every bit of its mask, in whichever byte of a word it is.
 #[test]
 fn every_byte_of_a_mask_is_asked() {
     let schema = Schema::new(None, vec![Field::new("a", 32, Kind::Mask, None), Field::new("b", 8, Kind::Exact, None)]);
@@ -256,10 +256,10 @@ fn near_places_have_16_bits() {
     }
 }
 
-/// What a lookup reads of each kind of lane is in the stated bound: a value of a lane of few values, two of one that has
+/// What a lookup reads of each kind of word is in the stated bound: a value of a word of few values, two of one that has
 /// pages, a node a level and a value of one that is searched, one value a join, and two lines a vector and group.
 #[test]
-fn each_kind_of_lane_is_in_the_bound() {
+fn each_kind_of_word_is_in_the_bound() {
     let schema = Schema::ipv4();
     let net = |i: u128| Test::Prefix { value: i << 20, len: 12 };
     let rule = |i: u128| {
@@ -272,8 +272,8 @@ fn each_kind_of_lane_is_in_the_bound() {
         ]
     };
     let mut kinds = [0; 4];
-    for (rules, lanes) in [(500, 5), (1500, 5), (1500, 3), (20, 5)] {
-        let tests = (0..rules).map(|i| rule(i).into_iter().rev().take(lanes).collect::<Vec<_>>());
+    for (rules, key_words) in [(500, 5), (1500, 5), (1500, 3), (20, 5)] {
+        let tests = (0..rules).map(|i| rule(i).into_iter().rev().take(key_words).collect::<Vec<_>>());
         let all = set(&schema, tests.collect::<Vec<_>>());
         let engine = BitVector::build(&all, &Config { vectors: 8 << 20, ..Config::default() }).expect("enough room");
         let mut lines = engine.joins.len() + 2 * engine.read.len() * (rules as usize).div_ceil(1024) + 1;
@@ -290,9 +290,9 @@ fn each_kind_of_lane_is_in_the_bound() {
         assert_eq!((stats.worst_lines, stats.worst_tests, stats.regions), (lines, rules as usize, rules as usize));
         // Every key meets just that, its match aside.
         let cost = engine.cost(keys_of(&all, 3).keys());
-        assert_eq!(cost.lines.round() as usize + 1, lines, "{rules} rules over {lanes} lanes");
+        assert_eq!(cost.lines.round() as usize + 1, lines, "{rules} rules over {key_words} words");
     }
-    assert!(kinds.iter().all(|&kind| kind > 0), "lanes of each kind and joins: {kinds:?}");
+    assert!(kinds.iter().all(|&kind| kind > 0), "words of each kind and joins: {kinds:?}");
 }
 
 /// A budget is taken to the byte, and one byte less is refused with both numbers.

@@ -17,7 +17,7 @@ const MOST_LINES: usize = 1 << 30;
 
 #[derive(Debug)]
 pub(super) struct Arena {
-    lanes: usize,
+    key_words: usize,
     lines_per_entry: usize,
     pub(super) lines: Chunked<Line>,
     /// Lines of the last piece that were never used.
@@ -27,23 +27,23 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    pub(super) fn new(lanes: usize) -> Self {
-        let lines_per_entry = Self::lines_for(lanes);
+    pub(super) fn new(key_words: usize) -> Self {
+        let lines_per_entry = Self::lines_for(key_words);
         let free = vec![NONE; lines_per_entry.max(2) + 1].into();
-        Self { lanes, lines_per_entry, lines: Chunked::default(), fresh: 0..0, free }
+        Self { key_words, lines_per_entry, lines: Chunked::default(), fresh: 0..0, free }
     }
 
-    /// Number of lines of an entry over `lanes` words.
+    /// Number of lines of an entry over `key_words` words.
     ///
     /// It has the bounds, the priority, the id, the next entry of the group and the ternary part.
     #[inline(always)]
-    pub(super) const fn lines_for(lanes: usize) -> usize {
-        (2 * lanes + 6).div_ceil(LINE_WORDS)
+    pub(super) const fn lines_for(key_words: usize) -> usize {
+        (2 * key_words + 6).div_ceil(LINE_WORDS)
     }
 
     #[inline(always)]
-    pub(super) fn lanes(&self) -> usize {
-        self.lanes
+    pub(super) fn key_words(&self) -> usize {
+        self.key_words
     }
 
     #[inline(always)]
@@ -118,25 +118,25 @@ impl Arena {
 
     /// Writes an entry, alone in its group; returns its first line.
     pub(super) fn add_entry(&mut self, rule: Match, region: &Region<'_>) -> u32 {
-        let (lanes, size) = (self.lanes, self.lines_per_entry);
+        let (key_words, size) = (self.key_words, self.lines_per_entry);
         let ternary = region.ternary.map_or(NONE, |(value, mask)| {
             let at = self.allocate(size);
             let words = self.run_mut(at, size);
-            words[..lanes].copy_from_slice(value);
-            words[lanes..2 * lanes].copy_from_slice(mask);
+            words[..key_words].copy_from_slice(value);
+            words[key_words..2 * key_words].copy_from_slice(mask);
             at
         });
         let at = self.allocate(size);
         let entry = self.run_mut(at, size);
-        entry[..lanes].copy_from_slice(region.lo);
-        entry[lanes..2 * lanes].copy_from_slice(region.hi);
-        entry[2 * lanes..2 * lanes + 4].copy_from_slice(&match_words(rule));
-        entry[2 * lanes + 4..2 * lanes + 6].copy_from_slice(&[NONE, ternary]);
+        entry[..key_words].copy_from_slice(region.lo);
+        entry[key_words..2 * key_words].copy_from_slice(region.hi);
+        entry[2 * key_words..2 * key_words + 4].copy_from_slice(&match_words(rule));
+        entry[2 * key_words + 4..2 * key_words + 6].copy_from_slice(&[NONE, ternary]);
         at
     }
 
     pub(super) fn drop_entry(&mut self, at: u32) {
-        let ternary = self.run(at)[2 * self.lanes + 5];
+        let ternary = self.run(at)[2 * self.key_words + 5];
         if ternary != NONE {
             self.release(ternary, self.lines_per_entry);
         }
@@ -145,25 +145,25 @@ impl Arena {
 
     /// Returns the `lo` of every word, and the `hi` of every word.
     pub(super) fn bounds(&self, entry: u32) -> (&[u32], &[u32]) {
-        self.run(entry)[..2 * self.lanes].split_at(self.lanes)
+        self.run(entry)[..2 * self.key_words].split_at(self.key_words)
     }
 
     pub(super) fn priority(&self, entry: u32) -> Priority {
-        priority_of(self.run(entry), self.lanes)
+        priority_of(self.run(entry), self.key_words)
     }
 
     pub(super) fn found(&self, entry: u32) -> Option<Match> {
-        match_of(self.run(entry), self.lanes)
+        match_of(self.run(entry), self.key_words)
     }
 
     /// Returns the entry behind this one in its group.
     #[inline(always)]
     pub(super) fn next(&self, entry: u32) -> Option<u32> {
-        Some(self.run(entry)[2 * self.lanes + 4]).filter(|&next| next != NONE)
+        Some(self.run(entry)[2 * self.key_words + 4]).filter(|&next| next != NONE)
     }
 
     fn set_next(&mut self, entry: u32, next: Option<u32>) {
-        let at = 2 * self.lanes + 4;
+        let at = 2 * self.key_words + 4;
         self.run_mut(entry, self.lines_per_entry)[at] = next.unwrap_or(NONE);
     }
 
@@ -194,12 +194,12 @@ impl Arena {
 
     /// Whether the ternary part of an entry, if it has one, holds a key.
     #[inline(always)]
-    pub(super) fn passes_ternary(&self, entry: &[u32], lanes: usize, key: &[u32]) -> bool {
-        let ternary = entry[2 * lanes + 5];
+    pub(super) fn passes_ternary(&self, entry: &[u32], key_words: usize, key: &[u32]) -> bool {
+        let ternary = entry[2 * key_words + 5];
         if ternary == NONE {
             return true;
         }
-        let (value, mask) = self.run(ternary)[..2 * lanes].split_at(lanes);
+        let (value, mask) = self.run(ternary)[..2 * key_words].split_at(key_words);
         value.iter().zip(mask).zip(key).all(|((value, mask), k)| k & mask == *value)
     }
 

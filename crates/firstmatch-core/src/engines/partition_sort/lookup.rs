@@ -53,7 +53,7 @@ impl Kernel for Lookup<'_> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         // Loops over the words of a row take long where their number is not known to the compiler.
-        match self.keys.lanes() {
+        match self.keys.key_words() {
             5 => self.run_over::<I, 5>(isa),
             11 => self.run_over::<I, 11>(isa),
             _ => self.run_over::<I, 0>(isa),
@@ -63,17 +63,17 @@ impl Kernel for Lookup<'_> {
 
 impl Lookup<'_> {
     #[inline(always)]
-    fn run_over<I: Isa, const LANES: usize>(self, isa: I) {
+    fn run_over<I: Isa, const KEY_WORDS: usize>(self, isa: I) {
         let Self { engine, scratch, keys, best } = self;
         for (index, best) in best.chunks_mut(CHUNK).enumerate() {
             let keys = keys.slice(index * CHUNK, index * CHUNK + best.len());
-            Chunk::<I, LANES> { isa, engine, arena: &engine.arena, scratch, keys, best }.classify();
+            Chunk::<I, KEY_WORDS> { isa, engine, arena: &engine.arena, scratch, keys, best }.classify();
         }
     }
 }
 
-/// Keys of `LANES` words, or of any number of words where that is 0.
-struct Chunk<'a, I, const LANES: usize> {
+/// Keys of `KEY_WORDS` words, or of any number of words where that is 0.
+struct Chunk<'a, I, const KEY_WORDS: usize> {
     isa: I,
     engine: &'a PartitionSort,
     arena: &'a Arena,
@@ -82,7 +82,7 @@ struct Chunk<'a, I, const LANES: usize> {
     best: &'a mut [Option<Match>],
 }
 
-impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
+impl<I: Isa, const KEY_WORDS: usize> Chunk<'_, I, KEY_WORDS> {
     #[inline(always)]
     fn classify(&mut self) {
         for (bound, best) in self.scratch.bound.iter_mut().zip(&*self.best) {
@@ -160,7 +160,7 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
     /// It does not ask which, because that branch would be mispredicted.
     #[inline(always)]
     fn prefetch(&self, handle: u32) {
-        let is_long = u32::from(Arena::lines_for(self.lanes()) > 1);
+        let is_long = u32::from(Arena::lines_for(self.key_words()) > 1);
         let (line, more) = (line_of(handle) as usize, handle >> WIDE.ilog2() | (handle >> ENTRY.ilog2() & is_long));
         let Some(piece) = self.arena.lines.piece(line) else { return };
         self.isa.prefetch(&piece[line % PIECE]);
@@ -168,31 +168,31 @@ impl<I: Isa, const LANES: usize> Chunk<'_, I, LANES> {
     }
 
     #[inline(always)]
-    fn lanes(&self) -> usize {
-        if LANES == 0 { self.arena.lanes() } else { LANES }
+    fn key_words(&self) -> usize {
+        if KEY_WORDS == 0 { self.arena.key_words() } else { KEY_WORDS }
     }
 
     #[inline(always)]
     fn stride(&self) -> usize {
-        self.lanes().next_multiple_of(4)
+        self.key_words().next_multiple_of(4)
     }
 
     /// Tests a group; the first entry that holds the key is its best.
     #[inline(always)]
     fn test(&mut self, key: usize, first: u32) {
-        let (lanes, stride) = (self.lanes(), self.stride());
+        let (key_words, stride) = (self.key_words(), self.stride());
         let row = &self.keys.words()[key * stride..][..stride];
         let mut next = Some(first);
         while let Some(at) = next {
             let entry = self.arena.run(at);
-            let priority = priority_of(entry, lanes).0;
+            let priority = priority_of(entry, key_words).0;
             // One branch, because most walks end at a region that does not hold the key.
-            if (priority > self.scratch.bound[key % CHUNK]) | !self.isa.inside(entry, row, lanes) {
+            if (priority > self.scratch.bound[key % CHUNK]) | !self.isa.inside(entry, row, key_words) {
                 return;
             }
-            if self.arena.passes_ternary(entry, lanes, row) {
+            if self.arena.passes_ternary(entry, key_words, row) {
                 self.scratch.bound[key % CHUNK] = priority;
-                self.best[key] = match_of(entry, lanes);
+                self.best[key] = match_of(entry, key_words);
                 return;
             }
             next = self.arena.next(at);

@@ -51,7 +51,7 @@ pub(super) fn lines_of(handle: u32) -> usize {
 /// Node outside the arena, with room for the children of two.
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) lane: u32,
+    pub(super) word: u32,
     pub(super) len: usize,
     /// Keys of the children; the first one is not stored in the arena.
     pub(super) keys: [u32; 2 * WIDE_ROOM],
@@ -59,8 +59,8 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(lane: u32) -> Self {
-        Self { lane, len: 0, keys: [0; 2 * WIDE_ROOM], children: [0; 2 * WIDE_ROOM] }
+    pub(super) fn new(word: u32) -> Self {
+        Self { word, len: 0, keys: [0; 2 * WIDE_ROOM], children: [0; 2 * WIDE_ROOM] }
     }
 
     pub(super) fn is_underfull(&self) -> bool {
@@ -91,7 +91,7 @@ impl Node {
 
     /// Keeps the first `len` children; returns the others, with the first one's key.
     pub(super) fn split_off(&mut self, len: usize) -> Self {
-        let mut right = Self::new(self.lane);
+        let mut right = Self::new(self.word);
         right.len = self.len - len;
         right.keys[..right.len].copy_from_slice(&self.keys[len..self.len]);
         right.children[..right.len].copy_from_slice(&self.children[len..self.len]);
@@ -111,8 +111,8 @@ impl Arena {
     }
 
     pub(super) fn read(&self, handle: u32) -> Node {
-        let (lane, len, keys, children) = self.parts(handle);
-        let mut node = Node::new(lane);
+        let (word, len, keys, children) = self.parts(handle);
+        let mut node = Node::new(word);
         node.len = len;
         node.keys[1..len].copy_from_slice(keys);
         node.children[..len].copy_from_slice(children);
@@ -123,7 +123,7 @@ impl Arena {
     pub(super) fn write(&mut self, handle: u32, node: &Node) {
         let (room, len) = (room(handle), node.len);
         let words = self.run_mut(line_of(handle), lines_of(handle));
-        words[0] = node.lane | (len as u32) << 16;
+        words[0] = node.word | (len as u32) << 16;
         words[1..len].copy_from_slice(&node.keys[1..len]);
         words[len..room].fill(u32::MAX);
         words[room..room + len].copy_from_slice(&node.children[..len]);

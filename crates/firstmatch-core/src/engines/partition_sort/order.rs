@@ -10,37 +10,37 @@
 /// For example, the regions x = 1, y = 0–9 and x = 0–3, y = 20–29 are sorted by y, then x. They are not by x first,
 /// because 1 and 0–3 overlap and are not equal.
 pub(super) fn choose(regions: &[&[u32]]) -> Option<Box<[u8]>> {
-    let lanes = regions.first()?.len() / 2;
-    let mut open: Vec<usize> = (0..lanes).collect();
-    let mut order = Vec::with_capacity(lanes);
+    let key_words = regions.first()?.len() / 2;
+    let mut open: Vec<usize> = (0..key_words).collect();
+    let mut order = Vec::with_capacity(key_words);
     // Regions that were equal so far are next to each other.
     let mut sorted = regions.to_vec();
     let mut classes = vec![sorted.len()];
     while !open.is_empty() {
-        let score = |lane: usize| {
-            let told = divide(&mut sorted.clone(), &classes, lane)?.len();
-            let width: u32 = sorted.iter().map(|region| bits(region, lane)).sum();
-            Some((told, u32::MAX - width, lanes - lane))
+        let score = |word: usize| {
+            let told = divide(&mut sorted.clone(), &classes, word)?.len();
+            let width: u32 = sorted.iter().map(|region| bits(region, word)).sum();
+            Some((told, u32::MAX - width, key_words - word))
         };
-        let best = open.iter().filter_map(|&lane| Some((score(lane)?, lane))).max();
-        let (_, lane) = best?;
-        classes = divide(&mut sorted, &classes, lane)?;
-        open.retain(|&other| other != lane);
-        order.push(lane as u8);
+        let best = open.iter().filter_map(|&word| Some((score(word)?, word))).max();
+        let (_, word) = best?;
+        classes = divide(&mut sorted, &classes, word)?;
+        open.retain(|&other| other != word);
+        order.push(word as u8);
     }
     Some(order.into())
 }
 
-fn bits(region: &[u32], lane: usize) -> u32 {
-    32 - (region[region.len() / 2 + lane] - region[lane]).leading_zeros()
+fn bits(region: &[u32], word: usize) -> u32 {
+    32 - (region[region.len() / 2 + word] - region[word]).leading_zeros()
 }
 
 /// Sorts each class on a word; returns the lengths of the classes that it then has.
 ///
 /// `None` if two regions of a class overlap and are not equal.
-fn divide(sorted: &mut [&[u32]], classes: &[usize], lane: usize) -> Option<Vec<usize>> {
-    let lanes = sorted.first()?.len() / 2;
-    let interval = |region: &[u32]| (region[lane], region[lanes + lane]);
+fn divide(sorted: &mut [&[u32]], classes: &[usize], word: usize) -> Option<Vec<usize>> {
+    let key_words = sorted.first()?.len() / 2;
+    let interval = |region: &[u32]| (region[word], region[key_words + word]);
     let mut finer = Vec::with_capacity(classes.len() + 1);
     let mut left = sorted;
     for &len in classes {
@@ -50,7 +50,8 @@ fn divide(sorted: &mut [&[u32]], classes: &[usize], lane: usize) -> Option<Vec<u
         for equal in class.chunk_by(|a, b| interval(a) == interval(b)) {
             finer.push(equal.len());
         }
-        if class.windows(2).any(|two| interval(two[0]) != interval(two[1]) && two[1][lane] <= two[0][lanes + lane]) {
+        if class.windows(2).any(|two| interval(two[0]) != interval(two[1]) && two[1][word] <= two[0][key_words + word])
+        {
             return None;
         }
     }

@@ -34,16 +34,16 @@ impl PartitionSort {
     /// # Errors
     /// If this machine lacks the forced instruction set, or the budget has no room for an engine without rules.
     pub fn new(schema: &Schema, config: &Config) -> Result<Self, BuildError> {
-        let lanes = schema.lanes().len();
+        let key_words = schema.words().len();
         let engine = Self {
             schema: schema.clone(),
             level: Level::choose(config.simd)?,
             budget: config.budget.run_bytes,
             reorder: config.reorder,
             most_partitions: config.most_partitions,
-            arena: Arena::new(lanes),
+            arena: Arena::new(key_words),
             partitions: Vec::new(),
-            overflow: OverflowList::new(lanes),
+            overflow: OverflowList::new(key_words),
             places: Places::new(),
             rules: 0,
             regions: 0,
@@ -58,7 +58,7 @@ impl PartitionSort {
     /// If this machine lacks the forced instruction set or the budget has no room.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
-        let mut regions = Regions::new(set.schema().lanes().len());
+        let mut regions = Regions::new(set.schema().words().len());
         for (rule, range) in set.by_rule() {
             regions.clear();
             range.for_each(|index| regions.push(set.regions().get(index)));
@@ -77,7 +77,7 @@ impl PartitionSort {
     }
 
     pub(super) fn partition_bytes(&self) -> usize {
-        self.partitions.capacity() * size_of::<Partition>() + self.partitions.len() * self.arena.lanes()
+        self.partitions.capacity() * size_of::<Partition>() + self.partitions.len() * self.arena.key_words()
     }
 }
 

@@ -48,8 +48,8 @@ fn an_order_is_found_if_there_is_one() {
         state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
         (state >> 33) % n
     };
-    let apart = |a: &[u32], b: &[u32], lane: usize| a[lane + 3] < b[lane] || b[lane + 3] < a[lane];
-    let equal = |a: &[u32], b: &[u32], lane: usize| (a[lane], a[lane + 3]) == (b[lane], b[lane + 3]);
+    let apart = |a: &[u32], b: &[u32], word: usize| a[word + 3] < b[word] || b[word + 3] < a[word];
+    let equal = |a: &[u32], b: &[u32], word: usize| (a[word], a[word + 3]) == (b[word], b[word + 3]);
     // By definition, the first word on which two regions differ tells them apart.
     let is_sorted = |regions: &[&[u32]], order: &[usize]| {
         regions
@@ -68,7 +68,7 @@ fn an_order_is_found_if_there_is_one() {
         let regions: Vec<&[u32]> = regions.iter().map(|region| &region[..]).collect();
         match order::choose(&regions) {
             Some(order) => {
-                let order: Vec<usize> = order.iter().map(|&lane| usize::from(lane)).collect();
+                let order: Vec<usize> = order.iter().map(|&word| usize::from(word)).collect();
                 assert!(is_sorted(&regions, &order), "{regions:?}, {order:?}");
                 some += 1;
             }
@@ -110,7 +110,7 @@ fn trees_stay_low_and_shrink_again() {
 ///
 /// It walks as [`lookup`](super::lookup) does, one key and one node at a time.
 fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
-    let (arena, lanes) = (&engine.arena, engine.arena.lanes());
+    let (arena, key_words) = (&engine.arena, engine.arena.key_words());
     let (mut lines, mut tests) = (engine.overflow.lines(), engine.overflow.len());
     for partition in &engine.partitions {
         let mut handle = partition.root;
@@ -126,9 +126,9 @@ fn met(engine: &PartitionSort, row: &[u32]) -> (usize, usize) {
         for entry in arena.group(line_of(handle)) {
             (lines, tests) = (lines + arena.lines_per_entry(), tests + 1);
             let (lo, hi) = arena.bounds(entry);
-            let is_inside = (0..lanes).all(|lane| (lo[lane]..=hi[lane]).contains(&row[lane]));
+            let is_inside = (0..key_words).all(|word| (lo[word]..=hi[word]).contains(&row[word]));
             // All entries of a group have the same bounds.
-            if !is_inside || arena.passes_ternary(arena.run(entry), lanes, row) {
+            if !is_inside || arena.passes_ternary(arena.run(entry), key_words, row) {
                 break;
             }
         }

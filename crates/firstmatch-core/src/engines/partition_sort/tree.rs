@@ -10,7 +10,7 @@ use super::node::{ENTRY, Node, WIDE_ROOM, is_entry, line_of, room};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     node: u32,
-    lane: u32,
+    word: u32,
     at: usize,
     /// Start of the interval to the right of the child's, on the same word.
     next: Option<u32>,
@@ -21,11 +21,11 @@ pub(super) struct Step {
 pub(super) enum Fit {
     /// Among the regions with the same bounds, of which this is the first.
     Equal(u32),
-    /// Left or right of `entry` on word `lane`, and disjoint from its neighbours there.
+    /// Left or right of `entry` on word `word`, and disjoint from its neighbours there.
     ///
     /// Where `bottom` is `top`, there are no nodes on this word: a new one must hold the region and all below
     /// `path[top..]`. Otherwise the region is a new child of the node `path[bottom - 1]`.
-    Beside { lane: u32, top: usize, bottom: usize, entry: u32 },
+    Beside { word: u32, top: usize, bottom: usize, entry: u32 },
     /// None: the region overlaps another from which it should be told apart.
     Nowhere,
 }
@@ -36,11 +36,11 @@ impl Arena {
         path.clear();
         let mut handle = root;
         while !is_entry(handle) {
-            let (lane, _, keys, children) = self.parts(handle);
-            let word = point[lane as usize];
-            let at = keys.iter().map(|&key| usize::from(key <= word)).sum();
-            let above = path.last().filter(|step| step.lane == lane).and_then(|step: &Step| step.next);
-            path.push(Step { node: handle, lane, at, next: keys.get(at).copied().or(above) });
+            let (word, _, keys, children) = self.parts(handle);
+            let value = point[word as usize];
+            let at = keys.iter().map(|&key| usize::from(key <= value)).sum();
+            let above = path.last().filter(|step| step.word == word).and_then(|step: &Step| step.next);
+            path.push(Step { node: handle, word, at, next: keys.get(at).copied().or(above) });
             handle = children[at];
         }
         line_of(handle)
@@ -51,10 +51,10 @@ impl Arena {
         let entry = self.walk(root, lo, path);
         let (entry_lo, entry_hi) = self.bounds(entry);
         let mut bottom = 0;
-        for &lane in order {
+        for &word in order {
             let top = bottom;
-            bottom += path[top..].iter().take_while(|step| step.lane == u32::from(lane)).count();
-            let i = usize::from(lane);
+            bottom += path[top..].iter().take_while(|step| step.word == u32::from(word)).count();
+            let i = usize::from(word);
             if (lo[i], hi[i]) == (entry_lo[i], entry_hi[i]) {
                 continue;
             }
@@ -63,7 +63,7 @@ impl Arena {
             // No interval is left of the entry's here, because the walk takes the last one that does not begin behind
             // `lo`.
             let is_apart = if is_behind { next.is_none_or(|next| hi[i] < next) } else { hi[i] < entry_lo[i] };
-            return if is_apart { Fit::Beside { lane: u32::from(lane), top, bottom, entry } } else { Fit::Nowhere };
+            return if is_apart { Fit::Beside { word: u32::from(word), top, bottom, entry } } else { Fit::Nowhere };
         }
         Fit::Equal(entry)
     }
@@ -72,19 +72,19 @@ impl Arena {
     ///
     /// Where that is among equal entries, it must be alone in its group.
     pub(super) fn link(&mut self, root: &mut u32, path: &[Step], fit: Fit, new: u32) {
-        let (lane, top, bottom, old) = match fit {
+        let (word, top, bottom, old) = match fit {
             Fit::Nowhere => return,
             Fit::Equal(first) => {
                 let first = self.join(first, new);
                 return self.replace(root, path, first | ENTRY);
             }
-            Fit::Beside { lane, top, bottom, entry } => (lane, top, bottom, entry),
+            Fit::Beside { word, top, bottom, entry } => (word, top, bottom, entry),
         };
-        let (old_lo, new_lo) = (self.bounds(old).0[lane as usize], self.bounds(new).0[lane as usize]);
+        let (old_lo, new_lo) = (self.bounds(old).0[word as usize], self.bounds(new).0[word as usize]);
         let is_behind = old_lo < new_lo;
         if top == bottom {
             let below = path.get(top).map_or(old | ENTRY, |step| step.node);
-            let mut node = Node::new(lane);
+            let mut node = Node::new(word);
             node.insert(0, old_lo, below);
             node.insert(usize::from(is_behind), new_lo, new | ENTRY);
             let handle = self.add_node(&node);
@@ -107,7 +107,7 @@ impl Arena {
                 self.replace(root, &path[..depth], left);
                 at = path[depth - 1].at + 1;
             } else {
-                let mut above = Node::new(lane);
+                let mut above = Node::new(word);
                 above.insert(0, 0, left);
                 above.insert(1, key, child);
                 let handle = self.add_node(&above);
@@ -141,9 +141,9 @@ impl Arena {
             let mut node = self.read(step.node);
             node.remove(at);
             if at == 0 {
-                self.raise(&path[..depth], node.lane, node.keys[0]);
+                self.raise(&path[..depth], node.word, node.keys[0]);
             }
-            let above = depth.checked_sub(1).map(|above| path[above]).filter(|above| above.lane == step.lane);
+            let above = depth.checked_sub(1).map(|above| path[above]).filter(|above| above.word == step.word);
             let Some(above) = above.filter(|_| node.is_underfull()) else {
                 let handle = if node.len == 1 {
                     self.drop_node(step.node);
@@ -159,9 +159,9 @@ impl Arena {
     }
 
     /// Updates the key above a node, because the smallest value below it is now `lo`.
-    fn raise(&mut self, path: &[Step], lane: u32, lo: u32) {
-        let lanes = path.iter().rev().take_while(|step| step.lane == lane);
-        if let Some(&Step { node, at, .. }) = { lanes }.find(|step| step.at > 0) {
+    fn raise(&mut self, path: &[Step], word: u32, lo: u32) {
+        let same = path.iter().rev().take_while(|step| step.word == word);
+        if let Some(&Step { node, at, .. }) = { same }.find(|step| step.at > 0) {
             self.set_key(node, at, lo);
         }
     }

@@ -17,8 +17,8 @@ pub(super) const LONGEST: usize = 256;
 impl PartitionSort {
     pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let slot = rule.rule.slot();
-        if regions.lanes() != self.arena.lanes() {
-            return Err(UpdateError::lanes(regions.lanes(), self.arena.lanes()));
+        if regions.key_words() != self.arena.key_words() {
+            return Err(UpdateError::key_words(regions.key_words(), self.arena.key_words()));
         }
         if !self.places.is_vacant(slot) {
             return Err(UpdateError::present(rule.rule));
@@ -55,7 +55,7 @@ impl PartitionSort {
         let needed = self.bytes()
             + self.places.growth(slot, before + 1)
             + partitions * size_of::<Partition>()
-            + self.arena.lanes()
+            + self.arena.key_words()
             + self.arena.growth(self.most_lines())
             + self.overflow.growth();
         if needed > self.budget { Err(UpdateError::bytes(needed, self.budget)) } else { Ok(()) }
@@ -134,7 +134,7 @@ impl PartitionSort {
 
     /// Adds a partition of one entry, which is not counted yet; returns its index.
     fn new_partition(&mut self, entry: u32) -> usize {
-        let alone = &self.arena.run(entry)[..2 * self.arena.lanes()];
+        let alone = &self.arena.run(entry)[..2 * self.arena.key_words()];
         let order = order::choose(&[alone]).unwrap_or_default();
         let is_free = |number: &u32| self.partitions.iter().all(|partition| partition.number != *number);
         let number = (0..).find(is_free).unwrap_or_default();

@@ -12,15 +12,15 @@ pub(crate) fn match_words(rule: Match) -> [u32; 4] {
     [priority as u32, (priority >> 32) as u32, id as u32, (id >> 32) as u32]
 }
 
-/// Returns the priority of an entry over `lanes` key words.
+/// Returns the priority of an entry over `key_words` key words.
 #[inline(always)]
-pub(crate) fn priority_of(entry: &[u32], lanes: usize) -> Priority {
-    Priority(u64::from(entry[2 * lanes + 1]) << 32 | u64::from(entry[2 * lanes]))
+pub(crate) fn priority_of(entry: &[u32], key_words: usize) -> Priority {
+    Priority(u64::from(entry[2 * key_words + 1]) << 32 | u64::from(entry[2 * key_words]))
 }
 
 /// Returns the rule and priority of an entry; `None` where the id is no rule's.
 #[inline(always)]
-pub(crate) fn match_of(entry: &[u32], lanes: usize) -> Option<Match> {
-    let id = u64::from(entry[2 * lanes + 3]) << 32 | u64::from(entry[2 * lanes + 2]);
-    RuleId::from_u64(id).map(|rule| Match { rule, priority: priority_of(entry, lanes) })
+pub(crate) fn match_of(entry: &[u32], key_words: usize) -> Option<Match> {
+    let id = u64::from(entry[2 * key_words + 3]) << 32 | u64::from(entry[2 * key_words + 2]);
+    RuleId::from_u64(id).map(|rule| Match { rule, priority: priority_of(entry, key_words) })
 }

@@ -14,7 +14,7 @@ const BLOCK: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct OverflowList {
-    lanes: usize,
+    key_words: usize,
     /// Blocks, of which all but the last are full.
     blocks: Vec<Block>,
     len: usize,
@@ -39,13 +39,13 @@ impl Block {
 
 impl Clone for OverflowList {
     fn clone(&self) -> Self {
-        Self { lanes: self.lanes, blocks: with_room(&self.blocks), len: self.len }
+        Self { key_words: self.key_words, blocks: with_room(&self.blocks), len: self.len }
     }
 }
 
 impl OverflowList {
-    pub(crate) fn new(lanes: usize) -> Self {
-        Self { lanes, blocks: Vec::new(), len: 0 }
+    pub(crate) fn new(key_words: usize) -> Self {
+        Self { key_words, blocks: Vec::new(), len: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -53,7 +53,7 @@ impl OverflowList {
     }
 
     fn block_bytes(&self) -> usize {
-        4 * BLOCK * self.lanes * size_of::<u32>()
+        4 * BLOCK * self.key_words * size_of::<u32>()
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -74,16 +74,16 @@ impl OverflowList {
 
     /// Adds a region and returns its index.
     pub(crate) fn add(&mut self, rule: Match, region: &Region<'_>) -> u32 {
-        let (at, words) = (self.len, 2 * BLOCK * self.lanes);
+        let (at, words) = (self.len, 2 * BLOCK * self.key_words);
         if at == self.blocks.len() * BLOCK {
             let (bounds, masks) = (vec![0; words].into(), vec![0; words].into());
             self.blocks.push(Block { bounds, masks, rules: [None; BLOCK], best: u64::MAX });
         }
         let (block, i) = (&mut self.blocks[at / BLOCK], at % BLOCK);
-        for lane in 0..self.lanes {
-            let place = lane * 2 * BLOCK + i;
-            (block.bounds[place], block.bounds[place + BLOCK]) = (region.lo[lane], region.hi[lane]);
-            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[lane], mask[lane]));
+        for word in 0..self.key_words {
+            let place = word * 2 * BLOCK + i;
+            (block.bounds[place], block.bounds[place + BLOCK]) = (region.lo[word], region.hi[word]);
+            let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[word], mask[word]));
             (block.masks[place], block.masks[place + BLOCK]) = (value, mask);
         }
         block.rules[i] = Some(rule);
@@ -104,7 +104,7 @@ impl OverflowList {
         self.len -= 1;
         let (at, last) = (at as usize, self.len);
         let moved = self.rule(last as u32);
-        for row in 0..2 * self.lanes {
+        for row in 0..2 * self.key_words {
             let (from, to) = (row * BLOCK + last % BLOCK, row * BLOCK + at % BLOCK);
             let last = &self.blocks[last / BLOCK];
             let (bound, mask) = (last.bounds[from], last.masks[from]);
@@ -141,7 +141,7 @@ impl OverflowList {
                     continue;
                 }
                 let row = keys.row(i);
-                let mut hits = isa.inside8(&block.bounds, row, self.lanes);
+                let mut hits = isa.inside8(&block.bounds, row, self.key_words);
                 for (masks, &word) in block.masks.as_chunks::<16>().0.iter().zip(row) {
                     if hits == 0 {
                         break;

@@ -33,7 +33,7 @@ pub(crate) fn wide(regions: &Regions, visits: &Visits) -> Vec<Wide> {
     let mut keys: Vec<(usize, Vec<u32>)> = Vec::with_capacity(KEYS);
     for _ in 0..KEYS.min(regions.len()) {
         let at = random.below(regions.len());
-        let mut key = vec![0; regions.lanes()];
+        let mut key = vec![0; regions.key_words()];
         random.inside(regions, at, &mut key);
         if random.next() & 1 == 1 {
             let other = random.below(regions.len());
@@ -90,10 +90,10 @@ impl Random {
         if region.ternary.is_some() || other.ternary.is_some() {
             return;
         }
-        for (lane, word) in key.iter_mut().enumerate().take(regions.lanes()) {
-            let (lo, hi) = (other.lo[lane], other.hi[lane]);
-            if region.lo[lane] <= lo && hi <= region.hi[lane] {
-                *word = self.between(lo, hi);
+        for (word, value) in key.iter_mut().enumerate().take(regions.key_words()) {
+            let (lo, hi) = (other.lo[word], other.hi[word]);
+            if region.lo[word] <= lo && hi <= region.hi[word] {
+                *value = self.between(lo, hi);
             }
         }
     }
@@ -101,9 +101,9 @@ impl Random {
     /// Fills `key` with a random point of a region, ternary words included.
     pub(crate) fn inside(&mut self, regions: &Regions, index: usize, key: &mut [u32]) {
         let region = regions.get(index);
-        for (lane, word) in key.iter_mut().enumerate().take(regions.lanes()) {
-            let any = self.between(region.lo[lane], region.hi[lane]);
-            *word = region.ternary.map_or(any, |(value, mask)| any & !mask[lane] | value[lane]);
+        for (word, value) in key.iter_mut().enumerate().take(regions.key_words()) {
+            let any = self.between(region.lo[word], region.hi[word]);
+            *value = region.ternary.map_or(any, |(under, mask)| any & !mask[word] | under[word]);
         }
     }
 }

@@ -51,14 +51,14 @@ pub(super) struct Candidates {
 /// Leading bits of a field, down to a bit of this word.
 #[derive(Clone, Copy, Debug)]
 struct Level {
-    lane: u32,
+    word: u32,
     shift: u32,
     small: bool,
 }
 
 /// Returns the first and the last of the leading bits that a region has at a level.
 fn values(region: &Region<'_>, level: Level) -> [u32; 2] {
-    [region.lo, region.hi].map(|bound| bound[level.lane as usize] >> level.shift)
+    [region.lo, region.hi].map(|bound| bound[level.word as usize] >> level.shift)
 }
 
 /// Whether a region has more values than rows are set for one by one.
@@ -89,11 +89,11 @@ impl Clone for Candidates {
 impl Candidates {
     pub(super) fn new(schema: &Schema, secret: u32) -> Self {
         let levels = schema.fields().iter().enumerate().flat_map(|(index, field)| {
-            let lanes = schema.lanes_of(index);
+            let words = schema.words_of(index);
             let level = move |&length: &u32| {
                 let behind = if length == 0 { 0 } else { field.width().saturating_sub(length) };
-                let lane = lanes.end - 1 - behind as usize / 32;
-                Level { lane: lane as u32, shift: behind % 32, small: field.width() <= 24 }
+                let word = words.end - 1 - behind as usize / 32;
+                Level { word: word as u32, shift: behind % 32, small: field.width() <= 24 }
             };
             lengths(field.width(), field.kind()).iter().map(level).collect::<Vec<_>>()
         });
@@ -137,7 +137,7 @@ impl Candidates {
             let own = i.min(self.levels.len() - 1);
             let (level, probes) = (self.levels[own], &mut self.probes[i / 8]);
             let at = i % 8;
-            probes.lane[at] = level.lane;
+            probes.word[at] = level.word;
             probes.shift[at] = level.shift;
             probes.factor[at] = self.factor;
             probes.right[at] = 32 - Self::level_bits(level, bits);
@@ -264,7 +264,7 @@ impl Candidates {
     #[cfg(test)]
     pub(super) fn tables(&self, plane: usize, row: &[u32]) -> u64 {
         self.levels.iter().enumerate().fold(u64::MAX, |tables, (i, level)| {
-            let place = self.probes[i / 8].place(i % 8, row[level.lane as usize] >> level.shift);
+            let place = self.probes[i / 8].place(i % 8, row[level.word as usize] >> level.shift);
             tables & self.words[plane * self.rows + place as usize]
         })
     }

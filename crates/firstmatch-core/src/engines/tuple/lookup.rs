@@ -59,7 +59,7 @@ impl<A: LiveRules> Kernel for Lookup<'_, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
         // Loops over the words of a row take long where their number is not known to the compiler.
-        match self.keys.lanes() {
+        match self.keys.key_words() {
             5 => self.run_over(isa, |keys| Fixed::<5, 8>(keys.words().as_chunks().0)),
             11 => self.run_over(isa, |keys| Fixed::<11, 12>(keys.words().as_chunks().0)),
             _ => self.run_over(isa, |keys| keys),
@@ -81,17 +81,17 @@ impl<'a, A: LiveRules> Lookup<'a, A> {
 
 /// Keys of a chunk.
 trait Rows {
-    fn lanes(&self) -> usize;
+    fn key_words(&self) -> usize;
     fn row(&self, key: u32) -> &[u32];
 }
 
 /// Keys of a number of words and a stride that the compiler knows.
-struct Fixed<'a, const LANES: usize, const STRIDE: usize>(&'a [[u32; STRIDE]]);
+struct Fixed<'a, const KEY_WORDS: usize, const STRIDE: usize>(&'a [[u32; STRIDE]]);
 
-impl<const LANES: usize, const STRIDE: usize> Rows for Fixed<'_, LANES, STRIDE> {
+impl<const KEY_WORDS: usize, const STRIDE: usize> Rows for Fixed<'_, KEY_WORDS, STRIDE> {
     #[inline(always)]
-    fn lanes(&self) -> usize {
-        LANES
+    fn key_words(&self) -> usize {
+        KEY_WORDS
     }
 
     #[inline(always)]
@@ -102,8 +102,8 @@ impl<const LANES: usize, const STRIDE: usize> Rows for Fixed<'_, LANES, STRIDE> 
 
 impl Rows for Keys<'_> {
     #[inline(always)]
-    fn lanes(&self) -> usize {
-        Self::lanes(self)
+    fn key_words(&self) -> usize {
+        Self::key_words(self)
     }
 
     #[inline(always)]
@@ -232,7 +232,7 @@ fn compare<I: Isa>(
         let equal = isa.equal8(&bucket.tags, tag);
         // Without an equal tag this is the group of slot 0, which may be 0 or a former one.
         let group = bucket.group(equal.trailing_zeros() as usize);
-        pool.prefetch(isa, group, rows.lanes());
+        pool.prefetch(isa, group, rows.key_words());
         // A marked bucket without the tag still has to be gone past, so it is a hit without a group.
         let (none, on) = (equal == 0, bucket.goes_on());
         let more = on | (equal & equal.wrapping_sub(1) != 0);
@@ -290,20 +290,21 @@ fn test_group<A: LiveRules>(
     group: u32,
     key: u32,
 ) -> bool {
-    let (lanes, row) = (rows.lanes(), rows.row(key));
+    let (key_words, row) = (rows.key_words(), rows.row(key));
     let bound = s.bound[key as usize % CHUNK];
-    let mut lines = pool.lines_from(group, lanes);
-    while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(lanes)) {
+    let mut lines = pool.lines_from(group, key_words);
+    while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(key_words)) {
         lines = rest;
         let entry = words(entry);
-        let priority = priority_of(entry, lanes).0;
-        let holds = (priority <= bound) & isa.inside(entry, row, lanes) && pool.passes_ternary(entry, row, lanes);
-        if holds && (A::ALL || match_of(entry, lanes).is_some_and(|found| live_rules.is_live(found.rule.slot()))) {
+        let priority = priority_of(entry, key_words).0;
+        let holds =
+            (priority <= bound) & isa.inside(entry, row, key_words) && pool.passes_ternary(entry, row, key_words);
+        if holds && (A::ALL || match_of(entry, key_words).is_some_and(|found| live_rules.is_live(found.rule.slot()))) {
             s.bound[key as usize % CHUNK] = priority;
-            best[key as usize] = match_of(entry, lanes);
+            best[key as usize] = match_of(entry, key_words);
             return true;
         }
-        if is_last(entry, lanes) | (priority > bound) {
+        if is_last(entry, key_words) | (priority > bound) {
             return false;
         }
     }

@@ -209,8 +209,8 @@ impl BaseEngine for TupleMerge {
     /// A region of IPv4 5-tuples counts as 448 bytes.
     fn build_bytes(set: &Lowered) -> usize {
         let (regions, slots) = (set.regions(), marks_bytes(set) * 8);
-        let lanes = set.schema().lanes().len() + regions.ternary_lanes().len();
-        regions.len() * (48 * lanes + 160) + slots * 24 + (16 << 10)
+        let key_words = set.schema().words().len() + regions.ternary_words().len();
+        regions.len() * (48 * key_words + 160) + slots * 24 + (16 << 10)
     }
 
     fn largest_scratch(_schema: &Schema) -> Scratch {

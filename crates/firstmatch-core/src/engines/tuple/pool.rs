@@ -42,7 +42,7 @@ const CLASSES: usize = 2 * PLACE_BITS as usize;
 
 #[derive(Debug)]
 pub(super) struct Pool {
-    lanes: usize,
+    key_words: usize,
     lines_per_entry: usize,
     chunks: Vec<Box<[Line]>>,
     /// Length of the group that has a chunk to itself, by chunk; 0 where groups share it.
@@ -69,10 +69,10 @@ impl Clone for Pool {
 }
 
 impl Pool {
-    pub(super) fn new(lanes: usize) -> Self {
+    pub(super) fn new(key_words: usize) -> Self {
         Self {
-            lanes,
-            lines_per_entry: Self::lines_for(lanes),
+            key_words,
+            lines_per_entry: Self::lines_for(key_words),
             chunks: vec![],
             alone: vec![],
             lines: 0,
@@ -83,10 +83,10 @@ impl Pool {
         }
     }
 
-    /// Number of lines of an entry over `lanes` words.
+    /// Number of lines of an entry over `key_words` words.
     #[inline(always)]
-    pub(super) const fn lines_for(lanes: usize) -> usize {
-        (2 * lanes + 5).div_ceil(LINE_WORDS)
+    pub(super) const fn lines_for(key_words: usize) -> usize {
+        (2 * key_words + 5).div_ceil(LINE_WORDS)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -126,17 +126,17 @@ impl Pool {
 
     /// Returns the lines of an entry and those behind it in its chunk: at least its group's.
     ///
-    /// `lanes` must be the pool's.
+    /// `key_words` must be the pool's.
     #[inline(always)]
-    pub(super) fn lines_from(&self, entry: u32, lanes: usize) -> &[Line] {
+    pub(super) fn lines_from(&self, entry: u32, key_words: usize) -> &[Line] {
         let (chunk, place) = (entry >> PLACE_BITS, entry as usize & (LONGEST - 1));
-        &self.chunks[chunk as usize][place * Self::lines_for(lanes)..]
+        &self.chunks[chunk as usize][place * Self::lines_for(key_words)..]
     }
 
-    /// Prefetches an entry, if there is such a one. `lanes` must be the pool's.
+    /// Prefetches an entry, if there is such a one. `key_words` must be the pool's.
     #[inline(always)]
-    pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32, lanes: usize) {
-        let place = (entry as usize & (LONGEST - 1)) * Self::lines_for(lanes);
+    pub(super) fn prefetch<I: Isa>(&self, isa: I, entry: u32, key_words: usize) {
+        let place = (entry as usize & (LONGEST - 1)) * Self::lines_for(key_words);
         if let Some(line) = self.chunks.get((entry >> PLACE_BITS) as usize).and_then(|chunk| chunk.get(place)) {
             isa.prefetch(line);
         }
@@ -144,7 +144,7 @@ impl Pool {
 
     #[inline]
     fn entry(&self, entry: u32) -> &[u32] {
-        words(&self.lines_from(entry, self.lanes)[..self.lines_per_entry])
+        words(&self.lines_from(entry, self.key_words)[..self.lines_per_entry])
     }
 
     fn entry_mut(&mut self, entry: u32) -> &mut [u32] {
@@ -158,12 +158,12 @@ impl Pool {
 
     #[inline]
     pub(super) fn found(&self, entry: u32) -> Option<Match> {
-        match_of(self.entry(entry), self.lanes)
+        match_of(self.entry(entry), self.key_words)
     }
 
     #[inline]
     pub(super) fn priority(&self, entry: u32) -> Priority {
-        priority_of(self.entry(entry), self.lanes)
+        priority_of(self.entry(entry), self.key_words)
     }
 
     /// Returns the lower bounds of an entry, and more words.
@@ -178,7 +178,7 @@ impl Pool {
         let mut next = Some(first);
         std::iter::from_fn(move || {
             let entry = next?;
-            next = (!is_last(self.entry(entry), self.lanes)).then_some(entry + 1);
+            next = (!is_last(self.entry(entry), self.key_words)).then_some(entry + 1);
             Some(entry)
         })
     }
@@ -214,16 +214,16 @@ impl Pool {
     }
 
     fn store_ternary(&mut self, value: &[u32], mask: &[u32]) -> u32 {
-        let (at, lanes) = (self.allocate(class_of(1)), self.lanes);
+        let (at, key_words) = (self.allocate(class_of(1)), self.key_words);
         let words = self.entry_mut(at);
-        words[..lanes].copy_from_slice(value);
-        words[lanes..2 * lanes].copy_from_slice(mask);
+        words[..key_words].copy_from_slice(value);
+        words[key_words..2 * key_words].copy_from_slice(mask);
         at
     }
 
     /// Takes the ternary part of an entry out of the pool, before the entry is dropped for good.
     pub(super) fn forget(&mut self, entry: &Entry) {
-        if let Some(at) = ternary_of(entry, self.lanes) {
+        if let Some(at) = ternary_of(entry, self.key_words) {
             self.release(at, class_of(1));
         }
     }
@@ -236,7 +236,7 @@ impl Pool {
             return start;
         };
         let len = self.group_len(first);
-        let priority = priority_of(entry, self.lanes);
+        let priority = priority_of(entry, self.key_words);
         let at = self.place_in_group(first, len, priority);
         let (old, new) = (class_of(len), class_of(len + 1));
         let start = match len {
@@ -270,7 +270,7 @@ impl Pool {
     pub(super) fn take(&mut self, first: u32, entry: u32) -> (Entry, Option<u32>) {
         let (len, at) = (self.group_len(first), entry - first);
         let mut out = self.entry(entry).to_vec();
-        out[2 * self.lanes + 4] &= !LAST;
+        out[2 * self.key_words + 4] &= !LAST;
         if len == 1 {
             self.release(first, class_of(1));
             return (out, None);
@@ -323,7 +323,7 @@ impl Pool {
     }
 
     fn mark_last(&mut self, entry: u32, last: bool) {
-        let at = 2 * self.lanes + 4;
+        let at = 2 * self.key_words + 4;
         let tail = &mut self.entry_mut(entry)[at];
         *tail = if last { *tail | LAST } else { *tail & !LAST };
     }
@@ -432,7 +432,7 @@ impl Pool {
         see(self.fresh.start, self.fresh.len(), "unused");
         for group in groups {
             see(group, size_of_run(class_of(self.group_len(group))), "in a group");
-            for part in self.group(group).filter_map(|entry| ternary_of(self.entry(entry), self.lanes)) {
+            for part in self.group(group).filter_map(|entry| ternary_of(self.entry(entry), self.key_words)) {
                 see(part, 1, "a ternary part");
             }
         }
@@ -481,28 +481,28 @@ fn class_of(len: usize) -> usize {
 }
 
 #[inline(always)]
-pub(super) fn is_last(entry: &[u32], lanes: usize) -> bool {
-    entry[2 * lanes + 4] & LAST != 0
+pub(super) fn is_last(entry: &[u32], key_words: usize) -> bool {
+    entry[2 * key_words + 4] & LAST != 0
 }
 
 #[inline(always)]
-fn ternary_of(entry: &[u32], lanes: usize) -> Option<u32> {
-    (entry[2 * lanes + 4] & !LAST).checked_sub(1)
+fn ternary_of(entry: &[u32], key_words: usize) -> Option<u32> {
+    (entry[2 * key_words + 4] & !LAST).checked_sub(1)
 }
 
 impl Pool {
     /// Returns the region of an entry in the pool or outside.
     pub(super) fn region_of<'a>(&'a self, entry: &'a [u32]) -> Region<'a> {
-        let part = |at| self.entry(at)[..2 * self.lanes].split_at(self.lanes);
-        let (lo, hi) = entry[..2 * self.lanes].split_at(self.lanes);
-        Region { lo, hi, ternary: ternary_of(entry, self.lanes).map(part) }
+        let part = |at| self.entry(at)[..2 * self.key_words].split_at(self.key_words);
+        let (lo, hi) = entry[..2 * self.key_words].split_at(self.key_words);
+        Region { lo, hi, ternary: ternary_of(entry, self.key_words).map(part) }
     }
 
     /// Whether the ternary part of an entry, if it has one, holds a key.
     #[inline(always)]
-    pub(super) fn passes_ternary(&self, entry: &[u32], key: &[u32], lanes: usize) -> bool {
-        let Some(at) = ternary_of(entry, lanes) else { return true };
-        let (value, mask) = words(self.lines_from(at, lanes))[..2 * lanes].split_at(lanes);
+    pub(super) fn passes_ternary(&self, entry: &[u32], key: &[u32], key_words: usize) -> bool {
+        let Some(at) = ternary_of(entry, key_words) else { return true };
+        let (value, mask) = words(self.lines_from(at, key_words))[..2 * key_words].split_at(key_words);
         value.iter().zip(mask).zip(key).all(|((value, mask), k)| k & mask == *value)
     }
 }
@@ -526,8 +526,8 @@ mod tests {
     #[test]
     fn a_group_stays_in_order_through_any_adding_and_taking() {
         let mut pool = Pool::new(5);
-        let lanes = [7u32; 5];
-        let region = Region { lo: &lanes, hi: &lanes, ternary: Some((&lanes, &lanes)) };
+        let values = [7u32; 5];
+        let region = Region { lo: &values, hi: &values, ternary: Some((&values, &values)) };
         let (mut group, mut want) = (None, Vec::<u64>::new());
         let mut state = 1u64;
         for step in 0..4000u32 {

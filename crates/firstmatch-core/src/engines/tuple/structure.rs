@@ -74,12 +74,12 @@ impl TupleMerge {
             shape: Shape::new(schema),
             hasher: Hasher::new(schema.stride(), &mut secret),
             candidates: Candidates::new(schema, secret()),
-            pool: Pool::new(schema.lanes().len()),
+            pool: Pool::new(schema.words().len()),
             tables: Vec::new(),
             bounds: Vec::new(),
             fingerprints: Vec::new(),
             order: Vec::new(),
-            overflow: OverflowList::new(schema.lanes().len()),
+            overflow: OverflowList::new(schema.words().len()),
             places: Places::new(),
             rules: 0,
             regions: 0,
@@ -104,7 +104,7 @@ impl TupleMerge {
     /// The offline algorithm does not count any.
     pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
-        let mut regions = Regions::new(set.schema().lanes().len());
+        let mut regions = Regions::new(set.schema().words().len());
         if engine.bytes() + engine.candidates.growth(set.regions().len(), 1) <= engine.budget {
             engine.renumber(set.regions().len());
         }
@@ -155,7 +155,7 @@ impl TupleMerge {
     /// paper's tables, and for people.
     pub fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
         self.in_order().map(|table| {
-            let tuple = table.tuple()[..self.shape.lanes()].to_vec();
+            let tuple = table.tuple()[..self.shape.key_words()].to_vec();
             let entries = table.groups().flat_map(|(_, group)| self.pool.group(group));
             (tuple, entries.filter_map(|entry| self.pool.found(entry)).map(|found| found.rule).collect())
         })

@@ -231,7 +231,7 @@ fn the_structure_holds_after_any_history() {
         let mut engine = TupleMerge::new(&schema, &config).expect("builds");
         let mut set = RuleSet::new(schema.clone());
         let mut live: Vec<RuleId> = Vec::new();
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         let (mut tables_seen, mut most_untabled) = (0, 0);
         for step in 0..size * 4 {
             let grow = (step / size) % 2 == 0;
@@ -358,7 +358,7 @@ fn hashes_that_collide_are_told_apart() {
                 let mut tests = vec![(0, Test::Prefix { value, len: 16 + 16 * random.below(2) as u32 })];
                 tests.extend((random.below(2) == 0).then(|| (3, Test::Value(u128::from(random.below(9))))));
                 let rule = spec(0, tests);
-                let mut regions = Regions::new(schema.lanes().len());
+                let mut regions = Regions::new(schema.words().len());
                 lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("lowers");
                 let priority = Priority(random.below(1 << 30) << 16 | step);
                 let rule = Match { rule: RuleId::new(step as u32, 0), priority };
@@ -379,7 +379,7 @@ fn hashes_that_collide_are_told_apart() {
                 }
                 let region = regions.get(random.below(regions.len() as u64) as usize);
                 let key = keys.push();
-                (0..5).for_each(|lane| key[lane] = [region.lo[lane], region.hi[lane]][random.below(2) as usize]);
+                (0..5).for_each(|word| key[word] = [region.lo[word], region.hi[word]][random.below(2) as usize]);
             }
             let mut got = vec![None; keys.len()];
             engine.classify_batch(&mut engine.scratch(), keys.keys(), &mut got);
@@ -421,7 +421,7 @@ fn an_insertion_costs_as_much_among_many_rules() {
                     (3, Test::Value(u128::from(at % 60_000))),
                 ],
             );
-            let mut regions = Regions::new(schema.lanes().len());
+            let mut regions = Regions::new(schema.words().len());
             lower_rule(&schema, &rule, &ExpansionLimits::default(), &mut regions).expect("lowers");
             engine.insert(Match { rule: RuleId::new(at as u32, 0), priority: Priority(at) }, &regions).expect("room");
             total += std::mem::take(&mut engine.visits);

@@ -37,9 +37,9 @@ struct End {
 impl Shape {
     pub(super) fn new(schema: &Schema) -> Self {
         let fields = schema.fields().iter().enumerate().map(|(index, field)| {
-            let lanes = schema.lanes_of(index);
-            let absent = schema.lanes()[lanes.start].absent.unwrap_or(0);
-            FieldShape { first: lanes.start, last: lanes.end, width: field.width(), kind: field.kind(), absent }
+            let words = schema.words_of(index);
+            let absent = schema.words()[words.start].absent.unwrap_or(0);
+            FieldShape { first: words.start, last: words.end, width: field.width(), kind: field.kind(), absent }
         });
         let end = |address, port| {
             let address = schema.index_of_source(address)?;
@@ -51,7 +51,7 @@ impl Shape {
             fields: fields.collect(),
             ends: ends.map(|(src, dst)| [src, dst]),
             stride: schema.stride(),
-            bits: schema.lanes().iter().map(|lane| lane.bits).collect(),
+            bits: schema.words().iter().map(|word| word.bits).collect(),
         }
     }
 
@@ -59,7 +59,7 @@ impl Shape {
         self.stride
     }
 
-    pub(super) fn lanes(&self) -> usize {
+    pub(super) fn key_words(&self) -> usize {
         self.bits.len()
     }
 
@@ -71,8 +71,8 @@ impl Shape {
     pub(super) fn nominal(&self, region: &Region<'_>, out: &mut [u32]) {
         out.fill(0);
         // Bits above a word's own are zero in every key. No tuple has them, otherwise lengths would count them.
-        for (lane, (bits, own)) in out.iter_mut().zip(&self.bits).enumerate() {
-            *bits = fixed_bits(region, lane) & own;
+        for (word, (bits, own)) in out.iter_mut().zip(&self.bits).enumerate() {
+            *bits = fixed_bits(region, word) & own;
         }
         for field in &self.fields {
             field.settle_absent(out);
@@ -91,16 +91,16 @@ impl Shape {
             let close = CLOSE * self.fields[src.address].scale();
             let dropped = if s + close < d { Some(src) } else { (d + close < s).then_some(dst) };
             for field in dropped.into_iter().flat_map(|end| [Some(end.address), end.port]).flatten() {
-                self.fields[field].lanes_mut(out).fill(0);
+                self.fields[field].words_mut(out).fill(0);
             }
         }
         for (index, field) in self.fields.iter().enumerate().filter(|(_, f)| f.kind == Kind::Prefix) {
             let scale = field.scale();
             let surplus = bits_dropped(self.length(index, out).div_ceil(scale)) * scale;
             for _ in 0..surplus {
-                let lanes = field.lanes_mut(out);
-                if let Some(lane) = lanes.iter_mut().rev().find(|mask| **mask != 0) {
-                    *lane &= *lane - 1;
+                let words = field.words_mut(out);
+                if let Some(word) = words.iter_mut().rev().find(|mask| **mask != 0) {
+                    *word &= *word - 1;
                 }
             }
             field.settle_absent(out);
@@ -122,13 +122,13 @@ impl Shape {
     ///
     /// `towards` has all bits of `tuple` and more.
     pub(super) fn raise(&self, field: usize, length: u32, towards: &[u32], tuple: &mut [u32]) {
-        for lane in self.fields[field].first..self.fields[field].last {
+        for word in self.fields[field].first..self.fields[field].last {
             loop {
-                let missing = towards[lane] & !tuple[lane];
+                let missing = towards[word] & !tuple[word];
                 if missing == 0 || self.length(field, tuple) >= length {
                     break;
                 }
-                tuple[lane] |= 1 << (31 - missing.leading_zeros());
+                tuple[word] |= 1 << (31 - missing.leading_zeros());
             }
         }
     }
@@ -158,7 +158,7 @@ impl FieldShape {
         (self.width / 32).max(1)
     }
 
-    fn lanes_mut<'t>(&self, tuple: &'t mut [u32]) -> &'t mut [u32] {
+    fn words_mut<'t>(&self, tuple: &'t mut [u32]) -> &'t mut [u32] {
         &mut tuple[self.first..self.last]
     }
 
@@ -166,10 +166,10 @@ impl FieldShape {
     ///
     /// Alone it would keep rules that ask for any value from sharing a table with rules that do not ask.
     fn settle_absent(&self, tuple: &mut [u32]) {
-        let lanes = self.lanes_mut(tuple);
-        lanes[0] &= !self.absent;
-        if lanes.iter().any(|&mask| mask != 0) {
-            lanes[0] |= self.absent;
+        let words = self.words_mut(tuple);
+        words[0] &= !self.absent;
+        if words.iter().any(|&mask| mask != 0) {
+            words[0] |= self.absent;
         }
     }
 }
@@ -233,7 +233,7 @@ mod tests {
 
     /// The bit for absent is hashed with the value or not at all; an open port does not fix it.
     #[test]
-    fn a_region_fixes_no_bits_beyond_its_lanes() {
+    fn a_region_fixes_no_bits_beyond_its_words() {
         let shape = Shape::new(&Schema::ipv4());
         let nominal = |hi: [u32; 5]| {
             let mut out = vec![u32::MAX; shape.stride()];

@@ -59,8 +59,8 @@ enum Home {
 impl TupleMerge {
     pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let slot = rule.rule.slot();
-        if regions.lanes() != self.shape.lanes() {
-            return Err(UpdateError::lanes(regions.lanes(), self.shape.lanes()));
+        if regions.key_words() != self.shape.key_words() {
+            return Err(UpdateError::key_words(regions.key_words(), self.shape.key_words()));
         }
         if !self.places.is_vacant(slot) {
             return Err(UpdateError::present(rule.rule));
@@ -560,8 +560,8 @@ fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
 fn find_group(table: &Table, hasher: &Hasher, pool: &Pool, lo: &[u32]) -> (u32, Option<(Slot, u32)>) {
     let hash = hasher.hash(&lo[..table.tuple().len()], table.tuple());
     let same = |group: u32| {
-        let lanes = pool.lo(group).iter().zip(lo).zip(table.tuple());
-        lanes.into_iter().all(|((a, b), mask)| (a ^ b) & mask == 0)
+        let three = pool.lo(group).iter().zip(lo).zip(table.tuple());
+        three.into_iter().all(|((a, b), mask)| (a ^ b) & mask == 0)
     };
     (hash, table.find(hash).find(|&(_, group)| same(group)))
 }

@@ -218,7 +218,7 @@ fn an_id_that_comes_back_has_its_new_regions() {
     let keys = keys(&schema);
     let lowered = lower(&ports(20), &schema, &ExpansionLimits::default()).expect("within the caps");
     let regions_of = |spec: &RuleSpec| {
-        let mut regions = crate::rule::Regions::new(schema.lanes().len());
+        let mut regions = crate::rule::Regions::new(schema.words().len());
         crate::rule::lower_rule(&schema, spec, &ExpansionLimits::default(), &mut regions).expect("within the caps");
         regions
     };

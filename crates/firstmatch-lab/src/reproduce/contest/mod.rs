@@ -22,7 +22,7 @@ use crate::clock::timed;
 use crate::definition::{Engine, Updates};
 use crate::engines::Recipe;
 use crate::measure::Pace;
-use crate::measure::lane::{Rows, Run};
+use crate::measure::replay::{Rows, Run};
 use crate::measure::updates::Plan;
 use crate::memory::counted;
 use crate::statistics::Summary;
@@ -212,7 +212,7 @@ impl<'a> List<'a> {
         let mut built = empty(lowered.schema())?;
         let mut order: Vec<_> = lowered.by_rule().collect();
         order.shuffle(&mut Pcg64::seed_from_u64(self.seed));
-        let mut regions = Regions::new(lowered.schema().lanes().len());
+        let mut regions = Regions::new(lowered.schema().words().len());
         for (rule, range) in order {
             regions.clear();
             range.for_each(|at| regions.push(lowered.regions().get(at)));
@@ -228,17 +228,17 @@ impl<'a> List<'a> {
         let keys = &self.work.keys;
         let mut micros = vec![Vec::new(); engines.len()];
         let mut right: Option<Vec<Option<Match>>> = None;
-        let mut lanes: Vec<Rows<'_>> = engines.iter().map(|engine| Rows::new(&**engine, keys.keys())).collect();
+        let mut replays: Vec<Rows<'_>> = engines.iter().map(|engine| Rows::new(&**engine, keys.keys())).collect();
         for round in 0..=ROUNDS {
             for turn in 0..engines.len() {
                 let which = (turn + round) % engines.len();
-                let lane = &mut lanes[which];
+                let replay = &mut replays[which];
                 if self.traffic == Traffic::New {
-                    *lane = Rows::new(&*engines[which], keys.keys());
+                    *replay = Rows::new(&*engines[which], keys.keys());
                 }
-                let taken = lane.batched(keys.len(), self.run.batch);
-                let right = right.get_or_insert_with(|| lane.answers.clone());
-                ensure!(*right == lane.answers, "{} gives other answers", self.run.engines[which].name());
+                let taken = replay.batched(keys.len(), self.run.batch);
+                let right = right.get_or_insert_with(|| replay.answers.clone());
+                ensure!(*right == replay.answers, "{} gives other answers", self.run.engines[which].name());
                 // The first round warms up.
                 if round > 0 {
                     micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
@@ -282,8 +282,8 @@ fn random_keys(schema: &Schema, seed: u64) -> KeyBuf {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut keys = KeyBuf::new(schema);
     for _ in 0..PACKETS {
-        for (lane, word) in schema.lanes().iter().zip(keys.push()) {
-            *word = random.random_range(0..=lane.absent.map_or(lane.max, |absent| absent - 1));
+        for (word, place) in schema.words().iter().zip(keys.push()) {
+            *place = random.random_range(0..=word.absent.map_or(word.max, |absent| absent - 1));
         }
     }
     keys

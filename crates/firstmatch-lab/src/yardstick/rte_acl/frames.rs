@@ -8,7 +8,7 @@ use firstmatch_core::Match;
 
 use super::RteAcl;
 use super::layout::Form;
-use crate::measure::lane::Lane;
+use crate::measure::replay::Replay;
 use crate::workload::FRAME;
 
 /// Offset of the protocol of an IPv4 header in an Ethernet frame.
@@ -35,11 +35,11 @@ pub(crate) struct AclFrames<'a> {
 }
 
 impl RteAcl {
-    /// Creates a thread's lane over frames.
+    /// Creates a thread's replay over frames.
     ///
     /// # Errors
     /// If the table is not one for frames.
-    pub(crate) fn frame_lane<'a>(&'a self, frames: &'a [[u8; FRAME]]) -> anyhow::Result<AclFrames<'a>> {
+    pub(crate) fn replay_frames<'a>(&'a self, frames: &'a [[u8; FRAME]]) -> anyhow::Result<AclFrames<'a>> {
         ensure!(self.table.layout.form == Form::Frames, "its table is not one for frames");
         Ok(AclFrames {
             acl: self,
@@ -59,7 +59,7 @@ impl AclFrames<'_> {
     }
 }
 
-impl Lane for AclFrames<'_> {
+impl Replay for AclFrames<'_> {
     #[inline(always)]
     fn classify(&mut self, from: usize, to: usize) {
         let (frames, results) = (&self.frames[from..to], &mut self.results[from..to]);

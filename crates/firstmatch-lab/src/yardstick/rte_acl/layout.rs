@@ -18,11 +18,11 @@ use firstmatch_core::schema::Source;
 
 use super::sys::{self, FieldDef};
 
-/// Lane as a field of `rte_acl`, which takes 1, 2 or 4 bytes.
+/// Word as a field of `rte_acl`, which takes 1, 2 or 4 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Lane of the key.
-    lane: usize,
+    /// Word of the key.
+    word: usize,
     size: u8,
     offset: usize,
     kind: u8,
@@ -37,7 +37,7 @@ pub(super) enum Form {
     Frames,
 }
 
-/// Value for absent in the lane of a port.
+/// Value for absent in the word of a port.
 const ABSENT: u32 = 0x1_0000;
 
 /// Protocols with ports at TCP's place: TCP, UDP, DCCP, SCTP and UDP-Lite.
@@ -45,15 +45,15 @@ const ABSENT: u32 = 0x1_0000;
 /// They are those of `firstmatch-net`.
 const WITH_PORTS: [u32; 5] = [6, 17, 33, 132, 136];
 
-/// Position of each lane in a key.
+/// Position of each word in a key.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) form: Form,
     /// Byte first, then the words, then the halves.
     places: Vec<Place>,
-    /// Lanes of whole words, in order from the start of a key.
+    /// Words of 32 bits, in order from the start of a key.
     words: Vec<usize>,
-    /// Lanes of halves, in pairs, behind the words.
+    /// Words of halves, in pairs, behind the words.
     ///
     /// They may have one more value, for absent, which 16 bits do not hold.
     halves: Vec<[usize; 2]>,
@@ -65,29 +65,29 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Makes the layout for the lanes of a rule set.
+    /// Makes the layout for the words of a rule set.
     ///
-    /// There may be any number of lanes of 32 bits, an even number of 16 (or 17, with one value for absent), and one of
+    /// There may be any number of words of 32 bits, an even number of 16 (or 17, with one value for absent), and one of
     /// 8.
     pub(super) fn new(rules: &Lowered, form: Form) -> anyhow::Result<Self> {
         let (mut words, mut halves, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, lane) in rules.schema().lanes().iter().enumerate() {
-            match (lane.bits.count_ones(), lane.absent) {
+        for (index, word) in rules.schema().words().iter().enumerate() {
+            match (word.bits.count_ones(), word.absent) {
                 (32, None) => words.push(index),
                 (16, None) | (17, Some(ABSENT)) => halves.push(index),
                 (8, None) => bytes.push(index),
-                _ => bail!("a field of {} bits that may be absent is beyond it", lane.bits.count_ones()),
+                _ => bail!("a field of {} bits that may be absent is beyond it", word.bits.count_ones()),
             }
         }
         ensure!(bytes.len() == 1 && halves.len().is_multiple_of(2), "fields of these widths are beyond its keys");
-        ensure!(rules.regions().ternary_lanes().is_empty(), "values under masks are not handed to it");
+        ensure!(rules.regions().ternary_words().is_empty(), "values under masks are not handed to it");
         let halves: Vec<[usize; 2]> = halves.as_chunks::<2>().0.to_vec();
         let byte = bytes[0];
         if form == Form::Frames {
-            let source = |&lane: &usize| rules.schema().fields()[rules.schema().lanes()[lane].field].source();
-            let lanes: Vec<_> = words.iter().chain(halves.iter().flatten()).chain([&byte]).map(source).collect();
+            let source = |&word: &usize| rules.schema().fields()[rules.schema().words()[word].field].source();
+            let sources: Vec<_> = words.iter().chain(halves.iter().flatten()).chain([&byte]).map(source).collect();
             let in_frame = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto].map(Some);
-            ensure!(lanes == in_frame, "it reads the 5-tuple of IPv4 in frames, and no other fields");
+            ensure!(sources == in_frame, "it reads the 5-tuple of IPv4 in frames, and no other fields");
         }
         // As in a frame, the protocol of a key for frames is the second byte of the first word.
         let (byte_offset, first_word, start) = match form {
@@ -95,16 +95,16 @@ impl Layout {
             Form::Frames => (0, 3, 1),
         };
 
-        let mut places = vec![Place { lane: byte, size: 1, offset: byte_offset, kind: sys::BITMASK }];
-        places.extend(words.iter().enumerate().map(|(at, &lane)| Place {
-            lane,
+        let mut places = vec![Place { word: byte, size: 1, offset: byte_offset, kind: sys::BITMASK }];
+        places.extend(words.iter().enumerate().map(|(at, &word)| Place {
+            word,
             size: 4,
             offset: first_word + 4 * at,
             kind: sys::MASK,
         }));
-        for (pair, lanes) in halves.iter().enumerate() {
+        for (pair, pair_words) in halves.iter().enumerate() {
             let offset = first_word + 4 * (words.len() + pair);
-            let half = |at: usize| Place { lane: lanes[at], size: 2, offset: offset + 2 * at, kind: sys::RANGE };
+            let half = |at: usize| Place { word: pair_words[at], size: 2, offset: offset + 2 * at, kind: sys::RANGE };
             places.extend([half(0), half(1)]);
         }
         // If an address is no prefix in some rule, it is a range in all; likewise a protocol that is neither one value
@@ -114,7 +114,7 @@ impl Layout {
                 sys::MASK => prefix_len(lo, hi).is_some(),
                 _ => lo == hi || (lo, hi) == (0, 255),
             };
-            if !rules.regions().iter().all(|region| fits((region.lo[place.lane], region.hi[place.lane]))) {
+            if !rules.regions().iter().all(|region| fits((region.lo[place.word], region.hi[place.word]))) {
                 place.kind = sys::RANGE;
             }
         }
@@ -137,7 +137,7 @@ impl Layout {
 
     /// Returns the rules of `rte_acl` for a region: none if only absent values match.
     pub(super) fn rules(&self, lo: &[u32], hi: &[u32]) -> Vec<Vec<sys::Field>> {
-        let tests_ports = self.halves.iter().flatten().any(|&lane| hi[lane] < ABSENT);
+        let tests_ports = self.halves.iter().flatten().any(|&word| hi[word] < ABSENT);
         if self.form == Form::Keys || !tests_ports {
             return self.fields(lo, hi).into_iter().collect();
         }
@@ -155,7 +155,7 @@ impl Layout {
     /// It is `None` if only absent values match.
     fn fields(&self, lo: &[u32], hi: &[u32]) -> Option<Vec<sys::Field>> {
         let field = |place: &Place| {
-            let (lo, hi) = (u64::from(lo[place.lane]), u64::from(hi[place.lane]));
+            let (lo, hi) = (u64::from(lo[place.word]), u64::from(hi[place.word]));
             let (value, mask_range) = match (place.kind, place.size) {
                 (sys::MASK, _) => (lo, u64::from(prefix_len(lo as u32, hi as u32)?)),
                 (sys::BITMASK, _) => (lo, if lo == hi { 0xFF } else { 0 }),
@@ -186,8 +186,8 @@ impl Layout {
             }
         };
         let mut over = 0;
-        for (to, &lane) in groups.iter_mut().zip(&self.words) {
-            *to = row[lane].to_be();
+        for (to, &word) in groups.iter_mut().zip(&self.words) {
+            *to = row[word].to_be();
         }
         for (to, &[first, second]) in groups[self.words.len()..].iter_mut().zip(&self.halves) {
             over |= row[first] | row[second];

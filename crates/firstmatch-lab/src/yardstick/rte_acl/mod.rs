@@ -24,7 +24,7 @@ pub(crate) use child::{ChildArgs, child};
 
 use crate::definition::Definition;
 use crate::measure::Source;
-use crate::measure::lane::Lane;
+use crate::measure::replay::Replay;
 use crate::measure::subject::{Role, Subject};
 use crate::workload::Workload;
 use heap::Heap;
@@ -224,8 +224,8 @@ impl RteAcl {
         self.figures
     }
 
-    /// Creates a thread's lane over keys, converted to `rte_acl`'s layout.
-    pub(crate) fn lane(&self, rows: Keys<'_>) -> AclLane<'_> {
+    /// Creates a thread's replay over keys, converted to `rte_acl`'s layout.
+    pub(crate) fn replay(&self, rows: Keys<'_>) -> AclReplay<'_> {
         let layout = &self.table.layout;
         let mut keys = vec![0; rows.len() * layout.stride];
         let mut beyond = Vec::new();
@@ -235,12 +235,12 @@ impl RteAcl {
             }
         }
         let pointers = self.table.pointers(&keys).collect();
-        AclLane { acl: self, pointers, _keys: keys, results: vec![u32::MAX; rows.len()], beyond }
+        AclReplay { acl: self, pointers, _keys: keys, results: vec![u32::MAX; rows.len()], beyond }
     }
 }
 
 /// Keys of one thread, in network order, with their results.
-pub(crate) struct AclLane<'a> {
+pub(crate) struct AclReplay<'a> {
     acl: &'a RteAcl,
     /// Pointer to each key of `_keys`, which is never changed or moved.
     pointers: Vec<*const u8>,
@@ -250,7 +250,7 @@ pub(crate) struct AclLane<'a> {
     beyond: Vec<(usize, u32)>,
 }
 
-impl AclLane<'_> {
+impl AclReplay<'_> {
     pub(crate) fn answers(mut self) -> Vec<Option<Match>> {
         for &(index, result) in &self.beyond {
             // A key that was not looked up keeps its mark, so that the comparison fails.
@@ -263,7 +263,7 @@ impl AclLane<'_> {
     }
 }
 
-impl Lane for AclLane<'_> {
+impl Replay for AclReplay<'_> {
     #[inline(always)]
     fn classify(&mut self, from: usize, to: usize) {
         let (keys, results) = (&self.pointers[from..to], &mut self.results[from..to]);

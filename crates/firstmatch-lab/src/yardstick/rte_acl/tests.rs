@@ -40,12 +40,12 @@ fn it_answers_as_linear_does() {
         let mut keys = KeyBuf::new(lowered.schema());
         for _ in 0..5000 {
             let region = lowered.regions().get(random.random_range(0..lowered.regions().len()));
-            let lanes = lowered.schema().lanes().iter().enumerate();
-            for ((index, lane), word) in lanes.zip(keys.push()) {
+            let words = lowered.schema().words().iter().enumerate();
+            for ((index, word), place) in words.zip(keys.push()) {
                 let corner = if random.random() { region.lo[index] } else { region.hi[index] };
-                *word = match random.random_range(0..8) {
+                *place = match random.random_range(0..8) {
                     0 => corner.saturating_sub(1),
-                    1 => (corner + u32::from(corner < lane.max)).min(lane.max),
+                    1 => (corner + u32::from(corner < word.max)).min(word.max),
                     _ => corner,
                 };
             }
@@ -61,14 +61,14 @@ fn it_answers_as_linear_does() {
                 let figures = Figures { seconds: 0.0, run_bytes: 0, peak_bytes: 0 };
                 let acl = RteAcl { table: Arc::clone(&table), algorithm, figures };
                 for batch in [1, 31, 33, 5000] {
-                    let (mut got, mut lane) = (vec![None; keys.len()], acl.lane(keys.keys()));
+                    let (mut got, mut replay) = (vec![None; keys.len()], acl.replay(keys.keys()));
                     for from in (0..keys.len()).step_by(batch) {
                         let to = keys.len().min(from + batch);
                         acl.classify_batch(&mut acl.scratch(), keys.keys().slice(from, to), &mut got[from..to]);
-                        lane.classify(from, to);
+                        replay.classify(from, to);
                     }
                     assert!(got == want, "{name}, batches of {batch}");
-                    assert!(lane.answers() == want, "{name}, a lane, batches of {batch}");
+                    assert!(replay.answers() == want, "{name}, a replay, batches of {batch}");
                 }
             }
         }
@@ -128,8 +128,8 @@ fn it_reads_frames_in_place() {
             let figures = Figures { seconds: 0.0, run_bytes: 0, peak_bytes: 0 };
             let acl = RteAcl { table: Arc::clone(&table), algorithm, figures };
             for size in [1, 31, 3000] {
-                let mut of_frames = acl.frame_lane(&frames).expect("tables of frames");
-                let mut of_keys = acl.lane(batch.keys(0));
+                let mut of_frames = acl.replay_frames(&frames).expect("tables of frames");
+                let mut of_keys = acl.replay(batch.keys(0));
                 for from in (0..frames.len()).step_by(size) {
                     of_frames.classify(from, frames.len().min(from + size));
                     of_keys.classify(from, frames.len().min(from + size));
@@ -142,9 +142,9 @@ fn it_reads_frames_in_place() {
             odd[0][14] = 0x46;
             odd[1][13] = 0xdd;
             odd[2][21] = 1;
-            let mut lane = acl.frame_lane(&odd).expect("tables of frames");
-            lane.classify(0, 4);
-            assert_eq!(lane.answers()[..3], [None; 3]);
+            let mut replay = acl.replay_frames(&odd).expect("tables of frames");
+            replay.classify(0, 4);
+            assert_eq!(replay.answers()[..3], [None; 3]);
         }
     }
 }

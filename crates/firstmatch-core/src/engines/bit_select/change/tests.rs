@@ -93,7 +93,7 @@ impl<'r> Walk<'r> {
     }
 
     fn insert(&mut self, (rule, range): Ranged) -> bool {
-        let mut regions = Regions::new(self.all.schema().lanes().len());
+        let mut regions = Regions::new(self.all.schema().words().len());
         range.clone().for_each(|at| regions.push(self.all.regions().get(at)));
         let is_in = self.engine.insert_rule(rule, self.place(rule), &regions);
         (self.came, self.refused) = (self.came + usize::from(is_in), self.refused + usize::from(!is_in));
@@ -168,10 +168,10 @@ impl<'r> Walk<'r> {
             for _ in 0..if list.is_empty() { 0 } else { keys } {
                 let region = self.all.regions().get(list[self.random.index(list.len())].1.start);
                 let key = rows.push();
-                for (lane, of) in self.all.schema().lanes().iter().enumerate() {
-                    key[lane] = match self.random.below(9) {
+                for (word, of) in self.all.schema().words().iter().enumerate() {
+                    key[word] = match self.random.below(9) {
                         0 => of.max,
-                        at => [region.lo[lane], region.hi[lane]][at as usize % 2],
+                        at => [region.lo[word], region.hi[word]][at as usize % 2],
                     };
                 }
             }
@@ -468,7 +468,7 @@ fn rules_for_most_keys_come_in_place() {
     let want = |wide: Option<usize>| (0..40).map(|i| if i % 2 == 0 { Some(i) } else { wide }).collect::<Vec<_>>();
     let mut came: Vec<usize> = (0..40).map(|i| 1000 + i * 7 % 40).collect();
     came.retain(|&at| {
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         regions.push(all.regions().get(rules[at].1.start));
         engine.insert_rule(rules[at].0, 1000, &regions)
     });

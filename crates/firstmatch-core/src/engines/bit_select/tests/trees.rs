@@ -39,7 +39,7 @@ fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
         let key = keys.push();
         for _ in 0..2 * KINDS {
             let region = all.regions().get(random.below(all.regions().len()));
-            (0..KINDS).filter(|&lane| region.lo[lane] == region.hi[lane]).for_each(|lane| key[lane] = region.lo[lane]);
+            (0..KINDS).filter(|&word| region.lo[word] == region.hi[word]).for_each(|word| key[word] = region.lo[word]);
             key[KINDS] = random.between(region.lo[KINDS], region.hi[KINDS]);
         }
     }
@@ -49,7 +49,7 @@ fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
 /// A key that no rule holds.
 fn idle(schema: &Schema) -> Vec<u32> {
     let mut key = vec![0; schema.stride()];
-    (0..KINDS).for_each(|lane| key[lane] = (1 << 20) - 1);
+    (0..KINDS).for_each(|word| key[word] = (1 << 20) - 1);
     key
 }
 
@@ -135,9 +135,9 @@ fn crowded() -> (Lowered, Vec<(Match, Regions)>, Vec<u32>) {
     let before = all.rules()[1099].priority.0;
     let key = vec![5 << 20, 7 << 20, 0, 50, 6, 0, 0, 0];
     let between = (0..24u32).map(|at| {
-        let (lane, port) = (at as usize % 2, at % 50);
-        let (mut lo, mut hi) = (vec![0; 5], schema.lanes().iter().map(|lane| lane.max).collect::<Vec<u32>>());
-        (lo[lane], hi[lane]) = (key[lane], key[lane]);
+        let (word, port) = (at as usize % 2, at % 50);
+        let (mut lo, mut hi) = (vec![0; 5], schema.words().iter().map(|word| word.max).collect::<Vec<u32>>());
+        (lo[word], hi[word]) = (key[word], key[word]);
         (lo[3], hi[3]) = (port, 60);
         let mut regions = Regions::new(5);
         regions.push(crate::rule::Region { lo: &lo, hi: &hi, ternary: None });

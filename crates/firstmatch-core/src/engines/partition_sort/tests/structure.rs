@@ -8,13 +8,13 @@ use crate::engines::shared::wide::Random;
 /// Panics unless all of this holds:
 /// - partitions stand in order of their bounds, none is empty, no two have one number, and no rule beats its partition's
 ///   bound, which is exact until the best rule has gone;
-/// - a node has as many children as it may, at least four below the first of its lane; the key of each but the first is
-///   the least value of the lane below it, keys rise, and what is not in use leads to the last child;
-/// - the nodes of a lane are equally deep below the first one, and entries stand in the order of lanes;
+/// - a node has as many children as it may, at least four below the first of its word; the key of each but the first is
+///   the least value of the word below it, keys rise, and what is not in use leads to the last child;
+/// - the nodes of a word are equally deep below the first one, and entries stand in the order of words;
 /// - a group has equal bounds, is in order of priority and no longer than it may be;
 /// - every line is a node's, an entry's, free or unused.
 fn check(engine: &PartitionSort) {
-    let (arena, lanes) = (&engine.arena, engine.arena.lanes());
+    let (arena, key_words) = (&engine.arena, engine.arena.key_words());
     let mut used: Vec<(u32, usize)> = Vec::new();
     let (mut best, mut regions, mut numbers) = (0, engine.overflow.len(), Vec::new());
     for partition in &engine.partitions {
@@ -33,7 +33,7 @@ fn check(engine: &PartitionSort) {
                 assert_eq!(arena.bounds(entry), arena.bounds(group), "a group has equal bounds");
                 assert!(arena.priority(entry).0 >= partition.best, "no rule beats the bound");
                 used.push((entry, arena.lines_per_entry()));
-                let ternary = arena.run(entry)[2 * lanes + 5];
+                let ternary = arena.run(entry)[2 * key_words + 5];
                 used.extend((ternary != u32::MAX).then_some((ternary, arena.lines_per_entry())));
             }
             entries += all.len();
@@ -43,12 +43,12 @@ fn check(engine: &PartitionSort) {
         let of_first = first.iter().map(|&(group, _)| arena.priority(group).0).min();
         assert!(partition.loose > 0 || of_first == Some(partition.best), "a bound is that of the best");
         regions += entries;
-        // Each is told from the next on the first lane of the order on which they differ.
+        // Each is told from the next on the first word of the order on which they differ.
         for pair in first.windows(2) {
             let [(a_lo, a_hi), (b_lo, b_hi)] = [pair[0].0, pair[1].0].map(|group| arena.bounds(group));
-            let differ = |lane: usize| (a_lo[lane], a_hi[lane]) != (b_lo[lane], b_hi[lane]);
-            let lane = partition.order().iter().map(|&lane| usize::from(lane)).find(|&lane| differ(lane));
-            assert!(lane.is_some_and(|lane| a_hi[lane] < b_lo[lane]), "{pair:?}");
+            let differ = |word: usize| (a_lo[word], a_hi[word]) != (b_lo[word], b_hi[word]);
+            let word = partition.order().iter().map(|&word| usize::from(word)).find(|&word| differ(word));
+            assert!(word.is_some_and(|word| a_hi[word] < b_lo[word]), "{pair:?}");
         }
     }
     numbers.sort_unstable();
@@ -57,16 +57,16 @@ fn check(engine: &PartitionSort) {
     arena.check(used.into_iter());
 }
 
-/// Checks the nodes below a handle, of which `above` is the lane of the node above: the least bounds there, and how many
-/// levels of its lane there are.
+/// Checks the nodes below a handle, of which `above` is the word of the node above: the least bounds there, and how many
+/// levels of its word there are.
 fn nodes(engine: &PartitionSort, handle: u32, above: Option<u32>, used: &mut Vec<(u32, usize)>) -> (Vec<u32>, usize) {
     let arena = &engine.arena;
     if is_entry(handle) {
         return (arena.bounds(line_of(handle)).0.to_vec(), 0);
     }
-    let (lane, len, keys, children) = arena.parts(handle);
+    let (word, len, keys, children) = arena.parts(handle);
     used.push((line_of(handle), lines_of(handle)));
-    let is_below = above == Some(lane);
+    let is_below = above == Some(word);
     assert!((if is_below { 4 } else { 2 }..=room(handle)).contains(&len), "{len} children");
     let words = arena.run(line_of(handle));
     assert!(words[len..room(handle)].iter().all(|&key| key == u32::MAX), "keys that are not in use");
@@ -75,21 +75,21 @@ fn nodes(engine: &PartitionSort, handle: u32, above: Option<u32>, used: &mut Vec
     let mut least = Vec::new();
     let mut levels = Vec::new();
     for (at, &child) in children.iter().enumerate() {
-        let (lo, deep) = nodes(engine, child, Some(lane), used);
-        let is_of_lane = !is_entry(child) && arena.parts(child).0 == lane;
-        levels.push(if is_of_lane { deep } else { 0 });
-        assert!(at == 0 || keys[at - 1] == lo[lane as usize], "the key of child {at} is its least value");
+        let (lo, deep) = nodes(engine, child, Some(word), used);
+        let is_of_word = !is_entry(child) && arena.parts(child).0 == word;
+        levels.push(if is_of_word { deep } else { 0 });
+        assert!(at == 0 || keys[at - 1] == lo[word as usize], "the key of child {at} is its least value");
         least.push(lo);
     }
-    assert!(least.windows(2).all(|pair| pair[0][lane as usize] < pair[1][lane as usize]), "children are in order");
-    assert!(levels.iter().all(|level| *level == levels[0]), "a lane is equally deep: {levels:?}");
+    assert!(least.windows(2).all(|pair| pair[0][word as usize] < pair[1][word as usize]), "children are in order");
+    assert!(levels.iter().all(|level| *level == levels[0]), "a word is equally deep: {levels:?}");
     (least.swap_remove(0), 1 + levels[0])
 }
 
 /// The rule of each region that is there, in order of priority.
 type There = Vec<(Match, Vec<Region2>)>;
 
-/// `lo`, `hi`, and value and mask, of two lanes.
+/// `lo`, `hi`, and value and mask, of two words.
 type Region2 = ([u32; 2], [u32; 2], Option<([u32; 2], [u32; 2])>);
 
 fn regions_of(list: &[Region2]) -> Regions {
@@ -105,19 +105,19 @@ fn regions_of(list: &[Region2]) -> Regions {
 fn check_answers(engine: &PartitionSort, there: &There, random: &mut Random, what: &str) {
     let mut keys = KeyBuf::new(Engine::schema(engine));
     for _ in 0..70 {
-        let corner = |random: &mut Random, lane: usize| {
+        let corner = |random: &mut Random, word: usize| {
             let (_, regions) = &there[random.below(there.len())];
             let (lo, hi, _) = regions[random.below(regions.len())];
-            random.between(lo[lane], hi[lane])
+            random.between(lo[word], hi[word])
         };
         let (_, regions) = &there[random.below(there.len())];
         let (lo, hi, ternary) = regions[random.below(regions.len())];
         let key = keys.push();
-        for lane in 0..2 {
-            key[lane] = random.between(lo[lane], hi[lane]);
-            key[lane] = ternary.map_or(key[lane], |(value, mask)| key[lane] & !mask[lane] | value[lane]);
+        for word in 0..2 {
+            key[word] = random.between(lo[word], hi[word]);
+            key[word] = ternary.map_or(key[word], |(value, mask)| key[word] & !mask[word] | value[word]);
             if random.below(4) == 0 {
-                key[lane] = corner(random, lane);
+                key[word] = corner(random, word);
             }
         }
     }
@@ -141,7 +141,7 @@ fn check_answers(engine: &PartitionSort, there: &There, random: &mut Random, wha
     assert_eq!(best, want, "{what}");
 }
 
-/// The structure is sound while rules of every shape come and go: many apart on one lane, so that nodes split and are
+/// The structure is sound while rules of every shape come and go: many apart on one word, so that nodes split and are
 /// merged; equal ones; nested ones, that need more partitions; and some with equal hulls under other masks.
 #[test]
 fn the_structure_holds_after_any_history() {
@@ -194,7 +194,7 @@ fn the_structure_holds_after_any_history() {
     }
 }
 
-/// Each value of a lane comes and goes at the ends of nodes: least values are taken out again and again, from the front,
+/// Each value of a word comes and goes at the ends of nodes: least values are taken out again and again, from the front,
 /// from the back and from the middle.
 #[test]
 fn nodes_are_merged_from_every_side() {

@@ -14,7 +14,7 @@ fn needed(engine: &TupleMerge, rule: Match, regions: &Regions) -> usize {
 
 fn drawn(random: &mut Random, step: u64) -> (Match, Regions) {
     let schema = Schema::ipv4();
-    let mut regions = Regions::new(schema.lanes().len());
+    let mut regions = Regions::new(schema.words().len());
     lower_rule(&schema, &spec(0, random.rule()), &ExpansionLimits::default(), &mut regions).expect("lowers");
     let priority = Priority(random.below(1 << 30) << 16 | step);
     (Match { rule: RuleId::new(step as u32, 0), priority }, regions)
@@ -70,7 +70,7 @@ fn no_insertion_takes_more_than_is_said() {
 fn growth_is_said_where_there_is_some() {
     let schema = Schema::ipv4();
     let host = |field: usize, slot: u32| {
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         let tests = vec![(field, Test::Value(u128::from(slot) * 77 + 1))];
         lower_rule(&schema, &spec(0, tests), &ExpansionLimits::default(), &mut regions).expect("lowers");
         (Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) }, regions)
@@ -117,13 +117,13 @@ fn a_split_is_said_to_move_a_table() {
     let config = Config { collision_limit: 2, spill: false, seed: Some(1), ..Config::default() };
     let mut engine = TupleMerge::new(&schema, &config).expect("no budget");
     let rule = |slot: u32, net: u32, port: u128| {
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         let tests = vec![(0, Test::Prefix { value: u128::from(net) << 16, len: 20 }), (3, Test::Value(port))];
         lower_rule(&schema, &spec(0, tests), &ExpansionLimits::default(), &mut regions).expect("lowers");
         (Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) }, regions)
     };
     // One table of the sources, two regions in one of its groups.
-    let mut first = Regions::new(schema.lanes().len());
+    let mut first = Regions::new(schema.words().len());
     let tests = vec![(0, Test::Prefix { value: 0, len: 20 })];
     lower_rule(&schema, &spec(0, tests), &ExpansionLimits::default(), &mut first).expect("lowers");
     engine.insert(Match { rule: RuleId::new(0, 0), priority: Priority(0) }, &first).expect("no budget");
@@ -210,7 +210,7 @@ fn a_bound_is_found_anew() {
     let schema = Schema::ipv4();
     let mut engine = TupleMerge::new(&schema, &Config { seed: Some(1), ..Config::tss() }).expect("no budget");
     for slot in 0..100u32 {
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         lower_rule(&schema, &spec(0, vec![(0, Test::Value(slot.into()))]), &ExpansionLimits::default(), &mut regions)
             .expect("lowers");
         let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(slot.into()) };

@@ -7,7 +7,7 @@ use crate::raw::truncated;
 
 /// A rule of this slot and priority with the regions of some tests.
 fn lowered(schema: &Schema, slot: u32, priority: u64, tests: Vec<(usize, Test)>) -> (Match, Regions) {
-    let mut regions = Regions::new(schema.lanes().len());
+    let mut regions = Regions::new(schema.words().len());
     lower_rule(schema, &spec(0, tests), &ExpansionLimits::default(), &mut regions).expect("lowers");
     (Match { rule: RuleId::new(slot, 0), priority: Priority(priority) }, regions)
 }

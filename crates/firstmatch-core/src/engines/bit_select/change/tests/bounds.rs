@@ -57,7 +57,7 @@ fn bounds_hold_for_rules_of_most_keys() {
     let mut engine = Walk::with(&all, scalar(), rules[..1000].to_vec(), Vec::new(), Random(1)).engine;
     let (before, mut came) = (engine.most().expect("it changes in place"), 0);
     for (rule, range) in &rules[1000..] {
-        let mut regions = Regions::new(schema.lanes().len());
+        let mut regions = Regions::new(schema.words().len());
         regions.push(all.regions().get(range.start));
         came += usize::from(engine.insert_rule(*rule, 1000, &regions));
         let (after, stats) = (engine.most().expect("it changes in place"), Engine::stats(&engine));

@@ -68,7 +68,7 @@ fn a_rule_that_is_refused_leaves_nothing() {
 #[test]
 fn a_first_rule_goes_whole_or_stays_whole() {
     let schema = Schema::ipv4();
-    let most: Vec<u32> = schema.lanes().iter().map(|lane| lane.max).collect();
+    let most: Vec<u32> = schema.words().iter().map(|word| word.max).collect();
     let mut all = set(&schema, (0..1000u128).map(|at| vec![(0, Test::Value(at << 12)), (1, Test::Value(at << 9))]));
     let narrow = |at: u32| (vec![at << 12, at << 9, 0, 5, 0], vec![at << 12, at << 9, most[2], 9, most[4]]);
     let wide = (vec![0, 0, 0, 700, 0], vec![most[0], most[1], most[2], 800, most[4]]);

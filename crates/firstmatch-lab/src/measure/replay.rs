@@ -9,7 +9,7 @@ use crate::clock::{Taken, timed};
 use crate::workload::FRAME;
 
 /// One thread's keys, in the form that its engine takes, and the buffer for the answers.
-pub(crate) trait Lane {
+pub(crate) trait Replay {
     /// Looks up the keys `from..to`.
     fn classify(&mut self, from: usize, to: usize);
 
@@ -17,9 +17,9 @@ pub(crate) trait Lane {
     fn bit(&self, at: usize) -> usize;
 }
 
-/// Passes over the first keys of a lane.
+/// Passes over the first keys of a replay.
 ///
-/// The trait is object safe and is compiled for each kind of lane. A pass is therefore one virtual call, and its
+/// The trait is object safe and is compiled for each kind of replay. A pass is therefore one virtual call, and its
 /// lookups are none.
 pub(crate) trait Run {
     /// Looks up all keys in batches; the keys of a batch are known from its start.
@@ -34,7 +34,7 @@ pub(crate) trait Run {
     fn latencies(&mut self, keys: usize, batch: usize) -> Vec<f64>;
 }
 
-/// Lane of any classifier over rows of keys.
+/// Replay of any classifier over rows of keys.
 pub(crate) struct Rows<'a> {
     classifier: &'a dyn Classifier,
     scratch: Scratch,
@@ -48,7 +48,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-impl Lane for Rows<'_> {
+impl Replay for Rows<'_> {
     #[inline(always)]
     fn classify(&mut self, from: usize, to: usize) {
         let keys = self.keys.slice(from, to);
@@ -61,7 +61,7 @@ impl Lane for Rows<'_> {
     }
 }
 
-/// Lane of any classifier over frames in memory, as in a program that uses `firstmatch-net`.
+/// Replay of any classifier over frames in memory, as in a program that uses `firstmatch-net`.
 ///
 /// A batch of frames is parsed into rows, the rows are looked up, and the answers are scattered to the order of the
 /// frames.
@@ -93,7 +93,7 @@ impl<'a> FromFrames<'a> {
     }
 }
 
-impl Lane for FromFrames<'_> {
+impl Replay for FromFrames<'_> {
     #[inline(always)]
     fn classify(&mut self, from: usize, to: usize) {
         self.batch.clear();
@@ -117,7 +117,7 @@ fn bit(answer: &Option<Match>) -> usize {
     answer.map_or(0, |found| found.rule.slot() & 1)
 }
 
-impl<L: Lane> Run for L {
+impl<L: Replay> Run for L {
     fn batched(&mut self, keys: usize, batch: usize) -> Taken {
         let pass = || {
             for from in (0..keys).step_by(batch) {
