@@ -132,7 +132,8 @@ impl<'a> Keys<'a> {
     /// is 0, `words` is not whole rows, or the first row is not 16-byte aligned.
     pub fn new(words: &'a [u32], key_words: usize) -> Option<Self> {
         let stride = key_words.next_multiple_of(4);
-        let fits = key_words > 0 && words.len().is_multiple_of(stride) && words.as_ptr().align_offset(16) == 0;
+        let is_aligned = words.is_empty() || words.as_ptr().align_offset(16) == 0;
+        let fits = key_words > 0 && words.len().is_multiple_of(stride) && is_aligned;
         fits.then_some(Self { words, key_words, stride })
     }
 
@@ -228,6 +229,17 @@ mod tests {
             buf.clear();
             assert_eq!(buf.push().as_ptr(), first);
         }
+    }
+
+    #[test]
+    fn rows_of_the_caller_are_whole_and_aligned() {
+        let mut buf = KeyBuf::new(&Schema::ipv4());
+        (0..2).for_each(|_| _ = buf.push());
+        let words = buf.keys().words();
+        let rows = |words, key_words| Keys::new(words, key_words).map(|keys| (keys.len(), keys.key_words()));
+        assert_eq!((rows(words, 5), rows(words, 4), rows(&[], 5)), (Some((2, 5)), Some((4, 4)), Some((0, 5))));
+        assert_eq!((rows(words, 0), rows(&words[..15], 5), rows(&words[..12], 5)), (None, None, None));
+        assert_eq!((rows(&words[1..9], 5), rows(&words[4..12], 5)), (None, Some((1, 5))));
     }
 
     #[test]

@@ -166,6 +166,22 @@ fn points_lie_where_they_are_asked_for() {
     assert!(keys::generate(&of, &Config { keys: 0, ..Config::default() }).expect_err("none").is_config());
 }
 
+/// A rule of many regions has its keys in all of them, and in no other rule's.
+#[test]
+fn keys_are_of_every_region_of_their_rule() {
+    let text = "family ipv4\npermit tcp dport 1\npermit udp dport { 2, 4, 6, 8, 10, 12, 14 }\npermit sctp dport 1\n";
+    let of = lowered(&firstmatch_formats::parse(text, &Default::default()).expect("good rules").rules);
+    let keys = drawn(&of, &Config { keys: 3000, ..Config::default() });
+    let mut drawn_of = vec![0; of.regions().len()];
+    for at in 0..keys.len() {
+        let region = of.regions().iter().position(|region| region.contains(keys.keys().row(at)));
+        drawn_of[region.expect("keys are inside")] += 1;
+    }
+    let by_rule: Vec<usize> = of.by_rule().map(|(_, regions)| drawn_of[regions].iter().sum()).collect();
+    assert!(by_rule.iter().all(|count| (800..1200).contains(count)), "{by_rule:?}");
+    assert!(drawn_of[1..8].iter().all(|count| (90..200).contains(count)), "{drawn_of:?}");
+}
+
 fn with_seed(of: &Lowered, seed: u64) -> KeyBuf {
     drawn(of, &Config { keys: 100, seed, ..Config::default() })
 }

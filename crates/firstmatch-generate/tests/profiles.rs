@@ -157,6 +157,7 @@ fn a_fault_of_a_parameter_file_is_named_with_its_place() {
         ("-dnest", "-snest", 0, 1, "`-snest` is not a section that was not there before"),
         ("-wc_ar\n48,1.0\t24,1.0", "-wc_ar", 0, 0, "`-wc_ar` has no prefix lengths"),
         ("0.0\t0.0\n#\n-flags", "0.0\n#\n-flags", 6, 1, "the line has 26"),
+        ("#\n-prots", "#\n-prots 7", 4, 8, "`7` is not the name of a section alone on its line"),
         ("#\n-prots", "#\n7\n-prots", 4, 1, "`7` is not a line that opens a section"),
     ] {
         let bad = good.replacen(old, new, 1);

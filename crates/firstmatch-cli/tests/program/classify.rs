@@ -45,6 +45,37 @@ fn summary() {
     }
 }
 
+/// A rate is what its time says, and a whole run is no faster than its lookups.
+#[test]
+fn figures_of_speed_agree() {
+    let fixture = Fixture::new("speed");
+    for line in [&["--repeat", "5"][..], &[]] {
+        let (_, out, _) = fixture.run(&[&["classify", "x.rules", "x.pcap"], line].concat());
+        let after =
+            |head: &str| out.lines().find_map(|line| line.strip_prefix(head)).unwrap_or_else(|| panic!("{out}"));
+        let (nanos, rest) = after("classifier  ").split_once(" ns a packet (").unwrap();
+        let rate = rest.split_once(" packets/s").unwrap().0;
+        let (nanos, rate) = (nanos.parse::<f64>().unwrap(), number(rate));
+        // Both are rounded.
+        assert!((0.9..1.1).contains(&(nanos * rate / 1e9)), "{out}");
+        if let Some((_, times)) = rest.split_once("; the median of 5 passes, ") {
+            let (fastest, slowest) = times.trim_end_matches(')').split_once(" to ").unwrap();
+            let [fastest, slowest] = [fastest, slowest].map(|time| time.parse::<f64>().unwrap());
+            assert!(0.0 < fastest && fastest <= nanos && nanos <= slowest, "{out}");
+        } else {
+            let (all, seconds) = after("end to end  ").split_once(" packets/s (").unwrap();
+            let seconds: f64 = seconds.trim_end_matches(" s)").parse().unwrap();
+            assert!(number(all) < rate && seconds < 60.0, "{out}");
+        }
+    }
+}
+
+/// Reads a number with a unit, for example 2.5 M.
+fn number(text: &str) -> f64 {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    number.parse::<f64>().unwrap() * 1000f64.powi(["", "k", "M", "G"].iter().position(|&of| of == unit).unwrap() as i32)
+}
+
 /// Returns the object that `--json` prints.
 fn json(fixture: &Fixture, line: &[&str]) -> Value {
     let (code, out, err) = fixture.run(&[line, &["--json"]].concat());

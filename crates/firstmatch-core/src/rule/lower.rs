@@ -18,6 +18,8 @@
 //! [`ExpansionLimits::mask_comparisons`] bounds.
 
 mod intervals;
+#[cfg(test)]
+mod tests;
 
 use intervals::{complement, interval, prefixes_if_near, unite};
 

@@ -208,6 +208,12 @@ fn a_far_worse_worst_case_is_not_taken() {
     let linear = explained.candidates.iter().find(|of| of.kind == Kind::Linear).expect("always");
     assert!(tests(linear) >= 100 * least, "{explained}");
     assert!(matches!(linear.outcome, Outcome::HardlyFaster { .. }), "{explained}");
+    // Over the default limits it is not even timed.
+    let explained = Engine::build(&of_text(&below("permit", 5_000)), &measured()).expect("ok").explain();
+    let linear = explained.candidates.iter().find(|of| of.kind == Kind::Linear).expect("always");
+    let is_deep =
+        matches!(linear.outcome, Outcome::Deep { needed, allowed: Limits::WORST_TESTS, .. } if needed > 5_000);
+    assert!(is_deep && linear.nanos == [None; 5], "{explained}");
 }
 
 /// A rebuild is due once fewer than half of the rules are left, however few that are.

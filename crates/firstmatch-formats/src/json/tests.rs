@@ -59,6 +59,23 @@ fn assert_identity(before: &RuleFile) {
     assert_eq!(rules(&back(&value.to_string())), rules(before));
 }
 
+/// What a document may leave out because it is false may also stand there.
+#[test]
+fn false_is_what_is_left_out() {
+    let text = "schema {\n  a 8 range\n  b 8 range optional\n}\ndeny a 1 b not 2\n";
+    let parsed = crate::parse(text, &Options::default()).expect("the rules are good");
+    let written = write(&parsed).expect("it can be written");
+    let mut value: serde_json::Value = serde_json::from_str(&written).expect("JSON");
+    let fields = value["schemas"][0]["fields"].as_array_mut().expect("fields");
+    assert!(fields[0].get("optional").is_none() && fields[1]["optional"] == true, "{written}");
+    fields[0]["optional"] = false.into();
+    let conditions = value["rules"][0]["conditions"].as_array_mut().expect("conditions");
+    assert!(conditions[0].get("not").is_none() && conditions[1]["not"] == true, "{written}");
+    conditions[0]["not"] = false.into();
+    let after = back(&value.to_string());
+    assert_eq!((rules(&after), after.rules.schemas()), (rules(&parsed), parsed.rules.schemas()));
+}
+
 fn schemas(random: &mut Random) -> Vec<Schema> {
     let extra: Vec<Source> = [Source::IcmpType, Source::IcmpCode, Source::TcpFlags, Source::VlanVid]
         .into_iter()

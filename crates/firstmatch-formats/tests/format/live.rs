@@ -178,6 +178,15 @@ fn what_a_set_lacks_is_named_with_what_it_has() {
         "1:10: an IPv6 address among rules of family ipv4; expected an IPv4 address"
     );
     assert_eq!(refusal(&ipv4, "deny family ipv6"), "1:13: the family ipv6 among rules of family ipv4; expected ipv4");
+    assert_eq!(
+        refusal(&ipv4, "deny src 1"),
+        "1:10: src takes no number (1); expected an IPv4 address, a prefix or a range of IPv4 addresses"
+    );
+    let icmp = parse("family ipv4\npermit icmp_type echo-request\n").rules;
+    assert_eq!(
+        refusal(&icmp, "deny icmp_type packet-too-big"),
+        "1:16: `packet-too-big` does not exist in IPv4; expected the name of an ICMP type or a number up to 255"
+    );
     let own = parse("schema {\n a 8 exact\n}\npermit a 1\n").rules;
     assert_eq!(
         refusal(&own, "deny family ipv6"),

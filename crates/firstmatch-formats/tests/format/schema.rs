@@ -261,6 +261,8 @@ const FAULTS: &[(&str, &[&str])] = &[
        "17:14+0 nothing after the `/`; expected a prefix length or a mask",
        "18:14+1 `x` is neither a number nor an address; expected a number up to 65535",
        "19:10+39 the number `340282366920938463463374607431768211456` is too large; expected a number up to 65535"]),
+    ("schema {\na 8 exact\nmark 5 a 1\n",
+     &["1:8+1 this `{` is never closed; expected `}` on a line after the last field"]),
     ("schema openflow\npermit vlan_pcp not 0-7\nset a = { 1 }\n",
      &["warning 2:1+23 this rule can never match: vlan_pcp excludes every value",
        "warning 3:5+1 the set `a` is never used"]),

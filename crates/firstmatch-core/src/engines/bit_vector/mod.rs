@@ -288,7 +288,7 @@ impl BaseEngine for BitVector {
 /// Entry of the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "bit_vector",
-    summary: "a vector of rules for each word, and the first bit of all: as fast whatever 1,000 rules look like",
+    summary: "a vector of rules for each key word, and the first bit of all: as fast whatever 1,000 rules look like",
     build: |rules, &Settings { budget, simd, .. }| {
         Ok(Box::new(BitVector::build(rules, &Config { budget, simd, ..Config::default() })?))
     },

@@ -92,6 +92,27 @@ fn bases() -> impl Iterator<Item = (Kind, Option<usize>)> {
     Kind::ALL.iter().copied().map(|kind| (kind, Some(0))).chain([(Kind::BitSelect, None)])
 }
 
+/// More equal rules than a group of the overlay takes are counted with the overflow list.
+#[test]
+fn an_overlay_that_overflows_is_counted() {
+    let keys = keys(&Schema::ipv4());
+    let config =
+        Config { strategy: Strategy::Force(Kind::Linear), overlay: Some(10_000), seed: Some(1), ..Config::default() };
+    let (engines, mut writer) = open(ports(20), &config).expect("no budget");
+    let mut most = 0;
+    for step in 0..3 {
+        commit(&mut writer, |transaction| {
+            for at in 0..600 {
+                transaction.insert(spec(2 * (600 * step + at) + 1, &[4])).expect("it fits");
+            }
+        })
+        .expect("the overlay has room");
+        check(&engines[0], &writer, &keys, "equal rules");
+        most = most.max(Classifier::stats(&engines[0]).overflow);
+    }
+    assert!(most > 500, "{most}");
+}
+
 fn commit(writer: &mut Writer, change: impl FnOnce(&mut Transaction<'_>)) -> Result<u64, UpdateError> {
     let mut transaction = writer.begin();
     change(&mut transaction);

@@ -75,3 +75,43 @@ pub(super) fn complement(intervals: &[(u128, u128)], max: u128) -> Vec<(u128, u1
     out.extend(next.filter(|&from| from <= max).map(|from| (from, max)));
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Number of prefixes that `lo..=hi` needs within an aligned block of `1 << open` values.
+    fn fewest(lo: u128, hi: u128, block: u128, open: u32) -> usize {
+        let (first, last) = (block << open, (block << open) + low_bits(open));
+        match (lo <= first && last <= hi, last < lo || hi < first) {
+            (true, _) => 1,
+            (_, true) => 0,
+            _ => (0..2).map(|half| fewest(lo, hi, 2 * block + half, open - 1)).sum(),
+        }
+    }
+
+    #[test]
+    fn prefixes_are_the_fewest() {
+        assert_eq!(prefixes(1, 6).collect::<Vec<_>>(), [(1, 1), (2, 3), (4, 5), (6, 6)]);
+        assert_eq!(prefixes(0, u128::MAX).collect::<Vec<_>>(), [(0, u128::MAX)]);
+        for lo in 0..32 {
+            for hi in lo..32 {
+                let all: Vec<_> = prefixes(lo, hi).take(100).collect();
+                assert_eq!(all.iter().flat_map(|&(lo, hi)| lo..=hi).collect::<Vec<_>>(), (lo..=hi).collect::<Vec<_>>());
+                assert!(all.iter().all(|&(lo, hi)| (hi - lo + 1).is_power_of_two() && lo % (hi - lo + 1) == 0));
+                assert_eq!(all.len(), fewest(lo, hi, 0, 5), "{lo} to {hi}");
+            }
+        }
+    }
+
+    #[test]
+    fn intervals_are_split_if_it_costs_little() {
+        let singles: Vec<_> = (0..100).map(|value| (2 * value, 2 * value)).collect();
+        assert_eq!(prefixes_if_near(&singles), Some(singles.clone()));
+        assert_eq!(prefixes_if_near(&[(3, 12)]), None);
+        let with_two = |at: u128| [&singles[..], &[(at, at + 3)]].concat();
+        assert_eq!(prefixes_if_near(&with_two(400)).map(|all| all.len()), Some(101));
+        let split = prefixes_if_near(&with_two(402)).expect("one prefix more");
+        assert_eq!(split[100..], [(402, 403), (404, 405)]);
+    }
+}
