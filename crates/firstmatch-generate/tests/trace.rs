@@ -14,6 +14,7 @@ use firstmatch_generate::rules::{self, Families};
 use firstmatch_generate::trace::{self, Config, Coverage, Form, Header, Locality, MIN_FRAME, Trace};
 use firstmatch_net::source::{Input, Limits, from_reader};
 use firstmatch_net::wire::{self, Batch, Outcome};
+use firstmatch_testkit::rng::Rng;
 
 fn set(profile: Profile, rules: usize, families: Families) -> RuleSet {
     generate(&rules::Config { rules, seed: 5, profile, families, ..Default::default() })
@@ -68,11 +69,8 @@ fn what_is_proved_unreachable_is_unreachable() {
     let mut proved = 0;
     for seed in 0..40u64 {
         let mut text = "family ipv4\n".to_owned();
-        let mut state = seed;
-        let mut below = |n: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed * 2 + 1);
-            (state >> 33) % n
-        };
+        let mut random = Rng::new(seed);
+        let mut below = |n: usize| random.below(n);
         for _ in 0..24 {
             let (a, b) = (below(8), below(8));
             let (lo, hi) = (a.min(b), a.max(b));

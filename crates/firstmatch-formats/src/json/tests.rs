@@ -7,30 +7,7 @@ use firstmatch_core::schema::{Family, Field, Kind, Schema, Source};
 use firstmatch_core::{RuleId, RuleSet};
 
 use super::{read, write};
-
-/// SplitMix64 generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    fn bits(&mut self, width: u32) -> u128 {
-        (u128::from(self.next()) << 64 | u128::from(self.next())) >> (128 - width)
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
+use firstmatch_testkit::rng::Rng;
 
 fn file(rules: RuleSet, policy: Policy) -> RuleFile {
     RuleFile { rules, policy, warnings: Vec::new(), more_warnings: 0 }
@@ -76,7 +53,7 @@ fn false_is_what_is_left_out() {
     assert_eq!((rules(&after), after.rules.schemas()), (rules(&parsed), parsed.rules.schemas()));
 }
 
-fn schemas(random: &mut Random) -> Vec<Schema> {
+fn schemas(random: &mut Rng) -> Vec<Schema> {
     let extra: Vec<Source> = [Source::IcmpType, Source::IcmpCode, Source::TcpFlags, Source::VlanVid]
         .into_iter()
         .filter(|_| random.below(2) == 0)
@@ -104,7 +81,7 @@ fn schemas(random: &mut Random) -> Vec<Schema> {
     }
 }
 
-fn test(random: &mut Random, schemas: &[Schema], field: usize) -> (Option<Family>, Test) {
+fn test(random: &mut Rng, schemas: &[Schema], field: usize) -> (Option<Family>, Test) {
     let of = random.below(schemas.len());
     let family = schemas[of].family().filter(|_| random.below(2) == 0);
     let narrowest = |s: &Schema| (family.is_none() || s.family() == family).then(|| s.fields()[field].width());
@@ -112,7 +89,8 @@ fn test(random: &mut Random, schemas: &[Schema], field: usize) -> (Option<Family
     let width = widths.iter().copied().min().expect("a schema of the family");
     let both = widths.iter().any(|&w| w != width);
     let max = u128::MAX >> (128 - width);
-    let value = random.pick(&[random.0.into(), 0, u128::MAX]) & max ^ random.bits(width) & random.bits(width);
+    let own = u128::from(random.next());
+    let value = random.any_of(&[own, 0, u128::MAX]) & max ^ random.bits(width) & random.bits(width);
     let test = match random.below(4) {
         0 => Test::Value(value),
         1 => {
@@ -132,7 +110,7 @@ fn test(random: &mut Random, schemas: &[Schema], field: usize) -> (Option<Family
     (family, test)
 }
 
-fn rule(random: &mut Random, schemas: &[Schema]) -> RuleSpec {
+fn rule(random: &mut Rng, schemas: &[Schema]) -> RuleSpec {
     let mut conditions = Vec::new();
     for field in 0..schemas[0].fields().len() {
         if random.below(3) == 0 {
@@ -143,7 +121,7 @@ fn rule(random: &mut Random, schemas: &[Schema]) -> RuleSpec {
     let of = random.below(schemas.len());
     RuleSpec {
         priority: Priority(random.next() >> random.below(64)),
-        action: random.pick(&[Action::Permit, Action::Deny, Action::Match, Action::Mark(0), Action::Mark(u32::MAX)]),
+        action: random.any_of(&[Action::Permit, Action::Deny, Action::Match, Action::Mark(0), Action::Mark(u32::MAX)]),
         conditions: conditions.into(),
         family: schemas[of].family().filter(|_| random.below(4) == 0),
         line: std::num::NonZeroU32::new(random.below(3) as u32),
@@ -153,7 +131,7 @@ fn rule(random: &mut Random, schemas: &[Schema]) -> RuleSpec {
 
 #[test]
 fn random_rule_files_come_back_equal() {
-    let mut random = Random(41);
+    let mut random = Rng::new(41);
     for _ in 0..400 {
         let schemas = schemas(&mut random);
         let mut set = match &schemas[..] {
@@ -172,9 +150,9 @@ fn random_rule_files_come_back_equal() {
         }
         let verdicts = [Verdict::Permit, Verdict::Deny, Verdict::Match, Verdict::Mark(9)];
         let policy = Policy {
-            default: random.pick(&verdicts),
-            unknown: random.pick(&verdicts),
-            fragments: random.pick(&[Fragments::Unknown, Fragments::Layer3]),
+            default: random.any_of(&verdicts),
+            unknown: random.any_of(&verdicts),
+            fragments: random.any_of(&[Fragments::Unknown, Fragments::Layer3]),
         };
         assert_identity(&file(set, policy));
     }
@@ -466,7 +444,7 @@ fn garbage_never_panics_and_faults_stand_inside_the_text() {
         "é",
         "\u{1}",
     ];
-    let mut random = Random(5);
+    let mut random = Rng::new(5);
     let mut faulty = 0;
     for _ in 0..30_000 {
         // One value becomes another one, or bytes change places.
@@ -501,10 +479,10 @@ fn the_documents_of_the_manual_are_read() {
 }
 
 /// Returns a line of a ClassBench filter set, with any form of prefix, port and protocol.
-fn classbench_line(random: &mut Random, six: bool) -> String {
+fn classbench_line(random: &mut Rng, six: bool) -> String {
     let mut prefix = || {
         let width = if six { 128 } else { 32 };
-        let len = random.pick(&[0, 1, 8, 24, 31, 32, 64, 127, 128]).min(width);
+        let len = random.any_of(&[0, 1, 8, 24, 31, 32, 64, 127, 128]).min(width);
         let value = random.bits(width) & !(u128::MAX.checked_shr(128 - width + len).unwrap_or(0));
         if six {
             format!("{}/{len}", std::net::Ipv6Addr::from(value))
@@ -515,12 +493,12 @@ fn classbench_line(random: &mut Random, six: bool) -> String {
     let addresses = [prefix(), prefix()].join("\t");
     let mut ports = || {
         let (a, b) = (random.bits(16), random.bits(16));
-        let (lo, hi) = random.pick(&[(0, 65535), (a, a), (a.min(b), a.max(b)), (1024, 65535), (0, 0)]);
+        let (lo, hi) = random.any_of(&[(0, 65535), (a, a), (a.min(b), a.max(b)), (1024, 65535), (0, 0)]);
         format!("{lo} : {hi}")
     };
     let ports = [ports(), ports()].join("\t");
-    let mask = random.pick(&[0, 0xFF, 0xFF, 0x0F]);
-    let flags = random.pick(&["", "\t0x0000/0x0000", "\t0x1000/0x1200"]);
+    let mask = random.any_of(&[0, 0xFF, 0xFF, 0x0F]);
+    let flags = random.any_of(&["", "\t0x0000/0x0000", "\t0x1000/0x1200"]);
     format!("@{addresses}\t{ports}\t0x{:02X}/0x{mask:02X}{flags}\n", random.bits(8) & mask)
 }
 
@@ -534,7 +512,7 @@ fn meaning(file: &RuleFile) -> Vec<(Action, firstmatch_core::rule::Conditions, O
 /// Schema, policy, order, actions and conditions are equal, and a set of one takes the rules of another.
 #[test]
 fn rules_of_every_format_are_the_same_rules() {
-    let mut random = Random(5);
+    let mut random = Rng::new(5);
     for round in 0..200 {
         let six = round % 2 == 1;
         let text: String = (0..1 + random.below(12)).map(|_| classbench_line(&mut random, six)).collect();

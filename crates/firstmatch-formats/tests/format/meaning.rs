@@ -9,30 +9,10 @@ use firstmatch_core::rule::{Action, Condition, FieldValues, Priority, Rule, Rule
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Policy, Schema};
 use firstmatch_formats::{Format, Options, RuleFile, write};
+use firstmatch_testkit::rng::Rng;
 
 fn parse(text: &str) -> RuleFile {
     firstmatch_formats::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{text}\n{error}"))
-}
-
-/// Generator xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        ((self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize) % n
-    }
-
-    fn bits(&mut self, width: u32) -> u128 {
-        let all = (0..4).fold(0, |all, _| (all << 32) | (self.below(1 << 31) * 2 + self.below(2)) as u128);
-        all & u128::MAX >> (128 - width)
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
 }
 
 #[test]
@@ -189,8 +169,8 @@ const FIELDS: [(&str, u32); 11] = [
     ("vlan_vid", 12),
 ];
 
-fn random_test(random: &mut Random, width: u32) -> (Option<Family>, Test) {
-    let family = (width == 0).then(|| random.pick(&[Family::Ipv4, Family::Ipv6]));
+fn random_test(random: &mut Rng, width: u32) -> (Option<Family>, Test) {
+    let family = (width == 0).then(|| random.any_of(&[Family::Ipv4, Family::Ipv6]));
     let width = family.map_or(width, Family::address_bits);
     let all = u128::MAX >> (128 - width);
     let test = match random.below(4) {
@@ -212,7 +192,7 @@ fn random_test(random: &mut Random, width: u32) -> (Option<Family>, Test) {
     (family, test)
 }
 
-fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: &mut Random) {
+fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: &mut Rng) {
     let hex = random.below(2) == 0;
     let show = |v: u128| match family {
         Some(Family::Ipv4) => Ipv4Addr::from(v as u32).to_string(),
@@ -220,7 +200,7 @@ fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: 
         None if hex => format!("{v:#x}"),
         None => v.to_string(),
     };
-    let blank = random.pick(&["", " ", "\t"]);
+    let blank = random.any_of(&["", " ", "\t"]);
     match test {
         Test::Value(v) => out.push_str(&show(v)),
         Test::Range { lo, hi } => write!(out, "{}{blank}-{blank}{}", show(lo), show(hi)).unwrap(),
@@ -231,7 +211,7 @@ fn write_test(out: &mut String, (family, test): (Option<Family>, Test), random: 
 
 #[test]
 fn random_rules_survive_being_written_and_read() {
-    let mut random = Random(0x5EED);
+    let mut random = Rng::new(0x5EED);
     let options = Options {
         expansion: firstmatch_core::rule::ExpansionLimits { regions_per_rule: 1 << 16, ..Default::default() },
         ..Options::default()
@@ -242,7 +222,7 @@ fn random_rules_survive_being_written_and_read() {
         let mut text = format!("permit{all}\n");
         let mut specs = Vec::new();
         for line in 2..12 {
-            let action = random.pick(&[Action::Permit, Action::Deny, Action::Mark(0), Action::Mark(u32::MAX)]);
+            let action = random.any_of(&[Action::Permit, Action::Deny, Action::Mark(0), Action::Mark(u32::MAX)]);
             write!(text, "{action}").unwrap();
             let mut conditions = Vec::new();
             for (field, &(name, width)) in FIELDS.iter().enumerate() {
@@ -262,13 +242,13 @@ fn random_rules_survive_being_written_and_read() {
                     text.push('{');
                     for &test in &tests {
                         write_test(&mut text, test, &mut random);
-                        text.push_str(random.pick(&[",", " , "]));
+                        text.push_str(random.any_of(&[",", " , "]));
                     }
                     text.push('}');
                 }
                 conditions.push(Condition { field, negated, tests });
             }
-            text.push_str(random.pick(&["\n", "\r\n", " # permit }\n"]));
+            text.push_str(random.any_of(&["\n", "\r\n", " # permit }\n"]));
             let line_number = std::num::NonZeroU32::new(line);
             specs.push(RuleSpec {
                 priority: Priority::of_line(line),
@@ -367,7 +347,7 @@ fn garbage_never_panics_and_faults_stand_inside_the_text() {
         "18446744073709551616",
         "340282366920938463463374607431768211456",
     ];
-    let mut random = Random(7);
+    let mut random = Rng::new(7);
     let mut good = 0;
     for round in 0..60_000 {
         let mut text = String::new();
@@ -375,8 +355,8 @@ fn garbage_never_panics_and_faults_stand_inside_the_text() {
             text.push_str("@1.2.3.4/32\t");
         }
         for _ in 0..random.below(24) {
-            text.push_str(random.pick(WORDS));
-            text.push_str(random.pick(&[" ", "", " "]));
+            text.push_str(random.any_of(WORDS));
+            text.push_str(random.any_of(&[" ", "", " "]));
         }
         if round % 7 == 0 {
             let bytes: Vec<u8> =

@@ -8,6 +8,7 @@ use firstmatch_core::rule::{FieldValues, Test, first_match};
 use firstmatch_core::schema::{Family, Field, Kind, Schema, Source};
 use firstmatch_formats::native::parse_value;
 use firstmatch_formats::{Options, RuleFile};
+use firstmatch_testkit::rng::Rng;
 
 fn parse(text: &str) -> RuleFile {
     firstmatch_formats::parse(text, &Options::default()).unwrap_or_else(|error| panic!("{text}\n{error}"))
@@ -382,11 +383,8 @@ fn shuffled_words_never_panic() {
         "ipv4",
         "vlan_vid",
     ];
-    let mut state = 7u64;
-    let mut below = |n: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % n
-    };
+    let mut random = Rng::new(7);
+    let mut below = |n| random.below(n);
     let mut accepted = 0;
     for round in 0..20_000 {
         let mut text = String::new();

@@ -3,6 +3,7 @@
 use firstmatch_core::rule::{Action, Condition, FieldValues, Priority, RuleSet, RuleSpec, Test, covered};
 use firstmatch_core::schema::{Family, Field, Kind, Schema};
 use firstmatch_formats::Options;
+use firstmatch_testkit::rng::Rng;
 
 /// Returns the warnings of a text as `line:column+width message; expected …`.
 fn warnings(text: &str) -> Vec<String> {
@@ -168,15 +169,6 @@ fn rules_behind_others_are_told_with_the_line_of_the_other() {
     assert_eq!(firstmatch_formats::parse("deny\ndeny\n", &quiet).expect("it is good").more_warnings, 0);
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
-        (self.0 >> 33) % n
-    }
-}
-
 /// Every reported rule is behind the one that is named, for every packet there is.
 ///
 /// Fields are tiny and of one family or two. Nearly all rules that one other covers are reported.
@@ -189,13 +181,19 @@ fn every_rule_that_is_told_is_behind_the_other() {
     let (four, six) = (Schema::new(Some(Family::Ipv4), fields(2)), Schema::new(Some(Family::Ipv6), fields(3)));
     let (mut told, mut behind, mut equal) = (0, 0, 0);
     for seed in 0..600 {
-        let random = &mut Random(seed);
+        let random = &mut Rng::new(seed);
         let mut set = if seed % 2 == 0 { RuleSet::new(six.clone()) } else { RuleSet::dual(four.clone(), six.clone()) };
         for line in 0..2 + random.below(6) {
             let conditions = (0..3).filter_map(|field| condition(random, &set, field)).collect();
-            let family = [None, None, None, Some(Family::Ipv6)][random.below(4) as usize];
-            let spec =
-                RuleSpec { priority: Priority(line), action: Action::Permit, conditions, family, line: None, value: 0 };
+            let family = [None, None, None, Some(Family::Ipv6)][random.below(4)];
+            let spec = RuleSpec {
+                priority: Priority(line as u64),
+                action: Action::Permit,
+                conditions,
+                family,
+                line: None,
+                value: 0,
+            };
             set.insert(spec).expect("it fits");
         }
         let packets: Vec<_> = set.schemas().iter().flat_map(packets).collect();
@@ -227,11 +225,11 @@ fn every_rule_that_is_told_is_behind_the_other() {
     assert!(told * 100 > behind * 80, "{told} of {behind}");
 }
 
-fn condition(random: &mut Random, set: &RuleSet, field: usize) -> Option<Condition> {
+fn condition(random: &mut Rng, set: &RuleSet, field: usize) -> Option<Condition> {
     let width = set.schemas()[0].fields()[field].width();
     let max = (1u128 << width) - 1;
-    let test = |random: &mut Random| {
-        let (a, b) = (u128::from(random.below(4)) & max, u128::from(random.below(4)) & max);
+    let test = |random: &mut Rng| {
+        let (a, b) = (random.bits(2) & max, random.bits(2) & max);
         match random.below(4) {
             0 => Test::Value(a),
             1 => Test::Range { lo: a.min(b), hi: a.max(b) },
@@ -239,7 +237,7 @@ fn condition(random: &mut Random, set: &RuleSet, field: usize) -> Option<Conditi
             _ => Test::Prefix { value: 0, len: random.below(2) as u32 },
         }
     };
-    let of = |random: &mut Random| (set.schemas().len() > 1 && random.below(4) == 0).then_some(Family::Ipv6);
+    let of = |random: &mut Rng| (set.schemas().len() > 1 && random.below(4) == 0).then_some(Family::Ipv6);
     let tests = (0..1 + random.below(2)).map(|_| (of(random), test(random))).collect();
     (random.below(2) == 0).then(|| Condition { field, negated: random.below(4) == 0, tests })
 }
@@ -261,16 +259,16 @@ fn packets(schema: &Schema) -> Vec<FieldValues> {
 fn many_rules_are_looked_through_in_one_pass() {
     let set = |count: u32| {
         let mut set = RuleSet::new(Schema::ipv4());
-        let random = &mut Random(7);
+        let random = &mut Rng::new(7);
         for line in 0..count {
             let len = 8 + random.below(25) as u32;
-            let value = u128::from(random.below(1 << 32)) & !(u128::from(u32::MAX) >> len) & u128::from(u32::MAX);
-            let port = u128::from(random.below(60_000));
+            let value = random.bits(32) & !(u128::from(u32::MAX) >> len) & u128::from(u32::MAX);
+            let port = random.below(60_000) as u128;
             let one = |field, test| Condition { field, negated: false, tests: vec![(None, test)] };
             let conditions = [
-                one(random.below(2) as usize, Test::Prefix { value, len }),
-                one(2, Test::Range { lo: port, hi: port + u128::from(random.below(5000)) }),
-                one(3, Test::Range { lo: 0, hi: u128::from(random.below(60_000)) }),
+                one(random.below(2), Test::Prefix { value, len }),
+                one(2, Test::Range { lo: port, hi: port + random.below(5000) as u128 }),
+                one(3, Test::Range { lo: 0, hi: random.below(60_000) as u128 }),
             ];
             let spec = RuleSpec {
                 priority: Priority::of_line(line + 1),

@@ -6,23 +6,9 @@
 use firstmatch_core::schema::Source;
 
 use crate::ebnf::{Expr, Grammar};
+use firstmatch_testkit::rng::Rng;
 
 pub(crate) type Token = String;
-
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    pub(crate) fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-}
 
 /// Head of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -109,12 +95,12 @@ struct State {
 pub(crate) struct Drawer<'g> {
     grammar: &'g Grammar,
     head: Head,
-    random: Random,
+    random: Rng,
     used: &'g mut [bool],
 }
 
 impl<'g> Drawer<'g> {
-    pub(crate) fn new(grammar: &'g Grammar, head: Head, random: Random, used: &'g mut [bool]) -> Self {
+    pub(crate) fn new(grammar: &'g Grammar, head: Head, random: Rng, used: &'g mut [bool]) -> Self {
         Self { grammar, head, random, used }
     }
 

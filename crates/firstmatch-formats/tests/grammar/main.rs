@@ -5,10 +5,11 @@
 mod draw;
 mod ebnf;
 
-use draw::{Drawer, Head, Random, Token};
+use draw::{Drawer, Head, Token};
 use ebnf::Grammar;
 use firstmatch_formats::native::protocol_name;
 use firstmatch_formats::{Format, Options};
+use firstmatch_testkit::rng::Rng;
 
 fn grammar() -> Grammar {
     let manual = include_str!("../../../../docs/rules.md");
@@ -37,7 +38,7 @@ fn every_sentence_of_the_grammar_is_a_rule_file() {
     let mut used = vec![false; grammar.alternatives()];
     for seed in 0..900 {
         let head = [Head::Inet, Head::Openflow, Head::Own][seed as usize % 3];
-        let tokens = Drawer::new(&grammar, head, Random(seed), &mut used).file();
+        let tokens = Drawer::new(&grammar, head, Rng::new(seed), &mut used).file();
         let text = written(&tokens);
         assert_eq!(faults(&text), None, "{text}");
         assert!(grammar.has(&tokens, &head.fields()), "the grammar has what was drawn from it: {text}");
@@ -53,8 +54,8 @@ fn what_the_grammar_has_not_is_refused() {
     let (mut outside, mut refused) = (0, 0);
     for seed in 0..2400 {
         let head = [Head::Inet, Head::Openflow, Head::Own][seed as usize % 3];
-        let mut tokens = Drawer::new(&grammar, head, Random(seed), &mut ignored).file();
-        let random = &mut Random(seed ^ 0x5EED);
+        let mut tokens = Drawer::new(&grammar, head, Rng::new(seed), &mut ignored).file();
+        let random = &mut Rng::new(seed ^ 0x5EED);
         for _ in 0..1 + random.below(2) {
             slip(&mut tokens, random);
         }
@@ -92,7 +93,7 @@ fn the_words_of_the_manual_are_those_of_the_program() {
     }
 }
 
-fn slip(tokens: &mut Vec<Token>, random: &mut Random) {
+fn slip(tokens: &mut Vec<Token>, random: &mut Rng) {
     let words = [
         "any",
         "not",
