@@ -16,11 +16,13 @@
 //! # Invariants
 //!
 //! - No slot that a stale region reaches leads to its copy, so that no lookup finds it (`left` in the tests).
-//! - No two trees lead to one block (`check_invariants`).
+//! - No two trees lead to one block (`check_invariants`: debug builds call it after each change, as long as there are few
+//!   blocks).
 //! - New lists share a block only if their slots belong to one node, and while every slot that led to it still does
 //!   (`left`). There the bits that the node selects say which regions belong to which slot. For slots of two nodes
 //!   they do not: a region of one could be taken for one of the other. It would stay there when it is removed.
 
+mod invariants;
 #[cfg(test)]
 mod tests;
 

@@ -237,15 +237,18 @@ impl Base for BitSelect {
     }
 
     fn insert_in_place(&mut self, rule: Match, before: usize, regions: &Regions) -> bool {
-        self.insert_rule(rule, before, regions)
+        let is_changed = self.insert_rule(rule, before, regions);
+        self.checked(is_changed)
     }
 
     fn remove_inserted(&mut self, rule: Match, before: usize) -> bool {
-        self.changes() > 0 && self.remove_inserted_rule(rule, before)
+        let is_changed = self.changes() > 0 && self.remove_inserted_rule(rule, before);
+        self.checked(is_changed)
     }
 
     fn remove_built(&mut self, rank: usize, regions: &Regions, range: Range<usize>) -> bool {
-        self.remove_built_rule(rank, range.map(|at| regions.get(at)))
+        let is_changed = self.remove_built_rule(rank, range.map(|at| regions.get(at)));
+        self.checked(is_changed)
     }
 
     fn has_built(&self, rank: usize) -> bool {

@@ -19,7 +19,7 @@ use crate::raw::Level;
 use crate::rule::{Lowered, Priority, RuleId, Test};
 use crate::schema::{Field, Kind, Schema};
 use crate::test_rules::set;
-use invariants::{check_invariants, left};
+use invariants::{check_rules, left};
 
 /// Rule with its regions, as a range of those of all rules.
 type Ranged = (Match, Range<usize>);
@@ -154,7 +154,7 @@ impl<'r> Walk<'r> {
     /// If anything is wrong.
     fn check(&mut self, keys: usize) {
         let held: Vec<Ranged> = self.there.iter().chain(&self.marked).cloned().collect();
-        check_invariants(&self.engine, self.all, &held);
+        check_rules(&self.engine, self.all, &held);
         assert_eq!(left(&self.engine, &self.regions_of(&held), &self.regions_of(&self.away)), 0);
         self.other.follow(&self.engine);
         let bytes = |of: &BitSelect| {
@@ -422,7 +422,7 @@ fn many_rules_come_between_two() {
         assert!(at.engine.layout.dropped > 0, "an entry has only some bits of a rank");
         for rule in order {
             at.insert(rule);
-            check_invariants(&at.engine, &all, &at.there[before.len() + behind.len()..]);
+            check_rules(&at.engine, &all, &at.there[before.len() + behind.len()..]);
         }
         assert!((8..=32).contains(&at.came), "{} came, seed {seed}", at.came);
         at.check(60);

@@ -2,17 +2,16 @@
 
 use super::*;
 
-/// Checks the invariants of the structure, where `held` are its rules.
+/// Checks the invariants of the structure, and those of its rules, which are `held`.
 ///
 /// - Ranks rise with priorities, none is given twice, and each leads to its rule.
-/// - No block stands in the lists of two trees, and there are no more blocks than there is room for.
-/// - A list is in order of rank and no longer than its tree says. Every block of it but the last has a region.
 /// - The bound of an entry is not above the rank of any region that reaches it. Every entry that a region reaches
 ///   leads to a list with that region.
 ///
 /// # Panics
 /// If one of them does not hold.
-pub(super) fn check_invariants(engine: &BitSelect, all: &Lowered, held: &[Ranged]) {
+pub(super) fn check_rules(engine: &BitSelect, all: &Lowered, held: &[Ranged]) {
+    engine.check_invariants();
     let mut ranks: Vec<(Priority, u32, Match)> = Vec::new();
     for (rule, _) in held {
         let before = engine.matches.partition_point(|of| of.priority < rule.priority);
@@ -24,23 +23,7 @@ pub(super) fn check_invariants(engine: &BitSelect, all: &Lowered, held: &[Ranged
     }
     ranks.sort_unstable_by_key(|(priority, ..)| *priority);
     assert!(ranks.windows(2).all(|pair| pair[0].1 < pair[1].1), "ranks rise with priorities");
-    assert!(engine.blocks.len() <= engine.room * engine.shape.lines(), "there is room for all blocks");
     let rank_of: HashMap<RuleId, u32> = ranks.iter().map(|(_, rank, rule)| (rule.rule, *rank)).collect();
-    let mut tree_of = vec![None; engine.blocks.len() / engine.shape.lines()];
-    for (number, tree) in engine.trees.iter().enumerate() {
-        let mut nodes = vec![tree.root];
-        let mut seen = HashSet::new();
-        while let Some(node) = nodes.pop() {
-            for at in 0..1u32 << node.bits.count() {
-                let slot = Slot { at: node.base + at, index: at, node: 0 };
-                match engine.to(&slot) {
-                    Target::Nothing => {}
-                    Target::Node(below) => nodes.extend(seen.insert(below).then(|| engine.nodes[below])),
-                    Target::Block(first) => check_list(engine, first, (number, tree.longest), &mut tree_of),
-                }
-            }
-        }
-    }
     for (rule, range) in held {
         for region in range.clone().map(|at| all.regions().get(at)) {
             let Some((_, reached)) = engine.reach_any(&region) else { continue };
@@ -66,18 +49,6 @@ fn list(engine: &BitSelect, first: usize) -> Vec<u32> {
         next = engine.more(block);
     }
     ranks
-}
-
-fn check_list(engine: &BitSelect, first: usize, (tree, longest): (usize, usize), tree_of: &mut [Option<usize>]) {
-    let (mut blocks, mut next) = (0, Some(first));
-    while let Some(block) = next {
-        assert_eq!(*tree_of[block].get_or_insert(tree), tree, "block {block} is in two trees");
-        blocks += 1;
-        next = engine.more(block);
-        assert!(next.is_none() || engine.shape.len(engine.block(block)) > 0, "an empty block ends a list");
-    }
-    assert!(blocks <= longest.max(1), "a list of {blocks} blocks where the tree says {longest}");
-    assert!(list(engine, first).is_sorted(), "a list is in order of rank");
 }
 
 /// Returns the number of stale regions that a lookup finds or could come to find.
