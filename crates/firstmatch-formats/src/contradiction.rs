@@ -274,3 +274,18 @@ fn bits(numbers: impl IntoIterator<Item = u8>) -> Bits {
 fn protocols_in(bits: Bits) -> impl Iterator<Item = u8> + Clone {
     (0..=u8::MAX).filter(move |&protocol| bits[usize::from(protocol) / 64] >> (protocol % 64) & 1 == 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn protocols_have_a_bit_each() {
+        let all: Vec<u8> = (0..=u8::MAX).collect();
+        for &number in &all {
+            assert_eq!(protocols_in(bits([number])).collect::<Vec<_>>(), [number]);
+        }
+        assert_eq!(protocols_in(bits(all.clone())).collect::<Vec<_>>(), all);
+        assert_eq!(protocols_in(and(bits([6, 64, 200]), bits([64, 200, 255]))).collect::<Vec<_>>(), [64, 200]);
+    }
+}

@@ -70,6 +70,18 @@ fn limits_are_named_by_their_options() {
     }
 }
 
+/// A limit that refuses an engine is named with what helps.
+#[test]
+fn limits_of_engines_are_named_by_what_raises_them() {
+    let fixture = Fixture::new("engine-limits");
+    fixture.write("many.rules", (1..40).map(|port| format!("permit tcp dport {port}\n")).collect::<String>());
+    for option in ["--worst-lines", "--build-bytes", "--build-visits"] {
+        let (code, _, err) = fixture.run(&["classify", "many.rules", "x.pcap", option, "1"]);
+        let help = format!("; that is the limit set by {option}; a larger one there, or none, lets it be built\n");
+        assert!(code == 2 && err.contains(&help), "{err}");
+    }
+}
+
 #[test]
 fn bad_rules() {
     let fixture = Fixture::new("bad-rules");

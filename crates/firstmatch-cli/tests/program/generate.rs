@@ -108,4 +108,14 @@ fn rules_over_other_fields() {
     assert_snapshot!("own-schema-without-source", fixture.shown(&["classify", "own.rules", "x.pcap"]));
     fixture.write("own.csv", "tenant,dst\n7,10.0.0.1\n8,10.0.0.1\n");
     assert_snapshot!("own-schema", fixture.shown(&["classify", "own.rules", "own.csv", "--check", "all"]));
+    // Rows are counted to the last, however many share a stretch.
+    for rows in [1, 2, 3, 4095, 4096, 4097] {
+        fixture.write("rows.csv", format!("tenant,dst\n{}", "7,10.0.0.1\n".repeat(rows)));
+        for check in [&["--check", "all"][..], &[]] {
+            let line = [&["classify", "own.rules", "rows.csv", "--json"], check].concat();
+            let (code, out, err) = fixture.run(&line);
+            let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((code, &value["packets"], &value["matched"]), (0, &rows.into(), &rows.into()), "{line:?} {err}");
+        }
+    }
 }

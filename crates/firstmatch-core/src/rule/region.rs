@@ -206,6 +206,18 @@ mod tests {
     }
 
     #[test]
+    fn bytes_are_those_of_bounds_and_masks() {
+        let mut regions = Regions::new(2);
+        assert_eq!(regions.bytes(), 0);
+        regions.reserve(100);
+        let plain = regions.bytes();
+        assert!((1600..3200).contains(&plain), "{plain}");
+        (0..100).for_each(|_| regions.push(Region { lo: &[0, 1], hi: &[9, 1], ternary: Some((&[0, 1], &[0, 1])) }));
+        let masks = regions.bytes() - plain;
+        assert!((1600 + 400..2 * (1600 + 400)).contains(&masks), "{masks}");
+    }
+
+    #[test]
     fn a_malformed_region_is_refused_and_changes_nothing() {
         let mut regions = Regions::new(2);
         regions.push(Region { lo: &[1, 2], hi: &[1, 3], ternary: Some((&[1, 0], &[1, 0])) });

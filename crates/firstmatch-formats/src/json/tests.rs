@@ -553,7 +553,7 @@ fn large_numbers_are_text() {
 fn a_mac_address_has_six_parts() {
     let file = crate::parse("schema openflow\npermit eth_src 02:00:00:00:00:ff\n", &Options::default());
     let text = write(&file.expect("the rules are good")).expect("JSON holds every rule");
-    for address in ["02:00:00:00:ff", "02:00:00:00:00:00:ff", "02:00:00:00:00:f", "2:0:0:0:0:ff"] {
+    for address in ["02:00:00:00:ff", "02:00:00:00:00:00:ff", "02:00:00:00:00:f", "2:0:0:0:0:ff", "+2:00:00:00:00:ff"] {
         let wrong = text.replace("02:00:00:00:00:ff", address);
         assert!(wrong != text && faults(&wrong)[0].contains("is no value of eth_src"), "{address}");
     }

@@ -420,6 +420,18 @@ const NATIVE: &[(&str, &[&str])] = &[
         "1:19+5 99999 is too large for dport; expected a number up to 65535",
         "2:8+1 the character `é` has no place here",
     ]),
+    (concat!(
+        "set a = { 80\n",
+        "permit tpc\n",
+        "permit dport { 1, 2\n",
+        "deny dport 99999\n",
+    ),
+     &[
+        "1:9+1 this `{` is never closed; expected `}` after the last item",
+        "2:8+3 unknown field or protocol `tpc`; did you mean `tcp`?",
+        "3:14+1 this `{` is never closed; expected `}` after the last item",
+        "4:12+5 99999 is too large for dport; expected a number up to 65535",
+    ]),
     ("# nothing\n",
      &["warning 1:1+0 the file has no rules: every packet gets the default verdict, deny"]),
     (concat!(

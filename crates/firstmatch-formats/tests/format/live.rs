@@ -195,4 +195,7 @@ fn what_a_set_lacks_is_named_with_what_it_has() {
     assert_eq!(refusal(&own, "deny dport 1"), "1:6: the rules have no field `dport`; expected one of theirs: a");
     let warned = one(&inet, "deny src 10.0.0.0/8 dst ::1").expect("it is allowed");
     assert!(warned.warnings[0].message.starts_with("this rule can never match"), "{:?}", warned.warnings);
+    let warned = one(&ipv4, "deny icmpv6").expect("it is allowed");
+    let why = "this rule matches no regular packet: `icmpv6` (column 6) is a protocol of IPv6, the set of rules asks for IPv4";
+    assert_eq!(warned.warnings[0].message, why);
 }

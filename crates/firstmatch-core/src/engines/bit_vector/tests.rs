@@ -17,6 +17,8 @@ fn words_that_say_nothing_are_left_out() {
     // The destination has a search tree, the protocol a table.
     let kinds: Vec<_> = engine.dimensions.iter().map(|of| matches!(of, Dimension::Search { .. })).collect();
     assert_eq!((kinds, engine.read.len()), (vec![true, false], 1));
+    let stats = Engine::stats(&engine);
+    assert_eq!((stats.tables, stats.overflow, stats.longest_bucket), (1, 0, 0));
     // Rules without conditions are still matched.
     let engine = build(&set(&schema, [vec![], vec![]]));
     let mut keys = KeyBuf::new(&schema);
