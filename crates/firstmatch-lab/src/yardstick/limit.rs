@@ -125,7 +125,7 @@ fn hash<const KEY_WORDS: usize>(key: &[u32; KEY_WORDS]) -> u64 {
 
 #[inline(always)]
 fn first<const KEY_WORDS: usize>(row: &[u32]) -> &[u32; KEY_WORDS] {
-    row.first_chunk().expect("a row has as many words as words")
+    row.first_chunk().expect("a row has the words of a key")
 }
 
 impl<const KEY_WORDS: usize, const WORDS: usize> Engine for Limit<KEY_WORDS, WORDS> {

@@ -371,6 +371,22 @@ mod tests {
         assert!((12..20).contains(&times), "{times} times");
     }
 
+    /// A table in which groups come and go takes no more than for the most it has had at a time.
+    #[test]
+    fn groups_that_come_and_go_take_no_more_room() {
+        let mut table = Table::new(&[0; 8]);
+        (0..4).for_each(|group| table.add_group(77 * group, group));
+        let bytes = table.bytes() + table.growth();
+        for round in 0..100_000u32 {
+            let hash = round.wrapping_mul(0x9E37_79B1);
+            table.add_group(hash, 9);
+            let slot = table.find(hash).find(|(_, group)| *group == 9).expect("it is there").0;
+            table.drop_group(slot);
+        }
+        assert_eq!(table.bytes(), bytes);
+        assert_eq!(table.groups().count(), 4);
+    }
+
     /// While groups only come, the bound on walks is the very length of the longest one.
     #[test]
     fn the_bound_on_walks_is_the_longest() {

@@ -67,3 +67,34 @@ fn bounds_hold_for_rules_of_most_keys() {
     }
     assert!(engine.has_overflow_tree && came >= 8, "{came} came");
 }
+
+/// Returns the number of blocks of the longest list.
+fn longest(engine: &BitSelect) -> usize {
+    let list = |first| std::iter::successors(Some(first), |&block| engine.more(block)).count();
+    let slots = (0..engine.table.len() as u32).map(|at| Slot { at, index: 0, node: 0 });
+    let lists =
+        slots.filter_map(|slot| if let Target::Block(first) = engine.to(&slot) { Some(list(first)) } else { None });
+    lists.max().unwrap_or(0)
+}
+
+/// The stated worst case grows with the longest list, and not for a rule that fits a block.
+#[test]
+fn the_worst_case_is_the_longest_list_there_was() {
+    let schema = Schema::ipv4();
+    let hosts = (0..1300u128).map(|i| vec![(0, Test::Value(i % 1000 * 0x0001_0101)), (1, Test::Value(i << 21))]);
+    let all = set(&schema, hosts);
+    let rules = || all.by_rule().enumerate();
+    let built = rules().filter(|(at, _)| at % 4 < 3).map(|(_, rule)| rule).collect();
+    let mut engine = Walk::with(&all, scalar(), built, Vec::new(), Random(1)).engine;
+    let stated = |engine: &BitSelect| engine.trees.iter().map(|tree| tree.longest).max();
+    let (mut most, mut came) = (longest(&engine), 0);
+    assert_eq!(stated(&engine), Some(most));
+    for (at, (rule, range)) in rules().filter(|(at, _)| at % 4 == 3) {
+        let mut regions = Regions::new(schema.words().len());
+        regions.push(all.regions().get(range.start));
+        came += usize::from(engine.insert_rule(rule, at - at / 4, &regions));
+        most = most.max(longest(&engine));
+        assert_eq!(stated(&engine), Some(most));
+    }
+    assert!(came > 300, "{came} came");
+}
