@@ -364,7 +364,7 @@ impl Shape {
     }
 
     /// Returns the fixed bits of a word of region `i`, and a mask of the open ones.
-    fn bits(&self, block: &[u32], i: usize, word: usize) -> (u64, u64) {
+    pub(super) fn bits(&self, block: &[u32], i: usize, word: usize) -> (u64, u64) {
         let [values, opens, bounds] = self.byte_columns();
         let byte = |start: usize| byte_at(block, start, i);
         let bit = |number: usize| byte_at(block, self.bits_start, number) >> i & 1 == 1;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::engines::bit_select::block::{BLOCK, NONE, Shape, goes_on, is_rank};
 use crate::raw::LINE_WORDS;
-use crate::rule::Region;
+use crate::rule::{Region, fixed_bits};
 
 /// Regions of 64 hosts, and the columns of their blocks: those with ranks of 32 bits and those with ranks of 16.
 fn shapes() -> [(Lowered, Shape); 2] {
@@ -83,4 +83,49 @@ fn regions_come_to_a_block_and_go() {
             }
         }
     }
+}
+
+/// A block tells of each region the bits that its bounds and masks fix, whatever the columns.
+#[test]
+fn a_block_tells_the_bits_of_its_regions() {
+    let of = |at: u128, width: u32| {
+        let source = (0, Test::Prefix { value: (at % 32) << (width - 5), len: 5 });
+        let ports = [Test::Value(at * 999), Test::Range { lo: 0, hi: 65_535 }, Test::Range { lo: 1024, hi: 2047 }];
+        let proto = (4, Test::Value([6, 17][at as usize % 2]));
+        match at % 5 {
+            0 => vec![source, proto],
+            1 => vec![source, (2, ports[at as usize % 3]), (3, ports[at as usize / 5 % 3])],
+            2 => vec![(3, ports[1]), (1, Test::Value(at << 20 | 5))],
+            3 => vec![],
+            _ => vec![source, (1, Test::Mask { value: at & 0x0F, mask: 0xFF00_000F }), proto, (2, ports[1])],
+        }
+    };
+    let [mut fixed_ports, mut shapes] = [0; 2];
+    for (schema, masks) in [(Schema::ipv4(), true), (Schema::ipv4(), false), (Schema::ipv6(), false)] {
+        let width = schema.fields()[0].width();
+        let all = set(&schema, (0..40).filter(|at| masks || at % 5 < 4).map(|at| of(at, width)));
+        for lean in [usize::MAX, 0, 16] {
+            let shape = Shape::new(&schema, all.regions(), 40, lean);
+            shapes += 1;
+            let mut block = vec![0; shape.lines() * LINE_WORDS];
+            for first in 0..all.regions().len() - BLOCK {
+                let regions: Vec<_> = (0..BLOCK).map(|i| (i as u32 + 1, all.regions().get(first + i))).collect();
+                if !regions.iter().all(|(_, region)| shape.holds(region)) {
+                    continue;
+                }
+                shape.write(&regions, None, &mut block);
+                for (i, (_, region)) in regions.iter().enumerate() {
+                    for (at, word) in schema.words().iter().enumerate() {
+                        let used = u64::from(word.bits | word.absent.unwrap_or(0));
+                        let fixed = fixed_bits(region, at);
+                        let (value, open) = shape.bits(&block, i, at);
+                        assert_eq!(!open & used, u64::from(fixed) & used, "word {at} of {region:?}");
+                        assert_eq!(value & used, u64::from(region.lo[at] & fixed) & used, "word {at} of {region:?}");
+                        fixed_ports += usize::from(word.absent.is_some() && fixed >> 16 & 1 == 1);
+                    }
+                }
+            }
+        }
+    }
+    assert!(fixed_ports > 100 && shapes == 9, "{fixed_ports}");
 }
