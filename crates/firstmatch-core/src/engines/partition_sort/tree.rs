@@ -160,8 +160,8 @@ impl Arena {
 
     /// Updates the key above a node, because the smallest value below it is now `lo`.
     fn raise(&mut self, path: &[Step], word: u32, lo: u32) {
-        let same = path.iter().rev().take_while(|step| step.word == word);
-        if let Some(&Step { node, at, .. }) = { same }.find(|step| step.at > 0) {
+        let mut of_word = path.iter().rev().take_while(|step| step.word == word);
+        if let Some(&Step { node, at, .. }) = of_word.find(|step| step.at > 0) {
             self.set_key(node, at, lo);
         }
     }

@@ -560,8 +560,8 @@ fn hash_of(hasher: &Hasher, pool: &Pool, entry: u32, tuple: &[u32]) -> u32 {
 fn find_group(table: &Table, hasher: &Hasher, pool: &Pool, lo: &[u32]) -> (u32, Option<(Slot, u32)>) {
     let hash = hasher.hash(&lo[..table.tuple().len()], table.tuple());
     let same = |group: u32| {
-        let three = pool.lo(group).iter().zip(lo).zip(table.tuple());
-        three.into_iter().all(|((a, b), mask)| (a ^ b) & mask == 0)
+        let mut words = pool.lo(group).iter().zip(lo).zip(table.tuple());
+        words.all(|((a, b), mask)| (a ^ b) & mask == 0)
     };
     (hash, table.find(hash).find(|&(_, group)| same(group)))
 }
