@@ -101,6 +101,20 @@ fn the_flags_of_classbench_are_read() {
 }
 
 #[test]
+fn a_trace_has_one_number_of_columns() {
+    let (six, seven) = ("1 2 3 4 6 5", "1 2 3 4 6 0 5");
+    for (first, then, expected) in
+        [(six, seven, "6 columns, as the lines before"), (seven, six, "7 columns, as the lines before")]
+    {
+        let text = format!("{first}\n{then}\n");
+        let mut trace = slow(text.as_bytes(), 5).and_then(Input::into_trace).expect("a trace");
+        assert!(trace.next().expect("good").is_some());
+        let error = trace.next().expect_err(then);
+        assert_eq!(error.diagnostic().and_then(|shown| shown.expected.as_deref()), Some(expected));
+    }
+}
+
+#[test]
 fn bad_trace_lines_are_shown() {
     for (line, column, width, message) in [
         ("1 2 3 65536 6 1", 7, 5, "65536 is too large"),

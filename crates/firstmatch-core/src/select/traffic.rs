@@ -289,3 +289,27 @@ fn matched(base: &AnyBase, keys: &KeyBuf) -> Vec<bool> {
     }
     matched
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Match;
+    use crate::rule::{Priority, RuleId};
+
+    /// Two wide regions leave one source port, and every key behind them has it.
+    #[test]
+    fn narrow_gaps_between_wide_regions_are_met() {
+        let mut set = Lowered::empty(&Schema::ipv4());
+        for (at, [lo, hi]) in (0..).zip([[0, 99], [101, 1 << 16]]) {
+            let rule = Match { rule: RuleId::new(at, 0), priority: Priority::of_line(at + 1) };
+            let (lo, hi) = ([0, 0, lo, 0, 0], [u32::MAX, u32::MAX, hi, 1 << 16, 255]);
+            set.push(rule, Region { lo: &lo, hi: &hi, ternary: None });
+        }
+        let wide = [0, 1].map(|region| Wide { region, is_most: true });
+        let mut draw = Draw::new(&set, &wide);
+        assert_eq!(draw.cuts, [vec![0], vec![0], vec![0, 100, 101], vec![0], vec![0]]);
+        let keys = draw.all_behind(100);
+        assert_eq!(keys.len(), 100);
+        assert!((0..keys.len()).all(|at| keys.keys().row(at)[2] == 100));
+    }
+}

@@ -151,6 +151,15 @@ const NATIVE: &[(&str, &[&str])] = &[
      &["1:16+1 `,` has no place here; expected braces around several values: `{ 80, 443 }`"]),
     ("permit dport { 80 443 }\n",
      &["1:19+3 `443` after an item; expected `,` or `}`"]),
+    // The rest up to the next comma is part of that fault.
+    ("permit dport { 80 443 90, 99999 }\n",
+     &["1:19+3 `443` after an item; expected `,` or `}`", "1:27+5 99999 is too large for dport; expected a number up to 65535"]),
+    // The first bit behind a prefix is outside it.
+    ("permit src 10.128.0.0/8\npermit dst 2001:db8:8000::/32\n",
+     &[
+        "1:12+12 `10.128.0.0` has bits outside its prefix; expected `10.0.0.0/8`",
+        "2:12+18 `2001:db8:8000::` has bits outside its prefix; expected `2001:db8::/32`",
+     ]),
     ("permit dport { 80, 443\n",
      &["1:14+1 this `{` is never closed; expected `}` after the last item"]),
     ("permit dport { }\n",

@@ -64,6 +64,12 @@ fn rules_of_too_many_regions_say_which_fields_multiply_and_which_limit_it_was() 
     assert_eq!(error(4096), format!("{product} {limit}"));
     let limit = "max-regions-per-rule is 14: split the rule or raise the limit";
     assert_eq!(error(14), format!("1:1: the condition on sport needs more than 14 regions, and {limit}"));
+    // The family of a rule does not matter.
+    let of_family = text.replace("permit ", "permit family ipv4 ");
+    assert!(firstmatch_formats::parse(&of_family, &options(4500)).is_ok());
+    let limit = "max-regions-per-rule is 4096: split the rule or raise the limit";
+    let error = firstmatch_formats::parse(&of_family, &options(4096)).unwrap_err().to_string();
+    assert_eq!(error, format!("{product} {limit}"));
 }
 
 /// The default limits have room for lists that operators have.

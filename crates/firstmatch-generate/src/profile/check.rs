@@ -118,3 +118,20 @@ fn weights(what: &str, weights: impl Iterator<Item = f64>) -> Result<(), String>
     let fine = sum.is_finite() && sum > 1e-200;
     if fine { Ok(()) } else { Err(format!("{what}: the weights sum to {sum}")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_at_most_32() {
+        let says = |source, destination| lengths("of", &[LengthPair::new(source, destination, 1.0)]);
+        assert_eq!(says(32, 32), Ok(()));
+        for (source, destination) in [(33, 32), (32, 33)] {
+            assert_eq!(
+                says(source, destination),
+                Err(format!("of: {source} and {destination} are not both at most 32"))
+            );
+        }
+    }
+}

@@ -245,6 +245,18 @@ mod tests {
         plan.iter().map(|burst| burst.copies as usize).sum()
     }
 
+    /// A rank of weight 1 is drawn, and as often as another one.
+    #[test]
+    fn ranks_come_by_their_weights() {
+        let zipf = Zipf { ends: vec![1, 2, 4] };
+        let mut random = Random::new(1, Purpose::Headers);
+        let mut counts = [0; 3];
+        (0..4000).for_each(|_| counts[zipf.draw(&mut random)] += 1);
+        for (count, share) in counts.into_iter().zip([1000, 1000, 2000]) {
+            assert!(i32::abs(count - share) < 150, "{counts:?}");
+        }
+    }
+
     #[test]
     fn every_count_is_met_and_everything_comes() {
         let localities = [
