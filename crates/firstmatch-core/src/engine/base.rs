@@ -59,7 +59,8 @@ pub(crate) struct Most {
 /// its place at hand. In `linear` it is the index of the region, in `bit_select` the rank of its rule, in `tuple` the
 /// rule's slot.
 ///
-/// An engine that changes in place has the methods from [`Base::most`] on, too.
+/// An engine that changes in place has the methods from [`Base::most`] on, too. What they do depends on nothing but the
+/// engine and their arguments, so that two equal engines stay equal if both get the same changes.
 pub(crate) trait Base {
     /// Number of places.
     fn places(&self) -> usize;
@@ -132,9 +133,6 @@ pub(crate) trait Base {
     fn is_short_of_room(&self) -> bool {
         false
     }
-
-    /// Forgets what the other replica would have to follow, because it is a copy of this one.
-    fn leads_none(&mut self) {}
 }
 
 /// Engine that can be a base, with its scratch and the facts that a choice needs before the build.
@@ -180,9 +178,6 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     fn replica(&self) -> Option<Self> {
         None
     }
-
-    /// Copies the changes of the other replica, which are all since the replicas were equal.
-    fn follow(&mut self, _other: &Self) {}
 }
 
 /// Returns the region visits of a lookup of at most `tests` tests, in whole blocks of eight.

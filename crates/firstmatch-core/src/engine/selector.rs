@@ -1,6 +1,6 @@
 //! Selected bits of a key.
 
-use crate::raw::{Isa, gather, word};
+use crate::raw::{Isa, Kernel, Level, dispatch, word};
 use crate::rule::Region;
 use crate::rule::fixed_bits;
 
@@ -30,36 +30,46 @@ impl Selector {
     ///
     /// For example, the masks `0b101` and `0b10` put bits 0 and 2 of the first pair below bit 1 of the second.
     #[inline(always)]
-    pub(crate) fn select(self, gather: impl Fn(u64, u64) -> u64, pair: impl Fn(usize) -> u64) -> u64 {
-        self.of_words(
-            gather,
+    pub(crate) fn select_with<I: Isa>(self, isa: I, pair: impl Fn(usize) -> u64) -> u64 {
+        let [low, high] = [0, 1].map(
             #[inline(always)]
-            |i| pair(usize::from(self.pairs[i])),
-        )
-    }
-
-    /// Returns the same; `word` takes 0 or 1 for the first or second pair.
-    #[inline(always)]
-    pub(crate) fn of_words(self, gather: impl Fn(u64, u64) -> u64, word: impl Fn(usize) -> u64) -> u64 {
-        let [low, high] = [0, 1].map(|i| gather(word(i), self.masks[i]));
+            |i| isa.gather(pair(usize::from(self.pairs[i])), self.masks[i]),
+        );
         low | high << (self.masks[0].count_ones() & 63)
     }
 
-    /// Returns the same as [`Self::select`] with an instruction set.
-    #[inline(always)]
-    pub(crate) fn select_with<I: Isa>(self, isa: I, pair: impl Fn(usize) -> u64) -> u64 {
-        self.select(
-            #[inline(always)]
-            |word, mask| isa.gather(word, mask),
-            pair,
-        )
+    /// Returns the selected bits of a region: their value, and a mask of those it leaves open.
+    pub(crate) fn of_region(self, level: Level, region: &Region<'_>) -> (u64, u64) {
+        let open = |word: usize| u64::from(if word < region.lo.len() { !fixed_bits(region, word) } else { u32::MAX });
+        let pairs = self.pairs.map(usize::from).map(|at| {
+            let open = open(2 * at) | open(2 * at + 1) << 32;
+            (pair(region.lo, at) & !open, open)
+        });
+        self.of_pairs(level, pairs)
     }
 
-    /// Returns the selected bits of a region: their value, and a mask of those it leaves open.
-    pub(crate) fn of_region(self, region: &Region<'_>) -> (u64, u64) {
-        let key_words = region.lo.len();
-        let fixed = |word: usize| if word < key_words { u64::from(fixed_bits(region, word)) } else { 0 };
-        let fixed = |at: usize| fixed(2 * at) | fixed(2 * at + 1) << 32;
-        (self.select(gather, |at| pair(region.lo, at) & fixed(at)), self.select(gather, |at| !fixed(at)))
+    /// Returns the selected bits of values and of masks, given a value and a mask for each pair.
+    pub(crate) fn of_pairs(self, level: Level, pairs: [(u64, u64); 2]) -> (u64, u64) {
+        let mut selected = (0, 0);
+        dispatch(level, Both { masks: self.masks, pairs, selected: &mut selected });
+        selected
+    }
+}
+
+/// Kernel that selects bits of values and of masks.
+struct Both<'a> {
+    /// Masks over the pairs.
+    masks: [u64; 2],
+    pairs: [(u64, u64); 2],
+    selected: &'a mut (u64, u64),
+}
+
+impl Kernel for Both<'_> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        let Self { masks: [low, high], pairs: [a, b], selected } = self;
+        let shift = low.count_ones() & 63;
+        selected.0 = isa.gather(a.0, low) | isa.gather(b.0, high) << shift;
+        selected.1 = isa.gather(a.1, low) | isa.gather(b.1, high) << shift;
     }
 }

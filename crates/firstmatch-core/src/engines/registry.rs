@@ -153,14 +153,6 @@ macro_rules! bases {
                 }
             }
 
-            /// Copies the changes of the other replica, which is of the same kind.
-            pub(crate) fn follow(&mut self, other: &Self) {
-                match (self, other) {
-                    $((Self::$kind(base), Self::$kind(other)) => base.follow(other),)*
-                    _ => debug_assert!(false, "replicas are of one kind"),
-                }
-            }
-
             /// Returns a copy for the other replica, if the base changes in place.
             pub(crate) fn replica(&self) -> Option<Self> {
                 match self {

@@ -10,7 +10,7 @@ use super::facts::{Shared, publish_facts};
 use super::left_right::{ARC, Busy};
 use super::log::{Changes, Log};
 use super::rebuild::{Feed, RebuildJob, Rebuilt, Renewed, Retired, Running, Source, catch_up};
-use super::snapshot::{Part, State, Step, Steps};
+use super::snapshot::{Part, State};
 use super::store::Store;
 use crate::error::{BuildError, UpdateError};
 use crate::rule::{Lowered, Regions};
@@ -41,7 +41,6 @@ pub(super) struct Changer {
 #[derive(Debug)]
 struct Backlog {
     changes: Changes,
-    steps: Steps,
     /// Whether the idle replica is to be copied from the other one.
     copy: bool,
 }
@@ -81,23 +80,19 @@ impl Backlog {
     /// Replays the backlog on `state`, the idle replica.
     ///
     /// Meanwhile `copy` is set, so that a replica that a panic has left unfinished is copied from the other one.
-    fn replay(&mut self, now: &State, state: &mut State, regions: &mut [Regions]) {
-        if mem::replace(&mut self.copy, true) {
+    fn replay(&mut self, now: &State, state: &mut State, stores: &[Arc<Store>], regions: &mut [Regions]) {
+        if mem::replace(&mut self.copy, true) || state.change(&self.changes, stores, regions).is_err() {
             *state = now.clone();
-        } else {
-            state.apply(now, &self.changes, &self.steps, regions);
         }
-        self.steps.clear();
     }
 
     fn clear(&mut self) {
         self.changes.clear();
-        self.steps.clear();
         self.copy = false;
     }
 
     fn bytes(&self) -> usize {
-        self.changes.bytes() + self.steps.capacity() * size_of::<(u32, u32, Step)>()
+        self.changes.bytes()
     }
 }
 
@@ -110,7 +105,7 @@ impl Changer {
         Ok(Self {
             config: config.clone(),
             next: Changes::new(key_words()),
-            backlog: Backlog { changes: Changes::new(key_words()), steps: Vec::new(), copy: false },
+            backlog: Backlog { changes: Changes::new(key_words()), copy: false },
             log: Log::new(key_words()),
             regions: key_words().map(Regions::new).collect(),
             generation: 0,
@@ -152,8 +147,8 @@ impl Changer {
         let generation = *generation + 1;
         let done = shared.replicas.publish(wait, |state, facts| {
             let now = shared.replicas.now().1;
-            backlog.replay(&now, state, regions);
-            let changed = state.change(next, stores, &mut backlog.steps, regions);
+            backlog.replay(&now, state, stores, regions);
+            let changed = state.change(next, stores, regions);
             // Removals take no memory and are never refused.
             let has_room =
                 || if inserts { check_room(shared, config, state.parts.iter(), &state.attached) } else { Ok(()) };
@@ -302,7 +297,7 @@ impl Changer {
     ///
     /// If it may not `wait` for batches that use the second replica, the next commit copies the first one over it.
     fn change_both(&mut self, wait: bool, mut change: impl FnMut(usize, &mut State)) {
-        let Self { shared, backlog, regions, sizes, .. } = self;
+        let Self { shared, stores, backlog, regions, sizes, .. } = self;
         let replicas = &shared.replicas;
         for copy in 0..2 {
             if copy == 1 && !wait && replicas.blocking() > 0 {
@@ -312,7 +307,7 @@ impl Changer {
             let done = replicas.publish(true, |state, facts| {
                 let now = replicas.now().1;
                 if copy == 0 {
-                    backlog.replay(&now, state, regions);
+                    backlog.replay(&now, state, stores, regions);
                 }
                 change(copy, state);
                 sizes.iter_mut().zip(&state.parts).for_each(|(sizes, part)| *sizes = Sizes::of(part));

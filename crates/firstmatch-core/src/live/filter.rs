@@ -67,12 +67,12 @@ impl Filter {
     /// Adds the regions of a rule; they are never removed.
     pub(super) fn add(&mut self, rule: Match, regions: &Regions) {
         for region in regions.iter() {
-            let open = |map: &Map| map.selector.of_region(&region).1.count_ones();
+            let open = |map: &Map| map.selector.of_region(self.level, &region).1.count_ones();
             let Some(map) = self.maps.iter().min_by_key(|map| open(map)).filter(|map| open(map) <= MOST_OPEN) else {
                 (self.wide, self.any_wide) = (self.wide.min(rule.priority), true);
                 continue;
             };
-            let (value, open) = map.selector.of_region(&region);
+            let (value, open) = map.selector.of_region(self.level, &region);
             // Goes through every value of the open bits.
             let mut some = 0u64;
             loop {

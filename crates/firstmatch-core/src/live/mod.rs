@@ -80,8 +80,9 @@
 //!
 //! ## Replicas
 //! Tombstones, filter, overlay and the base's handle have two replicas; the base itself has a second one once something
-//! in it changes. Readers use one replica. A commit changes the other, publishes it, and keeps a backlog of the same
-//! changes for the first. A batch uses one replica from start to end, hence one generation.
+//! in it changes. Readers use one replica. A commit changes the other, publishes it, and keeps the changes as a backlog
+//! for the first. Replicas stay alike, because a change depends on nothing but the replica and the change. A batch uses
+//! one replica from start to end, hence one generation.
 //!
 //! Queries ([`Engine::explain`], statistics, generation) hold no replica, because the writer publishes their numbers
 //! with each replica. So they neither wait for the writer nor delay it.
@@ -101,9 +102,9 @@
 //! the base was built, nothing else is added. Otherwise a lookup visits at most twice what the base visits, and what
 //! the overlay at its cap does. [`Engine::stats`](crate::Classifier::stats) has both.
 //!
-//! A commit makes each change once in place, and copies the few dirty blocks of the commit before. Changes of a
-//! TupleMerge and of tombstones are made twice, once for each replica. The first commit after a rebuild copies a base
-//! that changes in place. Working memory is used again, so only the rule itself takes more. A commit never rebuilds.
+//! A commit applies its own changes and, before them, those of the commit before, which its replica lacks. So each change
+//! is made twice, once for each replica. The first commit after a rebuild copies a base that changes in place. Working
+//! memory is used again, so only the rule itself takes more. A commit never rebuilds.
 //!
 //! A commit waits for batches in progress that still use the older replica; [`Transaction::try_commit`] reports them
 //! instead. If the budget has no room, the commit is refused after it has made the changes. It then copies tombstones,

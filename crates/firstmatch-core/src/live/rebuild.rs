@@ -150,10 +150,7 @@ impl RebuildJob {
                 }
             }
         }
-        let renew = |(mut part, store): (Part, Store)| {
-            part.leads_none();
-            Renewed { copies: [part.clone(), part], store: Arc::new(store) }
-        };
+        let renew = |(part, store): (Part, Store)| Renewed { copies: [part.clone(), part], store: Arc::new(store) };
         let parts = parts.into_iter().map(|part| part.map(renew)).collect();
         Ok(Rebuilt { feed, parts, caught_up, sources })
     }

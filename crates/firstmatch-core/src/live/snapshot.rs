@@ -1,9 +1,8 @@
 //! State that has two replicas: base, tombstones and overlay of each schema.
 //!
-//! It also says how a replica changes, and how the other one follows.
+//! It also says how a replica changes. The other one gets the same changes.
 
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
 use super::attached::Attachments;
@@ -200,106 +199,57 @@ impl Part {
         Arc::get_mut(&mut self.base)
     }
 
-    /// Clears the base's dirty list, because no other replica is to follow it.
-    pub(super) fn leads_none(&mut self) {
-        if let Some(base) = Arc::get_mut(&mut self.base) {
-            base.leads_none();
-        }
-    }
-
-    /// Makes the base follow the other replica's, by copying what is dirty there.
-    fn follow(&mut self, other: &Self) {
-        if !Arc::ptr_eq(&self.base, &other.base)
-            && let Some(base) = self.own()
-        {
-            base.follow(&other.base);
-        }
-    }
-
     /// Inserts `rule` with the regions `inserted`, or removes it where that is `None`.
     ///
-    /// Returns the step that the other replica has to repeat. That is `None` where the base changed in place, and where
-    /// `inserted` is empty, because a rule without regions is in no engine. `store` has the rules that the base was
-    /// built from.
-    pub(super) fn change(
-        &mut self,
-        rule: Match,
-        inserted: Option<&Regions>,
-        store: &Store,
-    ) -> Result<Option<Step>, UpdateError> {
+    /// Two equal parts are equal afterwards, too. `store` has the rules that the base was built from.
+    ///
+    /// # Errors
+    /// If the rule is to go to the overlay, and this has no room. Nothing that a lookup sees is changed then.
+    pub(super) fn change(&mut self, rule: Match, inserted: Option<&Regions>, store: &Store) -> Result<(), UpdateError> {
         match inserted {
-            Some(regions) if regions.is_empty() => Ok(None),
-            Some(regions) => self.insert(rule, regions, store),
-            None => Ok(self.remove(rule, store)),
+            // A rule without regions is in no engine.
+            Some(regions) if regions.is_empty() => {}
+            Some(regions) => return self.insert(rule, regions, store),
+            None => self.remove(rule, store),
         }
+        Ok(())
     }
 
-    fn insert(&mut self, rule: Match, regions: &Regions, store: &Store) -> Result<Option<Step>, UpdateError> {
+    fn insert(&mut self, rule: Match, regions: &Regions, store: &Store) -> Result<(), UpdateError> {
         if let Some(base) = self.own() {
             if base.insert_in_place(rule, store.before(rule.priority), regions) {
-                return Ok(None);
+                return Ok(());
             }
         } else if self.dead.is_marked(rule.rule)
             && let Some((rank, range)) = store.find(rule)
             && store.has(range.clone(), regions)
         {
             // The rule that was removed comes back unchanged.
-            let places = self.base.places_of(rule.rule, rank, range);
-            let step = Step::Unmark { rule, places, regions: regions.len() };
-            self.apply(&step, None);
-            return Ok(Some(step));
+            self.dead.unmark(rule.rule, self.base.places_of(rule.rule, rank, range));
+            self.dead_regions -= regions.len();
+            return Ok(());
         }
-        self.put(rule, regions)?;
-        Ok(Some(Step::Put))
-    }
-
-    fn remove(&mut self, rule: Match, store: &Store) -> Option<Step> {
-        if let Some((rank, range)) = store.find(rule)
-            && !self.dead.is_marked(rule.rule)
-            && self.base.has_built(rank)
-        {
-            if self.own().is_some_and(|base| base.remove_built(rank, store.set.regions(), range.clone())) {
-                return None;
-            }
-            let regions = range.len();
-            let mark = Step::Mark { rule, places: self.base.places_of(rule.rule, rank, range), regions };
-            self.apply(&mark, None);
-            return Some(mark);
-        }
-        if self.in_place() > 0
-            && let Some(base) = self.own()
-            && base.remove_inserted(rule, store.before(rule.priority))
-        {
-            return None;
-        }
-        let take = Step::Take(rule);
-        self.apply(&take, None).then_some(take)
-    }
-
-    fn put(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         self.overlay.insert(rule, regions)?;
         self.filter.add(rule, regions);
         Ok(())
     }
 
-    /// Applies `step`, with the rule and regions that it inserts; returns whether it could.
-    ///
-    /// A step that one replica has done can be done to the other.
-    pub(super) fn apply(&mut self, step: &Step, inserted: Option<(Match, &Regions)>) -> bool {
-        match (step, inserted) {
-            (Step::Put, Some((rule, regions))) => self.put(rule, regions).is_ok(),
-            (Step::Put, None) => false,
-            (Step::Take(rule), _) => self.overlay.remove(rule.rule).is_ok(),
-            (Step::Mark { rule, places, regions }, _) => {
-                self.dead.mark(rule.rule, places.clone());
-                self.dead_regions += regions;
-                true
+    fn remove(&mut self, rule: Match, store: &Store) {
+        if let Some((rank, range)) = store.find(rule)
+            && !self.dead.is_marked(rule.rule)
+            && self.base.has_built(rank)
+        {
+            if !self.own().is_some_and(|base| base.remove_built(rank, store.set.regions(), range.clone())) {
+                self.dead_regions += range.len();
+                self.dead.mark(rule.rule, self.base.places_of(rule.rule, rank, range));
             }
-            (Step::Unmark { rule, places, regions }, _) => {
-                self.dead.unmark(rule.rule, places.clone());
-                self.dead_regions -= regions;
-                true
-            }
+            return;
+        }
+        let is_removed = self.in_place() > 0
+            && self.own().is_some_and(|base| base.remove_inserted(rule, store.before(rule.priority)));
+        if !is_removed {
+            // A rule without regions is not there either.
+            _ = self.overlay.remove(rule.rule);
         }
     }
 
@@ -324,21 +274,6 @@ impl Part {
     }
 }
 
-/// Step of a change that the other replica repeats.
-///
-/// Changes of the base in place are no steps, because the other replica's base follows them.
-#[derive(Debug)]
-pub(super) enum Step {
-    /// Inserts the rule into the overlay.
-    Put,
-    /// Removes the rule from the overlay.
-    Take(Match),
-    /// Gives a rule of the base a tombstone.
-    Mark { rule: Match, places: Range<usize>, regions: usize },
-    /// Takes the tombstone off a rule of the base.
-    Unmark { rule: Match, places: Range<usize>, regions: usize },
-}
-
 /// State of all schemas in one generation.
 #[derive(Clone, Debug)]
 pub(super) struct State {
@@ -350,52 +285,23 @@ pub(super) struct State {
     pub(super) attached: Attachments,
 }
 
-/// Steps of a commit, each with the index of its change and of its part.
-pub(super) type Steps = Vec<(u32, u32, Step)>;
-
 impl State {
-    /// Applies `changes` and appends their steps; on an error some of them may be done.
+    /// Applies `changes`; on an error some of them may be done.
     ///
-    /// `regions` is working memory.
+    /// Two equal states are equal afterwards, too. `regions` is working memory.
     pub(super) fn change(
         &mut self,
         changes: &Changes,
         stores: &[Arc<Store>],
-        steps: &mut Steps,
         regions: &mut [Regions],
     ) -> Result<(), UpdateError> {
         for at in 0..changes.len() {
             for (number, ((part, store), to)) in self.parts.iter_mut().zip(stores).zip(&mut *regions).enumerate() {
                 let (rule, inserted) = changes.get(at, number, to);
-                if let Some(step) = part.change(rule, inserted, store)? {
-                    steps.push((at as u32, number as u32, step));
-                }
+                part.change(rule, inserted, store)?;
             }
         }
-        self.attach(changes);
-        Ok(())
-    }
-
-    /// Records what inserted rules attach to decisions.
-    fn attach(&mut self, changes: &Changes) {
         changes.attached().for_each(|(slot, attached)| self.attached.set(slot, attached));
-    }
-
-    /// Replays the changes that were done to `other`, the other replica.
-    pub(super) fn apply(&mut self, other: &Self, changes: &Changes, steps: &Steps, regions: &mut [Regions]) {
-        self.parts.iter_mut().zip(&other.parts).for_each(|(part, other)| part.follow(other));
-        self.attach(changes);
-        for (at, part, step) in steps {
-            let part = *part as usize;
-            let put = match step {
-                Step::Put => {
-                    let (rule, regions) = changes.get(*at as usize, part, &mut regions[part]);
-                    regions.map(|regions| (rule, regions))
-                }
-                _ => None,
-            };
-            let done = self.parts[part].apply(step, put);
-            debug_assert!(done, "{step:?}");
-        }
+        Ok(())
     }
 }

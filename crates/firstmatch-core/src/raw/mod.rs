@@ -20,7 +20,6 @@ mod line;
 mod scalar;
 mod tree;
 
-pub(crate) use gather::gather;
 #[cfg(test)]
 pub(crate) use hash::tests::truncated;
 pub(crate) use hash::{Hasher, secrets};

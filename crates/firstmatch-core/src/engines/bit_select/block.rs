@@ -4,7 +4,7 @@ use super::constraints::{ANY, Constraints, is_single};
 use super::layout::{EntryLayout, Node};
 use super::prefixes::Prefixes;
 use crate::engine::selector::Selector;
-use crate::raw::{Isa, LINE_WORDS, gather, word};
+use crate::raw::{Isa, LINE_WORDS, Level, word};
 use crate::rule::containing_prefix;
 use crate::rule::{Region, Regions};
 use crate::schema::Schema;
@@ -349,18 +349,18 @@ impl Shape {
     }
 
     /// Returns the bits that a node selects of region `i`: their value, and a mask of open ones.
-    pub(super) fn selected(&self, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
+    pub(super) fn selected(&self, level: Level, block: &[u32], i: usize, node: &Node) -> (u64, u64) {
         let Selector { masks, pairs } = node.bits;
         // Few nodes select from more than two of the four words.
         let word = |which: usize, half: usize| match masks[which] >> (32 * half) & u64::from(u32::MAX) {
             0 => (0, 0),
             _ => self.bits(block, i, 2 * usize::from(pairs[which]) + half),
         };
-        let words = [0, 1].map(|which| [word(which, 0), word(which, 1)]);
-        let of = |part: fn((u64, u64)) -> u64| {
-            node.bits.of_words(gather, |at| part(words[at][0]) | part(words[at][1]) << 32)
-        };
-        (of(|(value, _)| value), of(|(_, open)| open))
+        let pairs = [0, 1].map(|which| {
+            let [low, high] = [word(which, 0), word(which, 1)];
+            (low.0 | high.0 << 32, low.1 | high.1 << 32)
+        });
+        node.bits.of_pairs(level, pairs)
     }
 
     /// Returns the fixed bits of a word of region `i`, and a mask of the open ones.

@@ -109,7 +109,6 @@ fn join(set: &Lowered, shape: block::Shape, level: Level, planned: &Planned) -> 
         removed_rules: 0,
         removed_regions: 0,
         inserted: Inserted::new(regions.key_words()),
-        dirty: Vec::new(),
         planned: planned.cost,
     }
 }

@@ -10,8 +10,8 @@
 //! region and those of the old block that reach slot 4. Slot 5 keeps the old block, where regions that reach slot 4
 //! alone are stale from now on. If there is no room for more blocks, those that no slot leads to any more are reused.
 //!
-//! Changed places are put on a dirty list, so that the other replica follows by copying just these. All of them are
-//! known at once, so that their cache misses overlap.
+//! Equal engines are equal after equal changes, refused ones among them. So two replicas stay alike if each gets every
+//! change, in the same order.
 //!
 //! # Invariants
 //!
@@ -30,7 +30,7 @@ use super::block::{BLOCK, Shape};
 use super::layout::{EMPTY, LEAF, Node, Tree};
 use super::structure::BitSelect;
 use super::tree::each;
-use super::writing::{Dirty, FreeBlocks, NO_BLOCK};
+use super::writing::{FreeBlocks, NO_BLOCK};
 use crate::engine::Match;
 use crate::engine::selector::Selector;
 use crate::raw::{LINE_WORDS, Line, words, words_mut};
@@ -103,7 +103,7 @@ impl BitSelect {
                 return false;
             }
         }
-        self.inserted.insert((before as u32, self.matches.len()), rank, rule, regions, &mut self.dirty);
+        self.inserted.insert((before as u32, self.matches.len()), rank, rule, regions);
         true
     }
 
@@ -111,7 +111,7 @@ impl BitSelect {
     pub(super) fn remove_inserted_rule(&mut self, rule: Match, before: usize) -> bool {
         let Some(rank) = self.inserted.rank_of(rule.rule, before as u32) else { return false };
         let mut regions = Regions::new(self.schema.words().len());
-        self.inserted.remove(before as u32, rank, &mut self.dirty, |region| regions.push(*region));
+        self.inserted.remove(before as u32, rank, |region| regions.push(*region));
         regions.iter().for_each(|region| self.take(rank, &region));
         true
     }
@@ -124,7 +124,8 @@ impl BitSelect {
         place: usize,
         regions: impl Iterator<Item = Region<'r>> + Clone,
     ) -> bool {
-        if !regions.clone().all(|region| self.reach(&region).is_some()) {
+        let reached = &mut Reached::new();
+        if !regions.clone().all(|region| self.reach(&region, reached).is_some()) {
             return false;
         }
         let rank = self.layout.rank(place as u32 + 1);
@@ -137,42 +138,7 @@ impl BitSelect {
             self.removed = vec![0; self.matches.len().div_ceil(64)].into();
         }
         self.removed[place / 64] |= 1 << (place % 64);
-        self.dirty.push(Dirty::Removed((place / 64) as u32));
         true
-    }
-
-    /// Copies the changes of the other replica and empties the dirty list of this one.
-    ///
-    /// They are all changes since the replicas were equal or one of them last followed the other.
-    pub(super) fn follow_changes(&mut self, other: &Self) {
-        self.dirty.clear();
-        self.grow(other.blocks.len() / other.shape.lines());
-        self.trees.clone_from(&other.trees);
-        self.has_overflow_tree = other.has_overflow_tree;
-        self.free_blocks.follow(&other.free_blocks);
-        if self.removed.len() < other.removed.len() {
-            self.removed = vec![0; other.removed.len()].into();
-        }
-        if self.append_block.len() < other.append_block.len() {
-            self.append_block = vec![NO_BLOCK; other.append_block.len()].into();
-        }
-        (self.removed_rules, self.removed_regions) = (other.removed_rules, other.removed_regions);
-        self.inserted.follow(&other.inserted);
-        let lines = self.shape.lines();
-        for place in &other.dirty {
-            match *place {
-                Dirty::Block(at) => {
-                    let lines = at as usize * lines..(at as usize + 1) * lines;
-                    self.blocks[lines.clone()].copy_from_slice(&other.blocks[lines]);
-                }
-                Dirty::Entry(at) => self.table[at as usize] = other.table[at as usize],
-                Dirty::AppendBlock(at) => self.append_block[at as usize] = other.append_block[at as usize],
-                Dirty::Removed(at) => self.removed[at as usize] = other.removed[at as usize],
-                Dirty::Bucket(at) => self.inserted.follow_bucket(&other.inserted, at as usize),
-                Dirty::Rule(at) => self.inserted.follow_rule(&other.inserted, at as usize),
-                Dirty::Row(at) => self.inserted.follow_row(&other.inserted, at as usize),
-            }
-        }
     }
 
     /// Whether a built rule has not been removed.
@@ -199,26 +165,27 @@ impl BitSelect {
         now - self.free_blocks.bytes() + more + (self.room + append_block) * size_of::<u32>()
     }
 
-    /// Returns the built tree of a region and the slots it reaches; `None` if these are too many.
-    fn reach(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
-        let is_home =
-            |tree: &Tree| tree.open.is_none_or(|most| tree.root.bits.of_region(region).1.count_ones() <= most);
+    /// Lists the slots that a region reaches and returns its built tree; `None` if the slots are too many.
+    fn reach(&self, region: &Region<'_>, reached: &mut Reached) -> Option<usize> {
+        let is_home = |tree: &Tree| {
+            tree.open.is_none_or(|most| tree.root.bits.of_region(self.level, region).1.count_ones() <= most)
+        };
         let tree = self.built_trees().iter().position(is_home)?;
-        self.reach_in(tree, region)
+        self.reach_in(tree, region, reached)
     }
 
-    fn reach_in(&self, tree: usize, region: &Region<'_>) -> Option<(usize, Reached)> {
-        let mut reached = Reached::new();
-        self.reach_from(self.nodes.len() + tree, region, &mut reached).then_some((tree, reached))
+    fn reach_in(&self, tree: usize, region: &Region<'_>, reached: &mut Reached) -> Option<usize> {
+        reached.count = 0;
+        self.reach_from(self.nodes.len() + tree, region, reached).then_some(tree)
     }
 
-    /// Returns the tree and the slots of a region, in the overflow tree if these are too many.
+    /// Lists the slots of a region and returns its tree, which is the overflow tree if these are too many.
     ///
     /// Nodes do not change, so that the answer for a region is always the same.
-    fn reach_any(&self, region: &Region<'_>) -> Option<(usize, Reached)> {
-        self.reach(region).or_else(|| {
+    fn reach_any(&self, region: &Region<'_>, reached: &mut Reached) -> Option<usize> {
+        self.reach(region, reached).or_else(|| {
             let tree = self.trees.len().checked_sub(1).filter(|_| self.has_overflow_tree)?;
-            self.reach_in(tree, region)
+            self.reach_in(tree, region, reached)
         })
     }
 
@@ -239,7 +206,7 @@ impl BitSelect {
 
     fn reach_from(&self, number: usize, region: &Region<'_>, reached: &mut Reached) -> bool {
         let node = self.node(number);
-        let (value, open) = node.bits.of_region(region);
+        let (value, open) = node.bits.of_region(self.level, region);
         let start = reached.count;
         if start + (1 << open.count_ones().min(31)) > MOST_REACHED {
             return false;
@@ -275,10 +242,13 @@ impl BitSelect {
         if !self.shape.holds(region) {
             return false;
         }
-        if self.reach(region).is_none() {
+        let reached = &mut Reached::new();
+        let Some(tree) = self.reach(region, reached).or_else(|| {
             self.widen();
-        }
-        let Some((tree, reached)) = self.reach_any(region) else { return false };
+            self.reach_any(region, reached)
+        }) else {
+            return false;
+        };
         // Slots by target: those of one target have one target afterwards, too.
         let mut together: Vec<(Target, u128)> = Vec::new();
         for (at, slot) in reached.slots().iter().enumerate() {
@@ -314,12 +284,8 @@ impl BitSelect {
             // The lower of both bounds, and the new target.
             let low = 1 << (self.layout.index + 1);
             for slot in slots {
-                let old = &mut self.table[slot.at as usize];
-                let new = (*old & !(low - 1)).min(bound & !(low - 1)) | bound & (low - 1);
-                if new != *old {
-                    *old = new;
-                    self.dirty.push(Dirty::Entry(slot.at));
-                }
+                let entry = &mut self.table[slot.at as usize];
+                *entry = (*entry & !(low - 1)).min(bound & !(low - 1)) | bound & (low - 1);
             }
         }
         true
@@ -336,7 +302,6 @@ impl BitSelect {
         if let Target::Block(block) = to {
             let words = self.block(block);
             if self.shape.len(words) < BLOCK && self.more(block).is_none() {
-                self.dirty.push(Dirty::Block(block as u32));
                 self.add(block, rank, region);
                 return (block, 1);
             }
@@ -362,7 +327,7 @@ impl BitSelect {
                 let is_theirs = |slot: &Slot| {
                     if slot.node != of.0 {
                         let node = self.node(slot.node as usize);
-                        of = (slot.node, self.shape.selected(self.block(block), i, node));
+                        of = (slot.node, self.shape.selected(self.level, self.block(block), i, node));
                     }
                     let (value, open) = of.1;
                     (value ^ u64::from(slot.index)) & !open == 0
@@ -394,7 +359,6 @@ impl BitSelect {
             self.shape.add_copy(words_mut(&mut self.blocks), (start(from), i), start(to));
         }
         self.add(block_of(before), rank, region);
-        self.dirty.extend(list.iter().map(|&block| Dirty::Block(block as u32)));
         list.windows(2).for_each(|pair| self.go_on(pair[0], Some(pair[1])));
         (list[0], list.len())
     }
@@ -409,7 +373,6 @@ impl BitSelect {
             self.append_block = vec![NO_BLOCK; self.append_block_count()].into();
         }
         self.append_block[node] = block.map_or(NO_BLOCK, |block| block as u32);
-        self.dirty.push(Dirty::AppendBlock(node as u32));
     }
 
     /// Returns the number of nodes and of roots, the overflow tree's included.
@@ -419,7 +382,10 @@ impl BitSelect {
 
     /// Takes a rule out of every leaf that one of its regions reaches.
     fn take(&mut self, rank: u32, region: &Region<'_>) {
-        let Some((_, reached)) = self.reach_any(region) else { return };
+        let reached = &mut Reached::new();
+        if self.reach_any(region, reached).is_none() {
+            return;
+        }
         let mut last = Target::Nothing;
         for slot in reached.slots() {
             let to = self.to(slot);
@@ -435,8 +401,7 @@ impl BitSelect {
     fn take_from(&mut self, first: usize, rank: u32) {
         let (mut before, mut next) = (None, Some(first));
         while let Some(block) = next {
-            let Self { blocks, shape, dirty, .. } = self;
-            dirty.push(Dirty::Block(block as u32));
+            let Self { blocks, shape, .. } = self;
             shape.take(block_mut(blocks, shape, block), rank);
             next = self.more(block);
             match before {
@@ -518,7 +483,7 @@ impl BitSelect {
             }
         }
         let free_blocks = (0..).zip(is_used).filter_map(|(block, is_used)| (!is_used).then_some(block));
-        self.free_blocks = FreeBlocks::of(free_blocks, self.free_blocks.times + 1);
+        self.free_blocks = FreeBlocks::of(free_blocks);
         self.free_blocks.was_little = self.room_left() < self.room / 4;
     }
 

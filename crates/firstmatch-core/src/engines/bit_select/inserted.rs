@@ -1,7 +1,6 @@
 //! Rules that were inserted since the trees were built.
 
 use super::layout::EntryLayout;
-use super::writing::Dirty;
 use crate::engine::Match;
 use crate::rule::{Priority, Region, Regions, RuleId};
 
@@ -132,14 +131,7 @@ impl Inserted {
     }
 
     /// Inserts a rule with a free rank that follows `before` of `old` built rules.
-    pub(super) fn insert(
-        &mut self,
-        (before, old): (u32, usize),
-        rank: u32,
-        rule: Match,
-        regions: &Regions,
-        dirty: &mut Vec<Dirty>,
-    ) {
+    pub(super) fn insert(&mut self, (before, old): (u32, usize), rank: u32, rule: Match, regions: &Regions) {
         if self.buckets.is_empty() {
             self.buckets = vec![Bucket::default(); old + 1].into();
             self.rules.push(Rule::NONE);
@@ -150,20 +142,17 @@ impl Inserted {
         let mut to = bucket;
         if bucket == Bucket::default() || size > bucket.size() {
             to = self.take(size as usize);
-            dirty.extend(to.places().map(|at| Dirty::Rule(at as u32)));
             for at in bucket.places() {
                 let of = self.rules[at];
                 if of.rule.is_some() {
                     self.rules[to.place(of.rank)] = of;
                 }
             }
-            self.give_back(bucket, dirty);
+            self.give_back(bucket);
             self.buckets[before as usize] = to;
-            dirty.push(Dirty::Bucket(before));
         }
-        let first = self.rows.keep(regions, dirty);
+        let first = self.rows.keep(regions);
         self.rules[to.place(rank)] = Rule { rank, first, rule: Some(rule) };
-        dirty.push(Dirty::Rule(to.place(rank) as u32));
         self.count += 1;
         self.regions += regions.len();
     }
@@ -183,52 +172,25 @@ impl Inserted {
         bucket
     }
 
-    fn give_back(&mut self, bucket: Bucket, dirty: &mut Vec<Dirty>) {
+    fn give_back(&mut self, bucket: Bucket) {
         if bucket == Bucket::default() {
             return;
         }
         let (start, free) = (bucket.places().start, &mut self.free[bucket.size() as usize]);
         self.rules[start] = Rule { first: std::mem::replace(free, start as u32), ..Rule::NONE };
-        dirty.push(Dirty::Rule(start as u32));
     }
 
     /// Removes a rule and calls `each` with its regions.
-    pub(super) fn remove(&mut self, before: u32, rank: u32, dirty: &mut Vec<Dirty>, mut each: impl FnMut(&Region<'_>)) {
+    pub(super) fn remove(&mut self, before: u32, rank: u32, mut each: impl FnMut(&Region<'_>)) {
         let Some(&bucket) = self.buckets.get(before as usize) else { return };
         let at = bucket.place(rank);
         let Rule { first, .. } = std::mem::replace(&mut self.rules[at], Rule::NONE);
-        dirty.push(Dirty::Rule(at as u32));
-        self.regions -= self.rows.forget(first, dirty, &mut each);
+        self.regions -= self.rows.forget(first, &mut each);
         self.count -= 1;
         if self.bucket(before).next().is_none() {
-            self.give_back(bucket, dirty);
+            self.give_back(bucket);
             self.buckets[before as usize] = Bucket::default();
-            dirty.push(Dirty::Bucket(before));
         }
-    }
-
-    /// Makes room for the places of the other replica, and copies its counts.
-    pub(super) fn follow(&mut self, other: &Self) {
-        if self.buckets.is_empty() {
-            self.buckets = vec![Bucket::default(); other.buckets.len()].into();
-        }
-        self.rules.resize(other.rules.len(), Rule::NONE);
-        self.rows.words.resize(other.rows.words.len(), 0);
-        self.rows.free = other.rows.free;
-        (self.free, self.count, self.regions) = (other.free, other.count, other.regions);
-    }
-
-    pub(super) fn follow_bucket(&mut self, other: &Self, at: usize) {
-        self.buckets[at] = other.buckets[at];
-    }
-
-    pub(super) fn follow_rule(&mut self, other: &Self, at: usize) {
-        self.rules[at] = other.rules[at];
-    }
-
-    pub(super) fn follow_row(&mut self, other: &Self, at: usize) {
-        let row = self.rows.row(at);
-        self.rows.words[row.clone()].copy_from_slice(&other.rows.words[row]);
     }
 }
 
@@ -252,7 +214,7 @@ impl Rows {
     }
 
     /// Stores the regions of a rule and returns the row of the first.
-    fn keep(&mut self, regions: &Regions, dirty: &mut Vec<Dirty>) -> u32 {
+    fn keep(&mut self, regions: &Regions) -> u32 {
         let (width, mut next) = (self.width(), NONE);
         for region in regions.iter() {
             let row = self.free;
@@ -263,7 +225,6 @@ impl Rows {
                 self.free = self.words[row as usize * width];
                 row
             };
-            dirty.push(Dirty::Row(row));
             let place = self.row(row as usize);
             let words = &mut self.words[place];
             words[0] = next;
@@ -279,10 +240,9 @@ impl Rows {
     }
 
     /// Frees the rows of a rule and returns their number.
-    fn forget(&mut self, first: u32, dirty: &mut Vec<Dirty>, each: &mut impl FnMut(&Region<'_>)) -> usize {
+    fn forget(&mut self, first: u32, each: &mut impl FnMut(&Region<'_>)) -> usize {
         let (mut row, mut count) = (first, 0);
         while row != NONE {
-            dirty.push(Dirty::Row(row));
             let place = self.row(row as usize);
             let words = &mut self.words[place];
             let next = words[0];
@@ -341,7 +301,7 @@ mod tests {
 
     fn insert(inserted: &mut Inserted, before: u32, of: Match, count: u32) -> bool {
         let Some(rank) = inserted.free_rank(before, of.priority, layout()) else { return false };
-        inserted.insert((before, 100), rank, of, &regions(count, of.rule.slot() as u32), &mut Vec::new());
+        inserted.insert((before, 100), rank, of, &regions(count, of.rule.slot() as u32));
         true
     }
 
@@ -362,7 +322,7 @@ mod tests {
             assert_eq!((inserted.rules(), inserted.regions()), (32, 32));
             let removed = there.remove(11);
             let rank = inserted.rank_of(removed.rule, before).expect("it has a rank");
-            inserted.remove(before, rank, &mut Vec::new(), |_| {});
+            inserted.remove(before, rank, |_| {});
             check(&inserted, before, &there);
             assert!(insert(&mut inserted, before, removed, 1), "its room is free");
         }
@@ -394,7 +354,7 @@ mod tests {
         for (slot, more) in [(0, 1), (1, 2), (2, 5)] {
             let regions = regions(1, slot);
             let (rank, rule) = (of_built + more, rule(slot, u64::from(10 * more)));
-            inserted.insert((7, 100), rank, rule, &regions, &mut Vec::new());
+            inserted.insert((7, 100), rank, rule, &regions);
         }
         let free = |priority| inserted.free_rank(7, Priority(priority), parting).map(|rank| rank - of_built);
         assert_eq!((free(5), free(15)), (None, None));
@@ -419,22 +379,15 @@ mod tests {
             }
             let total: u32 = there.iter().map(|(.., count)| count).sum();
             assert_eq!((inserted.rules(), inserted.regions()), (there.len(), total as usize));
-            let mut copy = Inserted::new(2);
-            copy.follow(&inserted);
-            (0..inserted.buckets.len()).for_each(|at| copy.follow_bucket(&inserted, at));
-            (0..inserted.rules.len()).for_each(|at| copy.follow_rule(&inserted, at));
-            (0..inserted.rows.words.len() / inserted.rows.width()).for_each(|at| copy.follow_row(&inserted, at));
-            for of in [&inserted, &copy] {
-                for before in 0..9 {
-                    let here = there.iter().filter(|(at, ..)| *at == before).map(|(_, rule, _)| *rule);
-                    check(of, before, &here.collect::<Vec<_>>());
-                }
+            for before in 0..9 {
+                let here = there.iter().filter(|(at, ..)| *at == before).map(|(_, rule, _)| *rule);
+                check(&inserted, before, &here.collect::<Vec<_>>());
             }
             while !there.is_empty() {
                 let (before, of, count) = there.swap_remove(random.below(there.len()));
                 let rank = inserted.rank_of(of.rule, before).expect("it has a rank");
                 let mut given = Vec::new();
-                inserted.remove(before, rank, &mut Vec::new(), |region| {
+                inserted.remove(before, rank, |region| {
                     let ternary = region.ternary.map(|(value, mask)| (value.to_vec(), mask.to_vec()));
                     given.push((region.lo.to_vec(), region.hi.to_vec(), ternary));
                 });

@@ -60,8 +60,7 @@
 //! A replica that no reader uses takes rules in and out in place; [`meta`](crate::live) has two replicas. An inserted
 //! rule gets a rank between those of its neighbours and is added to the leaves that it reaches. If the block there is
 //! full, the entries that reach it get a block of their own, with their regions of the old one. A removed rule is
-//! taken out of its leaves. Neither change moves anything else. Changed places are put on a dirty list, from which
-//! the other replica copies them instead of repeating the change.
+//! taken out of its leaves. Neither change moves anything else. Each replica gets every change.
 //!
 //! An inserted rule that reaches more than 128 entries goes to the overflow list, which is tested for every key
 //! without a better match. If `n` blocks were built, there may be `2 n + min(n, 512) + 64`. When these are used up,
@@ -266,10 +265,6 @@ impl Base for BitSelect {
     fn is_short_of_room(&self) -> bool {
         self.free_blocks.was_little
     }
-
-    fn leads_none(&mut self) {
-        self.dirty = Vec::new();
-    }
 }
 
 impl BaseEngine for BitSelect {
@@ -298,13 +293,7 @@ impl BaseEngine for BitSelect {
     }
 
     fn replica(&self) -> Option<Self> {
-        let mut replica = self.clone();
-        replica.leads_none();
-        Some(replica)
-    }
-
-    fn follow(&mut self, other: &Self) {
-        self.follow_changes(other);
+        Some(self.clone())
     }
 }
 

@@ -6,7 +6,7 @@ use super::block;
 use super::columns::Kind;
 use super::inserted::Inserted;
 use super::layout::{Entry, EntryLayout, Limits, Node, Tree};
-use super::writing::{Dirty, FreeBlocks};
+use super::writing::FreeBlocks;
 use crate::engine::tombstones::{LiveRules, Tombstones};
 use crate::raw::{Level, Line};
 use crate::rule::Match;
@@ -46,8 +46,6 @@ pub struct BitSelect {
     /// Number of regions of the removed built rules.
     pub(super) removed_regions: usize,
     pub(super) inserted: Inserted,
-    /// Dirty list: places where this replica may differ from the other one.
-    pub(super) dirty: Vec<Dirty>,
     /// Estimated instructions of a lookup when the roots were chosen.
     pub(super) planned: f64,
     /// Whether the blocks take more than half a mebibyte, so that lookups prefetch them.
@@ -120,8 +118,7 @@ impl BitSelect {
                 self.inserted.bytes()
                     + self.free_blocks.bytes()
                     + size_of_val(&self.append_block[..])
-                    + size_of_val(&self.removed[..])
-                    + self.dirty.capacity() * size_of::<Dirty>(),
+                    + size_of_val(&self.removed[..]),
             ),
             ("shape", self.shape.bytes() + size_of_val(&self.trees[..])),
         ]

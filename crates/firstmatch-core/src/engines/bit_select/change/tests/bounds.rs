@@ -5,7 +5,7 @@ use super::*;
 /// Returns the number of slots that a region reaches from a node, without a limit.
 fn slots(engine: &BitSelect, number: usize, region: &Region<'_>, seen: &mut HashSet<usize>) -> usize {
     let node = *engine.node(number);
-    let (value, open) = node.bits.of_region(region);
+    let (value, open) = node.bits.of_region(engine.level, region);
     let mut here = Vec::new();
     each((value as usize, open as usize), |index| {
         here.push(Slot { at: node.base + index as u32, index: index as u32, node: number as u32 });
@@ -37,7 +37,8 @@ fn a_region_reaches_at_most_128_slots() {
             let region = Region { lo: &lo, hi: &hi, ternary: None };
             for tree in 0..engine.trees.len() {
                 let count = slots(&engine, engine.nodes.len() + tree, &region, &mut HashSet::new());
-                let reached = engine.reach_in(tree, &region).map(|(_, reached)| reached.count);
+                let mut reached = Reached::new();
+                let reached = engine.reach_in(tree, &region, &mut reached).map(|_| reached.count);
                 assert_eq!(reached, Some(count).filter(|&count| count <= 128), "tree {tree}, {region:?}");
                 counts.insert(count);
             }

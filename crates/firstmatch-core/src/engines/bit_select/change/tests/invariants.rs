@@ -26,7 +26,10 @@ pub(super) fn check_rules(engine: &BitSelect, all: &Lowered, held: &[Ranged]) {
     let rank_of: HashMap<RuleId, u32> = ranks.iter().map(|(_, rank, rule)| (rule.rule, *rank)).collect();
     for (rule, range) in held {
         for region in range.clone().map(|at| all.regions().get(at)) {
-            let Some((_, reached)) = engine.reach_any(&region) else { continue };
+            let mut reached = Reached::new();
+            if engine.reach_any(&region, &mut reached).is_none() {
+                continue;
+            }
             for slot in reached.slots() {
                 let entry = engine.table[slot.at as usize];
                 let promised = u64::from(entry) >> (engine.layout.index + 1);
@@ -76,7 +79,10 @@ pub(super) fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]
 
 /// Returns the blocks where a lookup could find a region, and the append blocks of its nodes.
 fn blocks_of(engine: &BitSelect, region: &Region<'_>) -> Vec<usize> {
-    let Some((_, reached)) = engine.reach_any(region) else { return Vec::new() };
+    let mut reached = Reached::new();
+    if engine.reach_any(region, &mut reached).is_none() {
+        return Vec::new();
+    }
     let mut blocks = Vec::new();
     for slot in reached.slots() {
         let mut next = if let Target::Block(block) = engine.to(slot) { Some(block) } else { None };

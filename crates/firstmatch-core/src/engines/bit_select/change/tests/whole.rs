@@ -51,8 +51,7 @@ fn a_rule_that_is_refused_leaves_nothing() {
     let rules: Vec<Ranged> = all.by_rule().collect();
     let mut at = Walk::with(&all, scalar(), rules[..100].to_vec(), Vec::new(), Random(1));
     for (number, rule) in rules[100..].iter().enumerate() {
-        at.other.follow(&at.engine);
-        std::mem::swap(&mut at.other, &mut at.engine);
+        at.swap();
         let before = Engine::stats(&at.engine);
         let is_in = at.insert(rule.clone());
         assert_eq!(is_in, number > good.len(), "rule {number}");
@@ -101,14 +100,13 @@ fn first_rules_are_marked_one_by_one() {
     let mut at = Walk::with(&all, scalar(), all.by_rule().collect(), Vec::new(), Random(1));
     let mut removed = HashSet::new();
     for place in [64, 0, 199, 63, 128, 127, 65, 191, 192] {
-        at.other.follow(&at.engine);
-        std::mem::swap(&mut at.other, &mut at.engine);
+        at.swap();
         let rule = at.built[place];
         let position = at.there.iter().position(|(of, _)| *of == rule).expect("it is there");
         let rule = at.there.remove(position);
         at.remove(rule);
         removed.insert(place);
-        at.other.follow(&at.engine);
+        at.catch_up();
         for engine in [&at.engine, &at.other] {
             assert!((0..200).all(|of| engine.has_built_rule(of) != removed.contains(&of)), "after {place}");
             assert_eq!((engine.rules(), engine.changes()), (200 - removed.len(), removed.len()));
@@ -135,7 +133,7 @@ fn the_end_of_room_is_said() {
         // A list has no more than four blocks, and one more is kept free.
         let is_out = at.engine.room_left() < 5;
         ended += usize::from(is_out);
-        at.other.follow(&at.engine);
+        at.catch_up();
         for engine in [&at.engine, &at.other] {
             assert!(!is_out || engine.is_short_of_room(), "{there} rules, {} refused", at.refused);
         }
