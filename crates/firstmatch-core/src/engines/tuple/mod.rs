@@ -189,7 +189,7 @@ impl Base for TupleMerge {
 
     #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        tests::counting::of(self, keys)
+        tests::cost(self, keys)
     }
 }
 
