@@ -111,11 +111,11 @@ use crate::engine::budget::Budget;
 use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::tombstones::{All, Tombstones, marks_bytes};
-use crate::engine::{Engine, Match, Stats, Updatable};
-use crate::error::{BuildError, UpdateError};
+use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::dispatch;
-use crate::rule::{Lowered, Regions, RuleId};
+use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use lookup::{Lookup, Scratch};
 use structure::Bounds;
@@ -251,14 +251,4 @@ pub(crate) const TSS: Entry = Entry {
 fn built(config: Config, rules: &Lowered, settings: &Settings) -> Result<TupleMerge, BuildError> {
     let &Settings { budget, simd, seed } = settings;
     TupleMerge::build(rules, &Config { budget, simd, seed, ..config })
-}
-
-impl Updatable for TupleMerge {
-    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
-        self.insert_rule(rule, regions)
-    }
-
-    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
-        self.remove_rule(rule)
-    }
 }

@@ -6,11 +6,13 @@ mod memory;
 mod walks;
 
 use super::*;
-use crate::engine::Classifier;
 use crate::engine::budget::Visits;
 use crate::engine::cost::Counts;
 use crate::engine::observer::Step;
-use crate::rule::{Action, Condition, ExpansionLimits, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
+use crate::engine::{Classifier, Updatable};
+use crate::rule::{
+    Action, Condition, ExpansionLimits, Priority, Region, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
+};
 use crate::schema::{Field, Kind, Source};
 
 fn spec(line: u32, tests: Vec<(usize, Test)>) -> RuleSpec {
