@@ -146,8 +146,6 @@ impl Engine for TupleMerge {
             + self.bounds.capacity() * size_of::<Bounds>();
         let tests = worst.iter().sum::<usize>() + self.overflow.len();
         Stats {
-            rules: self.rules,
-            regions: self.regions,
             bytes: vec![
                 ("entries", self.pool.bytes()),
                 ("tables", tables),
@@ -156,15 +154,13 @@ impl Engine for TupleMerge {
                 ("rest", self.overflow.bytes()),
                 ("tuples and keys", self.hasher.bytes() + self.shape.bytes()),
             ],
-            tables: self.order.len(),
             worst_tests: tests,
             worst_lines: self.candidate_lines()
                 + buckets
                 + (tests - self.overflow.len()) * self.pool.lines_per_entry()
                 + self.overflow.lines(),
-            overflow: self.overflow.len(),
             longest_bucket: worst.into_iter().max().unwrap_or(0),
-            keeps_shadowed: true,
+            ..self.bound()
         }
     }
 
