@@ -1,7 +1,7 @@
 //! Lookups of batches: chunks of keys pass all trees in lock step.
 
 use super::block::{self, NONE};
-use super::columns::{CHUNK, Columns, Kind, rank_of, step};
+use super::columns::{CHUNK, Columns, Entries, Kind, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::single::one;
 use super::structure::BitSelect;
@@ -256,7 +256,7 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
 
     /// Takes every key to the leaf of its best entry and tests the leaf.
     #[inline(always)]
-    fn first<I: Isa>(&mut self, isa: I, first: &[Entry; CHUNK]) {
+    fn first<I: Isa>(&mut self, isa: I, first: &Entries) {
         let Self { engine, live_rules, columns, .. } = *self;
         let limits = engine.limits();
         let mut at = Aligned(*first);
@@ -286,12 +286,7 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
     ///
     /// Returns that entry for each key.
     #[inline(always)]
-    fn second<I: Isa, const TREES: usize>(
-        &mut self,
-        isa: I,
-        entries: &[[Entry; CHUNK]; TREES],
-        first: &[Entry; CHUNK],
-    ) -> [Entry; CHUNK] {
+    fn second<I: Isa, const TREES: usize>(&mut self, isa: I, entries: &[Entries; TREES], first: &Entries) -> Entries {
         let limits = self.engine.limits();
         let mut second = [EMPTY; CHUNK];
         let mut nodes = 0;
@@ -314,12 +309,7 @@ impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
 
     /// Takes every key to the leaves of all other trees that may hold a better rank.
     #[inline(always)]
-    fn rest<I: Isa, const TREES: usize>(
-        &mut self,
-        isa: I,
-        entries: &mut [[Entry; CHUNK]; TREES],
-        second: &[Entry; CHUNK],
-    ) {
+    fn rest<I: Isa, const TREES: usize>(&mut self, isa: I, entries: &mut [Entries; TREES], second: &Entries) {
         let limits = self.engine.limits();
         let mut nodes = 0;
         for group in 0..self.groups() {
