@@ -7,6 +7,7 @@ pub(crate) mod budget;
 #[cfg(test)]
 pub(crate) mod cost;
 pub(crate) mod entry;
+pub(crate) mod observer;
 pub(crate) mod selector;
 mod stats;
 pub(crate) mod tombstones;

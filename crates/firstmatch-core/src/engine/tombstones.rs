@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
+use super::observer::Observer;
 use crate::rule::{Lowered, RuleId};
 
 /// Set of the live rules of an engine.
 ///
-/// Lookups are compiled for both implementations, so that a lookup tests no tombstone where no rule is dead.
-pub(crate) trait LiveRules: Copy {
+/// Lookups are compiled for each implementation, so that a lookup tests no tombstone where no rule is dead. They tell it
+/// their steps, too.
+pub(crate) trait LiveRules: Observer {
     /// Whether all rules are live.
     const ALL: bool;
 
@@ -21,6 +23,8 @@ pub(crate) trait LiveRules: Copy {
 /// Set of all rules: none has a tombstone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct All;
+
+impl Observer for All {}
 
 impl LiveRules for All {
     const ALL: bool = true;
@@ -91,6 +95,8 @@ impl Tombstones {
         size_of_val(&self.words[..]) + size_of_val(&self.slots[..])
     }
 }
+
+impl Observer for &Tombstones {}
 
 impl LiveRules for &Tombstones {
     const ALL: bool = false;

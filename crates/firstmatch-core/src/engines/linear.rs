@@ -160,14 +160,7 @@ impl Base for Linear {
 
     #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        let mut best = vec![None; keys.len()];
-        self.improve(&mut (), &keys, &mut best);
-        let blocks = |found: &Option<Match>| {
-            let at = found.and_then(|found| self.matches.iter().position(|of| *of == found));
-            at.map_or(self.blocks.len() / self.block_words(), |at| at / BLOCK + 1)
-        };
-        let blocks: usize = best.iter().map(blocks).sum();
-        Cost::of(keys.len(), blocks * self.block_words() * size_of::<u32>() / 64, blocks * BLOCK)
+        tests::cost(self, keys)
     }
 }
 
@@ -264,6 +257,18 @@ mod tests {
     use crate::rule::Test;
     use crate::schema::{Field, Kind};
     use crate::test_rules::set;
+
+    /// Returns the cost of lookups, which end at the block of their answers.
+    pub(super) fn cost(engine: &Linear, keys: Keys<'_>) -> Cost {
+        let mut best = vec![None; keys.len()];
+        engine.improve(&mut (), &keys, &mut best);
+        let blocks = |found: &Option<Match>| {
+            let at = found.and_then(|found| engine.matches.iter().position(|of| *of == found));
+            at.map_or(engine.blocks.len() / engine.block_words(), |at| at / BLOCK + 1)
+        };
+        let blocks: usize = best.iter().map(blocks).sum();
+        Cost::of(keys.len(), blocks * engine.block_words() * size_of::<u32>() / 64, blocks * BLOCK)
+    }
 
     /// Marks count in every tile of blocks, up to the last region, whose block is filled with copies of it.
     #[test]

@@ -63,12 +63,21 @@ pub(crate) fn keys_of(all: &Lowered) -> KeyBuf {
     keys
 }
 
-/// Returns the most lines and tests that one of the keys meets.
+/// Returns the most lines and tests that one of the keys meets, looked up alone or in a batch.
 ///
-/// `lines` computes the lines of a cost.
-fn most<E: Base>(engine: &E, keys: &KeyBuf, lines: impl Fn(&Cost) -> f64) -> (usize, usize) {
-    let each = (0..keys.len()).map(|at| engine.cost(keys.keys().slice(at, at + 1)));
-    each.fold((0, 0), |(most, tests), cost| (most.max(lines(&cost).round() as usize), tests.max(cost.visits)))
+/// `lines` computes the lines of a cost. In a batch all keys are the same, so that each of them costs the mean.
+fn most<E: Base + Engine>(engine: &E, keys: &KeyBuf, lines: impl Fn(&Cost) -> f64) -> (usize, usize) {
+    let mut most = (0, 0);
+    for at in 0..keys.len() {
+        for count in [1, 9] {
+            let mut batch = KeyBuf::new(engine.schema());
+            (0..count).for_each(|_| batch.push().copy_from_slice(keys.keys().row(at)));
+            let cost = engine.cost(batch.keys());
+            assert_eq!(cost.visits % count, 0, "equal keys cost the same");
+            most = (most.0.max(lines(&cost).round() as usize), most.1.max(cost.visits / count));
+        }
+    }
+    most
 }
 
 /// Removes every second rule and inserts a copy of each other one.

@@ -8,6 +8,8 @@ use crate::raw::{Isa, LINE_WORDS, word};
 
 /// Number of keys in flight.
 pub(super) const CHUNK: usize = 32;
+/// Table entry of each key of a chunk.
+pub(super) type Entries = [Entry; CHUNK];
 
 /// Form of the columns; those that are known at compile time are tested faster.
 #[derive(Clone, Copy, Debug)]
@@ -48,14 +50,7 @@ pub(super) trait Columns: Copy {
     fn keys<'k>(self, chunk: Self::Chunk<'k>) -> impl ExactSizeIterator<Item = &'k [u32]>;
 
     /// Looks up the entry of each key in the table of a tree's root.
-    fn entries<I: Isa>(
-        self,
-        isa: I,
-        chunk: Self::Chunk<'_>,
-        tree: &Tree,
-        table: &[Entry],
-        entries: &mut [Entry; CHUNK],
-    );
+    fn entries<I: Isa>(self, isa: I, chunk: Self::Chunk<'_>, tree: &Tree, table: &[Entry], entries: &mut Entries);
 
     /// Returns a pair of words of a key, as [`pair`] does.
     fn pair(self, key: &[u32], at: usize) -> u64;
@@ -97,14 +92,7 @@ impl Columns for &Shape {
     }
 
     #[inline(always)]
-    fn entries<I: Isa>(
-        self,
-        isa: I,
-        chunk: Self::Chunk<'_>,
-        tree: &Tree,
-        table: &[Entry],
-        entries: &mut [Entry; CHUNK],
-    ) {
+    fn entries<I: Isa>(self, isa: I, chunk: Self::Chunk<'_>, tree: &Tree, table: &[Entry], entries: &mut Entries) {
         let mut words = [[0; 2]; CHUNK];
         let (pairs, keys) = (tree.root.bits.pairs.map(usize::from), || self.keys(chunk));
         let count = keys().len().min(CHUNK);
@@ -222,14 +210,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
     }
 
     #[inline(always)]
-    fn entries<I: Isa>(
-        self,
-        isa: I,
-        chunk: Self::Chunk<'_>,
-        tree: &Tree,
-        table: &[Entry],
-        entries: &mut [Entry; CHUNK],
-    ) {
+    fn entries<I: Isa>(self, isa: I, chunk: Self::Chunk<'_>, tree: &Tree, table: &[Entry], entries: &mut Entries) {
         let (eights, rest) = chunk.as_chunks::<8>();
         let Selector { masks, pairs } = tree.root.bits;
         let pairs = pairs.map(usize::from);

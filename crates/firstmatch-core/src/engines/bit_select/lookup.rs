@@ -1,11 +1,12 @@
 //! Lookups of batches: chunks of keys pass all trees in lock step.
 
 use super::block::{self, NONE};
-use super::columns::{CHUNK, Columns, Kind, rank_of, step};
+use super::columns::{CHUNK, Columns, Entries, Kind, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::single::one;
 use super::structure::BitSelect;
 use crate::engine::Match;
+use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, dispatch, words};
@@ -77,14 +78,14 @@ impl<A: LiveRules> Lookup<'_, A> {
         for (best, words) in best.chunks_mut(CHUNK).zip(keys.words().chunks(CHUNK * stride)) {
             let (count, keys) = (words.len() / stride, columns.chunk(words, stride));
             let (ranks, leaves, nodes) = ([NONE; CHUNK], List::NONE, List::NONE);
-            let mut chunk = Chunk { engine, columns, keys, count, ranks, leaves, nodes };
+            let mut chunk = Chunk { engine, live_rules, columns, keys, count, ranks, leaves, nodes };
             for (group, trees) in engine.trees.chunks(TOGETHER).enumerate() {
                 let is_first = group == 0;
                 match trees {
-                    [a] => chunk.search(isa, live_rules, [a], is_first),
-                    [a, b] => chunk.search(isa, live_rules, [a, b], is_first),
-                    [a, b, c] => chunk.search(isa, live_rules, [a, b, c], is_first),
-                    [a, b, c, d, ..] => chunk.search(isa, live_rules, [a, b, c, d], is_first),
+                    [a] => chunk.search(isa, [a], is_first),
+                    [a, b] => chunk.search(isa, [a, b], is_first),
+                    [a, b, c] => chunk.search(isa, [a, b, c], is_first),
+                    [a, b, c, d, ..] => chunk.search(isa, [a, b, c, d], is_first),
                     [] => {}
                 }
             }
@@ -211,8 +212,9 @@ struct Aligned<T>(T);
 
 /// Chunk of keys on their way through the trees.
 #[repr(align(64))]
-struct Chunk<'a, C: Columns> {
+struct Chunk<'a, C: Columns, A> {
     engine: &'a BitSelect,
+    live_rules: A,
     columns: C,
     keys: C::Chunk<'a>,
     /// Number of keys.
@@ -223,19 +225,13 @@ struct Chunk<'a, C: Columns> {
     nodes: List,
 }
 
-impl<'a, C: Columns> Chunk<'a, C> {
+impl<'a, C: Columns, A: LiveRules> Chunk<'a, C, A> {
     /// Takes every key through the roots of `trees`, then to leaves.
     ///
     /// In the first group of trees each key follows the entry with the lowest bound. Afterwards, in every group, it
     /// follows the entries whose bounds permit a better rank than the one found so far.
     #[inline(always)]
-    fn search<I: Isa, const TREES: usize>(
-        &mut self,
-        isa: I,
-        live_rules: impl LiveRules,
-        trees: [&Tree; TREES],
-        is_first: bool,
-    ) {
+    fn search<I: Isa, const TREES: usize>(&mut self, isa: I, trees: [&Tree; TREES], is_first: bool) {
         let (engine, columns) = (self.engine, self.columns);
         let (mut entries, mut first) = (Aligned([[EMPTY; CHUNK]; TREES]), Aligned([EMPTY; CHUNK]));
         let (entries, first) = (&mut entries.0, &mut first.0);
@@ -245,23 +241,23 @@ impl<'a, C: Columns> Chunk<'a, C> {
             *first = std::array::from_fn(|i| first[i].min(entries[i]));
         }
         if is_first {
-            self.first(isa, live_rules, first);
+            self.first(isa, first);
             if TREES == 1 {
                 return;
             }
         } else {
             *first = [EMPTY; CHUNK];
         }
-        let second = self.second(isa, live_rules, entries, first);
+        let second = self.second(isa, entries, first);
         if TREES > 2 || !is_first {
-            self.rest(isa, live_rules, entries, &second);
+            self.rest(isa, entries, &second);
         }
     }
 
     /// Takes every key to the leaf of its best entry and tests the leaf.
     #[inline(always)]
-    fn first<I: Isa>(&mut self, isa: I, live_rules: impl LiveRules, first: &[Entry; CHUNK]) {
-        let (engine, columns) = (self.engine, self.columns);
+    fn first<I: Isa>(&mut self, isa: I, first: &Entries) {
+        let Self { engine, live_rules, columns, .. } = *self;
         let limits = engine.limits();
         let mut at = Aligned(*first);
         let at = &mut at.0;
@@ -275,6 +271,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
         let blocks = words(&engine.blocks);
         for (i, ((at, best), key)) in at.iter_mut().zip(&mut self.ranks).zip(columns.keys(self.keys)).enumerate() {
             let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
+            live_rules.saw(Step::Block);
             let rank = rank_of(columns, block, columns.hits(isa, block, key), live_rules);
             *best = rank;
             if let Some(more) = block::goes_on(rank) {
@@ -282,20 +279,14 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 self.leaves.add(i as u8, true);
             }
         }
-        self.test(isa, live_rules, at);
+        self.test(isa, at);
     }
 
     /// Takes every key to the leaf of its next entry if that may hold a better rank.
     ///
     /// Returns that entry for each key.
     #[inline(always)]
-    fn second<I: Isa, const TREES: usize>(
-        &mut self,
-        isa: I,
-        live_rules: impl LiveRules,
-        entries: &[[Entry; CHUNK]; TREES],
-        first: &[Entry; CHUNK],
-    ) -> [Entry; CHUNK] {
+    fn second<I: Isa, const TREES: usize>(&mut self, isa: I, entries: &[Entries; TREES], first: &Entries) -> Entries {
         let limits = self.engine.limits();
         let mut second = [EMPTY; CHUNK];
         let mut nodes = 0;
@@ -312,19 +303,13 @@ impl<'a, C: Columns> Chunk<'a, C> {
             nodes |= goes_on & !odd;
         }
         let mut at = second;
-        self.follow(isa, live_rules, &mut at, nodes != 0);
+        self.follow(isa, &mut at, nodes != 0);
         second
     }
 
     /// Takes every key to the leaves of all other trees that may hold a better rank.
     #[inline(always)]
-    fn rest<I: Isa, const TREES: usize>(
-        &mut self,
-        isa: I,
-        live_rules: impl LiveRules,
-        entries: &mut [[Entry; CHUNK]; TREES],
-        second: &[Entry; CHUNK],
-    ) {
+    fn rest<I: Isa, const TREES: usize>(&mut self, isa: I, entries: &mut [Entries; TREES], second: &Entries) {
         let limits = self.engine.limits();
         let mut nodes = 0;
         for group in 0..self.groups() {
@@ -338,12 +323,12 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 nodes |= goes_on & !odd;
             }
         }
-        self.follow(isa, live_rules, entries.as_flattened_mut(), nodes != 0);
+        self.follow(isa, entries.as_flattened_mut(), nodes != 0);
     }
 
     /// Takes the listed entries to leaves, if nodes are among them, and tests these.
     #[inline(always)]
-    fn follow<I: Isa>(&mut self, isa: I, live_rules: impl LiveRules, at: &mut [Entry], nodes: bool) {
+    fn follow<I: Isa>(&mut self, isa: I, at: &mut [Entry], nodes: bool) {
         if nodes {
             let listed = std::mem::take(&mut self.leaves.count);
             for index in 0..listed {
@@ -354,7 +339,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
             }
             self.walk(isa, at, true);
         }
-        self.test(isa, live_rules, at);
+        self.test(isa, at);
     }
 
     /// Takes the entries of the node list through nodes until they are leaves.
@@ -371,6 +356,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 let i = usize::from(item) & (CHUNK - 1);
                 let Some(at) = place(at, item) else { continue };
                 let Some(node) = engine.nodes.get(limits.index(*at)) else { continue };
+                self.live_rules.saw(Step::Node);
                 let entry = step(isa, self.columns, node, &engine.table, self.key(i));
                 *at = entry;
                 self.prefetch(isa, entry);
@@ -386,8 +372,8 @@ impl<'a, C: Columns> Chunk<'a, C> {
 
     /// Tests the block of each listed leaf, then the next one if that may hold a better rank.
     #[inline(always)]
-    fn test<I: Isa>(&mut self, isa: I, live_rules: impl LiveRules, at: &mut [Entry]) {
-        let (engine, columns) = (self.engine, self.columns);
+    fn test<I: Isa>(&mut self, isa: I, at: &mut [Entry]) {
+        let Self { engine, live_rules, columns, .. } = *self;
         let limits = engine.limits();
         let blocks = words(&engine.blocks);
         while self.leaves.count > 0 {
@@ -397,6 +383,7 @@ impl<'a, C: Columns> Chunk<'a, C> {
                 let i = usize::from(item) & (CHUNK - 1);
                 let Some(at) = place(at, item) else { continue };
                 let Some(block) = columns.block(blocks, limits.index(*at)) else { continue };
+                live_rules.saw(Step::Block);
                 let rank = rank_of(columns, block, columns.hits(isa, block, self.key(i)), live_rules);
                 self.ranks[i] = self.ranks[i].min(rank);
                 if let Some(more) = block::goes_on(rank) {

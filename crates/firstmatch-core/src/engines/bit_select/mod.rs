@@ -211,7 +211,7 @@ impl Base for BitSelect {
 
     #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        tests::counting::of(self, keys)
+        tests::cost(self, keys)
     }
 
     fn visits(&self) -> usize {

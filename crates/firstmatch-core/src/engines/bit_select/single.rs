@@ -5,6 +5,7 @@ use super::columns::{Columns, Kind, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::structure::BitSelect;
 use crate::engine::Match;
+use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
 use crate::raw::{Isa, Kernel, dispatch, words};
 
@@ -119,6 +120,11 @@ impl<C: Columns, A: LiveRules> Walk<'_, C, A> {
         if let Some(a) = columns.block(blocks, limits.index(first))
             && let Some(b) = columns.block(blocks, limits.index(second))
         {
+            live_rules.saw(Step::Block);
+            // A leaf that is tested twice is read once.
+            if second != first {
+                live_rules.saw(Step::Block);
+            }
             let a = rank_of(columns, a, columns.hits(isa, a, key), live_rules);
             let b = rank_of(columns, b, columns.hits(isa, b, key), live_rules);
             rank = a.min(b);
@@ -156,6 +162,7 @@ impl<C: Columns, A: LiveRules> Walk<'_, C, A> {
     fn step<I: Isa>(self, isa: I, at: Entry) -> Entry {
         let Self { engine, columns, key, .. } = self;
         let Some(node) = engine.nodes.get(engine.limits().index(at)) else { return EMPTY };
+        self.live_rules.saw(Step::Node);
         step(isa, columns, node, &engine.table, key)
     }
 
@@ -164,6 +171,7 @@ impl<C: Columns, A: LiveRules> Walk<'_, C, A> {
     fn test<I: Isa>(self, isa: I, leaf: Entry) -> u32 {
         let Self { engine, columns, live_rules, key, blocks } = self;
         let Some(block) = columns.block(blocks, engine.limits().index(leaf)) else { return NONE };
+        live_rules.saw(Step::Block);
         rank_of(columns, block, columns.hits(isa, block, key), live_rules)
     }
 

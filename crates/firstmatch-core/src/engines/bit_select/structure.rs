@@ -7,6 +7,7 @@ use super::columns::Kind;
 use super::inserted::Inserted;
 use super::layout::{Entry, EntryLayout, Limits, Node, Tree};
 use super::writing::FreeBlocks;
+use crate::engine::observer::Observer;
 use crate::engine::tombstones::{LiveRules, Tombstones};
 use crate::raw::{Level, Line};
 use crate::rule::Match;
@@ -131,6 +132,8 @@ pub(super) struct Marks<'a> {
     pub(super) tombstones: &'a Tombstones,
     pub(super) layout: EntryLayout,
 }
+
+impl Observer for Marks<'_> {}
 
 impl LiveRules for Marks<'_> {
     const ALL: bool = false;

@@ -1,11 +1,12 @@
 mod blocks;
-pub(super) mod counting;
 mod entries;
 mod trees;
 
 use super::layout::{BETWEEN, LEAF};
 use super::*;
 use crate::engine::budget::Budget;
+use crate::engine::cost::Counts;
+use crate::engine::observer::Step;
 use crate::key::KeyBuf;
 use crate::rule::Test;
 use crate::schema::{Field, Kind};
@@ -13,6 +14,15 @@ use crate::test_rules::set;
 
 fn build(set: &Lowered) -> BitSelect {
     BitSelect::build(set, &Config::default()).expect("no budget")
+}
+
+/// Returns the cost of lookups, counted while they are made.
+pub(super) fn cost(engine: &BitSelect, keys: Keys<'_>) -> Cost {
+    let counts = Counts::default();
+    lookup::lookup(engine, &counts, &keys, &mut vec![None; keys.len()]);
+    let [nodes, blocks] = [Step::Node, Step::Block].map(|step| counts.of(step));
+    let lines = keys.len() * (engine.trees.len() + 1) + 2 * nodes + blocks * engine.shape.lines();
+    Cost::of(keys.len(), lines, blocks * block::BLOCK)
 }
 
 /// Builds lean blocks however few the regions are.

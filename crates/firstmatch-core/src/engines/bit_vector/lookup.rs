@@ -153,10 +153,8 @@ fn improve(best: &mut [Option<Match>], matches: &[Match], ranks: &[[u32; EIGHT]]
 /// Improves the match of one key by the rank found.
 #[inline(always)]
 fn improve_one(best: &mut Option<Match>, matches: &[Match], rank: u32) {
-    if let Some(&found) = matches.get(rank as usize)
-        && Match::wins(found.priority, best)
-    {
-        *best = Some(found);
+    if let Some(found) = matches.get(rank as usize) {
+        found.improve(best);
     }
 }
 

@@ -231,17 +231,9 @@ impl Base for BitVector {
         regions
     }
 
-    /// Returns the cost of a lookup, which is the same for every key.
     #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        let lines = |dimension: &Dimension| match dimension {
-            Dimension::Search { tree, .. } => 1 + tree.depth(),
-            Dimension::Direct { .. } => 1,
-            Dimension::Paged { .. } => 2,
-        };
-        let dimensions: usize = self.dimensions.iter().map(lines).sum();
-        let lines = dimensions + self.joins.len() + self.read.len() * self.groups * GROUP_LINES;
-        Cost::of(1, lines, keys.len() * self.matches.len())
+        tests::cost(self, keys)
     }
 }
 

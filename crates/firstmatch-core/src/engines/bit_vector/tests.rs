@@ -6,6 +6,18 @@ use crate::rule::Test;
 use crate::schema::{Field, Kind};
 use crate::test_rules::set;
 
+/// Returns the cost of a lookup, which is the same for every key.
+pub(super) fn cost(engine: &BitVector, keys: Keys<'_>) -> Cost {
+    let lines = |dimension: &Dimension| match dimension {
+        Dimension::Search { tree, .. } => 1 + tree.depth(),
+        Dimension::Direct { .. } => 1,
+        Dimension::Paged { .. } => 2,
+    };
+    let dimensions: usize = engine.dimensions.iter().map(lines).sum();
+    let lines = dimensions + engine.joins.len() + engine.read.len() * engine.groups * GROUP_LINES;
+    Cost::of(1, lines, keys.len() * engine.matches.len())
+}
+
 fn build(set: &Lowered) -> BitVector {
     BitVector::build(set, &Config::default()).expect("enough room")
 }

@@ -62,11 +62,9 @@ mod tree;
 mod update;
 
 use crate::engine::entry::{Entry, Settings};
-use crate::engine::{Engine, Match, Stats, Updatable};
-use crate::error::UpdateError;
+use crate::engine::{Engine, Match, Stats};
 use crate::key::Keys;
 use crate::raw::dispatch;
-use crate::rule::{Regions, RuleId};
 use crate::schema::Schema;
 use lookup::{Lookup, Scratch};
 
@@ -118,16 +116,6 @@ impl Engine for PartitionSort {
 
     fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         dispatch(self.level, Lookup { engine: self, scratch, keys: *keys, best });
-    }
-}
-
-impl Updatable for PartitionSort {
-    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
-        self.insert_rule(rule, regions)
-    }
-
-    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
-        self.remove_rule(rule)
     }
 }
 

@@ -5,7 +5,7 @@ use super::node::ENTRY;
 use super::order;
 use super::structure::{Partition, PartitionSort};
 use super::tree::{Fit, Step};
-use crate::engine::Match;
+use crate::engine::{Match, Updatable};
 use crate::engines::shared::places::{OVERFLOW, Place, UNMATCHABLE};
 use crate::engines::shared::vec_growth;
 use crate::error::UpdateError;
@@ -14,8 +14,8 @@ use crate::rule::{Region, Regions, RuleId};
 /// Maximum number of regions of a group; more that are equal go to other partitions.
 pub(super) const LONGEST: usize = 256;
 
-impl PartitionSort {
-    pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+impl Updatable for PartitionSort {
+    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let slot = rule.rule.slot();
         if regions.key_words() != self.arena.key_words() {
             return Err(UpdateError::key_words(regions.key_words(), self.arena.key_words()));
@@ -27,7 +27,7 @@ impl PartitionSort {
             if let Err(error) = self.check_budget(slot, before) {
                 // Regions that are in already go again, which takes no memory.
                 if before > 0 {
-                    self.remove_rule(rule.rule)?;
+                    self.remove(rule.rule)?;
                 }
                 return Err(error);
             }
@@ -43,6 +43,28 @@ impl PartitionSort {
         Ok(())
     }
 
+    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
+        let slot = rule.slot();
+        if self.places.is_vacant(slot) || !self.holds(rule, self.places.get(slot)) {
+            return Err(UpdateError::stale(rule));
+        }
+        while let Some(place) = self.places.take(slot) {
+            if place.part == UNMATCHABLE {
+                continue;
+            }
+            if place.part != OVERFLOW {
+                self.remove_from_partition(place);
+            } else if let Some((moved, from)) = self.overflow.take(place.at) {
+                self.places.moved(moved.rule.slot(), (from, OVERFLOW), (place.at, OVERFLOW));
+            }
+            self.regions -= 1;
+            self.rules -= usize::from(self.places.is_vacant(slot));
+        }
+        Ok(())
+    }
+}
+
+impl PartitionSort {
     /// Refuses the next region of a rule if it might exceed the budget.
     ///
     /// The rule has `before` regions already. The next may start a partition, split every node of a walk, have a
@@ -152,26 +174,6 @@ impl PartitionSort {
         } else {
             self.partitions[to..=index].rotate_right(1);
         }
-    }
-
-    pub(super) fn remove_rule(&mut self, rule: RuleId) -> Result<(), UpdateError> {
-        let slot = rule.slot();
-        if self.places.is_vacant(slot) || !self.holds(rule, self.places.get(slot)) {
-            return Err(UpdateError::stale(rule));
-        }
-        while let Some(place) = self.places.take(slot) {
-            if place.part == UNMATCHABLE {
-                continue;
-            }
-            if place.part != OVERFLOW {
-                self.remove_from_partition(place);
-            } else if let Some((moved, from)) = self.overflow.take(place.at) {
-                self.places.moved(moved.rule.slot(), (from, OVERFLOW), (place.at, OVERFLOW));
-            }
-            self.regions -= 1;
-            self.rules -= usize::from(self.places.is_vacant(slot));
-        }
-        Ok(())
     }
 
     /// Whether the rule at this slot is `rule` and not another use of the slot.

@@ -5,6 +5,7 @@
 
 use super::chunked::with_room;
 use crate::engine::Match;
+use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
 use crate::raw::Isa;
@@ -67,9 +68,14 @@ impl OverflowList {
         if full { self.block_bytes() + list * size_of::<Block>() } else { 0 }
     }
 
+    /// Number of cache lines of a block.
+    pub(crate) fn lines_per_block(&self) -> usize {
+        (size_of::<Block>() + self.block_bytes()).div_ceil(64)
+    }
+
     /// Number of cache lines of all blocks.
     pub(crate) fn lines(&self) -> usize {
-        self.blocks.len() * (size_of::<Block>() + self.block_bytes()).div_ceil(64)
+        self.blocks.len() * self.lines_per_block()
     }
 
     /// Adds a region and returns its index.
@@ -140,6 +146,7 @@ impl OverflowList {
                 if block.best > *bound {
                     continue;
                 }
+                live_rules.saw(Step::Block);
                 let row = keys.row(i);
                 let mut hits = isa.inside8(&block.bounds, row, self.key_words);
                 for (masks, &word) in block.masks.as_chunks::<16>().0.iter().zip(row) {

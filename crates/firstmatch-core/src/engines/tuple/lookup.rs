@@ -7,6 +7,7 @@ use super::pool::{Pool, is_last};
 use super::structure::{Bounds, TupleMerge};
 use super::table::{Table, place};
 use crate::engine::Match;
+use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
 use crate::engines::shared::{match_of, priority_of};
 use crate::key::Keys;
@@ -130,10 +131,10 @@ fn classify<I: Isa>(
     }
     let planes = engine.tables.chunks(PLANE).zip(engine.bounds.as_chunks::<PLANE>().0);
     for (plane, (tables, bounds)) in planes.enumerate() {
-        let (mut live, mut probes) = open(isa, engine, s, rows, best.len(), plane);
+        let (mut live, mut probes) = open(isa, live_rules, engine, s, rows, best.len(), plane);
         while live + probes > 0 {
             hash(isa, &engine.hasher, s, rows, tables, probes);
-            let hits = compare(isa, &engine.pool, s, rows, tables, probes);
+            let hits = compare(isa, live_rules, &engine.pool, s, rows, tables, probes);
             for hit in 0..hits.min(CHUNK) {
                 let (key, group, table) = (s.keys[hit], s.groups[hit], s.tables[hit]);
                 let found = group != NONE && test_group(isa, live_rules, &engine.pool, s, rows, best, group, key);
@@ -153,6 +154,7 @@ fn classify<I: Isa>(
 #[inline(always)]
 fn open<I: Isa>(
     isa: I,
+    live_rules: impl LiveRules,
     engine: &TupleMerge,
     s: &mut Scratch,
     rows: &impl Rows,
@@ -167,6 +169,7 @@ fn open<I: Isa>(
         if best > s.bound[key] {
             continue;
         }
+        live_rules.saw(Step::Plane);
         let open = plane.of(isa, rows.row(key as u32));
         let rest = open & open.wrapping_sub(1);
         (s.keys[probes % CHUNK], s.tables[probes % CHUNK]) = (key as u32, open.trailing_zeros());
@@ -217,6 +220,7 @@ fn hash<I: Isa>(isa: I, hasher: &Hasher, s: &mut Scratch, rows: &impl Rows, tabl
 #[inline(always)]
 fn compare<I: Isa>(
     isa: I,
+    live_rules: impl LiveRules,
     pool: &Pool,
     s: &mut Scratch,
     rows: &impl Rows,
@@ -227,6 +231,7 @@ fn compare<I: Isa>(
     for i in 0..probes.min(CHUNK) {
         let (key, t, hash) = (s.keys[i], s.tables[i], s.hashes[i]);
         let Some(Some(table)) = tables.get(t as usize) else { continue };
+        live_rules.saw(Step::Bucket);
         let (at, tag) = place(hash, table.buckets().len());
         let bucket = &table.buckets()[at];
         let equal = isa.equal8(&bucket.tags, tag);
@@ -274,6 +279,7 @@ fn walk_on<I: Isa>(
         if !bucket.goes_on() {
             return;
         }
+        live_rules.saw(Step::Bucket);
     }
 }
 
@@ -295,6 +301,7 @@ fn test_group<A: LiveRules>(
     let mut lines = pool.lines_from(group, key_words);
     while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(key_words)) {
         lines = rest;
+        live_rules.saw(Step::Entry);
         let entry = words(entry);
         let priority = priority_of(entry, key_words).0;
         let holds =

@@ -111,11 +111,11 @@ use crate::engine::budget::Budget;
 use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::tombstones::{All, Tombstones, marks_bytes};
-use crate::engine::{Engine, Match, Stats, Updatable};
-use crate::error::{BuildError, UpdateError};
+use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::dispatch;
-use crate::rule::{Lowered, Regions, RuleId};
+use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 use lookup::{Lookup, Scratch};
 use structure::Bounds;
@@ -146,8 +146,6 @@ impl Engine for TupleMerge {
             + self.bounds.capacity() * size_of::<Bounds>();
         let tests = worst.iter().sum::<usize>() + self.overflow.len();
         Stats {
-            rules: self.rules,
-            regions: self.regions,
             bytes: vec![
                 ("entries", self.pool.bytes()),
                 ("tables", tables),
@@ -156,15 +154,13 @@ impl Engine for TupleMerge {
                 ("rest", self.overflow.bytes()),
                 ("tuples and keys", self.hasher.bytes() + self.shape.bytes()),
             ],
-            tables: self.order.len(),
             worst_tests: tests,
             worst_lines: self.candidate_lines()
                 + buckets
                 + (tests - self.overflow.len()) * self.pool.lines_per_entry()
                 + self.overflow.lines(),
-            overflow: self.overflow.len(),
             longest_bucket: worst.into_iter().max().unwrap_or(0),
-            keeps_shadowed: true,
+            ..self.bound()
         }
     }
 
@@ -189,7 +185,7 @@ impl Base for TupleMerge {
 
     #[cfg(test)]
     fn cost(&self, keys: Keys<'_>) -> Cost {
-        tests::counting::of(self, keys)
+        tests::cost(self, keys)
     }
 }
 
@@ -251,14 +247,4 @@ pub(crate) const TSS: Entry = Entry {
 fn built(config: Config, rules: &Lowered, settings: &Settings) -> Result<TupleMerge, BuildError> {
     let &Settings { budget, simd, seed } = settings;
     TupleMerge::build(rules, &Config { budget, simd, seed, ..config })
-}
-
-impl Updatable for TupleMerge {
-    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
-        self.insert_rule(rule, regions)
-    }
-
-    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
-        self.remove_rule(rule)
-    }
 }

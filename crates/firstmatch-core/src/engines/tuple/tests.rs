@@ -2,14 +2,17 @@
 //!
 //! The crate's `tests/` compare the answers, with those of the other engines.
 
-pub(super) mod counting;
 mod memory;
 mod walks;
 
 use super::*;
-use crate::engine::Classifier;
 use crate::engine::budget::Visits;
-use crate::rule::{Action, Condition, ExpansionLimits, Priority, Region, RuleSet, RuleSpec, Test, lower, lower_rule};
+use crate::engine::cost::Counts;
+use crate::engine::observer::Step;
+use crate::engine::{Classifier, Updatable};
+use crate::rule::{
+    Action, Condition, ExpansionLimits, Priority, Region, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
+};
 use crate::schema::{Field, Kind, Source};
 
 fn spec(line: u32, tests: Vec<(usize, Test)>) -> RuleSpec {
@@ -43,6 +46,21 @@ fn table_one() -> RuleSet {
         set.insert(spec(line, vec![(0, prefix(src)), (1, prefix(dst))])).expect("a rule of the paper");
     }
     set
+}
+
+/// Returns the cost of lookups, counted while they are made.
+pub(super) fn cost(engine: &TupleMerge, keys: Keys<'_>) -> Cost {
+    let counts = Counts::default();
+    let (scratch, best) = (&mut Scratch::new(), &mut vec![None; keys.len()]);
+    dispatch(engine.level, Lookup { engine, live_rules: &counts, scratch, keys, best });
+    let [planes, buckets, entries, blocks] =
+        [Step::Plane, Step::Bucket, Step::Entry, Step::Block].map(|step| counts.of(step));
+    let lines = planes * engine.lines_per_plane()
+        + buckets
+        + entries * engine.pool.lines_per_entry()
+        + blocks * engine.overflow.lines_per_block();
+    // The last block of the overflow list may hold fewer than eight regions.
+    Cost::of(keys.len(), lines, entries + (8 * blocks).min(keys.len() * engine.overflow.len()))
 }
 
 fn engine(set: &RuleSet, limit: usize) -> TupleMerge {

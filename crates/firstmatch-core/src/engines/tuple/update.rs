@@ -6,7 +6,7 @@ use super::pool::{Entry, LONGEST, Pool, SHARED};
 use super::structure::{Bounds, TupleMerge};
 use super::table::{Slot, Table};
 use super::tuple::is_within;
-use crate::engine::Match;
+use crate::engine::{Match, Updatable};
 use crate::engines::shared::places::{OVERFLOW, Place, UNMATCHABLE, VACANT};
 use crate::engines::shared::vec_growth;
 use crate::error::UpdateError;
@@ -56,8 +56,8 @@ enum Home {
     Relaxed,
 }
 
-impl TupleMerge {
-    pub(super) fn insert_rule(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
+impl Updatable for TupleMerge {
+    fn insert(&mut self, rule: Match, regions: &Regions) -> Result<(), UpdateError> {
         let slot = rule.rule.slot();
         if regions.key_words() != self.shape.key_words() {
             return Err(UpdateError::key_words(regions.key_words(), self.shape.key_words()));
@@ -69,7 +69,7 @@ impl TupleMerge {
             if let Err(error) = self.check_budget(slot, before, &region) {
                 // Regions that are in already go again, which takes no memory.
                 if before > 0 {
-                    self.remove_rule(rule.rule)?;
+                    self.remove(rule.rule)?;
                 }
                 return Err(error);
             }
@@ -85,6 +85,31 @@ impl TupleMerge {
         Ok(())
     }
 
+    fn remove(&mut self, rule: RuleId) -> Result<(), UpdateError> {
+        let slot = rule.slot();
+        if self.places.is_vacant(slot) || !self.holds(rule) {
+            return Err(UpdateError::stale(rule));
+        }
+        while let Some(place) = self.places.take(slot) {
+            if place.part == OVERFLOW {
+                if let Some((moved, from)) = self.overflow.take(place.at) {
+                    self.places.moved(moved.rule.slot(), (from, OVERFLOW), (place.at, OVERFLOW));
+                }
+            } else if let Some((slot, entry)) = self.locate(place, rule) {
+                let entry = self.take_entry(place.part, slot, entry);
+                self.pool.forget(&entry);
+                self.drop_if_empty(place.part);
+            } else {
+                continue;
+            }
+            self.regions -= 1;
+            self.rules -= usize::from(self.places.is_vacant(rule.slot()));
+        }
+        Ok(())
+    }
+}
+
+impl TupleMerge {
     /// Refuses the next region of a rule if it might exceed the budget.
     ///
     /// The rule has `before` regions already. The next may start a table, join the longest group, or have a table
@@ -503,29 +528,6 @@ impl TupleMerge {
             }
             self.settle_bound(t as usize);
         }
-    }
-
-    pub(super) fn remove_rule(&mut self, rule: RuleId) -> Result<(), UpdateError> {
-        let slot = rule.slot();
-        if self.places.is_vacant(slot) || !self.holds(rule) {
-            return Err(UpdateError::stale(rule));
-        }
-        while let Some(place) = self.places.take(slot) {
-            if place.part == OVERFLOW {
-                if let Some((moved, from)) = self.overflow.take(place.at) {
-                    self.places.moved(moved.rule.slot(), (from, OVERFLOW), (place.at, OVERFLOW));
-                }
-            } else if let Some((slot, entry)) = self.locate(place, rule) {
-                let entry = self.take_entry(place.part, slot, entry);
-                self.pool.forget(&entry);
-                self.drop_if_empty(place.part);
-            } else {
-                continue;
-            }
-            self.regions -= 1;
-            self.rules -= usize::from(self.places.is_vacant(rule.slot()));
-        }
-        Ok(())
     }
 
     /// Whether the rule at this slot is `rule` and not another use of the slot.

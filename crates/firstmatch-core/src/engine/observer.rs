@@ -1,0 +1,26 @@
+//! Observer of the steps that lookups take.
+
+/// Step of a lookup that reads memory of its engine.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// Node of a tree below its root.
+    Node,
+    /// Block of eight regions.
+    Block,
+    /// Candidates among 64 tables.
+    Plane,
+    /// Bucket of a hash table.
+    Bucket,
+    /// Region that is tested by itself.
+    Entry,
+}
+
+/// Observer of a lookup's steps.
+///
+/// Lookups tell their steps to the set of live rules. In use that set ignores them, so that they take no instruction.
+/// Tests count them.
+pub(crate) trait Observer: Copy {
+    /// Takes note of a step.
+    #[inline(always)]
+    fn saw(self, _step: Step) {}
+}
