@@ -549,6 +549,7 @@ fn messages_name_the_file_and_what_it_looks_like() {
     assert_eq!(missing.io_kind(), Some(io::ErrorKind::NotFound));
     let directory = open(&std::env::temp_dir()).expect_err("a directory");
     assert!(directory.to_string().ends_with("this is a directory; expected a file"), "{directory}");
+    assert_eq!(directory.io_kind(), Some(io::ErrorKind::IsADirectory));
     let empty = Temporary::new("empty", b"");
     assert!(open(&empty.0).expect_err("empty").to_string().ends_with("there is nothing in it"));
     assert!(read_text(&empty.0).is_err_and(|error| error.is_empty()));

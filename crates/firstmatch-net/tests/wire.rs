@@ -526,3 +526,20 @@ fn either_fragment_header_says_that_more_follow() {
         assert_eq!(five(&packet(more)), expected, "{more:?}");
     }
 }
+
+/// Without a family, the width of an address says which packets a schema is for.
+#[test]
+fn the_width_of_an_address_shows_the_family() {
+    let frames = [ipv4(17, 0, &[], &[0; 8]), ipv6(17, &[0; 8])];
+    for source in [Source::Src, Source::Dst] {
+        for (width, outcomes) in [
+            (32, [Outcome::Complete, Outcome::OtherFamily]),
+            (127, [Outcome::Complete, Outcome::OtherFamily]),
+            (128, [Outcome::OtherFamily, Outcome::Complete]),
+        ] {
+            let schema = Schema::new(None, vec![Field::new("address", width, Kind::Prefix, Some(source))]);
+            let is = frames.each_ref().map(|frame| outcome(&Config::default(), LinkType::Raw, frame, &schema));
+            assert_eq!(is, outcomes, "{source:?} of {width} bits");
+        }
+    }
+}

@@ -1,5 +1,6 @@
 mod changing;
 mod choosing;
+mod explaining;
 mod limits;
 
 use std::mem;

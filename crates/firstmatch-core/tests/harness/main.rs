@@ -8,7 +8,8 @@
 //!   few changes; `writing` writes rules and reads them back.
 //! - Live rules: `meta` is about writers, readers and rebuilds, `choice` about the bases that `meta` takes, `caps`
 //!   about those it refuses. `due` is about when a rebuild is due, and `beside` counts and asks beside a writer.
-//! - Resources: `bounds` tests limits at their very numbers, `memory` counts every byte, `allocation` finds lookups
+//! - Resources: `bounds` tests limits at their very numbers, `figures` compares sizes and bounds
+//!   with files, `memory` counts every byte, `allocation` finds lookups
 //!   that take any. `cache` is about what a cache keeps and when it steps aside, `sharing` about scratches and threads.
 //!   `limit` ends tests of threads in time.
 
@@ -21,6 +22,7 @@ mod choice;
 mod corpus;
 mod differential;
 mod due;
+mod figures;
 mod layers;
 mod lists;
 mod lowering;

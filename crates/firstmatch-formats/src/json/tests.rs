@@ -558,3 +558,31 @@ fn a_mac_address_has_six_parts() {
         assert!(wrong != text && faults(&wrong)[0].contains("is no value of eth_src"), "{address}");
     }
 }
+
+/// Each object refuses a member that it does not know, and names those that it does.
+#[test]
+fn unknown_members_are_faults_of_every_object() {
+    let condition = "{\"field\": \"dport\", \"tests\": [{\"value\": 1}], \"negated\": true}";
+    let rules = format!(
+        "{{\"action\": {{\"mark\": 1, \"of\": 2}}, \"conditions\": [{condition}]}}],\n\
+         \"policy\": {{\"defaults\": \"deny\"}}}}"
+    );
+    assert_eq!(
+        faults(&format!("{HEAD}{rules}")),
+        [
+            "4:24+4 /rules/0/action/of: there is no member `\"of\"`; expected \"mark\"",
+            "4:93+9 /rules/0/conditions/0/negated: there is no member `\"negated\"`; expected \"field\", \"not\" or \"tests\"",
+            "5:12+10 /policy/defaults: there is no member `\"defaults\"`; expected \"default\", \"unknown\" or \"fragments\"",
+        ]
+    );
+    let fields = "{\"name\": \"a\", \"width\": 8, \"kind\": \"range\", \"from\": \"proto\"}";
+    let schema = format!("{{\"fields\": [{fields}], \"name\": \"mine\"}}");
+    let head = HEAD.replace("\"ipv4\", \"ipv6\"", &schema);
+    assert_eq!(
+        faults(&format!("{head}]}}")),
+        [
+            "2:112+6 /schemas/0/fields/0/from: there is no member `\"from\"`; expected \"name\", \"width\", \"kind\", \"source\" or \"optional\"",
+            "2:131+6 /schemas/0/name: there is no member `\"name\"`; expected \"family\" or \"fields\"",
+        ]
+    );
+}

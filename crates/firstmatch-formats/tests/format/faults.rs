@@ -33,6 +33,16 @@ fn each_fault_is_shown_where_it_stands_and_hides_no_other() {
 
 #[rustfmt::skip]
 const NATIVE: &[(&str, &[&str])] = &[
+    // Behind a faulty item, the next line of a list is read again; in a list within it, the lines up to its end are not.
+    ("set a = {\n  80 é\n  x99999\n}\n",
+     &["2:6+1 the character `é` has no place here", "3:3+6 unknown name `x99999`"]),
+    ("set a = { 80 é\n  x99999 {\n 9, é\n }, é\n}\n",
+     &[
+        "1:14+1 the character `é` has no place here",
+        "2:3+6 unknown name `x99999`",
+        "2:10+1 `{` after an item; expected `,` or `}`",
+        "4:5+1 the character `é` has no place here",
+     ]),
     ("permot src any\n",
      &["1:1+6 a line cannot start with `permot`; did you mean `permit`?"]),
     ("accept tcp\n",

@@ -401,3 +401,48 @@ fn shuffled_words_never_panic() {
     }
     assert!(accepted > 500, "{accepted}");
 }
+
+/// A family alone is refused, and what to write instead depends on the fields there are.
+#[test]
+fn a_family_alone_is_refused_with_the_fields_there_are() {
+    let alone = "alone is neither a field nor a protocol";
+    for (fields, of_ipv4, of_ipv6) in [
+        ("a 8 range", "", ""),
+        ("a 16 exact from eth_type", "; expected `a ipv4`", "; expected `a ipv6`"),
+        ("a 8 exact from proto", "", "; expected `a 41` for packets inside others"),
+        (
+            "e 16 exact from eth_type\n  a 8 exact from proto",
+            "; expected `e ipv4`",
+            "; expected `e ipv6`, or `a 41` for packets inside others",
+        ),
+    ] {
+        for (family, expected) in [("ipv4", of_ipv4), ("ipv6", of_ipv6)] {
+            let line = fields.lines().count() + 3;
+            let text = format!("schema {{\n  {fields}\n}}\npermit {family}\n");
+            assert_eq!(diagnose(&text), [format!("{line}:8+4 `{family}` {alone}{expected}")], "{text}");
+        }
+    }
+}
+
+/// In a block without an end, a keyword begins the next statement unless a width and a kind follow it.
+#[test]
+fn a_keyword_ends_a_block_unless_its_line_is_a_field() {
+    let unclosed = "1:8+1 this `{` is never closed; expected `}` on a line after the last field";
+    let faults = |line: &str| diagnose(&format!("schema {{\n  a 8 range\n{line}\n"));
+    assert_eq!(
+        faults("set 8 range\n}"),
+        ["3:1+3 `set` has a meaning in rules; expected another name for the field"],
+        "a width and a kind"
+    );
+    assert_eq!(
+        faults("deny 8 range"),
+        [unclosed, "3:1+4 `deny` has a meaning in rules; expected another name for the field"]
+    );
+    for (line, fault) in [
+        ("deny a range", "3:8+5 unknown name `range`; expected a number up to 255"),
+        ("deny 8 ranges", "3:6+1 the value `8` follows no field; expected a field before it"),
+        ("deny 8", "3:6+1 the value `8` follows no field; expected a field before it"),
+    ] {
+        assert_eq!(faults(line), [unclosed, fault], "{line}");
+    }
+}
