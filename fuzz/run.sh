@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")"
 seconds="${FUZZ_SECONDS:-60}"
 targets=("$@")
-if [ $# -eq 0 ]; then targets=(parse_rules readers wire differential updates); fi
+if [ $# -eq 0 ]; then targets=(parse_rules readers wire frames differential updates); fi
 
 if ! command -v c++ >/dev/null; then
     echo "fuzzing needs a C++ compiler: libFuzzer is built from source" >&2

@@ -15,9 +15,11 @@ use crate::schema::Schema;
 pub struct KeyBuf {
     schema: Schema,
     stride: usize,
-    /// Unused words that the alignment takes, then the rows.
+    /// Unused words that the alignment takes, the rows, then room for more rows, in which padding is zero.
     words: Vec<u32>,
     start: usize,
+    /// Index of the first word behind the rows.
+    end: usize,
 }
 
 const ALIGN: usize = 64;
@@ -27,7 +29,7 @@ const SLACK: usize = ALIGN / size_of::<u32>();
 impl KeyBuf {
     /// Builds a buffer without rows.
     pub fn new(schema: &Schema) -> Self {
-        Self { schema: schema.clone(), stride: schema.stride(), words: Vec::new(), start: 0 }
+        Self { schema: schema.clone(), stride: schema.stride(), words: Vec::new(), start: 0, end: 0 }
     }
 
     /// Returns the schema whose words the rows have.
@@ -35,33 +37,38 @@ impl KeyBuf {
         &self.schema
     }
 
+    /// Number of words from one row to the next.
+    #[inline]
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
-        (self.words.len() - self.start) / self.stride
+        (self.end - self.start) / self.stride
     }
 
     /// Whether there is no row.
     pub fn is_empty(&self) -> bool {
-        self.words.len() == self.start
+        self.end == self.start
     }
 
     /// Removes every row and keeps the memory.
     pub fn clear(&mut self) {
-        self.words.truncate(self.start);
+        self.end = self.start;
     }
 
     /// Makes room for `rows` more rows.
     pub fn reserve(&mut self, rows: usize) {
         let needed = rows * self.stride;
-        if self.words.capacity() - self.words.len() >= needed && self.words.capacity() > 0 {
+        if self.words.len() - self.end >= needed && !self.words.is_empty() {
             return;
         }
-        let old = self.words.len() - self.start;
-        let mut words: Vec<u32> = Vec::with_capacity(SLACK + old + needed.max(old));
+        let old = self.end - self.start;
+        let mut words = vec![0; SLACK + old + needed.max(old)];
         let start = words.as_ptr().align_offset(ALIGN).min(SLACK);
-        words.resize(start, 0);
-        words.extend_from_slice(&self.words[self.start..]);
-        (self.words, self.start) = (words, start);
+        words[start..start + old].copy_from_slice(&self.words[self.start..self.end]);
+        (self.words, self.start, self.end) = (words, start, start + old);
     }
 
     /// Adds a row of zeros and returns it, to be filled by the caller.
@@ -69,12 +76,47 @@ impl KeyBuf {
     /// The words of the schema come first, then padding, which must stay zero.
     #[inline]
     pub fn push(&mut self) -> &mut [u32] {
-        if self.words.capacity() - self.words.len() < self.stride {
+        if self.words.len() - self.end < self.stride {
             self.reserve(64);
         }
-        let at = self.words.len();
-        self.words.resize(at + self.stride, 0);
-        &mut self.words[at..]
+        let row = &mut self.words[self.end..][..self.stride];
+        row.fill(0);
+        self.end += self.stride;
+        row
+    }
+
+    /// Adds `rows` rows and returns their words, row after row, to be filled by the caller.
+    ///
+    /// The padding of each row is zero and must stay so. The words of the schema hold old values, because clearing
+    /// them would be wasted, so the caller must write all of them.
+    ///
+    /// ```
+    /// use firstmatch_core::{KeyBuf, Schema};
+    ///
+    /// let mut buf = KeyBuf::new(&Schema::ipv4());
+    /// let stride = Schema::ipv4().stride();
+    /// for (port, row) in (80..).zip(buf.push_rows(2).chunks_exact_mut(stride)) {
+    ///     row[..5].copy_from_slice(&[0x0A00_0001, 0xC000_0207, 50_000, port, 6]);
+    /// }
+    /// assert_eq!(buf.keys().row(1)[3], 81);
+    /// ```
+    #[inline]
+    pub fn push_rows(&mut self, rows: usize) -> &mut [u32] {
+        let count = rows * self.stride;
+        if self.words.len() - self.end < count {
+            self.reserve(rows.max(64));
+        }
+        let words = &mut self.words[self.end..][..count];
+        self.end += count;
+        words
+    }
+
+    /// Returns the words of all rows, row after row, to be changed.
+    ///
+    /// The padding must stay zero.
+    #[inline]
+    pub fn words_mut(&mut self) -> &mut [u32] {
+        &mut self.words[self.start..self.end]
     }
 
     /// Adds the row of a packet; absent fields get the value for absent.
@@ -104,7 +146,7 @@ impl KeyBuf {
     /// Returns all rows.
     pub fn keys(&self) -> Keys<'_> {
         let key_words = self.schema.words().len();
-        Keys { words: &self.words[self.start..], key_words, stride: self.stride }
+        Keys { words: &self.words[self.start..self.end], key_words, stride: self.stride }
     }
 }
 
@@ -112,7 +154,7 @@ impl Clone for KeyBuf {
     fn clone(&self) -> Self {
         let mut copy = Self::new(&self.schema);
         copy.reserve(self.len().max(1));
-        copy.words.extend_from_slice(&self.words[self.start..]);
+        copy.push_rows(self.len()).copy_from_slice(self.keys().words);
         copy
     }
 }
@@ -218,6 +260,26 @@ mod tests {
                 buf.clear();
                 assert!(buf.is_empty());
             }
+        }
+    }
+
+    #[test]
+    fn rows_added_together_have_zeros_behind_their_words() {
+        let mut buf = KeyBuf::new(&Schema::ipv4());
+        for round in 1..=3u32 {
+            for rows in [0, 1, 63, 70] {
+                let before = buf.len();
+                let words = buf.push_rows(rows);
+                assert_eq!(words.len(), rows * 8);
+                words.chunks_exact_mut(8).for_each(|row| row[..5].fill(round));
+                assert_eq!(buf.len(), before + rows);
+            }
+            assert_eq!(buf.push(), [0; 8]);
+            let keys = buf.keys();
+            let row = [round, round, round, round, round, 0, 0, 0];
+            assert_eq!((keys.len(), keys.row(0).as_ptr().align_offset(64)), (135, 0));
+            assert!((0..134).all(|i| keys.row(i) == row));
+            buf.clear();
         }
     }
 

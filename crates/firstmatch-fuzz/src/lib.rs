@@ -17,14 +17,16 @@ use std::path::{Path, PathBuf};
 
 mod differential;
 mod draw;
+mod frames;
 mod parse_rules;
 mod readers;
 mod updates;
 mod wire;
 
-use firstmatch_testkit::{case, corners, engines, frames as common, generate, invariants, reference, rng};
+use firstmatch_testkit::{case, corners, engines, frames as common, generate, invariants, reference, rng, ways};
 
 pub use differential::differential;
+pub use frames::frames;
 pub use parse_rules::parse_rules;
 pub use readers::readers;
 pub use updates::updates;
@@ -34,10 +36,11 @@ pub use wire::wire;
 pub type Target = fn(&[u8]);
 
 /// All targets, each with its name.
-pub const TARGETS: [(&str, Target); 5] = [
+pub const TARGETS: [(&str, Target); 6] = [
     ("parse_rules", parse_rules),
     ("readers", readers),
     ("wire", wire),
+    ("frames", frames),
     ("differential", differential),
     ("updates", updates),
 ];

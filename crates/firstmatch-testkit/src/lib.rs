@@ -6,7 +6,7 @@
 //!   draws rule sets, and [`rng`] is the one generator of random bits.
 //! - [`counter`] counts allocations, and [`limit`] ends tests of threads in time.
 //! - With the feature `net`: [`frames`] has frames of all sorts, [`mod@reference`] another parser to compare with, and
-//!   [`invariants`] what holds for the headers of any frame.
+//!   [`invariants`] what holds for the headers of any frame, and [`ways`] the ways from a frame to a row.
 #![deny(unsafe_code)]
 #![expect(missing_docs, missing_debug_implementations, reason = "tests alone use it")]
 #![expect(clippy::expect_used, reason = "tests fail where they cannot go on")]
@@ -25,3 +25,5 @@ pub mod limit;
 #[cfg(feature = "net")]
 pub mod reference;
 pub mod rng;
+#[cfg(feature = "net")]
+pub mod ways;

@@ -7,9 +7,7 @@
 //! # let frames = [firstmatch::doc_frame(23), firstmatch::doc_frame(443)];
 //! let firewall = Firewall::from_text("permit dst 192.0.2.0/24\n")?;
 //! let mut worker = firewall.worker(); // one a thread; clones of `firewall` are cheap
-//! for frame in &frames {
-//!     worker.push(LinkType::Ethernet, frame);
-//! }
+//! worker.push_all(LinkType::Ethernet, &frames); // or `push`, frame by frame
 //! for decision in worker.classify() {
 //!     println!("{} {:?} {}", decision.verdict, decision.rule, decision.outcome);
 //! }
@@ -29,8 +27,9 @@
 //! # The way of a packet
 //!
 //! - A [`Firewall`] is the handle: rules, policy and the engine that serves them. Clones share everything.
-//! - A [`Worker`] belongs to one thread. [`Worker::push`] parses a frame into a row of keys; [`Worker::classify`]
-//!   decides all rows at once, in the generation of one commit, and allocates nothing once it is warm.
+//! - A [`Worker`] belongs to one thread. [`Worker::push_all`] or [`Worker::push`] parses frames into rows of keys.
+//!   [`Worker::classify`] decides all rows at once, in the generation of one commit. It allocates nothing once it is
+//!   warm.
 //! - A [`Decision`] says what happens to a packet (verdict), which rule said so (id, source line, your value) and what
 //!   the headers were good for ([`Outcome`]). What is unknown gets the policy's verdict for unknown packets.
 //! - An [`Update`] is a transaction beside all workers. No worker ever waits for it.

@@ -94,6 +94,26 @@ impl Worker {
         self.batch.push_frame(link, frame, bytes)
     }
 
+    /// Adds whole frames, in order; the same as [`Worker::push`] for each of them, and faster.
+    ///
+    /// It prefetches the frames ahead and reads frames of one protocol together.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("deny tcp dport 23\npermit\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push_all(firstmatch::LinkType::Ethernet, &[firstmatch::doc_frame(23), firstmatch::doc_frame(80)]);
+    /// let verdicts: Vec<_> = worker.classify().iter().map(|decision| decision.verdict).collect();
+    /// assert_eq!(verdicts, [firstmatch::Verdict::Deny, firstmatch::Verdict::Permit]);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    #[inline]
+    pub fn push_all<'f, F>(&mut self, link: LinkType, frames: impl IntoIterator<Item = &'f F>)
+    where
+        F: AsRef<[u8]> + ?Sized + 'f,
+    {
+        self.batch.push_frames(link, frames);
+    }
+
     /// Adds a packet by the values of its fields, in the order of the schema, `bytes` long on the wire.
     ///
     /// # Panics
@@ -143,7 +163,7 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        let Self { batch, reader, found, decisions, policy, generation, .. } = self;
+        let Self { batch, reader, found, decisions, policy, generation, counter_shard, outcomes } = self;
         decisions.clear();
         reader.read(|mut snapshot| {
             for (schema, found) in found.iter_mut().enumerate() {
@@ -155,22 +175,20 @@ impl Worker {
                 }
             }
             *generation = snapshot.generation();
-            let decide = |record: &Record| Decision::of(record, found, policy, &snapshot);
-            decisions.extend(batch.records().iter().map(decide));
+            decisions.extend(batch.records().iter().map(|record| {
+                outcomes[record.outcome.index()] += 1;
+                Decision::of(record, found, policy, &snapshot)
+            }));
         });
-        self.count();
-        self.batch.clear();
-        &self.decisions
-    }
-
-    /// Counts the batch by rule and by outcome.
-    fn count(&mut self) {
-        for (record, decision) in self.batch.records().iter().zip(&self.decisions) {
-            self.outcomes[record.outcome.index()] += 1;
-            if let (Some(counter_shard), Some(rule)) = (&mut self.counter_shard, decision.rule) {
-                counter_shard.add(rule, 1, record.bytes.into());
+        if let Some(counter_shard) = counter_shard {
+            for (record, decision) in batch.records().iter().zip(&*decisions) {
+                if let Some(rule) = decision.rule {
+                    counter_shard.add(rule, 1, record.bytes.into());
+                }
             }
         }
+        batch.clear();
+        decisions
     }
 
     /// Number of packets that this worker has classified with an outcome.

@@ -97,9 +97,7 @@ impl Replay for FromFrames<'_> {
     #[inline(always)]
     fn classify(&mut self, from: usize, to: usize) {
         self.batch.clear();
-        for frame in &self.frames[from..to] {
-            self.batch.push_frame(LinkType::Ethernet, frame, FRAME as u32);
-        }
+        self.batch.push_frames(LinkType::Ethernet, &self.frames[from..to]);
         let keys = self.batch.keys(0);
         let by_row = &mut self.by_row[..keys.len()];
         self.classifier.classify_batch(&mut self.scratch, keys, by_row);

@@ -5,7 +5,9 @@ use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::schema::{Schema, Source};
 use firstmatch_core::{KeyBuf, Keys, Match};
 
+use super::frames::Uncommon;
 use super::parse::parse_frame;
+use super::plan::{Plan, UNCOMMON};
 use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome, SourceSet};
 #[cfg(feature = "captures")]
 use crate::source::Packet;
@@ -26,17 +28,21 @@ pub struct Record {
 /// Each schema has a [`KeyBuf`] of its own. Once a batch has been as large as it gets, packets allocate nothing.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    config: Config,
-    groups: Vec<Group>,
-    records: Vec<Record>,
+    pub(super) config: Config,
+    pub(super) plan: Plan,
+    pub(super) groups: Vec<Group>,
+    pub(super) records: Vec<Record>,
+    /// Frames added last that are not common, for [`Batch::push_frames`] alone.
+    pub(super) uncommon: Vec<Uncommon>,
 }
 
+/// Packets of one schema.
 #[derive(Clone, Debug)]
-struct Group {
-    extractor: Extractor,
-    keys: KeyBuf,
+pub(super) struct Group {
+    pub(super) extractor: Extractor,
+    pub(super) keys: KeyBuf,
     /// Index of the packet of each row.
-    packets: Vec<u32>,
+    pub(super) packets: Vec<u32>,
 }
 
 impl Batch {
@@ -75,8 +81,13 @@ impl Batch {
             let (extractor, keys) = (extractor(schema)?, KeyBuf::new(schema));
             Ok(Group { extractor, keys, packets: Vec::new() })
         };
-        let groups = schemas.iter().map(group).collect::<Result<_, _>>()?;
-        Ok(Self { config: *config, groups, records: Vec::new() })
+        Ok(Self::of_groups(config, schemas.iter().map(group).collect::<Result<_, _>>()?))
+    }
+
+    fn of_groups(config: &Config, groups: Vec<Group>) -> Self {
+        let extractor = |index: usize| groups.get(index).map(|group: &Group| &group.extractor);
+        let plan = Plan::new(config, extractor, |headers| route(&groups, headers));
+        Self { config: *config, plan, groups, records: Vec::new(), uncommon: Vec::new() }
     }
 
     /// Returns an empty batch as [`Batch::new`] does, with the configuration of a policy.
@@ -103,7 +114,7 @@ impl Batch {
             let extractor = Extractor::of_values(schema);
             Group { extractor, keys: KeyBuf::new(schema), packets: Vec::new() }
         };
-        Self { config: Config::default(), groups: schemas.iter().map(group).collect(), records: Vec::new() }
+        Self::of_groups(&Config::default(), schemas.iter().map(group).collect())
     }
 
     /// Returns the configuration that packets are parsed with.
@@ -135,6 +146,33 @@ impl Batch {
 
     #[inline]
     fn push_from(&mut self, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
+        if link == LinkType::Ethernet {
+            let index = self.plan.kind_of(frame);
+            if index != UNCOMMON {
+                return self.push_common(index, frame, bytes);
+            }
+        }
+        self.push_uncommon(interface, link, frame, bytes)
+    }
+
+    /// Adds a frame of the common kind of this index.
+    #[inline]
+    fn push_common(&mut self, index: u8, frame: &[u8], bytes: u32) -> Outcome {
+        let kind = self.plan.kind(index);
+        let mut place = None;
+        if kind.outcome.is_classified()
+            && let Some(group) = self.groups.get_mut(usize::from(kind.group))
+        {
+            place = Some((kind.group, group.packets.len() as u32));
+            kind.fill(frame, group.keys.push_rows(1));
+            group.packets.push(self.records.len() as u32);
+        }
+        self.records.push(Record { outcome: kind.outcome, place, bytes });
+        kind.outcome
+    }
+
+    #[inline(never)]
+    fn push_uncommon(&mut self, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
         let mut headers = Headers::new(interface, self.config.metadata);
         parse_frame(&self.config, link, frame, &mut headers);
         self.push_headers(&headers, bytes)
@@ -143,7 +181,7 @@ impl Batch {
     /// Adds a packet whose headers are known, `bytes` long on the wire, and returns its outcome.
     #[inline]
     pub fn push_headers(&mut self, headers: &Headers, bytes: u32) -> Outcome {
-        let (index, outcome) = self.route(headers);
+        let (index, outcome) = route(&self.groups, headers);
         let mut place = None;
         if outcome.is_classified()
             && let Some(group) = self.groups.get_mut(index)
@@ -178,23 +216,11 @@ impl Batch {
         outcome
     }
 
-    /// Returns the index of the schema for a packet with these headers, and its outcome there.
-    #[inline]
-    fn route(&self, headers: &Headers) -> (usize, Outcome) {
-        let fits = |group: &Group| {
-            let family = group.extractor.family();
-            family.is_none() || family == headers.family()
-        };
-        let index = self.groups.iter().position(fits).unwrap_or(0);
-        let outcome = self.groups.get(index).map_or(Outcome::NotIp, |group| group.extractor.outcome(headers));
-        (index, outcome)
-    }
-
     /// Returns the values that the oracle looks at for a packet with these headers.
     ///
     /// The result is `None` unless the packet is classified.
     pub fn values(&self, headers: &Headers) -> Option<FieldValues> {
-        let (index, _) = self.route(headers);
+        let (index, _) = route(&self.groups, headers);
         self.groups.get(index)?.extractor.values(headers)
     }
 
@@ -266,4 +292,16 @@ impl Batch {
             by_packet[packet as usize] = answer;
         }
     }
+}
+
+/// Returns the index of the schema for a packet with these headers, and its outcome there.
+#[inline]
+pub(super) fn route(groups: &[Group], headers: &Headers) -> (usize, Outcome) {
+    let fits = |group: &Group| {
+        let family = group.extractor.family();
+        family.is_none() || family == headers.family()
+    };
+    let index = groups.iter().position(fits).unwrap_or(0);
+    let outcome = groups.get(index).map_or(Outcome::NotIp, |group| group.extractor.outcome(headers));
+    (index, outcome)
 }

@@ -27,14 +27,14 @@ pub struct Extractor {
 /// For example, the port word of an optional `dport` has `bits` 0xffff and `absent` 0x10000: bit 16 says that the port
 /// is absent.
 #[derive(Clone, Copy, Debug)]
-struct WordOp {
-    low: u8,
-    high: u8,
-    shift: u8,
+pub(super) struct WordOp {
+    pub(super) low: u8,
+    pub(super) high: u8,
+    pub(super) shift: u8,
     /// Bit of the header field in a [`SourceSet`].
-    source: u32,
-    bits: u32,
-    absent: u32,
+    pub(super) source: u32,
+    pub(super) bits: u32,
+    pub(super) absent: u32,
 }
 
 impl Extractor {
@@ -132,6 +132,11 @@ impl Extractor {
     /// Returns the family that packets must have; `None` where no field depends on it.
     pub fn family(&self) -> Option<Family> {
         self.family
+    }
+
+    /// Returns the sources of the key words, in order.
+    pub(super) fn words(&self) -> &[WordOp] {
+        &self.words
     }
 
     /// Returns the header fields that a packet must show or be known to lack.

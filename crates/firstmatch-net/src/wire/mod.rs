@@ -25,6 +25,15 @@
 //! - The ports of TCP, UDP, UDP-Lite, SCTP and DCCP; the flags of TCP; type and code of ICMP (in IPv4) and of ICMPv6
 //!   (in IPv6).
 //!
+//! # Common frames
+//!
+//! A [`Batch`] reads most traffic without [`Headers`]. A frame is common if it is Ethernet with at most one VLAN tag
+//! around IPv4 without options or IPv6 without extension headers, and no fragment. The stated length and the captured
+//! bytes must hold the ports, TCP flags or ICMP type. Outcome, schema and places of the key words are then known from
+//! the protocol, so a few loads from the frame fill the row. [`Batch::push_frames`] sorts many frames by protocol first
+//! and is the fastest. Rows, records and outcomes are equal either way. Rows with the interface or the metadata are
+//! always filled from [`Headers`], because a frame holds neither.
+//!
 //! # OpenFlow's reading
 //!
 //! The header fields from [`Source::Ipv4Src`] on are those of OpenFlow 1.x, with the reading of version 1.0:
@@ -54,10 +63,12 @@
 
 mod batch;
 mod extract;
+mod frames;
 mod headers;
 mod non_ip;
 mod outcome;
 mod parse;
+mod plan;
 
 pub use batch::{Batch, Record};
 pub use extract::{Extractor, NoSource};

@@ -383,7 +383,7 @@ fn upper(proto: u8, icmp: u8, body: Body<'_>, more_fragments: bool, out: &mut He
 ///
 /// ESP ends the chain and counts as the protocol, as is usual, because the bytes behind it are encrypted.
 #[inline]
-const fn is_extension(next: u8) -> bool {
+pub(super) const fn is_extension(next: u8) -> bool {
     is_walked(next) || matches!(next, 135 | 139 | 140 | 253 | 254)
 }
 

@@ -1,0 +1,193 @@
+//! Frames added to a batch together, several in flight.
+
+use firstmatch_core::raw::prefetch;
+
+use super::batch::{Batch, Group, Record, route};
+use super::parse::parse_frame;
+use super::plan::{IPV6_BIT, Plan, UNCOMMON};
+use super::{Headers, LinkType, Outcome};
+
+/// Number of frames that are sorted into kinds before the first of them is read.
+const CHUNK: usize = 32;
+
+/// Frame that is not common, with its headers.
+#[derive(Clone, Debug)]
+pub(super) struct Uncommon {
+    headers: Headers,
+    /// Index of the frame among those added with it.
+    at: u8,
+    schema: u8,
+    outcome: Outcome,
+}
+
+impl Batch {
+    /// Adds whole frames of interface 0, in order.
+    ///
+    /// It does the same as [`Batch::push_frame`] for each frame and is faster. The frames ahead are prefetched, and
+    /// frames of different protocols are sorted first, so that no branch depends on the protocol of the frame before.
+    ///
+    /// ```
+    /// use firstmatch_core::Schema;
+    /// use firstmatch_net::wire::{Batch, Config, LinkType, Outcome};
+    ///
+    /// let mut batch = Batch::new(&Config::default(), &[Schema::ipv4(), Schema::ipv6()])?;
+    /// let frames: Vec<Vec<u8>> = vec![vec![0; 60], vec![0xff; 60]];
+    /// batch.push_frames(LinkType::Ethernet, &frames);
+    /// assert!(batch.records().iter().all(|record| record.outcome == Outcome::NotIp));
+    /// # Ok::<(), firstmatch_net::wire::NoSource>(())
+    /// ```
+    #[inline]
+    pub fn push_frames<'f, F>(&mut self, link: LinkType, frames: impl IntoIterator<Item = &'f F>)
+    where
+        F: AsRef<[u8]> + ?Sized + 'f,
+    {
+        let mut frames = frames.into_iter();
+        let mut chunk: [&[u8]; CHUNK] = [&[]; CHUNK];
+        loop {
+            let mut count = 0;
+            for (place, frame) in chunk.iter_mut().zip(&mut frames) {
+                *place = frame.as_ref();
+                if let Some(first) = place.first() {
+                    prefetch(first);
+                }
+                count += 1;
+            }
+            self.push_chunk(link, &chunk[..count]);
+            if count < CHUNK {
+                return;
+            }
+        }
+    }
+
+    /// Adds at most [`CHUNK`] frames.
+    #[inline(never)]
+    fn push_chunk(&mut self, link: LinkType, frames: &[&[u8]]) {
+        if link != LinkType::Ethernet {
+            frames.iter().for_each(|frame| _ = self.push_frame(link, frame, frame.len() as u32));
+            return;
+        }
+        let mut kinds = [UNCOMMON; CHUNK];
+        let (mut any, mut all) = (0, u8::MAX);
+        for (frame, kind) in frames.iter().zip(&mut kinds) {
+            *kind = self.plan.kind_of(frame);
+            any |= *kind;
+            all &= *kind;
+        }
+        let is_one_family = any & UNCOMMON == 0 && (any ^ all) & IPV6_BIT == 0;
+        if is_one_family && self.plan.classifies(any & IPV6_BIT != 0) {
+            self.push_family(frames, &kinds[..frames.len().min(CHUNK)]);
+        } else {
+            self.push_mixed(frames, &kinds);
+        }
+    }
+
+    /// Adds common frames of one family, all of which are classified.
+    #[inline(always)]
+    fn push_family(&mut self, frames: &[&[u8]], kinds: &[u8]) {
+        let Self { plan, groups, records, .. } = self;
+        let Some(&first) = kinds.first() else { return };
+        let schema = plan.kind(first).group;
+        let Some(Group { keys, packets, .. }) = groups.get_mut(usize::from(schema)) else { return };
+        let rows = packets.len() as u32..;
+        packets.extend((records.len() as u32..).take(frames.len()));
+        let stride = keys.stride();
+        let words = keys.push_rows(frames.len()).chunks_exact_mut(stride);
+        for ((frame, &index), words) in frames.iter().zip(kinds).zip(words) {
+            plan.kind(index).fill(frame, words);
+        }
+        let record = |((frame, &index), row): ((&&[u8], &u8), u32)| {
+            let outcome = plan.kind(index).outcome;
+            Record { outcome, place: Some((schema, row)), bytes: frame.len() as u32 }
+        };
+        records.extend(frames.iter().zip(kinds).zip(rows).map(record));
+    }
+
+    /// Adds frames of any kinds.
+    ///
+    /// The frames of one schema are read after those of another, each in order of arrival. So the branches for a family
+    /// are predicted in mixed traffic, too.
+    #[inline(never)]
+    fn push_mixed(&mut self, frames: &[&[u8]], kinds: &[u8; CHUNK]) {
+        // A bit for each frame; they come in from the left, because shifts by a constant are the fastest.
+        let (mut ipv6, mut uncommon) = (0, 0);
+        for &kind in kinds {
+            ipv6 = ipv6 >> 1 | u32::from(kind & IPV6_BIT) << 28;
+            uncommon = uncommon >> 1 | u32::from(kind & UNCOMMON) << 27;
+        }
+        let all = u32::MAX >> (CHUNK - frames.len().clamp(1, CHUNK));
+        uncommon &= all;
+        let common = [all & !ipv6 & !uncommon, ipv6];
+        let unread = |frame: &&[u8]| Record { outcome: Outcome::NotIp, place: None, bytes: frame.len() as u32 };
+        let first = self.records.len();
+        self.records.extend(frames.iter().map(unread));
+        self.parse_uncommon(frames, uncommon);
+        let Self { plan, groups, records, uncommon: parsed, .. } = self;
+        let Some(records) = records.get_mut(first..) else { return };
+        let common = [false, true].map(|ipv6| {
+            let frames = common[usize::from(ipv6)];
+            if plan.classifies(ipv6) { frames } else { set_outcomes(plan, kinds, records, frames) }
+        });
+        for (schema, Group { extractor, keys, packets }) in (0..).zip(groups) {
+            let of_family = |ipv6: bool| if plan.schema(ipv6) == schema { common[usize::from(ipv6)] } else { 0 };
+            let of_parsed = parsed.iter().filter(|frame| frame.schema == schema && frame.outcome.is_classified());
+            let frames_here = of_parsed.fold(of_family(false) | of_family(true), |all, frame| all | 1 << frame.at);
+            let rows = packets.len() as u32..;
+            packets.extend(Bits(frames_here).map(|at| (first + at) as u32));
+            let stride = keys.stride();
+            let words = keys.push_rows(frames_here.count_ones() as usize).chunks_exact_mut(stride);
+            for ((at, words), row) in Bits(frames_here).zip(words).zip(rows) {
+                let (Some(&kind), Some(record)) = (kinds.get(at), records.get_mut(at)) else { continue };
+                record.place = Some((schema, row));
+                if kind != UNCOMMON {
+                    let kind = plan.kind(kind);
+                    kind.fill(frames[at], words);
+                    record.outcome = kind.outcome;
+                } else if let Some(parsed) = parsed.iter().find(|frame| frame.at == at as u8) {
+                    extractor.fill(&parsed.headers, words);
+                }
+            }
+        }
+    }
+
+    /// Finds the headers, the schema and the outcome of each uncommon frame, and notes the outcome in its record.
+    #[inline(always)]
+    fn parse_uncommon(&mut self, frames: &[&[u8]], which: u32) {
+        let Self { config, groups, records, uncommon, .. } = self;
+        let first = records.len() - frames.len();
+        uncommon.clear();
+        for at in Bits(which) {
+            let headers = Headers::new(0, config.metadata);
+            uncommon.push(Uncommon { headers, at: at as u8, schema: 0, outcome: Outcome::NotIp });
+            let (Some(frame), Some(parsed)) = (frames.get(at), uncommon.last_mut()) else { continue };
+            parse_frame(config, LinkType::Ethernet, frame, &mut parsed.headers);
+            let (schema, outcome) = route(groups, &parsed.headers);
+            (parsed.schema, parsed.outcome) = (schema as u8, outcome);
+            records[first + at].outcome = outcome;
+        }
+    }
+}
+
+/// Notes the outcome of common frames, and returns those that are classified.
+fn set_outcomes(plan: &Plan, kinds: &[u8], records: &mut [Record], frames: u32) -> u32 {
+    Bits(frames).fold(0, |classified, at| {
+        let outcome = plan.kind(kinds[at]).outcome;
+        records[at].outcome = outcome;
+        classified | u32::from(outcome.is_classified()) << at
+    })
+}
+
+/// Iterator over the indices of the bits that are set, from the lowest.
+struct Bits(u32);
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let at = self.0.trailing_zeros() as usize;
+        (self.0 != 0).then(|| {
+            self.0 &= self.0 - 1;
+            at
+        })
+    }
+}
