@@ -250,7 +250,7 @@ fn compare<I: Isa>(
     hits
 }
 
-/// Tests the groups of this tag, over all buckets of the walk, until one improves the key.
+/// Tests all groups of this tag but the first, over all buckets of the walk, until one improves the key.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
 fn walk_on<I: Isa>(
@@ -270,6 +270,10 @@ fn walk_on<I: Isa>(
     for at in (start..buckets.len()).chain(0..start) {
         let bucket = &buckets[at];
         let mut equal = isa.equal8(&bucket.tags, tag);
+        if at == start {
+            // The caller has tested the first group.
+            equal &= equal.wrapping_sub(1);
+        }
         while equal != 0 {
             if test_group(isa, live_rules, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
                 return;

@@ -122,6 +122,10 @@ fn walks_around_the_end_are_taken() {
             hosts.iter().chain([&0, &7]).for_each(|&host| keys.push()[0] = host);
             let what = format!("{level:?}, truncated hashes: {is_truncated}");
             check(&engine, &rules, &keys, &what);
+            // Each host is tested once, however many of them have the tag of the key.
+            let tests = |at| super::cost(&engine, keys.keys().slice(at, at + 1)).visits;
+            let most = (0..keys.len()).map(tests).max().expect("keys");
+            assert!(most <= if is_truncated { 50 } else { 8 }, "{what}: {most} tests");
             while rules.len() > 3 {
                 let (rule, _) = rules.remove(rules.len() * 3 / 7);
                 engine.remove(rule.rule).expect("it is there");
