@@ -123,7 +123,7 @@ fn walks_around_the_end_are_taken() {
             let what = format!("{level:?}, truncated hashes: {is_truncated}");
             check(&engine, &rules, &keys, &what);
             // Each host is tested once, however many of them have the tag of the key.
-            let tests = |at| super::cost(&engine, keys.keys().slice(at, at + 1)).visits;
+            let tests = |at| cost(&engine, keys.keys().slice(at, at + 1)).visits;
             let most = (0..keys.len()).map(tests).max().expect("keys");
             assert!(most <= if is_truncated { 50 } else { 8 }, "{what}: {most} tests");
             while rules.len() > 3 {
