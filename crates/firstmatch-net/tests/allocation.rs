@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use firstmatch_core::Schema;
 use firstmatch_core::schema::{Family, Source};
 use firstmatch_net::source::{Input, Limits, from_reader};
-use firstmatch_net::wire::{Batch, Config, Outcome};
-use firstmatch_testkit::frames::{damage, random};
+use firstmatch_net::wire::{Batch, Config, LinkType, Outcome};
+use firstmatch_testkit::frames::{damage, ethernet as ethernet_frame, ipv4, random, udp};
 use firstmatch_testkit::rng::Rng;
 
 /// Allocator that counts for the test's thread alone, because the harness has threads too.
@@ -129,6 +129,19 @@ fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
         assert!(batch.records().iter().any(|record| record.outcome == Outcome::Malformed));
         assert!(round == 0 || CALLS.load(Relaxed) == before);
     }
+
+    // A batch that has seen common frames alone has room for others.
+    let ethernet = frames.iter().filter(|frame| frame.link == LinkType::Ethernet).map(|frame| &frame.bytes[..]);
+    let ethernet: Vec<&[u8]> = ethernet.collect();
+    let mut batch =
+        Batch::new(&Config::default(), &[Schema::ipv4(), Schema::ipv6()]).expect("every field has a source");
+    batch.reserve(ethernet.len());
+    let common = ethernet_frame(&[], 0x0800, &ipv4(17, 0x4000, &[], &udp())).bytes;
+    batch.push_frames(LinkType::Ethernet, [&common; 40]);
+    batch.clear();
+    let before = CALLS.load(Relaxed);
+    batch.push_frames(LinkType::Ethernet, ethernet.iter().copied());
+    assert!(CALLS.load(Relaxed) == before && batch.len() > 64, "adding frames allocates");
 
     let mut pcap = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
     let frame = [0x5a; 1000];

@@ -66,6 +66,9 @@ impl Batch {
             frames.iter().for_each(|frame| _ = self.push_frame(link, frame, frame.len() as u32));
             return;
         }
+        // Reserved by the first chunk, so that later ones allocate nothing, however many of their frames are uncommon.
+        self.uncommon.clear();
+        self.uncommon.reserve(CHUNK);
         let mut kinds = [UNCOMMON; CHUNK];
         let (mut any, mut all) = (0, u8::MAX);
         for (frame, kind) in frames.iter().zip(&mut kinds) {
@@ -154,7 +157,6 @@ impl Batch {
     fn parse_uncommon(&mut self, frames: &[&[u8]], which: u32) {
         let Self { config, groups, records, uncommon, .. } = self;
         let first = records.len() - frames.len();
-        uncommon.clear();
         for at in Bits(which) {
             let headers = Headers::new(0, config.metadata);
             uncommon.push(Uncommon { headers, at: at as u8, schema: 0, outcome: Outcome::NotIp });
