@@ -126,10 +126,11 @@ fn many_frames_are_equal_to_each_alone() {
             for count in (0..=70).chain([200]) {
                 let share = rng.any_of(&[0, 0, 1, 2, 3]);
                 let mut frames: Vec<&[u8]> = (0..count).map(|_| rng.any_of(&of_ethernet)).collect();
-                // Chunks of one family, too.
+                // Chunks of one family, too, and those that seem so until a frame near their end.
                 match share {
                     1 => frames.iter_mut().for_each(|frame| *frame = &all[all.len() - 2].bytes),
                     2 => frames.iter_mut().for_each(|frame| *frame = &all[all.len() - 1].bytes),
+                    3 => frames.iter_mut().rev().skip(3).for_each(|frame| *frame = &all[all.len() - 1].bytes),
                     _ => {}
                 }
                 together.clear();

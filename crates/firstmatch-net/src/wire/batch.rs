@@ -34,6 +34,8 @@ pub struct Batch {
     pub(super) records: Vec<Record>,
     /// Frames added last that are not common, for [`Batch::push_frames`] alone.
     pub(super) uncommon: Vec<Uncommon>,
+    /// Whether the last chunk of [`Batch::push_frames`] had frames of two families, or uncommon ones.
+    pub(super) was_mixed: bool,
 }
 
 /// Packets of one schema.
@@ -87,7 +89,7 @@ impl Batch {
     fn of_groups(config: &Config, groups: Vec<Group>) -> Self {
         let extractor = |index: usize| groups.get(index).map(|group: &Group| &group.extractor);
         let plan = Plan::new(config, extractor, |headers| route(&groups, headers));
-        Self { config: *config, plan, groups, records: Vec::new(), uncommon: Vec::new() }
+        Self { config: *config, plan, groups, records: Vec::new(), uncommon: Vec::new(), was_mixed: false }
     }
 
     /// Returns an empty batch as [`Batch::new`] does, with the configuration of a policy.

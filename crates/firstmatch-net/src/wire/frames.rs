@@ -4,7 +4,7 @@ use firstmatch_core::raw::prefetch;
 
 use super::batch::{Batch, Group, Record, route};
 use super::parse::parse_frame;
-use super::plan::{IPV6_BIT, Plan, UNCOMMON};
+use super::plan::{CommonFacts, Head, IPV6_BIT, Plan, UNCOMMON};
 use super::{Headers, LinkType, Outcome};
 
 /// Number of frames that are sorted into kinds before the first of them is read.
@@ -52,7 +52,9 @@ impl Batch {
                 }
                 count += 1;
             }
-            self.push_chunk(link, &chunk[..count]);
+            if count > 0 {
+                self.push_chunk(link, &chunk[..count]);
+            }
             if count < CHUNK {
                 return;
             }
@@ -70,33 +72,41 @@ impl Batch {
         self.uncommon.clear();
         self.uncommon.reserve(CHUNK);
         let mut kinds = [UNCOMMON; CHUNK];
-        let (mut any, mut all) = (0, u8::MAX);
-        for (frame, kind) in frames.iter().zip(&mut kinds) {
-            *kind = self.plan.kind_of(frame);
-            any |= *kind;
-            all &= *kind;
-        }
-        let is_one_family = any & UNCOMMON == 0 && (any ^ all) & IPV6_BIT == 0;
-        if is_one_family && self.plan.classifies(any & IPV6_BIT != 0) {
-            self.push_family(frames, &kinds[..frames.len().min(CHUNK)]);
+        let family = if self.was_mixed {
+            self.plan.kinds_of(frames, &mut kinds)
         } else {
-            self.push_mixed(frames, &kinds);
+            self.plan.kinds_in_one(frames, &mut kinds)
+        };
+        self.was_mixed = family.is_none();
+        let kinds = &kinds[..frames.len().min(CHUNK)];
+        match family {
+            // The family is a constant in each call.
+            Some(false) => self.push_family(false, frames, kinds),
+            Some(true) => self.push_family(true, frames, kinds),
+            None => self.push_mixed(frames, kinds),
         }
     }
 
     /// Adds common frames of one family, all of which are classified.
     #[inline(always)]
-    fn push_family(&mut self, frames: &[&[u8]], kinds: &[u8]) {
+    fn push_family(&mut self, ipv6: bool, frames: &[&[u8]], kinds: &[u8]) {
         let Self { plan, groups, records, .. } = self;
-        let Some(&first) = kinds.first() else { return };
-        let schema = plan.kind(first).group;
+        let &CommonFacts { schema, head, has_more, .. } = plan.family(ipv6);
         let Some(Group { keys, packets, .. }) = groups.get_mut(usize::from(schema)) else { return };
         let rows = packets.len() as u32..;
         packets.extend((records.len() as u32..).take(frames.len()));
         let stride = keys.stride();
-        let words = keys.push_rows(frames.len()).chunks_exact_mut(stride);
-        for ((frame, &index), words) in frames.iter().zip(kinds).zip(words) {
-            plan.kind(index).fill(frame, words);
+        let words = keys.push_rows(frames.len());
+        let frames_of = || frames.iter().copied().zip(kinds.iter().map(|&kind| plan.kind(kind)));
+        let heads = frames_of().zip(words.chunks_exact_mut(stride));
+        match head {
+            Head::Ipv4 => heads.for_each(|((frame, kind), row)| kind.fill_ipv4(frame, row)),
+            Head::Ipv6 => heads.for_each(|((frame, kind), row)| kind.fill_ipv6(frame, row)),
+            Head::Empty => {}
+        }
+        if has_more {
+            let rows = frames_of().zip(words.chunks_exact_mut(stride));
+            rows.for_each(|((frame, kind), row)| kind.fill_behind(frame, row));
         }
         let record = |((frame, &index), row): ((&&[u8], &u8), u32)| {
             let outcome = plan.kind(index).outcome;
@@ -110,15 +120,14 @@ impl Batch {
     /// The frames of one schema are read after those of another, each in order of arrival. So the branches for a family
     /// are predicted in mixed traffic, too.
     #[inline(never)]
-    fn push_mixed(&mut self, frames: &[&[u8]], kinds: &[u8; CHUNK]) {
-        // A bit for each frame; they come in from the left, because shifts by a constant are the fastest.
+    fn push_mixed(&mut self, frames: &[&[u8]], kinds: &[u8]) {
+        // A bit for each frame.
         let (mut ipv6, mut uncommon) = (0, 0);
-        for &kind in kinds {
-            ipv6 = ipv6 >> 1 | u32::from(kind & IPV6_BIT) << 28;
-            uncommon = uncommon >> 1 | u32::from(kind & UNCOMMON) << 27;
+        for &kind in kinds.iter().rev() {
+            ipv6 = ipv6 << 1 | u32::from(kind & IPV6_BIT != 0);
+            uncommon = uncommon << 1 | u32::from(kind & UNCOMMON != 0);
         }
         let all = u32::MAX >> (CHUNK - frames.len().clamp(1, CHUNK));
-        uncommon &= all;
         let common = [all & !ipv6 & !uncommon, ipv6];
         let unread = |frame: &&[u8]| Record { outcome: Outcome::NotIp, place: None, bytes: frame.len() as u32 };
         let first = self.records.len();
@@ -128,26 +137,29 @@ impl Batch {
         let Some(records) = records.get_mut(first..) else { return };
         let common = [false, true].map(|ipv6| {
             let frames = common[usize::from(ipv6)];
-            if plan.classifies(ipv6) { frames } else { set_outcomes(plan, kinds, records, frames) }
+            if plan.family(ipv6).is_classified { frames } else { set_outcomes(plan, kinds, records, frames) }
         });
         for (schema, Group { extractor, keys, packets }) in (0..).zip(groups) {
-            let of_family = |ipv6: bool| if plan.schema(ipv6) == schema { common[usize::from(ipv6)] } else { 0 };
+            let of_family = |ipv6: bool| if plan.family(ipv6).schema == schema { common[usize::from(ipv6)] } else { 0 };
             let of_parsed = parsed.iter().filter(|frame| frame.schema == schema && frame.outcome.is_classified());
             let frames_here = of_parsed.fold(of_family(false) | of_family(true), |all, frame| all | 1 << frame.at);
             let rows = packets.len() as u32..;
             packets.extend(Bits(frames_here).map(|at| (first + at) as u32));
             let stride = keys.stride();
-            let words = keys.push_rows(frames_here.count_ones() as usize).chunks_exact_mut(stride);
-            for ((at, words), row) in Bits(frames_here).zip(words).zip(rows) {
-                let (Some(&kind), Some(record)) = (kinds.get(at), records.get_mut(at)) else { continue };
-                record.place = Some((schema, row));
-                if kind != UNCOMMON {
-                    let kind = plan.kind(kind);
-                    kind.fill(frames[at], words);
-                    record.outcome = kind.outcome;
-                } else if let Some(parsed) = parsed.iter().find(|frame| frame.at == at as u8) {
-                    extractor.fill(&parsed.headers, words);
-                }
+            let words = keys.push_rows(frames_here.count_ones() as usize);
+            // Uncommon frames get any kind first, because a branch for them would be mispredicted.
+            for (at, words) in Bits(frames_here).zip(words.chunks_exact_mut(stride)) {
+                plan.kind(kinds[at]).fill(frames[at], words);
+            }
+            for (at, row) in Bits(frames_here).zip(rows) {
+                let Some(record) = records.get_mut(at) else { continue };
+                (record.outcome, record.place) = (plan.kind(kinds[at]).outcome, Some((schema, row)));
+            }
+            for frame in parsed.iter().filter(|frame| frames_here >> frame.at & 1 != 0) {
+                let Some(record) = records.get_mut(usize::from(frame.at)) else { continue };
+                record.outcome = frame.outcome;
+                let row = (frames_here & ((1 << frame.at) - 1)).count_ones() as usize;
+                extractor.fill(&frame.headers, &mut words[row * stride..][..stride]);
             }
         }
     }

@@ -41,21 +41,25 @@ static KIND_OF: [[u8; 256]; 2] = [kinds_of(0), kinds_of(1)];
 /// Bytes that every common frame has: two addresses, a tag, the ether type and a header of IPv4.
 const LEAST: usize = 38;
 
-/// Start of the common headers of a family.
+/// Start of the common headers of a family: places from the ether type on, and bits that are tested.
+///
+/// Eight bytes are tested at once, of which the first is the lowest.
 struct Start {
-    /// Ether type, the first byte in the low half.
-    ether_type: u16,
-    /// Bits of the first eight bytes of IP that are tested, the first byte the lowest, and their value.
+    /// Bits of the ether type and the first six bytes of IP, and their value.
     mask: u64,
     value: u64,
-    /// Bits to the right of the length.
+    /// Bits to the right of the length that IP states.
     length_shift: u32,
+    /// Bits of the two bytes of fragments that must be zero.
+    fragment: u16,
+    /// Place of the protocol.
+    proto: usize,
 }
 
-/// Version, no options, neither more fragments nor an offset.
-const IPV4: Start = Start { ether_type: 0x0008, mask: 0xff3f_0000_0000_00ff, value: 0x45, length_shift: 16 };
-/// Version.
-const IPV6: Start = Start { ether_type: 0xdd86, mask: 0xf0, value: 0x60, length_shift: 32 };
+/// Ether type, version and no options; neither more fragments nor an offset.
+const IPV4: Start = Start { mask: 0xff_ffff, value: 0x45_0008, length_shift: 32, fragment: 0xff3f, proto: 11 };
+/// Ether type and version.
+const IPV6: Start = Start { mask: 0xf0_ffff, value: 0x60_dd86, length_shift: 48, fragment: 0, proto: 8 };
 
 const fn kinds_of(family: usize) -> [u8; 256] {
     let mut kinds = [0; 256];
@@ -85,6 +89,17 @@ pub(super) enum Head {
     Empty,
 }
 
+impl Head {
+    /// Number of words.
+    fn words(self) -> usize {
+        match self {
+            Self::Ipv4 => 5,
+            Self::Ipv6 => 11,
+            Self::Empty => 0,
+        }
+    }
+}
+
 /// Common frames that have the same fields at the same places.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
@@ -94,8 +109,8 @@ pub(super) struct Kind {
     pub(super) group: u8,
     pub(super) outcome: Outcome,
     head: Head,
-    /// Masks of the ports, and the values that absent ports have; source first.
-    ports: [[u32; 2]; 2],
+    /// Mask of both ports, and the values that absent ports have; the source port is in the low half.
+    ports: [u64; 2],
     /// Words behind the head.
     words: Box<[Load]>,
 }
@@ -117,12 +132,25 @@ pub(super) struct Plan {
     kinds: Box<[Kind; KINDS]>,
     /// Least bytes of a frame, and least length that its IP header states, of each kind.
     ///
-    /// No header states as much as [`NEVER`].
-    bounds: [[u32; 2]; KINDS],
-    /// Whether every kind of IPv4 is classified, and every kind of IPv6.
-    classifies: [bool; 2],
-    /// Index of the schema of IPv4's kinds, and of IPv6's. A schema fits a family, so all kinds of one have the same.
-    schemas: [u8; 2],
+    /// No header states as much as [`NEVER`], which indices from [`UNCOMMON`] on have.
+    bounds: [[u32; 2]; 2 * KINDS],
+    /// What the kinds of IPv4 have in common, and those of IPv6.
+    families: [CommonFacts; 2],
+}
+
+/// Facts about all common frames of one family.
+///
+/// A schema fits a family, so all of them have the same.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CommonFacts {
+    /// Index of the schema.
+    pub(super) schema: u8,
+    /// Whether every kind is classified.
+    pub(super) is_classified: bool,
+    /// Form of the first words of all rows, if every kind is classified.
+    pub(super) head: Head,
+    /// Whether rows have words behind the head.
+    pub(super) has_more: bool,
 }
 
 impl Plan {
@@ -142,28 +170,62 @@ impl Plan {
             Kind::new(index, &headers, extractor, group, outcome)
         };
         let kinds: [_; KINDS] = std::array::from_fn(kind);
-        let bounds = std::array::from_fn(|index| if kinds[index].is_some() { bounds(index as u8) } else { NEVER });
-        let classifies = [0, KINDS / 2].map(|first| {
-            let of_family = kinds[first..first + KINDS / 2].iter().flatten();
-            of_family.into_iter().all(|kind| kind.outcome.is_classified())
+        let is_kind = |index: usize| kinds.get(index).is_some_and(Option::is_some);
+        let bounds = std::array::from_fn(|index| if is_kind(index) { bounds(index as u8) } else { NEVER });
+        let families = [0, KINDS / 2].map(|first| {
+            let of_family = || kinds[first..first + KINDS / 2].iter().flatten();
+            CommonFacts {
+                schema: of_family().map(|kind| kind.group).next().unwrap_or_default(),
+                is_classified: of_family().all(|kind| kind.outcome.is_classified()),
+                head: of_family().map(|kind| kind.head).next().unwrap_or(Head::Empty),
+                has_more: of_family().any(|kind| !kind.words.is_empty()),
+            }
         });
-        let schemas = [0, KINDS / 2].map(|first| {
-            let of_family = kinds[first..first + KINDS / 2].iter().flatten();
-            of_family.map(|kind| kind.group).next().unwrap_or_default()
-        });
-        Self { kinds: Box::new(kinds.map(|kind| kind.unwrap_or_else(Kind::none))), bounds, classifies, schemas }
+        Self { kinds: Box::new(kinds.map(|kind| kind.unwrap_or_else(Kind::none))), bounds, families }
     }
 
-    /// Whether all common frames of IPv6, or of IPv4, are classified.
+    /// Returns the facts about common frames of IPv6, or of IPv4.
     #[inline(always)]
-    pub(super) fn classifies(&self, ipv6: bool) -> bool {
-        self.classifies[usize::from(ipv6)]
+    pub(super) fn family(&self, ipv6: bool) -> &CommonFacts {
+        &self.families[usize::from(ipv6)]
     }
 
-    /// Returns the index of the schema of common frames of IPv6, or of IPv4.
+    /// Finds the kinds of frames that are probably all of the first one's family.
+    ///
+    /// Returns whether they are IPv6; `None` if one is of the other family or uncommon, or some kind is not classified.
     #[inline(always)]
-    pub(super) fn schema(&self, ipv6: bool) -> u8 {
-        self.schemas[usize::from(ipv6)]
+    pub(super) fn kinds_in_one(&self, frames: &[&[u8]], kinds: &mut [u8]) -> Option<bool> {
+        let Some(first) = frames.first() else { return Some(false) };
+        let all_are = |ipv6: bool, kinds: &mut [u8]| {
+            frames.iter().zip(&mut *kinds).all(|(frame, kind)| {
+                *kind = self.kind_if(frame, |_| ipv6);
+                *kind != UNCOMMON
+            })
+        };
+        // The family is a constant in each call, which does not wait for the ether type.
+        let is_ipv6 = self.kind_of(first) & IPV6_BIT != 0;
+        let are_all = if is_ipv6 { all_are(true, kinds) } else { all_are(false, kinds) };
+        if are_all && self.family(is_ipv6).is_classified {
+            return Some(is_ipv6);
+        }
+        self.kinds_of(frames, kinds);
+        None
+    }
+
+    /// Finds the kinds of frames.
+    ///
+    /// Returns whether they are IPv6; `None` if there are two families or uncommon frames, or some kind is not classified.
+    #[inline(always)]
+    pub(super) fn kinds_of(&self, frames: &[&[u8]], kinds: &mut [u8]) -> Option<bool> {
+        let (mut any, mut all) = (0, u8::MAX);
+        for (frame, kind) in frames.iter().zip(kinds) {
+            *kind = self.kind_of(frame);
+            any |= *kind;
+            all &= *kind;
+        }
+        let is_ipv6 = any & IPV6_BIT != 0;
+        let is_one_family = any & UNCOMMON == 0 && (any ^ all) & IPV6_BIT == 0;
+        (is_one_family && self.family(is_ipv6).is_classified).then_some(is_ipv6)
     }
 
     /// Returns the kind of an Ethernet frame, or [`UNCOMMON`].
@@ -171,23 +233,26 @@ impl Plan {
     /// It has no branch that depends on the protocol, because mixed traffic would mispredict it.
     #[inline(always)]
     pub(super) fn kind_of(&self, frame: &[u8]) -> u8 {
+        self.kind_if(frame, |ether_type| ether_type == IPV6.value as u16)
+    }
+
+    /// Returns the kind of a frame of the family that `is_ipv6` says of the ether type, or [`UNCOMMON`].
+    #[inline(always)]
+    fn kind_if(&self, frame: &[u8], is_ipv6: impl Fn(u16) -> bool) -> u8 {
         let Some(first) = frame.first_chunk::<LEAST>() else { return UNCOMMON };
         let outer = be16([first[12], first[13]]);
         let is_tagged = (outer == 0x8100) | (outer == 0x88a8) | (outer == 0x9100);
         let Some(at_type) = first[12 + 4 * usize::from(is_tagged)..].first_chunk::<22>() else { return UNCOMMON };
-        let ether_type = u16::from_le_bytes([at_type[0], at_type[1]]);
-        let is_ipv6 = usize::from(ether_type == IPV6.ether_type);
-        let expected = &[IPV4, IPV6][is_ipv6];
-        let [_, _, ip @ ..] = at_type;
-        let [a, b, c, d, e, f, g, h, ..] = *ip;
-        let start = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        let stated = u32::from(((start >> expected.length_shift) as u16).swap_bytes());
-        let kind = KIND_OF[is_ipv6][usize::from(ip[9 - 3 * is_ipv6])];
-        let index = (kind | (u8::from(is_tagged) * TAG_BIT)) & (UNCOMMON - 1);
-        let [least, least_stated] = self.bounds[usize::from(index)];
-        let is_ip = (ether_type == expected.ether_type) & (start & expected.mask == expected.value);
-        let fits = is_ip & (kind != UNCOMMON) & (stated >= least_stated) & (frame.len() >= least as usize);
-        if fits { index } else { UNCOMMON }
+        let [a, b, c, d, e, f, g, h, fragment @ ..] = *at_type;
+        let family = usize::from(is_ipv6(u16::from_le_bytes([a, b])));
+        let start = &[IPV4, IPV6][family];
+        let bytes = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
+        let fragment = u16::from_le_bytes([fragment[0], fragment[1]]) & start.fragment;
+        let stated = u32::from(((bytes >> start.length_shift) as u16).swap_bytes());
+        let index = KIND_OF[family][usize::from(at_type[start.proto])] | u8::from(is_tagged) * TAG_BIT;
+        let [least, least_stated] = self.bounds[usize::from(index) % (2 * KINDS)];
+        let is_ip = (bytes & start.mask == start.value) & (fragment == 0);
+        if is_ip & (stated >= least_stated) & (frame.len() >= least as usize) { index } else { UNCOMMON }
     }
 
     /// Returns the kind of an index other than [`UNCOMMON`].
@@ -243,7 +308,7 @@ fn sample(index: u8) -> Vec<u8> {
 impl Kind {
     /// Returns a kind without frames.
     fn none() -> Self {
-        let (words, ports) = (Box::default(), [[0; 2]; 2]);
+        let (words, ports) = (Box::default(), [0; 2]);
         Self { upper: 0, group: 0, outcome: Outcome::NotIp, head: Head::Empty, ports, words }
     }
 
@@ -252,17 +317,15 @@ impl Kind {
         let (network, upper) = places(index);
         let ops = if outcome.is_classified() { extractor.words() } else { &[] };
         let head = head_of(ops, is_ipv6(index));
-        let (of_head, behind) = ops.split_at(match head {
-            Head::Ipv4 => 5,
-            Head::Ipv6 => 11,
-            Head::Empty => 0,
-        });
+        let (of_head, behind) = ops.split_at(head.words());
         let ports = match of_head {
-            [.., source, destination, _] => [source, destination].map(|op| {
-                let present = headers.present().mask_of(op.source);
-                [op.bits & present, op.absent & !present]
-            }),
-            _ => [[0; 2]; 2],
+            [.., source, destination, _] => {
+                let present = |op: &WordOp| headers.present().mask_of(op.source);
+                let bits = [source, destination].map(|op| op.bits & present(op));
+                let set = [source, destination].map(|op| op.absent & !present(op));
+                [bits, set].map(|[source, destination]| u64::from(source) | u64::from(destination) << 32)
+            }
+            _ => [0; 2],
         };
         let load = |op| load_of(op, headers, network, upper);
         Some(Self {
@@ -281,58 +344,50 @@ impl Kind {
         match self.head {
             Head::Ipv4 => self.fill_ipv4(frame, row),
             Head::Ipv6 => self.fill_ipv6(frame, row),
-            Head::Empty => self.fill_words(0, frame, row),
+            Head::Empty => {}
+        }
+        if !self.words.is_empty() {
+            self.fill_behind(frame, row);
         }
     }
 
+    /// Fills the head of a row whose head is [`Head::Ipv4`].
     #[inline(always)]
-    fn fill_ipv4(&self, frame: &[u8], row: &mut [u32]) {
+    pub(super) fn fill_ipv4(&self, frame: &[u8], row: &mut [u32]) {
         const HEAD: usize = 20;
         let Some(bytes) = from_network::<HEAD, { HEAD + 4 }>(self.upper, frame) else { return };
         let Some(words) = row.first_chunk_mut::<5>() else { return };
-        let &[_, _, _, src, dst, ports] = fours(bytes);
-        let ports = u32::from_be_bytes(ports);
-        words[0] = u32::from_be_bytes(src);
-        words[1] = u32::from_be_bytes(dst);
-        words[2] = self.port(0, ports >> 16);
-        words[3] = self.port(1, ports);
+        [words[0], words[1]] = two_words(bytes, 12);
+        [words[2], words[3]] = self.ports(bytes);
         words[4] = bytes[9].into();
-        self.fill_words(5, frame, row);
     }
 
+    /// Fills the head of a row whose head is [`Head::Ipv6`].
     #[inline(always)]
-    fn fill_ipv6(&self, frame: &[u8], row: &mut [u32]) {
+    pub(super) fn fill_ipv6(&self, frame: &[u8], row: &mut [u32]) {
         const HEAD: usize = 40;
         let Some(bytes) = from_network::<HEAD, { HEAD + 4 }>(self.upper, frame) else { return };
         let Some(words) = row.first_chunk_mut::<11>() else { return };
-        let [_, _, addresses @ .., ports] = fours::<44, 11>(bytes);
-        let addresses: &[[u8; 4]; 8] = addresses;
-        for (word, bytes) in words.iter_mut().zip(addresses) {
-            *word = u32::from_be_bytes(*bytes);
+        for at in 0..4 {
+            [words[2 * at], words[2 * at + 1]] = two_words(bytes, 8 + 8 * at);
         }
-        let ports = u32::from_be_bytes(*ports);
-        words[8] = self.port(0, ports >> 16);
-        words[9] = self.port(1, ports);
+        [words[8], words[9]] = self.ports(bytes);
         words[10] = bytes[6].into();
-        self.fill_words(11, frame, row);
     }
 
+    /// Returns both ports, the last four of these bytes, or what stands for absent ones.
     #[inline(always)]
-    fn port(&self, which: usize, value: u32) -> u32 {
-        let [bits, set] = self.ports[which];
-        value & bits | set
+    fn ports<const N: usize>(&self, bytes: &[u8; N]) -> [u32; 2] {
+        let ports = u64::from(u32::from_be_bytes(bytes.last_chunk().copied().unwrap_or_default()));
+        let [bits, set] = self.ports;
+        let ports = (ports >> 16 | ports << 32) & bits | set;
+        [ports as u32, (ports >> 32) as u32]
     }
 
-    #[inline(always)]
-    fn fill_words(&self, first: usize, frame: &[u8], row: &mut [u32]) {
-        if !self.words.is_empty() {
-            self.fill_behind(first, frame, row);
-        }
-    }
-
+    /// Fills the words behind the head of a row.
     #[inline(never)]
-    fn fill_behind(&self, first: usize, frame: &[u8], row: &mut [u32]) {
-        for (load, word) in self.words.iter().zip(row.iter_mut().skip(first)) {
+    pub(super) fn fill_behind(&self, frame: &[u8], row: &mut [u32]) {
+        for (load, word) in self.words.iter().zip(row.iter_mut().skip(self.head.words())) {
             let at = usize::from(load.at);
             let bytes = frame.get(at..at + 4).and_then(|bytes| bytes.first_chunk()).copied().unwrap_or_default();
             *word = u32::from_be_bytes(bytes) >> (load.shift & 31) & load.bits | load.set;
@@ -346,12 +401,14 @@ fn from_network<const HEAD: usize, const ALL: usize>(upper: u8, frame: &[u8]) ->
     frame.get(usize::from(upper) - HEAD..)?.first_chunk()
 }
 
-/// Returns the bytes in fours; `M` is a quarter of `N`.
+/// Returns eight bytes as two words.
+///
+/// One load and one store of 64 bits are faster than two of 32.
 #[inline(always)]
-fn fours<const N: usize, const M: usize>(bytes: &[u8; N]) -> &[[u8; 4]; M] {
-    const { assert!(N == 4 * M) };
-    let (fours, _) = bytes.as_chunks();
-    fours.first_chunk().unwrap_or(&[[0; 4]; M])
+fn two_words<const N: usize>(bytes: &[u8; N], at: usize) -> [u32; 2] {
+    let eight = bytes[at..].first_chunk().copied().unwrap_or_default();
+    let words = u64::from_be_bytes(eight);
+    [(words >> 32) as u32, words as u32]
 }
 
 /// Returns the form of the first words.
