@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
 use firstmatch_core::{Match, Policy, Verdict};
-use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
+use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome};
 
 use crate::firewall::Inner;
 
@@ -36,14 +36,19 @@ pub struct Decision {
 pub struct Worker {
     batch: Batch,
     reader: BatchReader,
-    /// For each schema the answers to its rows.
-    found: Vec<Vec<Option<Match>>>,
+    /// Answers to the rows of the first schema, then to those of the second, and so on.
+    found: Vec<Option<Match>>,
+    /// Index in `found` of the first answer of each schema.
+    starts: Starts,
     decisions: Vec<Decision>,
     policy: Policy,
     counter_shard: Option<CounterShard>,
     outcomes: [u64; Outcome::ALL.len()],
     generation: u64,
 }
+
+/// Index by schema; a schema's number is a byte, so that no bound is checked.
+type Starts = Box<[usize; 256]>;
 
 impl Worker {
     pub(crate) fn new(inner: &Arc<Inner>) -> Self {
@@ -55,7 +60,8 @@ impl Worker {
         let batch = inner.batch.clone();
         Self {
             reader: inner.handle.reader(),
-            found: vec![Vec::new(); batch.schemas()],
+            found: Vec::new(),
+            starts: Box::new([0; 256]),
             batch,
             decisions: Vec::new(),
             policy: inner.policy,
@@ -163,21 +169,23 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        let Self { batch, reader, found, decisions, policy, generation, counter_shard, outcomes } = self;
+        let Self { batch, reader, found, starts, decisions, policy, generation, counter_shard, outcomes } = self;
+        found.clear();
         decisions.clear();
         reader.read(|mut snapshot| {
-            for (schema, found) in found.iter_mut().enumerate() {
+            for (schema, start) in (0..batch.schemas()).zip(&mut **starts) {
                 let keys = batch.keys(schema);
-                found.clear();
-                found.resize(keys.len(), None);
-                if !found.is_empty() {
-                    snapshot.improve(schema, &keys, found);
+                *start = found.len();
+                found.resize(*start + keys.len(), None);
+                if !keys.is_empty() {
+                    snapshot.improve(schema, &keys, &mut found[*start..]);
                 }
             }
             *generation = snapshot.generation();
             decisions.extend(batch.records().iter().map(|record| {
                 outcomes[record.outcome.index()] += 1;
-                Decision::of(record, found, policy, &snapshot)
+                let found = record.place.map(|(schema, row)| found[starts[usize::from(schema)] + row as usize]);
+                Decision::of(record.outcome, found, policy, &snapshot)
             }));
         });
         if let Some(counter_shard) = counter_shard {
@@ -220,11 +228,12 @@ impl Worker {
 }
 
 impl Decision {
+    /// Returns the decision on a packet; `found` is `None` if it was not classified.
     #[inline(always)]
-    fn of(record: &Record, found: &[Vec<Option<Match>>], policy: &Policy, snapshot: &Snapshot<'_>) -> Self {
-        let none = |verdict| Self { verdict, action: None, rule: None, line: None, value: 0, outcome: record.outcome };
-        let Some((schema, row)) = record.place else { return none(policy.unknown) };
-        let Some(found) = found[usize::from(schema)][row as usize] else { return none(policy.default) };
+    fn of(outcome: Outcome, found: Option<Option<Match>>, policy: &Policy, snapshot: &Snapshot<'_>) -> Self {
+        let none = |verdict| Self { verdict, action: None, rule: None, line: None, value: 0, outcome };
+        let Some(found) = found else { return none(policy.unknown) };
+        let Some(found) = found else { return none(policy.default) };
         let attached = snapshot.attached(found.rule);
         Self {
             verdict: attached.action.into(),
@@ -232,7 +241,7 @@ impl Decision {
             rule: Some(found.rule),
             line: attached.line,
             value: attached.value,
-            outcome: record.outcome,
+            outcome,
         }
     }
 }
