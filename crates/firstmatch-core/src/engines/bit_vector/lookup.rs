@@ -68,6 +68,10 @@ impl<A: LiveRules> Kernel for &mut Lookup<'_, A> {
             let mut ranks = [[NONE; EIGHT]; CHUNK / EIGHT];
             let ranks = &mut ranks[..count.div_ceil(EIGHT)];
             for group in 0..engine.groups {
+                // Later groups cannot lower a rank.
+                if group > 0 && ranks.as_flattened()[..count].iter().all(|&rank| rank != NONE) {
+                    break;
+                }
                 let living = living(live_rules, group);
                 let among = (!A::ALL).then_some(&living);
                 match engine.read.len() {
@@ -75,6 +79,10 @@ impl<A: LiveRules> Kernel for &mut Lookup<'_, A> {
                     2 => intersect::<I, 2>(isa, engine, group, among, slots, ranks),
                     3 => intersect::<I, 3>(isa, engine, group, among, slots, ranks),
                     4 => intersect::<I, 4>(isa, engine, group, among, slots, ranks),
+                    5 => intersect::<I, 5>(isa, engine, group, among, slots, ranks),
+                    6 => intersect::<I, 6>(isa, engine, group, among, slots, ranks),
+                    7 => intersect::<I, 7>(isa, engine, group, among, slots, ranks),
+                    8 => intersect::<I, 8>(isa, engine, group, among, slots, ranks),
                     _ => intersect_any(isa, engine, group, among, slots, ranks),
                 }
             }

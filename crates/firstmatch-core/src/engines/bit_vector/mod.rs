@@ -29,8 +29,8 @@
 //! # Cost
 //! 64 keys go through a word together, eight side by side, so that their searches overlap. A level of nodes takes five
 //! instructions; words of ClassBench sets with a thousand rules have one to three levels. Pages and joins are a load or
-//! two. Then every key reads the vectors whole, two lines each for every 1,024 regions, without leaving early. The only
-//! branch that depends on a key is whether it has a match.
+//! two. Then every key reads the vectors, two lines each for every 1,024 regions. The next 1,024 regions are left out once
+//! all keys of a chunk have a match. The only branch that depends on a single key is whether it has a match.
 //!
 //! A remainder of four to seven keys is padded to eight; fewer keys are looked up one by one. For example, 77 keys are
 //! looked up as 64, 8 and 5 padded to 8, but 75 keys as 64, 8 and three single keys.
@@ -45,7 +45,7 @@
 //!
 //! # Deviations
 //! - The words are searched with vector instructions over many keys at once, not by hardware in parallel.
-//! - Vectors are read whole. A summary of non-zero words, or leaving at the first hit, would need an unpredictable
+//! - A key's groups are read whole. A summary of non-zero words, or leaving at the first hit, would need an unpredictable
 //!   branch. Its misprediction takes longer than the rest of a group.
 
 mod build;

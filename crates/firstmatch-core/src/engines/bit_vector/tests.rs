@@ -141,12 +141,12 @@ fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, tombstones: &Tombston
 
 /// Every loop over vectors is right at every level, with and without tombstones.
 ///
-/// Keys read one to six vectors, of one group and of several, near and far.
+/// Keys read one to nine vectors, of one group and of several, near and far.
 #[test]
 fn every_number_of_vectors_is_read() {
     let mut seen = Vec::new();
     for level in Level::available() {
-        for fields in 1..=6 {
+        for fields in 1..=9 {
             for rules in [1000, 1100, 2300] {
                 let all = over(fields, rules);
                 let config = Config { simd: Some(level), vectors: 8 << 20, ..Config::default() };
@@ -173,7 +173,7 @@ fn every_number_of_vectors_is_read() {
         seen.push((level, engine.read.len(), engine.groups, engine.is_near));
     }
     for level in Level::available() {
-        for read in 1..=6 {
+        for read in 1..=9 {
             for groups in 1..=3 {
                 assert!(seen.iter().any(|of| (of.0, of.1, of.2) == (level, read, groups)), "{seen:?}");
             }
