@@ -363,6 +363,22 @@ mod tests {
         assert!(log.is_long(0) && log.is_long(256) && !log.is_long(257));
     }
 
+    /// A log that was shortened has whole pieces, as one that only grew.
+    #[test]
+    fn a_shortened_log_has_whole_pieces() {
+        let mut log = Log::new([1].into_iter());
+        for slot in 0..1000u32 {
+            let mut one = Changes::new([1].into_iter());
+            one.remove(Match { rule: RuleId::new(slot / 2, 0), priority: Priority(u64::from(slot / 2)) });
+            _ = log.append(&one);
+        }
+        for _ in 0..2 {
+            log.shorten();
+            let pieces: Vec<usize> = log.since(0).map(Changes::len).collect();
+            assert_eq!((log.len, &pieces[..]), (500, &[PIECE, 500 - PIECE][..]));
+        }
+    }
+
     /// A failed insertion leaves no regions that belong to a rule.
     #[test]
     fn a_failed_insertion_is_not_there() {

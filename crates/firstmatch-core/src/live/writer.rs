@@ -457,6 +457,22 @@ mod tests {
     use crate::engine::Engine;
     use crate::rule::{Priority, Region};
 
+    /// A full overlay is rebuilt into the base at the next insertion, although no rebuild was due before.
+    #[test]
+    fn an_owner_rebuilds_when_the_overlay_is_full() {
+        let config = Config { overlay: Some(4), due: Some(1000), in_place: Some(0), ..Config::default() };
+        let mut owner = Owned::new(&Schema::ipv4(), &config).expect("no budget");
+        for slot in 0..23u32 {
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+            let mut regions = Regions::new(5);
+            regions.push(Region { lo: &[slot, 0, 0, 0, 0], hi: &[slot, 0, 7, 0, 0], ternary: None });
+            owner.insert(rule, &regions).expect("a rebuild makes room");
+            let state = owner.changer.shared.replicas.now().1;
+            let [part] = &state.parts[..] else { panic!("one schema") };
+            assert_eq!((part.rules(), part.overlay.rules()), (slot as usize + 1, slot as usize % 4 + 1));
+        }
+    }
+
     /// A change that panicked is not done later.
     #[test]
     fn an_owner_goes_on_after_a_panic() {
