@@ -116,9 +116,15 @@ fn hashes_that_collide_are_told_apart() {
 /// A set has as many ways as are asked for, 1 to 8, and there are as many sets as the entries need.
 #[test]
 fn shapes_are_as_asked_for() {
-    for (entries, ways, want) in
-        [(64, 8, (8, 8)), (64, 1, (1, 64)), (65, 2, (2, 33)), (10, 0, (1, 10)), (10, 9, (8, 2))]
-    {
+    for (entries, ways, want) in [
+        (64, 8, (8, 8)),
+        (64, 1, (1, 64)),
+        (65, 2, (2, 33)),
+        (10, 0, (1, 10)),
+        (10, 9, (8, 2)),
+        (0, 1, (1, 1)),
+        (1, 1, (1, 1)),
+    ] {
         let config = Config { entries, ways, ..Config::default() };
         assert_eq!((config.ways(), config.sets()), want, "{entries} entries, {ways} ways");
     }
