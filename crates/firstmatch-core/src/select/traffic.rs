@@ -296,6 +296,30 @@ mod tests {
     use crate::engine::Match;
     use crate::rule::{Priority, RuleId};
 
+    /// Each sort has as many keys as were asked for; keys behind wide rules come where there are such rules.
+    #[test]
+    fn every_sort_has_as_many_keys_as_asked() {
+        let port = |port: u32| ([0, 0, port, 0, 0], [u32::MAX, u32::MAX, port, 1 << 16, 255]);
+        let mut set = Lowered::empty(&Schema::ipv4());
+        for at in 0..40 {
+            let rule = Match { rule: RuleId::new(at, 0), priority: Priority::of_line(at + 1) };
+            let (lo, hi) = if at == 0 { ([0; 5], [u32::MAX, u32::MAX, 99, 1 << 16, 255]) } else { port(90 + at) };
+            set.push(rule, Region { lo: &lo, hi: &hi, ternary: None });
+        }
+        let wide = [Wide { region: 0, is_most: true }];
+        let (few, all) = (
+            [Traffic::Rules, Traffic::Edges, Traffic::Uniform],
+            [Traffic::Rules, Traffic::Edges, Traffic::Behind, Traffic::Uniform],
+        );
+        for (wide, expected) in [(&[][..], &few[..]), (&wide[..], &all[..])] {
+            for count in [16, 100] {
+                let samples = of_rules(&set, wide, count);
+                assert!(samples.iter().map(|sample| sample.traffic).eq(expected.iter().copied()));
+                assert!(samples.iter().all(|sample| sample.keys.len() == count), "{count} keys");
+            }
+        }
+    }
+
     /// Two wide regions leave one source port, and every key behind them has it.
     #[test]
     fn narrow_gaps_between_wide_regions_are_met() {
