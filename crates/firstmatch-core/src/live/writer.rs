@@ -473,6 +473,28 @@ mod tests {
         }
     }
 
+    /// An insertion that the budget has no room for is refused, and the rule is not there.
+    #[test]
+    fn an_owner_refuses_what_the_budget_has_no_room_for() {
+        let schema = Schema::ipv4();
+        let bytes = |owner: &Owned| owner.engine.explain().bytes;
+        let free = bytes(&Owned::new(&schema, &Config::default()).expect("no budget"));
+        let budget = crate::Budget { run_bytes: free + 20_000 };
+        let mut owner = Owned::new(&schema, &Config { budget, ..Config::default() }).expect("it fits");
+        let (mut rules, mut refused) = (0, 0);
+        for slot in 0..1000u32 {
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+            let mut regions = Regions::new(5);
+            regions.push(Region { lo: &[slot, 0, 0, 0, 0], hi: &[slot, slot, 7, 0, 0], ternary: None });
+            let inserted = owner.insert(rule, &regions);
+            rules += usize::from(inserted.is_ok());
+            refused += usize::from(inserted.is_err());
+            assert_eq!(Engine::stats(&owner).rules, rules, "rule {slot}: {inserted:?}");
+            assert!(inserted.is_ok() || owner.remove(rule.rule).is_err_and(|error| error.is_stale()));
+        }
+        assert!(rules > 20 && refused > 500, "{rules} came, {refused} were refused");
+    }
+
     /// A change that panicked is not done later.
     #[test]
     fn an_owner_goes_on_after_a_panic() {
