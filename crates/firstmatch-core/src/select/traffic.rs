@@ -294,6 +294,9 @@ fn matched(base: &AnyBase, keys: &KeyBuf) -> Vec<bool> {
 mod tests {
     use super::*;
     use crate::engine::Match;
+    use crate::engine::base::Build;
+    use crate::engine::budget::Visits;
+    use crate::engines::registry::Kind;
     use crate::rule::{Priority, RuleId};
 
     /// Each sort has as many keys as were asked for; keys behind wide rules come where there are such rules.
@@ -318,6 +321,21 @@ mod tests {
                 assert!(samples.iter().all(|sample| sample.keys.len() == count), "{count} keys");
             }
         }
+    }
+
+    /// Keys of one batch are not taken for those of another.
+    #[test]
+    fn keys_are_matched_one_by_one() {
+        let mut set = Lowered::empty(&Schema::ipv4());
+        let rule = Match { rule: RuleId::new(0, 0), priority: Priority::of_line(1) };
+        set.push(rule, Region { lo: &[0; 5], hi: &[300, 0, 0, 0, 0], ternary: None });
+        let visits = Visits::default();
+        let how =
+            Build { run_bytes: usize::MAX, simd: None, seed: None, is_forced: false, visits: &visits, like: None };
+        let base = Kind::Linear.build(&set, &how).expect("no budget");
+        let mut keys = KeyBuf::new(set.schema());
+        (0..1000).for_each(|at| keys.push()[0] = at);
+        assert!(matched(&base, &keys).into_iter().eq((0..1000).map(|at| at <= 300)));
     }
 
     /// Two wide regions leave one source port, and every key behind them has it.
