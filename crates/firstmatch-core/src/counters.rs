@@ -280,6 +280,8 @@ mod tests {
         let made: Vec<_> =
             slots.iter().filter(|(_, of)| of.load(Ordering::Relaxed) > 0).map(|(slot, _)| slot).collect();
         assert_eq!(made, [5, 5_000]);
+        // Each slot of a chunk that is made, and of no other chunk.
+        assert!(slots.iter().map(|(slot, _)| slot).eq((0..1024).chain(3072..7168)));
     }
 
     #[test]

@@ -329,3 +329,22 @@ impl fmt::Display for UpdateError {
 }
 
 impl std::error::Error for UpdateError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An error names the limit that was exceeded, if one was.
+    #[test]
+    fn errors_name_their_limit() {
+        for (error, cap) in [
+            (BuildError::bytes(2, 1), Some(Cap::RunBytes)),
+            (BuildError::visits(2, 1), Some(Cap::BuildVisits)),
+            (BuildError::limit(Cap::BuildBytes, 2, 1), Some(Cap::BuildBytes)),
+            (BuildError::simd("avx2"), None),
+            (BuildError::regions("too many".to_owned(), None), None),
+        ] {
+            assert_eq!((error.cap(), error.budget_exceeded()), (cap, cap.is_some()), "{error}");
+        }
+    }
+}

@@ -183,6 +183,17 @@ mod tests {
         assert_eq!(random.between(u32::MIN, u32::MIN), 0);
     }
 
+    /// No number is likelier than another where the numbers do not divide the range of 64 bits.
+    ///
+    /// Without rejection every third number below 3 * 2^62 would be twice as likely as the others.
+    #[test]
+    fn large_bounds_favour_no_number() {
+        let mut random = Random::new(7, Purpose::Headers);
+        let mut seen = [0u32; 3];
+        (0..3000).for_each(|_| seen[(random.below(3 << 62) % 3) as usize] += 1);
+        assert!(seen.iter().all(|count| (900..1100).contains(count)), "{seen:?}");
+    }
+
     #[test]
     fn weights_are_kept() {
         let weighted = Weighted::new([('a', 1.0), ('b', 0.0), ('c', 3.0)]);

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use firstmatch_core::Schema;
 use firstmatch_core::rule::first_match;
-use firstmatch_core::schema::{Family, Source};
+use firstmatch_core::schema::{Family, Field, Kind, Source};
 use firstmatch_formats::Options;
 use firstmatch_net::source::{Input, TraceFlags};
 use firstmatch_testkit::frames::slow;
@@ -97,6 +97,22 @@ fn the_flags_of_classbench_are_read() {
         let shown = error.diagnostic().expect("a place");
         assert_eq!((shown.line, shown.message.as_str()), (1, message));
         assert!(shown.expected.as_ref().is_some_and(|expected| expected.contains("flags")), "{shown}");
+    }
+}
+
+/// A record has no values for a schema with a field that packets cannot lack and a trace does not state.
+#[test]
+fn a_record_that_lacks_a_needed_field_has_no_values() {
+    let mut trace = slow(b"1 2 3 4 6 1\n", 9).and_then(Input::into_trace).expect("a trace");
+    let record = trace.next().expect("good").expect("a record");
+    let stated = Field::new("port", 16, Kind::Range, Some(Source::DstPort));
+    for (source, width) in [(Some(Source::TcpFlags), 8), (Some(Source::EthSrc), 48), (None, 16)] {
+        let field = Field::new("more", width, Kind::Exact, source);
+        let values = |field: Field| {
+            record.values(&Schema::new(Some(Family::Ipv4), vec![stated.clone(), field])).map(|values| values.values)
+        };
+        assert_eq!(values(field.clone()), None, "{source:?}");
+        assert_eq!(values(field.optional()), Some(vec![Some(4), None]), "{source:?}");
     }
 }
 

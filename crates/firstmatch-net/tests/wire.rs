@@ -496,6 +496,31 @@ fn a_packet_known_by_its_five_tuple_has_ports_whatever_its_protocol() {
     assert_eq!(&batch.keys(1).row(0)[..11], [1, 0, 0, 0, 0, 0, 0, 2, 3, 4, 6]);
 }
 
+/// The header fields of a packet known by its 5-tuple are there or known not to be; OpenFlow's follow from the others.
+#[test]
+fn a_five_tuple_tells_of_every_header_field() {
+    for (family, eth_type) in [(Family::Ipv4, 0x0800), (Family::Ipv6, 0x86dd)] {
+        let headers = Headers::of_five_tuple(family, 1, 2, 3, 4, 50);
+        for source in Source::ALL {
+            let expected = match source {
+                Source::Src => Some(1),
+                Source::Dst => Some(2),
+                Source::SrcPort | Source::TpSrc => Some(3),
+                Source::DstPort | Source::TpDst => Some(4),
+                Source::Proto | Source::IpProto => Some(50),
+                Source::EthType => Some(eth_type),
+                Source::InPort | Source::Metadata => Some(0),
+                Source::Ipv4Src if family == Family::Ipv4 => Some(1),
+                Source::Ipv4Dst if family == Family::Ipv4 => Some(2),
+                _ => None,
+            };
+            assert_eq!(headers.value(source), expected, "{family} {source:?}");
+            assert_eq!(headers.absent().contains(source), expected.is_none(), "{family} {source:?}");
+        }
+        assert_eq!((headers.reason(), headers.unknown().is_empty()), (Outcome::Complete, true));
+    }
+}
+
 /// Only the loopback header of the capturing machine's byte order may be swapped; OpenBSD's is always big-endian.
 #[test]
 fn a_swapped_loopback_header_is_one_of_its_machine() {

@@ -24,7 +24,17 @@ pub fn schemas() -> Vec<Vec<Schema>> {
         both(&[]),
         both(&[Source::TcpFlags, Source::VlanVid, Source::IcmpType, Source::IcmpCode]),
         vec![Schema::ipv6(), Schema::openflow(), Schema::ipv4()],
+        // All fields that frames alone fill, so that common frames are read in place.
+        both(&Source::ALL[13..]),
     ];
+    // 5-tuples without one of their fields are no 5-tuples.
+    for family in [Ipv4, Ipv6] {
+        let fields = Schema::five_tuple(family, &[]).fields().to_vec();
+        for without in 0..fields.len() {
+            let left = fields.iter().enumerate().filter(|(at, _)| *at != without).map(|(_, field)| field.clone());
+            lists.push(vec![Schema::new(Some(family), left.collect())]);
+        }
+    }
     lists.extend(extractors().iter().map(|(extractor, ..)| vec![extractor.schema().clone()]));
     lists
 }

@@ -175,3 +175,29 @@ pub fn why_unknown(outcome: Outcome) -> String {
     };
     format!("{why} ({outcome})")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values under masks are names of extension headers, addresses or hexadecimal numbers, as the field's source says.
+    #[test]
+    fn masks_are_shown_as_their_field_says() {
+        let of = |source: Source, family| Field::new(source.name(), source.width(family), source.kind(), Some(source));
+        let own = Field::new("own", 16, Kind::Mask, None);
+        let extensions = of(Source::ExtHeaders, Family::Ipv6);
+        for (field, value, mask, expected) in [
+            (&extensions, 0x04, 0x04, "fragment"),
+            (&extensions, 0x02, 0x06, "0x02/0x06"),
+            (&extensions, 0x06, 0x06, "0x06/0x06"),
+            (&of(Source::TcpFlags, Family::Ipv4), 0x02, 0x02, "0x02/0x02"),
+            (&of(Source::TcpFlags, Family::Ipv4), 0x02, 0x12, "0x02/0x12"),
+            (&own, 0x10, 0x10, "0x10/0x10"),
+            (&of(Source::Src, Family::Ipv4), 0x0a00_0007, 0xff00_00ff, "10.0.0.7/255.0.0.255"),
+            (&of(Source::Src, Family::Ipv4), 1, 1, "0.0.0.1/0.0.0.1"),
+            (&of(Source::EthSrc, Family::Ipv4), 1, 1, "00:00:00:00:00:01/00:00:00:00:00:01"),
+        ] {
+            assert_eq!(test(Test::Mask { value, mask }, None, field), expected, "{}", field.name());
+        }
+    }
+}

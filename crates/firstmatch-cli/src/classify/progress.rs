@@ -48,3 +48,33 @@ fn style(template: &str) -> ProgressStyle {
     // A wrong template would be a fault of ours, and the default bar serves as well.
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
+
+#[cfg(test)]
+mod tests {
+    use firstmatch_net::source::Input;
+
+    use super::*;
+
+    /// The bar has the size of the file and the bytes read so far, and appears on a terminal after a second.
+    #[test]
+    fn the_bar_follows_the_bytes_of_the_file() {
+        let path = std::env::temp_dir().join(format!("firstmatch-progress-{}", std::process::id()));
+        std::fs::write(&path, "1 2 3 4 5 6\n".repeat(50_000)).expect("a file of 600,000 bytes");
+        let mut trace = source::open(&path).and_then(Input::into_trace).expect("a trace");
+        std::fs::remove_file(&path).expect("it is there");
+        let progress = trace.progress();
+        let shown = |on_terminal, waited: Duration| {
+            let start = Instant::now().checked_sub(waited).expect("the clock runs for longer");
+            let mut shown = Progress { source: progress.clone(), start, on_terminal, bar: None };
+            shown.show(7);
+            shown.bar.map(|bar| (bar.position(), bar.length(), bar.message()))
+        };
+        for _ in 0..20_000 {
+            assert!(trace.next().expect("good").is_some());
+        }
+        let read = progress.read();
+        assert!((240_000..600_000).contains(&read), "{read} bytes");
+        assert_eq!(shown(true, 2 * PATIENCE), Some((read, Some(600_000), "7 packets".to_owned())));
+        assert_eq!((shown(false, 2 * PATIENCE), shown(true, Duration::ZERO)), (None, None));
+    }
+}

@@ -299,6 +299,17 @@ fn a_limit_says_how_to_raise_it() {
     assert_eq!(fixture.run(&["engines", "many.rules", "--build-bytes", "3"]).0, 2, "nothing is built of 3 bytes");
 }
 
+/// Only the default engine has bases.
+#[test]
+fn other_engines_have_no_base() {
+    let fixture = Fixture::new("no-base");
+    for engine in ["meta", "linear", "tuplemerge"] {
+        let (code, _, error) = fixture.run(&["classify", "x.rules", "x.pcap", "--base", "linear", "--engine", engine]);
+        let says = format!("--base is of the engine meta, and --engine {engine} was asked for");
+        assert_eq!((code, error.contains(&says)), if engine == "meta" { (0, false) } else { (2, true) }, "{error}");
+    }
+}
+
 /// One base serves every address family; otherwise there are as many bases as families.
 #[test]
 fn bases_are_as_many_as_families() {

@@ -359,3 +359,46 @@ fn check_room<'a>(
     let needed = shared.bytes() + 2 * attached.bytes() + parts.map(each).sum::<usize>();
     if needed > allowed { Err(UpdateError::bytes(needed, allowed)) } else { Ok(()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::*;
+    use crate::engine::Match;
+    use crate::rule::{Priority, Region, RuleId};
+    use crate::schema::Schema;
+
+    /// A replica that a replay left unfinished is copied from the other one, so the next commit does not replay again.
+    #[test]
+    fn a_replay_that_panicked_is_not_done_again() {
+        let schemas = [Schema::ipv4(), Schema::ipv6()];
+        let key_words = || schemas.iter().map(|schema| schema.words().len());
+        let sets = schemas.iter().map(Lowered::empty).collect();
+        let mut changer = Changer::new(sets, Attachments::default(), &Config::default()).expect("no budget");
+        let insert = |changes: &mut Changes, slot: u32| {
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+            let everything = |part: usize, to: &mut Regions| {
+                let words = key_words().nth(part).expect("a part");
+                to.push(Region { lo: &vec![0; words], hi: &vec![slot; words], ternary: None });
+                Ok::<_, ()>(())
+            };
+            changes.insert(rule, everything).expect("it does not fail");
+        };
+        insert(&mut changer.next, 1);
+        changer.commit(true).expect("no budget");
+        // A change of the first part alone, which has nothing to do there and panics at the second part.
+        changer.backlog.changes = Changes::new(key_words().take(1));
+        let rule = Match { rule: RuleId::new(1, 0), priority: Priority(1) };
+        changer.backlog.changes.insert(rule, |_, _| Ok::<_, ()>(())).expect("it does not fail");
+        insert(&mut changer.next, 2);
+        assert!(catch_unwind(AssertUnwindSafe(|| changer.commit(true))).is_err());
+        for slot in 3..6 {
+            changer.commit(true).expect("no budget");
+            let state = changer.shared.replicas.now().1;
+            assert!(state.parts.iter().all(|part| part.rules() == slot as usize - 1), "before rule {slot}");
+            changer.next = Changes::new(key_words());
+            insert(&mut changer.next, slot);
+        }
+    }
+}

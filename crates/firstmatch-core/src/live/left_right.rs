@@ -362,6 +362,27 @@ mod tests {
         });
     }
 
+    /// While a reader looks at the idle replica, a change waits or is busy, as the caller asked.
+    #[test]
+    fn a_look_at_the_idle_copy_is_waited_for_or_not() {
+        for wait in [false, true] {
+            let replicas = &replicas_of(1);
+            thread::scope(|scope| {
+                let looking = replicas.copies[1].read().expect("no panic");
+                let writer = scope.spawn(move || set(replicas, wait, 2));
+                let limit = Duration::from_millis(if wait { 20 } else { 10_000 });
+                let start = std::time::Instant::now();
+                while !writer.is_finished() && start.elapsed() < limit {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                assert_eq!(writer.is_finished(), !wait);
+                drop(looking);
+                assert_eq!(writer.join().expect("no panic"), wait);
+            });
+            assert_eq!(replicas.read(&replicas.reader_slot(), |&value| value), if wait { 2 } else { 1 });
+        }
+    }
+
     /// Idle readers block nobody, and leave no slot behind when they are dropped.
     #[test]
     fn idle_readers_hold_nothing_up() {

@@ -363,6 +363,53 @@ mod tests {
         assert!(log.is_long(0) && log.is_long(256) && !log.is_long(257));
     }
 
+    /// Pieces have 256 changes but the last, which a rebuild closes; no piece is empty.
+    #[test]
+    fn a_log_grows_by_whole_pieces() {
+        let mut log = Log::new([1].into_iter());
+        let mut changes = Changes::new([1].into_iter());
+        assert!(log.pieces().is_empty());
+        (0..300).for_each(|_| changes.remove(Match { rule: RuleId::new(0, 0), priority: Priority(0) }));
+        assert_eq!([0; 3].map(|_| log.append(&changes)), [1, 1, 1]);
+        let sizes = |log: &Log| log.since(0).map(Changes::len).collect::<Vec<_>>();
+        assert_eq!(sizes(&log), [PIECE, PIECE, PIECE, 900 - 3 * PIECE]);
+        for _ in 0..2 {
+            assert_eq!(log.pieces().iter().map(|piece| piece.len()).collect::<Vec<_>>(), [PIECE, PIECE, PIECE, 132]);
+            assert_eq!((log.len, log.last.len()), (900, 0));
+        }
+        assert_eq!((log.append(&changes), sizes(&log)), (1, vec![PIECE, PIECE, PIECE, 132, PIECE, 44]));
+    }
+
+    /// Changes take bytes for each rule, and more for each insertion: its places and its regions.
+    #[test]
+    fn insertions_take_more_bytes_than_removals() {
+        let rule = |slot| Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+        let [mut inserted, mut removed] = [(); 2].map(|()| Changes::new([1, 1].into_iter()));
+        for slot in 0..1000 {
+            let put: Result<(), ()> = inserted.insert(rule(slot), |_, _| Ok(()));
+            assert!(put.is_ok());
+            removed.remove(rule(slot));
+        }
+        let [a, b] = [&inserted, &removed].map(Changes::bytes);
+        assert!(b >= 1000 * size_of::<Match>() && a >= b + 2000 * size_of::<[u32; 2]>(), "{a} and {b} bytes");
+    }
+
+    /// A log that was shortened has whole pieces, as one that only grew.
+    #[test]
+    fn a_shortened_log_has_whole_pieces() {
+        let mut log = Log::new([1].into_iter());
+        for slot in 0..1000u32 {
+            let mut one = Changes::new([1].into_iter());
+            one.remove(Match { rule: RuleId::new(slot / 2, 0), priority: Priority(u64::from(slot / 2)) });
+            _ = log.append(&one);
+        }
+        for _ in 0..2 {
+            log.shorten();
+            let pieces: Vec<usize> = log.since(0).map(Changes::len).collect();
+            assert_eq!((log.len, &pieces[..]), (500, &[PIECE, 500 - PIECE][..]));
+        }
+    }
+
     /// A failed insertion leaves no regions that belong to a rule.
     #[test]
     fn a_failed_insertion_is_not_there() {

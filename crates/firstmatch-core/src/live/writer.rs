@@ -457,6 +457,44 @@ mod tests {
     use crate::engine::Engine;
     use crate::rule::{Priority, Region};
 
+    /// A full overlay is rebuilt into the base at the next insertion, although no rebuild was due before.
+    #[test]
+    fn an_owner_rebuilds_when_the_overlay_is_full() {
+        let config = Config { overlay: Some(4), due: Some(1000), in_place: Some(0), ..Config::default() };
+        let mut owner = Owned::new(&Schema::ipv4(), &config).expect("no budget");
+        for slot in 0..23u32 {
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+            let mut regions = Regions::new(5);
+            regions.push(Region { lo: &[slot, 0, 0, 0, 0], hi: &[slot, 0, 7, 0, 0], ternary: None });
+            owner.insert(rule, &regions).expect("a rebuild makes room");
+            let state = owner.changer.shared.replicas.now().1;
+            let [part] = &state.parts[..] else { panic!("one schema") };
+            assert_eq!((part.rules(), part.overlay.rules()), (slot as usize + 1, slot as usize % 4 + 1));
+        }
+    }
+
+    /// An insertion that the budget has no room for is refused, and the rule is not there.
+    #[test]
+    fn an_owner_refuses_what_the_budget_has_no_room_for() {
+        let schema = Schema::ipv4();
+        let bytes = |owner: &Owned| owner.engine.explain().bytes;
+        let free = bytes(&Owned::new(&schema, &Config::default()).expect("no budget"));
+        let budget = crate::Budget { run_bytes: free + 20_000 };
+        let mut owner = Owned::new(&schema, &Config { budget, ..Config::default() }).expect("it fits");
+        let (mut rules, mut refused) = (0, 0);
+        for slot in 0..1000u32 {
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(u64::from(slot)) };
+            let mut regions = Regions::new(5);
+            regions.push(Region { lo: &[slot, 0, 0, 0, 0], hi: &[slot, slot, 7, 0, 0], ternary: None });
+            let inserted = owner.insert(rule, &regions);
+            rules += usize::from(inserted.is_ok());
+            refused += usize::from(inserted.is_err());
+            assert_eq!(Engine::stats(&owner).rules, rules, "rule {slot}: {inserted:?}");
+            assert!(inserted.is_ok() || owner.remove(rule.rule).is_err_and(|error| error.is_stale()));
+        }
+        assert!(rules > 20 && refused > 500, "{rules} came, {refused} were refused");
+    }
+
     /// A change that panicked is not done later.
     #[test]
     fn an_owner_goes_on_after_a_panic() {

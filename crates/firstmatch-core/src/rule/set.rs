@@ -521,6 +521,8 @@ mod tests {
         ] {
             assert!(set.insert(bad.clone()).is_err(), "{bad:?}");
         }
+        let error = set.insert(with(5, Test::Value(0))).expect_err("the schema has five fields");
+        assert!(error.to_string().contains("there is no field 5") && !error.is_for_other_fields(), "{error}");
         assert_eq!((set.len(), set.slots()), (0, 0));
         assert!(set.insert(with(0, Test::Prefix { value: 0, len: 0 })).is_ok());
     }

@@ -294,7 +294,49 @@ fn matched(base: &AnyBase, keys: &KeyBuf) -> Vec<bool> {
 mod tests {
     use super::*;
     use crate::engine::Match;
+    use crate::engine::base::Build;
+    use crate::engine::budget::Visits;
+    use crate::engines::registry::Kind;
     use crate::rule::{Priority, RuleId};
+
+    /// Each sort has as many keys as were asked for; keys behind wide rules come where there are such rules.
+    #[test]
+    fn every_sort_has_as_many_keys_as_asked() {
+        let port = |port: u32| ([0, 0, port, 0, 0], [u32::MAX, u32::MAX, port, 1 << 16, 255]);
+        let mut set = Lowered::empty(&Schema::ipv4());
+        for at in 0..40 {
+            let rule = Match { rule: RuleId::new(at, 0), priority: Priority::of_line(at + 1) };
+            let (lo, hi) = if at == 0 { ([0; 5], [u32::MAX, u32::MAX, 99, 1 << 16, 255]) } else { port(90 + at) };
+            set.push(rule, Region { lo: &lo, hi: &hi, ternary: None });
+        }
+        let wide = [Wide { region: 0, is_most: true }];
+        let (few, all) = (
+            [Traffic::Rules, Traffic::Edges, Traffic::Uniform],
+            [Traffic::Rules, Traffic::Edges, Traffic::Behind, Traffic::Uniform],
+        );
+        for (wide, expected) in [(&[][..], &few[..]), (&wide[..], &all[..])] {
+            for count in [16, 100] {
+                let samples = of_rules(&set, wide, count);
+                assert!(samples.iter().map(|sample| sample.traffic).eq(expected.iter().copied()));
+                assert!(samples.iter().all(|sample| sample.keys.len() == count), "{count} keys");
+            }
+        }
+    }
+
+    /// Keys of one batch are not taken for those of another.
+    #[test]
+    fn keys_are_matched_one_by_one() {
+        let mut set = Lowered::empty(&Schema::ipv4());
+        let rule = Match { rule: RuleId::new(0, 0), priority: Priority::of_line(1) };
+        set.push(rule, Region { lo: &[0; 5], hi: &[300, 0, 0, 0, 0], ternary: None });
+        let visits = Visits::default();
+        let how =
+            Build { run_bytes: usize::MAX, simd: None, seed: None, is_forced: false, visits: &visits, like: None };
+        let base = Kind::Linear.build(&set, &how).expect("no budget");
+        let mut keys = KeyBuf::new(set.schema());
+        (0..1000).for_each(|at| keys.push()[0] = at);
+        assert!(matched(&base, &keys).into_iter().eq((0..1000).map(|at| at <= 300)));
+    }
 
     /// Two wide regions leave one source port, and every key behind them has it.
     #[test]

@@ -394,6 +394,21 @@ fn faults_of_schemas_are_located() {
     assert_eq!(found.len(), 4, "{found:?}");
 }
 
+/// Schemas of narrow words are refused, because a document cannot say how wide they are.
+#[test]
+fn narrow_words_are_refused() {
+    let fields = || vec![Field::new("a", 8, Kind::Range, None)];
+    for (schema, is_usual) in [
+        (Schema::new(None, fields()), true),
+        (Schema::with_word_bits(None, fields(), 8), true),
+        (Schema::with_word_bits(None, fields(), 4), false),
+    ] {
+        let written = write(&file(RuleSet::new(schema), Policy::default()));
+        assert_eq!(written.as_ref().err().is_none(), is_usual);
+        assert!(is_usual || written.is_err_and(|error| error.to_string().contains("narrower than 32 bits")));
+    }
+}
+
 #[test]
 fn text_that_is_no_json_has_one_fault_where_it_breaks() {
     for (text, place) in [
@@ -401,6 +416,12 @@ fn text_that_is_no_json_has_one_fault_where_it_breaks() {
         ("{\n  \"a\": [1, 2,]}", "2:14+0 no JSON: expected value"),
         ("{}\nx", "2:1+0 no JSON: trailing characters"),
         ("{\"é\": 01}", "1:8+0 no JSON: invalid number"),
+        ("[\"\\é\"]", "1:4+0 no JSON: invalid escape"),
+        ("[\"é\\é\"]", "1:5+0 no JSON: invalid escape"),
+        ("[é", "1:2+0 no JSON: expected value"),
+        ("[tré]", "1:4+0 no JSON: expected ident"),
+        ("[1é]", "1:3+0 no JSON: expected `,` or `]`"),
+        ("[\"\\u00é\"]", "1:7+0 no JSON: invalid escape"),
         ("{\"a\": \"\u{1}\"}", "1:7+0 no JSON: control character (\\u0000-\\u001F) found while parsing a string"),
     ] {
         assert_eq!(faults(text), [place], "{text}");

@@ -72,6 +72,21 @@ fn rules_of_too_many_regions_say_which_fields_multiply_and_which_limit_it_was() 
     assert_eq!(error, format!("{product} {limit}"));
 }
 
+/// A range of addresses is as many prefixes as it needs, seven for the four words of IPv6, and no fewer are allowed.
+#[test]
+fn a_range_of_addresses_needs_as_many_regions_as_words_ask_for() {
+    let range = "permit src 1:1:1:1:1:1:1:1-fff0:fff0:fff0:fff0:fff0:fff0:fff0:fff0\n";
+    for (text, regions) in
+        [(range.to_owned(), 7), (range.replace("src", "dst"), 7), (range.replace("src", "tcp src"), 7)]
+    {
+        for (regions_per_rule, fits) in [(regions - 2, false), (regions - 1, false), (regions, true)] {
+            let expansion = ExpansionLimits { regions_per_rule, ..ExpansionLimits::default() };
+            let parsed = firstmatch_formats::parse(&text, &Options { expansion, ..Options::default() });
+            assert_eq!(parsed.is_ok(), fits, "{text} within {regions_per_rule}");
+        }
+    }
+}
+
 /// The default limits have room for lists that operators have.
 ///
 /// These are 5,000 addresses, and two groups of 70 hosts with two ports.

@@ -169,6 +169,32 @@ fn rules_behind_others_are_told_with_the_line_of_the_other() {
     assert_eq!(firstmatch_formats::parse("deny\ndeny\n", &quiet).expect("it is good").more_warnings, 0);
 }
 
+/// A rule for one family that excludes every value there never matches, although conditions alone leave the other family.
+#[test]
+fn a_rule_that_matches_in_neither_family_is_told() {
+    for (rule, why) in [
+        ("permit family ipv4 dport not any", "dport excludes every value"),
+        ("permit family ipv6 dport not any", "dport excludes every value"),
+        ("permit src 10.0.0.0/8 dport not any", "dport excludes every value"),
+        ("permit src ::1 dport not any", "dport excludes every value"),
+        ("permit src not 0.0.0.0/0", "src excludes every value"),
+        ("permit dport not any", "dport excludes every value"),
+    ] {
+        assert_eq!(warnings(&format!("{rule}\n")), [format!("1:1+{} {NEVER}{why}", rule.len())], "{rule}");
+    }
+    assert_eq!(warnings("permit src not { 0.0.0.0/0, ::1 }\n"), Vec::<String>::new());
+}
+
+/// A condition with all values among its values holds whatever excludes some.
+#[test]
+fn all_values_among_others_take_what_excludes_some() {
+    for values in ["{ 0-65535, 80 }", "{ 80, 0-65535 }", "{ 0-65535 }"] {
+        let found = warnings(&format!("deny dport {values}\npermit dport not 22\n"));
+        assert!(found.len() == 1 && found[0].contains("the rule on line 1 takes all its packets"), "{found:?}");
+    }
+    assert_eq!(warnings("deny dport { 1-65535, 80 }\npermit dport not 22\n"), Vec::<String>::new());
+}
+
 /// Every reported rule is behind the one that is named, for every packet there is.
 ///
 /// Fields are tiny and of one family or two. Nearly all rules that one other covers are reported.

@@ -132,6 +132,27 @@ fn the_example_survives_being_written() {
     assert_eq!(to(Format::Native, &back), text);
 }
 
+/// A schema that lacks fields of a 5-tuple, or has other ones, is refused by the name of the field.
+#[test]
+fn a_schema_that_classbench_lacks_is_named() {
+    let five = Schema::ipv4().fields().to_vec();
+    let with = |fields: Vec<Field>| {
+        let rules = RuleSet::new(Schema::new(Some(Family::Ipv4), fields));
+        refusal(
+            Format::ClassBench,
+            &RuleFile { rules, policy: Policy::default(), warnings: Vec::new(), more_warnings: 0 },
+        )
+    };
+    let empty = "there are no rules: a ClassBench file without any says nothing";
+    for (len, name) in [(1, "dst"), (2, "sport"), (3, "dport"), (4, "proto")] {
+        let lacks = format!("{name}: the schema lacks this field, which ClassBench always has");
+        assert_eq!(with(five[..len].to_vec()), format!("{empty}\n{lacks}"));
+    }
+    assert_eq!(with(five.clone()), empty);
+    let other = Field::new("proto", 7, Kind::Exact, None);
+    assert_eq!(with([&five[..4], &[other]].concat()), format!("{empty}\nproto: ClassBench has no such field"));
+}
+
 #[test]
 fn what_the_native_format_cannot_hold_is_named() {
     let file = |rules: RuleSet, policy| RuleFile { rules, policy, warnings: Vec::new(), more_warnings: 0 };

@@ -117,3 +117,22 @@ pub fn late_matches<'c>(lowered: &'c Lowered, engine: &'c dyn Classifier) -> imp
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use firstmatch_core::rule::{ExpansionLimits, lower};
+
+    /// At least one key is kept, and at least as many are drawn.
+    #[test]
+    fn as_many_keys_are_drawn_as_kept() {
+        let set = crate::attack::generate(crate::attack::Attack::Cross, firstmatch_core::schema::Family::Ipv4, 20, 1);
+        let set = set.expect("so many there are");
+        let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the caps");
+        for (keys, drawn, fits) in [(0, 5, false), (1, 1, true), (5, 4, false), (5, 5, true), (5, 6, true)] {
+            let config = Hardest { keys, drawn, rounds: 1, seed: 1 };
+            let found = hardest(&lowered, &config, |_, costs| costs.fill(1));
+            assert_eq!(found.map_or(0, |(found, _)| found.len()), if fits { keys } else { 0 }, "{keys} of {drawn}");
+        }
+    }
+}

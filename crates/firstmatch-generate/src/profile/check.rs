@@ -123,6 +123,50 @@ fn weights(what: &str, weights: impl Iterator<Item = f64>) -> Result<(), String>
 mod tests {
     use super::*;
 
+    /// A share of ports is refused where a protocol has none, or where none of that class are listed or drawn.
+    #[test]
+    fn ports_are_of_protocols_and_classes_that_there_are() {
+        let with = |change: &dyn Fn(&mut Profile)| {
+            let mut profile = Profile::acl();
+            profile.protocols.truncate(1);
+            profile.protocols[0].number = Some(6);
+            change(&mut profile);
+            profile.check().map_err(|error| error.to_string())
+        };
+        let says = |checked: Result<(), String>, what: &str| {
+            assert!(checked.as_ref().is_err_and(|error| error.ends_with(what)), "{checked:?} is not `{what}`");
+        };
+        assert_eq!(with(&|_| ()), Ok(()));
+        for class in [PortClass::Exact, PortClass::Range] {
+            for is_source in [true, false] {
+                let only = |profile: &mut Profile| {
+                    let wildcard = PortClass::Wildcard;
+                    let pair = if is_source { PortPair::new(class, wildcard) } else { PortPair::new(wildcard, class) };
+                    profile.protocols[0].ports = vec![(pair, 1.0)];
+                };
+                let ports = |profile: &mut Profile, other| {
+                    let of = if is_source { &mut profile.source_ports } else { &mut profile.destination_ports };
+                    (of.exact, of.ranges, of.other) = (Vec::new(), Vec::new(), other);
+                };
+                let which = if is_source { "source" } else { "destination" };
+                let none = with(&|profile| (only(profile), ports(profile, 0.0)).0);
+                says(none, &format!("there are no {which} ports of class {class:?}"));
+                assert_eq!(with(&|profile| (only(profile), ports(profile, 0.5)).0), Ok(()));
+                assert!(with(&|profile| ports(profile, 1.5)).is_err_and(|error| error.contains("other")), "{which}");
+            }
+        }
+        for number in [None, Some(1)] {
+            let change = |profile: &mut Profile, everywhere| {
+                profile.protocols[0].number = number;
+                profile.protocols[0].ports = vec![(PortPair::new(PortClass::Low, PortClass::Wildcard), 1.0)];
+                profile.ports_everywhere = everywhere;
+            };
+            let refused = with(&|profile| change(profile, false));
+            assert!(refused.is_err_and(|error| error.contains(" has no ports, but a share of ")), "{number:?}");
+            assert_eq!(with(&|profile| change(profile, true)), Ok(()));
+        }
+    }
+
     #[test]
     fn lengths_are_at_most_32() {
         let says = |source, destination| lengths("of", &[LengthPair::new(source, destination, 1.0)]);

@@ -82,6 +82,23 @@ fn bits(of: u64) -> i64 {
 mod tests {
     use super::*;
 
+    /// Each compared bit makes the measure of flags smaller, as much as it does alone.
+    #[test]
+    fn every_compared_flag_counts() {
+        for disorder in [0, 1 << 15, 1 << 16] {
+            let measures = Measures::new(3, disorder);
+            let of = |value, mask| measures.flags(Flags { value, mask });
+            for value in [0, 0x0200, 0xFFFF] {
+                assert!((0..16).all(|bit| of(value & 1 << bit, 1 << bit) < 0));
+                for mask in [0, 1, 0x0200, 0x1200, 0x8001, 0xFFFF] {
+                    let bits = (0..16).map(|bit| 1 << bit & mask).filter(|&bit| bit != 0);
+                    let sum: i64 = bits.map(|bit| of(value & bit, bit)).sum();
+                    assert_eq!(of(value & mask, mask), sum, "{value:#06x}/{mask:#06x}");
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_range_in_another_has_the_smaller_measure() {
         for disorder in [0, 1 << 15, 1 << 16] {

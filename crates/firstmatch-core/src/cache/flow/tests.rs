@@ -116,13 +116,24 @@ fn hashes_that_collide_are_told_apart() {
 /// A set has as many ways as are asked for, 1 to 8, and there are as many sets as the entries need.
 #[test]
 fn shapes_are_as_asked_for() {
-    for (entries, ways, want) in
-        [(64, 8, (8, 8)), (64, 1, (1, 64)), (65, 2, (2, 33)), (10, 0, (1, 10)), (10, 9, (8, 2))]
-    {
+    for (entries, ways, want) in [
+        (64, 8, (8, 8)),
+        (64, 1, (1, 64)),
+        (65, 2, (2, 33)),
+        (10, 0, (1, 10)),
+        (10, 9, (8, 2)),
+        (0, 1, (1, 1)),
+        (1, 1, (1, 1)),
+    ] {
         let config = Config { entries, ways, ..Config::default() };
         assert_eq!((config.ways(), config.sets()), want, "{entries} entries, {ways} ways");
     }
     assert_eq!(Config { entries: 0, ..Config::default() }.sets(), 1);
+    for (window, want) in [(0, (1, 1)), (1, (1, 1)), (2, (2, 1)), (9, (9, 3)), (usize::MAX, (1 << 31, 1 << 29))] {
+        let config = Config { window, longest_pause: 3, ..Config::default() };
+        assert_eq!((config.window(), config.noted()), want, "a window of {window}");
+        assert_eq!(config.longest_pause(), 3 * want.0);
+    }
 }
 
 /// A scratch serves every cache of its shape, whatever the rules, and no other: one of more or fewer sets, or of other

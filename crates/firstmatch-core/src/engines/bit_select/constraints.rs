@@ -50,3 +50,30 @@ pub(super) fn is_single(region: &Region<'_>, (word, most): (usize, u32)) -> bool
     let (lo, hi) = (region.lo[word], region.hi[word]);
     (lo == hi && lo < ANY) || (lo == 0 && hi >= most)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Region;
+    use crate::schema::{Field, Kind};
+
+    /// A column without the absent value holds a field where each region takes all packets or only some that have it.
+    #[test]
+    fn regions_of_packets_without_a_field_take_all_packets() {
+        let schema = Schema::new(None, vec![Field::new("port", 16, Kind::Range, None).optional()]);
+        let absent = schema.words()[0].max;
+        for (lo, hi, expected) in [
+            (0, absent, true),
+            (0, absent - 1, true),
+            (7, absent - 1, true),
+            (7, 7, true),
+            (7, absent, false),
+            (absent, absent, false),
+        ] {
+            let mut regions = Regions::new(1);
+            regions.push(Region { lo: &[0], hi: &[absent], ternary: None });
+            regions.push(Region { lo: &[lo], hi: &[hi], ternary: None });
+            assert_eq!(Constraints::of(&schema, &regions).all_or_required, [expected], "{lo} to {hi}");
+        }
+    }
+}

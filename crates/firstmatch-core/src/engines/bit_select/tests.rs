@@ -7,6 +7,7 @@ use super::*;
 use crate::engine::budget::Budget;
 use crate::engine::cost::Counts;
 use crate::engine::observer::Step;
+use crate::engines::shared::wide::Random;
 use crate::key::KeyBuf;
 use crate::rule::Test;
 use crate::schema::{Field, Kind};
@@ -71,6 +72,70 @@ fn five_tuples_have_columns_of_their_own() {
     assert_eq!(kind(&six, &[(0, net(120))]), expected(6, "Plain6"));
     assert_eq!(kind(&six, &[(4, few)]), expected(7, "Any"));
     assert_eq!(kind(&six, &[(0, some), (1, some)]), expected(10, "Any"));
+}
+
+/// Schemas whose words differ from those of a 5-tuple in one respect are not searched as one, and answer rightly.
+#[test]
+fn schemas_like_five_tuples_are_not_taken_for_them() {
+    let prefix = |width: u32, name| Field::new(name, width, Kind::Prefix, None);
+    let exact = |width: u32, name| Field::new(name, width, Kind::Exact, None);
+    let port = |name| Field::new(name, 16, Kind::Range, None);
+    let ports = || vec![port("sport").optional(), port("dport").optional()];
+    let four = || vec![prefix(32, "src"), prefix(32, "dst")];
+    let six = || vec![prefix(128, "src"), prefix(128, "dst")];
+    let all = |fields: [Vec<Field>; 3]| Schema::new(None, fields.concat());
+    for (schema, expected) in [
+        (all([four(), ports(), vec![exact(8, "proto")]]), "Plain4"),
+        (all([six(), ports(), vec![exact(8, "proto")]]), "Plain6"),
+        (all([vec![prefix(64, "both")], ports(), vec![exact(8, "proto")]]), "Any"),
+        (all([vec![prefix(32, "src"), exact(8, "zone")], ports(), vec![exact(8, "proto")]]), "Any"),
+        (all([four(), ports(), vec![exact(7, "proto")]]), "Any"),
+        (all([four(), ports(), vec![prefix(32, "next")]]), "Any"),
+        (all([four(), ports(), vec![exact(8, "proto"), exact(8, "zone")]]), "Any"),
+        (all([four(), ports(), vec![exact(8, "proto"), port("zone")]]), "Any"),
+        (all([four(), vec![port("sport"), port("dport")], vec![exact(8, "proto")]]), "Any"),
+        (all([four(), vec![port("sport").optional(), port("dport")], vec![exact(8, "proto")]]), "Any"),
+        (all([four(), vec![exact(8, "proto")], ports()]), "Any"),
+        (all([vec![prefix(64, "a"), prefix(64, "b"), prefix(128, "dst")], ports(), vec![exact(8, "proto")]]), "Any"),
+        (all([six(), ports(), vec![exact(8, "proto"), exact(8, "zone")]]), "Any"),
+    ] {
+        let mut random = Random(schema.words().len() as u64);
+        let rule = |random: &mut Random| {
+            let test = |(index, field): (usize, &Field)| {
+                let some = random.below(4) as u128;
+                let test = match (field.kind(), random.below(3)) {
+                    (_, 0) => return None,
+                    (Kind::Prefix, len) => {
+                        let len = [1, field.width() / 2 + 1, field.width()][len];
+                        Test::Prefix { value: some << (field.width() - len) & field.max(), len }
+                    }
+                    (Kind::Range, _) => Test::Range { lo: some, hi: some + 1 },
+                    _ => Test::Value(some),
+                };
+                Some((index, test))
+            };
+            schema.fields().iter().enumerate().filter_map(test).collect::<Vec<_>>()
+        };
+        let rules = set(&schema, (0..200).map(|_| rule(&mut random)).collect::<Vec<_>>());
+        let engine = build(&rules);
+        assert!(format!("{:?}", engine.columns).starts_with(expected), "{:?} for {schema:?}", engine.columns);
+        let by_rule: Vec<(Match, Range<usize>)> = rules.by_rule().collect();
+        let mut keys = KeyBuf::new(&schema);
+        for _ in 0..1000 {
+            let [of, other] = [(); 2].map(|()| rules.regions().get(random.below(rules.regions().len())));
+            for (word, value) in keys.push().iter_mut().enumerate().take(of.lo.len()) {
+                *value = [of.lo[word], of.hi[word], of.lo[word], other.lo[word]][random.below(4)];
+            }
+        }
+        let mut answers = vec![None; keys.len()];
+        Engine::improve(&engine, &mut (), &keys.keys(), &mut answers);
+        for (at, answer) in answers.into_iter().enumerate() {
+            let holds =
+                |range: &Range<usize>| range.clone().any(|of| rules.regions().get(of).contains(keys.keys().row(at)));
+            let want = by_rule.iter().find(|(_, range)| holds(range)).map(|(rule, _)| *rule);
+            assert_eq!(answer, want, "key {at} of {schema:?}");
+        }
+    }
 }
 
 /// Keys have the first rule that holds them, for fields of each number of words.
@@ -304,7 +369,7 @@ fn a_budget_is_taken_to_the_byte() {
 /// Below a rule for nearly all keys, the trees suit the other keys as if it were missing.
 #[test]
 fn a_wide_first_rule_changes_no_plan() {
-    let mut random = crate::engines::shared::wide::Random(3);
+    let mut random = Random(3);
     let mut prefix = |least: u32| {
         let len = least + random.below(33 - least as usize) as u32;
         Test::Prefix { value: u128::from(random.next() as u32 >> (32 - len)) << (32 - len), len }

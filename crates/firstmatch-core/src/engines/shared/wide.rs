@@ -118,9 +118,28 @@ pub(crate) fn share(number: u64, count: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rule::Test;
+    use crate::rule::{Region, Test};
     use crate::schema::Schema;
     use crate::test_rules::set;
+
+    /// A key takes a word of another region that lies within its own, unless either region has values under masks.
+    #[test]
+    fn keys_take_words_of_narrower_regions() {
+        let mut regions = Regions::new(1);
+        regions.push(Region { lo: &[0], hi: &[255], ternary: None });
+        regions.push(Region { lo: &[7], hi: &[7], ternary: None });
+        regions.push(Region { lo: &[1], hi: &[255], ternary: Some((&[1], &[1])) });
+        regions.push(Region { lo: &[8], hi: &[8], ternary: Some((&[8], &[8])) });
+        regions.push(Region { lo: &[255], hi: &[255], ternary: None });
+        regions.push(Region { lo: &[0], hi: &[0], ternary: None });
+        for (index, other, expected) in
+            [(0, 1, 7), (0, 4, 255), (0, 5, 0), (2, 1, 3), (0, 3, 3), (2, 3, 3), (1, 0, 3), (1, 4, 3), (1, 5, 3)]
+        {
+            let mut key = [3];
+            Random(1).narrow(&regions, index, other, &mut key);
+            assert_eq!(key, [expected], "region {index} and region {other}");
+        }
+    }
 
     /// Rules for any protocol lie behind a rule for one of them.
     ///

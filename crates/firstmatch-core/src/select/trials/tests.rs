@@ -44,6 +44,26 @@ fn a_sample_is_far_slower_on_every_sort() {
     assert!(!is_far_slower(f64::INFINITY, &[10.0]) && !is_far_slower(40.0, &[1.0, f64::INFINITY]));
 }
 
+/// Timing and the search for unmatched keys make no more region visits than they may.
+#[test]
+fn visits_stay_within_their_share() {
+    let set = hosts(300);
+    // None of two equal candidates is far slower, so that both have every turn.
+    let built = [Kind::Linear, Kind::Linear].map(|kind| candidate(&set, kind, 1, 1, 1.0));
+    let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
+    for visits in (8..24).step_by(3).map(|bits| 1 << bits) {
+        for base in &bases {
+            let (_, made) = traffic::unmatched(&set, &[], base, 256, visits);
+            assert!(made <= visits, "{made} visits of {visits}");
+        }
+        for count in [1, 3] {
+            let samples: Vec<_> = traffic::of_rules(&set, &[], 4096).into_iter().take(count).collect();
+            let made = trial::time(&bases, &samples, visits).visits;
+            assert!(made <= visits, "{made} visits of {visits} for {count} samples");
+        }
+    }
+}
+
 /// Candidates are timed on every sample; one that no share of the visits is enough for is dropped and named.
 ///
 /// If that is every one, no outcome changes, so that the first by order can be taken.

@@ -52,7 +52,7 @@ fn behind_the_ranks_stands_where_a_list_goes_on() {
 fn regions_come_to_a_block_and_go() {
     for (all, shape) in shapes() {
         let words = shape.lines() * LINE_WORDS;
-        let mut random = crate::engines::shared::wide::Random(5);
+        let mut random = Random(5);
         let mut block = vec![0; words];
         let mut there: Vec<(u32, usize)> = Vec::new();
         for step in 0..2000 {

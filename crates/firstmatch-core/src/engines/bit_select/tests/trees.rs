@@ -126,6 +126,28 @@ fn any_number_of_trees_is_searched() {
     }
 }
 
+/// A batch tests as many blocks of one tree as its keys do one by one, whether nodes lie before the leaves or not.
+#[test]
+fn a_batch_tests_no_block_twice() {
+    let mut deep = 0;
+    for (values, each, fan_out) in [(24, 1, 8), (300, 12, 1), (300, 12, 8)] {
+        let all = rules(1, values, each);
+        let keys = keys_of(&all, 200);
+        let shape = Shape { trees: 1, levels: 4, fan_out, open: 0, growth: 4.0 };
+        let engine = BitSelect::build(&all, &Config { shape: Some(shape), ..Config::default() }).expect("no budget");
+        assert_eq!(engine.trees.len(), 1);
+        deep += usize::from(engine.trees[0].levels > 1);
+        let blocks = |keys: Keys<'_>| {
+            let counts = Counts::default();
+            lookup::lookup(&engine, &counts, &keys, &mut vec![None; keys.len()]);
+            counts.of(Step::Block)
+        };
+        let alone: usize = (0..keys.len()).map(|at| blocks(keys.keys().slice(at, at + 1))).sum();
+        assert_eq!(blocks(keys.keys()), alone, "{values} values of {each} rules, fan-out {fan_out}");
+    }
+    assert!(deep > 1, "{deep} with nodes below the root");
+}
+
 /// 2,200 hosts, half of them by source, so that an entry has room for only some bits of a rank; and regions of rules that
 /// come between the first 1,100 and the others, in turn by the source and by the destination of one key.
 fn crowded() -> (Lowered, Vec<(Match, Regions)>, Vec<u32>) {

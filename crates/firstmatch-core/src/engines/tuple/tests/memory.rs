@@ -65,6 +65,31 @@ fn no_insertion_takes_more_than_is_said() {
     }
 }
 
+/// What the pool is said to grow by is little more than two chunks, whatever the size of an entry.
+#[test]
+fn a_pool_is_said_to_grow_by_two_chunks() {
+    let wide = Schema::new(None, (0..4).map(|at| Field::new(&format!("f{at}"), 128, Kind::Prefix, None)).collect());
+    for (schema, lines) in [(Schema::ipv4(), 1), (Schema::ipv6(), 2), (wide, 3)] {
+        let mut engine = TupleMerge::new(&schema, &Config { seed: Some(1), ..Config::tss() }).expect("no budget");
+        assert_eq!(engine.pool.lines_per_entry(), lines);
+        let mut chunks = 0;
+        for slot in 0..6000u32 {
+            let mut regions = Regions::new(schema.words().len());
+            let tests = vec![(0, Test::Value(u128::from(slot) * 77))];
+            lower_rule(&schema, &spec(0, tests), &ExpansionLimits::default(), &mut regions).expect("lowers");
+            let rule = Match { rule: RuleId::new(slot, 0), priority: Priority(slot.into()) };
+            let (before, said) = (engine.pool.bytes(), engine.pool.growth(1, 0));
+            engine.insert(rule, &regions).expect("no budget");
+            let grown = engine.pool.bytes() - before;
+            if grown > 0 {
+                chunks += 1;
+                assert!(grown <= said && said < 3 * grown, "rule {slot} of {lines} lines: {grown}, {said} were said");
+            }
+        }
+        assert!(chunks > 10, "{chunks} chunks");
+    }
+}
+
 /// Where an insertion makes a table or the list of places grow, just that is said beyond what is always kept room for.
 #[test]
 fn growth_is_said_where_there_is_some() {

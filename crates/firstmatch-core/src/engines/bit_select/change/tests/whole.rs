@@ -140,3 +140,20 @@ fn the_end_of_room_is_said() {
     }
     assert!(ended > 10, "{ended} ran out of room");
 }
+
+/// A search says that there is little room where less than a quarter of it is left, and not where just a quarter is.
+#[test]
+fn little_room_is_less_than_a_quarter() {
+    let schema = Schema::ipv4();
+    let mut engine = BitSelect::build(&nets(&schema, (0, 0), 6000, 7), &Config::default()).expect("no budget");
+    let used = engine.blocks.len() / engine.shape.lines();
+    let mut met = [0; 2];
+    for room in used..2 * used {
+        engine.room = room;
+        engine.look_for_free_blocks();
+        assert_eq!(engine.is_short_of_room(), engine.room_left() < room / 4, "{used} blocks of {room}");
+        met[0] += usize::from(engine.room_left() == room / 4);
+        met[1] += usize::from(engine.is_short_of_room());
+    }
+    assert!(met[0] > 0 && met[1] > 0 && met[1] < used, "{met:?} of {used}");
+}
