@@ -249,7 +249,7 @@ impl Plan {
         let bytes = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
         let fragment = u16::from_le_bytes([fragment[0], fragment[1]]) & start.fragment;
         let stated = u32::from(((bytes >> start.length_shift) as u16).swap_bytes());
-        let index = KIND_OF[family][usize::from(at_type[start.proto])] | u8::from(is_tagged) * TAG_BIT;
+        let index = KIND_OF[family][usize::from(at_type[start.proto])] | (u8::from(is_tagged) * TAG_BIT);
         let [least, least_stated] = self.bounds[usize::from(index) % (2 * KINDS)];
         let is_ip = (bytes & start.mask == start.value) & (fragment == 0);
         if is_ip & (stated >= least_stated) & (frame.len() >= least as usize) { index } else { UNCOMMON }
