@@ -1,52 +1,17 @@
 //! Packets allocate nothing once a batch is warm, and a stream of any length takes the memory of a short one.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use firstmatch_core::Schema;
 use firstmatch_core::schema::{Family, Source};
 use firstmatch_net::source::{Input, Limits, from_reader};
 use firstmatch_net::wire::{Batch, Config, LinkType, Outcome};
+use firstmatch_testkit::counter::{Counted, Counting, counted};
 use firstmatch_testkit::frames::{damage, ethernet as ethernet_frame, ipv4, random, udp};
 use firstmatch_testkit::rng::Rng;
 
-/// Allocator that counts for the test's thread alone, because the harness has threads too.
-struct Counting;
-
-thread_local!(static COUNTED: Cell<bool> = const { Cell::new(false) });
-
-fn counted() -> bool {
-    COUNTED.try_with(Cell::get).unwrap_or(false)
-}
-
-static CALLS: AtomicUsize = AtomicUsize::new(0);
-static LIVE: AtomicUsize = AtomicUsize::new(0);
-static PEAK: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is handed to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if counted() {
-            CALLS.fetch_add(1, Relaxed);
-            PEAK.fetch_max(LIVE.fetch_add(layout.size(), Relaxed) + layout.size(), Relaxed);
-        }
-        // SAFETY: as this function's own contract.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if counted() {
-            LIVE.fetch_sub(layout.size(), Relaxed);
-        }
-        // SAFETY: as this function's own contract.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static COUNTING: Counting = Counting;
 
 /// Endless supply of one record, up to a number of bytes.
 struct Repeat {
@@ -69,10 +34,12 @@ impl Read for Repeat {
     }
 }
 
-/// Returns the number of packets or records read, and the most memory that took, in bytes.
-fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, usize) {
-    let before = LIVE.load(Relaxed);
-    PEAK.store(before, Relaxed);
+/// Returns the number of packets or records read, and the allocations of that.
+fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, Counted) {
+    counted(|| count_of(head, record, records))
+}
+
+fn count_of(head: &[u8], record: &[u8], records: usize) -> usize {
     let len = head.len() + records * record.len();
     let reader = Repeat { head: head.to_vec(), record: record.to_vec(), at: 0, len };
     let mut count = 0;
@@ -94,13 +61,11 @@ fn stream(head: &[u8], record: &[u8], records: usize) -> (usize, usize) {
             }
         }
     }
-    (count, PEAK.load(Relaxed) - before)
+    count
 }
 
-// There is one test only, because the counters belong to the process.
 #[test]
-fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
-    COUNTED.set(true);
+fn packets_allocate_nothing_in_a_warm_batch() {
     let mut rng = Rng::new(31);
     let frames: Vec<_> = (0..2000)
         .map(|round| {
@@ -115,19 +80,20 @@ fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
     let mut batch = Batch::new(&Config::default(), &schemas).expect("sources");
     let (none, mut answers) = (vec![None; frames.len()], vec![None; frames.len()]);
     for round in 0..4 {
-        let before = CALLS.load(Relaxed);
-        batch.clear();
-        for frame in &frames {
-            batch.push_frame(frame.link, &frame.bytes, 1);
-        }
-        for schema in 0..2 {
-            let rows = batch.keys(schema).len();
-            batch.scatter(schema, &none[..rows], &mut answers);
-        }
+        let ((), made) = counted(|| {
+            batch.clear();
+            for frame in &frames {
+                batch.push_frame(frame.link, &frame.bytes, 1);
+            }
+            for schema in 0..2 {
+                let rows = batch.keys(schema).len();
+                batch.scatter(schema, &none[..rows], &mut answers);
+            }
+        });
         let classified = batch.records().iter().filter(|record| record.outcome.is_classified()).count();
         assert!(classified > 500 && classified < 2000);
         assert!(batch.records().iter().any(|record| record.outcome == Outcome::Malformed));
-        assert!(round == 0 || CALLS.load(Relaxed) == before);
+        assert_eq!(made.calls > 0, round == 0, "{made:?} in round {round}");
     }
 
     // A batch that has seen common frames alone has room for others.
@@ -139,47 +105,43 @@ fn packets_allocate_nothing_and_streams_have_a_fixed_size() {
     let common = ethernet_frame(&[], 0x0800, &ipv4(17, 0x4000, &[], &udp())).bytes;
     batch.push_frames(LinkType::Ethernet, [&common; 40]);
     batch.clear();
-    let before = CALLS.load(Relaxed);
-    batch.push_frames(LinkType::Ethernet, ethernet.iter().copied());
-    assert!(CALLS.load(Relaxed) == before && batch.len() > 64, "adding frames allocates");
+    let ((), made) = counted(|| batch.push_frames(LinkType::Ethernet, ethernet.iter().copied()));
+    assert!(made.calls == 0 && batch.len() > 64, "{made:?}: adding frames allocates");
+}
 
+#[test]
+fn captures_of_any_length_take_the_memory_of_a_short_one() {
     let mut pcap = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 1, 0, 0, 0];
     let frame = [0x5a; 1000];
     let mut record = vec![0; 8];
     record.extend(1000u32.to_le_bytes());
     record.extend(1000u32.to_le_bytes());
     record.extend(frame);
-    let (short, peak) = stream(&pcap, &record, 1000);
-    let (long, long_peak) = stream(&pcap, &record, 200_000);
+    let (short, made) = stream(&pcap, &record, 1000);
+    let (long, for_long) = stream(&pcap, &record, 200_000);
     assert_eq!((short, long), (1000, 200_000));
-    assert!(long_peak == peak && peak < 1 << 20, "{peak}, {long_peak}");
-    let before = CALLS.load(Relaxed);
-    stream(&pcap, &record, 1000);
-    let setup = CALLS.load(Relaxed) - before;
-    let before = CALLS.load(Relaxed);
-    stream(&pcap, &record, 2000);
-    assert_eq!(CALLS.load(Relaxed) - before, setup, "reading a packet allocates");
+    assert!(for_long.peak == made.peak && made.peak < 1 << 20, "{made:?}, {for_long:?}");
+    assert_eq!(for_long.calls, made.calls, "reading a packet allocates");
     // A large record grows the buffer, but all memory stays below four times the record's size.
     pcap.extend([0; 8]);
     pcap.extend((3u32 << 20).to_le_bytes());
     pcap.extend((3u32 << 20).to_le_bytes());
     pcap.extend(vec![1; 3 << 20]);
-    let (count, peak) = stream(&pcap, &record, 20_000);
-    assert!(count == 20_001 && peak < 12 << 20, "{peak}");
+    let (count, made) = stream(&pcap, &record, 20_000);
+    assert!(count == 20_001 && made.peak < 12 << 20, "{made:?}");
+}
 
-    let (short, peak) = stream(b"", b"1 2 3 4 5 6\n", 100_000);
-    let (long, long_peak) = stream(b"", b"1 2 3 4 5 6\n", 1_000_000);
-    assert_eq!((short, long, long_peak), (100_000, 1_000_000, peak));
+#[test]
+fn texts_of_any_length_take_the_memory_of_a_short_one() {
+    let (short, made) = stream(b"", b"1 2 3 4 5 6\n", 100_000);
+    let (long, for_long) = stream(b"", b"1 2 3 4 5 6\n", 1_000_000);
+    assert_eq!((short, long, for_long.peak), (100_000, 1_000_000, made.peak));
 
     let names: Vec<_> = Schema::openflow().fields().iter().map(|field| field.name().to_owned()).collect();
     let header = format!("{},bytes\n", names.join(","));
     let row = b"1,0xff,02:00:00:00:00:01,,ipv4,,,,,10.0.0.1,192.0.2.1,tcp,46,1024,80,60\n";
-    let (short, peak) = stream(header.as_bytes(), row, 10_000);
-    let before = CALLS.load(Relaxed);
-    stream(header.as_bytes(), row, 10);
-    let setup = CALLS.load(Relaxed) - before;
-    let before = CALLS.load(Relaxed);
-    let (long, long_peak) = stream(header.as_bytes(), row, 100_000);
-    assert_eq!((short, long, long_peak), (10_000, 100_000, peak));
-    assert_eq!(CALLS.load(Relaxed) - before, setup, "reading a row allocates");
+    let (short, made) = stream(header.as_bytes(), row, 10_000);
+    let (long, for_long) = stream(header.as_bytes(), row, 100_000);
+    assert_eq!((short, long, for_long.peak), (10_000, 100_000, made.peak));
+    assert_eq!(for_long.calls, made.calls, "reading a row allocates");
 }
