@@ -1,6 +1,7 @@
 mod changing;
 mod choosing;
 mod explaining;
+mod left_right;
 mod limits;
 
 use std::mem;
