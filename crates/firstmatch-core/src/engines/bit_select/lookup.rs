@@ -4,7 +4,7 @@ use super::block::{self, NONE};
 use super::columns::{CHUNK, Columns, Entries, Kind, rank_of, step};
 use super::layout::{EMPTY, Entry, LEAF, Tree};
 use super::single::one;
-use super::structure::BitSelect;
+use super::structure::{BitSelect, Marks};
 use crate::engine::Match;
 use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
@@ -29,9 +29,16 @@ pub(super) fn lookup(engine: &BitSelect, live_rules: impl LiveRules, keys: &Keys
         return one(engine, live_rules, keys.words(), best);
     }
     if best.len() > ALONE {
-        return dispatch(engine.level, Many(&mut Lookup { engine, live_rules, keys, best }));
+        return many(&mut Lookup { engine, live_rules, keys, best });
     }
     few(engine, live_rules, keys, best);
+}
+
+/// Improves the match of each key over the live rules alone.
+///
+/// Few keys are looked up so, those whose answer has been removed. One kernel for all columns is enough for them.
+pub(super) fn lookup_live(engine: &BitSelect, live_rules: Marks<'_>, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+    dispatch(engine.level, Many(&mut Lookup { engine, live_rules, keys, best }, &engine.shape));
 }
 
 /// Looks up a few keys one by one.
@@ -55,18 +62,26 @@ struct Lookup<'a, A> {
 }
 
 /// Kernel for any number of keys.
-struct Many<'l, 'a, A>(&'l mut Lookup<'a, A>);
+struct Many<'l, 'a, C, A>(&'l mut Lookup<'a, A>, C);
 
-impl<A: LiveRules> Kernel for Many<'_, '_, A> {
+/// Looks up any number of keys, with a kernel of its own for each form of columns.
+///
+/// A kernel for all of them would be one function of 400 KB, which takes a compiler long.
+#[inline(always)]
+fn many(lookup: &mut Lookup<'_, impl LiveRules>) {
+    let Lookup { engine: &BitSelect { level, columns, ref shape, .. }, .. } = *lookup;
+    match columns {
+        Kind::Plain4(columns) => dispatch(level, Many(lookup, columns)),
+        Kind::Wide4(columns) => dispatch(level, Many(lookup, columns)),
+        Kind::Plain6(columns) => dispatch(level, Many(lookup, columns)),
+        Kind::Any => dispatch(level, Many(lookup, shape)),
+    }
+}
+
+impl<C: Columns, A: LiveRules> Kernel for Many<'_, '_, C, A> {
     #[inline(always)]
     fn run<I: Isa>(self, isa: I) {
-        let shape = &self.0.engine.shape;
-        match self.0.engine.columns {
-            Kind::Plain4(columns) => self.0.many(isa, columns),
-            Kind::Wide4(columns) => self.0.many(isa, columns),
-            Kind::Plain6(columns) => self.0.many(isa, columns),
-            Kind::Any => self.0.many(isa, shape),
-        }
+        self.0.many(isa, self.1);
     }
 }
 

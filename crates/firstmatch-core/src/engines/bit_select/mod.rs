@@ -289,7 +289,7 @@ impl BaseEngine for BitSelect {
 
     fn improve_live(&self, _scratch: &mut (), keys: &Keys<'_>, tombstones: &Tombstones, best: &mut [Option<Match>]) {
         let live_rules = Marks { tombstones, layout: self.layout };
-        lookup::lookup(self, live_rules, keys, best);
+        lookup::lookup_live(self, live_rules, keys, best);
     }
 
     fn replica(&self) -> Option<Self> {
