@@ -236,23 +236,21 @@ impl Shape {
             && region.ternary.is_none_or(|(_, mask)| mask.iter().enumerate().all(is_masked))
     }
 
-    /// Copies region `i` of the block at `from` to position `at` of the block at `to`.
-    fn copy(&self, words: &mut [u32], (from, i): (usize, usize), (to, at): (usize, usize)) {
+    /// Copies region `i` of one block to position `at` of another.
+    fn copy(&self, from: &[u32], i: usize, to: &mut [u32], at: usize) {
         for number in 0..self.optional.len() {
-            let bit = byte_at(&words[from..], self.bits_start, number) >> i & 1 == 1;
-            self.put_bit(&mut words[to..], number, at, bit);
+            let bit = byte_at(from, self.bits_start, number) >> i & 1 == 1;
+            self.put_bit(to, number, at, bit);
         }
         let [start, _, bounds] = self.byte_columns();
-        for column in (start..bounds + 4 * self.bytes.len()).step_by(2) {
-            let byte = byte_at(&words[from..], column, i);
-            put_byte(&mut words[to..], column, at, byte);
+        let bytes = start..bounds + 4 * self.bytes.len();
+        for (from, to) in from[bytes.clone()].as_chunks().0.iter().zip(to[bytes].as_chunks_mut().0) {
+            let (value, lane) = (word(*from) >> (8 * i) & 0xFF, 0xFF << (8 * at));
+            *to = halves(word(*to) & !lane | value << (8 * at));
         }
-        let columns = (self.words_start..self.lines * LINE_WORDS).step_by(BLOCK);
-        for column in columns {
-            words[to + column + at] = words[from + column + i];
-        }
-        let rank = self.rank(&words[from..], i);
-        self.put_rank(&mut words[to..], at, rank);
+        let columns = from[self.words_start..].as_chunks::<BLOCK>().0.iter();
+        columns.zip(to[self.words_start..].as_chunks_mut::<BLOCK>().0).for_each(|(from, to)| to[at] = from[i]);
+        self.put_rank(to, at, self.rank(from, i));
     }
 
     /// Returns the rank of a region, or where the list continues.
@@ -301,39 +299,71 @@ impl Shape {
     /// Moves the regions behind `rank` up by one and returns the free position.
     ///
     /// The block must not be full.
-    fn make_room(&self, words: &mut [u32], block: usize, rank: u32) -> usize {
-        let len = self.len(&words[block..]);
-        let at = (0..len).find(|&at| rank < self.rank(&words[block..], at)).unwrap_or(len);
-        (at..len).rev().for_each(|moved| self.copy(words, (block, moved), (block, moved + 1)));
+    fn make_room(&self, block: &mut [u32], rank: u32) -> usize {
+        // What stands behind the last rank is larger than any rank.
+        let at = (0..BLOCK).find(|&at| rank < self.rank(block, at)).unwrap_or(BLOCK - 1);
+        if !self.is_free(block, at) {
+            self.shift(block, at, true);
+        }
         at
     }
 
-    /// Adds a region to a block that is not full, in order of rank.
-    pub(super) fn add(&self, block: &mut [u32], rank: u32, region: &Region<'_>) {
-        let at = self.make_room(block, 0, rank);
-        self.set(block, at, rank, region);
+    /// Moves the regions from position `at` on up by one, or those behind it down by one.
+    ///
+    /// Moving up leaves no particular value at `at`, and takes a block that is not full.
+    fn shift(&self, block: &mut [u32], at: usize, is_up: bool) {
+        // Positions of a column are lanes of an integer.
+        let lanes = |value: u128, bits: usize| {
+            let below = (1 << (at * bits)) - 1;
+            let moved = if is_up { value << bits } else { value >> bits };
+            value & below | moved & !below
+        };
+        match (block.first_chunk_mut::<4>(), is_up) {
+            (Some(ranks), _) if self.has_short_ranks => {
+                let all = (0..4).fold(0, |all, at| all | u128::from(ranks[at]) << (32 * at));
+                // Behind the last rank there is one that is none.
+                let moved = lanes(all, 16) | if is_up { 0 } else { u128::from(SHORT_NONE) << 112 };
+                *ranks = [0, 32, 64, 96].map(|bit| (moved >> bit) as u32);
+            }
+            (_, true) => block.copy_within(at..BLOCK - 1, at + 1),
+            (_, false) => block.copy_within(at + 1..=BLOCK, at),
+        }
+        for number in 0..self.optional.len() {
+            let byte = lanes(byte_at(block, self.bits_start, number).into(), 1);
+            put_byte(block, self.bits_start, number, byte as u32 & 0xFF);
+        }
+        let [start, _, bounds] = self.byte_columns();
+        for bytes in block[start..bounds + 4 * self.bytes.len()].as_chunks_mut().0 {
+            *bytes = halves(lanes(word(*bytes).into(), 8) as u64);
+        }
+        for column in block[self.words_start..].as_chunks_mut::<BLOCK>().0 {
+            if is_up {
+                column.copy_within(at..BLOCK - 1, at + 1);
+            } else {
+                column.copy_within(at + 1.., at);
+            }
+        }
     }
 
-    /// Adds region `i` of the block at `from` to the one at `to`, which is not full.
-    pub(super) fn add_copy(&self, words: &mut [u32], (from, i): (usize, usize), to: usize) {
-        let at = self.make_room(words, to, self.rank(&words[from..], i));
-        self.copy(words, (from, i), (to, at));
+    /// Adds a region to a block that is not full, in order of rank; returns its position.
+    pub(super) fn add(&self, block: &mut [u32], rank: u32, region: &Region<'_>) -> usize {
+        let at = self.make_room(block, rank);
+        self.set(block, at, rank, region);
+        at
+    }
+
+    /// Adds region `i` of a block to another one that is not full; returns its position.
+    pub(super) fn add_copy(&self, from: &[u32], i: usize, to: &mut [u32]) -> usize {
+        let at = self.make_room(to, self.rank(from, i));
+        self.copy(from, i, to, at);
+        at
     }
 
     /// Removes the regions of a rank from a block.
     pub(super) fn take(&self, block: &mut [u32], rank: u32) {
-        let len = self.len(block);
-        let mut left = 0;
-        for at in 0..len {
-            if self.rank(block, at) != rank {
-                if left < at {
-                    self.copy(block, (0, at), (0, left));
-                }
-                left += 1;
-            }
+        while let Some(at) = (0..BLOCK).find(|&at| self.rank(block, at) == rank) {
+            self.shift(block, at, false);
         }
-        let behind = if self.has_short_ranks { SHORT_NONE } else { block[BLOCK] };
-        (left..len).for_each(|at| self.put_rank(block, at, behind));
     }
 
     /// Returns the block that continues a block.
@@ -498,6 +528,11 @@ fn byte_at(words: &[u32], start: usize, at: usize) -> u32 {
 fn put_byte(words: &mut [u32], start: usize, at: usize, byte: u32) {
     let (word, shift) = (&mut words[start + at / 4], at % 4 * 8);
     *word = *word & !(0xFF << shift) | byte << shift;
+}
+
+/// Returns a value as two words, the lower half first.
+fn halves(value: u64) -> [u32; 2] {
+    [value as u32, (value >> 32) as u32]
 }
 
 /// Whether a value among the ranks is the rank of a rule.

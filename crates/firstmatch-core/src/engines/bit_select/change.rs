@@ -27,7 +27,7 @@ mod invariants;
 mod tests;
 
 use super::block::{BLOCK, Shape};
-use super::layout::{EMPTY, LEAF, Node, Tree};
+use super::layout::{EMPTY, Entry, LEAF, Node, Tree};
 use super::structure::BitSelect;
 use super::tree::each;
 use super::writing::{FreeBlocks, NO_BLOCK};
@@ -70,6 +70,14 @@ enum Target {
     Nothing,
     Node(usize),
     Block(usize),
+}
+
+/// Region that is being added to blocks.
+struct Added<'r> {
+    rank: u32,
+    region: &'r Region<'r>,
+    /// Block that got it last, and its position there: copying it takes less time than setting it anew.
+    last: Option<(usize, usize)>,
 }
 
 impl Reached {
@@ -129,8 +137,12 @@ impl BitSelect {
             return false;
         }
         let rank = self.layout.rank(place as u32 + 1);
+        // What a single region reaches is known already.
+        let is_single = regions.clone().nth(1).is_none();
         for region in regions {
-            self.take(rank, &region);
+            if is_single || self.reach(&region, reached).is_some() {
+                self.take_out(rank, reached);
+            }
             self.removed_regions += 1;
         }
         self.removed_rules += 1;
@@ -228,7 +240,11 @@ impl BitSelect {
     }
 
     fn to(&self, slot: &Slot) -> Target {
-        match self.table[slot.at as usize] {
+        self.target(self.table[slot.at as usize])
+    }
+
+    fn target(&self, entry: Entry) -> Target {
+        match entry {
             EMPTY => Target::Nothing,
             entry if entry & LEAF == 0 => Target::Node(self.limits().index(entry)),
             entry => Target::Block(self.limits().index(entry)),
@@ -249,17 +265,19 @@ impl BitSelect {
         }) else {
             return false;
         };
-        // Slots by target: those of one target have one target afterwards, too.
-        let mut together: Vec<(Target, u128)> = Vec::new();
+        // Slots by target, which an entry names behind its bound: those of one target have one target afterwards, too.
+        let low = (1 << (self.layout.index + 1)) - 1;
+        let mut together: Vec<(Entry, u128)> = Vec::new();
         for (at, slot) in reached.slots().iter().enumerate() {
-            let to = self.to(slot);
+            let entry = self.table[slot.at as usize];
+            let to = if entry == EMPTY { EMPTY } else { entry & low };
             match together.iter_mut().find(|(of, _)| *of == to) {
                 Some((_, slots)) => *slots |= 1 << at,
                 None => together.push((to, 1 << at)),
             }
         }
         let mut needed = 0;
-        for &(to, _) in together.iter().filter(|(to, _)| !matches!(to, Target::Node(_))) {
+        for to in together.iter().map(|&(to, _)| self.target(to)).filter(|to| !matches!(to, Target::Node(_))) {
             let len = self.len(to);
             if len >= MOST_BLOCKS * BLOCK {
                 return false;
@@ -271,21 +289,21 @@ impl BitSelect {
         if !self.has_room(needed) {
             return false;
         }
+        let added = &mut Added { rank, region, last: None };
         for (to, slots) in together {
             let slots = reached.of(slots);
-            let bound = match to {
+            let bound = match self.target(to) {
                 Target::Node(node) => self.layout.entry(rank, node as u32, false),
-                _ => {
-                    let (block, blocks) = self.with(to, slots.clone(), rank, region);
+                to => {
+                    let (block, blocks) = self.with(to, slots.clone(), added);
                     self.trees[tree].longest = self.trees[tree].longest.max(blocks);
                     self.layout.entry(rank, block as u32, true)
                 }
             };
             // The lower of both bounds, and the new target.
-            let low = 1 << (self.layout.index + 1);
             for slot in slots {
                 let entry = &mut self.table[slot.at as usize];
-                *entry = (*entry & !(low - 1)).min(bound & !(low - 1)) | bound & (low - 1);
+                *entry = (*entry & !low).min(bound & !low) | bound & low;
             }
         }
         true
@@ -296,13 +314,12 @@ impl BitSelect {
         &mut self,
         to: Target,
         here: impl Iterator<Item = &'w Slot> + Clone,
-        rank: u32,
-        region: &Region<'_>,
+        added: &mut Added<'_>,
     ) -> (usize, usize) {
         if let Target::Block(block) = to {
             let words = self.block(block);
             if self.shape.len(words) < BLOCK && self.more(block).is_none() {
-                self.add(block, rank, region);
+                self.add(block, added);
                 return (block, 1);
             }
         }
@@ -321,13 +338,14 @@ impl BitSelect {
         let mut count = 0;
         let mut next = if let Target::Block(block) = to { Some(block) } else { None };
         while let Some(block) = next {
-            for i in 0..self.shape.len(self.block(block)) {
+            let words = self.block(block);
+            for i in 0..self.shape.len(words) {
                 // Slots of one node come one after another.
                 let mut of = (u32::MAX, (0, 0));
                 let is_theirs = |slot: &Slot| {
                     if slot.node != of.0 {
                         let node = self.node(slot.node as usize);
-                        of = (slot.node, self.shape.selected(self.level, self.block(block), i, node));
+                        of = (slot.node, self.shape.selected(self.level, words, i, node));
                     }
                     let (value, open) = of.1;
                     (value ^ u64::from(slot.index)) & !open == 0
@@ -351,14 +369,12 @@ impl BitSelect {
                 }
             }
         }
-        let before = theirs[..count].partition_point(|&(block, i)| self.shape.rank(self.block(block), i) < rank);
+        let before = theirs[..count].partition_point(|&(block, i)| self.shape.rank(self.block(block), i) < added.rank);
         let block_of = |place: usize| list[place / BLOCK];
-        for (place, &(from, i)) in theirs[..count].iter().enumerate() {
-            let to = block_of(place + usize::from(place >= before));
-            let start = |block: usize| block * self.shape.lines() * LINE_WORDS;
-            self.shape.add_copy(words_mut(&mut self.blocks), (start(from), i), start(to));
+        for (place, &from) in theirs[..count].iter().enumerate() {
+            self.add_copy(from, block_of(place + usize::from(place >= before)));
         }
-        self.add(block_of(before), rank, region);
+        self.add(block_of(before), added);
         list.windows(2).for_each(|pair| self.go_on(pair[0], Some(pair[1])));
         (list[0], list.len())
     }
@@ -383,9 +399,12 @@ impl BitSelect {
     /// Takes a rule out of every leaf that one of its regions reaches.
     fn take(&mut self, rank: u32, region: &Region<'_>) {
         let reached = &mut Reached::new();
-        if self.reach_any(region, reached).is_none() {
-            return;
+        if self.reach_any(region, reached).is_some() {
+            self.take_out(rank, reached);
         }
+    }
+
+    fn take_out(&mut self, rank: u32, reached: &Reached) {
         let mut last = Target::Nothing;
         for slot in reached.slots() {
             let to = self.to(slot);
@@ -487,8 +506,20 @@ impl BitSelect {
         self.free_blocks.was_little = self.room_left() < self.room / 4;
     }
 
-    fn add(&mut self, block: usize, rank: u32, region: &Region<'_>) {
-        self.shape.add(block_mut(&mut self.blocks, &self.shape, block), rank, region);
+    fn add(&mut self, block: usize, added: &mut Added<'_>) {
+        let at = match added.last {
+            Some(last) if last.0 != block => self.add_copy(last, block),
+            _ => self.shape.add(block_mut(&mut self.blocks, &self.shape, block), added.rank, added.region),
+        };
+        added.last = Some((block, at));
+    }
+
+    /// Adds region `i` of the block `from` to another block; returns its position there.
+    fn add_copy(&mut self, (from, i): (usize, usize), to: usize) -> usize {
+        let len = self.shape.lines() * LINE_WORDS;
+        let both = [from, to].map(|block| block * len..(block + 1) * len);
+        let [from, to] = words_mut(&mut self.blocks).get_disjoint_mut(both).expect("the blocks differ");
+        self.shape.add_copy(from, i, to)
     }
 
     /// Returns the number of regions in a list.

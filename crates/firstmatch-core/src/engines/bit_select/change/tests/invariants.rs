@@ -63,13 +63,12 @@ pub(super) fn left(engine: &BitSelect, there: &[Region<'_>], away: &[Region<'_>]
     let is_left = |region: &&Region<'_>| {
         let mut alone = vec![0; words];
         engine.shape.write(&[(0, **region)], None, &mut alone);
-        let mut both = vec![0; 2 * words];
-        blocks_of(engine, region).into_iter().any(|block| {
-            both[..words].copy_from_slice(engine.block(block));
-            (0..engine.shape.len(&both)).any(|at| {
-                engine.shape.write(&[], None, &mut both[words..]);
-                engine.shape.add_copy(&mut both, (0, at), words);
-                both[words + 1..] == alone[1..]
+        let mut copy = vec![0; words];
+        blocks_of(engine, region).into_iter().map(|block| engine.block(block)).any(|block| {
+            (0..engine.shape.len(block)).any(|at| {
+                engine.shape.write(&[], None, &mut copy);
+                engine.shape.add_copy(block, at, &mut copy);
+                copy[1..] == alone[1..]
             })
         })
     };
