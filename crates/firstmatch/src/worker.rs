@@ -6,7 +6,7 @@ use std::sync::Arc;
 use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
 use firstmatch_core::{Match, Policy, Verdict};
-use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome};
+use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
 
 use crate::firewall::Inner;
 
@@ -172,21 +172,30 @@ impl Worker {
         let Self { batch, reader, found, starts, decisions, policy, generation, counter_shard, outcomes } = self;
         found.clear();
         decisions.clear();
+        let records = batch.records();
         reader.read(|mut snapshot| {
+            let mut is_one_schema = false;
             for (schema, start) in (0..batch.schemas()).zip(&mut **starts) {
                 let keys = batch.keys(schema);
                 *start = found.len();
                 found.resize(*start + keys.len(), None);
+                is_one_schema |= keys.len() == records.len();
                 if !keys.is_empty() {
                     snapshot.improve(schema, &keys, &mut found[*start..]);
                 }
             }
             *generation = snapshot.generation();
-            decisions.extend(batch.records().iter().map(|record| {
+            let mut decide = |record: &Record, found| {
                 outcomes[record.outcome.index()] += 1;
-                let found = record.place.map(|(schema, row)| found[starts[usize::from(schema)] + row as usize]);
                 Decision::of(record.outcome, found, policy, &snapshot)
-            }));
+            };
+            if is_one_schema {
+                // The rows of a schema are in order of arrival.
+                decisions.extend(records.iter().zip(&*found).map(|(record, found)| decide(record, Some(*found))));
+            } else {
+                let place = |(schema, row): (u8, u32)| found[starts[usize::from(schema)] + row as usize];
+                decisions.extend(records.iter().map(|record| decide(record, record.place.map(place))));
+            }
         });
         if let Some(counter_shard) = counter_shard {
             for (record, decision) in batch.records().iter().zip(&*decisions) {
