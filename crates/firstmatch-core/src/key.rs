@@ -4,8 +4,12 @@
 //! the row of an IPv4 5-tuple has eight words: `src`, `dst`, `sport`, `dport`, `proto` and three zeros. A packet
 //! without ports has 65,536, the value for absent, in both words of ports.
 
+mod layout;
+
 use crate::rule::FieldValues;
 use crate::schema::Schema;
+
+pub use layout::{LayoutError, Location, RecordLayout, ShortRecord};
 
 /// Growing batch of keys, one row a packet.
 ///

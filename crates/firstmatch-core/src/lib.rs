@@ -88,7 +88,7 @@ mod test_rules;
 pub use engine::budget::Budget;
 pub use engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
 pub use error::{BuildError, Diagnostic, UpdateError};
-pub use key::{KeyBuf, Keys};
+pub use key::{KeyBuf, Keys, LayoutError, Location, RecordLayout, ShortRecord};
 pub use policy::{Policy, Verdict};
 pub use rule::{RuleId, RuleSet};
 pub use schema::Schema;

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use firstmatch_core::live::{self, Count, RuleCounters, Writer};
 use firstmatch_core::rule::{Rule, RuleId, RuleSet};
-use firstmatch_core::{Diagnostic, Policy, Stats};
+use firstmatch_core::{Diagnostic, Policy, Schema, Stats};
 use firstmatch_formats::{Options, write};
 use firstmatch_net::wire::{Batch, Config as WireConfig, LinkType, parse};
 
@@ -119,6 +119,17 @@ impl Firewall {
     /// ```
     pub fn explain(&self, link: LinkType, frame: &[u8]) -> Explanation {
         Explanation::new(self, parse(self.inner.batch.config(), link, frame))
+    }
+
+    /// Returns the schemas of the rules: one, or one a family.
+    ///
+    /// ```
+    /// let firewall = firstmatch::Firewall::from_text("family ipv4\npermit\n")?;
+    /// assert_eq!(firewall.schemas(), [firstmatch::core::Schema::ipv4()]);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn schemas(&self) -> &[Schema] {
+        self.inner.handle.schemas()
     }
 
     /// Number of live rules.

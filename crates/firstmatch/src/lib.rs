@@ -36,7 +36,7 @@
 //!
 //! Rules are text in the project's own format ([`Firewall::from_text`]; one rule a line), or values of Rust
 //! ([`Rule`]), or a [`RuleSet`](core::RuleSet) over a schema of your own, whose rows you fill yourself
-//! ([`Worker::push_values`]).
+//! ([`Worker::push_values`]). Packets that you have parsed already are records of your own ([`Worker::push_record`]).
 //!
 //! # Experts
 //!

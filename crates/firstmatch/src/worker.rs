@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
-use firstmatch_core::{Match, Policy, Verdict};
+use firstmatch_core::{Match, Policy, RecordLayout, ShortRecord, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
 
 use crate::firewall::Inner;
@@ -126,6 +126,33 @@ impl Worker {
     /// If no schema is of the family of `values`, or they do not fit its fields.
     pub fn push_values(&mut self, values: &FieldValues, bytes: u32) -> Outcome {
         self.batch.push_values(values, bytes)
+    }
+
+    /// Adds a packet that the caller has parsed already, by a record of its fields, `bytes` long on the wire.
+    ///
+    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
+    ///
+    /// ```
+    /// use firstmatch::Firewall;
+    /// use firstmatch::core::{Location, RecordLayout};
+    ///
+    /// let firewall = Firewall::from_text("family ipv4\ndeny tcp dport 23\npermit\n")?;
+    /// let at = [("src", 0), ("dst", 4), ("sport", 8), ("dport", 10), ("proto", 12)];
+    /// let at = at.map(|(field, offset)| (field, Location::network(offset)));
+    /// let layout = RecordLayout::new(&firewall.schemas()[0], &at)?;
+    /// let mut worker = firewall.worker();
+    /// worker.push_record(&layout, &[10, 0, 0, 1, 192, 0, 2, 7, 195, 80, 0, 23, 6], 60)?;
+    /// assert_eq!(worker.classify()[0].verdict, firstmatch::Verdict::Deny);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// If the record is shorter than [`RecordLayout::least_bytes`]. The packet is not added then.
+    ///
+    /// # Panics
+    /// If no schema is the layout's.
+    pub fn push_record(&mut self, layout: &RecordLayout, record: &[u8], bytes: u32) -> Result<Outcome, ShortRecord> {
+        self.batch.push_record(layout, record, bytes)
     }
 
     /// Decides one packet whose headers are known.

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use firstmatch::core::rule::{FieldValues, first_match};
-use firstmatch::core::schema::{Field, Kind, Schema};
-use firstmatch::core::{Policy, RuleSet};
+use firstmatch::core::schema::{Family, Field, Kind, Schema};
+use firstmatch::core::{Location, Policy, RecordLayout, RuleSet};
 use firstmatch::{Action, Addresses, Error, Fields, Firewall, LinkType, Outcome, Ports, Rebuilds, Rule, Verdict};
 
 /// Returns a frame with a TCP segment from 10.0.0.1 to a port of 192.0.2.7.
@@ -196,6 +196,45 @@ fn rows_of_ones_own_schema() {
     // Without a header field to come from they need `values_only`.
     let refused = Firewall::from_text(text).expect_err("packets have no tenant");
     assert!(refused.to_string().contains("tenant"), "{refused}");
+}
+
+/// Packets by records of the caller's, of both families: decided as the same packets by the values of their fields.
+#[test]
+fn records_of_ones_own_are_decided_as_their_values() {
+    let firewall =
+        Firewall::from_text("deny tcp dport 23\npermit udp sport 1024-65535\ndeny icmp\npermit dst 2001:db8::/32\n")
+            .expect("four rules");
+    let widths = |schema: &Schema| schema.fields().iter().map(|field| field.width() as usize / 8).collect::<Vec<_>>();
+    let layouts: Vec<RecordLayout> = firewall
+        .schemas()
+        .iter()
+        .map(|schema| {
+            let ends = widths(schema).into_iter().scan(0, |end, width| Some(std::mem::replace(end, *end + width)));
+            let names = schema.fields().iter().map(Field::name);
+            let fields: Vec<_> = names.zip(ends.map(Location::network)).collect();
+            RecordLayout::new(schema, &fields).expect("it has all fields")
+        })
+        .collect();
+    let [mut by_record, mut by_values] = [(); 2].map(|()| firewall.worker());
+    for number in 0..400u128 {
+        let (layout, proto) = (&layouts[number as usize % 2], [6, 17, 1, 58, 50][number as usize / 2 % 5]);
+        let schema = layout.schema();
+        let dst = if schema.family() == Some(Family::Ipv6) { 0x2001_0db8 << 96 | number } else { number };
+        let values = [number * 7, dst, number * 511 % 65_536, 20 + number % 6, proto];
+        let bytes = values.iter().zip(widths(schema));
+        let record: Vec<u8> = bytes.flat_map(|(value, width)| value.to_be_bytes()[16 - width..].to_vec()).collect();
+        let has_ports = [6, 17].contains(&proto);
+        let there = values.iter().enumerate().map(|(at, &value)| (has_ports || ![2, 3].contains(&at)).then_some(value));
+        let short = by_record.push_record(layout, &record[1..], 60).expect_err("it lacks a byte");
+        assert_eq!((short.bytes + 1, short.least), (record.len(), record.len()));
+        let outcome = by_record.push_record(layout, &record, 60).expect("it is whole");
+        assert_eq!(
+            outcome,
+            by_values.push_values(&FieldValues { family: schema.family(), values: there.collect() }, 60)
+        );
+    }
+    assert_eq!(by_record.classify(), by_values.classify());
+    assert!(by_record.count_of(Outcome::NoPorts) == 240 && by_record.count_of(Outcome::Complete) == 160);
 }
 
 /// Typed rules, both families: decisions are the oracle's over the same rules.

@@ -3,7 +3,7 @@
 use firstmatch_core::policy::Policy;
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::schema::{Schema, Source};
-use firstmatch_core::{KeyBuf, Keys, Match};
+use firstmatch_core::{KeyBuf, Keys, Match, RecordLayout, ShortRecord};
 
 use super::frames::Uncommon;
 use super::parse::parse_frame;
@@ -45,6 +45,19 @@ pub(super) struct Group {
     pub(super) keys: KeyBuf,
     /// Index of the packet of each row.
     pub(super) packets: Vec<u32>,
+    /// Words of ports, and their values for absent.
+    ports: Box<[(usize, u32)]>,
+}
+
+impl Group {
+    fn new(extractor: Extractor) -> Self {
+        let schema = extractor.schema();
+        let is_port = |source: Option<Source>| source.is_some_and(|source| SourceSet::PORTS.contains(source));
+        let words = schema.words().iter().enumerate();
+        let ports = words.filter(|(_, word)| is_port(schema.fields()[word.field].source()));
+        let ports = ports.filter_map(|(index, word)| Some((index, word.absent?))).collect();
+        Self { keys: KeyBuf::new(schema), packets: Vec::new(), ports, extractor }
+    }
 }
 
 impl Batch {
@@ -79,11 +92,8 @@ impl Batch {
         extractor: impl Fn(&Schema) -> Result<Extractor, NoSource>,
     ) -> Result<Self, NoSource> {
         assert!((1..=255).contains(&schemas.len()), "a batch has 1 to 255 schemas");
-        let group = |schema| {
-            let (extractor, keys) = (extractor(schema)?, KeyBuf::new(schema));
-            Ok(Group { extractor, keys, packets: Vec::new() })
-        };
-        Ok(Self::of_groups(config, schemas.iter().map(group).collect::<Result<_, _>>()?))
+        let groups = schemas.iter().map(|schema| extractor(schema).map(Group::new));
+        Ok(Self::of_groups(config, groups.collect::<Result<_, _>>()?))
     }
 
     fn of_groups(config: &Config, groups: Vec<Group>) -> Self {
@@ -112,11 +122,8 @@ impl Batch {
     /// If there is no schema, or more than 255.
     pub fn of_values(schemas: &[Schema]) -> Self {
         assert!((1..=255).contains(&schemas.len()), "a batch has 1 to 255 schemas");
-        let group = |schema: &Schema| {
-            let extractor = Extractor::of_values(schema);
-            Group { extractor, keys: KeyBuf::new(schema), packets: Vec::new() }
-        };
-        Self::of_groups(&Config::default(), schemas.iter().map(group).collect())
+        let groups = schemas.iter().map(|schema| Group::new(Extractor::of_values(schema)));
+        Self::of_groups(&Config::default(), groups.collect())
     }
 
     /// Returns the configuration that packets are parsed with.
@@ -206,13 +213,35 @@ impl Batch {
         let of_family = |group: &Group| group.extractor.schema().family() == values.family;
         let index = self.groups.iter().position(of_family);
         let index = index.unwrap_or_else(|| panic!("no schema is of the family {:?}", values.family));
+        self.groups[index].keys.push_values(values);
+        self.record_row(index, bytes)
+    }
+
+    /// Adds a packet known by a record of the caller's, under the layout's schema.
+    ///
+    /// The outcome is [`Outcome::NoPorts`] where a port is absent, otherwise [`Outcome::Complete`].
+    ///
+    /// # Errors
+    /// If the record is shorter than [`RecordLayout::least_bytes`]. The packet is not added then.
+    ///
+    /// # Panics
+    /// If no schema is the layout's.
+    pub fn push_record(&mut self, layout: &RecordLayout, record: &[u8], bytes: u32) -> Result<Outcome, ShortRecord> {
+        let (family, is_schema) = (layout.schema().family(), |schema: &Schema| schema == layout.schema());
+        let of_layout =
+            |group: &Group| group.extractor.schema().family() == family && is_schema(group.extractor.schema());
+        let index = self.groups.iter().position(of_layout).expect("a schema is the layout's");
+        self.groups[index].keys.push_records(layout, [record])?;
+        Ok(self.record_row(index, bytes))
+    }
+
+    /// Adds the record of the row that was added last to a schema.
+    fn record_row(&mut self, index: usize, bytes: u32) -> Outcome {
         let group = &mut self.groups[index];
-        group.keys.push_values(values);
         let place = Some((index as u8, group.packets.len() as u32));
+        let row = group.keys.keys().row(group.packets.len());
         group.packets.push(self.records.len() as u32);
-        let is_port = |source: Option<Source>| source.is_some_and(|source| SourceSet::PORTS.contains(source));
-        let fields = group.extractor.schema().fields().iter().zip(&values.values);
-        let lacks_ports = fields.into_iter().any(|(field, value)| value.is_none() && is_port(field.source()));
+        let lacks_ports = group.ports.iter().any(|&(word, absent)| row[word] == absent);
         let outcome = if lacks_ports { Outcome::NoPorts } else { Outcome::Complete };
         self.records.push(Record { outcome, place, bytes });
         outcome

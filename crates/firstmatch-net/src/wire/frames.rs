@@ -139,7 +139,7 @@ impl Batch {
             let frames = common[usize::from(ipv6)];
             if plan.family(ipv6).is_classified { frames } else { set_outcomes(plan, kinds, records, frames) }
         });
-        for (schema, Group { extractor, keys, packets }) in (0..).zip(groups) {
+        for (schema, Group { extractor, keys, packets, .. }) in (0..).zip(groups) {
             let of_family = |ipv6: bool| if plan.family(ipv6).schema == schema { common[usize::from(ipv6)] } else { 0 };
             let of_parsed = parsed.iter().filter(|frame| frame.schema == schema && frame.outcome.is_classified());
             let frames_here = of_parsed.fold(of_family(false) | of_family(true), |all, frame| all | 1 << frame.at);
