@@ -87,25 +87,31 @@ stage_aarch64() {
     fi
 }
 
-# Every test. One that hangs ends it: TEST_SECONDS.
-stage_test() { timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked; }
+# Every test. One that hangs ends it: TEST_SECONDS. Where DPDK is installed, the lab is tested beside its classifier, too.
+stage_test() {
+    local features=()
+    ! has_dpdk || features=(--features firstmatch-lab/rte-acl)
+    timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked "${features[@]}"
+}
 
 # A model of readers, queries and the writer of `live`: every order of what a few threads do.
 stage_loom() { timeout 1800 cargo test -p firstmatch-core --locked --test model -- --ignored; }
 
-# Every definition of the lab that needs nothing beyond the repository, briefly: the answers are right.
-stage_lab() { cargo run --release -p firstmatch-lab --locked -- measure --test; }
-
-# The lab with DPDK's rte_acl: where Debian's dpdk-dev is missing and can be installed, it is. In .ci/run it must be there.
-stage_rte_acl() {
-    has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
-    has_dpdk || debian dpdk-dev libdpdk-dev pkg-config
-    if has_dpdk; then
-        cargo test -p firstmatch-lab --locked --features rte-acl --bin firstmatch-lab --test program
-    else
-        missing "there is no DPDK (apt-get install dpdk-dev pkg-config)"
-    fi
+# Definitions of the lab, briefly: the answers are right. `growth` has a million rules and is checked on request.
+stage_lab() {
+    local names
+    names=$(basename --suffix .toml benchmarks/definitions/*.toml | grep -vx growth)
+    # shellcheck disable=SC2086 # The names are words.
+    cargo run --release -p firstmatch-lab --locked -- measure --test $names
 }
+stage_growth() { cargo run --release -p firstmatch-lab --locked -- measure --test growth; }
+
+# DPDK, for the stage `test` behind it: where Debian's dpdk-dev is missing and can be installed, it is.
+stage_dpdk() {
+    has_dpdk || debian dpdk-dev libdpdk-dev pkg-config
+    has_dpdk || missing "there is no DPDK (apt-get install dpdk-dev pkg-config)"
+}
+has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
 
 # The report in a browser: where Debian's chromium is missing and can be installed, it is, in under a minute.
 stage_report() { crates/firstmatch-lab/tests/report.sh; }
@@ -146,8 +152,8 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test captures
 }
 
-all=(fmt clippy doc deny shell words package aarch64 fuzz_check test loom rte_acl report readme lab)
-on_request=(fuzz churn beside captures)
+all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom report readme lab)
+on_request=(growth fuzz churn beside captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
     if ! declare -F "stage_$stage" >/dev/null; then
@@ -165,6 +171,8 @@ summary() {
 trap summary EXIT
 for stage in "${stages[@]}"; do
     say "$stage"
+    began=$SECONDS
     "stage_$stage"
+    say "$stage took $((SECONDS - began)) s"
 done
 say "done: ${stages[*]}"

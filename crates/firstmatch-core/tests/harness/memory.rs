@@ -123,7 +123,7 @@ fn statistics_are_true_after_each_change() {
 #[test]
 fn memory_does_not_creep() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
-        let set = rule_set(&schema, &mut Rng::new(seed), 100);
+        let set = rule_set(&schema, &mut Rng::new(seed), 50);
         for subject in updatable_structures() {
             let bytes = in_and_out(&mut *subject.start(Start::Empty(&schema)), &set, seed);
             // Sums over ten rounds, because an engine with rebuilds swings between the sizes before and after one. The
@@ -205,7 +205,7 @@ fn builds_keep_their_budget() {
 #[test]
 fn insertions_keep_their_budget() {
     for (seed, (name, schema)) in (0..).zip(schemas()) {
-        let (set, _) = lowered(&schema, 300, seed);
+        let (set, _) = lowered(&schema, 180, seed);
         let mut rng = Rng::new(seed);
         let budgets = [5_000, 9_000, 20_000, 40_000, 90_000];
         // This one has a rebuild for every other rule, and `meta` is there with a larger overlay.
