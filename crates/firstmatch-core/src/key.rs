@@ -4,12 +4,8 @@
 //! the row of an IPv4 5-tuple has eight words: `src`, `dst`, `sport`, `dport`, `proto` and three zeros. A packet
 //! without ports has 65,536, the value for absent, in both words of ports.
 
-mod layout;
-
 use crate::rule::FieldValues;
 use crate::schema::Schema;
-
-pub use layout::{LayoutError, Location, RecordLayout, ShortRecord};
 
 /// Growing batch of keys, one row a packet.
 ///
@@ -60,6 +56,11 @@ impl KeyBuf {
     /// Removes every row and keeps the memory.
     pub fn clear(&mut self) {
         self.end = self.start;
+    }
+
+    /// Removes all rows but the first `rows`, which must be there.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.end = self.start + rows * self.stride;
     }
 
     /// Makes room for `rows` more rows.

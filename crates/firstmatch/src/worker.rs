@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
-use firstmatch_core::{Match, Policy, RecordLayout, ShortRecord, Verdict};
+use firstmatch_core::{Match, Policy, RecordLayout, ShortRecordError, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
 
 use crate::firewall::Inner;
@@ -151,7 +151,12 @@ impl Worker {
     ///
     /// # Panics
     /// If no schema is the layout's.
-    pub fn push_record(&mut self, layout: &RecordLayout, record: &[u8], bytes: u32) -> Result<Outcome, ShortRecord> {
+    pub fn push_record(
+        &mut self,
+        layout: &RecordLayout,
+        record: &[u8],
+        bytes: u32,
+    ) -> Result<Outcome, ShortRecordError> {
         self.batch.push_record(layout, record, bytes)
     }
 

@@ -3,7 +3,7 @@
 use firstmatch_core::policy::Policy;
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::schema::{Schema, Source};
-use firstmatch_core::{KeyBuf, Keys, Match, RecordLayout, ShortRecord};
+use firstmatch_core::{KeyBuf, Keys, Match, RecordLayout, ShortRecordError};
 
 use super::frames::Uncommon;
 use super::parse::parse_frame;
@@ -226,7 +226,12 @@ impl Batch {
     ///
     /// # Panics
     /// If no schema is the layout's.
-    pub fn push_record(&mut self, layout: &RecordLayout, record: &[u8], bytes: u32) -> Result<Outcome, ShortRecord> {
+    pub fn push_record(
+        &mut self,
+        layout: &RecordLayout,
+        record: &[u8],
+        bytes: u32,
+    ) -> Result<Outcome, ShortRecordError> {
         let (family, is_schema) = (layout.schema().family(), |schema: &Schema| schema == layout.schema());
         let of_layout =
             |group: &Group| group.extractor.schema().family() == family && is_schema(group.extractor.schema());

@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::fmt;
 
-use super::KeyBuf;
+use crate::key::KeyBuf;
 use crate::schema::{Schema, Source, Word};
 
 /// Number of bytes that are read at once.
@@ -38,8 +38,8 @@ impl Location {
 /// Layout of a caller's own records, for [`KeyBuf::push_records`].
 ///
 /// A field that only packets of some protocols have is absent from the others, whatever the record says: a record of
-/// ICMP has no ports. Any other field is always there. What is absent for another reason, such as the ports of a later
-/// fragment, cannot be said by a record; [`KeyBuf::push_values`] can say it.
+/// ICMP has no ports. Any other field is always there. A record cannot say that a field is absent for another reason,
+/// such as the ports of a later fragment; [`KeyBuf::push_values`] can.
 ///
 /// ```
 /// use firstmatch_core::{KeyBuf, Location, RecordLayout, Schema};
@@ -183,17 +183,17 @@ impl KeyBuf {
         &mut self,
         layout: &RecordLayout,
         records: impl IntoIterator<Item = &'r R>,
-    ) -> Result<(), ShortRecord>
+    ) -> Result<(), ShortRecordError>
     where
         R: AsRef<[u8]> + ?Sized + 'r,
     {
         assert_eq!(*self.schema(), layout.schema, "the layout is of another schema");
-        let before = self.end;
+        let before = self.len();
         for (index, record) in records.into_iter().enumerate() {
             let record = record.as_ref();
             if record.len() < layout.least {
-                self.end = before;
-                return Err(ShortRecord { index, bytes: record.len(), least: layout.least });
+                self.truncate(before);
+                return Err(ShortRecordError { index, bytes: record.len(), least: layout.least });
             }
             let mut padded = [0; LOAD];
             let record = if record.len() < LOAD {
@@ -241,7 +241,7 @@ impl Error for LayoutError {}
 
 /// Error: a record ends before its last field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ShortRecord {
+pub struct ShortRecordError {
     /// Index of the record among those that were to be added.
     pub index: usize,
     /// Number of its bytes.
@@ -250,13 +250,13 @@ pub struct ShortRecord {
     pub least: usize,
 }
 
-impl fmt::Display for ShortRecord {
+impl fmt::Display for ShortRecordError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "record {} has {} bytes, its layout needs {}", self.index, self.bytes, self.least)
     }
 }
 
-impl Error for ShortRecord {}
+impl Error for ShortRecordError {}
 
 #[cfg(test)]
 mod tests {
@@ -353,7 +353,7 @@ mod tests {
         let mut keys = KeyBuf::new(&schema);
         keys.push_records(&layout, [&[1; 13][..], &[2; 40]]).expect("both are whole");
         let error = keys.push_records(&layout, [&[3; 13][..], &[4; 12], &[5; 13]]).expect_err("the second is short");
-        assert_eq!((error, keys.len()), (ShortRecord { index: 1, bytes: 12, least: 13 }, 2));
+        assert_eq!((error, keys.len()), (ShortRecordError { index: 1, bytes: 12, least: 13 }, 2));
         assert_eq!(error.to_string(), "record 1 has 12 bytes, its layout needs 13");
         keys.push_records(&layout, [&[6; 13]]).expect("it is whole");
         assert_eq!((keys.len(), keys.keys().row(2)[0]), (3, 0x0606_0606));
