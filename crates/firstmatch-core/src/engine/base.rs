@@ -65,10 +65,12 @@ pub(crate) trait Base {
     /// Number of places.
     fn places(&self) -> usize;
 
-    /// Returns the places of a rule of the build, its regions being `regions`.
+    /// Returns the places of a rule of the build, its regions being `regions`: these, unless an engine says otherwise.
     ///
     /// `rank` rules come before the rule in order of priority.
-    fn places_of(&self, rule: RuleId, rank: usize, regions: Range<usize>) -> Range<usize>;
+    fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
+        regions
+    }
 
     /// Counts what lookups of `keys` cost.
     #[cfg(test)]

@@ -23,8 +23,6 @@
 //! # Deviations
 //! None.
 
-use std::ops::Range;
-
 use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
 #[cfg(test)]
@@ -35,7 +33,7 @@ use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
-use crate::rule::{Lowered, RuleId};
+use crate::rule::Lowered;
 use crate::schema::Schema;
 
 /// Number of regions in a block.
@@ -152,10 +150,6 @@ impl Base for Linear {
 
     fn places(&self) -> usize {
         self.matches.len()
-    }
-
-    fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
-        regions
     }
 
     #[cfg(test)]

@@ -54,8 +54,6 @@ mod lookup;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
 #[cfg(test)]
@@ -66,7 +64,7 @@ use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{Level, Line, Pages, Table, Tree, dispatch};
-use crate::rule::{Lowered, RuleId};
+use crate::rule::Lowered;
 use crate::schema::Schema;
 
 /// Configuration of [`BitVector`].
@@ -225,10 +223,6 @@ impl Base for BitVector {
 
     fn places(&self) -> usize {
         self.matches.len()
-    }
-
-    fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
-        regions
     }
 
     #[cfg(test)]
