@@ -7,10 +7,12 @@ use std::error::Error;
 use std::fmt;
 
 use crate::key::KeyBuf;
-use crate::schema::{Schema, Source, Word};
+use crate::schema::{MAX_FIELD_BITS, Schema, Source, Word};
 
 /// Number of bytes that are read at once.
 const LOAD: usize = size_of::<u64>();
+/// Largest offset of a field: no slice has more than `isize::MAX` bytes.
+const FARTHEST: usize = isize::MAX as usize - MAX_FIELD_BITS as usize / 8;
 
 /// Where a field lies in a record, in whole bytes.
 ///
@@ -38,7 +40,7 @@ impl Location {
 /// Layout of a caller's own records, for [`KeyBuf::push_records`].
 ///
 /// A field that only packets of some protocols have is absent from the others, whatever the record says: a record of
-/// ICMP has no ports. Any other field is always there. A record cannot say that a field is absent for another reason,
+/// ICMP has no ports. Any other field is always there, and so are all if the schema has no protocol. A record cannot say that a field is absent for another reason,
 /// such as the ports of a later fragment; [`KeyBuf::push_values`] can.
 ///
 /// ```
@@ -117,12 +119,16 @@ impl RecordLayout {
     /// Returns the layout of records with each field of a schema, by name.
     ///
     /// # Errors
-    /// If the schema lacks a field that is named, or one of its fields is not named or named twice.
+    /// If the schema lacks a field that is named, or one of its fields is not named, named twice or behind the end of
+    /// any record.
     pub fn new(schema: &Schema, fields: &[(&str, Location)]) -> Result<Self, LayoutError> {
         let mut places = vec![None; schema.fields().len()];
         for &(name, at) in fields {
             let error = |fault| LayoutError { field: name.to_owned(), fault };
             let index = schema.index_of(name).ok_or_else(|| error(Fault::Unknown))?;
+            if at.offset > FARTHEST {
+                return Err(error(Fault::Far));
+            }
             if places[index].replace(at).is_some() {
                 return Err(error(Fault::Twice));
             }
@@ -141,9 +147,11 @@ impl RecordLayout {
             let mask = word.bits & u32::MAX.checked_shr(u32::BITS.saturating_sub(width - word.shift)).unwrap_or(0);
             Load::new(places[word.field], bytes(word.field), word.shift.min(width - 1), mask)
         };
+        let is_protocol = |word: &&Word| schema.fields()[word.field].source().is_some_and(Source::is_protocol);
+        let protocol = schema.words().iter().find(is_protocol).map(load);
         let part = |word: &Word| {
             let source = schema.fields()[word.field].source().filter(|_| schema.fields()[word.field].is_optional());
-            let protocols = source.and_then(|source| source.protocols(schema.family()));
+            let protocols = source.and_then(|source| source.protocols(schema.family())).filter(|_| protocol.is_some());
             let bits = |protocols: &[u8]| {
                 let mut bits = [0; 4];
                 protocols.iter().for_each(|&of| bits[usize::from(of / 64)] |= 1 << (of % 64));
@@ -151,10 +159,9 @@ impl RecordLayout {
             };
             Part { load: load(word), absent: word.absent.unwrap_or(0), protocols: protocols.map(bits) }
         };
-        let is_protocol = |word: &&Word| schema.fields()[word.field].source().is_some_and(Source::is_protocol);
         Ok(Self {
             parts: schema.words().iter().map(part).collect(),
-            protocol: schema.words().iter().find(is_protocol).map(load),
+            protocol,
             least: places.iter().enumerate().map(|(index, at)| at.offset + bytes(index)).max().unwrap_or(0),
             schema: schema.clone(),
         })
@@ -224,6 +231,7 @@ enum Fault {
     Unknown,
     Missing,
     Twice,
+    Far,
 }
 
 impl fmt::Display for LayoutError {
@@ -233,6 +241,7 @@ impl fmt::Display for LayoutError {
             Fault::Unknown => write!(f, "the schema has no field {field}"),
             Fault::Missing => write!(f, "the layout lacks the field {field}"),
             Fault::Twice => write!(f, "the layout has the field {field} twice"),
+            Fault::Far => write!(f, "no record is so long that it has the field {field} at its offset"),
         }
     }
 }
@@ -284,6 +293,9 @@ mod tests {
         let odd = [1, 13, 128, 40, 33, 65, 20, 127, 8, 3];
         all.extend([4, 7, 16, 32].map(|bits| Schema::with_word_bits(None, widths(&odd), bits)));
         all.extend([Schema::ipv4(), Schema::ipv6(), Schema::openflow()]);
+        // Ports without a protocol.
+        let ports = [Source::SrcPort, Source::DstPort].map(|port| Field::from_source(port, Family::Ipv4));
+        all.push(Schema::new(Some(Family::Ipv4), ports.into()));
         all.push(Schema::five_tuple(Family::Ipv6, &[Source::IcmpType, Source::IcmpCode, Source::TcpFlags]));
         all
     }
@@ -368,6 +380,9 @@ mod tests {
         };
         assert_eq!(new(&["src", "vlan"]), "the schema has no field vlan");
         assert_eq!(new(&["src", "dst", "src"]), "the layout has the field src twice");
+        let far = RecordLayout::new(&Schema::ipv4(), &[("src", Location::network(usize::MAX))]);
+        let message = far.expect_err("it is too far").to_string();
+        assert_eq!(message, "no record is so long that it has the field src at its offset");
         assert_eq!(new(&["proto", "src", "sport", "dst"]), "the layout lacks the field dport");
     }
 }

@@ -92,7 +92,7 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
 }
 
 #[test]
-#[ignore = "it takes a minute"]
+#[ignore = "`./ci.sh loom` runs it"]
 fn a_reader_beside_a_writer() {
     explore(|| {
         let replicas = replicas();
@@ -104,7 +104,7 @@ fn a_reader_beside_a_writer() {
 }
 
 #[test]
-#[ignore = "it takes a minute"]
+#[ignore = "`./ci.sh loom` runs it"]
 fn two_readers_beside_a_writer() {
     explore(|| {
         let replicas = replicas();
@@ -119,7 +119,7 @@ fn two_readers_beside_a_writer() {
 
 /// The writer never finds its replica taken where only queries run beside it.
 #[test]
-#[ignore = "it takes a minute"]
+#[ignore = "`./ci.sh loom` runs it"]
 fn queries_beside_a_writer() {
     explore(|| {
         let replicas = replicas();
@@ -133,7 +133,7 @@ fn queries_beside_a_writer() {
 }
 
 #[test]
-#[ignore = "it takes a minute"]
+#[ignore = "`./ci.sh loom` runs it"]
 fn a_reader_and_a_query_beside_a_writer() {
     explore(|| {
         let replicas = replicas();

@@ -232,10 +232,9 @@ impl Batch {
         record: &[u8],
         bytes: u32,
     ) -> Result<Outcome, ShortRecordError> {
-        let (family, is_schema) = (layout.schema().family(), |schema: &Schema| schema == layout.schema());
-        let of_layout =
-            |group: &Group| group.extractor.schema().family() == family && is_schema(group.extractor.schema());
-        let index = self.groups.iter().position(of_layout).expect("a schema is the layout's");
+        let schema = layout.schema();
+        let index = self.groups.iter().position(|group| group.extractor.schema() == schema);
+        let index = index.expect("a schema is the layout's");
         self.groups[index].keys.push_records(layout, [record])?;
         Ok(self.record_row(index, bytes))
     }
