@@ -5,18 +5,20 @@ use crate::rule::Region;
 use crate::rule::fixed_bits;
 
 /// Some bits of two pairs of neighbouring key words: at most 32 bits in all.
+///
+/// A pair may begin at any word. For example, the pair at word 3 of an IPv4 5-tuple is destination port and protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Selector {
     /// Masks over the 64 bits that [`pair`] returns for each pair.
     pub(crate) masks: [u64; 2],
-    /// Numbers of the pairs, ascending; both are the same if there is one.
+    /// First word of each pair, ascending; both are the same if there is one.
     pub(crate) pairs: [u16; 2],
 }
 
-/// Returns two neighbouring key words as 64 bits, the first lowest; missing words are 0.
+/// Returns the word `first` and the next one as 64 bits, the first lowest; missing words are 0.
 #[inline(always)]
-pub(crate) fn pair(row: &[u32], at: usize) -> u64 {
-    word([2 * at, 2 * at + 1].map(|word| row.get(word).copied().unwrap_or(0)))
+pub(crate) fn pair(row: &[u32], first: usize) -> u64 {
+    word([first, first + 1].map(|word| row.get(word).copied().unwrap_or(0)))
 }
 
 impl Selector {
@@ -42,7 +44,7 @@ impl Selector {
     pub(crate) fn of_region(self, level: Level, region: &Region<'_>) -> (u64, u64) {
         let open = |word: usize| u64::from(if word < region.lo.len() { !fixed_bits(region, word) } else { u32::MAX });
         let pairs = self.pairs.map(usize::from).map(|at| {
-            let open = open(2 * at) | open(2 * at + 1) << 32;
+            let open = open(at) | open(at + 1) << 32;
             (pair(region.lo, at) & !open, open)
         });
         self.of_pairs(level, pairs)

@@ -21,12 +21,15 @@ pub(super) struct Cubes<'a> {
     pub(super) visits: &'a Visits,
     /// Field of each word.
     fields: Vec<usize>,
+    /// Bit of each word that is set if the field is absent, or 0.
+    absent: Vec<u32>,
     words: Vec<(u32, u32)>,
 }
 
 impl<'a> Cubes<'a> {
     pub(super) fn new(schema: &Schema, regions: &Regions, level: Level, visits: &'a Visits) -> Self {
         let fields: Vec<usize> = schema.words().iter().map(|word| word.field).collect();
+        let absent = schema.words().iter().map(|word| word.absent.unwrap_or(0)).collect();
         let key_words = fields.len();
         let mut words = Vec::with_capacity(regions.len() * key_words);
         for region in regions.iter() {
@@ -35,7 +38,12 @@ impl<'a> Cubes<'a> {
                 (region.lo[word] & fixed, fixed)
             }));
         }
-        Self { level, visits, fields, words }
+        Self { level, visits, fields, absent, words }
+    }
+
+    /// Returns the number of words of a key.
+    pub(super) fn key_words(&self) -> usize {
+        self.fields.len()
     }
 
     /// Returns the value and the fixed bits of each word of a region.
@@ -54,20 +62,21 @@ pub(super) struct Bits {
 impl Bits {
     /// Returns the bits that a node selects.
     pub(super) fn of(node: Selector) -> Self {
-        let word = |pair: u16, mask: u64| {
-            [(2 * usize::from(pair), mask as u32), (2 * usize::from(pair) + 1, (mask >> 32) as u32)]
-        };
+        let word =
+            |pair: u16, mask: u64| [(usize::from(pair), mask as u32), (usize::from(pair) + 1, (mask >> 32) as u32)];
         let words = node.pairs.into_iter().zip(node.masks).flat_map(|(pair, mask)| word(pair, mask));
         Self { words: words.filter(|&(_, bits)| bits != 0).collect() }
     }
 
-    /// Converts the bits into the form that a node stores.
-    pub(super) fn selector(&self) -> Selector {
-        let pairs = || self.words.iter().map(|(word, _)| word / 2);
-        let (first, last) = (pairs().min().unwrap_or(0), pairs().max().unwrap_or(0));
+    /// Converts the bits into the form that a node stores, for keys of `key_words` words.
+    pub(super) fn selector(&self, key_words: usize) -> Selector {
+        // Both words of a pair are words of the key, if it has two.
+        let most = key_words.saturating_sub(2);
+        let [first, last] = pairs(self.words.iter().map(|&(word, _)| word)).map(|first| first.min(most));
         let mut masks = [0; 2];
         for &(word, bits) in &self.words {
-            masks[usize::from(word / 2 > first)] |= u64::from(bits) << (32 * (word % 2));
+            let which = usize::from(word > first + 1);
+            masks[which] |= u64::from(bits) << (32 * (word - [first, last][which]));
         }
         Selector { masks, pairs: [first as u16, last as u16] }
     }
@@ -83,12 +92,48 @@ impl Bits {
         self.words.iter().map(|&(word, bits)| (bits & !cube[word].1).count_ones()).sum()
     }
 
+    /// Adds the bit for absent of the field that most regions of a list require, if most of them do.
+    ///
+    /// Otherwise keys without the field would be tested against regions that require it.
+    pub(super) fn add_absent(&mut self, cubes: &Cubes<'_>, list: &[u32]) {
+        let require = |word: usize| {
+            let absent = cubes.absent[word];
+            list.iter().filter(|&&region| cubes.of(region)[word].1 & absent != 0).count()
+        };
+        let words = (0..cubes.key_words()).filter(|&word| cubes.absent[word] != 0 && self.fit_with(word));
+        let most = words.map(|word| (require(word), word)).max();
+        if let Some((count, word)) = most
+            && 2 * count >= list.len()
+        {
+            self.add(word, cubes.absent[word].trailing_zeros());
+        }
+    }
+
+    /// Returns the bits but for those that say absent.
+    pub(super) fn without_absent(&self, cubes: &Cubes<'_>) -> Self {
+        let words = self.words.iter().map(|&(word, bits)| (word, bits & !cubes.absent[word]));
+        Self { words: words.filter(|&(_, bits)| bits != 0).collect() }
+    }
+
+    /// Whether two pairs of neighbouring words hold these bits and those of `word`.
+    fn fit_with(&self, word: usize) -> bool {
+        let mut words = self.words.iter().map(|&(word, _)| word).chain([word]);
+        let [first, last] = pairs(words.clone());
+        words.all(|word| word <= first + 1 || (last..last + 2).contains(&word))
+    }
+
     fn add(&mut self, word: usize, bit: u32) {
         match self.words.iter_mut().find(|(of, _)| *of == word) {
             Some((_, bits)) => *bits |= 1 << bit,
             None => self.words.push((word, 1 << bit)),
         }
     }
+}
+
+/// Returns the first words of two pairs of neighbouring words that hold `words`, if two can.
+fn pairs(words: impl Iterator<Item = usize> + Clone) -> [usize; 2] {
+    let first = words.clone().min().unwrap_or(0);
+    [first, words.filter(|&word| word > first + 1).min().unwrap_or(first)]
 }
 
 /// Limits on the choice of bits.
@@ -350,20 +395,20 @@ impl<'a> Lists<'a> {
         best
     }
 
-    /// Returns the bits of a word that can be added: bits of at most two fields.
+    /// Returns the bits of a word that can be added: those of at most two fields, and those that say absent.
     ///
-    /// Words of a pair that belong to one field count as one. There are no more because the choice would take longer
-    /// and was no better.
+    /// There are no more because the choice would take longer and was no better. Two pairs of words must hold them all.
     fn addable(&self, bits: &Bits, word: usize) -> u32 {
-        if let Some((_, bits)) = bits.words.iter().find(|(of, _)| *of == word) {
-            return !bits;
+        let Cubes { fields, absent, .. } = self.cubes;
+        if !bits.fit_with(word) {
+            return 0;
         }
-        let unit = |word: usize| (word / 2, self.cubes.fields[word]);
-        let mut units = bits.words.iter().map(|(of, _)| unit(*of));
-        let first = units.next();
-        let second = units.find(|&of| Some(of) != first);
-        let is_free = second.is_none() || [first, second].contains(&Some(unit(word)));
-        if is_free { u32::MAX } else { 0 }
+        let selected = |&&(of, mask): &&(usize, u32)| mask & !absent[of] != 0;
+        let mut others = bits.words.iter().filter(selected).map(|&(of, _)| fields[of]).filter(|&of| of != fields[word]);
+        let first = others.next();
+        let is_third = others.any(|of| Some(of) != first);
+        let used = bits.words.iter().find(|(of, _)| *of == word).map_or(0, |(_, mask)| *mask);
+        !used & if is_third { absent[word] } else { u32::MAX }
     }
 
     fn tally(&self, word: usize) -> Tally {

@@ -384,7 +384,7 @@ impl Shape {
         // Few nodes select from more than two of the four words.
         let word = |which: usize, half: usize| match masks[which] >> (32 * half) & u64::from(u32::MAX) {
             0 => (0, 0),
-            _ => self.bits(block, i, 2 * usize::from(pairs[which]) + half),
+            _ => self.bits(block, i, usize::from(pairs[which]) + half),
         };
         let pairs = [0, 1].map(|which| {
             let [low, high] = [word(which, 0), word(which, 1)];

@@ -109,7 +109,7 @@ impl Columns for &Shape {
 
     #[inline(always)]
     fn pair(self, key: &[u32], at: usize) -> u64 {
-        word(key.as_chunks().0[at])
+        word([key[at], key[at + 1]])
     }
 
     #[inline(always)]
@@ -178,9 +178,7 @@ impl<const ADDRESS: usize, const KEY: usize, const BLOCK: usize, const NARROW: b
     /// Returns a pair of words of a key; a pair that is not there is replaced by one that is.
     #[inline(always)]
     fn pair_of(key: &[u32; KEY], at: usize) -> u64 {
-        // For a power of two the mask replaces a comparison.
-        let at = if KEY.is_power_of_two() { at & (KEY / 2 - 1) } else { at.min(KEY / 2 - 1) };
-        word(key.as_chunks().0[at])
+        key[at.min(KEY - 2)..].first_chunk().map_or(0, |pair| word(*pair))
     }
 }
 

@@ -3,10 +3,13 @@
 //! # Idea
 //! A node concatenates selected bits of a key into the index of a table entry.
 //!
-//! The bits come from at most two fields; of a field in several pairs of key words, each pair counts as one. They
-//! need be neither leading nor adjacent, because rules often share their leading bits and cuts from the top would
-//! waste levels. For example, where every source address begins with 10, none of its first eight bits is selected:
-//! they split no list.
+//! The bits come from at most two fields, in two pairs of neighbouring key words. They need be neither leading nor
+//! adjacent, because rules often share their leading bits and cuts from the top would waste levels. For example, where
+//! every source address begins with 10, none of its first eight bits is selected: they split no list.
+//!
+//! A root also selects the bit that says whether a packet has a field, if most regions of the tree require that field.
+//! Otherwise packets without it would be tested against regions that cannot hold them. For example, ICMP packets have
+//! no ports and share no list with the many rules for ports.
 //!
 //! A region leaves a bit open if keys with either value of the bit may lie in it. Such a region is copied into both
 //! halves of the table. Bits are chosen one by one: each time the bit that gives the shortest lists for the copies it

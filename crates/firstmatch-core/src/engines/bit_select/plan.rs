@@ -149,8 +149,13 @@ impl<'a> Search<'a> {
         }
         let mut trees = plan.trees.clone();
         trees.push(Rc::new(sample.tree(Draft::new(cubes, shape, root), cubes.level)));
-        if cost::bytes(&trees) > sample.most_bytes {
-            return None;
+        let bytes = cost::bytes(&trees);
+        if bytes > sample.most_bytes {
+            // A bit for absent at most doubles a tree.
+            if bytes > 2.0 * sample.most_bytes {
+                return None;
+            }
+            return self.with(plan, &root.without_absent(cubes, &plan.left)?, shape);
         }
         let later = if root.rest.is_empty() { 0.0 } else { cost::ROOT };
         let later = later + LATER * root.rest.len() as f64 / regions.len() as f64;

@@ -123,7 +123,15 @@ pub(super) struct Root {
 impl Root {
     pub(super) fn new(cubes: &Cubes<'_>, shape: &Shape, list: &[u32], open: Option<u32>) -> Self {
         let limits = Limits { bits: most_bits(shape, list.len()), open, growth: shape.growth };
-        Self::of(cubes, bits::choose(cubes, list, limits), list, open)
+        let mut bits = bits::choose(cubes, list, limits);
+        bits.add_absent(cubes, list);
+        Self::of(cubes, bits, list, open)
+    }
+
+    /// Returns the root without its bits for absent, if it has any.
+    pub(super) fn without_absent(&self, cubes: &Cubes<'_>, list: &[u32]) -> Option<Self> {
+        let bits = self.bits.without_absent(cubes);
+        (bits != self.bits).then(|| Self::of(cubes, bits, list, self.open))
     }
 
     /// Returns a root for `list` that selects the bits of another tree's root.
@@ -238,20 +246,21 @@ impl Builder<'_> {
             last = Some((list, way));
             self.draft.table[base + entry] = Some(way);
         }
-        self.draft.nodes.push(Node { bits: bits.selector(), base: base as u32 });
+        self.draft.nodes.push(Node { bits: bits.selector(self.cubes.key_words()), base: base as u32 });
         self.draft.nodes.len() - 1
     }
 
     /// Returns the list of every entry of a node.
     fn lists(&self, list: &[u32], bits: &Bits) -> Lists {
-        let mut places = Vec::with_capacity(list.len());
-        dispatch(self.cubes.level, Places { cubes: self.cubes, bits: bits.selector(), list, places: &mut places });
+        let (cubes, mut places) = (self.cubes, Vec::with_capacity(list.len()));
+        let selector = bits.selector(cubes.key_words());
+        dispatch(cubes.level, Places { cubes, bits: selector, list, places: &mut places });
         let mut starts = vec![0usize; (1 << bits.count()) + 1];
         places.iter().for_each(|&place| each(place, |entry| starts[entry + 1] += 1));
         for entry in 1..starts.len() {
             starts[entry] += starts[entry - 1];
         }
-        self.cubes.visits.add(list.len() + starts[starts.len() - 1]);
+        cubes.visits.add(list.len() + starts[starts.len() - 1]);
         let mut next = starts.clone();
         let mut regions = vec![0; starts[starts.len() - 1]];
         for (&region, &place) in list.iter().zip(&places) {
@@ -279,7 +288,7 @@ impl Kernel for Places<'_> {
         for &region in list {
             let cube = cubes.of(region);
             let part = |at: usize| cube.get(at).copied().unwrap_or((0, u32::MAX));
-            let both = |of: fn((u32, u32)) -> u32, at: usize| word([2 * at, 2 * at + 1].map(|at| of(part(at))));
+            let both = |of: fn((u32, u32)) -> u32, at: usize| word([at, at + 1].map(|at| of(part(at))));
             let value = bits.select_with(isa, |at| both(|(value, _)| value, at));
             let open = bits.select_with(isa, |at| both(|(_, fixed)| !fixed, at));
             places.push((value as usize, open as usize));

@@ -1,5 +1,7 @@
 //! Lookups through any number of trees, and what entries promise.
 
+use super::bits::{Bits, Cubes};
+use super::plan::Search;
 use super::*;
 use crate::engine::tombstones::Tombstones;
 use crate::engines::shared::wide::Random;
@@ -263,4 +265,71 @@ fn smaller_trees_serve_a_smaller_budget() {
         }
     }
     assert!(enough.len() > 3 && enough[0] > 5, "of {free} bytes these parts are enough: {enough:?}");
+}
+
+/// 600 rules for a port of some network, and one for all packets.
+fn services() -> Lowered {
+    let mut random = Random(12);
+    let mut service = || {
+        let net = Test::Prefix { value: (random.below(1 << 16) as u128) << 16, len: 16 };
+        vec![(0, net), (3, Test::Value(random.below(2000) as u128))]
+    };
+    let tests: Vec<_> = (0..600).map(|_| service()).chain([vec![]]).collect();
+    set(&Schema::ipv4(), tests)
+}
+
+/// Whether nodes select the bit that says that a packet has no destination port.
+fn select_absent(nodes: impl IntoIterator<Item = Selector>) -> bool {
+    let absent = Schema::ipv4().words()[3].absent.expect("ports are optional");
+    let mut words = nodes.into_iter().flat_map(|node| Bits::of(node).words);
+    words.any(|(word, bits)| word == 3 && bits & absent != 0)
+}
+
+/// Packets without ports are hardly tested against the many rules for ports.
+#[test]
+fn packets_without_ports_pass_rules_for_ports() {
+    let all = services();
+    let engine = build(&all);
+    assert!(select_absent(engine.selectors()));
+    let mut keys = KeyBuf::new(all.schema());
+    for region in all.regions().iter().take(600) {
+        keys.push()[..5].copy_from_slice(&[region.lo[0], 9, 1 << 16, 1 << 16, 1]);
+    }
+    let counts = Counts::default();
+    let mut best = vec![None; keys.len()];
+    lookup::lookup(&engine, &counts, &keys.keys(), &mut best);
+    assert!(best.iter().all(|best| *best == all.rules().last().copied()));
+    let blocks = counts.of(Step::Block);
+    assert!(blocks < 700, "{blocks} blocks for 600 packets");
+}
+
+/// Roots select no bit for absent where there is no room for it.
+#[test]
+fn a_bit_for_absent_gives_way_to_the_room() {
+    let all = services();
+    let visits = Visits::default();
+    let cubes = Cubes::new(all.schema(), all.regions(), Level::Scalar, &visits);
+    let selects = (4..80).map(|kibibytes| {
+        let planned = Search::new(all.regions(), &cubes, 3, kibibytes << 10).chosen();
+        select_absent(planned.drafts.iter().filter_map(|draft| draft.nodes.last()).map(|root| root.bits))
+    });
+    let selects: Vec<bool> = selects.collect();
+    assert!(selects.contains(&false) && selects.ends_with(&[true; 8]), "{selects:?}");
+}
+
+/// A selector holds the bits of any words that two pairs of neighbours hold.
+#[test]
+fn pairs_begin_at_any_word() {
+    for (words, pairs) in [
+        (vec![(1, 0xF0), (3, 1 << 16), (4, 3)], [1, 3]),
+        (vec![(0, 1), (1, 2), (2, 4), (3, 8)], [0, 2]),
+        (vec![(4, 0x80)], [3, 3]),
+        (vec![(2, 7), (4, 1)], [2, 3]),
+        (vec![], [0, 0]),
+    ] {
+        let bits = Bits { words };
+        let selector = bits.selector(5);
+        assert_eq!((selector.pairs, selector.count()), (pairs, bits.count()), "{bits:?}");
+        assert_eq!(Bits::of(selector), bits);
+    }
 }
