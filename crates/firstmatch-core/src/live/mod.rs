@@ -90,8 +90,8 @@
 //! # Layout in memory
 //! Readers share, each in two replicas:
 //! - the base, whose second replica exists once it has changed in place, if the budget has room for that;
-//! - tombstones: one bit a slot, and one a position in the base (a rule of `bit_select`, a region of `linear` and
-//!   `bit_vector`, a slot of TupleMerge);
+//! - tombstones: one bit a slot, and one a position in the base (a rule of `bit_select`, a region of `linear`, a
+//!   product of `bit_vector`, a slot of TupleMerge);
 //! - a filter and an overlay.
 //!
 //! The writer keeps the rules as they were written, the regions that the base was built from, and the log. If rules

@@ -1,11 +1,12 @@
 //! Building: key words become dimensions, and small dimensions are joined.
 
 use super::classes::{Classes, Room, Set};
+use super::products::{Interval, Masks, Products};
 use super::{BitVector, Config, Dimension, FAR, GROUP, GROUP_WORDS, Join, NEAR};
 use crate::engine::budget::Visits;
 use crate::error::BuildError;
 use crate::raw::{Hasher, LINE_WORDS, Level, Line, Pages, Table, Tree, secrets, words_mut};
-use crate::rule::{Lowered, Regions};
+use crate::rule::Lowered;
 use crate::schema::Schema;
 
 /// Number of values below which a word has a table of classes.
@@ -20,17 +21,12 @@ const PAIRS: usize = 12 << 10;
 const JOINED: usize = 256 << 10;
 
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
-    let regions = set.regions();
-    let groups = regions.len().div_ceil(GROUP);
-    let hasher = &Hasher::new(groups * GROUP_WORDS, secrets(None));
-    let room = Room { allowed: config.vectors.min(config.budget.run_bytes), visits, hasher };
-    let mut slots = dimensions(set.schema(), regions, groups, &room)?;
-    join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits, hasher });
-    visits.check()?;
-    let (mut read, mut words) = (Vec::new(), Vec::new());
-    let needed: usize = slots.iter().filter(|slot| slot.is_read).map(|slot| size_of_val(slot.classes.vectors())).sum();
-    let is_near = groups == 1 && needed <= NEAR << 16;
+    let products = Products::of(set, visits);
+    let groups = products.len().div_ceil(GROUP);
+    let mut slots = slots(set.schema(), &products, groups * GROUP_WORDS, config, visits)?;
+    let is_near = groups == 1 && bytes_read(&slots) <= NEAR << 16;
     let unit = if is_near { FAR / NEAR } else { 1 };
+    let (mut read, mut words) = (Vec::new(), Vec::new());
     for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
         let first = words.len() / GROUP_WORDS;
         slot.values.iter_mut().for_each(|value| *value = ((first + *value as usize * groups) * unit) as u32);
@@ -38,7 +34,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         read.push(index);
     }
     // Positions of vectors have 16 bits.
-    let (needed, allowed) = (size_of_val(&words[..]), room.allowed.min((1 << 16) * GROUP / 8));
+    let (needed, allowed) = (size_of_val(&words[..]), allowed(config).min((1 << 16) * GROUP / 8));
     if needed > allowed {
         return Err(BuildError::bytes(needed, allowed));
     }
@@ -52,7 +48,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
             From::Intervals { word, starts, most } => {
                 // The vectors of that many intervals would not have fitted either.
                 let found = search(word, &starts, most, &values);
-                dimensions.push(found.ok_or_else(|| BuildError::bytes(usize::MAX, room.allowed))?);
+                dimensions.push(found.ok_or_else(|| BuildError::bytes(usize::MAX, allowed))?);
             }
             From::Values { word, mask } => {
                 dimensions.push(Dimension::Direct { word, values: Table::new(mask, values) });
@@ -72,8 +68,9 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         vectors: vectors.into(),
         is_near,
         groups,
-        matches: set.rules().into(),
-        rules: set.by_rule().count(),
+        matches: products.matches.into(),
+        firsts: products.firsts.into(),
+        regions: set.regions().len(),
     };
     let needed = built.bytes().iter().map(|(_, bytes)| bytes).sum();
     if needed > config.budget.run_bytes {
@@ -101,25 +98,54 @@ enum From {
     Join { slots: [usize; 2], third: Option<usize> },
 }
 
-fn dimensions(schema: &Schema, regions: &Regions, groups: usize, room: &Room<'_>) -> Result<Vec<Slot>, BuildError> {
+/// Returns the dimensions and joins over vectors of `words` words.
+fn slots(
+    schema: &Schema,
+    products: &Products,
+    words: usize,
+    config: &Config,
+    visits: &Visits,
+) -> Result<Vec<Slot>, BuildError> {
+    let hasher = &Hasher::new(words, secrets(None));
+    let mut slots = dimensions(schema, products, words, &Room { allowed: allowed(config), visits, hasher })?;
+    join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits, hasher });
+    visits.check()?;
+    Ok(slots)
+}
+
+/// Number of bytes that vectors may take.
+fn allowed(config: &Config) -> usize {
+    config.vectors.min(config.budget.run_bytes)
+}
+
+/// Number of bytes of the vectors that lookups read.
+fn bytes_read(slots: &[Slot]) -> usize {
+    slots.iter().filter(|slot| slot.is_read).map(|slot| size_of_val(slot.classes.vectors())).sum()
+}
+
+fn dimensions(schema: &Schema, products: &Products, words: usize, room: &Room<'_>) -> Result<Vec<Slot>, BuildError> {
     let mut slots = Vec::new();
+    let mut add = |from, (values, classes)| slots.push(Slot { from, values, classes, is_read: true });
     for (word, of) in schema.words().iter().enumerate() {
-        let (starts, numbers, classes) = intervals(regions, (word, of.max), groups, room)?;
-        let (from, values) = if of.max < DIRECT {
+        let (starts, numbers, classes) = intervals(&products.intervals[word], of.max, words, room)?;
+        let tested = products.tested(word);
+        if of.max < DIRECT {
+            // One table tests the masks, too.
+            let mask = mask_for(of.max);
             let class_of = |value: u32| numbers[starts.partition_point(|&start| start <= value)];
-            (From::Values { word, mask: mask_for(of.max) }, (0..=of.max).map(class_of).collect())
+            let mut found = ((0..=of.max).map(class_of).collect(), classes);
+            if tested != 0 {
+                found = common(found, masked(&products.masks, word, mask, words, room)?, room)?;
+            }
+            add(From::Values { word, mask }, found);
         } else {
-            (From::Intervals { word, starts, most: of.max }, numbers)
-        };
-        slots.push(Slot { from, values, classes, is_read: true });
-    }
-    for word in regions.ternary_words() {
-        for shift in [0, 8, 16, 24] {
-            let (values, classes) = masked(regions, word, shift, groups, room)?;
-            slots.push(Slot { from: From::Values { word, mask: 0xFF << shift }, values, classes, is_read: true });
+            add(From::Intervals { word, starts, most: of.max }, (numbers, classes));
+            for mask in eights(tested) {
+                add(From::Values { word, mask }, masked(&products.masks, word, mask, words, room)?);
+            }
         }
     }
-    // A word that all regions leave open is dropped, but one dimension always stays.
+    // A word that all products leave open is dropped, but one dimension always stays.
     let says = |slot: &Slot| slot.classes.len() > 1;
     if slots.iter().any(says) {
         slots.retain(says);
@@ -158,26 +184,26 @@ fn search(word: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dime
 ///
 /// Returns the start of each interval but the first, the class of each interval, and the classes.
 fn intervals(
-    regions: &Regions,
-    (word, most): (usize, u32),
-    groups: usize,
+    intervals: &[(usize, Interval)],
+    most: u32,
+    words: usize,
     room: &Room<'_>,
 ) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
-    // Regions start at `lo` and have ended at `hi + 1`. A region that ends with the word never has.
-    let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * regions.len());
-    for (at, region) in regions.iter().enumerate() {
-        events.push((region.lo[word], at));
-        events.extend((region.hi[word] < most).then(|| (region.hi[word] + 1, at)));
+    // Intervals start at `lo` and have ended at `hi + 1`. One that ends with the word never has.
+    let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * intervals.len());
+    for &(product, (lo, hi)) in intervals {
+        events.push((lo, product));
+        events.extend((hi < most).then(|| (hi + 1, product)));
     }
     events.sort_unstable();
     room.visits.add(events.len());
     let (mut starts, mut numbers, mut classes) = (Vec::new(), Vec::new(), Classes::default());
-    let mut here = Set::none(groups);
+    let mut here = Set::none(words);
     let (first, _) = events.split_at(events.partition_point(|&(value, _)| value == 0));
-    first.iter().for_each(|&(_, region)| here.toggle(region));
+    first.iter().for_each(|&(_, product)| here.toggle(product));
     numbers.push(classes.of(&here.0, room)?);
     for events in events[first.len()..].chunk_by(|a, b| a.0 == b.0) {
-        events.iter().for_each(|&(_, region)| here.toggle(region));
+        events.iter().for_each(|&(_, product)| here.toggle(product));
         starts.push(events[0].0);
         numbers.push(classes.of(&here.0, room)?);
     }
@@ -192,30 +218,52 @@ fn intervals(
     Ok((kept.0, kept.1, classes))
 }
 
-/// Returns the class of each value of a byte of a ternary word, and the classes.
+/// Cuts a mask into masks of eight bits and one of the rest, from the lowest.
+fn eights(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let rest = (0..8).fold(mask, |rest: u32, _| rest & rest.wrapping_sub(1));
+        let eight = mask ^ rest;
+        mask = rest;
+        (eight != 0).then_some(eight)
+    })
+}
+
+/// Returns the class of each combination of the bits `bits` of a word, and the classes.
 fn masked(
-    regions: &Regions,
+    masks: &[Masks],
     word: usize,
-    shift: u32,
-    groups: usize,
+    bits: u32,
+    words: usize,
     room: &Room<'_>,
 ) -> Result<(Vec<u32>, Classes), BuildError> {
-    let asked: Vec<(u32, u32)> = regions
-        .iter()
-        .map(|region| {
-            region.ternary.map_or((0, 0), |(value, mask)| (value[word] >> shift & 0xFF, mask[word] >> shift & 0xFF))
-        })
-        .collect();
+    let asked: Vec<_> = masks.iter().map(|masks| masks.get(word).copied().unwrap_or_default()).collect();
     let mut classes = Classes::default();
-    let numbers = (0..=0xFF).map(|byte| {
-        let mut here = Set::none(groups);
+    let mut combination = 0u32;
+    let numbers = (0..1 << bits.count_ones()).map(|_| {
+        let mut here = Set::none(words);
         room.visits.add(asked.len());
-        let hold = asked.iter().enumerate().filter(|(_, (value, mask))| byte & mask == *value);
-        hold.for_each(|(region, _)| here.toggle(region));
+        let hold = asked.iter().enumerate().filter(|(_, (value, mask))| (combination ^ value) & mask & bits == 0);
+        hold.for_each(|(product, _)| here.toggle(product));
+        combination = combination.wrapping_sub(bits) & bits;
         classes.of(&here.0, room)
     });
     let numbers = numbers.collect::<Result<_, _>>()?;
     Ok((numbers, classes))
+}
+
+/// Returns the class of each value that has a class in both, and the classes.
+fn common(
+    (numbers, classes): (Vec<u32>, Classes),
+    (others, of_others): (Vec<u32>, Classes),
+    room: &Room<'_>,
+) -> Result<(Vec<u32>, Classes), BuildError> {
+    let mut all = Classes::default();
+    let numbers = numbers.iter().zip(others).map(|(&a, b)| {
+        let both = classes.vector(a as usize).iter().zip(of_others.vector(b as usize)).map(|(a, b)| a & b);
+        all.of(&both.collect::<Vec<_>>(), room)
+    });
+    let numbers = numbers.collect::<Result<_, _>>()?;
+    Ok((numbers, all))
 }
 
 /// Joins the two or three slots of fewest classes, again and again while it pays.

@@ -1,21 +1,21 @@
-//! Sets of regions as bit vectors, and classes of equal vectors.
+//! Sets of products as bit vectors, and classes of equal vectors.
 
-use super::GROUP_WORDS;
 use crate::engine::budget::Visits;
 use crate::error::BuildError;
 use crate::raw::Hasher;
 
-/// Set of regions that changes, one bit each.
+/// Set of products that changes, one bit each.
 #[derive(Clone)]
 pub(super) struct Set(pub(super) Vec<u32>);
 
 impl Set {
-    pub(super) fn none(groups: usize) -> Self {
-        Self(vec![0; groups * GROUP_WORDS])
+    /// Returns the empty set in a vector of `words` words.
+    pub(super) fn none(words: usize) -> Self {
+        Self(vec![0; words])
     }
 
-    pub(super) fn toggle(&mut self, region: usize) {
-        self.0[region / 32] ^= 1 << (region % 32);
+    pub(super) fn toggle(&mut self, product: usize) {
+        self.0[product / 32] ^= 1 << (product % 32);
     }
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Classes {
 
 /// Limits of a build: bytes that vectors may take, and visits of regions.
 ///
-/// A visit is counted for each region that enters or leaves a set, and for each word of a vector.
+/// A visit is counted for each product that enters or leaves a set, and for each word of a vector.
 pub(super) struct Room<'a> {
     pub(super) allowed: usize,
     pub(super) visits: &'a Visits,

@@ -1,8 +1,11 @@
-//! `bit_vector`: an engine that intersects one vector of regions for each word of a key.
+//! `bit_vector`: an engine that intersects one vector of rules for each word of a key.
 //!
 //! # Idea
-//! The bounds of all regions cut each word of the key into elementary intervals. An interval has a vector with one bit
-//! a region, in order of rank, which is set if the region holds the interval. Intervals with equal vectors are one
+//! Regions of a rule that differ in one word only are united to a *product*: one set of values for each word. For
+//! example, `dport { 22, 80 } proto { 6, 17 }` is four regions and one product. Most rules are one product.
+//!
+//! The bounds of all products cut each word of the key into elementary intervals. An interval has a vector with one bit
+//! a product, in order of rank, which is set if the product holds the interval. Intervals with equal vectors are one
 //! class. A lookup finds the class of each word. The first match is the first bit that the vectors of all these classes
 //! have.
 //!
@@ -12,31 +15,32 @@
 //! Overlaps and open fields do not slow a lookup down, because every lookup reads equally many vectors.
 //!
 //! Words of few classes are joined: a table gives the class of each pair or triple of classes. One vector is then read
-//! in place of two or three. A word that no region constrains is left out.
+//! in place of two or three. A word that no product constrains is left out.
 //!
 //! # Layout in memory
 //! - *Search trees*: the leading bits of a word, at most twelve, choose a node. A node is a cache line of eight bounds
 //!   and nine children: the next nodes or, on the last level, values. All paths are equally long, and equal nodes are
 //!   stored once. The number of leading bits is the one that makes the tree shallowest.
-//! - *Tables*: a word of less than 2<sup>10</sup> values has an entry for each value instead. So has each of the four
-//!   bytes of a ternary word, because a mask constrains each byte by itself.
+//! - *Tables*: a word of less than 2<sup>10</sup> values has an entry for each value instead. A longer ternary word has
+//!   a table for each eight of the bits that masks test, because a mask constrains each bit by itself. Masks do not
+//!   test bits that the interval of a region fixes.
 //! - *Pages*: a word of less than 2<sup>17</sup> values has pages of such entries, and equal pages are stored once.
 //! - *Joins*: a value for each pair or triple of classes. A value, of 16 bits, is the position of a vector or a part of
 //!   a position in a join.
 //! - *Vectors*: groups of 1,024 bits, two cache lines each.
-//! - *Matches*: rule and priority by region, 16 bytes each.
+//! - *Matches*: rule and priority by product, 16 bytes each, and 4 bytes a rule that say which products are its own.
 //!
 //! # Cost
 //! 64 keys go through a word together, eight side by side, so that their searches overlap. A level of nodes takes five
 //! instructions; words of ClassBench sets with a thousand rules have one to three levels. Pages and joins are a load or
-//! two. Then every key reads the vectors, two lines each for every 1,024 regions. The next 1,024 regions are left out once
-//! all keys of a chunk have a match. The only branch that depends on a single key is whether it has a match.
+//! two. Then every key reads the vectors, two lines each for every 1,024 products. The next 1,024 are left out once all
+//! keys of a chunk have a match. The only branch that depends on a single key is whether it has a match.
 //!
 //! A remainder of four to seven keys is padded to eight; fewer keys are looked up one by one. For example, 77 keys are
 //! looked up as 64, 8 and 5 padded to 8, but 75 keys as 64, 8 and three single keys.
 //!
-//! Vectors take classes × regions bits. They grow with the square of the rules, so that this is an engine for one or
-//! two thousand regions. A build stops where they outgrow [`Config::vectors`].
+//! Vectors take classes × products bits. They grow with the square of the rules, so that this is an engine for one or
+//! two thousand rules. A build stops where they outgrow [`Config::vectors`].
 //!
 //! # Paper
 //! T. V. Lakshman and D. Stiliadis, *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range
@@ -51,8 +55,11 @@
 mod build;
 mod classes;
 mod lookup;
+mod products;
 #[cfg(test)]
 mod tests;
+
+use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
@@ -64,7 +71,7 @@ use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{Level, Line, Pages, Table, Tree, dispatch};
-use crate::rule::Lowered;
+use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 
 /// Configuration of [`BitVector`].
@@ -105,9 +112,12 @@ pub struct BitVector {
     is_near: bool,
     /// Number of groups of a vector.
     groups: usize,
-    /// Rule and priority of each region, by rank.
+    /// Rule and priority of each product, by rank.
     matches: Box<[Match]>,
-    rules: usize,
+    /// Number of products before each rule's own, and the number of all.
+    firsts: Box<[u32]>,
+    /// Number of regions of the rules.
+    regions: usize,
 }
 
 /// Search for the class of a key in one word.
@@ -173,7 +183,7 @@ impl BitVector {
             ("searches", size_of_val(&self.dimensions[..]) + self.dimensions.iter().map(of).sum::<usize>()),
             ("joins", size_of_val(&self.joins[..]) + joins),
             ("vectors", size_of_val(&self.vectors[..]) + size_of_val(&self.read[..])),
-            ("matches", size_of_val(&self.matches[..])),
+            ("matches", size_of_val(&self.matches[..]) + size_of_val(&self.firsts[..])),
         ]
     }
 }
@@ -197,8 +207,8 @@ impl Engine for BitVector {
         };
         let searches: usize = self.dimensions.iter().map(lines).sum();
         Stats {
-            rules: self.rules,
-            regions: self.matches.len(),
+            rules: self.firsts.len() - 1,
+            regions: self.regions,
             bytes: self.bytes(),
             tables: 1,
             worst_tests: self.matches.len(),
@@ -214,7 +224,7 @@ impl Engine for BitVector {
     }
 }
 
-/// The places of a rule are the indices of its regions.
+/// The places of a rule are the indices of its products.
 impl Base for BitVector {
     /// Returns the number of 32-bit words of vectors that a lookup reads; each counts as one visit.
     fn visits(&self) -> usize {
@@ -223,6 +233,10 @@ impl Base for BitVector {
 
     fn places(&self) -> usize {
         self.matches.len()
+    }
+
+    fn places_of(&self, _rule: RuleId, rank: usize, _regions: Range<usize>) -> Range<usize> {
+        self.firsts[rank] as usize..self.firsts[rank + 1] as usize
     }
 
     #[cfg(test)]
