@@ -79,18 +79,28 @@ fn between4(lo: __m128i, k: __m128i, hi: __m128i) -> u32 {
     }
 }
 
+/// Returns a row of 16 or 32 words in vectors of eight; missing ones are 0.
 #[inline(always)]
-fn parts(row: &[u32; 32]) -> [__m256i; 4] {
-    let [a, b, c, d] = row.as_chunks::<8>().0 else { return [zero(); 4] };
-    [load8(a), load8(b), load8(c), load8(d)]
+fn parts<const WORDS: usize>(row: &[u32; WORDS]) -> [__m256i; 4] {
+    const { assert!(WORDS == 16 || WORDS == 32) };
+    match row.as_chunks::<8>().0 {
+        [a, b, c, d] => [load8(a), load8(b), load8(c), load8(d)],
+        [a, b] => [load8(a), load8(b), zero(), zero()],
+        _ => [zero(); 4],
+    }
 }
 
-/// Returns the index of the first of 32 words that is not 0; 32 if there is none.
+/// Returns the index of the first of `WORDS` words that is not 0; `WORDS` if there is none.
 #[inline(always)]
-fn first_word([a, b, c, d]: [__m256i; 4]) -> usize {
+fn first_word<const WORDS: usize>([a, b, c, d]: [__m256i; 4]) -> usize {
     // SAFETY: needs AVX2, see `load8`. Words that are not 0 saturate to values that are not 0. Narrowing puts the
-    // lower halves of all four before the upper ones, so their order is restored.
+    // lower halves of all vectors before the upper ones, so their order is restored.
     unsafe {
+        if WORDS == 16 {
+            let halves = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi32(a, b));
+            let none = _mm256_movemask_epi8(_mm256_cmpeq_epi16(halves, zero())) as u32;
+            return (!u64::from(none)).trailing_zeros() as usize / 2;
+        }
         let bytes = _mm256_packs_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
         let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         let none = _mm256_cmpeq_epi8(_mm256_permutevar8x32_epi32(bytes, order), zero());
@@ -424,7 +434,7 @@ impl Isa for Avx2 {
     }
 
     #[inline(always)]
-    fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32 {
+    fn first_common<'a, const WORDS: usize>(self, rows: impl Iterator<Item = &'a [u32; WORDS]> + Clone) -> u32 {
         // SAFETY: needs AVX2, see `load8`.
         let mut common = unsafe { [_mm256_set1_epi32(-1); 4] };
         for row in rows.clone() {
@@ -433,23 +443,24 @@ impl Isa for Avx2 {
                 *common = unsafe { _mm256_and_si256(*common, part) };
             }
         }
-        let first = first_word(common);
+        let first = first_word::<WORDS>(common);
         // The word is read from the rows again, because it would take longer to come back from a store of eight.
-        let word = rows.fold(u32::MAX, |word, row| word & row[first & 31]);
+        let word = rows.fold(u32::MAX, |word, row| word & row[first & (WORDS - 1)]);
         32 * first as u32 + word.trailing_zeros()
     }
 
     #[inline(always)]
-    fn first_common8<const ROWS: usize, const UNIT: usize>(
+    fn first_common8<const ROWS: usize, const WORDS: usize, const UNIT: usize>(
         self,
         lines: &[Line],
         places: [&[[u16; 8]]; ROWS],
-        among: Option<&[u32; 32]>,
+        among: Option<&[u32; WORDS]>,
         found: &mut [[u32; 8]],
     ) {
         const { assert!(UNIT.is_multiple_of(size_of::<u32>())) };
         // One more line stands behind the last row.
-        let last = size_of_val(lines).checked_sub(3 * size_of::<Line>()).expect("a row") / UNIT;
+        let row = size_of::<[u32; WORDS]>();
+        let last = size_of_val(lines).checked_sub(row + size_of::<Line>()).expect("a row") / UNIT;
         // SAFETY: needs AVX2, see `load8`.
         let last = unsafe { _mm_set1_epi16(last.min(usize::from(u16::MAX)) as u16 as i16) };
         for (at, found) in found.iter_mut().enumerate() {
@@ -471,7 +482,7 @@ impl Isa for Avx2 {
                 for (i, found) in found.iter_mut().enumerate() {
                     // SAFETY: needs AVX2, see `load8`.
                     let mut common = among.map_or(unsafe { [_mm256_set1_epi32(-1); 4] }, parts);
-                    let mut rows = [lines.as_ptr().cast::<[u32; 32]>(); ROWS];
+                    let mut rows = [lines.as_ptr().cast::<[u32; WORDS]>(); ROWS];
                     for (row, places) in rows.iter_mut().zip(places) {
                         // SAFETY: each place is that of a row, a whole number of words behind the first line.
                         unsafe {
@@ -481,10 +492,10 @@ impl Isa for Avx2 {
                             }
                         }
                     }
-                    let first = first_word(common);
-                    let mut word = among.map_or(u32::MAX, |among| among[first & 31]);
+                    let first = first_word::<WORDS>(common);
+                    let mut word = among.map_or(u32::MAX, |among| among[first & (WORDS - 1)]);
                     for row in rows {
-                        // SAFETY: `first` is at most 32, and behind each row there is a line: the next one's or that behind all.
+                        // SAFETY: `first` is at most `WORDS`, and behind each row there is a line: the next one's or that behind all.
                         word &= unsafe { *row.cast::<u32>().add(first) };
                     }
                     *found = 32 * first as u32 + word.trailing_zeros();

@@ -99,22 +99,23 @@ pub(crate) trait Isa: Gather {
         again: [&u32; WORDS],
     ) -> [u16; WORDS];
 
-    /// Returns the first bit that all rows have, from the lowest; 1,024 or more if there is none.
-    fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32;
+    /// Returns the first bit that all rows have, from the lowest; as many as a row has, or more, if there is none.
+    ///
+    /// A row has 16 or 32 words.
+    fn first_common<'a, const WORDS: usize>(self, rows: impl Iterator<Item = &'a [u32; WORDS]> + Clone) -> u32;
 
     /// Finds the first common bit of the rows of each key, for keys in groups of eight.
     ///
     /// The answers are those of [`Isa::first_common`]. `places` has the places of a key's rows, in units of `UNIT`
-    /// bytes, which are whole words. `among` is one more row for every key. A row is two lines, and one more line
-    /// stands behind the last row.
+    /// bytes, which are whole words. `among` is one more row for every key. One more line stands behind the last row.
     ///
     /// # Panics
     /// If there is no row at a place, or if there are fewer places than answers.
-    fn first_common8<const ROWS: usize, const UNIT: usize>(
+    fn first_common8<const ROWS: usize, const WORDS: usize, const UNIT: usize>(
         self,
         lines: &[Line],
         places: [&[[u16; 8]]; ROWS],
-        among: Option<&[u32; 32]>,
+        among: Option<&[u32; WORDS]>,
         found: &mut [[u32; 8]],
     );
 

@@ -247,23 +247,36 @@ mod tests {
                         .collect();
                     let mut eights = || std::array::from_fn(|_| std::array::from_fn(|_| next() as u16 % 3));
                     let places: [[[u16; 8]; 2]; 2] = [eights(), eights()];
-                    for among in [None, Some(&rows[2])] {
-                        let capped = |found: [[u32; 8]; 2]| found.map(|of| of.map(|bit| bit.min(1024)));
-                        let (mut found, mut want) = ([[0; 8]; 2], [[0; 8]; 2]);
-                        isa.first_common8::<2, 128>(&lines, [&places[0], &places[1]], among, &mut found);
-                        plain.first_common8::<2, 128>(&lines, [&places[0], &places[1]], among, &mut want);
-                        assert_eq!(capped(found), capped(want));
-                        let near = places.map(|of| of.map(|eight| eight.map(|place| place * 16)));
-                        isa.first_common8::<2, 8>(&lines, [&near[0], &near[1]], among, &mut found);
-                        assert_eq!(capped(found), capped(want));
-                    }
-                    for count in 1..=3 {
-                        let rows = || rows[..count].iter();
-                        assert_eq!(isa.first_common(rows()).min(1024), plain.first_common(rows()).min(1024));
-                    }
+                    compare_rows::<I, 32>(isa, &rows, &lines, places);
+                    compare_rows::<I, 16>(isa, &rows, &lines, places);
                 }
             }
             assert!(hits > 1000 && misses > 1000, "{hits} hits, {misses} misses");
+        }
+    }
+
+    /// Compares the first common bits of rows of `WORDS` words at the starts of `rows`, which are in `lines`, too.
+    fn compare_rows<I: Isa, const WORDS: usize>(
+        isa: I,
+        rows: &[[u32; 32]; 3],
+        lines: &[Line],
+        places: [[[u16; 8]; 2]; 2],
+    ) {
+        let (plain, bits) = (scalar::Scalar, 32 * WORDS as u32);
+        let rows = rows.each_ref().map(|row| row.first_chunk::<WORDS>().expect("as long"));
+        for among in [None, Some(rows[2])] {
+            let capped = |found: [[u32; 8]; 2]| found.map(|of| of.map(|bit| bit.min(bits)));
+            let (mut found, mut want) = ([[0; 8]; 2], [[0; 8]; 2]);
+            isa.first_common8::<2, WORDS, 128>(lines, [&places[0], &places[1]], among, &mut found);
+            plain.first_common8::<2, WORDS, 128>(lines, [&places[0], &places[1]], among, &mut want);
+            assert_eq!(capped(found), capped(want));
+            let near = places.map(|of| of.map(|eight| eight.map(|place| place * 16)));
+            isa.first_common8::<2, WORDS, 8>(lines, [&near[0], &near[1]], among, &mut found);
+            assert_eq!(capped(found), capped(want));
+        }
+        for count in 1..=3 {
+            let rows = || rows[..count].iter().copied();
+            assert_eq!(isa.first_common(rows()).min(bits), plain.first_common(rows()).min(bits));
         }
     }
 

@@ -150,18 +150,18 @@ impl Isa for Scalar {
     }
 
     #[inline(always)]
-    fn first_common<'a>(self, rows: impl Iterator<Item = &'a [u32; 32]> + Clone) -> u32 {
+    fn first_common<'a, const WORDS: usize>(self, rows: impl Iterator<Item = &'a [u32; WORDS]> + Clone) -> u32 {
         let word = |at: usize| rows.clone().fold(u32::MAX, |word, row| word & row[at]);
-        let found = (0..32).map(|at| (at, word(at))).find(|&(_, word)| word != 0);
+        let found = (0..WORDS).map(|at| (at, word(at))).find(|&(_, word)| word != 0);
         found.map_or(u32::MAX, |(at, word)| 32 * at as u32 + word.trailing_zeros())
     }
 
     #[inline(always)]
-    fn first_common8<const ROWS: usize, const UNIT: usize>(
+    fn first_common8<const ROWS: usize, const WORDS: usize, const UNIT: usize>(
         self,
         lines: &[Line],
         places: [&[[u16; 8]]; ROWS],
-        among: Option<&[u32; 32]>,
+        among: Option<&[u32; WORDS]>,
         found: &mut [[u32; 8]],
     ) {
         let words = line::words(lines);

@@ -2,7 +2,7 @@
 
 use super::classes::{Classes, Room, Set};
 use super::products::{Interval, Masks, Products};
-use super::{BitVector, Config, Dimension, FAR, GROUP, GROUP_WORDS, Join, NEAR};
+use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join, NEAR, Rows, SHORT_WORDS};
 use crate::engine::budget::Visits;
 use crate::error::BuildError;
 use crate::raw::{Hasher, LINE_WORDS, Level, Line, Pages, Table, Tree, secrets, words_mut};
@@ -23,13 +23,21 @@ const JOINED: usize = 256 << 10;
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
     let products = Products::of(set, visits);
     let groups = products.len().div_ceil(GROUP);
-    let mut slots = slots(set.schema(), &products, groups * GROUP_WORDS, config, visits)?;
-    let is_near = groups == 1 && bytes_read(&slots) <= NEAR << 16;
-    let unit = if is_near { FAR / NEAR } else { 1 };
+    let is_short = products.len() <= 32 * SHORT_WORDS;
+    let short = is_short.then(|| slots(set.schema(), &products, SHORT_WORDS, config, visits)).transpose()?;
+    let (mut slots, rows) = match short.filter(|slots| bytes_read(slots) <= NEAR << 16) {
+        Some(slots) => (slots, Rows::Short),
+        None => {
+            let slots = slots(set.schema(), &products, groups * GROUP_WORDS, config, visits)?;
+            let is_near = groups == 1 && bytes_read(&slots) <= NEAR << 16;
+            (slots, if is_near { Rows::Near } else { Rows::Far })
+        }
+    };
     let (mut read, mut words) = (Vec::new(), Vec::new());
     for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
-        let first = words.len() / GROUP_WORDS;
-        slot.values.iter_mut().for_each(|value| *value = ((first + *value as usize * groups) * unit) as u32);
+        let (first, vector) = (words.len(), groups * rows.words());
+        let position = |class: u32| ((first + class as usize * vector) / rows.unit()) as u32;
+        slot.values.iter_mut().for_each(|value| *value = position(*value));
         words.extend_from_slice(slot.classes.vectors());
         read.push(index);
     }
@@ -66,7 +74,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         joins: joins.into(),
         read: read.into(),
         vectors: vectors.into(),
-        is_near,
+        rows,
         groups,
         matches: products.matches.into(),
         firsts: products.firsts.into(),

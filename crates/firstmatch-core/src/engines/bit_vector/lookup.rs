@@ -1,10 +1,10 @@
 //! Lookups: chunks of keys go through each dimension, then each key through its vectors.
 
-use super::{BitVector, Dimension, FAR, GROUP, GROUP_LINES, GROUP_WORDS, Join, NEAR};
+use super::{BitVector, Dimension, FAR, GROUP, GROUP_WORDS, Join, NEAR, Rows, SHORT_WORDS};
 use crate::engine::Match;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
-use crate::raw::{Isa, Kernel, MOST_LEVELS, Tree, words};
+use crate::raw::{Isa, Kernel, LINE_WORDS, MOST_LEVELS, Tree, words};
 
 /// Number of keys in flight.
 const CHUNK: usize = 64;
@@ -12,7 +12,7 @@ const CHUNK: usize = 64;
 const EIGHT: usize = 8;
 /// Minimum number of keys of a remainder that are padded to eight; fewer go one by one.
 const PADDED: usize = 4;
-/// Rank of no region.
+/// Rank of no product.
 const NONE: u32 = u32::MAX;
 
 /// Values of a chunk of keys, slot by slot.
@@ -127,12 +127,10 @@ fn alone<I: Isa, A: LiveRules>(
         let sum = u32::from(slots[*a][0]) + u32::from(slots[*b][0]) + u32::from(third);
         slots[engine.dimensions.len() + index][0] = values.view().get(isa, sum);
     }
-    let vectors = words(&engine.vectors).as_chunks::<GROUP_WORDS>().0;
     for group in 0..engine.groups {
-        let read = engine.read.iter().map(|&slot| &vectors[engine.group_at(slots[slot][0]) + group]);
-        let mut first = isa.first_common(read.clone());
+        let mut first = first_common(isa, engine, group, None, slots, 0);
         if !A::ALL && first < GROUP as u32 && !live_rules.is_live(group * GROUP + first as usize) {
-            first = isa.first_common(read.chain([&living(live_rules, group)]));
+            first = first_common(isa, engine, group, Some(&living(live_rules, group)), slots, 0);
         }
         if first < GROUP as u32 {
             return (group * GROUP) as u32 + first;
@@ -290,7 +288,7 @@ fn join(engine: &BitVector, slots: &mut [[u16; CHUNK]], keys: usize) {
     }
 }
 
-/// Lowers each key's rank to the first region of a group that all its vectors have.
+/// Lowers each key's rank to the first product of a group that all its vectors have.
 ///
 /// `READ` is the number of vectors that are read.
 #[inline(always)]
@@ -302,20 +300,25 @@ fn intersect<I: Isa, const READ: usize>(
     slots: &[[u16; CHUNK]],
     ranks: &mut [[u32; EIGHT]],
 ) {
-    let lines = &engine.vectors[group * GROUP_LINES..];
+    let lines = &engine.vectors[group * GROUP_WORDS / LINE_WORDS..];
     let mut places: [&[[u16; EIGHT]]; READ] = [&[]; READ];
     for (places, &slot) in places.iter_mut().zip(&engine.read) {
         *places = &slots[slot].as_chunks().0[..ranks.len()];
     }
-    if engine.is_near {
-        // Without a common bit this is 1,024 or more, which is no region's rank either.
-        isa.first_common8::<READ, NEAR>(lines, places, among, ranks);
-    } else {
-        let mut first = [[0; EIGHT]; CHUNK / EIGHT];
-        let first = &mut first[..ranks.len()];
-        isa.first_common8::<READ, FAR>(lines, places, among, first);
-        for (old, &first) in ranks.as_flattened_mut().iter_mut().zip(first.as_flattened()) {
-            *old = rank(group, first).min(*old);
+    match engine.rows {
+        // Without a common bit this is no product's rank either, because it is at least the number of bits of a row.
+        Rows::Short => {
+            let among = among.and_then(|among| among.first_chunk());
+            isa.first_common8::<READ, SHORT_WORDS, NEAR>(lines, places, among, ranks);
+        }
+        Rows::Near => isa.first_common8::<READ, GROUP_WORDS, NEAR>(lines, places, among, ranks),
+        Rows::Far => {
+            let mut first = [[0; EIGHT]; CHUNK / EIGHT];
+            let first = &mut first[..ranks.len()];
+            isa.first_common8::<READ, GROUP_WORDS, FAR>(lines, places, among, first);
+            for (old, &first) in ranks.as_flattened_mut().iter_mut().zip(first.as_flattened()) {
+                *old = rank(group, first).min(*old);
+            }
         }
     }
 }
@@ -330,11 +333,31 @@ fn intersect_any<I: Isa>(
     slots: &[[u16; CHUNK]],
     ranks: &mut [[u32; EIGHT]],
 ) {
-    let vectors = words(&engine.vectors).as_chunks::<GROUP_WORDS>().0;
-    for (i, found) in ranks.as_flattened_mut().iter_mut().enumerate() {
-        let read = engine.read.iter().map(|&slot| &vectors[engine.group_at(slots[slot][i]) + group]);
-        *found = rank(group, isa.first_common(read.chain(among))).min(*found);
+    for (key, found) in ranks.as_flattened_mut().iter_mut().enumerate() {
+        *found = rank(group, first_common(isa, engine, group, among, slots, key)).min(*found);
     }
+}
+
+/// Returns the first bit of a group that all vectors of one key have; `GROUP` or more if there is none.
+#[inline(always)]
+fn first_common<I: Isa>(
+    isa: I,
+    engine: &BitVector,
+    group: usize,
+    among: Option<&[u32; GROUP_WORDS]>,
+    slots: &[[u16; CHUNK]],
+    key: usize,
+) -> u32 {
+    let words = words(&engine.vectors);
+    let place = |&slot: &usize| usize::from(slots[slot][key]) * engine.rows.unit();
+    let read = engine.read.iter();
+    if engine.rows == Rows::Short {
+        let row = |slot| words[place(slot)..].first_chunk::<SHORT_WORDS>().expect("a row");
+        let first = isa.first_common(read.map(row).chain(among.and_then(|among| among.first_chunk())));
+        return if first < 32 * SHORT_WORDS as u32 { first } else { NONE };
+    }
+    let row = |slot| words[place(slot) + group * GROUP_WORDS..].first_chunk::<GROUP_WORDS>().expect("a row");
+    isa.first_common(read.map(row).chain(among))
 }
 
 /// Returns the rank of the first common bit of a group, or `NONE`.
@@ -343,7 +366,7 @@ fn rank(group: usize, first: u32) -> u32 {
     if first < GROUP as u32 { first + (group * GROUP) as u32 } else { NONE }
 }
 
-/// Returns the live regions of a group, one bit each.
+/// Returns the live products of a group, one bit each.
 #[inline(always)]
 fn living<A: LiveRules>(live_rules: A, group: usize) -> [u32; GROUP_WORDS] {
     let mut living = [0; GROUP_WORDS];

@@ -27,7 +27,7 @@
 //! - *Pages*: a word of less than 2<sup>17</sup> values has pages of such entries, and equal pages are stored once.
 //! - *Joins*: a value for each pair or triple of classes. A value, of 16 bits, is the position of a vector or a part of
 //!   a position in a join.
-//! - *Vectors*: groups of 1,024 bits, two cache lines each.
+//! - *Vectors*: one cache line each for up to 512 products, otherwise groups of 1,024 bits, two cache lines each.
 //! - *Matches*: rule and priority by product, 16 bytes each, and 4 bytes a rule that say which products are its own.
 //!
 //! # Cost
@@ -70,7 +70,7 @@ use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::{Level, Line, Pages, Table, Tree, dispatch};
+use crate::raw::{LINE_WORDS, Level, Line, Pages, Table, Tree, dispatch};
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
 
@@ -105,11 +105,7 @@ pub struct BitVector {
     /// Slots whose values are positions of vectors to be read.
     read: Box<[usize]>,
     vectors: Box<[Line]>,
-    /// Whether positions of vectors count units of 8 bytes, otherwise groups.
-    ///
-    /// Such a near position becomes an address in one step. It has 16 bits, so near vectors have one group and take at
-    /// most 512 KiB. For example, the third vector begins at byte 256 and has position 32.
-    is_near: bool,
+    rows: Rows,
     /// Number of groups of a vector.
     groups: usize,
     /// Rule and priority of each product, by rank.
@@ -142,13 +138,47 @@ struct Join {
     values: Table,
 }
 
-/// Number of bits of a group, of its 32-bit words and of its cache lines.
+/// Length of the rows that lookups read, the groups of vectors, and unit of their positions.
+///
+/// A position in units of 8 bytes becomes an address in one step. It has 16 bits, so such vectors have one group and
+/// take at most 512 KiB. For example, the third vector of near rows begins at byte 256 and has position 32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    /// Vectors of at most 512 bits, one line each; positions count 8 bytes.
+    Short,
+    /// Vectors of one group; positions count 8 bytes.
+    Near,
+    /// Any number of groups; positions count groups.
+    Far,
+}
+
+/// Number of bits of a group, of its 32-bit words, and of those of a short row.
 const GROUP: usize = 1024;
 const GROUP_WORDS: usize = GROUP / 32;
-const GROUP_LINES: usize = GROUP / 512;
-/// Number of bytes of a group, and of the unit that near positions count.
+const SHORT_WORDS: usize = LINE_WORDS;
+/// Number of bytes of the units that positions count.
 const FAR: usize = GROUP / 8;
 const NEAR: usize = 8;
+
+impl Rows {
+    /// Number of 32-bit words of a row.
+    #[inline(always)]
+    const fn words(self) -> usize {
+        match self {
+            Self::Short => SHORT_WORDS,
+            Self::Near | Self::Far => GROUP_WORDS,
+        }
+    }
+
+    /// Number of 32-bit words that a position counts.
+    #[inline(always)]
+    const fn unit(self) -> usize {
+        match self {
+            Self::Short | Self::Near => NEAR / size_of::<u32>(),
+            Self::Far => FAR / size_of::<u32>(),
+        }
+    }
+}
 
 impl BitVector {
     /// Builds the engine from the regions of `set`.
@@ -165,10 +195,9 @@ impl BitVector {
         build::build(set, config, level, visits)
     }
 
-    /// Returns the index of the group at a position, among the groups of all vectors.
-    #[inline(always)]
-    fn group_at(&self, place: u16) -> usize {
-        if self.is_near { usize::from(place) / (FAR / NEAR) } else { usize::from(place) }
+    /// Number of cache lines of a vector.
+    fn vector_lines(&self) -> usize {
+        self.groups * self.rows.words() / LINE_WORDS
     }
 
     /// Returns the bytes on the heap by part.
@@ -212,7 +241,7 @@ impl Engine for BitVector {
             bytes: self.bytes(),
             tables: 1,
             worst_tests: self.matches.len(),
-            worst_lines: searches + self.joins.len() + self.read.len() * self.groups * GROUP_LINES + 1,
+            worst_lines: searches + self.joins.len() + self.read.len() * self.vector_lines() + 1,
             longest_bucket: 0,
             overflow: 0,
             keeps_shadowed: true,
@@ -228,7 +257,7 @@ impl Engine for BitVector {
 impl Base for BitVector {
     /// Returns the number of 32-bit words of vectors that a lookup reads; each counts as one visit.
     fn visits(&self) -> usize {
-        self.read.len() * self.groups * GROUP_WORDS
+        self.read.len() * self.vector_lines() * LINE_WORDS
     }
 
     fn places(&self) -> usize {

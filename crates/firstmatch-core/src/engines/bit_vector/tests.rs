@@ -14,7 +14,7 @@ pub(super) fn cost(engine: &BitVector, keys: Keys<'_>) -> Cost {
         Dimension::Paged { .. } => 2,
     };
     let dimensions: usize = engine.dimensions.iter().map(lines).sum();
-    let lines = dimensions + engine.joins.len() + engine.read.len() * engine.groups * GROUP_LINES;
+    let lines = dimensions + engine.joins.len() + engine.read.len() * engine.vector_lines();
     Cost::of(1, lines, keys.len() * engine.matches.len())
 }
 
@@ -59,7 +59,7 @@ fn vectors_that_find_no_room_are_refused() {
     assert!(BitVector::build(&set, &config).expect_err("twice 3,001 vectors of 384 bytes").budget_exceeded());
     let config = Config { vectors: 3 << 20, ..Config::default() };
     let engine = BitVector::build(&set, &config).expect("three groups of regions");
-    assert_eq!((engine.groups, engine.vectors.len()), (3, 2 * 3001 * 3 * GROUP_LINES + 1));
+    assert_eq!((engine.groups, engine.vectors.len()), (3, 2 * 3001 * 3 * 2 + 1));
 }
 
 #[test]
@@ -80,14 +80,17 @@ fn random(seed: u64) -> impl FnMut(usize) -> usize {
 
 /// Returns rules over fields of 32 bits, of which each has too many classes to be joined.
 ///
-/// Each rule has a range of one field and, every third time, a prefix of another.
+/// Each rule has a range of one field, or of two if there are many. Every third has a prefix of another.
 fn over(fields: usize, rules: usize) -> Lowered {
     let mut random = random(rules as u64);
     let all = (0..fields).map(|at| Field::new(&format!("f{at}"), 32, Kind::Range, None)).collect();
     let tests = |at: usize| {
         let lo = ((at as u128 * 2654435) % (1 << 24)) << 8;
-        let mut tests =
-            vec![(at % fields, Test::Range { lo, hi: (lo + (1 << 11) + random(1 << 20) as u128).min(0xFFFF_FFFF) })];
+        let range = Test::Range { lo, hi: (lo + (1 << 11) + random(1 << 20) as u128).min(0xFFFF_FFFF) };
+        let mut tests = vec![(at % fields, range)];
+        if fields > 4 {
+            tests.push(((at + fields / 2) % fields, range));
+        }
         if at.is_multiple_of(3) && fields > 1 {
             tests.push(((at + 1) % fields, Test::Prefix { value: (random(8) as u128) << 29, len: 3 }));
         }
@@ -103,7 +106,7 @@ fn keys_of(all: &Lowered, count: usize) -> KeyBuf {
         let [a, b] = [(); 2].map(|()| all.regions().get(random(all.regions().len())));
         let key = keys.push();
         for (word, value) in key.iter_mut().enumerate().take(a.lo.len()) {
-            let of = if random(4) == 0 { b } else { a };
+            let of = if random(8) == 0 { b } else { a };
             *value = [of.lo[word], of.hi[word], of.hi[word].wrapping_add(1)][random(5) % 3];
         }
     }
@@ -141,13 +144,13 @@ fn check(engine: &BitVector, all: &Lowered, keys: &KeyBuf, tombstones: &Tombston
 
 /// Every loop over vectors is right at every level, with and without tombstones.
 ///
-/// Keys read one to nine vectors, of one group and of several, near and far.
+/// Keys read one to nine vectors, of one group and of several, short, near and far.
 #[test]
 fn every_number_of_vectors_is_read() {
     let mut seen = Vec::new();
     for level in Level::available() {
         for fields in 1..=9 {
-            for rules in [1000, 1100, 2300] {
+            for rules in [512, 1000, 1100, 2300] {
                 let all = over(fields, rules);
                 let config = Config { simd: Some(level), vectors: 8 << 20, ..Config::default() };
                 let engine = BitVector::build(&all, &config).expect("enough room");
@@ -158,28 +161,39 @@ fn every_number_of_vectors_is_read() {
                     dead.mark(rule.rule, at..at + 1);
                 }
                 check(&engine, &all, &keys_of(&all, 160), &dead);
-                seen.push((level, engine.read.len(), engine.groups, engine.is_near));
+                seen.push((level, engine.read.len(), engine.groups, engine.rows));
             }
         }
-        // Two classes a rule and field, in one group: positions of more than 4,096 vectors are far.
-        let ranges = |at: u128| {
-            (0..3).map(|field| (field, Test::Range { lo: at << 20, hi: (at << 20) + (1 << 20) + 99 })).collect()
-        };
-        let wide = set(over(3, 9).schema(), (0..1000).map(ranges).collect::<Vec<_>>());
-        let config = Config { simd: Some(level), ..Config::default() };
-        let engine = BitVector::build(&wide, &config).expect("enough room");
-        let slots = wide.rules().len();
-        check(&engine, &wide, &keys_of(&wide, 160), &Tombstones::none(engine.places(), slots));
-        seen.push((level, engine.read.len(), engine.groups, engine.is_near));
+        // Two classes a rule and field, in one group: positions of more than 4,096 vectors are far, or of more than
+        // 8,192 short ones.
+        for (fields, rules) in [(3, 1000), (9, 512)] {
+            let range = |at: u128| Test::Range { lo: at << 20, hi: (at << 20) + (1 << 20) + 99 };
+            let ranges = |at: u128| (0..fields).map(|field| (field, range(at))).collect();
+            let wide = set(over(fields, 9).schema(), (0..rules).map(ranges).collect::<Vec<_>>());
+            let config = Config { simd: Some(level), vectors: 8 << 20, ..Config::default() };
+            let engine = BitVector::build(&wide, &config).expect("enough room");
+            let slots = wide.rules().len();
+            let mut keys = KeyBuf::new(wide.schema());
+            for at in (0..160).map(|at| 31 * at % rules as u32) {
+                let key = keys.push();
+                (0..fields).for_each(|field| key[field] = (at << 20) + at % 2 * 150);
+                // Half of the keys have one field of another rule.
+                key[..fields].iter_mut().skip(at as usize % (2 * fields)).take(1).for_each(|word| *word += 1 << 22);
+            }
+            check(&engine, &wide, &keys, &Tombstones::none(engine.places(), slots));
+            assert_eq!((engine.groups, engine.rows), (1, Rows::Far));
+            seen.push((level, engine.read.len(), engine.groups, engine.rows));
+        }
     }
     for level in Level::available() {
         for read in 1..=9 {
             for groups in 1..=3 {
                 assert!(seen.iter().any(|of| (of.0, of.1, of.2) == (level, read, groups)), "{seen:?}");
             }
+            for rows in [Rows::Short, Rows::Near] {
+                assert!(seen.iter().any(|of| (of.0, of.1, of.3) == (level, read, rows)), "{rows:?}: {seen:?}");
+            }
         }
-        let of_one = |is_near| seen.iter().any(|of| (of.0, of.2, of.3) == (level, 1, is_near));
-        assert!(of_one(true) && of_one(false), "near and far: {seen:?}");
     }
 }
 
@@ -244,12 +258,12 @@ fn near_places_have_16_bits() {
     let fields = (0..4).map(|at| Field::new(&format!("f{at}"), 32, Kind::Exact, None)).collect();
     let schema = Schema::new(None, fields);
     // A class for each rule and one for all other values, in each of four fields.
-    for (rules, is_near) in [(1022, true), (1023, true), (1024, false)] {
+    for (rules, rows) in [(1022, Rows::Near), (1023, Rows::Near), (1024, Rows::Far)] {
         let host = |at: u128| (0..4).map(|field| (field, Test::Value(9 * at + 4))).collect::<Vec<_>>();
         let all = set(&schema, (0..rules).map(host));
         let engine = BitVector::build(&all, &Config { vectors: 8 << 20, ..Config::default() }).expect("enough room");
-        assert_eq!((engine.read.len(), engine.is_near), (4, is_near), "{rules} rules");
-        assert_eq!(engine.vectors.len(), 4 * (rules as usize + 1) * GROUP_LINES + 1);
+        assert_eq!((engine.read.len(), engine.rows), (4, rows), "{rules} rules");
+        assert_eq!(engine.vectors.len(), 4 * (rules as usize + 1) * 2 + 1);
         // Each rule, and each time with one field of another.
         let mut keys = KeyBuf::new(&schema);
         for at in (0..rules as u32).rev().step_by(5) {
@@ -271,7 +285,8 @@ fn near_places_have_16_bits() {
 }
 
 /// What a lookup reads of each kind of word is in the stated bound: a value of a word of few values, two of one that has
-/// pages, a node a level and a value of one that is searched, one value a join, and two lines a vector and group.
+/// pages, a node a level and a value of one that is searched, one value a join, and the
+/// lines of the vectors: one up to 512 regions, otherwise two a group.
 #[test]
 fn each_kind_of_word_is_in_the_bound() {
     let schema = Schema::ipv4();
@@ -286,11 +301,11 @@ fn each_kind_of_word_is_in_the_bound() {
         ]
     };
     let mut kinds = [0; 4];
-    for (rules, key_words) in [(500, 5), (1500, 5), (1500, 3), (20, 5)] {
+    for (rules, key_words, vector) in [(500, 5, 1), (600, 5, 2), (1500, 5, 4), (1500, 3, 4), (20, 5, 1)] {
         let tests = (0..rules).map(|i| rule(i).into_iter().rev().take(key_words).collect::<Vec<_>>());
         let all = set(&schema, tests.collect::<Vec<_>>());
         let engine = BitVector::build(&all, &Config { vectors: 8 << 20, ..Config::default() }).expect("enough room");
-        let mut lines = engine.joins.len() + 2 * engine.read.len() * (rules as usize).div_ceil(1024) + 1;
+        let mut lines = engine.joins.len() + engine.read.len() * vector + 1;
         kinds[3] += engine.joins.len();
         for dimension in &engine.dimensions {
             let (kind, own) = match dimension {
