@@ -59,7 +59,8 @@ impl KeyBuf {
     }
 
     /// Removes all rows but the first `rows`, which must be there.
-    pub(crate) fn truncate(&mut self, rows: usize) {
+    #[inline]
+    pub fn truncate(&mut self, rows: usize) {
         self.end = self.start + rows * self.stride;
     }
 

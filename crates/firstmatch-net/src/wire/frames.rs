@@ -4,7 +4,7 @@ use firstmatch_core::raw::prefetch;
 
 use super::batch::{Batch, Group, Record, route};
 use super::parse::parse_frame;
-use super::plan::{CommonFacts, Head, IPV6_BIT, Plan, UNCOMMON};
+use super::plan::{CommonFacts, Head, IPV4_BYTES, IPV6_BIT, Kind, Plan, UNCOMMON};
 use super::{Headers, LinkType, Outcome};
 
 /// Number of frames that are sorted into kinds before the first of them is read.
@@ -71,48 +71,73 @@ impl Batch {
         // Reserved by the first chunk, so that later ones allocate nothing, however many of their frames are uncommon.
         self.uncommon.clear();
         self.uncommon.reserve(CHUNK);
+        let frames = if self.was_mixed { frames } else { &frames[self.push_run(frames)..] };
+        if frames.is_empty() {
+            return;
+        }
         let mut kinds = [UNCOMMON; CHUNK];
-        let family = if self.was_mixed {
-            self.plan.kinds_of(frames, &mut kinds)
+        self.was_mixed = self.plan.kinds_of(frames, &mut kinds);
+        if self.was_mixed {
+            self.push_mixed(frames, &kinds[..frames.len().min(CHUNK)]);
         } else {
-            self.plan.kinds_in_one(frames, &mut kinds)
-        };
-        self.was_mixed = family.is_none();
-        let kinds = &kinds[..frames.len().min(CHUNK)];
-        match family {
-            // The family is a constant in each call.
-            Some(false) => self.push_family(false, frames, kinds),
-            Some(true) => self.push_family(true, frames, kinds),
-            None => self.push_mixed(frames, kinds),
+            let count = self.push_run(frames);
+            debug_assert_eq!(count, frames.len(), "all are of one family");
         }
     }
 
-    /// Adds common frames of one family, all of which are classified.
+    /// Adds frames as long as they are common ones of one family, and returns their number.
     #[inline(always)]
-    fn push_family(&mut self, ipv6: bool, frames: &[&[u8]], kinds: &[u8]) {
+    fn push_run(&mut self, frames: &[&[u8]]) -> usize {
+        let Some(first) = frames.first() else { return 0 };
+        let is_ipv6 = self.plan.is_ipv6(first);
+        // Family and stride are constants in each call.
+        match (is_ipv6, self.plan.family(is_ipv6).row) {
+            (false, Head::Ipv4) => {
+                self.push_family(false, Some(8), frames, |kind, at_type, _, row| kind.fill_ipv4(at_type, row))
+            }
+            (true, Head::Ipv6) => {
+                self.push_family(true, Some(12), frames, |kind, _, frame, row| kind.fill_ipv6(frame, row))
+            }
+            (false, _) => self.push_family(false, None, frames, |kind, _, frame, row| kind.fill(frame, row)),
+            (true, _) => self.push_family(true, None, frames, |kind, _, frame, row| kind.fill(frame, row)),
+        }
+    }
+
+    /// Adds frames as long as they are common ones of IPv6, or of IPv4, and returns their number.
+    #[inline(always)]
+    fn push_family(
+        &mut self,
+        ipv6: bool,
+        stride: Option<usize>,
+        frames: &[&[u8]],
+        fill: impl Fn(&Kind, &[u8; IPV4_BYTES], &[u8], &mut [u32]),
+    ) -> usize {
         let Self { plan, groups, records, .. } = self;
-        let &CommonFacts { schema, head, has_more, .. } = plan.family(ipv6);
-        let Some(Group { keys, packets, .. }) = groups.get_mut(usize::from(schema)) else { return };
-        let rows = packets.len() as u32..;
-        packets.extend((records.len() as u32..).take(frames.len()));
-        let stride = keys.stride();
-        let words = keys.push_rows(frames.len());
-        let frames_of = || frames.iter().copied().zip(kinds.iter().map(|&kind| plan.kind(kind)));
-        let heads = frames_of().zip(words.chunks_exact_mut(stride));
-        match head {
-            Head::Ipv4 => heads.for_each(|((frame, kind), row)| kind.fill_ipv4(frame, row)),
-            Head::Ipv6 => heads.for_each(|((frame, kind), row)| kind.fill_ipv6(frame, row)),
-            Head::Empty => {}
+        let &CommonFacts { schema, is_classified, .. } = plan.family(ipv6);
+        let Some(Group { keys, packets, .. }) = groups.get_mut(usize::from(schema)).filter(|_| is_classified) else {
+            return 0;
+        };
+        let (first, first_row) = (records.len() as u32, packets.len());
+        let stride = stride.unwrap_or(keys.stride());
+        debug_assert_eq!(stride, keys.stride(), "rows of a head and nothing behind it");
+        let mut kinds = [UNCOMMON; CHUNK];
+        let mut count = 0;
+        let rows = keys.push_rows(frames.len()).chunks_exact_mut(stride);
+        for ((frame, row), index) in frames.iter().zip(rows).zip(&mut kinds) {
+            let Some((kind, at_type)) = plan.common(ipv6, frame) else { break };
+            // The outcome would be stored late, and the loads of the next frames would wait for that.
+            *index = kind;
+            fill(plan.kind(kind), at_type, frame, row);
+            count += 1;
         }
-        if has_more {
-            let rows = frames_of().zip(words.chunks_exact_mut(stride));
-            rows.for_each(|((frame, kind), row)| kind.fill_behind(frame, row));
-        }
+        keys.truncate(first_row + count);
+        packets.extend((first..).take(count));
         let record = |((frame, &index), row): ((&&[u8], &u8), u32)| {
             let outcome = plan.kind(index).outcome;
             Record { outcome, place: Some((schema, row)), bytes: frame.len() as u32 }
         };
-        records.extend(frames.iter().zip(kinds).zip(rows).map(record));
+        records.extend(frames[..count].iter().zip(&kinds).zip(first_row as u32..).map(record));
+        count
     }
 
     /// Adds frames of any kinds.

@@ -33,23 +33,20 @@ const PORTS_AND_FLAGS: u8 = 2;
 const TYPE_AND_CODE: u8 = 3;
 const SAMPLES: [[u8; 2]; 4] = [[47, 59], [17, 17], [6, 6], [1, 58]];
 /// Bytes behind IP that are read, by group of protocols.
-const NEEDED: [u32; 4] = [0, 4, 14, 2];
-/// Bounds of a kind without frames: no header states this length.
-const NEVER: [u32; 2] = [u32::MAX; 2];
-/// Index of the kind by family and protocol, without the tag.
-static KIND_OF: [[u8; 256]; 2] = [kinds_of(0), kinds_of(1)];
-/// Bytes that every common frame has: two addresses, a tag, the ether type and a header of IPv4.
-const LEAST: usize = 38;
+const NEEDED: [u8; 4] = [0, 4, 14, 2];
+/// Place of the ether type in an untagged frame, and the bytes from there to the ports of IPv4.
+const TYPE: usize = 12;
+pub(super) const IPV4_BYTES: usize = 26;
+/// Bytes that every common frame has, with a tag or without.
+const LEAST: usize = TYPE + 4 + IPV4_BYTES;
 
 /// Start of the common headers of a family: places from the ether type on, and bits that are tested.
-///
-/// Eight bytes are tested at once, of which the first is the lowest.
 struct Start {
-    /// Bits of the ether type and the first six bytes of IP, and their value.
-    mask: u64,
-    value: u64,
-    /// Bits to the right of the length that IP states.
-    length_shift: u32,
+    /// Bits of the ether type and the first two bytes of IP, of which the first is the lowest, and their value.
+    mask: u32,
+    value: u32,
+    /// Place of the length that IP states.
+    length: usize,
     /// Bits of the two bytes of fragments that must be zero.
     fragment: u16,
     /// Place of the protocol.
@@ -57,25 +54,42 @@ struct Start {
 }
 
 /// Ether type, version and no options; neither more fragments nor an offset.
-const IPV4: Start = Start { mask: 0xff_ffff, value: 0x45_0008, length_shift: 32, fragment: 0xff3f, proto: 11 };
+const IPV4: Start = Start { mask: 0xff_ffff, value: 0x45_0008, length: 4, fragment: 0xff3f, proto: 11 };
 /// Ether type and version.
-const IPV6: Start = Start { mask: 0xf0_ffff, value: 0x60_dd86, length_shift: 48, fragment: 0, proto: 8 };
+const IPV6: Start = Start { mask: 0xf0_ffff, value: 0x60_dd86, length: 6, fragment: 0, proto: 8 };
 
-const fn kinds_of(family: usize) -> [u8; 256] {
-    let mut kinds = [0; 256];
-    let mut proto = 0;
-    while proto < 256 {
-        let group = match proto as u8 {
+/// Kind of the frames with a protocol, without the tag, and their least lengths.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    index: u8,
+    /// Least bytes behind the ether type.
+    bytes: u8,
+    /// A length that the IP header must exceed.
+    stated: u16,
+}
+
+impl Bounds {
+    /// Bounds of a protocol without common frames: no header states more.
+    const NONE: Self = Self { index: UNCOMMON, bytes: 0, stated: u16::MAX };
+
+    /// Returns the bounds of a protocol of IPv4 or IPv6; `is_kind` says whether a kind has frames.
+    fn of(is_ipv6: bool, proto: u8, is_kind: impl Fn(u8) -> bool) -> Self {
+        let group = match proto {
             6 => PORTS_AND_FLAGS,
             17 | 33 | 132 | 136 => PORTS_ONLY,
-            icmp if icmp == SAMPLES[TYPE_AND_CODE as usize][family] => TYPE_AND_CODE,
+            icmp if icmp == SAMPLES[usize::from(TYPE_AND_CODE)][usize::from(is_ipv6)] => TYPE_AND_CODE,
             _ => NOTHING,
         };
-        let is_read = family == 0 || !is_extension(proto as u8);
-        kinds[proto] = if is_read { group | (family as u8 * IPV6_BIT) } else { UNCOMMON };
-        proto += 1;
+        let index = group | if is_ipv6 { IPV6_BIT } else { 0 };
+        if is_ipv6 && is_extension(proto) || !is_kind(index) {
+            return Self::NONE;
+        }
+        let needed = NEEDED[usize::from(group)];
+        let header = if is_ipv6 { 40 } else { 20 };
+        // Words are loads of four bytes. IPv6 states the length behind its header, and 0 states nothing.
+        let stated = if is_ipv6 { u16::from(needed.max(1)) } else { u16::from(needed) + 20 };
+        Self { index, bytes: 2 + header + needed.max(4), stated: stated - 1 }
     }
-    kinds
 }
 
 /// Form of the first words of a row, which a function of its own fills.
@@ -130,10 +144,8 @@ struct Load {
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     kinds: Box<[Kind; KINDS]>,
-    /// Least bytes of a frame, and least length that its IP header states, of each kind.
-    ///
-    /// No header states as much as [`NEVER`], which indices from [`UNCOMMON`] on have.
-    bounds: [[u32; 2]; 2 * KINDS],
+    /// Kinds by protocol, of IPv4 and of IPv6.
+    bounds: Box<[[Bounds; 256]; 2]>,
     /// What the kinds of IPv4 have in common, and those of IPv6.
     families: [CommonFacts; 2],
 }
@@ -147,10 +159,8 @@ pub(super) struct CommonFacts {
     pub(super) schema: u8,
     /// Whether every kind is classified.
     pub(super) is_classified: bool,
-    /// Form of the first words of all rows, if every kind is classified.
-    pub(super) head: Head,
-    /// Whether rows have words behind the head.
-    pub(super) has_more: bool,
+    /// Form of all rows, if every kind is classified: a head and nothing behind it, or [`Head::Empty`].
+    pub(super) row: Head,
 }
 
 impl Plan {
@@ -170,18 +180,22 @@ impl Plan {
             Kind::new(index, &headers, extractor, group, outcome)
         };
         let kinds: [_; KINDS] = std::array::from_fn(kind);
-        let is_kind = |index: usize| kinds.get(index).is_some_and(Option::is_some);
-        let bounds = std::array::from_fn(|index| if is_kind(index) { bounds(index as u8) } else { NEVER });
+        let is_one = |index: u8| kinds.get(usize::from(index)).is_some_and(Option::is_some);
+        let is_kind = |index: u8| is_one(index) && is_one(index | TAG_BIT);
+        let bounds =
+            [false, true].map(|is_ipv6| std::array::from_fn(|proto| Bounds::of(is_ipv6, proto as u8, is_kind)));
         let families = [0, KINDS / 2].map(|first| {
             let of_family = || kinds[first..first + KINDS / 2].iter().flatten();
             CommonFacts {
                 schema: of_family().map(|kind| kind.group).next().unwrap_or_default(),
                 is_classified: of_family().all(|kind| kind.outcome.is_classified()),
-                head: of_family().map(|kind| kind.head).next().unwrap_or(Head::Empty),
-                has_more: of_family().any(|kind| !kind.words.is_empty()),
+                row: of_family()
+                    .map(|kind| if kind.words.is_empty() { kind.head } else { Head::Empty })
+                    .next()
+                    .unwrap_or(Head::Empty),
             }
         });
-        Self { kinds: Box::new(kinds.map(|kind| kind.unwrap_or_else(Kind::none))), bounds, families }
+        Self { kinds: Box::new(kinds.map(|kind| kind.unwrap_or_else(Kind::none))), bounds: Box::new(bounds), families }
     }
 
     /// Returns the facts about common frames of IPv6, or of IPv4.
@@ -190,42 +204,23 @@ impl Plan {
         &self.families[usize::from(ipv6)]
     }
 
-    /// Finds the kinds of frames that are probably all of the first one's family.
-    ///
-    /// Returns whether they are IPv6; `None` if one is of the other family or uncommon, or some kind is not classified.
+    /// Finds the kinds of frames, and returns whether not all are common ones of one family that are classified.
     #[inline(always)]
-    pub(super) fn kinds_in_one(&self, frames: &[&[u8]], kinds: &mut [u8]) -> Option<bool> {
-        let Some(first) = frames.first() else { return Some(false) };
-        let all_are = |ipv6: bool, kinds: &mut [u8]| {
-            frames.iter().zip(&mut *kinds).all(|(frame, kind)| {
-                *kind = self.kind_if(frame, |_| ipv6);
-                *kind != UNCOMMON
-            })
-        };
-        // The family is a constant in each call, which does not wait for the ether type.
-        let is_ipv6 = self.kind_of(first) & IPV6_BIT != 0;
-        let are_all = if is_ipv6 { all_are(true, kinds) } else { all_are(false, kinds) };
-        if are_all && self.family(is_ipv6).is_classified {
-            return Some(is_ipv6);
-        }
-        self.kinds_of(frames, kinds);
-        None
-    }
-
-    /// Finds the kinds of frames.
-    ///
-    /// Returns whether they are IPv6; `None` if there are two families or uncommon frames, or some kind is not classified.
-    #[inline(always)]
-    pub(super) fn kinds_of(&self, frames: &[&[u8]], kinds: &mut [u8]) -> Option<bool> {
+    pub(super) fn kinds_of(&self, frames: &[&[u8]], kinds: &mut [u8]) -> bool {
         let (mut any, mut all) = (0, u8::MAX);
         for (frame, kind) in frames.iter().zip(kinds) {
             *kind = self.kind_of(frame);
             any |= *kind;
             all &= *kind;
         }
-        let is_ipv6 = any & IPV6_BIT != 0;
         let is_one_family = any & UNCOMMON == 0 && (any ^ all) & IPV6_BIT == 0;
-        (is_one_family && self.family(is_ipv6).is_classified).then_some(is_ipv6)
+        !is_one_family || !self.family(any & IPV6_BIT != 0).is_classified
+    }
+
+    /// Whether a frame is a common one of IPv6.
+    #[inline(always)]
+    pub(super) fn is_ipv6(&self, frame: &[u8]) -> bool {
+        self.kind_of(frame) & IPV6_BIT != 0
     }
 
     /// Returns the kind of an Ethernet frame, or [`UNCOMMON`].
@@ -233,26 +228,53 @@ impl Plan {
     /// It has no branch that depends on the protocol, because mixed traffic would mispredict it.
     #[inline(always)]
     pub(super) fn kind_of(&self, frame: &[u8]) -> u8 {
-        self.kind_if(frame, |ether_type| ether_type == IPV6.value as u16)
+        let is_ipv6 = |ether_type| ether_type == IPV6.value as u16;
+        self.start(frame, is_ipv6).map_or(UNCOMMON, |(index, _)| index)
     }
 
-    /// Returns the kind of a frame of the family that `is_ipv6` says of the ether type, or [`UNCOMMON`].
+    /// Returns the kind of a common frame of IPv6, or of IPv4, and its bytes from the ether type on.
     #[inline(always)]
-    fn kind_if(&self, frame: &[u8], is_ipv6: impl Fn(u16) -> bool) -> u8 {
-        let Some(first) = frame.first_chunk::<LEAST>() else { return UNCOMMON };
-        let outer = be16([first[12], first[13]]);
-        let is_tagged = (outer == 0x8100) | (outer == 0x88a8) | (outer == 0x9100);
-        let Some(at_type) = first[12 + 4 * usize::from(is_tagged)..].first_chunk::<22>() else { return UNCOMMON };
-        let [a, b, c, d, e, f, g, h, fragment @ ..] = *at_type;
-        let family = usize::from(is_ipv6(u16::from_le_bytes([a, b])));
+    pub(super) fn common<'f>(&self, ipv6: bool, frame: &'f [u8]) -> Option<(u8, &'f [u8; IPV4_BYTES])> {
+        let at_type = frame.first_chunk::<LEAST>()?[TYPE..].first_chunk()?;
+        // Most frames have no tag, so their places are constants.
+        let index = self.kind_at(ipv6, at_type, frame.len() - TYPE);
+        if index != UNCOMMON { Some((index, at_type)) } else { self.tagged(ipv6, frame) }
+    }
+
+    /// Does the same for a frame with a tag.
+    #[inline(never)]
+    fn tagged<'f>(&self, ipv6: bool, frame: &'f [u8]) -> Option<(u8, &'f [u8; IPV4_BYTES])> {
+        let (index, at_type) = self.start(frame, |_| ipv6)?;
+        (index != UNCOMMON).then_some((index, at_type))
+    }
+
+    /// Returns the kind of a frame of the family that `is_ipv6` says of the ether type, and its bytes from there on.
+    ///
+    /// The kind is [`UNCOMMON`] if the frame is not common; the result is `None` if it is short as well.
+    #[inline(always)]
+    fn start<'f>(&self, frame: &'f [u8], is_ipv6: impl Fn(u16) -> bool) -> Option<(u8, &'f [u8; IPV4_BYTES])> {
+        let first = frame.first_chunk::<LEAST>()?;
+        let outer = be16([first[TYPE], first[TYPE + 1]]);
+        // 0x8100 and 0x9100 differ in one bit.
+        let is_tagged = (outer & 0xefff == 0x8100) | (outer == 0x88a8);
+        let at = TYPE + 4 * usize::from(is_tagged);
+        let at_type = first[at..].first_chunk()?;
+        let index = self.kind_at(is_ipv6(u16::from_le_bytes([at_type[0], at_type[1]])), at_type, frame.len() - at);
+        Some((index | if index != UNCOMMON { u8::from(is_tagged) * TAG_BIT } else { 0 }, at_type))
+    }
+
+    /// Returns the kind, without the tag, of a frame with these of its `behind` bytes from the ether type on.
+    #[inline(always)]
+    fn kind_at(&self, ipv6: bool, at_type: &[u8; IPV4_BYTES], behind: usize) -> u8 {
+        let family = usize::from(ipv6);
         let start = &[IPV4, IPV6][family];
-        let bytes = u64::from_le_bytes([a, b, c, d, e, f, g, h]);
-        let fragment = u16::from_le_bytes([fragment[0], fragment[1]]) & start.fragment;
-        let stated = u32::from(((bytes >> start.length_shift) as u16).swap_bytes());
-        let index = KIND_OF[family][usize::from(at_type[start.proto])] | (u8::from(is_tagged) * TAG_BIT);
-        let [least, least_stated] = self.bounds[usize::from(index) % (2 * KINDS)];
-        let is_ip = (bytes & start.mask == start.value) & (fragment == 0);
-        if is_ip & (stated >= least_stated) & (frame.len() >= least as usize) { index } else { UNCOMMON }
+        let [a, b, c, d, ..] = *at_type;
+        let is_ip = (u32::from_le_bytes([a, b, c, d]) & start.mask == start.value)
+            & (u16::from_le_bytes([at_type[8], at_type[9]]) & start.fragment == 0);
+        let bounds = self.bounds[family][usize::from(at_type[start.proto])];
+        let stated = be16([at_type[start.length], at_type[start.length + 1]]);
+        let is_whole = (stated > bounds.stated) & (behind >= usize::from(bounds.bytes));
+        if is_ip & is_whole { bounds.index } else { UNCOMMON }
     }
 
     /// Returns the kind of an index other than [`UNCOMMON`].
@@ -272,15 +294,6 @@ fn is_ipv6(index: u8) -> bool {
 fn places(index: u8) -> (u8, u8) {
     let network = if index & TAG_BIT != 0 { 18 } else { 14 };
     (network, network + if is_ipv6(index) { 40 } else { 20 })
-}
-
-/// Returns the least bytes of a frame of this kind, and the least length that its IP header states.
-fn bounds(index: u8) -> [u32; 2] {
-    let needed = NEEDED[usize::from(index % TAG_BIT)];
-    // IPv6 states the length behind its header, and 0 states nothing.
-    let stated = if is_ipv6(index) { needed.max(1) } else { needed + 20 };
-    // Words are loads of four bytes.
-    [u32::from(places(index).1) + needed.max(4), stated]
 }
 
 /// Returns a frame of the kind of this index.
@@ -342,7 +355,10 @@ impl Kind {
     #[inline(always)]
     pub(super) fn fill(&self, frame: &[u8], row: &mut [u32]) {
         match self.head {
-            Head::Ipv4 => self.fill_ipv4(frame, row),
+            Head::Ipv4 => {
+                let at_type = frame.get(usize::from(self.upper) - 22..).and_then(|bytes| bytes.first_chunk());
+                at_type.into_iter().for_each(|at_type| self.fill_ipv4(at_type, row));
+            }
             Head::Ipv6 => self.fill_ipv6(frame, row),
             Head::Empty => {}
         }
@@ -351,15 +367,13 @@ impl Kind {
         }
     }
 
-    /// Fills the head of a row whose head is [`Head::Ipv4`].
+    /// Fills the head of a row whose head is [`Head::Ipv4`], given the bytes of its frame from the ether type on.
     #[inline(always)]
-    pub(super) fn fill_ipv4(&self, frame: &[u8], row: &mut [u32]) {
-        const HEAD: usize = 20;
-        let Some(bytes) = from_network::<HEAD, { HEAD + 4 }>(self.upper, frame) else { return };
+    pub(super) fn fill_ipv4(&self, at_type: &[u8; IPV4_BYTES], row: &mut [u32]) {
         let Some(words) = row.first_chunk_mut::<5>() else { return };
-        [words[0], words[1]] = two_words(bytes, 12);
-        [words[2], words[3]] = self.ports(bytes);
-        words[4] = bytes[9].into();
+        [words[0], words[1]] = two_words(at_type, 14);
+        [words[2], words[3]] = self.ports(at_type);
+        words[4] = at_type[IPV4.proto].into();
     }
 
     /// Fills the head of a row whose head is [`Head::Ipv6`].
