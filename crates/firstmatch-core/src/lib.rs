@@ -66,8 +66,9 @@
 //!
 //! # Unsafe code
 //!
-//! Unsafe code is in [`raw`] alone: vector instructions behind tokens that prove the machine has them, prefetches, and
-//! one cast from cache lines to words. Everything is compiled and tested without vector instructions too.
+//! Unsafe code is in [`raw`] alone: vector instructions behind tokens that prove the machine has them, prefetches,
+//! casts from cache lines to words and to known types, and a lock that no thread waits for. Everything is compiled and
+//! tested without vector instructions too.
 #![deny(unsafe_code)]
 
 pub mod cache;

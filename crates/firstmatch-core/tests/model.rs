@@ -5,6 +5,8 @@
 #[expect(dead_code, reason = "the model does not ask for sizes and ids")]
 #[path = "../src/live/left_right.rs"]
 mod left_right;
+#[path = "../src/raw/try_lock.rs"]
+mod try_lock;
 
 use std::sync::atomic::Ordering;
 
@@ -13,11 +15,14 @@ use loom::model::Builder;
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicU64;
 use loom::thread;
+use try_lock::TryLock;
 
 /// `loom`'s types in place of the standard library's.
 mod sync {
-    pub(super) use loom::sync::atomic::AtomicU64;
+    pub(super) use loom::sync::atomic::{AtomicBool, AtomicU64};
     pub(super) use loom::sync::{Arc, Mutex, MutexGuard, RwLock};
+
+    pub(super) use super::try_lock::TryLock;
 
     pub(super) const LOOK: u32 = 1;
 
@@ -25,8 +30,20 @@ mod sync {
         loom::thread::yield_now();
     }
 
-    /// Does nothing, because a model ends at a panic.
-    pub(super) fn clear_poison<T>(_mutex: &Mutex<T>) {}
+    /// Cell that notices two accesses that nothing orders.
+    #[derive(Debug)]
+    pub(super) struct UnsafeCell<T>(loom::cell::UnsafeCell<T>);
+
+    impl<T> UnsafeCell<T> {
+        pub(super) fn new(value: T) -> Self {
+            Self(loom::cell::UnsafeCell::new(value))
+        }
+
+        /// Returns the place of the value, to be changed.
+        pub(super) fn get(&self) -> *mut T {
+            self.0.with_mut(|place| place)
+        }
+    }
 }
 
 /// Two numbers that are equal whenever no change is in progress.
@@ -89,6 +106,29 @@ fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(model);
+}
+
+/// Threads that get a lock have the value one after the other, and one that does not get it goes on.
+#[test]
+#[ignore = "`./ci.sh loom` runs it"]
+fn one_thread_at_a_time_has_a_lock() {
+    explore(|| {
+        let value = Arc::new(TryLock::new(0));
+        let add = |value: &TryLock<u32>| {
+            value.try_lock().map_or(0, |mut value| {
+                *value += 1;
+                1
+            })
+        };
+        let threads = [(); 2].map(|()| {
+            let value = Arc::clone(&value);
+            thread::spawn(move || add(&value))
+        });
+        let own = add(&value);
+        let added = threads.into_iter().fold(own, |sum, thread| sum + thread.join().expect("no panic"));
+        let last = value.try_lock();
+        assert!(added >= 1 && last.as_ref().is_some_and(|value| **value == added), "{added} {last:?}");
+    });
 }
 
 #[test]

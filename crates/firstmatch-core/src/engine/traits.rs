@@ -1,11 +1,11 @@
 //! The traits of engines: what an author implements, and what users hold.
 
-use std::any::Any;
 use std::fmt::{self, Debug};
 
 use super::stats::Stats;
 use crate::error::UpdateError;
 use crate::key::Keys;
+use crate::raw::Erased;
 use crate::rule::{Match, Regions, RuleId};
 use crate::schema::Schema;
 
@@ -51,12 +51,12 @@ pub trait Engine: Debug + Send + Sync + 'static {
 /// Scratch for any engine.
 ///
 /// A scratch from another engine, or from before a change, is renewed by the first batch.
-pub struct Scratch(Box<dyn Any + Send>);
+pub struct Scratch(Erased);
 
 impl Scratch {
     /// Returns the scratch of an engine of type `E`, if this is one.
     pub(crate) fn of<E: Engine>(&self) -> Option<&E::Scratch> {
-        self.0.downcast_ref()
+        self.0.get()
     }
 }
 
@@ -120,7 +120,7 @@ impl<E: Engine> Classifier for E {
     }
 
     fn scratch(&self) -> Scratch {
-        Scratch(Box::new(self.new_scratch()))
+        Scratch(Erased::new(self.new_scratch()))
     }
 
     fn stats(&self) -> Stats {
@@ -141,7 +141,7 @@ impl<E: Engine> Classifier for E {
             // A scratch without bytes keeps nothing.
             return self.improve(&mut self.new_scratch(), keys, best);
         }
-        if let Some(own) = scratch.0.downcast_mut::<E::Scratch>()
+        if let Some(own) = scratch.0.get_mut::<E::Scratch>()
             && self.fits(own)
         {
             return self.improve(own, keys, best);
@@ -156,9 +156,9 @@ impl<E: Engine> Classifier for E {
 #[cold]
 #[inline(never)]
 fn renewed<E: Engine>(engine: &E, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-    let mut own = Box::new(engine.new_scratch());
+    let mut own = engine.new_scratch();
     engine.improve(&mut own, keys, best);
-    scratch.0 = own;
+    scratch.0 = Erased::new(own);
 }
 
 /// Implements [`Classifier`] for a boxed trait object.

@@ -78,6 +78,9 @@ impl Handle {
 
 impl BatchReader {
     /// Calls `read` with the generation of now, which stays the same from its start to its end. It never waits.
+    ///
+    /// It costs one atomic exchange, however many packets `read` looks up. So packets that are looked up one by one,
+    /// such as those of a burst, should share a call.
     #[inline]
     pub fn read<R>(&mut self, read: impl FnOnce(Snapshot<'_>) -> R) -> R {
         let Self { shared, reader_slot, parts } = self;

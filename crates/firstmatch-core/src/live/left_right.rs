@@ -19,7 +19,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{PoisonError, TryLockError};
 
-use super::sync::{Arc, AtomicU64, LOOK, Mutex, MutexGuard, RwLock, clear_poison, pause};
+use super::sync::{Arc, AtomicU64, LOOK, Mutex, MutexGuard, RwLock, TryLock, pause};
 
 /// Two replicas of a value, and a count that says which of them readers use.
 #[derive(Debug)]
@@ -41,14 +41,13 @@ pub(super) struct LeftRight<T> {
 pub(super) struct ReaderSlot<T> {
     replicas: usize,
     /// Replica used last, with the publish count at that time.
-    held: Apart<Mutex<Option<Held<T>>>>,
+    held: Apart<TryLock<Option<Held<T>>>>,
 }
 
 /// Reader slot, as its reader owns it.
 pub(super) type OwnSlot<T> = Arc<ReaderSlot<T>>;
 
 type Held<T> = (u64, Arc<T>);
-type Taken<'a, T> = TryLockError<MutexGuard<'a, Option<Held<T>>>>;
 
 /// Numbers about a replica, for queries.
 ///
@@ -105,7 +104,7 @@ impl<T: Clone> LeftRight<T> {
     }
 
     pub(super) fn reader_slot(&self) -> OwnSlot<T> {
-        let reader_slot = Arc::new(ReaderSlot { replicas: self.id, held: Apart(Mutex::new(None)) });
+        let reader_slot = Arc::new(ReaderSlot { replicas: self.id, held: Apart(TryLock::new(None)) });
         let mut reader_slots = lock(&self.reader_slots);
         reader_slots.retain(is_used);
         reader_slots.push(Arc::clone(&reader_slot));
@@ -123,7 +122,7 @@ impl<T: Clone> LeftRight<T> {
     pub(super) fn read<R>(&self, reader_slot: &ReaderSlot<T>, read: impl FnOnce(&T) -> R) -> R {
         debug_assert!(self.has(reader_slot));
         match reader_slot.held.try_lock() {
-            Ok(mut held) => {
+            Some(mut held) => {
                 let publish_count = self.publish_count.load(Ordering::Acquire);
                 let copy = match &mut *held {
                     Some((at, copy)) if *at == publish_count => copy,
@@ -131,20 +130,15 @@ impl<T: Clone> LeftRight<T> {
                 };
                 read(copy)
             }
-            Err(taken) => read(&self.apart(reader_slot, &taken)),
+            // The writer is checking whether it can take back the slot's replica.
+            None => read(&self.apart()),
         }
     }
 
-    /// Returns the current replica where the reader's slot could not be locked.
-    ///
-    /// Either the writer is checking whether it can take back the slot's replica, or a batch that held the slot
-    /// panicked. The slot's content is intact in both cases.
+    /// Returns the current replica without a slot.
     #[cold]
     #[inline(never)]
-    fn apart(&self, reader_slot: &ReaderSlot<T>, taken: &Taken<'_, T>) -> Arc<T> {
-        if let TryLockError::Poisoned(_) = taken {
-            clear_poison(&reader_slot.held);
-        }
+    fn apart(&self) -> Arc<T> {
         self.now().1
     }
 
@@ -251,11 +245,7 @@ impl<T: Clone> LeftRight<T> {
     fn take_back(&self, idle: &Arc<T>) {
         let mut reader_slots = lock(&self.reader_slots);
         reader_slots.retain(|reader_slot| {
-            let held = match reader_slot.held.try_lock() {
-                Err(TryLockError::Poisoned(held)) => Some(held.into_inner()),
-                held => held.ok(),
-            };
-            if let Some(mut held) = held
+            if let Some(mut held) = reader_slot.held.try_lock()
                 && held.as_ref().is_some_and(|(_, copy)| Arc::ptr_eq(copy, idle))
             {
                 *held = None;

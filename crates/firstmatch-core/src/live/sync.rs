@@ -5,6 +5,8 @@ pub(super) use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 use std::{hint, thread};
 
+pub(super) use crate::raw::TryLock;
+
 /// Number of waiting rounds between two scans of the reader slots.
 pub(super) const LOOK: u32 = 32;
 /// Number of waiting rounds in which the writer spins.
@@ -21,8 +23,4 @@ pub(super) fn pause(round: u32) {
         SPINS..YIELDS => thread::yield_now(),
         _ => thread::sleep(Duration::from_micros(50)),
     }
-}
-
-pub(super) fn clear_poison<T>(mutex: &Mutex<T>) {
-    mutex.clear_poison();
 }

@@ -6,26 +6,38 @@
 //!
 //! Operations take arrays and slices and are safe to call. The scalar ones are always compiled and tested, because
 //! they define the answers of the others.
+//!
+//! Besides, there are a lock that no thread waits for and a box that knows the type of its value. They are safe to use.
 #![expect(
     unsafe_code,
-    reason = "vector intrinsics and the cast from lines to words; each block says what it relies on"
+    reason = "vector intrinsics, casts from lines to words and to known types, a lock; each block says what it relies on"
 )]
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+mod erased;
 mod gather;
 mod hash;
 mod isa;
 mod line;
 mod scalar;
 mod tree;
+mod try_lock;
 
+/// Types that [`try_lock`] is made of; its model has those of `loom`.
+mod sync {
+    pub(super) use std::cell::UnsafeCell;
+    pub(super) use std::sync::atomic::AtomicBool;
+}
+
+pub(crate) use erased::Erased;
 #[cfg(test)]
 pub(crate) use hash::tests::truncated;
 pub(crate) use hash::{Hasher, secrets};
 pub(crate) use isa::{Isa, Kernel, Probes};
 pub(crate) use line::{LINE_WORDS, Line, word, words, words_mut};
 pub(crate) use tree::{MOST_LEVELS, Pages, Table, Tree};
+pub(crate) use try_lock::TryLock;
 
 use crate::error::BuildError;
 
