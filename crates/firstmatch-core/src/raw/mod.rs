@@ -21,14 +21,9 @@ mod hash;
 mod isa;
 mod line;
 mod scalar;
+mod sync;
 mod tree;
 mod try_lock;
-
-/// Types that [`try_lock`] is made of; its model has those of `loom`.
-mod sync {
-    pub(super) use std::cell::UnsafeCell;
-    pub(super) use std::sync::atomic::AtomicBool;
-}
 
 pub(crate) use erased::Erased;
 #[cfg(test)]
