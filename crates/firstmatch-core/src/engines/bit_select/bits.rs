@@ -374,6 +374,9 @@ impl<'a> Lists<'a> {
             if self.layout[word] & addable == 0 {
                 continue;
             }
+            if self.cubes.visits.are_too_many() {
+                return None;
+            }
             let tally = self.tally(word);
             let mut layout = 0;
             // Among bits of equal cost, the one lowest in its byte wins.
