@@ -436,6 +436,21 @@ fn garbage_never_panics() {
     }
 }
 
+/// Where every packet has a row of one schema, answers are in order of arrival already.
+#[test]
+fn a_batch_of_one_schema_scatters_in_order() {
+    let mut batch = Batch::new(&Config::default(), &[Schema::ipv4(), Schema::ipv6()]).expect("sources");
+    let frames: Vec<_> = (0..40).map(|_| ethernet(&[], 0x0800, &ipv4(17, 0, &[], &udp())).bytes).collect();
+    batch.push_frames(LinkType::Ethernet, &frames);
+    let answer = |slot| Some(Match { rule: RuleId::new(slot, 1), priority: firstmatch_core::rule::Priority(1) });
+    let by_row: Vec<_> = (0..40).map(answer).collect();
+    let mut answers = vec![answer(99); 40];
+    batch.scatter(1, &[], &mut answers);
+    assert_eq!(answers, vec![answer(99); 40]);
+    batch.scatter(0, &by_row, &mut answers);
+    assert_eq!(answers, by_row);
+}
+
 #[test]
 fn a_batch_sorts_by_family_and_scatters_back() {
     let mut batch = Batch::for_policy(&Policy::default(), &[Schema::ipv4(), Schema::ipv6()]).expect("sources");

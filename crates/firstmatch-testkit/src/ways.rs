@@ -36,6 +36,8 @@ pub fn schemas() -> Vec<Vec<Schema>> {
         }
     }
     lists.extend(extractors().iter().map(|(extractor, ..)| vec![extractor.schema().clone()]));
+    // Rows of IPv4 are longer than those of IPv6.
+    lists.push(vec![Schema::five_tuple(Ipv4, &Source::ALL[13..]), Schema::ipv6()]);
     lists
 }
 

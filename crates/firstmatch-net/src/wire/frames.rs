@@ -184,7 +184,10 @@ impl Batch {
                 let Some(record) = records.get_mut(usize::from(frame.at)) else { continue };
                 record.outcome = frame.outcome;
                 let row = (frames_here & ((1 << frame.at) - 1)).count_ones() as usize;
-                extractor.fill(&frame.headers, &mut words[row * stride..][..stride]);
+                let words = &mut words[row * stride..][..stride];
+                // The kind that it got first may be of longer rows, but padding must be zero.
+                words.fill(0);
+                extractor.fill(&frame.headers, words);
             }
         }
     }
