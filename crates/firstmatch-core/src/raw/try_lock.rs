@@ -1,5 +1,6 @@
 //! Lock that no thread waits for.
 
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering;
 
@@ -31,17 +32,18 @@ impl<T> TryLock<T> {
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> Option<TryLockGuard<'_, T>> {
         self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        // SAFETY: it was not locked, and only the guard's drop unlocks it, so that there is no other reference.
-        let value = unsafe { &mut *self.value.get() };
-        Some(TryLockGuard { is_locked: &self.is_locked, value })
+        Some(TryLockGuard { lock: self, access: PhantomData })
     }
 }
 
 /// Exclusive access to the value of a [`TryLock`].
+///
+/// It has no reference to the value, because that would still be there when the lock is released.
 #[derive(Debug)]
 pub(crate) struct TryLockGuard<'a, T> {
-    is_locked: &'a AtomicBool,
-    value: &'a mut T,
+    lock: &'a TryLock<T>,
+    /// It may be sent and shared as such a reference may.
+    access: PhantomData<&'a mut T>,
 }
 
 impl<T> Deref for TryLockGuard<'_, T> {
@@ -49,20 +51,22 @@ impl<T> Deref for TryLockGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        self.value
+        // SAFETY: this is the only guard, and it is shared as long as the reference lives.
+        unsafe { &*self.lock.value.get() }
     }
 }
 
 impl<T> DerefMut for TryLockGuard<'_, T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut T {
-        self.value
+        // SAFETY: this is the only guard, and it is borrowed as long as the reference lives.
+        unsafe { &mut *self.lock.value.get() }
     }
 }
 
 impl<T> Drop for TryLockGuard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.is_locked.store(false, Ordering::Release);
+        self.lock.is_locked.store(false, Ordering::Release);
     }
 }
