@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 
 /// Value of any type.
 ///
-/// `dyn Any` finds its type by an indirect call. For a lookup of one key, that is as long as a tenth of the lookup.
+/// It is for the path of a single key, because `dyn Any` finds its type by an indirect call.
 pub(crate) struct Erased {
     value: Box<dyn Any + Send>,
     /// Type of the value.

@@ -2,7 +2,7 @@
 
 use super::block::{BITS, BLOCK as REGIONS, Shape, is_rank};
 use super::layout::{EMPTY, Entry, Node, Tree};
-use crate::engine::selector::Selector;
+use crate::engine::selector::{Selector, pair};
 use crate::engine::tombstones::LiveRules;
 use crate::raw::{Isa, LINE_WORDS, word};
 
@@ -109,7 +109,7 @@ impl Columns for &Shape {
 
     #[inline(always)]
     fn pair(self, key: &[u32], at: usize) -> u64 {
-        word([key[at], key[at + 1]])
+        pair(key, at)
     }
 
     #[inline(always)]
