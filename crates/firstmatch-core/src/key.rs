@@ -117,6 +117,18 @@ impl KeyBuf {
         words
     }
 
+    /// Returns the words of one row, to be changed.
+    ///
+    /// The padding must stay zero.
+    ///
+    /// # Panics
+    /// If there is no row of this index.
+    #[inline]
+    pub fn row_mut(&mut self, index: usize) -> &mut [u32] {
+        let stride = self.stride;
+        &mut self.words_mut()[index * stride..][..stride]
+    }
+
     /// Returns the words of all rows, row after row, to be changed.
     ///
     /// The padding must stay zero.

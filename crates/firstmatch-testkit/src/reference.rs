@@ -68,6 +68,7 @@ const CONFIG: Config = Config {
     max_vlan_tags: 3,
     max_mpls_labels: CAP,
     metadata: 0x1122_3344_5566_7788,
+    simd: None,
 };
 
 /// Number of times that each permitted difference was seen.

@@ -1,6 +1,7 @@
-//! The ways from a frame to a row: a frame at once, frames together, and through its headers.
+//! The ways from a frame to a row: a frame at once, frames together with vectors and without, and through its headers.
 #![allow(dead_code, unreachable_pub, reason = "each user takes a part of it")]
 
+use firstmatch_core::raw::Level;
 use firstmatch_core::schema::Source;
 use firstmatch_core::{RuleSet, Schema};
 use firstmatch_net::wire::{Batch, Config, LinkType, parse};
@@ -14,6 +15,8 @@ pub struct Ways {
     by_headers: Batch,
     by_frame: Batch,
     together: Batch,
+    /// Frames together without vectors.
+    scalar: Batch,
 }
 
 /// Returns lists of schemas: of one family, of both, and every schema of [`extractors`] alone.
@@ -47,8 +50,7 @@ impl Ways {
     /// # Panics
     /// If a schema has a field that packets cannot fill.
     pub fn new(config: &Config, schemas: &[Schema]) -> Self {
-        let batch = Batch::new(config, schemas).expect("every field has a source");
-        Self { config: *config, by_headers: batch.clone(), by_frame: batch.clone(), together: batch }
+        Self::of(config, |config| Batch::new(config, schemas).expect("every field has a source"))
     }
 
     /// Checks that one frame gets the same outcome, record and row every way.
@@ -59,9 +61,12 @@ impl Ways {
     /// Checks that frames get the same outcomes, records and rows every way.
     pub fn compare_many(&mut self, link: LinkType, frames: &[&[u8]]) {
         self.push_each(link, frames);
-        self.together.clear();
-        self.together.push_frames(link, frames.iter().copied());
+        for batch in [&mut self.together, &mut self.scalar] {
+            batch.clear();
+            batch.push_frames(link, frames.iter().copied());
+        }
         self.check(&self.together, link, frames);
+        self.check(&self.scalar, link, frames);
     }
 
     /// Checks that `together` holds what each of these frames alone gives.
@@ -75,8 +80,12 @@ impl Ways {
     /// # Panics
     /// If a schema has a field that packets cannot fill.
     pub fn for_rules(config: &Config, rules: &RuleSet) -> Self {
-        let batch = Batch::for_rules(config, rules).expect("every field has a source");
-        Self { config: *config, by_headers: batch.clone(), by_frame: batch.clone(), together: batch }
+        Self::of(config, |config| Batch::for_rules(config, rules).expect("every field has a source"))
+    }
+
+    fn of(config: &Config, batch: impl Fn(&Config) -> Batch) -> Self {
+        let (with, without) = (batch(config), batch(&Config { simd: Some(Level::Scalar), ..*config }));
+        Self { config: *config, by_headers: with.clone(), by_frame: with.clone(), together: with, scalar: without }
     }
 
     fn push_each(&mut self, link: LinkType, frames: &[&[u8]]) {

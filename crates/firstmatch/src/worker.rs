@@ -36,19 +36,16 @@ pub struct Decision {
 pub struct Worker {
     batch: Batch,
     reader: BatchReader,
-    /// Answers to the rows of the first schema, then to those of the second, and so on.
+    /// Answers to the rows of one schema.
     found: Vec<Option<Match>>,
-    /// Index in `found` of the first answer of each schema.
-    starts: Starts,
+    /// Answers by packet, where packets have rows of several schemas or none.
+    by_packet: Vec<Option<Match>>,
     decisions: Vec<Decision>,
     policy: Policy,
     counter_shard: Option<CounterShard>,
     outcomes: [u64; Outcome::ALL.len()],
     generation: u64,
 }
-
-/// Index by schema; a schema's number is a byte, so that no bound is checked.
-type Starts = Box<[usize; 256]>;
 
 impl Worker {
     pub(crate) fn new(inner: &Arc<Inner>) -> Self {
@@ -61,7 +58,7 @@ impl Worker {
         Self {
             reader: inner.handle.reader(),
             found: Vec::new(),
-            starts: Box::new([0; 256]),
+            by_packet: Vec::new(),
             batch,
             decisions: Vec::new(),
             policy: inner.policy,
@@ -201,33 +198,37 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        let Self { batch, reader, found, starts, decisions, policy, generation, counter_shard, outcomes } = self;
-        found.clear();
+        let Self { batch, reader, found, by_packet, decisions, policy, generation, counter_shard, outcomes } = self;
         decisions.clear();
+        by_packet.clear();
         let records = batch.records();
         reader.read(|mut snapshot| {
+            *generation = snapshot.generation();
             let mut is_one_schema = false;
-            for (schema, start) in (0..batch.schemas()).zip(&mut **starts) {
+            for schema in 0..batch.schemas() {
                 let keys = batch.keys(schema);
-                *start = found.len();
-                found.resize(*start + keys.len(), None);
-                is_one_schema |= keys.len() == records.len();
-                if !keys.is_empty() {
-                    snapshot.improve(schema, &keys, &mut found[*start..]);
+                if keys.is_empty() {
+                    continue;
+                }
+                found.clear();
+                found.resize(keys.len(), None);
+                snapshot.improve(schema, &keys, found);
+                is_one_schema = keys.len() == records.len();
+                if !is_one_schema {
+                    by_packet.resize(records.len(), None);
+                    batch.scatter(schema, found, by_packet);
                 }
             }
-            *generation = snapshot.generation();
+            // The rows of a schema are in order of arrival.
+            let found: &[_] = if is_one_schema { found } else { by_packet };
             let mut decide = |record: &Record, found| {
                 outcomes[record.outcome.index()] += 1;
                 Decision::of(record.outcome, found, policy, &snapshot)
             };
-            if is_one_schema {
-                // The rows of a schema are in order of arrival.
-                decisions.extend(records.iter().zip(&*found).map(|(record, found)| decide(record, Some(*found))));
-            } else {
-                let place = |(schema, row): (u8, u32)| found[starts[usize::from(schema)] + row as usize];
-                decisions.extend(records.iter().map(|record| decide(record, record.place.map(place))));
-            }
+            decisions.extend(records.iter().zip(found).map(|(record, &found)| decide(record, found)));
+            // Without any row, no packet is classified.
+            let undecided = &records[found.len()..];
+            decisions.extend(undecided.iter().map(|record| decide(record, None)));
         });
         if let Some(counter_shard) = counter_shard {
             for (record, decision) in batch.records().iter().zip(&*decisions) {
@@ -269,11 +270,13 @@ impl Worker {
 }
 
 impl Decision {
-    /// Returns the decision on a packet; `found` is `None` if it was not classified.
+    /// Returns the decision on a packet; `found` counts only if it was classified.
     #[inline(always)]
-    fn of(outcome: Outcome, found: Option<Option<Match>>, policy: &Policy, snapshot: &Snapshot<'_>) -> Self {
+    fn of(outcome: Outcome, found: Option<Match>, policy: &Policy, snapshot: &Snapshot<'_>) -> Self {
         let none = |verdict| Self { verdict, action: None, rule: None, line: None, value: 0, outcome };
-        let Some(found) = found else { return none(policy.unknown) };
+        if !outcome.is_classified() {
+            return none(policy.unknown);
+        }
         let Some(found) = found else { return none(policy.default) };
         let attached = snapshot.attached(found.rule);
         Self {

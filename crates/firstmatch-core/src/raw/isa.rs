@@ -2,11 +2,12 @@
 
 use super::gather::Gather;
 use super::hash::Hasher;
+use super::lanes::Lanes;
 use super::line::Line;
 use super::tree::TreeView;
 
 /// Vector operations of an instruction set.
-pub(crate) trait Isa: Gather {
+pub(crate) trait Isa: Gather + Lanes {
     /// Runs a kernel that is compiled for this set.
     fn vectorize<K: Kernel>(self, kernel: K);
 

@@ -19,6 +19,7 @@ mod erased;
 mod gather;
 mod hash;
 mod isa;
+mod lanes;
 mod line;
 mod scalar;
 mod sync;
@@ -30,6 +31,7 @@ pub(crate) use erased::Erased;
 pub(crate) use hash::tests::truncated;
 pub(crate) use hash::{Hasher, secrets};
 pub(crate) use isa::{Isa, Kernel, Probes};
+pub use lanes::{LANES, Lanes, LanesKernel, with_lanes};
 pub(crate) use line::{LINE_WORDS, Line, word, words, words_mut};
 pub(crate) use tree::{MOST_LEVELS, Pages, Table, Tree};
 pub(crate) use try_lock::TryLock;
@@ -73,6 +75,11 @@ impl Level {
         }
     }
 
+    /// Returns the best level of this machine that is at most `most`, or the best of all.
+    pub fn best(most: Option<Self>) -> Self {
+        Self::available().filter(|&level| most.is_none_or(|most| level <= most)).last().unwrap_or(Self::Scalar)
+    }
+
     /// Returns the forced level, or else the best of this machine.
     ///
     /// # Errors
@@ -81,7 +88,7 @@ impl Level {
         match forced {
             Some(level) if level.is_available() => Ok(level),
             Some(level) => Err(BuildError::simd(level.name())),
-            None => Ok(Self::available().last().unwrap_or(Self::Scalar)),
+            None => Ok(Self::best(None)),
         }
     }
 }

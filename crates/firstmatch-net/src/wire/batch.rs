@@ -1,24 +1,24 @@
 //! Batches of packets, sorted by family.
 
 use firstmatch_core::policy::Policy;
+use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{FieldValues, RuleSet};
-use firstmatch_core::schema::{Schema, Source};
+use firstmatch_core::schema::{Family, Schema, Source};
 use firstmatch_core::{KeyBuf, Keys, Match, RecordLayout, ShortRecordError};
 
 use super::frames::Uncommon;
+use super::kinds::UNCOMMON;
 use super::parse::parse_frame;
-use super::plan::{Plan, UNCOMMON};
+use super::plan::Plan;
 use super::{Config, Extractor, Headers, LinkType, NoSource, Outcome, SourceSet};
 #[cfg(feature = "captures")]
 use crate::source::Packet;
 
-/// Outcome, place and length of one packet of a [`Batch`].
+/// Outcome and length of one packet of a [`Batch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Outcome of the packet under its schema.
     pub outcome: Outcome,
-    /// Index of its schema, and of its row in that schema's keys; `None` unless classified.
-    pub place: Option<(u8, u32)>,
     /// Length on the wire in bytes.
     pub bytes: u32,
 }
@@ -34,8 +34,8 @@ pub struct Batch {
     pub(super) records: Vec<Record>,
     /// Frames added last that are not common, for [`Batch::push_frames`] alone.
     pub(super) uncommon: Vec<Uncommon>,
-    /// Whether the last chunk of [`Batch::push_frames`] had frames of two families, or uncommon ones.
-    pub(super) was_mixed: bool,
+    /// Instruction set that common frames are recognised with.
+    pub(super) level: Level,
 }
 
 /// Packets of one schema.
@@ -98,8 +98,11 @@ impl Batch {
 
     fn of_groups(config: &Config, groups: Vec<Group>) -> Self {
         let extractor = |index: usize| groups.get(index).map(|group: &Group| &group.extractor);
-        let plan = Plan::new(config, extractor, |headers| route(&groups, headers));
-        Self { config: *config, plan, groups, records: Vec::new(), uncommon: Vec::new(), was_mixed: false }
+        let families = [Some(Family::Ipv4), Some(Family::Ipv6), None];
+        let schemas = families.map(|family| schema_of(&groups, family).unwrap_or(0) as u8);
+        let plan = Plan::new(config, schemas, extractor, |headers| route(&groups, headers));
+        let level = Level::best(config.simd);
+        Self { config: *config, plan, groups, records: Vec::new(), uncommon: Vec::new(), level }
     }
 
     /// Returns an empty batch as [`Batch::new`] does, with the configuration of a policy.
@@ -156,7 +159,7 @@ impl Batch {
     #[inline]
     fn push_from(&mut self, interface: u32, link: LinkType, frame: &[u8], bytes: u32) -> Outcome {
         if link == LinkType::Ethernet {
-            let index = self.plan.kind_of(frame);
+            let index = self.plan.recognised.of(frame);
             if index != UNCOMMON {
                 return self.push_common(index, frame, bytes);
             }
@@ -168,15 +171,13 @@ impl Batch {
     #[inline]
     fn push_common(&mut self, index: u8, frame: &[u8], bytes: u32) -> Outcome {
         let kind = self.plan.kind(index);
-        let mut place = None;
         if kind.outcome.is_classified()
             && let Some(group) = self.groups.get_mut(usize::from(kind.group))
         {
-            place = Some((kind.group, group.packets.len() as u32));
-            kind.fill(frame, group.keys.push_rows(1));
+            kind.fill(index, frame, group.keys.push_rows(1));
             group.packets.push(self.records.len() as u32);
         }
-        self.records.push(Record { outcome: kind.outcome, place, bytes });
+        self.records.push(Record { outcome: kind.outcome, bytes });
         kind.outcome
     }
 
@@ -191,15 +192,13 @@ impl Batch {
     #[inline]
     pub fn push_headers(&mut self, headers: &Headers, bytes: u32) -> Outcome {
         let (index, outcome) = route(&self.groups, headers);
-        let mut place = None;
         if outcome.is_classified()
             && let Some(group) = self.groups.get_mut(index)
         {
-            place = Some((index as u8, group.packets.len() as u32));
             group.extractor.fill(headers, group.keys.push());
             group.packets.push(self.records.len() as u32);
         }
-        self.records.push(Record { outcome, place, bytes });
+        self.records.push(Record { outcome, bytes });
         outcome
     }
 
@@ -242,12 +241,11 @@ impl Batch {
     /// Adds the record of the row that was added last to a schema.
     fn record_row(&mut self, index: usize, bytes: u32) -> Outcome {
         let group = &mut self.groups[index];
-        let place = Some((index as u8, group.packets.len() as u32));
-        let row = group.keys.keys().row(group.packets.len());
+        let words = group.keys.keys().row(group.packets.len());
         group.packets.push(self.records.len() as u32);
-        let lacks_ports = group.ports.iter().any(|&(word, absent)| row[word] == absent);
+        let lacks_ports = group.ports.iter().any(|&(word, absent)| words[word] == absent);
         let outcome = if lacks_ports { Outcome::NoPorts } else { Outcome::Complete };
-        self.records.push(Record { outcome, place, bytes });
+        self.records.push(Record { outcome, bytes });
         outcome
     }
 
@@ -334,14 +332,16 @@ impl Batch {
     }
 }
 
+/// Returns the index of the first schema that a family fits.
+#[inline]
+fn schema_of(groups: &[Group], family: Option<Family>) -> Option<usize> {
+    groups.iter().position(|group| group.extractor.family().is_none() || group.extractor.family() == family)
+}
+
 /// Returns the index of the schema for a packet with these headers, and its outcome there.
 #[inline]
 pub(super) fn route(groups: &[Group], headers: &Headers) -> (usize, Outcome) {
-    let fits = |group: &Group| {
-        let family = group.extractor.family();
-        family.is_none() || family == headers.family()
-    };
-    let index = groups.iter().position(fits).unwrap_or(0);
+    let index = schema_of(groups, headers.family()).unwrap_or(0);
     let outcome = groups.get(index).map_or(Outcome::NotIp, |group| group.extractor.outcome(headers));
     (index, outcome)
 }

@@ -30,8 +30,8 @@
 //! A [`Batch`] reads most traffic without [`Headers`]. A frame is common if it is Ethernet with at most one VLAN tag
 //! around IPv4 without options or IPv6 without extension headers, and no fragment. The stated length and the captured
 //! bytes must hold the ports, TCP flags or ICMP type. Outcome, schema and places of the key words are then known from
-//! the protocol, so a few loads from the frame fill the row. [`Batch::push_frames`] sorts many frames by protocol first
-//! and is the fastest. Rows, records and outcomes are equal either way. Rows with the interface or the metadata are
+//! the protocol, so a few loads from the frame fill the row. [`Batch::push_frames`] recognises eight frames side by side
+//! where the machine has AVX2, and is the fastest. Rows, records and outcomes are equal either way. Rows with the interface or the metadata are
 //! always filled from [`Headers`], because a frame holds neither.
 //!
 //! # OpenFlow's reading
@@ -65,6 +65,7 @@ mod batch;
 mod extract;
 mod frames;
 mod headers;
+mod kinds;
 mod non_ip;
 mod outcome;
 mod parse;
@@ -73,6 +74,7 @@ mod plan;
 pub use batch::{Batch, Record};
 pub use extract::{Extractor, NoSource};
 use firstmatch_core::policy::{Fragments, Policy};
+use firstmatch_core::raw::Level;
 pub use headers::{Headers, SourceSet};
 pub use outcome::Outcome;
 pub use parse::{parse, parse_into, parse_on};
@@ -149,6 +151,8 @@ pub struct Config {
     pub max_mpls_labels: usize,
     /// Value of [`Source::Metadata`](firstmatch_core::schema::Source::Metadata) in every packet.
     pub metadata: u64,
+    /// Best instruction set that a [`Batch`] recognises common frames with; `None` allows all that the machine has.
+    pub simd: Option<Level>,
 }
 
 impl Default for Config {
@@ -160,6 +164,7 @@ impl Default for Config {
             max_vlan_tags: 4,
             max_mpls_labels: 8,
             metadata: 0,
+            simd: None,
         }
     }
 }

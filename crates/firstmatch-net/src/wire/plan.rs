@@ -1,9 +1,9 @@
-//! Fast way for common frames: sorts them into kinds, and fills the rows of a kind straight from the frame.
+//! Fast way for common frames: fills the rows of a kind straight from the frame.
 //!
 //! A frame is *common* if it is Ethernet with at most one VLAN tag, IPv4 without options or IPv6 without extension
 //! headers, no fragment, and whole as far as fields are read. All common frames of one [`Kind`] have the same fields at
-//! the same places, so outcome, schema and values for absent are known before the frame. [`Plan::new`] parses one
-//! sample of each kind with [`parse_frame`] and keeps the result. Every other frame is parsed by [`parse_frame`].
+//! the same places, so outcome, schema and values for absent are known before the frame. [`Kinds`] finds the kind of a
+//! frame. [`Plan::new`] parses one sample of each kind with [`parse_frame`] and keeps the result. Every other frame is parsed by [`parse_frame`].
 //!
 //! For example, an untagged TCP segment over IPv4 has its ports 34 bytes from its start. Its row of a 5-tuple is three
 //! loads (source, destination, both ports) and the protocol.
@@ -17,81 +17,14 @@ use firstmatch_core::schema::Family;
 
 use super::extract::{Extractor, WordOp};
 use super::headers::{DST, ETH_DST, ETH_SRC, ETH_TYPE, EXT, Headers, ICMP, NET, PORTS, SRC, TCP_FLAGS, VLAN, ZERO};
-use super::parse::{be16, is_extension, parse_frame};
+use super::kinds::{IPV4_BYTES, IPV6_BIT, KINDS, Kinds, SAMPLES, TAG_BIT, TYPE};
+use super::parse::parse_frame;
 use super::{Config, LinkType, Outcome};
 
-/// Number of kinds; the index has a bit for the family, a bit for a VLAN tag and two for what is behind IP.
-const KINDS: usize = 16;
-/// Index of a frame that is not common.
-pub(super) const UNCOMMON: u8 = KINDS as u8;
-pub(super) const IPV6_BIT: u8 = 8;
-const TAG_BIT: u8 = 4;
-/// Groups of protocols by the fields behind IP, each with a protocol of IPv4 and of IPv6 as a sample.
-const NOTHING: u8 = 0;
-const PORTS_ONLY: u8 = 1;
-const PORTS_AND_FLAGS: u8 = 2;
-const TYPE_AND_CODE: u8 = 3;
-const SAMPLES: [[u8; 2]; 4] = [[47, 59], [17, 17], [6, 6], [1, 58]];
-/// Bytes behind IP that are read, by group of protocols.
-const NEEDED: [u8; 4] = [0, 4, 14, 2];
-/// Place of the ether type in an untagged frame, and the bytes from there to the ports of IPv4.
-const TYPE: usize = 12;
-pub(super) const IPV4_BYTES: usize = 26;
-/// Bytes that every common frame has, with a tag or without.
-const LEAST: usize = TYPE + 4 + IPV4_BYTES;
-
-/// Start of the common headers of a family: places from the ether type on, and bits that are tested.
-struct Start {
-    /// Bits of the ether type and the first two bytes of IP, of which the first is the lowest, and their value.
-    mask: u32,
-    value: u32,
-    /// Place of the length that IP states.
-    length: usize,
-    /// Bits of the two bytes of fragments that must be zero.
-    fragment: u16,
-    /// Place of the protocol.
-    proto: usize,
-}
-
-/// Ether type, version and no options; neither more fragments nor an offset.
-const IPV4: Start = Start { mask: 0xff_ffff, value: 0x45_0008, length: 4, fragment: 0xff3f, proto: 11 };
-/// Ether type and version.
-const IPV6: Start = Start { mask: 0xf0_ffff, value: 0x60_dd86, length: 6, fragment: 0, proto: 8 };
-
-/// Kind of the frames with a protocol, without the tag, and their least lengths.
-#[derive(Clone, Copy, Debug)]
-struct Bounds {
-    index: u8,
-    /// Least bytes behind the ether type.
-    bytes: u8,
-    /// A length that the IP header must exceed.
-    stated: u16,
-}
-
-impl Bounds {
-    /// Bounds of a protocol without common frames: no header states more.
-    const NONE: Self = Self { index: UNCOMMON, bytes: 0, stated: u16::MAX };
-
-    /// Returns the bounds of a protocol of IPv4 or IPv6; `is_kind` says whether a kind has frames.
-    fn of(is_ipv6: bool, proto: u8, is_kind: impl Fn(u8) -> bool) -> Self {
-        let group = match proto {
-            6 => PORTS_AND_FLAGS,
-            17 | 33 | 132 | 136 => PORTS_ONLY,
-            icmp if icmp == SAMPLES[usize::from(TYPE_AND_CODE)][usize::from(is_ipv6)] => TYPE_AND_CODE,
-            _ => NOTHING,
-        };
-        let index = group | if is_ipv6 { IPV6_BIT } else { 0 };
-        if is_ipv6 && is_extension(proto) || !is_kind(index) {
-            return Self::NONE;
-        }
-        let needed = NEEDED[usize::from(group)];
-        let header = if is_ipv6 { 40 } else { 20 };
-        // Words are loads of four bytes. IPv6 states the length behind its header, and 0 states nothing.
-        let stated = if is_ipv6 { u16::from(needed.max(1)) } else { u16::from(needed) + 20 };
-        Self { index, bytes: 2 + header + needed.max(4), stated: stated - 1 }
-    }
-}
-
+/// Number of schemas that the packets of a batch have rows in, at most.
+pub(super) const TARGETS: usize = 3;
+/// Target of packets that have no row.
+pub(super) const NO_TARGET: u8 = TARGETS as u8;
 /// Form of the first words of a row, which a function of its own fills.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
@@ -117,8 +50,6 @@ impl Head {
 /// Common frames that have the same fields at the same places.
 #[derive(Clone, Debug)]
 pub(super) struct Kind {
-    /// Index of the byte behind the IP header.
-    upper: u8,
     /// Index of the schema.
     pub(super) group: u8,
     pub(super) outcome: Outcome,
@@ -143,30 +74,34 @@ struct Load {
 /// Kinds of common frames for the schemas of one batch.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
+    pub(super) recognised: Kinds,
     kinds: Box<[Kind; KINDS]>,
-    /// Kinds by protocol, of IPv4 and of IPv6.
-    bounds: Box<[[Bounds; 256]; 2]>,
-    /// What the kinds of IPv4 have in common, and those of IPv6.
-    families: [CommonFacts; 2],
+    /// Outcomes by kind, in one cache line.
+    outcomes: [Outcome; KINDS],
+    /// Target of IPv4 and of IPv6, if every kind of the family is classified.
+    families: [Option<u8>; 2],
+    /// Index in `targets`, by kind, or [`NO_TARGET`] unless the frames are classified.
+    target_of_kind: [u8; 2 * KINDS],
+    /// Schemas that packets of IPv4, of IPv6 and of neither have rows in; they may be the same.
+    pub(super) targets: [Target; TARGETS],
 }
 
-/// Facts about all common frames of one family.
-///
-/// A schema fits a family, so all of them have the same.
+/// Schema that packets of a batch have rows in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CommonFacts {
+pub(super) struct Target {
     /// Index of the schema.
     pub(super) schema: u8,
-    /// Whether every kind is classified.
-    pub(super) is_classified: bool,
-    /// Form of all rows, if every kind is classified: a head and nothing behind it, or [`Head::Empty`].
+    /// Form of all rows of common frames, if it is that of one family and has no words behind it.
     pub(super) row: Head,
 }
 
 impl Plan {
     /// Returns the plan for these extractors; `route` returns the index of a packet's schema and its outcome there.
+    ///
+    /// `schemas` are those of packets of IPv4, of IPv6 and of neither; they may be the same.
     pub(super) fn new<'e>(
         config: &Config,
+        schemas: [u8; TARGETS],
         extractor: impl Fn(usize) -> Option<&'e Extractor>,
         route: impl Fn(&Headers) -> (usize, Outcome),
     ) -> Self {
@@ -181,107 +116,62 @@ impl Plan {
         };
         let kinds: [_; KINDS] = std::array::from_fn(kind);
         let is_one = |index: u8| kinds.get(usize::from(index)).is_some_and(Option::is_some);
-        let is_kind = |index: u8| is_one(index) && is_one(index | TAG_BIT);
-        let bounds =
-            [false, true].map(|is_ipv6| std::array::from_fn(|proto| Bounds::of(is_ipv6, proto as u8, is_kind)));
+        let recognised = Kinds::new(|index| is_one(index) && is_one(index | TAG_BIT));
+        let target = |schema: u8| -> Target {
+            let of_schema = kinds.iter().flatten().filter(|kind| kind.outcome.is_classified() && kind.group == schema);
+            let mut rows = of_schema.map(|kind| if kind.words.is_empty() { kind.head } else { Head::Empty });
+            let first = rows.next().unwrap_or(Head::Empty);
+            Target { schema, row: if rows.all(|row| row == first) { first } else { Head::Empty } }
+        };
+        let target_of_kind = |index: usize| -> u8 {
+            let kind = kinds.get(index).and_then(Option::as_ref).filter(|kind| kind.outcome.is_classified());
+            kind.map_or(NO_TARGET, |kind| target_of(&schemas, kind.group))
+        };
+        let target_of_kind: [u8; 2 * KINDS] = std::array::from_fn(target_of_kind);
         let families = [0, KINDS / 2].map(|first| {
-            let of_family = || kinds[first..first + KINDS / 2].iter().flatten();
-            CommonFacts {
-                schema: of_family().map(|kind| kind.group).next().unwrap_or_default(),
-                is_classified: of_family().all(|kind| kind.outcome.is_classified()),
-                row: of_family()
-                    .map(|kind| if kind.words.is_empty() { kind.head } else { Head::Empty })
-                    .next()
-                    .unwrap_or(Head::Empty),
-            }
+            let mut kinds = kinds[first..][..KINDS / 2].iter().flatten();
+            let is_classified = kinds.all(|kind| kind.outcome.is_classified());
+            target_of_kind[first..][..KINDS / 2].iter().copied().find(|&of| of != NO_TARGET).filter(|_| is_classified)
         });
-        Self { kinds: Box::new(kinds.map(|kind| kind.unwrap_or_else(Kind::none))), bounds: Box::new(bounds), families }
+        let targets = schemas.map(target);
+        let kinds = Box::new(kinds.map(|kind| kind.unwrap_or_else(Kind::none)));
+        let outcomes = kinds.each_ref().map(|kind| kind.outcome);
+        Self { recognised, kinds, outcomes, families, target_of_kind, targets }
     }
 
-    /// Returns the facts about common frames of IPv6, or of IPv4.
+    /// Returns the target of the packets of a schema.
+    pub(super) fn target_of(&self, schema: u8) -> u8 {
+        target_of(&self.targets.map(|target| target.schema), schema)
+    }
+
+    /// Returns the target of a family's kinds, if all of them are classified.
     #[inline(always)]
-    pub(super) fn family(&self, ipv6: bool) -> &CommonFacts {
-        &self.families[usize::from(ipv6)]
+    pub(super) fn family(&self, is_ipv6: bool) -> Option<u8> {
+        self.families[usize::from(is_ipv6)]
     }
 
-    /// Finds the kinds of frames, and returns whether not all are common ones of one family that are classified.
+    /// Returns the target of a kind or of [`UNCOMMON`].
     #[inline(always)]
-    pub(super) fn kinds_of(&self, frames: &[&[u8]], kinds: &mut [u8]) -> bool {
-        let (mut any, mut all) = (0, u8::MAX);
-        for (frame, kind) in frames.iter().zip(kinds) {
-            *kind = self.kind_of(frame);
-            any |= *kind;
-            all &= *kind;
-        }
-        let is_one_family = any & UNCOMMON == 0 && (any ^ all) & IPV6_BIT == 0;
-        !is_one_family || !self.family(any & IPV6_BIT != 0).is_classified
-    }
-
-    /// Whether a frame is a common one of IPv6.
-    #[inline(always)]
-    pub(super) fn is_ipv6(&self, frame: &[u8]) -> bool {
-        self.kind_of(frame) & IPV6_BIT != 0
-    }
-
-    /// Returns the kind of an Ethernet frame, or [`UNCOMMON`].
-    ///
-    /// It has no branch that depends on the protocol, because mixed traffic would mispredict it.
-    #[inline(always)]
-    pub(super) fn kind_of(&self, frame: &[u8]) -> u8 {
-        let is_ipv6 = |ether_type| ether_type == IPV6.value as u16;
-        self.start(frame, is_ipv6).map_or(UNCOMMON, |(index, _)| index)
-    }
-
-    /// Returns the kind of a common frame of IPv6, or of IPv4, and its bytes from the ether type on.
-    #[inline(always)]
-    pub(super) fn common<'f>(&self, ipv6: bool, frame: &'f [u8]) -> Option<(u8, &'f [u8; IPV4_BYTES])> {
-        let at_type = frame.first_chunk::<LEAST>()?[TYPE..].first_chunk()?;
-        // Most frames have no tag, so their places are constants.
-        let index = self.kind_at(ipv6, at_type, frame.len() - TYPE);
-        if index != UNCOMMON { Some((index, at_type)) } else { self.tagged(ipv6, frame) }
-    }
-
-    /// Does the same for a frame with a tag.
-    #[inline(never)]
-    fn tagged<'f>(&self, ipv6: bool, frame: &'f [u8]) -> Option<(u8, &'f [u8; IPV4_BYTES])> {
-        let (index, at_type) = self.start(frame, |_| ipv6)?;
-        (index != UNCOMMON).then_some((index, at_type))
-    }
-
-    /// Returns the kind of a frame of the family that `is_ipv6` says of the ether type, and its bytes from there on.
-    ///
-    /// The kind is [`UNCOMMON`] if the frame is not common; the result is `None` if it is short as well.
-    #[inline(always)]
-    fn start<'f>(&self, frame: &'f [u8], is_ipv6: impl Fn(u16) -> bool) -> Option<(u8, &'f [u8; IPV4_BYTES])> {
-        let first = frame.first_chunk::<LEAST>()?;
-        let outer = be16([first[TYPE], first[TYPE + 1]]);
-        // 0x8100 and 0x9100 differ in one bit.
-        let is_tagged = (outer & 0xefff == 0x8100) | (outer == 0x88a8);
-        let at = TYPE + 4 * usize::from(is_tagged);
-        let at_type = first[at..].first_chunk()?;
-        let index = self.kind_at(is_ipv6(u16::from_le_bytes([at_type[0], at_type[1]])), at_type, frame.len() - at);
-        Some((index | if index != UNCOMMON { u8::from(is_tagged) * TAG_BIT } else { 0 }, at_type))
-    }
-
-    /// Returns the kind, without the tag, of a frame with these of its `behind` bytes from the ether type on.
-    #[inline(always)]
-    fn kind_at(&self, ipv6: bool, at_type: &[u8; IPV4_BYTES], behind: usize) -> u8 {
-        let family = usize::from(ipv6);
-        let start = &[IPV4, IPV6][family];
-        let [a, b, c, d, ..] = *at_type;
-        let is_ip = (u32::from_le_bytes([a, b, c, d]) & start.mask == start.value)
-            & (u16::from_le_bytes([at_type[8], at_type[9]]) & start.fragment == 0);
-        let bounds = self.bounds[family][usize::from(at_type[start.proto])];
-        let stated = be16([at_type[start.length], at_type[start.length + 1]]);
-        let is_whole = (stated > bounds.stated) & (behind >= usize::from(bounds.bytes));
-        if is_ip & is_whole { bounds.index } else { UNCOMMON }
+    pub(super) fn target(&self, kind: u8) -> u8 {
+        self.target_of_kind[usize::from(kind) % (2 * KINDS)]
     }
 
     /// Returns the kind of an index other than [`UNCOMMON`].
     #[inline(always)]
     pub(super) fn kind(&self, index: u8) -> &Kind {
-        &self.kinds[usize::from(index & (UNCOMMON - 1))]
+        &self.kinds[usize::from(index) % KINDS]
     }
+
+    /// Returns the outcome of a kind other than [`UNCOMMON`].
+    #[inline(always)]
+    pub(super) fn outcome(&self, index: u8) -> Outcome {
+        self.outcomes[usize::from(index) % KINDS]
+    }
+}
+
+/// Returns the first index of a schema; every schema that a packet has a row in is there.
+fn target_of(schemas: &[u8; TARGETS], schema: u8) -> u8 {
+    schemas.iter().position(|&of| of == schema).map_or(NO_TARGET, |at| at as u8)
 }
 
 /// Whether a kind is one of IPv6.
@@ -322,7 +212,7 @@ impl Kind {
     /// Returns a kind without frames.
     fn none() -> Self {
         let (words, ports) = (Box::default(), [0; 2]);
-        Self { upper: 0, group: 0, outcome: Outcome::NotIp, head: Head::Empty, ports, words }
+        Self { group: 0, outcome: Outcome::NotIp, head: Head::Empty, ports, words }
     }
 
     /// Returns the kind of frames with these headers; `None` if its rows need words that no four bytes hold.
@@ -341,25 +231,15 @@ impl Kind {
             _ => [0; 2],
         };
         let load = |op| load_of(op, headers, network, upper);
-        Some(Self {
-            upper,
-            group: group as u8,
-            outcome,
-            head,
-            ports,
-            words: behind.iter().map(load).collect::<Option<_>>()?,
-        })
+        Some(Self { group: group as u8, outcome, head, ports, words: behind.iter().map(load).collect::<Option<_>>()? })
     }
 
     /// Fills the words of a row, which is of the kind's schema, from a frame of this kind.
     #[inline(always)]
-    pub(super) fn fill(&self, frame: &[u8], row: &mut [u32]) {
+    pub(super) fn fill(&self, index: u8, frame: &[u8], row: &mut [u32]) {
         match self.head {
-            Head::Ipv4 => {
-                let at_type = frame.get(usize::from(self.upper) - 22..).and_then(|bytes| bytes.first_chunk());
-                at_type.into_iter().for_each(|at_type| self.fill_ipv4(at_type, row));
-            }
-            Head::Ipv6 => self.fill_ipv6(frame, row),
+            Head::Ipv4 => self.fill_ipv4(index, frame, row),
+            Head::Ipv6 => self.fill_ipv6(index, frame, row),
             Head::Empty => {}
         }
         if !self.words.is_empty() {
@@ -367,26 +247,26 @@ impl Kind {
         }
     }
 
-    /// Fills the head of a row whose head is [`Head::Ipv4`], given the bytes of its frame from the ether type on.
+    /// Fills the head of a row whose head is [`Head::Ipv4`], from a frame of the kind of this index.
     #[inline(always)]
-    pub(super) fn fill_ipv4(&self, at_type: &[u8; IPV4_BYTES], row: &mut [u32]) {
+    pub(super) fn fill_ipv4(&self, index: u8, frame: &[u8], row: &mut [u32]) {
+        let Some(at_type) = at_type::<IPV4_BYTES>(index, frame) else { return };
         let Some(words) = row.first_chunk_mut::<5>() else { return };
         [words[0], words[1]] = two_words(at_type, 14);
         [words[2], words[3]] = self.ports(at_type);
-        words[4] = at_type[IPV4.proto].into();
+        words[4] = at_type[11].into();
     }
 
-    /// Fills the head of a row whose head is [`Head::Ipv6`].
+    /// Fills the head of a row whose head is [`Head::Ipv6`], from a frame of the kind of this index.
     #[inline(always)]
-    pub(super) fn fill_ipv6(&self, frame: &[u8], row: &mut [u32]) {
-        const HEAD: usize = 40;
-        let Some(bytes) = from_network::<HEAD, { HEAD + 4 }>(self.upper, frame) else { return };
+    pub(super) fn fill_ipv6(&self, index: u8, frame: &[u8], row: &mut [u32]) {
+        let Some(at_type) = at_type::<46>(index, frame) else { return };
         let Some(words) = row.first_chunk_mut::<11>() else { return };
         for at in 0..4 {
-            [words[2 * at], words[2 * at + 1]] = two_words(bytes, 8 + 8 * at);
+            [words[2 * at], words[2 * at + 1]] = two_words(at_type, 10 + 8 * at);
         }
-        [words[8], words[9]] = self.ports(bytes);
-        words[10] = bytes[6].into();
+        [words[8], words[9]] = self.ports(at_type);
+        words[10] = at_type[8].into();
     }
 
     /// Returns both ports, the last four of these bytes, or what stands for absent ones.
@@ -409,10 +289,10 @@ impl Kind {
     }
 }
 
-/// Returns the header of IP, `HEAD` bytes long, and the four bytes behind it.
+/// Returns the bytes from the ether type on of a frame of the kind of this index.
 #[inline(always)]
-fn from_network<const HEAD: usize, const ALL: usize>(upper: u8, frame: &[u8]) -> Option<&[u8; ALL]> {
-    frame.get(usize::from(upper) - HEAD..)?.first_chunk()
+fn at_type<const N: usize>(index: u8, frame: &[u8]) -> Option<&[u8; N]> {
+    frame.get(TYPE + usize::from(index & TAG_BIT)..)?.first_chunk()
 }
 
 /// Returns eight bytes as two words.
