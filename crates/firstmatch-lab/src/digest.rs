@@ -11,7 +11,7 @@ use firstmatch_core::schema::{Family, Schema};
 use firstmatch_core::{Match, RuleSet};
 use sha2::{Digest, Sha256};
 
-use crate::workload::{Loaded, field_values};
+use crate::workload::{Loaded, Workload, field_values};
 
 /// Number of bytes of text collected before they are hashed.
 const BUFFER: usize = 1 << 16;
@@ -24,6 +24,28 @@ pub(crate) fn digest(loaded: &Loaded, answers: &[Vec<Option<Match>>]) -> String 
     // Writing to a hasher cannot fail.
     let _never = lines(loaded, answers, &mut out);
     out.finish()
+}
+
+/// Digest of several sets, one after another.
+#[derive(Default)]
+pub(crate) struct Running(Hasher);
+
+impl Running {
+    /// Adds the schemas and the rules of a set.
+    pub(crate) fn add_rules(&mut self, rules: &RuleSet) {
+        // Writing to a hasher cannot fail.
+        let _never = write_rules(rules, &mut self.0);
+    }
+
+    /// Adds the keys of a workload with their answers.
+    pub(crate) fn add_answers(&mut self, rules: &RuleSet, work: &Workload, answers: &[Option<Match>]) {
+        let _never = write_answers(rules, work, answers, &mut self.0);
+    }
+
+    /// Returns the first 16 bytes of the SHA-256 in hexadecimal.
+    pub(crate) fn finish(self) -> String {
+        self.0.finish()
+    }
 }
 
 /// Returns the first 16 bytes of a digest in hexadecimal.
@@ -60,14 +82,21 @@ impl Write for Hasher {
 ///
 /// These are its schemas, its rules in order, then the keys of each workload with their answers.
 fn lines(loaded: &Loaded, answers: &[Vec<Option<Match>>], out: &mut dyn Write) -> fmt::Result {
-    loaded.rules.schemas().iter().try_for_each(|schema| write_schema(schema, out))?;
-    loaded.rules.iter().try_for_each(|rule| write_rule(&loaded.rules, rule, out))?;
-    for (work, answers) in loaded.workloads.iter().zip(answers) {
-        for (row, answer) in (0..work.keys.len()).zip(answers) {
-            write_key(&field_values(work.schema(), work.keys.keys().row(row)), out)?;
-            let rule = answer.and_then(|found| loaded.rules.get(found.rule));
-            writeln!(out, " = {}", rule.and_then(|rule| rule.line).map_or(0, u32::from))?;
-        }
+    write_rules(&loaded.rules, out)?;
+    let mut all = loaded.workloads.iter().zip(answers);
+    all.try_for_each(|(work, answers)| write_answers(&loaded.rules, work, answers, out))
+}
+
+fn write_rules(rules: &RuleSet, out: &mut dyn Write) -> fmt::Result {
+    rules.schemas().iter().try_for_each(|schema| write_schema(schema, out))?;
+    rules.iter().try_for_each(|rule| write_rule(rules, rule, out))
+}
+
+fn write_answers(rules: &RuleSet, work: &Workload, answers: &[Option<Match>], out: &mut dyn Write) -> fmt::Result {
+    for (row, answer) in (0..work.keys.len()).zip(answers) {
+        write_key(&field_values(work.schema(), work.keys.keys().row(row)), out)?;
+        let rule = answer.and_then(|found| rules.get(found.rule));
+        writeln!(out, " = {}", rule.and_then(|rule| rule.line).map_or(0, u32::from))?;
     }
     Ok(())
 }
@@ -170,6 +199,10 @@ mod tests {
              key ipv4 1 c0000207 35 9 11 = 4\n"
         );
         assert_eq!(digest(&loaded, &answers), short(Sha256::new_with_prefix(&text)));
+        let mut running = Running::default();
+        running.add_rules(&loaded.rules);
+        running.add_answers(&loaded.rules, &loaded.workloads[0], &answers[0]);
+        assert_eq!(running.finish(), digest(&loaded, &answers));
     }
 
     /// Each of these changes leaves every answer as it was: the line of the first match.

@@ -40,7 +40,8 @@ use measure::{Bench, Fault, Pace, Report};
     name = "firstmatch-lab",
     version,
     after_help = "\
-Exit codes: 0 done, 1 an answer was wrong or a reference set differs, 2 the command or a file is bad."
+Exit codes: 0 done, 1 an answer was wrong or a reference set differs, 2 the command or a file is bad, 3 nothing was \
+run because the paper has no experiment."
 )]
 struct Lab {
     #[command(subcommand)]
@@ -65,7 +66,10 @@ Examples:
 Examples:
   firstmatch-lab reproduce
   firstmatch-lab reproduce tuplemerge/table1
-  firstmatch-lab reproduce tuplemerge")]
+  firstmatch-lab reproduce tuplemerge
+
+Exit codes: 0 done, whatever the verdicts, 2 the command, a file or an answer is bad, 3 nothing was run because no \
+entry has an experiment.")]
     Reproduce(reproduce::ReproduceArgs),
     /// Compare two records of a definition: whether their lookups agree within the noise that they state
     #[command(after_help = "\

@@ -9,8 +9,9 @@ use firstmatch_generate::trace::{self, Coverage};
 use serde::Deserialize;
 
 use super::lists::Lists;
-use super::{Measured, Outcome};
+use super::{Emit, Measured, Outcome, Reach};
 use crate::definition::Engine;
+use crate::digest::Running;
 use crate::measure::replay::{Rows, Run, percentile};
 use crate::table::table;
 use crate::workload;
@@ -23,6 +24,9 @@ pub(super) struct Distribution {
     /// Smoothing of prefix lengths, in bits.
     #[serde(default)]
     smoothing: u8,
+    /// Whether each pass gets a new scratch.
+    #[serde(default)]
+    cold: bool,
     engines: Vec<Engine>,
     pub(super) claims: Vec<About>,
 }
@@ -45,7 +49,7 @@ const SHARES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 /// Nanoseconds of single packets of an engine at one size, sorted.
 type Times = Vec<f64>;
 
-pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(!run.sizes.is_empty() && !run.engines.is_empty(), "there is no rule set, or no engine");
     let lists = Lists::of(&run.profile, seeds)?;
     let shares = SHARES.iter().map(|share| format!("{} %", share * 100.0));
@@ -56,8 +60,9 @@ pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write)
     };
     shown.add_row(row("(the clock alone)", String::new(), &clock()));
     let mut all: Vec<Vec<Times>> = vec![Vec::new(); run.engines.len()];
+    let mut digest = Running::default();
     for &size in &run.sizes {
-        for (e, times) in of_list(run, &lists, size)?.into_iter().enumerate() {
+        for (e, times) in of_list(run, &lists, size, &mut digest)?.into_iter().enumerate() {
             all[e].push(times);
         }
     }
@@ -67,7 +72,11 @@ pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write)
         }
     }
     writeln!(out, "{shown}")?;
-    run.claims.iter().map(|about| about.outcome(run, &all)).collect()
+    let digest = digest.finish();
+    run.claims.iter().try_for_each(|about| {
+        let (claim, measured) = (about.id.clone(), about.measured(run, &all)?);
+        emit(Outcome { claim, measured, reach: Reach::Whole, digest: digest.clone() })
+    })
 }
 
 /// Returns the times between two readings of the clock, which are part of every time.
@@ -78,7 +87,7 @@ fn clock() -> Times {
 }
 
 /// Returns the times of each engine over uniform headers of the rules, one packet per call.
-fn of_list(run: &Distribution, lists: &Lists, size: usize) -> anyhow::Result<Vec<Times>> {
+fn of_list(run: &Distribution, lists: &Lists, size: usize, digest: &mut Running) -> anyhow::Result<Vec<Times>> {
     let set = lists.list(size, run.smoothing, 1)?;
     let trace = trace::Config { headers: PACKETS, seed: 1, coverage: Coverage::Drawn, ..trace::Config::default() };
     let work = workload::drawn(&set, &trace)?;
@@ -89,6 +98,9 @@ fn of_list(run: &Distribution, lists: &Lists, size: usize) -> anyhow::Result<Vec
     for round in 0..=ROUNDS {
         for turn in 0..replays.len() {
             let which = (turn + round) % replays.len();
+            if run.cold {
+                replays[which] = Rows::new(&*engines[which], work.keys.keys());
+            }
             let times = replays[which].latencies(work.keys.len(), 1);
             if round > 0 {
                 all[which].extend(times);
@@ -98,12 +110,14 @@ fn of_list(run: &Distribution, lists: &Lists, size: usize) -> anyhow::Result<Vec
     for (replay, engine) in replays.iter().zip(&run.engines) {
         ensure!(replay.answers == replays[0].answers, "{} gives other answers", engine.name());
     }
+    digest.add_rules(&set);
+    digest.add_answers(&set, &work, &replays[0].answers);
     all.iter_mut().for_each(|times| times.sort_unstable_by(f64::total_cmp));
     Ok(all)
 }
 
 impl About {
-    fn outcome(&self, run: &Distribution, all: &[Vec<Times>]) -> anyhow::Result<Outcome> {
+    fn measured(&self, run: &Distribution, all: &[Vec<Times>]) -> anyhow::Result<Measured> {
         let of = |name: &String| {
             let place = run.engines.iter().position(|engine| engine.name() == name);
             ensure!(place.is_some(), "claim `{}`: there is no engine `{name}` in this entry", self.id);
@@ -112,15 +126,14 @@ impl About {
         let sizes = of(&self.engine)?;
         let micros = |share: f64| sizes.iter().map(move |times| percentile(times, share) / 1e3);
         let range = [micros(0.01).fold(f64::INFINITY, f64::min), micros(0.99).fold(0.0, f64::max)];
-        let measured = match &self.below {
+        Ok(match &self.below {
             None => Measured::Numbers(range.to_vec()),
             Some(below) => {
                 let median = |times: &Times| percentile(times, 0.5);
-                let holds = of(below)?.iter().zip(sizes).all(|(less, more)| median(less) < median(more));
-                Measured::Wins { holds, what: super::verdict::joined(&range) }
+                let pairs = of(below)?.iter().zip(sizes).map(|(first, second)| (median(first), median(second)));
+                Measured::Pairs { pairs: pairs.collect(), what: super::verdict::joined(&range) }
             }
-        };
-        Ok(Outcome { claim: self.id.clone(), measured })
+        })
     }
 }
 
@@ -137,16 +150,13 @@ mod tests {
         let times = |median: f64| -> Times { (0..200).map(|i| median + f64::from(i - 99)).collect() };
         let outcome = |below: Option<&str>, all: &[Vec<Times>]| {
             let about = About { id: "i".into(), engine: "linear".into(), below: below.map(Into::into) };
-            about.outcome(&run, all).map(|outcome| outcome.measured)
+            about.measured(&run, all)
         };
         let all = [vec![times(1000.0), times(2000.0)], vec![times(1500.0), times(2500.0)]];
         assert_eq!(outcome(None, &all).expect("a range"), Measured::Numbers(vec![1.402, 2.598]));
-        let holds = |all: &[Vec<Times>]| match outcome(Some("tuplemerge"), all).expect("a comparison") {
-            Measured::Wins { holds, .. } => holds,
-            other => panic!("{other:?}"),
-        };
-        assert!(holds(&all));
-        assert!(!holds(&[all[0].clone(), vec![times(1500.0), times(1999.0)]]), "not at every size");
+        let below = outcome(Some("tuplemerge"), &all).expect("a comparison");
+        let pairs = vec![(1000.0, 1500.0), (2000.0, 2500.0)];
+        assert_eq!(below, Measured::Pairs { pairs, what: "1.4, 2.6".into() });
         assert!(outcome(Some("nobody"), &all).is_err());
     }
 }

@@ -8,7 +8,8 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Deserialize;
 
 use super::lists::Lists;
-use super::{Measured, Outcome};
+use super::{Emit, Measured, Outcome, Reach};
+use crate::digest::Running;
 use crate::transform::{Transform, prefixes};
 
 /// Experiment that lists the prefixes of one range.
@@ -22,7 +23,7 @@ pub(super) struct Prefixes {
     pub(super) claim: String,
 }
 
-pub(super) fn prefixes_of(run: &Prefixes, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+pub(super) fn prefixes_of(run: &Prefixes, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     let ([lo, hi], width) = (run.range, run.width as usize);
     ensure!((1..=32).contains(&width), "`width` is {width}; expected a number from 1 to 32");
     ensure!(lo <= hi && u64::from(hi) < 1 << width, "`range`: expected two numbers of {width} bits in order");
@@ -34,7 +35,8 @@ pub(super) fn prefixes_of(run: &Prefixes, out: &mut dyn Write) -> anyhow::Result
     let text: Vec<String> = prefixes(lo.into(), hi.into(), run.width).into_iter().map(bits).collect();
     let text = text.join(", ");
     writeln!(out, "[{lo}:{hi}]: {text}")?;
-    Ok(vec![Outcome { claim: run.claim.clone(), measured: Measured::Text(text) }])
+    let (claim, measured) = (run.claim.clone(), Measured::Text(text));
+    emit(Outcome { claim, measured, reach: Reach::Whole, digest: String::new() })
 }
 
 /// Experiment that measures how much rule sets grow.
@@ -49,13 +51,13 @@ pub(super) struct Expansion {
     pub(super) claim: String,
 }
 
-pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(run.rules > 0 && run.lists > 0, "there is no rule set");
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
     table.set_header(["profile", "rules", "as prefixes", "growth"]);
     table.column_iter_mut().skip(1).for_each(|column| column.set_cell_alignment(CellAlignment::Right));
-    let mut means = Vec::new();
+    let (mut means, mut digest) = (Vec::new(), Running::default());
     for group in &run.profiles {
         ensure!(!group.is_empty(), "a group has no profile");
         let mut sum = 0.0;
@@ -64,6 +66,7 @@ pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write)
             let (mut before, mut after) = (0, 0);
             for seed in 1..=run.lists {
                 let set = lists.list(run.rules, 0, seed)?;
+                digest.add_rules(&set);
                 before += set.len();
                 after += Transform::Prefixes.apply(&set)?.len();
             }
@@ -74,5 +77,6 @@ pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write)
         means.push(sum / group.len() as f64);
     }
     writeln!(out, "{table}")?;
-    Ok(vec![Outcome { claim: run.claim.clone(), measured: Measured::Numbers(means) }])
+    let (claim, measured) = (run.claim.clone(), Measured::Numbers(means));
+    emit(Outcome { claim, measured, reach: Reach::Whole, digest: digest.finish() })
 }

@@ -11,6 +11,7 @@ use super::contest::Contest;
 use super::distribution::Distribution;
 use super::expansion::{Expansion, Prefixes};
 use super::partitions::Partitions;
+use super::sweep::Sweep;
 use super::tables::Tables;
 
 /// Entries by name.
@@ -37,6 +38,8 @@ pub(super) enum Run {
     Partitions(Partitions),
     /// Comparison of speed or memory on generated rule sets.
     Contest(Contest),
+    /// Lookups and statistics by a value of the configuration.
+    Sweep(Sweep),
     /// Distribution of the times of single packets.
     Distribution(Distribution),
     /// Prefixes of a range.
@@ -51,6 +54,7 @@ impl Run {
         match self {
             Self::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
             Self::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Sweep(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Distribution(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Prefixes(run) => vec![&run.claim],

@@ -7,8 +7,60 @@ use anyhow::{Context, ensure};
 use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
 use firstmatch_generate::{Profile, rules};
+use indicatif::ProgressBar;
 
 use crate::generate;
+
+/// Rule sets of an experiment: some of every profile and size.
+pub(super) struct Plan<'a> {
+    pub(super) profiles: &'a [String],
+    pub(super) sizes: &'a [usize],
+    /// Number of rule sets of each profile and size, each with its own seed.
+    pub(super) lists: u64,
+    /// Smoothing of prefix lengths, in bits.
+    pub(super) smoothing: u8,
+    /// Folder of parameter files that replace the profiles.
+    pub(super) seeds: Option<&'a Path>,
+}
+
+/// Position of a rule set in a plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) profile: usize,
+    pub(super) size: usize,
+    pub(super) seed: u64,
+}
+
+impl Plan<'_> {
+    /// Generates every rule set and hands it to `take`.
+    ///
+    /// # Errors
+    ///
+    /// If there is no rule set, a profile is not known or `take` fails; the error names profile and size.
+    pub(super) fn each(&self, mut take: impl FnMut(Place, RuleSet) -> anyhow::Result<()>) -> anyhow::Result<()> {
+        let Self { profiles, sizes, lists, smoothing, seeds } = *self;
+        ensure!(!profiles.is_empty() && !sizes.is_empty() && lists > 0, "there is no rule set");
+        let bar = ProgressBar::new((profiles.len() * sizes.len()) as u64 * lists);
+        for (profile, name) in profiles.iter().enumerate() {
+            let source = Lists::of(name, seeds)?;
+            for (size, &rules) in sizes.iter().enumerate() {
+                for seed in 1..=lists {
+                    let set = source.list(rules, smoothing, seed);
+                    let taken = set.and_then(|set| take(Place { profile, size, seed }, set));
+                    taken.with_context(|| format!("{name}, {rules} rules"))?;
+                    bar.inc(1);
+                }
+            }
+        }
+        bar.finish_and_clear();
+        Ok(())
+    }
+
+    /// Returns a zero for each profile and size.
+    pub(super) fn zeros(&self) -> Vec<Vec<f64>> {
+        vec![vec![0.0; self.sizes.len()]; self.profiles.len()]
+    }
+}
 
 /// Source of lists: one profile, or several that have an equal share of each list.
 pub(super) struct Lists(Vec<Profile>);

@@ -3,19 +3,20 @@
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use firstmatch_core::rule::{ExpansionLimits, lower};
-use firstmatch_core::{Match, RuleId};
+use firstmatch_core::{Match, RuleId, RuleSet};
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
 use super::counted::Counted;
-use super::lists::Lists;
-use super::{Measured, Outcome, mean};
+use super::lists::Plan;
+use super::{Emit, Measured, Outcome, Reach, mean};
 use crate::definition::Engine;
+use crate::digest::Running;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -77,33 +78,33 @@ struct Counts<'a> {
 }
 
 /// Counts the tables of rule sets of profiles, or of the parameter files of the same names.
-pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
-    ensure!(!run.profiles.is_empty() && !run.sizes.is_empty() && run.lists > 0, "there is no rule set");
-    let zeros = vec![vec![0.0; run.sizes.len()]; run.profiles.len()];
-    let mut counts = Counts { run, means: vec![zeros; run.engines.len() + run.counted.len()] };
-    for (p, name) in run.profiles.iter().enumerate() {
-        let lists = Lists::of(name, seeds)?;
-        for (s, &size) in run.sizes.iter().enumerate() {
-            for seed in 1..=run.lists {
-                for (e, tables) in tables(run, &lists, size, seed)?.into_iter().enumerate() {
-                    counts.means[e][p][s] += tables as f64 / run.lists as f64;
-                }
-            }
+pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
+    let mut counts = Counts { run, means: vec![plan.zeros(); run.engines.len() + run.counted.len()] };
+    let mut digest = Running::default();
+    plan.each(|place, set| {
+        digest.add_rules(&set);
+        for (e, tables) in tables(run, &set, place.seed)?.into_iter().enumerate() {
+            counts.means[e][place.profile][place.size] += tables as f64 / run.lists as f64;
         }
-    }
+        Ok(())
+    })?;
     counts.print(out)?;
-    run.claims.iter().map(|about| counts.about(about)).collect()
+    let digest = digest.finish();
+    run.claims.iter().try_for_each(|about| {
+        let (claim, measured) = (about.id.clone(), counts.about(about)?);
+        emit(Outcome { claim, measured, reach: Reach::Whole, digest: digest.clone() })
+    })
 }
 
 /// Returns the number of tables of each engine, then of each counted method, for one list.
 ///
 /// The engines take the rules one by one in random order.
-fn tables(run: &Partitions, lists: &Lists, size: usize, seed: u64) -> anyhow::Result<Vec<usize>> {
-    let set = lists.list(size, run.smoothing, seed)?;
+fn tables(run: &Partitions, set: &RuleSet, seed: u64) -> anyhow::Result<Vec<usize>> {
     let schema = &set.schemas()[0];
     let mut order: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
     order.shuffle(&mut Pcg64::seed_from_u64(seed));
-    let lowered = lower(&set, schema, &ExpansionLimits::default())?;
+    let lowered = lower(set, schema, &ExpansionLimits::default())?;
     let mut places = vec![0..0; set.slots()];
     lowered.by_rule().for_each(|(rule, range)| places[rule.rule.slot()] = range);
     let tables = run.engines.iter().map(|engine| {
@@ -155,7 +156,7 @@ impl Counts<'_> {
         Ok(())
     }
 
-    fn about(&self, about: &About) -> anyhow::Result<Outcome> {
+    fn about(&self, about: &About) -> anyhow::Result<Measured> {
         let engine = self.engine(&about.engine)?;
         let at = |rules: Option<usize>| {
             let found = self.run.sizes.iter().position(|size| Some(*size) == rules);
@@ -165,7 +166,7 @@ impl Counts<'_> {
             let profiles = self.run.profiles.iter().zip(engine);
             profiles.filter(|(name, _)| !about.without.contains(name)).map(move |(_, sizes)| sizes[size])
         };
-        let measured = match (about.of, &about.against) {
+        Ok(match (about.of, &about.against) {
             (Of::Mean, None) => Measured::Numbers(vec![mean(counts(at(about.rules)?))]),
             (Of::Most, None) => Measured::Numbers(vec![counts(at(about.rules)?).fold(0.0, f64::max)]),
             (Of::Each, None) => {
@@ -182,7 +183,7 @@ impl Counts<'_> {
                 let pairs: Vec<(f64, f64)> =
                     (0..self.run.sizes.len()).map(|size| (sums(engine, size), sums(other, size))).collect();
                 let shown: Vec<String> = pairs.iter().map(|(a, b)| format!("{a:.1} of {b:.1}")).collect();
-                Measured::Wins { holds: pairs.iter().all(|(a, b)| a < b), what: shown.join(", ") }
+                Measured::Pairs { pairs, what: shown.join(", ") }
             }
             (Of::Times | Of::More, Some(other)) => {
                 let other = self.engine(other)?;
@@ -191,7 +192,6 @@ impl Counts<'_> {
                 Measured::Numbers(vec![if about.of == Of::More { (times - 1.0) * 100.0 } else { times }])
             }
             _ => bail!("claim `{}`: `fewer`, `times` and `more` need `against`, nothing else takes it", about.id),
-        };
-        Ok(Outcome { claim: about.id.clone(), measured })
+        })
     }
 }

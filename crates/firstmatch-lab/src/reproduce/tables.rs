@@ -9,8 +9,9 @@ use firstmatch_core::rule::{ExpansionLimits, lower};
 use firstmatch_formats::Options;
 use serde::Deserialize;
 
-use super::{Measured, Outcome};
+use super::{Emit, Measured, Outcome, Reach};
 use crate::definition::Engine;
+use crate::digest::Running;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,11 +29,13 @@ pub(super) struct Build {
     engine: Engine,
 }
 
-pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outcome>> {
+pub(super) fn run(run: &Tables, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     let file = firstmatch_formats::parse(&run.rules, &Options::default()).context("rules")?;
     let schema = &file.rules.schemas()[0];
     let lowered = lower(&file.rules, schema, &ExpansionLimits::default())?;
-    let mut outcomes = Vec::new();
+    let mut digest = Running::default();
+    digest.add_rules(&file.rules);
+    let digest = digest.finish();
     for Build { claim, engine } in &run.builds {
         let built = TupleMerge::build(&lowered, &engine.tuple_config()?)?;
         let mut tables = Vec::new();
@@ -48,9 +51,10 @@ pub(super) fn run(run: &Tables, out: &mut dyn Write) -> anyhow::Result<Vec<Outco
         tables.sort();
         let text = tables.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ");
         writeln!(out, "{claim}: {text}")?;
-        outcomes.push(Outcome { claim: claim.clone(), measured: Measured::Text(text) });
+        let (claim, digest) = (claim.clone(), digest.clone());
+        emit(Outcome { claim, measured: Measured::Text(text), reach: Reach::Whole, digest })?;
     }
-    Ok(outcomes)
+    Ok(())
 }
 
 /// Returns the number of leading bits of a field in a table's mask, or else the mask.

@@ -1,36 +1,65 @@
 //! Verdicts: whether a claim's shape holds.
 
-use super::Measured;
 use super::claims::{Claim, Shape};
+use super::{Measured, Outcome, Reach};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Holds,
     Fails,
+    /// The claim is an absolute figure of the paper's machine, which stands beside ours.
+    Stated,
+    /// The optimum lies on the edge of the grid, so that the true one may lie beyond.
+    Undecided,
     /// No experiment measures the claim.
     NotRun,
 }
 
 impl Verdict {
-    pub(super) fn of(claim: &Claim, measured: &Measured) -> Self {
-        let holds = match (measured, &claim.shape) {
-            (Measured::Wins { holds, .. }, _) => *holds,
-            (Measured::Text(text), _) => claim.text.as_ref().is_some_and(|claimed| words(claimed) == words(text)),
-            (Measured::Numbers(numbers), shape) => {
-                let claimed = claim.numbers();
-                numbers.len() == claimed.len()
-                    && numbers.iter().zip(&claimed).all(|(&number, &claimed)| has_shape(shape, number, claimed))
-                    && wins(shape, numbers)
-            }
-        };
-        if holds { Self::Holds } else { Self::Fails }
+    pub(super) const ALL: [Self; 5] = [Self::Holds, Self::Fails, Self::Stated, Self::Undecided, Self::NotRun];
+
+    pub(super) fn of(claim: &Claim, outcome: &Outcome) -> Self {
+        let measured = &outcome.measured;
+        if matches!(claim.shape, Shape::Stated(_)) {
+            return Self::Stated;
+        }
+        match outcome.reach {
+            Reach::Whole if holds(claim, measured) => Self::Holds,
+            Reach::Whole => Self::Fails,
+            // A lower bound above the largest number allowed is enough.
+            Reach::LowerBound if claim.shape == Shape::AtMost(true) && !holds(claim, measured) => Self::Fails,
+            Reach::LowerBound | Reach::Edge => Self::Undecided,
+        }
     }
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::Fails => "FAILS",
+            Self::Stated => "stated",
+            Self::Undecided => "undecided",
             Self::NotRun => "not run",
+        }
+    }
+}
+
+fn holds(claim: &Claim, measured: &Measured) -> bool {
+    match measured {
+        Measured::Pairs { pairs, .. } => {
+            let better = claim.better.filter(|_| matches!(claim.shape, Shape::Wins(_)) && !pairs.is_empty());
+            better.is_some_and(|better| pairs.iter().all(|&(first, second)| better.wins(first, second)))
+        }
+        Measured::Text(text) => claim.text.as_ref().is_some_and(|claimed| words(claimed) == words(text)),
+        Measured::Numbers(numbers) => {
+            let claimed = claim.numbers();
+            let as_many = claim.text.is_some() || numbers.len() == claimed.len();
+            as_many
+                && match &claim.shape {
+                    Shape::Wins(names) => wins(claim, names.len(), numbers),
+                    shape => {
+                        claim.text.is_none() && numbers.iter().zip(&claimed).all(|(&n, &c)| has_shape(shape, n, c))
+                    }
+                }
         }
     }
 }
@@ -41,21 +70,22 @@ fn has_shape(shape: &Shape, number: f64, claimed: f64) -> bool {
         Shape::Within(factor) => number <= claimed * factor && number * factor >= claimed,
         Shape::AtLeast(_) => number >= claimed,
         Shape::AtMost(_) => number <= claimed,
-        Shape::Wins(_) => true,
+        Shape::Wins(_) | Shape::Stated(_) => true,
     }
 }
 
-/// Returns whether the first engine wins, by two numbers or one.
+/// Returns whether each contestant is better than the next, in every group of numbers.
 ///
-/// The smaller of two numbers is better, because they are times, memory or tables. One number is the advantage of the
-/// first engine in per cent.
-fn wins(shape: &Shape, numbers: &[f64]) -> bool {
-    match (shape, numbers) {
-        (Shape::Wins(_), [first, second]) => first < second,
-        (Shape::Wins(_), [more]) => *more > 0.0,
-        (Shape::Wins(_), _) => false,
-        _ => true,
+/// Each gain has to be one: more than 0 per cent, or a factor of more than 1.
+fn wins(claim: &Claim, contestants: usize, numbers: &[f64]) -> bool {
+    if let Some(none) = claim.gain() {
+        return !numbers.is_empty() && numbers.iter().all(|&gain| gain > none);
     }
+    let better = claim.better.filter(|_| !numbers.is_empty() && numbers.len().is_multiple_of(contestants));
+    better.is_some_and(|better| {
+        let mut pairs = numbers.chunks(contestants).flat_map(|group| group.windows(2));
+        pairs.all(|pair| better.wins(pair[0], pair[1]))
+    })
 }
 
 /// Splits a text into words, because blanks do not count.
@@ -66,20 +96,29 @@ fn words(text: &str) -> Vec<&str> {
 pub(super) fn shown(measured: &Measured) -> String {
     match measured {
         Measured::Numbers(numbers) => joined(numbers),
-        Measured::Text(text) | Measured::Wins { what: text, .. } => text.clone(),
+        Measured::Text(text) | Measured::Pairs { what: text, .. } => text.clone(),
     }
 }
 
-/// Returns measured over claimed, number by number.
+/// Returns measured over claimed, number by number; nothing if the claim has other numbers.
 pub(super) fn ratio(claim: &Claim, measured: &Measured) -> String {
-    let Measured::Numbers(numbers) = measured else { return String::new() };
-    let ratios: Vec<f64> = numbers.iter().zip(claim.numbers()).map(|(number, claimed)| number / claimed).collect();
+    let (Measured::Numbers(numbers), claimed) = (measured, claim.numbers()) else { return String::new() };
+    if numbers.len() != claimed.len() {
+        return String::new();
+    }
+    let ratios: Vec<f64> = numbers.iter().zip(claimed).map(|(number, claimed)| number / claimed).collect();
     joined(&ratios)
 }
 
+/// Returns numbers as text: two decimals, or three digits of what is below 0.1.
 pub(super) fn joined(numbers: &[f64]) -> String {
-    let number = |number: &f64| {
-        let text = format!("{number:.2}");
+    let number = |&number: &f64| {
+        if number.is_nan() {
+            return "none".to_owned();
+        }
+        let leading = if number == 0.0 { 0.0 } else { -number.abs().log10().floor() };
+        let decimals = if leading > 1.0 { leading as usize + 2 } else { 2 };
+        let text = format!("{number:.decimals$}");
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     };
     numbers.iter().map(number).collect::<Vec<_>>().join(", ")
@@ -89,33 +128,88 @@ pub(super) fn joined(numbers: &[f64]) -> String {
 mod tests {
     use super::*;
 
-    fn verdict(value: &str, shape: &str, measured: Measured) -> Verdict {
-        let text = format!("id = 'i'\nentry = 'e'\nclaim = 'c'\nwhere = 'w'\n{value}\nshape = {{ {shape} }}");
-        Verdict::of(&toml::from_str(&text).expect("a claim"), &measured)
+    fn verdict(lines: &str, measured: Measured, reach: Reach) -> Verdict {
+        let text = format!("id = 'i'\nentry = 'e'\nclaim = 'c'\nwhere = 'w'\n{lines}");
+        let claim: Claim = toml::from_str(&text).expect("a claim");
+        Verdict::of(&claim, &Outcome { claim: "i".into(), measured, reach, digest: String::new() })
+    }
+
+    fn numbers(numbers: &[f64]) -> Measured {
+        Measured::Numbers(numbers.to_vec())
+    }
+
+    fn pairs(pairs: &[(f64, f64)]) -> Measured {
+        Measured::Pairs { pairs: pairs.to_vec(), what: "w".into() }
     }
 
     #[test]
     fn shapes_hold_or_fail() {
-        let one = |number| Measured::Numbers(vec![number]);
-        for (value, shape, good, bad) in [
-            ("value = 30", "within = 2.0", one(15.0), one(14.9)),
-            ("value = 30", "within = 2.0", one(60.0), one(60.1)),
-            ("value = 30", "exactly = true", one(30.0), one(30.1)),
-            ("value = 30", "at_least = true", one(31.0), one(29.0)),
-            ("value = 30", "at_most = true", one(29.0), one(31.0)),
-            ("values = [1, 2]", "within = 1.5", Measured::Numbers(vec![1.4, 2.0]), Measured::Numbers(vec![1.4, 3.1])),
-            ("values = [1, 2]", "within = 1.5", Measured::Numbers(vec![1.0, 2.0]), one(1.0)),
+        let row = "value = 30\nshape = ";
+        let wins = "shape = { wins = ['a', 'b'] }\nbetter = ";
+        let three = "shape = { wins = ['a', 'b', 'c'] }\nbetter = ";
+        for (lines, good, bad) in [
+            (format!("{row}{{ within = 2.0 }}"), numbers(&[15.0]), numbers(&[14.9])),
+            (format!("{row}{{ within = 2.0 }}"), numbers(&[60.0]), numbers(&[60.1])),
+            (format!("{row}{{ exactly = true }}"), numbers(&[30.0]), numbers(&[30.1])),
+            (format!("{row}{{ at_least = true }}"), numbers(&[31.0]), numbers(&[29.0])),
+            (format!("{row}{{ at_most = true }}"), numbers(&[29.0]), numbers(&[31.0])),
+            (format!("{row}{{ at_most = true }}"), numbers(&[29.0]), numbers(&[f64::NAN])),
+            ("values = [1, 2]\nshape = { within = 1.5 }".into(), numbers(&[1.4, 2.0]), numbers(&[1.4, 3.1])),
+            ("values = [1, 2]\nshape = { within = 1.5 }".into(), numbers(&[1.0, 2.0]), numbers(&[1.0])),
+            // Which of two is better is the claim's to say.
+            (format!("values = [1, 2]\n{wins}'less'"), numbers(&[7.0, 8.0]), numbers(&[8.0, 7.0])),
+            (format!("values = [2, 1]\n{wins}'more'"), numbers(&[8.0, 7.0]), numbers(&[7.0, 8.0])),
+            (format!("values = [2, 1]\n{wins}'more'"), numbers(&[8.0, 7.0]), numbers(&[8.0, 8.0])),
+            // Every group of contestants is judged.
             (
-                "values = [1, 2]",
-                "wins = ['a', 'b']",
-                Measured::Numbers(vec![7.0, 8.0]),
-                Measured::Numbers(vec![8.0, 7.0]),
+                format!("values = [2, 1, 4, 3]\n{wins}'more'"),
+                numbers(&[8.0, 7.0, 2.0, 1.0]),
+                numbers(&[8.0, 7.0, 1.0, 2.0]),
             ),
-            ("value = 34", "wins = ['a', 'b']", one(0.5), one(-0.5)),
-            ("text = 'a  b'", "exactly = true", Measured::Text("a b".into()), Measured::Text("ab".into())),
+            (format!("text = 't'\n{three}'less'"), numbers(&[1.0, 2.0, 3.0]), numbers(&[1.0, 3.0, 2.0])),
+            (format!("text = 't'\n{three}'less'"), numbers(&[1.0, 2.0, 3.0]), numbers(&[1.0, 2.0])),
+            // Gains.
+            ("value = 34\nunit = '%'\nshape = { wins = ['a', 'b'] }".into(), numbers(&[0.5]), numbers(&[-0.5])),
+            (
+                "values = [30, 29]\nunit = '%'\nshape = { wins = ['a', 'b'] }".into(),
+                numbers(&[0.5, 1.0]),
+                numbers(&[30.0, 0.0]),
+            ),
+            ("value = 3\nunit = 'x'\nshape = { wins = ['a', 'b'] }".into(), numbers(&[1.1]), numbers(&[0.9])),
+            (format!("text = 't'\n{wins}'less'"), pairs(&[(1.0, 2.0), (3.0, 4.0)]), pairs(&[(1.0, 2.0), (4.0, 3.0)])),
+            (format!("text = 't'\n{wins}'more'"), pairs(&[(2.0, 1.0)]), pairs(&[])),
+            (
+                "text = 'a  b'\nshape = { exactly = true }".into(),
+                Measured::Text("a b".into()),
+                Measured::Text("ab".into()),
+            ),
         ] {
-            assert_eq!(verdict(value, shape, good), Verdict::Holds, "{value} {shape}");
-            assert_eq!(verdict(value, shape, bad), Verdict::Fails, "{value} {shape}");
+            assert_eq!(verdict(&lines, good, Reach::Whole), Verdict::Holds, "{lines}");
+            assert_eq!(verdict(&lines, bad, Reach::Whole), Verdict::Fails, "{lines}");
         }
+    }
+
+    #[test]
+    fn absolute_figures_are_stated_and_edges_decide_nothing() {
+        let stated = "value = 30\nunit = 'ns'\nshape = { stated = true }";
+        assert_eq!(verdict(stated, numbers(&[3000.0]), Reach::Whole), Verdict::Stated);
+        let within = "value = 30\nshape = { within = 2.0 }";
+        for number in [30.0, 3000.0] {
+            assert_eq!(verdict(within, numbers(&[number]), Reach::Edge), Verdict::Undecided);
+            assert_eq!(verdict(within, numbers(&[number]), Reach::LowerBound), Verdict::Undecided);
+        }
+        let at_most = "value = 30\nshape = { at_most = true }";
+        assert_eq!(verdict(at_most, numbers(&[29.0]), Reach::LowerBound), Verdict::Undecided);
+        assert_eq!(verdict(at_most, numbers(&[31.0]), Reach::LowerBound), Verdict::Fails);
+        assert_eq!(verdict(at_most, numbers(&[31.0]), Reach::Edge), Verdict::Undecided);
+    }
+
+    #[test]
+    fn small_numbers_keep_three_digits() {
+        assert_eq!(
+            joined(&[0.0, 1.0, 2.345, 0.5, 0.0543, -0.00146, f64::NAN]),
+            "0, 1, 2.35, 0.5, 0.0543, -0.00146, none"
+        );
+        assert_eq!(joined(&[1234.5, -7.541, 0.1, 0.02]), "1234.5, -7.54, 0.1, 0.02");
     }
 }

@@ -1,0 +1,198 @@
+//! Rule sets with their packets, on which engines are built, timed and updated.
+
+use anyhow::{Context, ensure};
+use firstmatch_core::rule::{Action, Conditions, Lowered, Priority, Regions, RuleSpec};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Schema};
+use firstmatch_generate::trace::{self, Coverage};
+use indicatif::ProgressBar;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+use serde::Deserialize;
+
+use crate::definition::{Engine, Updates};
+use crate::digest::Running;
+use crate::measure::Pace;
+use crate::measure::replay::{Rows, Run};
+use crate::measure::updates::Plan;
+use crate::statistics::Summary;
+use crate::workload::{self, Workload};
+
+/// Packets that are looked up.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Traffic {
+    /// Headers of the rules, drawn uniformly.
+    #[default]
+    Synthetic,
+    /// Random headers, nearly all of which match a last catch-all rule, repeated each round.
+    Default,
+    /// The same headers, but caches have seen none of them before.
+    New,
+}
+
+/// Number of packets of a list.
+const PACKETS: usize = 100_000;
+/// Number of rounds of lookups, in which the engines take turns.
+const ROUNDS: usize = 5;
+/// Number of updates, half of them insertions.
+const UPDATES: usize = 200_000;
+
+/// Rule set with its packets.
+pub(super) struct Workbench {
+    set: RuleSet,
+    pub(super) work: Workload,
+    traffic: Traffic,
+    seed: u64,
+}
+
+/// Figures of lookups.
+pub(super) struct Lookups {
+    /// Microseconds per packet of each engine.
+    pub(super) micros: Vec<f64>,
+    /// Answers, on which all engines agree.
+    pub(super) answers: Vec<Option<Match>>,
+}
+
+impl Workbench {
+    /// Draws the packets of a rule set.
+    ///
+    /// With `headers_a_rule` they are drawn from that many headers per rule; otherwise each packet has a header of its
+    /// own.
+    pub(super) fn new(
+        mut set: RuleSet,
+        traffic: Traffic,
+        headers_a_rule: Option<usize>,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
+        let mut trace = trace::Config { headers: PACKETS, seed, coverage: Coverage::Drawn, ..trace::Config::default() };
+        if traffic != Traffic::Synthetic {
+            with_default_rule(&mut set)?;
+            trace.headers = 1;
+        } else if let Some(each) = headers_a_rule {
+            trace.headers = each.saturating_mul(set.len()).clamp(1, PACKETS);
+        }
+        let mut work = workload::drawn(&set, &trace)?;
+        if traffic != Traffic::Synthetic {
+            work.keys = random_keys(work.schema(), seed);
+        } else if trace.headers < PACKETS {
+            work.keys = drawn_again(&work.keys, work.schema(), seed);
+        }
+        Ok(Self { set, work, traffic, seed })
+    }
+
+    /// Builds an engine from the rules.
+    pub(super) fn build(&self, engine: &Engine) -> anyhow::Result<Box<dyn Classifier>> {
+        built_of(&self.work.lowered, engine, self.seed)
+    }
+
+    /// Times lookups in interleaved rounds; all engines must answer as the first does.
+    ///
+    /// The scratch of an engine, with its caches, lives through all rounds. With `cold`, or if every header is new, each
+    /// pass gets a new one.
+    pub(super) fn lookups(
+        &self,
+        engines: &[(&str, Box<dyn Classifier>)],
+        batch: usize,
+        cold: bool,
+    ) -> anyhow::Result<Lookups> {
+        ensure!(!engines.is_empty() && batch > 0, "there is no engine, or no packet in a batch");
+        let keys = &self.work.keys;
+        let mut micros = vec![Vec::new(); engines.len()];
+        let mut right: Option<Vec<Option<Match>>> = None;
+        let mut replays: Vec<Rows<'_>> = engines.iter().map(|(_, engine)| Rows::new(&**engine, keys.keys())).collect();
+        for round in 0..=ROUNDS {
+            for turn in 0..engines.len() {
+                let which = (turn + round) % engines.len();
+                let replay = &mut replays[which];
+                if cold || self.traffic == Traffic::New {
+                    *replay = Rows::new(&*engines[which].1, keys.keys());
+                }
+                let taken = replay.batched(keys.len(), batch);
+                let right = right.get_or_insert_with(|| replay.answers.clone());
+                ensure!(*right == replay.answers, "{} gives other answers", engines[which].0);
+                // The first round warms up.
+                if round > 0 {
+                    micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
+                }
+            }
+        }
+        let medians = micros.iter().map(|micros| Summary::of(micros).map_or(f64::NAN, |all| all.median)).collect();
+        Ok(Lookups { micros: medians, answers: right.unwrap_or_default() })
+    }
+
+    /// Returns the microseconds per update.
+    pub(super) fn update(&self, engine: &Engine) -> anyhow::Result<f64> {
+        let updates = Updates { count: UPDATES, readers: 0, rounds: 1 };
+        let pace = Pace { brief: false, bar: ProgressBar::hidden() };
+        let plan = Plan::draw(&updates, &self.work, &pace).context("there are fewer than two rules")?;
+        let (rate, _) = plan.run(&engine.recipe()?, &self.work, &self.set).with_context(|| engine.name().to_owned())?;
+        Ok(1e6 / rate)
+    }
+
+    /// Returns the answers of an engine.
+    pub(super) fn answers(&self, engine: &dyn Classifier) -> Vec<Option<Match>> {
+        let mut answers = vec![None; self.work.keys.len()];
+        engine.classify_batch(&mut engine.scratch(), self.work.keys.keys(), &mut answers);
+        answers
+    }
+
+    /// Adds the rules, the keys and their answers to a digest.
+    pub(super) fn add_to(&self, digest: &mut Running, answers: &[Option<Match>]) {
+        digest.add_rules(&self.set);
+        digest.add_answers(&self.set, &self.work, answers);
+    }
+}
+
+/// Builds an engine by inserting rules in random order.
+///
+/// An engine that takes no updates, or chooses its tables for a whole set, is built from the set.
+pub(super) fn built_of(lowered: &Lowered, engine: &Engine, seed: u64) -> anyhow::Result<Box<dyn Classifier>> {
+    let recipe = engine.recipe()?;
+    let Some(empty) = recipe.empty.as_ref().filter(|_| engine.engine != "tuplemerge_offline") else {
+        return Ok((recipe.build)(lowered)?);
+    };
+    let mut built = empty(lowered.schema())?;
+    let mut order: Vec<_> = lowered.by_rule().collect();
+    order.shuffle(&mut Pcg64::seed_from_u64(seed));
+    let mut regions = Regions::new(lowered.schema().words().len());
+    for (rule, range) in order {
+        regions.clear();
+        range.for_each(|at| regions.push(lowered.regions().get(at)));
+        built.insert(rule, &regions)?;
+    }
+    Ok(built)
+}
+
+/// Appends a rule that matches everything.
+fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
+    let last = set.iter().next_back();
+    let line = last.and_then(|rule| rule.line).map_or(1, |line| line.get().saturating_add(1));
+    let priority = last.map_or(0, |rule| rule.priority.0).checked_add(1);
+    let priority = Priority(priority.context("there is no priority behind the last rule's")?);
+    let (conditions, line) = (Conditions::default(), std::num::NonZeroU32::new(line));
+    set.insert(RuleSpec { priority, action: Action::Permit, conditions, family: None, line, value: 0 })?;
+    Ok(())
+}
+
+/// Draws packets from keys, each equally likely.
+fn drawn_again(keys: &KeyBuf, schema: &Schema, seed: u64) -> KeyBuf {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut drawn = KeyBuf::new(schema);
+    for _ in 0..PACKETS {
+        drawn.push().copy_from_slice(keys.keys().row(random.random_range(0..keys.len())));
+    }
+    drawn
+}
+
+/// Draws keys of values that are present.
+fn random_keys(schema: &Schema, seed: u64) -> KeyBuf {
+    let mut random = Pcg64::seed_from_u64(seed);
+    let mut keys = KeyBuf::new(schema);
+    for _ in 0..PACKETS {
+        for (word, place) in schema.words().iter().zip(keys.push()) {
+            *place = random.random_range(0..=word.absent.map_or(word.max, |absent| absent - 1));
+        }
+    }
+    keys
+}

@@ -1,0 +1,166 @@
+//! Contests of engines over generated rule sets, by profile and size of the sets.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use serde::Deserialize;
+
+use super::Emit;
+use super::bench::{Traffic, Workbench};
+use super::figures::{About, Figures, Measure};
+use super::lists::Plan;
+use crate::clock::timed;
+use crate::definition::Engine;
+use crate::digest::Running;
+use crate::memory::counted;
+use crate::transform::Transform;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Contest {
+    measures: Vec<Measure>,
+    profiles: Vec<String>,
+    sizes: Vec<usize>,
+    lists: u64,
+    #[serde(default)]
+    smoothing: u8,
+    /// Transformation of the rules before anything else.
+    transform: Option<Transform>,
+    #[serde(default = "synthetic")]
+    traffics: Vec<Traffic>,
+    /// Number of headers per rule, from which synthetic packets are drawn.
+    headers_a_rule: Option<usize>,
+    /// Number of keys per call.
+    #[serde(default = "one")]
+    batch: usize,
+    /// Whether each pass gets a new scratch.
+    #[serde(default)]
+    cold: bool,
+    engines: Vec<Engine>,
+    pub(super) claims: Vec<About>,
+}
+
+fn synthetic() -> Vec<Traffic> {
+    vec![Traffic::Synthetic]
+}
+
+fn one() -> usize {
+    1
+}
+
+/// Runs one measure after the other on all rule sets, and judges the claims of each at its end.
+pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
+    ensure!(!run.engines.is_empty() && run.batch > 0, "there is no engine, or no packet in a batch");
+    let first = run.measures.first().zip(run.traffics.first()).context("there is no measure, or no traffic")?;
+    let named = |about: &About| (about.measure.unwrap_or(*first.0), about.traffic.unwrap_or(*first.1));
+    for about in &run.claims {
+        let (measure, traffic) = named(about);
+        let has = run.measures.contains(&measure) && run.traffics.contains(&traffic);
+        ensure!(has, "claim `{}`: the entry has no such measure or traffic", about.id);
+        ensure!(about.part.is_none(), "claim `{}`: `part` is for entries of memory", about.id);
+    }
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
+    for &traffic in &run.traffics {
+        for &measure in &run.measures {
+            let (figures, digest) = run.figures(&plan, traffic, measure)?;
+            figures.print(out)?;
+            let mut claims = run.claims.iter().filter(|about| named(about) == (measure, traffic));
+            claims.try_for_each(|about| emit(figures.about(about, &digest)?))?;
+        }
+    }
+    Ok(())
+}
+
+impl Contest {
+    /// Returns a figure of each engine, profile and size, the mean over the lists, and the digest of the lists.
+    fn figures(&self, plan: &Plan<'_>, traffic: Traffic, measure: Measure) -> anyhow::Result<(Figures, String)> {
+        let unit = match measure {
+            Measure::Lookup => "us a packet",
+            Measure::Update => "us an update",
+            Measure::Memory => "MiB",
+            Measure::Build => "ms to build",
+            Measure::Tables => "tables",
+            Measure::Lines => "lines in a table",
+        };
+        let packets = match traffic {
+            Traffic::Synthetic => "",
+            Traffic::Default => ", default rule",
+            Traffic::New => ", default rule, new headers",
+        };
+        let mut figures = Figures::new(format!("{unit}{packets}"), self.engines.iter().map(Engine::name), plan);
+        let mut digest = Running::default();
+        plan.each(|place, mut set| {
+            if let Some(transform) = self.transform {
+                set = transform.apply(&set)?;
+            }
+            let bench = Workbench::new(set, traffic, self.headers_a_rule, place.seed)?;
+            let all = self.measured(&bench, measure, &mut digest)?;
+            all.into_iter().enumerate().for_each(|(e, figure)| figures.add(e, place, figure / self.lists as f64));
+            Ok(())
+        })?;
+        Ok((figures, digest.finish()))
+    }
+
+    /// Returns the figure of each engine on one rule set.
+    fn measured(&self, bench: &Workbench, measure: Measure, digest: &mut Running) -> anyhow::Result<Vec<f64>> {
+        if measure == Measure::Lookup {
+            let engines = self.engines.iter().map(|engine| anyhow::Ok((engine.name(), bench.build(engine)?)));
+            let lookups = bench.lookups(&engines.collect::<anyhow::Result<Vec<_>>>()?, self.batch, self.cold)?;
+            bench.add_to(digest, &lookups.answers);
+            return Ok(lookups.micros);
+        }
+        bench.add_to(digest, &bench.answers(&*bench.build(&self.engines[0])?));
+        let of = |engine: &Engine| {
+            if measure == Measure::Update {
+                return bench.update(engine);
+            }
+            let ((built, taken), memory) = counted(|| timed(|| bench.build(engine)));
+            let stats = built?.stats();
+            Ok(match measure {
+                Measure::Memory => memory.kept as f64 / f64::from(1 << 20),
+                Measure::Build => taken.cpu.as_secs_f64() * 1e3,
+                Measure::Tables => stats.tables as f64,
+                _ => stats.worst_lines as f64 / stats.tables.max(1) as f64,
+            })
+        };
+        self.engines.iter().map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::Outcome;
+
+    fn outcomes(lines: &str, claims: &str) -> (String, Vec<Outcome>) {
+        let text = format!(
+            "profiles = ['acl1', 'fw1']\nsizes = [20, 60]\nlists = 1\n{lines}\n\
+             [[engines]]\nengine = 'tuplemerge'\n[[engines]]\nengine = 'linear'\n{claims}"
+        );
+        let contest: Contest = toml::from_str(&text).expect("a contest");
+        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
+        run(&contest, None, &mut out, &mut |outcome| {
+            outcomes.push(outcome);
+            Ok(())
+        })
+        .expect("a run");
+        (String::from_utf8(out).expect("text"), outcomes)
+    }
+
+    /// The digest depends on rules, keys and answers, not on the measure, the engines or whether scratches are new.
+    #[test]
+    fn every_measure_has_the_digest_of_its_sets() {
+        let first = "[[claims]]\nid = 'a'\nof = 'means'\nengines = ['tuplemerge']\n";
+        let claims = &format!("{first}{}measure = 'tables'\n", first.replace("'a'", "'b'"));
+        let (out, warm) = outcomes("measures = ['lookup', 'tables']\nbatch = 16", claims);
+        assert!(out.contains("| tuplemerge, us a packet ") && out.contains("| tuplemerge, tables "), "{out}");
+        assert_eq!(warm.iter().map(|outcome| outcome.claim.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(warm[0].digest.len(), 32);
+        assert_eq!(warm[0].digest, warm[1].digest);
+        let (_, cold) = outcomes("measures = ['lookup', 'tables']\nbatch = 16\ncold = true", claims);
+        assert_eq!(cold[0].digest, warm[0].digest);
+        let (_, others) = outcomes("measures = ['tables']\ntraffics = ['default']", first);
+        assert_ne!(others[0].digest, warm[0].digest);
+    }
+}

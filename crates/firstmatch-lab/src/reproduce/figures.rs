@@ -1,0 +1,295 @@
+//! Figures of engines by profile and size of the rule sets, and claims about them.
+
+use std::io::Write;
+
+use anyhow::{Context, bail, ensure};
+use serde::Deserialize;
+
+use super::bench::Traffic;
+use super::lists::{Place, Plan};
+use super::verdict::joined;
+use super::{Measured, Outcome, Reach, mean};
+use crate::table::table;
+
+/// Subject of a claim; engines are given by name, and less is better.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct About {
+    pub(super) id: String,
+    /// Measure of a contest; by default the first of the entry.
+    pub(super) measure: Option<Measure>,
+    /// Traffic of a contest; by default the first of the entry.
+    pub(super) traffic: Option<Traffic>,
+    /// Part of the memory; by default all of it.
+    pub(super) part: Option<String>,
+    of: Of,
+    engines: Vec<String>,
+    /// Size of the rule sets; by default all sizes.
+    rules: Option<usize>,
+    /// Profiles that count; by default all but `without`.
+    #[serde(default)]
+    profiles: Vec<String>,
+    #[serde(default)]
+    without: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Of {
+    /// Mean of each engine.
+    Means,
+    /// Figure of the second engine over the first's, the mean over profiles and sizes.
+    Ratio,
+    /// The same in per cent more.
+    Percent,
+    /// Ratio at each size, the mean over profiles; then the mean of all.
+    Ratios,
+    /// Number of pairs of profile and size on which the first engine is better than the second.
+    Won,
+    /// Whether the first engine is better than the second on every profile and size.
+    Everywhere,
+    /// Whether the mean of each engine is better than that of the next.
+    Ordered,
+    /// Least, mean and most over the profiles and sizes.
+    Range,
+    /// Size from which the first engine's mean is the best.
+    From,
+    /// Size up to which the first engine's mean is the best, or equal to the best.
+    Until,
+    /// Best mean of the other engines over the first's.
+    Lead,
+    /// Millions of lookups or updates per second where the first engine is slowest.
+    Slowest,
+    /// Power of the size with which the mean of each engine grows.
+    ///
+    /// It is the least-squares slope of the logarithms. For example, a mean that doubles with each doubling of the size
+    /// has the exponent 1.
+    Exponents,
+}
+
+/// Measures of a contest.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Measure {
+    /// Microseconds per packet.
+    Lookup,
+    /// Microseconds per update, half of them insertions, half removals.
+    Update,
+    /// MiB at run time.
+    Memory,
+    /// Milliseconds to build, or to insert all rules.
+    Build,
+    /// Tables or partitions.
+    Tables,
+    /// Most cache lines of a lookup per table or partition, on average, as the engine states.
+    Lines,
+}
+
+/// One figure of each engine by profile and size; less is better.
+#[derive(Clone, Debug)]
+pub(super) struct Figures {
+    /// Unit, with the packets if they are not the usual ones.
+    unit: String,
+    engines: Vec<String>,
+    profiles: Vec<String>,
+    sizes: Vec<usize>,
+    /// Figures by engine, profile and size.
+    all: Vec<Vec<Vec<f64>>>,
+}
+
+impl Figures {
+    /// Returns figures that are all zero.
+    pub(super) fn new<'a>(unit: String, engines: impl Iterator<Item = &'a str>, plan: &Plan<'_>) -> Self {
+        let engines: Vec<String> = engines.map(str::to_owned).collect();
+        let all = vec![plan.zeros(); engines.len()];
+        Self { unit, engines, profiles: plan.profiles.to_vec(), sizes: plan.sizes.to_vec(), all }
+    }
+
+    pub(super) fn add(&mut self, engine: usize, place: Place, figure: f64) {
+        self.all[engine][place.profile][place.size] += figure;
+    }
+
+    /// Returns the mean over the profiles of an engine at each size.
+    pub(super) fn means(&self, engine: usize) -> Vec<f64> {
+        (0..self.sizes.len()).map(|s| mean(self.all[engine].iter().map(|sizes| sizes[s]))).collect()
+    }
+
+    pub(super) fn print(&self, out: &mut dyn Write) -> anyhow::Result<()> {
+        for (e, (engine, profiles)) in self.engines.iter().zip(&self.all).enumerate() {
+            let mut head = vec![format!("{engine}, {}", self.unit)];
+            head.extend(self.sizes.iter().map(usize::to_string));
+            let mut table = table(head);
+            let mean = self.means(e);
+            let named = self.profiles.iter().map(String::as_str).zip(profiles);
+            for (profile, sizes) in named.chain([("mean", &mean)]) {
+                let row = sizes.iter().map(|figure| format!("{figure:.3}"));
+                table.add_row([profile.to_owned()].into_iter().chain(row));
+            }
+            writeln!(out, "{table}")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn about(&self, about: &About, digest: &str) -> anyhow::Result<Outcome> {
+        let (measured, reach) = self.measured(about).with_context(|| format!("claim `{}`", about.id))?;
+        Ok(Outcome { claim: about.id.clone(), measured, reach, digest: digest.to_owned() })
+    }
+
+    fn measured(&self, about: &About) -> anyhow::Result<(Measured, Reach)> {
+        let place = |name: &String| {
+            let place = self.engines.iter().position(|engine| engine == name);
+            place.with_context(|| format!("there is no engine `{name}` in this entry"))
+        };
+        let engines = about.engines.iter().map(place).collect::<anyhow::Result<Vec<_>>>()?;
+        let all = &self.profiles;
+        if let Some(name) = about.profiles.iter().chain(&about.without).find(|name| !all.contains(name)) {
+            bail!("there is no profile `{name}` in this entry");
+        }
+        let counts = |name: &String| {
+            (about.profiles.is_empty() || about.profiles.contains(name)) && !about.without.contains(name)
+        };
+        let profiles: Vec<usize> = (0..all.len()).filter(|&index| counts(&all[index])).collect();
+        let sizes: Vec<usize> =
+            (0..self.sizes.len()).filter(|&s| about.rules.is_none_or(|rules| rules == self.sizes[s])).collect();
+        ensure!(!sizes.is_empty() && !profiles.is_empty(), "it is about no profile, or about none of the sizes");
+        let enough = match about.of {
+            Of::Means | Of::Range | Of::Slowest | Of::Exponents => 1,
+            _ => 2,
+        };
+        ensure!(engines.len() >= enough, "expected {enough} engines at least");
+
+        let figure = |e: usize, p: usize, s: usize| self.all[engines[e]][p][s];
+        let over = |s: usize, of: &dyn Fn(usize, usize) -> f64| mean(profiles.iter().map(|&p| of(p, s)));
+        let mean_of = |e: usize| mean(sizes.iter().map(|&s| over(s, &|p, s| figure(e, p, s))));
+        let ratio = |s: usize| over(s, &|p, s| figure(1, p, s) / figure(0, p, s));
+        let cells = || sizes.iter().flat_map(|&s| profiles.iter().map(move |&p| (p, s)));
+        let best_of_others = |s: usize| {
+            let others = (1..engines.len()).map(|e| over(s, &|p, s| figure(e, p, s)));
+            others.fold(f64::INFINITY, f64::min)
+        };
+        let first_wins = |s: usize| over(s, &|p, s| figure(0, p, s)) <= best_of_others(s);
+        let size = |found: Option<&usize>| found.map_or(f64::NAN, |&s| self.sizes[s] as f64);
+        let mut reach = Reach::Whole;
+        let numbers = match about.of {
+            Of::Means => (0..engines.len()).map(mean_of).collect(),
+            Of::Ratio => vec![mean(sizes.iter().map(|&s| ratio(s)))],
+            Of::Percent => vec![(mean(sizes.iter().map(|&s| ratio(s))) - 1.0) * 100.0],
+            Of::Ratios => {
+                let ratios: Vec<f64> = sizes.iter().map(|&s| ratio(s)).collect();
+                let all = mean(ratios.iter().copied());
+                ratios.into_iter().chain([all]).collect()
+            }
+            Of::Won => vec![cells().filter(|&(p, s)| figure(0, p, s) < figure(1, p, s)).count() as f64],
+            Of::Everywhere => {
+                let pairs: Vec<_> = cells().map(|(p, s)| (figure(0, p, s), figure(1, p, s))).collect();
+                let lost = cells().zip(&pairs).filter(|(_, (first, second))| first >= second);
+                let lost: Vec<String> = lost.map(|((p, s), _)| format!("{} {}", all[p], self.sizes[s])).collect();
+                let what =
+                    if lost.is_empty() { "everywhere".to_owned() } else { format!("not on {}", lost.join(", ")) };
+                return Ok((Measured::Pairs { pairs, what }, reach));
+            }
+            Of::Ordered => {
+                let means: Vec<f64> = (0..engines.len()).map(mean_of).collect();
+                let pairs = means.windows(2).map(|pair| (pair[0], pair[1])).collect();
+                return Ok((Measured::Pairs { pairs, what: joined(&means) }, reach));
+            }
+            Of::Range => {
+                let figures = || cells().map(|(p, s)| figure(0, p, s));
+                vec![figures().fold(f64::INFINITY, f64::min), mean(figures()), figures().fold(0.0, f64::max)]
+            }
+            Of::From => {
+                let found = sizes.iter().rev().take_while(|&&s| first_wins(s)).last();
+                reach = at_the(found, sizes.first());
+                vec![size(found)]
+            }
+            Of::Until => {
+                let found = sizes.iter().take_while(|&&s| first_wins(s)).last();
+                reach = at_the(found, sizes.last());
+                vec![size(found)]
+            }
+            Of::Lead => vec![mean(sizes.iter().map(|&s| best_of_others(s) / over(s, &|p, s| figure(0, p, s))))],
+            Of::Slowest => vec![1.0 / cells().map(|(p, s)| figure(0, p, s)).fold(0.0, f64::max)],
+            Of::Exponents => {
+                ensure!(sizes.len() > 1, "expected two sizes at least");
+                let slope = |e: usize| {
+                    let sizes =
+                        sizes.iter().map(|&s| ((self.sizes[s] as f64).ln(), over(s, &|p, s| figure(e, p, s)).ln()));
+                    slope(&sizes.collect::<Vec<_>>())
+                };
+                (0..engines.len()).map(slope).collect()
+            }
+        };
+        Ok((Measured::Numbers(numbers), reach))
+    }
+}
+
+/// Returns how far a size reaches that was found: not beyond the edge.
+fn at_the(found: Option<&usize>, edge: Option<&usize>) -> Reach {
+    if found.is_some() && found == edge { Reach::Edge } else { Reach::Whole }
+}
+
+/// Returns the slope of the least-squares line through points.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
+    let over = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>();
+    over / points.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(sizes: &[usize], engines: &[&[f64]]) -> Figures {
+        let profiles = ["p".to_owned()];
+        let plan = Plan { profiles: &profiles, sizes, lists: 1, smoothing: 0, seeds: None };
+        let names = ["a", "b", "c"];
+        let mut figures = Figures::new("us".to_owned(), names[..engines.len()].iter().copied(), &plan);
+        for (engine, sizes) in engines.iter().enumerate() {
+            for (size, figure) in sizes.iter().enumerate() {
+                figures.add(engine, Place { profile: 0, size, seed: 1 }, *figure);
+            }
+        }
+        figures
+    }
+
+    fn measured(figures: &Figures, of: &str) -> (Measured, Reach) {
+        let engines: Vec<String> = figures.engines.iter().map(|name| format!("'{name}'")).collect();
+        let about = format!("id = 'i'\nof = '{of}'\nengines = [{}]", engines.join(", "));
+        figures.measured(&toml::from_str(&about).expect("a claim")).expect("a measurement")
+    }
+
+    #[test]
+    fn a_size_on_the_edge_decides_nothing() {
+        let sizes = [10, 20, 40];
+        for (first, of, size, reach) in [
+            ([2.0, 0.5, 0.5], "from", 20.0, Reach::Whole),
+            ([0.5, 0.5, 0.5], "from", 10.0, Reach::Edge),
+            ([0.5, 0.5, 2.0], "until", 20.0, Reach::Whole),
+            ([0.5, 0.5, 0.5], "until", 40.0, Reach::Edge),
+        ] {
+            let found = measured(&figures(&sizes, &[&first, &[1.0; 3]]), of);
+            assert_eq!(found, (Measured::Numbers(vec![size]), reach), "{of} {first:?}");
+        }
+        let (Measured::Numbers(never), reach) = measured(&figures(&sizes, &[&[2.0; 3], &[1.0; 3]]), "from") else {
+            panic!("expected a number")
+        };
+        assert!(never[0].is_nan() && reach == Reach::Whole);
+    }
+
+    #[test]
+    fn orders_are_pairs_of_neighbours() {
+        let ordered = measured(&figures(&[10], &[&[1.0], &[3.0], &[2.0]]), "ordered").0;
+        assert_eq!(ordered, Measured::Pairs { pairs: vec![(1.0, 3.0), (3.0, 2.0)], what: "1, 3, 2".to_owned() });
+        let everywhere = measured(&figures(&[10, 20], &[&[1.0, 4.0], &[3.0, 4.0]]), "everywhere").0;
+        assert_eq!(everywhere, Measured::Pairs { pairs: vec![(1.0, 3.0), (4.0, 4.0)], what: "not on p 20".to_owned() });
+    }
+
+    #[test]
+    fn the_slope_is_that_of_the_line_of_least_squares() {
+        assert!((slope(&[(1.0, 5.0), (2.0, 7.0), (4.0, 11.0)]) - 2.0).abs() < 1e-12);
+        // By hand: deviations -1, 0, 1 and -1, 2, -1.
+        assert!(slope(&[(0.0, 0.0), (1.0, 3.0), (2.0, 0.0)]).abs() < 1e-12);
+        let cubes = [1.0f64, 2.0, 8.0].map(|size| (size.ln(), (7.0 * size.powi(3)).ln()));
+        assert!((slope(&cubes) - 3.0).abs() < 1e-12);
+    }
+}
