@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{Action, Conditions, Lowered, Priority, Regions, RuleSpec};
-use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Schema};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet, Schema, Updatable};
 use firstmatch_generate::trace::{self, Coverage};
 use indicatif::ProgressBar;
 use rand::seq::SliceRandom;
@@ -130,6 +130,11 @@ impl Workbench {
         Ok(1e6 / rate)
     }
 
+    /// Compares the answers of an engine after `steps` updates of a plan with those of `linear`.
+    pub(super) fn compare(&self, plan: &Plan, engine: &dyn Updatable, steps: usize) -> anyhow::Result<()> {
+        plan.compare(engine, steps, &self.work, &self.set)
+    }
+
     /// Returns the answers of an engine.
     pub(super) fn answers(&self, engine: &dyn Classifier) -> Vec<Option<Match>> {
         let mut answers = vec![None; self.work.keys.len()];
@@ -195,4 +200,80 @@ fn random_keys(schema: &Schema, seed: u64) -> KeyBuf {
         }
     }
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use firstmatch_core::{Keys, Stats};
+
+    use super::*;
+    use crate::reproduce::lists::Lists;
+
+    /// Engine that matches nothing and counts its scratches.
+    #[derive(Debug)]
+    struct Scratches {
+        schema: Schema,
+        made: Arc<AtomicUsize>,
+    }
+
+    impl firstmatch_core::Engine for Scratches {
+        type Scratch = u8;
+
+        fn schema(&self) -> &Schema {
+            &self.schema
+        }
+
+        fn new_scratch(&self) -> u8 {
+            self.made.fetch_add(1, Ordering::Relaxed);
+            0
+        }
+
+        fn stats(&self) -> Stats {
+            Stats::default()
+        }
+
+        fn improve(&self, _: &mut u8, _: &Keys<'_>, _: &mut [Option<Match>]) {}
+    }
+
+    fn workbench(traffic: Traffic, headers_a_rule: Option<usize>) -> Workbench {
+        let set = Lists::of("acl1", None::<&Path>).and_then(|lists| lists.list(20, 0, 1)).expect("rules");
+        Workbench::new(set, traffic, headers_a_rule, 1).expect("packets")
+    }
+
+    #[test]
+    fn a_scratch_lives_through_all_rounds_unless_it_is_cold() {
+        for (traffic, cold, expected) in [
+            (Traffic::Synthetic, false, 1),
+            (Traffic::Default, false, 1),
+            (Traffic::Synthetic, true, 1 + ROUNDS + 1),
+            (Traffic::New, false, 1 + ROUNDS + 1),
+        ] {
+            let bench = workbench(traffic, None);
+            let made = Arc::new(AtomicUsize::new(0));
+            let engine = Scratches { schema: bench.work.schema().clone(), made: Arc::clone(&made) };
+            bench.lookups(&[("scratches", Box::new(engine))], 256, cold).expect("answers");
+            assert_eq!(made.load(Ordering::Relaxed), expected, "{traffic:?} {cold}");
+        }
+    }
+
+    #[test]
+    fn packets_come_from_few_headers_or_match_the_last_rule() {
+        let rows = |bench: &Workbench| -> std::collections::HashSet<Vec<u32>> {
+            let keys = bench.work.keys.keys();
+            (0..bench.work.keys.len()).map(|row| keys.row(row).to_vec()).collect()
+        };
+        let few = workbench(Traffic::Synthetic, Some(3));
+        assert!(few.work.keys.len() == PACKETS && rows(&few).len() <= 3 * few.set.len());
+        let default = workbench(Traffic::Default, None);
+        let answers = default.answers(&*default.build(&Engine::plain("linear")).expect("an engine"));
+        let last = default.set.iter().next_back().map(|rule| rule.id);
+        let to_last = answers.iter().filter(|answer| answer.map(|found| found.rule) == last).count();
+        assert!(to_last * 10 > PACKETS * 9, "{to_last}");
+        let line = default.set.iter().next_back().and_then(|rule| rule.line);
+        assert_eq!(line.map(u32::from), Some(default.set.len() as u32), "the last rule has a line of its own");
+    }
 }

@@ -10,7 +10,10 @@ use super::claims::Claims;
 use super::contest::Contest;
 use super::distribution::Distribution;
 use super::expansion::{Expansion, Prefixes};
+use super::memory::Memory;
+use super::model::Model;
 use super::partitions::Partitions;
+use super::series::Series;
 use super::sweep::Sweep;
 use super::tables::Tables;
 
@@ -38,6 +41,12 @@ pub(super) enum Run {
     Partitions(Partitions),
     /// Comparison of speed or memory on generated rule sets.
     Contest(Contest),
+    /// Bytes by part and by the number of rules.
+    Memory(Memory),
+    /// Packets a second through a rule set that changes.
+    Series(Series),
+    /// Times predicted from statistics, beside measured ones.
+    Model(Model),
     /// Lookups and statistics by a value of the configuration.
     Sweep(Sweep),
     /// Distribution of the times of single packets.
@@ -54,6 +63,9 @@ impl Run {
         match self {
             Self::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
             Self::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Memory(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Series(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Model(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Sweep(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Distribution(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),

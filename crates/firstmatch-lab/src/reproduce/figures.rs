@@ -229,7 +229,7 @@ fn at_the(found: Option<&usize>, edge: Option<&usize>) -> Reach {
 }
 
 /// Returns the slope of the least-squares line through points.
-fn slope(points: &[(f64, f64)]) -> f64 {
+pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
     let (x, y) = (mean(points.iter().map(|point| point.0)), mean(points.iter().map(|point| point.1)));
     let over = points.iter().map(|point| (point.0 - x) * (point.1 - y)).sum::<f64>();
     over / points.iter().map(|point| (point.0 - x).powi(2)).sum::<f64>()

@@ -11,9 +11,12 @@ mod expansion;
 mod experiment;
 mod figures;
 mod lists;
+mod memory;
+mod model;
 mod partitions;
 mod record;
 mod sax_pac;
+mod series;
 mod sweep;
 mod tables;
 #[cfg(test)]
@@ -238,6 +241,9 @@ fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str, emi
         Run::Tables(run) => tables::run(run, out, emit),
         Run::Partitions(run) => partitions::run(run, seeds, out, emit),
         Run::Contest(run) => contest::run(run, seeds, out, emit),
+        Run::Memory(run) => memory::run(run, seeds, out, emit),
+        Run::Series(run) => series::run(run, seeds, out, emit),
+        Run::Model(run) => model::run(run, seeds, out, emit),
         Run::Sweep(run) => sweep::run(run, seeds, out, emit),
         Run::Distribution(run) => distribution::run(run, seeds, out, emit),
         Run::Prefixes(run) => expansion::prefixes_of(run, out, emit),

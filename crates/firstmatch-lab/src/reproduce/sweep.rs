@@ -274,9 +274,9 @@ mod tests {
     /// With a limit of 1 there are more tables than with 16, and fewer tests in one.
     #[test]
     fn a_small_sweep_is_run() {
-        let run = sweep("least = 1", "[[claims]]\nid = 'cost'\nof = 'cost'\nfixed = [4, 4]\n");
+        let sweep = sweep("least = 1", "[[claims]]\nid = 'cost'\nof = 'cost'\nfixed = [4, 4]\n");
         let (mut out, mut outcomes) = (Vec::new(), Vec::new());
-        super::run(&run, None, &mut out, &mut |outcome| {
+        run(&sweep, None, &mut out, &mut |outcome| {
             outcomes.push(outcome);
             Ok(())
         })

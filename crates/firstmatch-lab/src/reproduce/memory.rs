@@ -1,0 +1,147 @@
+//! Memory of engines by part and by the number of rules.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use firstmatch_core::rule::{ExpansionLimits, lower};
+use serde::Deserialize;
+
+use super::Emit;
+use super::bench::built_of;
+use super::figures::{About, Figures};
+use super::lists::Plan;
+use crate::definition::Engine;
+use crate::digest::Running;
+use crate::memory::counted;
+use crate::table::table;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Memory {
+    profiles: Vec<String>,
+    sizes: Vec<usize>,
+    lists: u64,
+    #[serde(default)]
+    smoothing: u8,
+    engines: Vec<Engine>,
+    pub(super) claims: Vec<About>,
+}
+
+const MIB: f64 = (1 << 20) as f64;
+
+/// MiB of every engine: of each part by its name, and of all parts as the allocator counts them.
+struct Parts {
+    all: Figures,
+    by_name: BTreeMap<&'static str, Figures>,
+}
+
+/// Builds the engines as a contest does, without packets, and counts what they keep.
+pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
+    ensure!(!run.engines.is_empty(), "there is no engine");
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
+    let none = |what: &str| Figures::new(format!("MiB{what}"), run.engines.iter().map(Engine::name), &plan);
+    let (mut parts, mut rules) = (Parts { all: none(""), by_name: BTreeMap::new() }, vec![0.0; run.sizes.len()]);
+    let mut digest = Running::default();
+    let lists = (run.lists * run.profiles.len() as u64) as f64;
+    plan.each(|place, set| {
+        digest.add_rules(&set);
+        rules[place.size] += set.len() as f64 / lists;
+        let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default())?;
+        for (e, engine) in run.engines.iter().enumerate() {
+            let (built, memory) = counted(|| built_of(&lowered, engine, place.seed));
+            let share = |bytes: usize| bytes as f64 / MIB / run.lists as f64;
+            parts.all.add(e, place, share(memory.kept));
+            for (name, bytes) in built?.stats().bytes {
+                let part = parts.by_name.entry(name).or_insert_with(|| none(&format!(" of {name}")));
+                part.add(e, place, share(bytes));
+            }
+        }
+        Ok(())
+    })?;
+    parts.print(run, &rules, out)?;
+    let digest = digest.finish();
+    run.claims.iter().try_for_each(|about| {
+        let measured = parts.of(about).with_context(|| format!("claim `{}`", about.id))?;
+        emit(measured.about(about, &digest)?)
+    })
+}
+
+impl Parts {
+    /// Prints a table for each engine: KiB of its parts, of all together, and bytes a rule, by the number of rules.
+    fn print(&self, run: &Memory, rules: &[f64], out: &mut dyn Write) -> anyhow::Result<()> {
+        for (e, engine) in run.engines.iter().enumerate() {
+            let mut head = vec![format!("{}, KiB", engine.name())];
+            head.extend(rules.iter().map(|rules| format!("{rules:.0} rules")));
+            let mut table = table(head);
+            let mut row = |name: &str, figures: Vec<f64>| {
+                table.add_row([name.to_owned()].into_iter().chain(figures.iter().map(|figure| format!("{figure:.1}"))));
+            };
+            for (name, part) in &self.by_name {
+                let means = part.means(e);
+                if means.iter().any(|&mean| mean > 0.0) {
+                    row(name, means.iter().map(|mean| mean * 1024.0).collect());
+                }
+            }
+            let all = self.all.means(e);
+            row("all", all.iter().map(|mean| mean * 1024.0).collect());
+            row("bytes a rule", all.iter().zip(rules).map(|(mean, rules)| mean * MIB / rules).collect());
+            writeln!(out, "{table}")?;
+        }
+        Ok(())
+    }
+
+    fn of(&self, about: &About) -> anyhow::Result<&Figures> {
+        ensure!(about.measure.is_none() && about.traffic.is_none(), "`measure` and `traffic` are for contests");
+        let Some(name) = &about.part else { return Ok(&self.all) };
+        let known = || self.by_name.keys().copied().collect::<Vec<_>>().join(", ");
+        self.by_name
+            .get(name.as_str())
+            .with_context(|| format!("there is no part `{name}`; expected one of {}", known()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::run;
+    use crate::reproduce::{Measured, Outcome};
+
+    fn outcomes(claims: &str) -> anyhow::Result<(String, Vec<Outcome>)> {
+        let text = format!(
+            "profiles = ['acl1', 'fw1']\nsizes = [50, 400]\nlists = 2\n\
+             [[engines]]\nengine = 'tuplemerge'\n[[engines]]\nengine = 'linear'\n{claims}"
+        );
+        let (mut out, mut outcomes) = (Vec::new(), Vec::new());
+        run(&toml::from_str(&text).expect("an experiment"), None, &mut out, &mut |outcome| {
+            outcomes.push(outcome);
+            Ok(())
+        })?;
+        Ok((String::from_utf8(out).expect("text"), outcomes))
+    }
+
+    /// Other tests allocate meanwhile, so that only parts are compared, which the engines state.
+    #[test]
+    fn parts_grow_with_the_rules() {
+        let claim =
+            |id: &str, more: &str| format!("[[claims]]\nid = '{id}'\nof = 'means'\nengines = ['linear']\n{more}");
+        let claims =
+            claim("small", "rules = 50\npart = 'blocks'\n") + &claim("large", "rules = 400\npart = 'blocks'\n");
+        let (out, both) = outcomes(&claims).expect("a run");
+        for expected in ["| tuplemerge, KiB ", "50 rules", "400 rules", "| blocks ", "| all ", "| bytes a rule "] {
+            assert!(out.contains(expected), "{expected}: {out}");
+        }
+        let number = |outcome: &Outcome| match &outcome.measured {
+            Measured::Numbers(numbers) => numbers[0],
+            other => panic!("{other:?}"),
+        };
+        assert!(number(&both[1]) > 4.0 * number(&both[0]), "{both:?}");
+        assert!(both[0].digest.len() == 32 && both[0].digest == both[1].digest);
+        for (more, expected) in
+            [("part = 'nothing'\n", "there is no part `nothing`"), ("measure = 'lookup'\n", "for contests")]
+        {
+            let error = outcomes(&claim("bad", more)).expect_err("a bad claim");
+            assert!(format!("{error:#}").contains(expected), "{error:#}");
+        }
+    }
+}
