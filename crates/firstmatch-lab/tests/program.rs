@@ -234,3 +234,22 @@ fn other_answers_fail_the_run() {
     assert_eq!(code, 1, "{out}");
     assert!(out.contains("small: FAILED: the rules, keys and answers have the digest"), "{out}");
 }
+
+/// The exit code tells a paper without experiments from one that was run.
+#[test]
+fn papers_without_experiments_have_an_exit_code_of_their_own() {
+    let folder = folder("papers");
+    let papers = concat!(env!("CARGO_MANIFEST_DIR"), "/../../papers");
+    for (entry, expected, text) in [
+        ("storm", 3, "storm has no experiments: nothing is measured"),
+        ("storm/fig6", 3, "storm/fig6: there is no experiment"),
+        ("tuplemerge/s3-a", 3, "tuplemerge/s3-a: there is no experiment"),
+        ("tuplemerge/table3", 0, "holds 1, FAILS 0, stated 0, undecided 0, not run 2"),
+        ("tuplemerge/fig9", 2, "tuplemerge/fig9 has nothing to compare: drawing of the test bed"),
+        ("tuplemerge/fig99", 2, "tuplemerge has no entry `fig99`"),
+    ] {
+        let (code, out) = run(&folder, &["reproduce", entry, "--papers", papers]);
+        assert!(code == expected && out.contains(text), "{entry}: {code}: {out}");
+    }
+    assert!(!folder.join("papers").exists(), "nothing is written unasked");
+}

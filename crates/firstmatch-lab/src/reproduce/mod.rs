@@ -201,11 +201,15 @@ fn one(
         let count = verdicts.iter().filter(|&&other| other == verdict).count();
         format!("{} {count}", verdict.name())
     });
-    writeln!(out, "\n{key}: {} claims: {}", verdicts.len(), counts.collect::<Vec<_>>().join(", "))?;
+    writeln!(out, "\n{key}: {}: {}", counted(verdicts.len()), counts.collect::<Vec<_>>().join(", "))?;
     if let Some(record) = record {
         writeln!(out, "recorded in {}", record.path().display())?;
     }
     Ok(ran)
+}
+
+fn counted(claims: usize) -> String {
+    if claims == 1 { "1 claim".to_owned() } else { format!("{claims} claims") }
 }
 
 fn list(papers: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -218,7 +222,6 @@ fn list(papers: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
         }
     }
     keys.sort_unstable();
-    let counted = |count: usize| if count == 1 { "1 claim".to_owned() } else { format!("{count} claims") };
     for key in keys {
         let paper = Paper::read(papers, &key)?;
         let mut all = 0;
