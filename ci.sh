@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # All checks and tests:    ./ci.sh
 # Some of them, in order:  ./ci.sh fmt test
-# For longer:              ./ci.sh fuzz churn beside captures
+# For longer:              ./ci.sh fuzz churn beside plane captures
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
@@ -148,6 +148,12 @@ stage_beside() {
         cargo test --release -p firstmatch-core --locked --test harness beside:: -- --nocapture --test-threads 1
 }
 
+# Packets through threads, 10^8 of them unless PLANE_PACKETS says otherwise: none lost, doubled or reordered.
+stage_plane() {
+    PLANE_PACKETS="${PLANE_PACKETS:-100000000}" \
+        cargo test --release -p firstmatch-net --features plane --locked --test plane in_a_long_run -- --nocapture
+}
+
 # Real captures, fetched into target/captures, packet by packet against another parser.
 stage_captures() {
     crates/firstmatch-net/tests/captures.sh
@@ -155,7 +161,7 @@ stage_captures() {
 }
 
 all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom report readme lab)
-on_request=(growth fuzz churn beside captures)
+on_request=(growth fuzz churn beside plane captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do
     if ! declare -F "stage_$stage" >/dev/null; then

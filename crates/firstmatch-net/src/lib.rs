@@ -5,6 +5,7 @@
 //! - [`source`] reads captures (pcap, pcapng), ClassBench traces and tables of header fields, plain or compressed by
 //!   gzip or zstd. It reads them as streams, so that memory does not depend on the size of the file. It needs the
 //!   feature `captures`, which is on by default.
+//! - `plane` carries packets through stages of threads with rings between them. It needs the feature `plane`.
 //!
 //! ```no_run
 //! use firstmatch_core::{Policy, Schema};
@@ -30,6 +31,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+#[cfg(feature = "plane")]
+pub mod plane;
 #[cfg(feature = "captures")]
 pub mod source;
 pub mod wire;
