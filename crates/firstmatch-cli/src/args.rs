@@ -37,6 +37,7 @@ Examples:
   firstmatch classify edge.rules monday.pcapng.gz
   firstmatch classify edge.rules monday.pcapng --check all
   firstmatch classify acl1.rules acl1.trace --engine linear --repeat 9
+  firstmatch classify acl1.rules acl1.trace --workers 2
   tcpdump -w - | firstmatch classify edge.rules - --json
   firstmatch classify edge.rules monday.pcapng --csv - | grep deny
 
@@ -289,6 +290,10 @@ pub(crate) struct ClassifyArgs {
     /// The number of packets that one call classifies
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) batch: u16,
+    /// The number of threads that classify, 1 to 64, beside the one that reads the packets and writes the answers. The
+    /// answers are the same, and in the same order; more threads than cores do not help. `--repeat` times one
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub(crate) workers: u8,
     #[command(flatten)]
     pub(crate) limits: RuleLimits,
 }

@@ -10,6 +10,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod timing;
+mod workers;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -27,8 +28,9 @@ use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, output, rules}
 use check::Checker;
 use progress::Progress;
 use report::Report;
-use stretch::{Engines, Feed, Stretch};
+use stretch::{Engines, Feed, Reader, Stretch};
 use tally::Tally;
+use workers::Workers;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
     let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
@@ -64,7 +66,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     let csv = args.csv.as_deref().map(csv::Writer::create).transpose()?;
     let mut job = Job {
         loaded: &loaded,
-        engines: Engines::new(built, args.batch.into()),
+        engines: Engines::new(built.into(), args.batch.into()),
         tally: Tally::new(loaded.file.rules.slots()),
         checker: args.check.map(Checker::new),
         csv_on_stdout: csv.as_ref().is_some_and(csv::Writer::is_stdout),
@@ -72,6 +74,8 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
         held: args.repeat.map(|_| Vec::new()),
         nanos: timing::Streamed::default(),
         wall: Duration::ZERO,
+        beside: Duration::ZERO,
+        workers: args.workers.into(),
         is_no_trace: false,
         stop: Stop::default(),
     };
@@ -115,8 +119,11 @@ struct Job<'a> {
     /// Keys for each schema, if they are to be classified again.
     held: Option<Vec<KeyBuf>>,
     nanos: timing::Streamed,
-    /// Time from opening the input to its end, without that of checking and of holding packets.
+    /// Time from opening the input to its end, with one worker without that of checking and of holding packets.
     wall: Duration,
+    /// Time of checking and of holding packets.
+    beside: Duration,
+    workers: usize,
     /// Whether the input is text whose first line is no packet.
     is_no_trace: bool,
     stop: Stop,
@@ -137,37 +144,56 @@ impl Job<'_> {
     fn stream(&mut self, path: &Path, config: &wire::Config) -> anyhow::Result<Packets> {
         let name = rules::display(path);
         let start = Instant::now();
-        let mut beside = Duration::ZERO;
         let file = &self.loaded.file;
         let mut feed = Feed::new(self.stop.open(path)?, file.rules.schemas())?;
         let progress = feed.progress();
         let mut progress = Progress::new(&progress);
-        let keep_packets = self.checker.is_some();
-        let mut stretch = Stretch::new(config, &file.rules, &feed, keep_packets)
-            .with_context(|| format!("these rules cannot be applied to {name}"))?;
+        let mut reader = Reader::new(config, self.checker.is_some());
+        let empty = |reader: &Reader, feed: &Feed| {
+            let stretch = reader.stretch(&file.rules, feed);
+            stretch.with_context(|| format!("these rules cannot be applied to {name}"))
+        };
+        let mut stretch = empty(&reader, &feed)?;
+        let mut workers = match self.workers {
+            1 => None,
+            count => Some(Workers::start(count, &self.engines, file.rules.slots())?),
+        };
         let fault = loop {
-            match self.fill(&mut stretch, &mut feed) {
+            match self.fill(&mut reader, &mut stretch, &mut feed) {
                 Ok(true) => {}
                 Ok(false) => break None,
-                Err(error) if stretch.next_number() == 0 => return Err(error.into()),
+                Err(error) if reader.next_number() == 0 => return Err(error.into()),
                 Err(error) => break Some(error),
             }
-            self.engines.classify(&mut stretch, &mut self.nanos);
-            self.tally.add(stretch.batch.records(), &stretch.answers);
-            self.write_csv(|csv, loaded| csv.write(loaded, &stretch))?;
-            let before = Instant::now();
-            if let Some(held) = &mut self.held {
-                stretch.hold(held);
+            if let Some(workers) = &mut workers {
+                workers.send(stretch)?;
+                stretch = match workers.next_ready()? {
+                    Some(done) => done,
+                    None => {
+                        stretch = empty(&reader, &feed)?;
+                        continue;
+                    }
+                };
+            } else {
+                self.engines.classify(&mut stretch, &mut self.nanos);
+                self.tally.add(stretch.batch.records(), &stretch.answers);
             }
-            if let Some(checker) = &mut self.checker {
-                checker.offer(&stretch);
-                checker.compare_all(&file.rules, &stretch.batch);
-            }
-            beside += before.elapsed();
-            progress.show(stretch.next_number());
+            self.take(&stretch)?;
+            progress.show(stretch.first + stretch.batch.len() as u64);
         };
+        if let Some(mut workers) = workers {
+            while let Some(done) = workers.next()? {
+                stretch = done;
+                self.take(&stretch)?;
+            }
+            let (tally, nanos) = workers.join()?;
+            self.tally.add_all(&tally);
+            self.nanos.add_all(&nanos);
+            // The workers went on meanwhile.
+            self.beside = Duration::ZERO;
+        }
         self.write_csv(|csv, _| csv.finish())?;
-        self.wall = start.elapsed().saturating_sub(beside);
+        self.wall = start.elapsed().saturating_sub(self.beside);
         if let Some(checker) = &mut self.checker {
             checker.compare_sample(&file.rules, &stretch.batch);
         }
@@ -219,8 +245,23 @@ impl Job<'_> {
         }
     }
 
-    fn fill(&mut self, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
-        let more = stretch.fill(feed);
+    /// Takes the answers of a stretch; stretches come in order of arrival.
+    fn take(&mut self, stretch: &Stretch) -> anyhow::Result<()> {
+        self.write_csv(|csv, loaded| csv.write(loaded, stretch))?;
+        let before = Instant::now();
+        if let Some(held) = &mut self.held {
+            stretch.hold(held);
+        }
+        if let Some(checker) = &mut self.checker {
+            checker.offer(stretch);
+            checker.compare_all(&self.loaded.file.rules, &stretch.batch);
+        }
+        self.beside += before.elapsed();
+        Ok(())
+    }
+
+    fn fill(&mut self, reader: &mut Reader, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
+        let more = reader.fill(stretch, feed);
         self.is_no_trace = more.is_err() && matches!(feed, Feed::Trace(trace) if trace.records() == 0);
         more
     }

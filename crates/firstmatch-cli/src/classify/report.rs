@@ -39,7 +39,8 @@ pub(super) struct Report {
     /// Nanoseconds per packet of the classifier alone; `null` if nothing was classified.
     pub(super) ns_per_packet: Option<f64>,
     pub(super) timing: Timing,
-    /// Packets per second from opening the input to its end, without the time of checking.
+    /// Packets per second from opening the input to its end; with one worker without the time of checking, which then
+    /// goes on while nothing else does.
     pub(super) packets_per_second: Option<f64>,
     pub(super) seconds: f64,
     build_seconds: f64,

@@ -3,6 +3,7 @@
 //! Stretches keep reads of the clock rare, because each costs as much as several packets.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
@@ -133,50 +134,55 @@ pub(super) struct Stretch {
     pub(super) batch: Batch,
     /// Packets of the stretch, if they are to be kept.
     pub(super) packets: Vec<Packet>,
-    keep_packets: bool,
     /// Answer for each packet; `None` also for packets that are not classified.
     pub(super) answers: Vec<Option<Match>>,
     /// Answers for the rows of each schema.
     rows: Vec<Vec<Option<Match>>>,
     /// Number of the first packet, from 0.
     pub(super) first: u64,
+}
+
+/// State of reading stretches, one after another.
+pub(super) struct Reader {
+    keep_packets: bool,
     config: wire::Config,
-    /// Error behind the packets of this stretch, for the next call of [`Stretch::fill`].
+    /// Number of the first packet of the next stretch.
+    next: u64,
+    /// Error behind the packets of the last stretch, for the next call of [`Reader::fill`].
     failed: Option<SourceError>,
 }
 
-impl Stretch {
-    pub(super) fn new(
-        config: &wire::Config,
-        rules: &RuleSet,
-        feed: &Feed,
-        keep_packets: bool,
-    ) -> Result<Self, NoSource> {
-        let batch = feed.batch(config, rules)?;
+impl Reader {
+    pub(super) fn new(config: &wire::Config, keep_packets: bool) -> Self {
+        Self { keep_packets, config: *config, next: 0, failed: None }
+    }
+
+    /// Returns an empty stretch for the packets that the source delivers.
+    pub(super) fn stretch(&self, rules: &RuleSet, feed: &Feed) -> Result<Stretch, NoSource> {
+        let batch = feed.batch(&self.config, rules)?;
         let rows = vec![Vec::new(); rules.schemas().len()];
-        let (packets, answers) = (Vec::new(), Vec::new());
-        Ok(Self { batch, packets, keep_packets, answers, rows, first: 0, config: *config, failed: None })
+        Ok(Stretch { batch, packets: Vec::new(), answers: Vec::new(), rows, first: 0 })
     }
 
-    /// Returns the number of the first packet of the next stretch.
+    /// Returns the number of packets read, which is the number of the first packet of the next stretch.
     pub(super) fn next_number(&self) -> u64 {
-        self.first + self.batch.len() as u64
+        self.next
     }
 
-    /// Reads the next stretch; returns false, and keeps the last one, where there is none.
+    /// Reads the next stretch; returns false, and leaves `stretch` as it is, where there is none.
     ///
     /// An error is returned only after every packet before it was delivered.
-    pub(super) fn fill(&mut self, feed: &mut Feed) -> Result<bool, SourceError> {
+    pub(super) fn fill(&mut self, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         let Some((packet, bytes)) = feed.next(&self.config)? else { return Ok(false) };
-        self.first = self.next_number();
-        self.batch.clear();
-        self.packets.clear();
-        self.keep(packet, bytes);
-        while self.room() {
-            match self.add_next(feed) {
+        stretch.first = self.next;
+        stretch.batch.clear();
+        stretch.packets.clear();
+        self.keep(stretch, packet, bytes);
+        while stretch.room() {
+            match self.add_next(stretch, feed) {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -185,25 +191,28 @@ impl Stretch {
                 }
             }
         }
+        self.next += stretch.batch.len() as u64;
         Ok(true)
     }
 
     /// Adds one packet; returns false where there is none.
-    fn add_next(&mut self, feed: &mut Feed) -> Result<bool, SourceError> {
+    fn add_next(&self, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
         if !self.keep_packets {
-            return feed.push_next(&mut self.batch);
+            return feed.push_next(&mut stretch.batch);
         }
         let next = feed.next(&self.config)?;
-        Ok(next.map(|(packet, bytes)| self.keep(packet, bytes)).is_some())
+        Ok(next.map(|(packet, bytes)| self.keep(stretch, packet, bytes)).is_some())
     }
 
-    fn keep(&mut self, packet: Packet, bytes: u32) {
-        packet.push(&mut self.batch, bytes);
+    fn keep(&self, stretch: &mut Stretch, packet: Packet, bytes: u32) {
+        packet.push(&mut stretch.batch, bytes);
         if self.keep_packets {
-            self.packets.push(packet);
+            stretch.packets.push(packet);
         }
     }
+}
 
+impl Stretch {
     fn room(&self) -> bool {
         let classified: usize = (0..self.batch.schemas()).map(|schema| self.batch.packets(schema).len()).sum();
         classified < STRETCH && self.batch.len() < MOST
@@ -231,21 +240,26 @@ impl Stretch {
     }
 }
 
-/// Classifiers, one for each schema, with their scratches.
+/// Classifiers, one for each schema, which threads share, with the scratches of one thread.
 pub(super) struct Engines {
-    classifiers: Vec<Box<dyn Classifier>>,
+    classifiers: Arc<[Box<dyn Classifier>]>,
     scratches: Vec<Scratch>,
     batch: usize,
 }
 
 impl Engines {
-    pub(super) fn new(classifiers: Vec<Box<dyn Classifier>>, batch: usize) -> Self {
+    pub(super) fn new(classifiers: Arc<[Box<dyn Classifier>]>, batch: usize) -> Self {
         let scratches = classifiers.iter().map(Classifier::scratch).collect();
         Self { classifiers, scratches, batch }
     }
 
-    pub(super) fn classifiers(&self) -> &[Box<dyn Classifier>] {
+    pub(super) fn classifiers(&self) -> &Arc<[Box<dyn Classifier>]> {
         &self.classifiers
+    }
+
+    /// Returns the most keys that one call classifies.
+    pub(super) fn batch(&self) -> usize {
+        self.batch
     }
 
     /// Classifies the keys of one schema, batch by batch.

@@ -44,6 +44,16 @@ impl Tally {
         }
     }
 
+    /// Adds the counts of another thread, over the same rules.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        let counts = |all: &mut [Count], more: &[Count]| {
+            all.iter_mut().zip(more).for_each(|(count, more)| count.add(*more));
+        };
+        counts(&mut self.outcomes, &other.outcomes);
+        counts(&mut self.hits, &other.hits);
+        self.unmatched.add(other.unmatched);
+    }
+
     pub(super) fn of_rule(&self, rule: RuleId) -> Count {
         self.hits[rule.slot()]
     }

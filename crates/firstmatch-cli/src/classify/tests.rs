@@ -11,7 +11,7 @@ use firstmatch_formats::Options;
 use firstmatch_net::wire::{Batch, Config, Headers};
 
 use super::check::{Checker, Sample};
-use super::stretch::{Engines, Feed, Packet, STRETCH, Stretch};
+use super::stretch::{Engines, Feed, Packet, Reader, STRETCH};
 use super::timing;
 use clap::Parser;
 
@@ -87,7 +87,7 @@ fn passes_keep_their_keys_and_their_number() {
     for name in engines::names() {
         let engine = engines::named(name).expect("it is listed");
         let classifier: Box<dyn Classifier> = (engine.build)(&lowered, &Default::default()).expect("it fits");
-        let mut engines = Engines::new(vec![classifier], 64);
+        let mut engines = Engines::new([classifier].into(), 64);
         let mut held = firstmatch_core::KeyBuf::new(&rules.schemas()[0]);
         for row in 0..500 {
             held.push().copy_from_slice(batch.keys(0).row(row));
@@ -172,6 +172,52 @@ fn a_wrong_engine_ends_badly_if_it_is_checked() {
     }
 }
 
+/// Engine that panics at once.
+#[derive(Debug)]
+struct Panics(Linear);
+
+impl firstmatch_core::Engine for Panics {
+    type Scratch = ();
+
+    fn schema(&self) -> &Schema {
+        firstmatch_core::Engine::schema(&self.0)
+    }
+
+    fn new_scratch(&self) {}
+
+    fn stats(&self) -> Stats {
+        firstmatch_core::Engine::stats(&self.0)
+    }
+
+    fn improve(&self, (): &mut (), _: &Keys<'_>, _: &mut [Option<Match>]) {
+        panic!("no answer");
+    }
+}
+
+#[test]
+fn a_worker_that_panics_ends_the_run_with_its_reason() {
+    let engine = engines::Engine {
+        name: "panics",
+        summary: "",
+        build: Box::new(|rules, _| Ok(Box::new(Panics(Linear::build(rules, &linear::Config::default())?)))),
+    };
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));
+    let line: [&std::ffi::OsStr; 6] = [
+        "firstmatch".as_ref(),
+        "classify".as_ref(),
+        rules.as_ref(),
+        input.as_ref(),
+        "--workers".as_ref(),
+        "2".as_ref(),
+    ];
+    let Command::Classify(args) = Args::try_parse_from(line).expect("it is a command").command else {
+        panic!("it is another command")
+    };
+    let error = super::run_with(&args, &engine).expect_err("a worker panics").to_string();
+    assert!(error.starts_with("stage classify, worker ") && error.contains(" panicked: no answer"), "{error}");
+}
+
 #[test]
 fn csv_cannot_be_written_where_there_is_no_folder() {
     let error = super::csv::Writer::create(Path::new("/nonexistent/x.csv")).map(|_| ()).expect_err("no folder");
@@ -189,9 +235,10 @@ fn a_stretch_of_unknown_packets_ends() {
     let bytes = [header, frame.repeat(count as usize)].concat();
     let input = firstmatch_net::source::from_reader("x", Box::new(std::io::Cursor::new(bytes)), &Default::default());
     let mut feed = Feed::new(input.expect("a capture"), rules.schemas()).expect("a capture has no columns");
-    let mut stretch = Stretch::new(&Config::default(), &rules, &feed, false).expect("packets fill the 5-tuple");
+    let mut reader = Reader::new(&Config::default(), false);
+    let mut stretch = reader.stretch(&rules, &feed).expect("packets fill the 5-tuple");
     let mut lengths = Vec::new();
-    while stretch.fill(&mut feed).expect("the capture is whole") {
+    while reader.fill(&mut stretch, &mut feed).expect("the capture is whole") {
         lengths.push(stretch.batch.len());
     }
     assert_eq!(lengths, [4 * STRETCH, count as usize - 4 * STRETCH]);

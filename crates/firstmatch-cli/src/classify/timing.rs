@@ -1,4 +1,4 @@
-//! CPU time of the classifier alone, on this thread.
+//! CPU time of the classifier alone, by thread.
 //!
 //! Only stretches and passes of at least 4,096 packets are timed, because reading the clock takes as long as several
 //! packets.
@@ -31,6 +31,12 @@ impl Streamed {
             self.time += cpu_time().saturating_sub(start);
             self.packets += packets as u64;
         }
+    }
+
+    /// Adds the time of another thread.
+    pub(super) fn add_all(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.time += other.time;
     }
 
     pub(super) fn any(&self) -> bool {

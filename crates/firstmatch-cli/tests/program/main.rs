@@ -9,3 +9,4 @@ mod explain;
 mod fixture;
 mod generate;
 mod terminal;
+mod workers;
