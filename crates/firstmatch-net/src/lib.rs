@@ -18,7 +18,7 @@
 //! while let Some(packet) = capture.next()? {
 //!     batch.push(&packet);
 //!     if batch.len() == 256 {
-//!         let _ipv4 = batch.keys(0); // classify_batch, then batch.scatter
+//!         let _ipv4 = batch.keys(0); // batch.look_up calls classify_batch
 //!         batch.clear();
 //!     }
 //! }

@@ -36,9 +36,9 @@ pub struct Decision {
 pub struct Worker {
     batch: Batch,
     reader: BatchReader,
-    /// Answers to the rows of one schema.
-    found: Vec<Option<Match>>,
-    /// Answers by packet, where packets have rows of several schemas or none.
+    /// Answers to the rows of one schema, where packets have rows of several schemas or none.
+    by_row: Vec<Option<Match>>,
+    /// Answers by packet.
     by_packet: Vec<Option<Match>>,
     decisions: Vec<Decision>,
     policy: Policy,
@@ -57,7 +57,7 @@ impl Worker {
         let batch = inner.batch.clone();
         Self {
             reader: inner.handle.reader(),
-            found: Vec::new(),
+            by_row: Vec::new(),
             by_packet: Vec::new(),
             batch,
             decisions: Vec::new(),
@@ -198,37 +198,21 @@ impl Worker {
     /// # Ok::<(), firstmatch::Error>(())
     /// ```
     pub fn classify(&mut self) -> &[Decision] {
-        let Self { batch, reader, found, by_packet, decisions, policy, generation, counter_shard, outcomes } = self;
+        let Self { batch, reader, by_row, by_packet, decisions, policy, generation, counter_shard, outcomes } = self;
+        let records = batch.records();
         decisions.clear();
         by_packet.clear();
-        let records = batch.records();
+        by_packet.resize(records.len(), None);
         reader.read(|mut snapshot| {
             *generation = snapshot.generation();
-            let mut is_one_schema = false;
             for schema in 0..batch.schemas() {
-                let keys = batch.keys(schema);
-                if keys.is_empty() {
-                    continue;
-                }
-                found.clear();
-                found.resize(keys.len(), None);
-                snapshot.improve(schema, &keys, found);
-                is_one_schema = keys.len() == records.len();
-                if !is_one_schema {
-                    by_packet.resize(records.len(), None);
-                    batch.scatter(schema, found, by_packet);
-                }
+                batch.look_up(schema, by_row, by_packet, |keys, found| snapshot.improve(schema, &keys, found));
             }
-            // The rows of a schema are in order of arrival.
-            let found: &[_] = if is_one_schema { found } else { by_packet };
-            let mut decide = |record: &Record, found| {
+            let decide = |(record, &found): (&Record, &_)| {
                 outcomes[record.outcome.index()] += 1;
                 Decision::of(record.outcome, found, policy, &snapshot)
             };
-            decisions.extend(records.iter().zip(found).map(|(record, &found)| decide(record, found)));
-            // Without any row, no packet is classified.
-            let undecided = &records[found.len()..];
-            decisions.extend(undecided.iter().map(|record| decide(record, None)));
+            decisions.extend(records.iter().zip(&*by_packet).map(decide));
         });
         if let Some(counter_shard) = counter_shard {
             for (record, decision) in batch.records().iter().zip(&*decisions) {

@@ -63,14 +63,14 @@ impl Replay for Rows<'_> {
 
 /// Replay of any classifier over frames in memory, as in a program that uses `firstmatch-net`.
 ///
-/// A batch of frames is parsed into rows, the rows are looked up, and the answers are scattered to the order of the
+/// A batch of frames is parsed into rows, the rows are looked up, and the answers are put in the order of the
 /// frames.
 pub(crate) struct FromFrames<'a> {
     classifier: &'a dyn Classifier,
     scratch: Scratch,
     batch: Batch,
     frames: &'a [[u8; FRAME]],
-    /// Answers of a batch, one for each row.
+    /// Answers of a batch by row, where not every frame has one.
     by_row: Vec<Option<Match>>,
     pub(crate) answers: Vec<Option<Match>>,
 }
@@ -87,7 +87,7 @@ impl<'a> FromFrames<'a> {
             scratch: classifier.scratch(),
             batch: Batch::new(config, std::slice::from_ref(schema))?,
             frames,
-            by_row: vec![None; frames.len()],
+            by_row: Vec::new(),
             answers: vec![None; frames.len()],
         })
     }
@@ -98,10 +98,9 @@ impl Replay for FromFrames<'_> {
     fn classify(&mut self, from: usize, to: usize) {
         self.batch.clear();
         self.batch.push_frames(LinkType::Ethernet, &self.frames[from..to]);
-        let keys = self.batch.keys(0);
-        let by_row = &mut self.by_row[..keys.len()];
-        self.classifier.classify_batch(&mut self.scratch, keys, by_row);
-        self.batch.scatter(0, by_row, &mut self.answers[from..to]);
+        let Self { classifier, scratch, batch, by_row, answers, .. } = self;
+        let classify = |keys: Keys<'_>, found: &mut [Option<Match>]| classifier.classify_batch(scratch, keys, found);
+        batch.look_up(0, by_row, &mut answers[from..to], classify);
     }
 
     #[inline(always)]

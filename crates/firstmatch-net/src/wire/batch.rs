@@ -310,6 +310,37 @@ impl Batch {
         &self.groups[schema].packets
     }
 
+    /// Looks up one schema's rows with `classify` and puts the answers where their packets are.
+    ///
+    /// If every packet has a row there, `classify` writes to `by_packet` itself and nothing is copied. Otherwise it
+    /// writes to `by_row`, which keeps its memory, and [`Batch::scatter`] does the rest. `classify` gets answers of
+    /// `None`, one a row; it is not called without rows.
+    ///
+    /// # Panics
+    /// If there is no schema of this index, or not one place a packet.
+    #[inline]
+    pub fn look_up(
+        &self,
+        schema: usize,
+        by_row: &mut Vec<Option<Match>>,
+        by_packet: &mut [Option<Match>],
+        classify: impl FnOnce(Keys<'_>, &mut [Option<Match>]),
+    ) {
+        assert_eq!(by_packet.len(), self.records.len(), "one place a packet");
+        let keys = self.keys(schema);
+        if keys.is_empty() {
+            return;
+        }
+        if self.packets(schema).len() == by_packet.len() {
+            by_packet.fill(None);
+            return classify(keys, by_packet);
+        }
+        by_row.clear();
+        by_row.resize(keys.len(), None);
+        classify(keys, by_row);
+        self.scatter(schema, by_row, by_packet);
+    }
+
     /// Puts the answers for one schema's rows where their packets are.
     ///
     /// Places of packets that have no row there stay as they are. For example, of three packets the first and the third

@@ -11,6 +11,9 @@ use super::{Headers, LinkType};
 /// Number of frames that are recognised before the first row is filled.
 const CHUNK: usize = 32;
 
+/// Chunks of at most this many frames are read one by one.
+const FEW: usize = 3;
+
 /// Frame that is not common, with its headers.
 #[derive(Clone, Debug)]
 pub(super) struct Uncommon {
@@ -65,7 +68,7 @@ impl Batch {
     /// Adds at most [`CHUNK`] frames.
     #[inline(never)]
     fn push_chunk(&mut self, link: LinkType, frames: &[&[u8]]) {
-        if link != LinkType::Ethernet {
+        if link != LinkType::Ethernet || frames.len() <= FEW {
             frames.iter().for_each(|frame| _ = self.push_frame(link, frame, frame.len() as u32));
             return;
         }
