@@ -20,6 +20,7 @@ mod gather;
 mod hash;
 mod isa;
 mod lanes;
+mod lanes_of_isa;
 mod line;
 mod scalar;
 mod sync;
@@ -31,7 +32,7 @@ pub(crate) use erased::Erased;
 pub(crate) use hash::tests::truncated;
 pub(crate) use hash::{Hasher, secrets};
 pub(crate) use isa::{Isa, Kernel, Probes};
-pub use lanes::{LANES, Lanes, LanesKernel, with_lanes};
+pub use lanes::{LANES, Lanes, LanesKernel};
 pub(crate) use line::{LINE_WORDS, Line, word, words, words_mut};
 pub(crate) use tree::{MOST_LEVELS, Pages, Table, Tree};
 pub(crate) use try_lock::TryLock;
@@ -123,6 +124,40 @@ pub(crate) fn dispatch(level: Level, kernel: impl Kernel) {
 #[inline(never)]
 fn without(kernel: impl Kernel) {
     scalar::Scalar.vectorize(kernel);
+}
+
+/// Runs a kernel at a level that this machine has, as [`Level::best`] says.
+///
+/// ```
+/// use firstmatch_core::raw::{Lanes, LanesKernel, Level, with_lanes};
+///
+/// /// Doubles eight words.
+/// struct Double<'a>(&'a mut [u8; 8]);
+///
+/// impl LanesKernel for Double<'_> {
+///     #[inline(always)]
+///     fn run(self, lanes: impl Lanes) {
+///         let words = lanes.words(self.0.map(u32::from));
+///         *self.0 = lanes.low_bytes(lanes.shl::<1>(words));
+///     }
+/// }
+///
+/// let mut bytes = [1, 2, 3, 4, 5, 6, 7, 8];
+/// with_lanes(Level::best(None), Double(&mut bytes));
+/// assert_eq!(bytes, [2, 4, 6, 8, 10, 12, 14, 16]);
+/// ```
+#[inline(always)]
+pub fn with_lanes(level: Level, kernel: impl LanesKernel) {
+    dispatch(level, Of(kernel));
+}
+
+struct Of<K>(K);
+
+impl<K: LanesKernel> Kernel for Of<K> {
+    #[inline(always)]
+    fn run<I: Isa>(self, isa: I) {
+        self.0.run(isa);
+    }
 }
 
 #[cfg(test)]
@@ -298,6 +333,62 @@ mod tests {
     fn every_level_answers_as_the_scalar_one() {
         for level in Level::available() {
             dispatch(level, Compare);
+        }
+    }
+
+    /// Kernel that compares every operation with the scalar one, on pseudo-random words near the ends of their range.
+    struct CompareLanes;
+
+    impl LanesKernel for CompareLanes {
+        #[inline(always)]
+        fn run(self, lanes: impl Lanes) {
+            let mut state = 7u64;
+            let mut next = || {
+                state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+                let word = (state >> 32) as u32;
+                if word & 3 == 0 { [0, 1, 0x7fff_ffff, 0x8000_0000, u32::MAX][word as usize % 5] } else { word }
+            };
+            for _ in 0..10_000 {
+                let [a, mut b]: [[u32; LANES]; 2] = std::array::from_fn(|_| std::array::from_fn(|_| next()));
+                let at = next() as usize % LANES;
+                b[at] = a[at];
+                let mask = scalar::Scalar.greater(b, a);
+                let bytes: [[u8; 16]; LANES] = std::array::from_fn(|_| std::array::from_fn(|_| next() as u8));
+                let table: [u32; 512] = std::array::from_fn(|_| next());
+                let (x, y, m) = (lanes.words(a), lanes.words(b), lanes.words(mask));
+                let columns = lanes.columns(bytes.each_ref()).map(|words| all(lanes, words));
+                assert_eq!(columns, scalar::Scalar.columns(bytes.each_ref()));
+                assert_eq!(all(lanes, x), a);
+                assert_eq!(all(lanes, lanes.splat(a[0])), scalar::Scalar.splat(a[0]));
+                assert_eq!(all(lanes, lanes.and(x, y)), scalar::Scalar.and(a, b));
+                assert_eq!(all(lanes, lanes.or(x, y)), scalar::Scalar.or(a, b));
+                assert_eq!(all(lanes, lanes.sub(x, y)), scalar::Scalar.sub(a, b));
+                assert_eq!(all(lanes, lanes.shr::<7>(x)), scalar::Scalar.shr::<7>(a));
+                assert_eq!(all(lanes, lanes.shl::<9>(x)), scalar::Scalar.shl::<9>(a));
+                assert_eq!(all(lanes, lanes.equal(x, y)), scalar::Scalar.equal(a, b));
+                assert_eq!(all(lanes, lanes.greater(x, y)), scalar::Scalar.greater(a, b));
+                assert_eq!(all(lanes, lanes.select(m, x, y)), scalar::Scalar.select(mask, a, b));
+                assert_eq!(all(lanes, lanes.pick(&table, x)), scalar::Scalar.pick(&table, a));
+            }
+        }
+    }
+
+    /// Returns the words, byte by byte.
+    #[inline(always)]
+    fn all<L: Lanes>(lanes: L, words: L::Words) -> [u32; LANES] {
+        let bytes = [
+            lanes.low_bytes(words),
+            lanes.low_bytes(lanes.shr::<8>(words)),
+            lanes.low_bytes(lanes.shr::<16>(words)),
+            lanes.low_bytes(lanes.shr::<24>(words)),
+        ];
+        std::array::from_fn(|i| u32::from_le_bytes(bytes.map(|of| of[i])))
+    }
+
+    #[test]
+    fn lanes_of_every_level_answer_as_the_scalar_ones() {
+        for level in Level::available() {
+            with_lanes(level, CompareLanes);
         }
     }
 }
