@@ -1,17 +1,19 @@
-//! Lookups: a batch is taken through the tables its keys may match in.
+//! Lookups of batches: a batch is taken through the tables its keys may match in.
 //!
-//! Each round probes a table a key, in stages that prefetch the memory of the next.
+//! Each round probes a table a key, in stages that prefetch the memory of the next. A single key is taken through its
+//! tables without rounds.
 
 use super::candidates::PLANE;
-use super::pool::{Pool, is_last};
+use super::pool::Pool;
+use super::probe::{Fixed, Rows, Sought, test_group, walk};
+use super::single::one;
 use super::structure::{Bounds, TupleMerge};
 use super::table::{Table, place};
 use crate::engine::Match;
 use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
-use crate::engines::shared::{match_of, priority_of};
 use crate::key::Keys;
-use crate::raw::{Hasher, Isa, Kernel, words};
+use crate::raw::{Hasher, Isa, Kernel, dispatch};
 
 /// Number of keys taken through the tables together.
 ///
@@ -48,12 +50,43 @@ impl Scratch {
     }
 }
 
-pub(super) struct Lookup<'a, A> {
-    pub(super) engine: &'a TupleMerge,
-    pub(super) live_rules: A,
-    pub(super) scratch: &'a mut Scratch,
-    pub(super) keys: Keys<'a>,
-    pub(super) best: &'a mut [Option<Match>],
+/// Improves `best` for each key, by the rules of `live_rules`.
+///
+/// A single key has a path of its own, because the stages of a round would hide no miss behind another key.
+#[inline(always)]
+pub(super) fn improve(
+    engine: &TupleMerge,
+    live_rules: impl LiveRules,
+    scratch: &mut Scratch,
+    keys: &Keys<'_>,
+    best: &mut [Option<Match>],
+) {
+    match best {
+        [best] => one(engine, live_rules, keys, best),
+        _ => several(engine, live_rules, scratch, keys, best),
+    }
+}
+
+/// Improves a batch.
+///
+/// It is not inlined, so that a single key pays for no preparation.
+#[inline(never)]
+fn several(
+    engine: &TupleMerge,
+    live_rules: impl LiveRules,
+    scratch: &mut Scratch,
+    keys: &Keys<'_>,
+    best: &mut [Option<Match>],
+) {
+    dispatch(engine.level, Lookup { engine, live_rules, scratch, keys: *keys, best });
+}
+
+struct Lookup<'a, A> {
+    engine: &'a TupleMerge,
+    live_rules: A,
+    scratch: &'a mut Scratch,
+    keys: Keys<'a>,
+    best: &'a mut [Option<Match>],
 }
 
 impl<A: LiveRules> Kernel for Lookup<'_, A> {
@@ -80,39 +113,6 @@ impl<'a, A: LiveRules> Lookup<'a, A> {
     }
 }
 
-/// Keys of a chunk.
-trait Rows {
-    fn key_words(&self) -> usize;
-    fn row(&self, key: u32) -> &[u32];
-}
-
-/// Keys of a number of words and a stride that the compiler knows.
-struct Fixed<'a, const KEY_WORDS: usize, const STRIDE: usize>(&'a [[u32; STRIDE]]);
-
-impl<const KEY_WORDS: usize, const STRIDE: usize> Rows for Fixed<'_, KEY_WORDS, STRIDE> {
-    #[inline(always)]
-    fn key_words(&self) -> usize {
-        KEY_WORDS
-    }
-
-    #[inline(always)]
-    fn row(&self, key: u32) -> &[u32] {
-        &self.0[key as usize]
-    }
-}
-
-impl Rows for Keys<'_> {
-    #[inline(always)]
-    fn key_words(&self) -> usize {
-        Self::key_words(self)
-    }
-
-    #[inline(always)]
-    fn row(&self, key: u32) -> &[u32] {
-        Self::row(self, key as usize)
-    }
-}
-
 // The stages are functions of references, not methods of a struct of references. So the compiler knows that they write
 // nothing of the engine's, and does not load its parts again for every key.
 
@@ -136,11 +136,24 @@ fn classify<I: Isa>(
             hash(isa, &engine.hasher, s, rows, tables, probes);
             let hits = compare(isa, live_rules, &engine.pool, s, rows, tables, probes);
             for hit in 0..hits.min(CHUNK) {
-                let (key, group, table) = (s.keys[hit], s.groups[hit], s.tables[hit]);
-                let found = group != NONE && test_group(isa, live_rules, &engine.pool, s, rows, best, group, key);
+                let (key, group, t) = (s.keys[hit], s.groups[hit], s.tables[hit]);
+                let mut sought = Sought {
+                    row: rows.row(key),
+                    key_words: rows.key_words(),
+                    bound: &mut s.bound[key as usize % CHUNK],
+                    best: &mut best[key as usize],
+                };
+                let found = group != NONE && test_group(isa, live_rules, &engine.pool, group, &mut sought);
                 // A region that holds the key has its bits under the tuple, so no other group can.
-                if table & MORE != 0 && !found {
-                    walk_on(isa, live_rules, &engine.pool, s, rows, best, tables, hit);
+                if t & MORE != 0
+                    && !found
+                    && let Some(Some(table)) = tables.get((t & !MORE) as usize)
+                {
+                    let hash = s.hashes[hit];
+                    let (at, tag) = place(hash, table.buckets().len());
+                    let equal = isa.equal8(&table.buckets()[at].tags, tag);
+                    // The first group has been tested.
+                    walk(isa, live_rules, &engine.pool, table, hash, equal & equal.wrapping_sub(1), &mut sought);
                 }
             }
             (live, probes) = next(s, live, bounds);
@@ -248,76 +261,4 @@ fn compare<I: Isa>(
         hits += usize::from(!none | on);
     }
     hits
-}
-
-/// Tests all groups of this tag but the first, over all buckets of the walk, until one improves the key.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
-fn walk_on<I: Isa>(
-    isa: I,
-    live_rules: impl LiveRules,
-    pool: &Pool,
-    s: &mut Scratch,
-    rows: &impl Rows,
-    best: &mut [Option<Match>],
-    tables: &[Option<Table>],
-    probe: usize,
-) {
-    let (key, hash) = (s.keys[probe], s.hashes[probe]);
-    let Some(Some(table)) = tables.get((s.tables[probe] & !MORE) as usize) else { return };
-    let buckets = table.buckets();
-    let (start, tag) = place(hash, buckets.len());
-    for at in (start..buckets.len()).chain(0..start) {
-        let bucket = &buckets[at];
-        let mut equal = isa.equal8(&bucket.tags, tag);
-        if at == start {
-            // The caller has tested the first group.
-            equal &= equal.wrapping_sub(1);
-        }
-        while equal != 0 {
-            if test_group(isa, live_rules, pool, s, rows, best, bucket.group(equal.trailing_zeros() as usize), key) {
-                return;
-            }
-            equal &= equal - 1;
-        }
-        if !bucket.goes_on() {
-            return;
-        }
-        live_rules.saw(Step::Bucket);
-    }
-}
-
-/// Takes the first live entry of a group that improves a key; returns whether there is one.
-#[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "functions of references: see above")]
-fn test_group<A: LiveRules>(
-    isa: impl Isa,
-    live_rules: A,
-    pool: &Pool,
-    s: &mut Scratch,
-    rows: &impl Rows,
-    best: &mut [Option<Match>],
-    group: u32,
-    key: u32,
-) -> bool {
-    let (key_words, row) = (rows.key_words(), rows.row(key));
-    let bound = s.bound[key as usize % CHUNK];
-    let mut lines = pool.lines_from(group, key_words);
-    while let Some((entry, rest)) = lines.split_at_checked(Pool::lines_for(key_words)) {
-        lines = rest;
-        live_rules.saw(Step::Entry);
-        let entry = words(entry);
-        let priority = priority_of(entry, key_words).0;
-        let holds =
-            (priority <= bound) & isa.inside(entry, row, key_words) && pool.passes_ternary(entry, row, key_words);
-        if holds && (A::ALL || match_of(entry, key_words).is_some_and(|found| live_rules.is_live(found.rule.slot()))) {
-            s.bound[key as usize % CHUNK] = priority;
-            best[key as usize] = match_of(entry, key_words);
-            return true;
-        }
-        if is_last(entry, key_words) | (priority > bound) {
-            return false;
-        }
-    }
-    false
 }

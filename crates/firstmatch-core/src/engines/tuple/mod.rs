@@ -29,7 +29,8 @@
 //! It tests more only if no tuple tells more than `c` rules apart; [`Stats`] says so.
 //!
 //! A batch goes through its tables in rounds, one table a key and round. A round has three stages: hash, compare tags,
-//! test regions. Each stage prefetches the memory of the next.
+//! test regions. Each stage prefetches the memory of the next. A single key is taken through its tables one by one,
+//! until no other candidate can improve its match.
 //!
 //! An insertion takes O(tables + c), and a removal O(c). A split moves the rules of a table that fit a longer tuple and
 //! takes O(table). Some work is O(1) when spread over changes: tightening the tables' best priorities, clearing stale
@@ -95,6 +96,8 @@ mod config;
 mod lookup;
 mod offline;
 mod pool;
+mod probe;
+mod single;
 mod structure;
 mod table;
 #[cfg(test)]
@@ -114,10 +117,9 @@ use crate::engine::tombstones::{All, Tombstones, marks_bytes};
 use crate::engine::{Engine, Match, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
-use crate::raw::dispatch;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
-use lookup::{Lookup, Scratch};
+use lookup::Scratch;
 use structure::Bounds;
 use table::Table;
 
@@ -165,7 +167,7 @@ impl Engine for TupleMerge {
     }
 
     fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
-        dispatch(self.level, Lookup { engine: self, live_rules: All, scratch, keys: *keys, best });
+        lookup::improve(self, All, scratch, keys, best);
     }
 }
 
@@ -220,7 +222,7 @@ impl BaseEngine for TupleMerge {
         tombstones: &Tombstones,
         best: &mut [Option<Match>],
     ) {
-        dispatch(self.level, Lookup { engine: self, live_rules: tombstones, scratch, keys: *keys, best });
+        lookup::improve(self, tombstones, scratch, keys, best);
     }
 }
 

@@ -52,7 +52,7 @@ fn table_one() -> RuleSet {
 pub(super) fn cost(engine: &TupleMerge, keys: Keys<'_>) -> Cost {
     let counts = Counts::default();
     let (scratch, best) = (&mut Scratch::new(), &mut vec![None; keys.len()]);
-    dispatch(engine.level, Lookup { engine, live_rules: &counts, scratch, keys, best });
+    lookup::improve(engine, &counts, scratch, &keys, best);
     let [planes, buckets, entries, blocks] =
         [Step::Plane, Step::Bucket, Step::Entry, Step::Block].map(|step| counts.of(step));
     let lines = planes * engine.lines_per_plane()

@@ -35,6 +35,11 @@ fn check(engine: &TupleMerge, rules: &[(Match, Regions)], keys: &KeyBuf, what: &
             best.push(start);
             want.push(end);
         }
+        for (at, (&start, want)) in best.iter().zip(&want).enumerate() {
+            let mut alone = [start];
+            Engine::improve(engine, &mut scratch, &rows.slice(at, at + 1), &mut alone);
+            assert_eq!(alone[0], *want, "{what}, key {at} by itself");
+        }
         Engine::improve(engine, &mut scratch, &rows, &mut best);
         assert_eq!(best, want, "{what}");
         for at in (0..keys.len()).step_by(7) {
@@ -133,6 +138,43 @@ fn walks_around_the_end_are_taken() {
                     super::check(&engine);
                     check(&engine, &rules, &keys, &what);
                 }
+            }
+        }
+    }
+}
+
+/// Single keys find the best live rule, in tables and in the overflow list, while tombstones are set one by one.
+#[test]
+fn single_keys_find_live_rules_beside_an_overflow_list() {
+    let schema = Schema::ipv4();
+    let prefix = |len| Test::Prefix { value: 0, len };
+    for level in Level::available() {
+        let config = Config { simd: Some(level), seed: Some(1), most_tables: 13, ..Config::tss() };
+        let mut engine = TupleMerge::new(&schema, &config).expect("no budget");
+        let mut rules = Vec::new();
+        for slot in 0..40 {
+            let tests = vec![(0, prefix(1 + slot % 20)), (1, prefix(1 + slot / 20))];
+            let (rule, regions) = lowered(&schema, slot, 100 + u64::from(slot * 7 % 40), tests);
+            engine.insert(rule, &regions).expect("no budget");
+            rules.push((rule, regions));
+        }
+        assert_eq!((engine.order.len(), engine.overflow.len()), (13, 27));
+        let mut keys = KeyBuf::new(&schema);
+        for at in 0..20u32 {
+            keys.push()[..2].copy_from_slice(&[u32::MAX >> (1 + at), u32::MAX >> (1 + at % 3)]);
+        }
+        check(&engine, &rules, &keys, &format!("{level:?}"));
+        let mut dead = Tombstones::none(engine.places(), 40);
+        while let Some(best) = (0..rules.len()).min_by_key(|&at| rules[at].0.priority) {
+            let (rule, _) = rules.swap_remove(best);
+            dead.mark(rule.rule, engine.places_of(rule.rule, 0, 0..0));
+            for at in 0..keys.len() {
+                let (key, mut found) = (keys.keys().slice(at, at + 1), [None]);
+                engine.improve_live(&mut Scratch::new(), &key, &dead, &mut found);
+                let holding =
+                    rules.iter().filter(|(_, regions)| regions.iter().any(|region| region.contains(key.row(0))));
+                let want = holding.map(|(rule, _)| *rule).min_by_key(|rule| rule.priority);
+                assert_eq!(found[0], want, "{level:?}, key {at}, {} rules left", rules.len());
             }
         }
     }
