@@ -15,7 +15,7 @@ use super::stretch::{Engines, Feed, Packet, Reader, STRETCH};
 use super::timing;
 use clap::Parser;
 
-use crate::args::{Args, Check, Command};
+use crate::args::{Args, Check, ClassifyArgs, Command};
 use crate::{End, engines};
 
 fn rules() -> RuleSet {
@@ -150,6 +150,19 @@ impl firstmatch_core::Engine for Careless {
     }
 }
 
+/// Returns the arguments that classify the example's packets, and these.
+fn on_the_example(extra: &[&str]) -> ClassifyArgs {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));
+    let mut line: Vec<&std::ffi::OsStr> =
+        vec!["firstmatch".as_ref(), "classify".as_ref(), rules.as_ref(), input.as_ref()];
+    line.extend(extra.iter().map(std::ffi::OsStr::new));
+    match Args::try_parse_from(line).expect("it is a command").command {
+        Command::Classify(args) => args,
+        _ => panic!("it is another command"),
+    }
+}
+
 #[test]
 fn a_wrong_engine_ends_badly_if_it_is_checked() {
     let engine = engines::Engine {
@@ -157,17 +170,10 @@ fn a_wrong_engine_ends_badly_if_it_is_checked() {
         summary: "",
         build: Box::new(|rules, _| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?)))),
     };
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));
     for (extra, end) in
         [(&[][..], End::Done), (&["--check", "all", "--json"], End::BadAnswer), (&["--check", "2000"], End::BadAnswer)]
     {
-        let mut line: Vec<&std::ffi::OsStr> =
-            vec!["firstmatch".as_ref(), "classify".as_ref(), rules.as_ref(), input.as_ref()];
-        line.extend(extra.iter().map(std::ffi::OsStr::new));
-        let Command::Classify(args) = Args::try_parse_from(line).expect("it is a command").command else {
-            panic!("it is another command")
-        };
+        let args = on_the_example(extra);
         assert_eq!(super::run_with(&args, &engine).expect("it runs"), end, "{extra:?}");
     }
 }
@@ -201,19 +207,7 @@ fn a_worker_that_panics_ends_the_run_with_its_reason() {
         summary: "",
         build: Box::new(|rules, _| Ok(Box::new(Panics(Linear::build(rules, &linear::Config::default())?)))),
     };
-    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-    let (rules, input) = (examples.join("edge.rules"), examples.join("edge.pcapng"));
-    let line: [&std::ffi::OsStr; 6] = [
-        "firstmatch".as_ref(),
-        "classify".as_ref(),
-        rules.as_ref(),
-        input.as_ref(),
-        "--workers".as_ref(),
-        "2".as_ref(),
-    ];
-    let Command::Classify(args) = Args::try_parse_from(line).expect("it is a command").command else {
-        panic!("it is another command")
-    };
+    let args = on_the_example(&["--workers", "2"]);
     let error = super::run_with(&args, &engine).expect_err("a worker panics").to_string();
     assert!(error.starts_with("stage classify, worker ") && error.contains(" panicked: no answer"), "{error}");
 }

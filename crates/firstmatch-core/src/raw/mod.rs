@@ -7,6 +7,8 @@
 //! Operations take arrays and slices and are safe to call. The scalar ones are always compiled and tested, because
 //! they define the answers of the others.
 //!
+//! Code outside the core uses [`Lanes`], eight words side by side, in the same manner ([`with_lanes`]).
+//!
 //! Besides, there are a lock that no thread waits for and a box that knows the type of its value. They are safe to use.
 #![expect(
     unsafe_code,

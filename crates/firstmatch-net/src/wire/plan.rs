@@ -3,7 +3,8 @@
 //! A frame is *common* if it is Ethernet with at most one VLAN tag, IPv4 without options or IPv6 without extension
 //! headers, no fragment, and whole as far as fields are read. All common frames of one [`Kind`] have the same fields at
 //! the same places, so outcome, schema and values for absent are known before the frame. [`Kinds`] finds the kind of a
-//! frame. [`Plan::new`] parses one sample of each kind with [`parse_frame`] and keeps the result. Every other frame is parsed by [`parse_frame`].
+//! frame. [`Plan::new`] parses one sample of each kind with [`parse_frame`] and keeps the result. Every other frame is
+//! parsed by [`parse_frame`].
 //!
 //! For example, an untagged TCP segment over IPv4 has its ports 34 bytes from its start. Its row of a 5-tuple is three
 //! loads (source, destination, both ports) and the protocol.
