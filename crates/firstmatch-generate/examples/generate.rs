@@ -138,6 +138,7 @@ fn trace_config(words: &mut Words) -> Outcome<trace::Config> {
         unmatched: words.take("unmatched", default.unmatched)?,
         coverage: if coverage == "drawn" { Coverage::Drawn } else { Coverage::Complete },
         tries: words.take("tries", default.tries)?,
+        hostile: None,
         form: default.form,
     })
 }

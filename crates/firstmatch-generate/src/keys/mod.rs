@@ -15,7 +15,7 @@ pub(crate) use points::beside;
 
 use crate::error::Error;
 use crate::random::{Purpose, Random};
-use crate::trace::{Locality, MAX_HEADERS, plan};
+use crate::trace::{Locality, MAX_HEADERS, Traffic, plan};
 use points::Cells;
 
 /// Parameters of [`generate`].
@@ -56,7 +56,10 @@ pub fn generate(lowered: &Lowered, config: &Config) -> Result<KeyBuf, Error> {
     }
     let mut random = Random::new(config.seed, Purpose::Headers);
     // Without rules a burst stands for no rule.
-    let plan = plan(config.locality, 1, targets.len().max(1), config.keys, false, &mut random);
+    let pool = targets.len().max(1);
+    config.locality.check_pool(pool).map_err(Error::config)?;
+    let traffic = Traffic { locality: config.locality, phases: 1, hostile: None };
+    let plan = plan(traffic, pool, config.keys, false, &mut random);
     let schema = lowered.schema();
     let (cells, nothing) = (Cells::new(schema), Region { lo: &[], hi: &[], ternary: None });
     let mut drawn = KeyBuf::new(schema);

@@ -13,9 +13,9 @@ use crate::profile::with_ports;
 pub const MIN_FRAME: usize = 64;
 
 /// Ethernet addresses, locally administered because nothing depends on them.
-const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
-const RECEIVER: [u8; 6] = [2, 0, 0, 0, 0, 2];
-const HOPS: u8 = 64;
+pub(super) const SENDER: [u8; 6] = [2, 0, 0, 0, 0, 1];
+pub(super) const RECEIVER: [u8; 6] = [2, 0, 0, 0, 0, 2];
+pub(super) const HOPS: u8 = 64;
 
 impl Trace {
     /// Writes the trace as a pcap capture of Ethernet frames, a microsecond apart.
@@ -29,20 +29,29 @@ impl Trace {
     /// # Errors
     /// If the writer fails.
     pub fn write_pcap<W: Write>(&self, mut out: W) -> io::Result<()> {
-        out.write_all(&HEAD.map(u32::to_le_bytes).concat())?;
+        write_head(&mut out)?;
         let mut bytes = Vec::new();
         for (micros, header) in (0u64..).zip(self.iter()) {
             bytes.clear();
             header.append_frame(&mut bytes)?;
-            let length = bytes.len() as u32;
-            // Seconds, microseconds, captured bytes and bytes of the packet.
-            let [seconds, micros] = [micros / 1_000_000, micros % 1_000_000].map(|of| of as u32);
-            let record = [seconds, micros, length, length];
-            out.write_all(&record.map(u32::to_le_bytes).concat())?;
-            out.write_all(&bytes)?;
+            write_record(micros, &bytes, &mut out)?;
         }
         out.flush()
     }
+}
+
+/// Writes the head of a capture.
+pub(super) fn write_head<W: Write>(out: &mut W) -> io::Result<()> {
+    out.write_all(&HEAD.map(u32::to_le_bytes).concat())
+}
+
+/// Writes a frame that came `micros` microseconds after the start.
+pub(super) fn write_record<W: Write>(micros: u64, frame: &[u8], out: &mut W) -> io::Result<()> {
+    let length = frame.len() as u32;
+    // Seconds, microseconds, captured bytes and bytes of the packet.
+    let [seconds, micros] = [micros / 1_000_000, micros % 1_000_000].map(|of| of as u32);
+    out.write_all(&[seconds, micros, length, length].map(u32::to_le_bytes).concat())?;
+    out.write_all(frame)
 }
 
 /// Head of a pcap file: magic number, version 2.4, time zone, accuracy, bytes kept of a packet, Ethernet.
@@ -98,7 +107,7 @@ fn frame(header: &Header, out: &mut Vec<u8>) -> Result<(), BuildWriteError> {
     }
 }
 
-fn from_build(error: BuildWriteError) -> io::Error {
+pub(super) fn from_build(error: BuildWriteError) -> io::Error {
     match error {
         BuildWriteError::Io(error) => error,
         other => io::Error::other(other),

@@ -27,6 +27,13 @@ pub enum Locality {
         /// Exponent, 0 to 16; 0 is uniform, 1 the usual.
         s: f64,
     },
+    /// Zipf's law with the exponent that gives a rule's popularity this entropy, each header anew.
+    ///
+    /// The entropy says how predictable the next rule is. For example, 5 bits are those of 32 rules of equal popularity.
+    Entropy {
+        /// Entropy in bits, 0 to the logarithm of the number of rules.
+        bits: f64,
+    },
     /// Flows: each repeats a header over some time, and overlapping flows mix.
     ///
     /// Sizes and durations are as measured on public traces (Shaikot, PhD dissertation, Washington State University
@@ -55,9 +62,78 @@ impl Locality {
             Self::Flows { rate, .. } if !(1e-6..=1e12).contains(&rate) => {
                 Err(format!("the rate is {rate}, not a number from 10^-6 to 10^12 flows a second"))
             }
-            Self::Pareto { .. } | Self::Zipf { .. } | Self::Flows { .. } => Ok(()),
+            Self::Entropy { bits } if !(0.0..=32.0).contains(&bits) => {
+                Err(format!("the entropy is {bits}, not a number of bits from 0 to 32"))
+            }
+            Self::Pareto { .. } | Self::Zipf { .. } | Self::Entropy { .. } | Self::Flows { .. } => Ok(()),
         }
     }
+
+    /// Checks that the popularity of `pool` things can have the entropy.
+    pub(crate) fn check_pool(self, pool: usize) -> Result<(), String> {
+        let most = libm::log2(pool.max(1) as f64);
+        match self {
+            Self::Entropy { bits } if bits > most => {
+                Err(format!("the entropy is {bits} bits, but {pool} rules that can be hit have {most:.3} at most"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the exponent of Zipf's law for `pool` things, if popularity follows it.
+    fn exponent(self, pool: usize) -> Option<f64> {
+        match self {
+            Self::Zipf { s } | Self::Flows { s, .. } => Some(s),
+            Self::Entropy { bits } => Some(exponent_of(bits, pool)),
+            Self::Uniform | Self::Pareto { .. } => None,
+        }
+    }
+}
+
+/// Bursts of headers that are least expected, as of an attack on classifiers that adapt to traffic.
+///
+/// Each header of a burst is for another of the rarest rules of its phase: the last in the order of popularity, at
+/// least one of a hundred. A classifier that keeps popular rules or values near searches longest for these. For example,
+/// `npf` (Shaikot 2012) has the values that came often near the roots of its trees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hostile {
+    /// Share of the headers that match a rule, 0 to 1.
+    pub share: f64,
+    /// Number of headers of a burst, 1 or more; the last of a phase may be shorter.
+    pub burst: u32,
+}
+
+impl Hostile {
+    pub(crate) fn check(self) -> Result<(), String> {
+        if self.burst == 0 {
+            return Err("a burst of hostile headers has 1 or more, not 0".to_owned());
+        }
+        super::check::share("the share of hostile headers", self.share)
+    }
+}
+
+/// Returns the exponent, 0 to 16, with which Zipf's law over `pool` ranks has an entropy of `bits`.
+///
+/// The entropy falls with the exponent, so halving an interval finds it.
+fn exponent_of(bits: f64, pool: usize) -> f64 {
+    let (mut low, mut high) = (0.0, 16.0);
+    for _ in 0..40 {
+        let middle = (low + high) / 2.0;
+        if entropy(middle, pool) > bits { low = middle } else { high = middle }
+    }
+    (low + high) / 2.0
+}
+
+/// Returns the entropy, in bits, of Zipf's law with the exponent `s` over `pool` ranks.
+fn entropy(s: f64, pool: usize) -> f64 {
+    let (mut sum, mut weighed) = (0.0, 0.0);
+    for rank in 1..=pool {
+        let bits = libm::log2(rank as f64);
+        let weight = libm::exp2(-s * bits);
+        sum += weight;
+        weighed += weight * bits;
+    }
+    libm::log2(sum) + s * weighed / sum
 }
 
 /// Repetitions of one header.
@@ -67,6 +143,8 @@ pub(crate) struct Burst {
     pub(crate) of: u32,
     pub(crate) copies: u32,
     pub(crate) phase: u32,
+    /// Whether it comes right behind the one before.
+    pub(crate) follows: bool,
 }
 
 /// Bursts of a trace.
@@ -77,30 +155,30 @@ pub(crate) struct Plan {
     phases: u32,
 }
 
+/// Way in which headers repeat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traffic {
+    pub(crate) locality: Locality,
+    /// Number of equal parts, each with its own popular things.
+    pub(crate) phases: u32,
+    pub(crate) hostile: Option<Hostile>,
+}
+
 /// Plans bursts of `headers` headers in all, drawn from a pool of `pool` things.
 ///
-/// With `each`, each thing gets at least one burst. Each of `phases` equal parts has its own popular things. The caller
-/// ensures that `pool` is positive and, with `each`, that `headers` suffices.
-pub(crate) fn plan(
-    locality: Locality,
-    phases: u32,
-    pool: usize,
-    headers: usize,
-    each: bool,
-    random: &mut Random,
-) -> Plan {
+/// With `each`, each thing gets at least one burst. The caller ensures that `pool` is positive and, with `each`, that
+/// `headers` suffices.
+pub(crate) fn plan(traffic: Traffic, pool: usize, headers: usize, each: bool, random: &mut Random) -> Plan {
+    let Traffic { locality, phases, hostile } = traffic;
     let mut popular: Vec<u32> = (0..pool as u32).collect();
     random.shuffle(&mut popular);
     let first = if each { pool.min(headers) } else { 0 };
     let once = popular[..first].to_vec();
-    let zipf = match locality {
-        Locality::Zipf { s } | Locality::Flows { s, .. } if headers > first => Some(Zipf::new(pool, s)),
-        _ => None,
-    };
+    let zipf = locality.exponent(pool).filter(|_| headers > first).map(|s| Zipf::new(pool, s));
     let copies = |left: usize, random: &mut Random| match locality {
         Locality::Pareto { a, b } => pareto(a, b, random).min(left as u64) as u32,
         Locality::Flows { .. } => flow_size(random).min(left as u64) as u32,
-        Locality::Uniform | Locality::Zipf { .. } => left.min(1) as u32,
+        Locality::Uniform | Locality::Zipf { .. } | Locality::Entropy { .. } => left.min(1) as u32,
     };
     let mut bursts = Vec::new();
     let part = |of: usize, phase: u32| (of as u128 * u128::from(phase) / u128::from(phases)) as usize;
@@ -111,10 +189,13 @@ pub(crate) fn plan(
         let once = &once[part(first, phase)..part(first, phase + 1)];
         // Headers not yet in a burst, beyond one for each of the first bursts.
         let mut left = part(headers - first, phase + 1) - part(headers - first, phase);
+        if let Some(hostile) = hostile {
+            left -= add_hostile(hostile, &popular, left, phase, &mut bursts);
+        }
         for &of in once {
             let copies = copies(left + 1, random);
             left -= copies as usize - 1;
-            bursts.push(Burst { of, copies, phase });
+            bursts.push(Burst { of, copies, phase, follows: false });
         }
         while left > 0 {
             let rank = match &zipf {
@@ -123,17 +204,28 @@ pub(crate) fn plan(
             };
             let copies = copies(left, random);
             left -= copies as usize;
-            bursts.push(Burst { of: popular[rank], copies, phase });
+            bursts.push(Burst { of: popular[rank], copies, phase, follows: false });
         }
     }
     Plan { bursts, locality, phases }
+}
+
+/// Adds the hostile headers of a phase of `left` headers, and returns their number.
+fn add_hostile(hostile: Hostile, popular: &[u32], left: usize, phase: u32, bursts: &mut Vec<Burst>) -> usize {
+    let count = ((left as f64 * hostile.share + 0.5) as usize).min(left);
+    let rarest = popular.len().div_ceil(100).max(popular.len().min(hostile.burst as usize));
+    for at in 0..count {
+        let of = popular[popular.len() - 1 - at % rarest];
+        bursts.push(Burst { of, copies: 1, phase, follows: at % hostile.burst as usize > 0 });
+    }
+    count
 }
 
 impl Plan {
     /// Adds bursts of one header each, in random phases, for headers outside the pool.
     pub(crate) fn add_singles(&mut self, count: usize, random: &mut Random) {
         let phases = u64::from(self.phases);
-        let single = |_| Burst { of: 0, copies: 1, phase: random.below(phases) as u32 };
+        let single = |_| Burst { of: 0, copies: 1, phase: random.below(phases) as u32, follows: false };
         self.bursts.extend((0..count).map(single));
     }
 
@@ -146,11 +238,16 @@ impl Plan {
             let (order, times) = self.flows(rate, random);
             return (order, Some(times));
         }
-        let mut bursts: Vec<u32> = (0..self.bursts.len() as u32).collect();
-        random.shuffle(&mut bursts);
-        bursts.sort_by_key(|&burst| self.bursts[burst as usize].phase);
-        let copies = |&burst: &u32| std::iter::repeat_n(burst, self.bursts[burst as usize].copies as usize);
-        (bursts.iter().flat_map(copies).collect(), None)
+        let all = &self.bursts;
+        let mut leading: Vec<u32> = (0..all.len() as u32).filter(|&burst| !all[burst as usize].follows).collect();
+        random.shuffle(&mut leading);
+        leading.sort_by_key(|&burst| all[burst as usize].phase);
+        let order = leading.into_iter().flat_map(|first| {
+            let following = all[first as usize + 1..].iter().take_while(|burst| burst.follows).count() as u32;
+            let together = first..=first + following;
+            together.flat_map(|burst| std::iter::repeat_n(burst, all[burst as usize].copies as usize))
+        });
+        (order.collect(), None)
     }
 
     fn flows(&self, rate: f64, random: &mut Random) -> (Vec<u32>, Vec<f64>) {
@@ -164,9 +261,13 @@ impl Plan {
             })
             .collect();
         let mut packets = Vec::new();
+        let mut start = 0.0;
         for (index, burst) in (0u32..).zip(&self.bursts) {
             let phase = burst.phase as usize;
-            let start = starts[phase] + random.unit() * lasting[phase];
+            // Packets of one time keep their order.
+            if !burst.follows {
+                start = starts[phase] + random.unit() * lasting[phase];
+            }
             let duration = flow_duration(burst.copies, random);
             packets.push((start, index));
             // The last packet ends the flow exactly after its duration.
@@ -238,7 +339,11 @@ mod tests {
     use crate::random::Purpose;
 
     fn bursts(locality: Locality, pool: usize, headers: usize, each: bool, random: &mut Random) -> Vec<Burst> {
-        plan(locality, 1, pool, headers, each, random).bursts
+        plan(traffic(locality, 1), pool, headers, each, random).bursts
+    }
+
+    fn traffic(locality: Locality, phases: u32) -> Traffic {
+        Traffic { locality, phases, hostile: None }
     }
 
     fn total(plan: &[Burst]) -> usize {
@@ -310,7 +415,7 @@ mod tests {
     #[test]
     fn flows_are_as_measured() {
         let mut random = Random::new(5, Purpose::Headers);
-        let plan = plan(Locality::Flows { s: 0.0, rate: 1000.0 }, 1, 50, 1_000_000, false, &mut random);
+        let plan = plan(traffic(Locality::Flows { s: 0.0, rate: 1000.0 }, 1), 50, 1_000_000, false, &mut random);
         let flows = plan.bursts.len() as f64;
         let share = |of: &dyn Fn(u32) -> bool| plan.bursts.iter().filter(|b| of(b.copies)).count() as f64 / flows;
         assert!((share(&|size| size <= 3) - 0.6).abs() < 0.01);
@@ -339,7 +444,7 @@ mod tests {
     fn in_each_phase_other_things_are_popular() {
         for locality in [Locality::Zipf { s: 1.5 }, Locality::Flows { s: 1.5, rate: 1e6 }] {
             let mut random = Random::new(9, Purpose::Headers);
-            let plan = plan(locality, 4, 1000, 40_003, true, &mut random);
+            let plan = plan(traffic(locality, 4), 1000, 40_003, true, &mut random);
             let (order, _) = plan.order(&mut random);
             assert_eq!(order.len(), 40_003);
             assert!(
@@ -355,6 +460,57 @@ mod tests {
             let favourites: std::collections::BTreeSet<_> = (0..4).map(most).collect();
             assert_eq!(favourites.len(), 4);
             assert!((0..1000).all(|of| plan.bursts.iter().any(|burst| burst.of == of)));
+        }
+    }
+
+    /// The popularity that is drawn has the entropy that was asked for.
+    #[test]
+    fn entropy_is_what_was_asked_for() {
+        for bits in [0.5, 2.0, 5.345, 9.0, libm::log2(1000.0)] {
+            let locality = Locality::Entropy { bits };
+            assert_eq!(locality.check_pool(1000), Ok(()));
+            let s = exponent_of(bits, 1000);
+            assert!((entropy(s, 1000) - bits).abs() < 1e-6, "{bits}: {s}");
+            let plan = bursts(locality, 1000, 400_000, false, &mut Random::new(6, Purpose::Headers));
+            let mut counts = [0u32; 1000];
+            plan.iter().for_each(|burst| counts[burst.of as usize] += 1);
+            let shares = counts.iter().filter(|&&count| count > 0).map(|&count| f64::from(count) / 400_000.0);
+            let found: f64 = shares.map(|share| -share * share.log2()).sum();
+            assert!((found - bits).abs() < 0.02, "{bits}: {found}");
+        }
+        assert!(Locality::Entropy { bits: 10.0 }.check_pool(1000).is_err_and(|error| error.contains("9.966 at most")));
+        assert!(Locality::Entropy { bits: f64::NAN }.check().is_err() && entropy(0.0, 8) == 3.0);
+    }
+
+    #[test]
+    fn hostile_headers_come_in_bursts_of_the_rarest_rules() {
+        for locality in [Locality::Zipf { s: 1.0 }, Locality::Flows { s: 1.0, rate: 1e6 }] {
+            let hostile = Some(Hostile { share: 0.2, burst: 50 });
+            let mut random = Random::new(8, Purpose::Headers);
+            let plan = plan(Traffic { locality, phases: 2, hostile }, 2000, 20_000, false, &mut random);
+            assert_eq!(plan.bursts.iter().map(|burst| burst.copies).sum::<u32>(), 20_000);
+            let (order, _) = plan.order(&mut random);
+            for phase in 0..2 {
+                let own = || plan.bursts.iter().enumerate().filter(|(_, burst)| burst.phase == phase);
+                let leading: Vec<usize> = own()
+                    .filter(|(at, burst)| !burst.follows && plan.bursts.get(at + 1).is_some_and(|next| next.follows))
+                    .map(|(at, _)| at)
+                    .collect();
+                // A fifth of 10,000 headers is 40 bursts.
+                assert_eq!(leading.len(), 40);
+                let mut others = vec![0; 2000];
+                own().filter(|(at, _)| *at >= leading[39] + 50).for_each(|(_, burst)| others[burst.of as usize] += 1);
+                let rare: u32 = leading.iter().map(|&at| others[plan.bursts[at].of as usize]).sum();
+                assert!(rare < 200, "{rare}");
+                for &first in &leading {
+                    let place = order.iter().position(|&at| at as usize == first).expect("it is there");
+                    let run: Vec<u32> = (first as u32..first as u32 + 50).collect();
+                    assert_eq!(order[place..place + 50], run, "a burst stays together");
+                    let rules: std::collections::BTreeSet<u32> =
+                        run.iter().map(|&at| plan.bursts[at as usize].of).collect();
+                    assert_eq!(rules.len(), 50);
+                }
+            }
         }
     }
 }

@@ -5,7 +5,9 @@
 //! With [`Coverage::Complete`] every rule that can be hit is hit, in each family of a dual-stack set: see [`Covered`].
 
 mod capture;
+mod frame;
 mod locality;
+mod packets;
 mod search;
 mod view;
 
@@ -17,15 +19,16 @@ use firstmatch_core::schema::Family;
 use firstmatch_core::{RuleId, RuleSet};
 
 pub use capture::MIN_FRAME;
-pub use locality::Locality;
+pub use locality::{Hostile, Locality};
+pub use packets::{Packet, PacketTrace, packets};
 
 use crate::error::Error;
 use crate::profile::check;
 use crate::random::{Purpose, Random};
 use locality::Burst;
-pub(crate) use locality::plan;
-use search::{Fate, Hunter};
-use view::View;
+pub(crate) use locality::{Traffic, plan};
+use search::{Fate, Hunter, Sample};
+use view::{Content, View};
 
 /// Most headers of a trace.
 pub const MAX_HEADERS: usize = 1 << 31;
@@ -41,6 +44,10 @@ pub struct Config {
     pub locality: Locality,
     /// Number of equal parts, 1 or more; in each, [`Locality`] makes other rules popular.
     pub phases: u32,
+    /// Bursts of the least expected headers, if there are any.
+    ///
+    /// They take a share of the headers that [`Locality`] draws.
+    pub hostile: Option<Hostile>,
     /// Share of headers that match no rule, 0 to 1, rounded to the nearest number of headers.
     pub unmatched: f64,
     /// Rules that must be hit.
@@ -56,13 +63,14 @@ pub struct Config {
 impl Default for Config {
     /// Makes 100,000 matching headers with seed 1, uniform over the rules.
     ///
-    /// They have one phase, complete coverage, the form of lines, and at most 2,000 tries for a rule.
+    /// They have one phase, no hostile bursts, complete coverage, the form of lines, and at most 2,000 tries for a rule.
     fn default() -> Self {
         Self {
             headers: 100_000,
             seed: 1,
             locality: Locality::Uniform,
             phases: 1,
+            hostile: None,
             unmatched: 0.0,
             coverage: Coverage::Complete,
             form: Form::Lines,
@@ -157,6 +165,7 @@ impl Config {
             return Err(Error::config(format!("phases is {}, not a number from 1 to the headers", self.phases)));
         }
         check::share("unmatched", self.unmatched).map_err(Error::config)?;
+        self.hostile.map_or(Ok(()), Hostile::check).map_err(Error::config)?;
         self.locality.check().map_err(Error::config)
     }
 }
@@ -175,12 +184,21 @@ impl Config {
 ///
 /// - the configuration is out of its bounds;
 /// - the set has a field that a trace has no column for, or one of ports that packets without ports cannot leave
-///   absent;
+///   absent ([`packets`] takes any field);
 /// - no rule can be hit, or the trace is too short to hit every rule;
 /// - every header matches, though [`Config::unmatched`] requires some that do not.
 pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     config.check()?;
-    let views = View::all(set, config.form)?;
+    let views = View::all(set, Content::FiveTuple(config.form))?;
+    let (headers, order, times, covered) = walk(set, config, &views)?;
+    Ok(Trace { headers, order, times, covered })
+}
+
+/// Distinct headers, their order, times and coverage.
+type Walked<T> = (Vec<T>, Vec<u32>, Option<Vec<f64>>, Covered);
+
+/// Draws the headers of a trace.
+fn walk<T: Sample>(set: &RuleSet, config: &Config, views: &[View]) -> Result<Walked<T>, Error> {
     let unmatched = ((config.headers as f64 * config.unmatched + 0.5) as usize).min(config.headers);
     let matched = config.headers - unmatched;
 
@@ -207,9 +225,11 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     if pool.is_empty() && matched > 0 {
         return Err(Error::nothing_matched());
     }
+    config.locality.check_pool(pool.len()).map_err(Error::config)?;
 
     let mut random = Random::new(config.seed, Purpose::Headers);
-    let mut plan = plan(config.locality, config.phases, pool.len(), matched, needed > 0, &mut random);
+    let traffic = Traffic { locality: config.locality, phases: config.phases, hostile: config.hostile };
+    let mut plan = plan(traffic, pool.len(), matched, needed > 0, &mut random);
     let mut headers = draw(&hunters, &pool, &plan.bursts, &mut random);
     let mut random = Random::new(config.seed, Purpose::Unmatched);
     let none = search::unmatched(&hunters, unmatched, config.tries, &mut random)?;
@@ -217,7 +237,7 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
     headers.extend(none);
     let (order, times) = plan.order(&mut Random::new(config.seed, Purpose::Order));
     let covered = covered(set, &hunters, &headers);
-    Ok(Trace { headers, order, times, covered })
+    Ok((headers, order, times, covered))
 }
 
 /// Returns the trace of given headers in their order, each with its first matching rule.
@@ -227,7 +247,7 @@ pub fn generate(set: &RuleSet, config: &Config) -> Result<Trace, Error> {
 /// # Errors
 /// If the set has a field that a trace has no column for, or there is no header.
 pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> Result<Trace, Error> {
-    let views = View::all(set, Form::Lines)?;
+    let views = View::all(set, Content::FiveTuple(Form::Lines))?;
     let mut places: HashMap<Header, u32> = HashMap::new();
     let mut distinct: Vec<Header> = Vec::new();
     let mut order = Vec::new();
@@ -253,10 +273,36 @@ pub fn of_headers(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> R
     Ok(Trace { headers: distinct, order, times: None, covered })
 }
 
+/// Returns the number of rules that match each header, whichever is the first.
+///
+/// The more rules match a header, the more work is left to a classifier that searches by some fields first. Headers of a
+/// family that the set does not have match none. The time is O(headers · regions).
+///
+/// # Errors
+/// If the set has a field that a trace has no column for.
+///
+/// ```
+/// use firstmatch_generate::{Profile, rules, trace};
+///
+/// let set = rules::generate(&rules::Config { profile: Profile::fw(), ..Default::default() })?;
+/// let headers = trace::generate(&set, &trace::Config { headers: 1000, ..Default::default() })?;
+/// let matches = trace::matches(&set, headers.iter().copied())?;
+/// assert!(matches.len() == 1000 && matches.iter().all(|&matches| matches >= 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn matches(set: &RuleSet, headers: impl IntoIterator<Item = Header>) -> Result<Vec<u32>, Error> {
+    let views = View::all(set, Content::FiveTuple(Form::Lines))?;
+    let mut row = Vec::new();
+    let counts = headers.into_iter().map(|header| {
+        let of_family = views.iter().filter(|view| view.family == Some(header.family));
+        of_family.map(|view| view.matches(&header, &mut row)).sum()
+    });
+    Ok(counts.collect())
+}
+
 /// Draws a header for each burst.
-fn draw(hunters: &[Hunter<'_>], pool: &[(u32, u32)], plan: &[Burst], random: &mut Random) -> Vec<Header> {
-    let nothing = Header { src: 0, dst: 0, family: Family::Ipv4, sport: 0, dport: 0, proto: 0, rule: None };
-    let mut headers = vec![nothing; plan.len()];
+fn draw<T: Sample>(hunters: &[Hunter<'_>], pool: &[(u32, u32)], plan: &[Burst], random: &mut Random) -> Vec<T> {
+    let mut headers = vec![T::blank(); plan.len()];
     for (view, hunter) in (0..).zip(hunters) {
         let of_view = plan.iter().enumerate().filter_map(|(burst, Burst { of, .. })| {
             let (own, target) = pool[*of as usize];
@@ -267,10 +313,10 @@ fn draw(hunters: &[Hunter<'_>], pool: &[(u32, u32)], plan: &[Burst], random: &mu
     headers
 }
 
-fn covered(set: &RuleSet, hunters: &[Hunter<'_>], headers: &[Header]) -> Covered {
+fn covered<T: Sample>(set: &RuleSet, hunters: &[Hunter<'_>], headers: &[T]) -> Covered {
     let mut hit = vec![false; set.len()];
     for header in headers {
-        if let Some(rule) = header.rule {
+        if let Some(rule) = header.rule() {
             hit[rule as usize] = true;
         }
     }
@@ -287,6 +333,20 @@ fn covered(set: &RuleSet, hunters: &[Hunter<'_>], headers: &[Header]) -> Covered
         hit: hit.iter().filter(|&&hit| hit).count(),
         unreachable: with(Fate::Unreachable),
         given_up: with(Fate::GivenUp),
+    }
+}
+
+impl Sample for Header {
+    fn blank() -> Self {
+        Self { src: 0, dst: 0, family: Family::Ipv4, sport: 0, dport: 0, proto: 0, rule: None }
+    }
+
+    fn of_row(view: &View, row: &[u32], rule: Option<u32>) -> Self {
+        view.header(row, rule)
+    }
+
+    fn rule(&self) -> Option<u32> {
+        self.rule
     }
 }
 

@@ -34,6 +34,18 @@ pub(crate) enum Fate {
     Hit,
 }
 
+/// Header made from a row of key words.
+pub(crate) trait Sample: Clone {
+    /// Returns a header of no meaning.
+    fn blank() -> Self;
+
+    /// Returns the header of a row, with the place of the first rule that matches.
+    fn of_row(view: &View, row: &[u32], rule: Option<u32>) -> Self;
+
+    /// Returns the place of the first rule that matches.
+    fn rule(&self) -> Option<u32>;
+}
+
 /// Search for headers in a view.
 #[derive(Debug)]
 pub(crate) struct Hunter<'v> {
@@ -131,7 +143,7 @@ impl<'v> Hunter<'v> {
     ///
     /// A header is drawn anew if one hits its target; otherwise it is the target's witness. Without a witness it is the
     /// last draw, whatever rule matches it.
-    pub(crate) fn headers(&self, wanted: &[(u32, u32)], random: &mut Random, out: &mut [Header]) {
+    pub(crate) fn headers<T: Sample>(&self, wanted: &[(u32, u32)], random: &mut Random, out: &mut [T]) {
         let mut lookup = Lookup::new(self.view);
         let mut again: Vec<(u32, u32)> = Vec::new();
         for wanted in wanted.chunks(BATCH) {
@@ -152,7 +164,7 @@ impl<'v> Hunter<'v> {
                     let ours = found.is_some_and(|found| found.rule == goal);
                     let place = self.view.place(found);
                     if ours || last && self.witnesses.is_empty() {
-                        out[index as usize] = self.view.header(keys, place);
+                        out[index as usize] = T::of_row(self.view, keys, place);
                     }
                     !ours
                 });
@@ -161,7 +173,7 @@ impl<'v> Hunter<'v> {
                 for &(index, target) in &again {
                     let row = &self.witnesses[target as usize * self.key_words..][..self.key_words];
                     let place = self.view.place(Some(self.view.targets[target as usize].rule));
-                    out[index as usize] = self.view.header(row, place);
+                    out[index as usize] = T::of_row(self.view, row, place);
                 }
             }
         }
@@ -189,7 +201,7 @@ pub(crate) fn answer(view: &View, headers: &mut [Header]) {
         }
         lookup.run();
         for (row, header) in headers.iter_mut().enumerate() {
-            if header.family == view.family {
+            if Some(header.family) == view.family {
                 header.rule = view.place(lookup.found(row));
             }
         }
@@ -199,13 +211,13 @@ pub(crate) fn answer(view: &View, headers: &mut [Header]) {
 /// Returns `count` headers that no rule matches: half from anywhere, half beside rules.
 ///
 /// If few are found they repeat; if none is found at random, one is hunted.
-pub(crate) fn unmatched(
+pub(crate) fn unmatched<T: Sample>(
     hunters: &[Hunter<'_>],
     count: usize,
     tries: u32,
     random: &mut Random,
-) -> Result<Vec<Header>, Error> {
-    let mut out = Vec::with_capacity(count);
+) -> Result<Vec<T>, Error> {
+    let mut out: Vec<T> = Vec::with_capacity(count);
     let patience = 4096 + count.saturating_mul(16);
     let mut tried = 0;
     while out.len() < count && tried < patience && !hunters.is_empty() {
@@ -227,17 +239,22 @@ pub(crate) fn unmatched(
         lookup.run();
         tried += BATCH;
         let free = (0..BATCH).filter(|&row| lookup.found(row).is_none()).take(count - out.len());
-        out.extend(free.map(|row| view.header(lookup.row(row), None)));
+        out.extend(free.map(|row| T::of_row(view, lookup.row(row), None)));
     }
     if out.is_empty() && count > 0 {
         out.push(hunt_unmatched(hunters, tries, tried, random)?);
     }
     let found = out.len();
-    (found..count).for_each(|at| out.push(out[at % found]));
+    (found..count).for_each(|at| out.push(out[at % found].clone()));
     Ok(out)
 }
 
-fn hunt_unmatched(hunters: &[Hunter<'_>], tries: u32, tried: usize, random: &mut Random) -> Result<Header, Error> {
+fn hunt_unmatched<T: Sample>(
+    hunters: &[Hunter<'_>],
+    tries: u32,
+    tried: usize,
+    random: &mut Random,
+) -> Result<T, Error> {
     let mut proved = true;
     for hunter in hunters {
         let view = hunter.view;
@@ -251,7 +268,7 @@ fn hunt_unmatched(hunters: &[Hunter<'_>], tries: u32, tried: usize, random: &mut
             hunt.point(view, round, random, lookup.push());
             lookup.run();
             match lookup.found(0) {
-                None => return Ok(view.header(lookup.row(0), None)),
+                None => return Ok(T::of_row(view, lookup.row(0), None)),
                 Some(found) => hunt.cut(view, found, lookup.row(0)),
             }
         }

@@ -1,4 +1,4 @@
-//! View of a rule set for a trace: regions of one family, an engine, and points of regions.
+//! View of a rule set for a trace: regions of one schema, an engine, and points of regions.
 
 use std::ops::Range;
 
@@ -13,7 +13,16 @@ use crate::keys::beside;
 use crate::profile::with_ports;
 use crate::random::Random;
 
-/// Columns of a trace.
+/// Fields that the headers of a trace have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Those of [`COLUMNS`] alone.
+    FiveTuple(Form),
+    /// Every field of the schema.
+    Every,
+}
+
+/// Columns of a trace of 5-tuples.
 const COLUMNS: [Source; 5] = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort, Source::Proto];
 const SPORT: usize = 2;
 const DPORT: usize = 3;
@@ -24,23 +33,23 @@ const TCP: u32 = 6;
 ///
 /// The headers are hop-by-hop, routing, fragment, authentication, destination, mobility, HIP, shim6 and two for
 /// experiments.
-fn is_extension(protocol: u8) -> bool {
+pub(crate) fn is_extension(protocol: u8) -> bool {
     matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140 | 253 | 254)
 }
 
-/// Rules of one family.
+/// Rules over one schema.
 #[derive(Debug)]
 pub(crate) struct View {
-    form: Form,
-    pub(crate) family: Family,
+    content: Content,
+    pub(crate) family: Option<Family>,
     pub(crate) lowered: Lowered,
     pub(crate) engine: TupleMerge,
     /// Rules that have a region here, each with its regions.
     pub(crate) targets: Vec<Target>,
     /// Place of a rule in the order of the set, by slot.
     pub(crate) places: Vec<u32>,
-    /// Words of each column.
-    columns: [Range<usize>; 5],
+    /// Words of each column, in the order of [`COLUMNS`] or of the schema; a column without a field has none.
+    pub(crate) columns: Vec<Range<usize>>,
     /// Largest value of each word; only in packets it is the value for absent.
     pub(crate) max: Vec<u32>,
 }
@@ -63,45 +72,28 @@ pub(crate) enum Where {
 
 impl View {
     /// Builds a view for each schema of a set.
-    pub(crate) fn all(set: &RuleSet, form: Form) -> Result<Vec<Self>, Error> {
+    pub(crate) fn all(set: &RuleSet, content: Content) -> Result<Vec<Self>, Error> {
         let mut places = vec![0; set.slots()];
         for (place, rule) in (0..).zip(set.iter()) {
             places[rule.id.slot()] = place;
         }
-        set.schemas().iter().map(|schema| Self::new(set, schema, form, places.clone())).collect()
+        set.schemas().iter().map(|schema| Self::new(set, schema, content, places.clone())).collect()
     }
 
-    fn new(set: &RuleSet, schema: &Schema, form: Form, places: Vec<u32>) -> Result<Self, Error> {
-        let Some(family) = schema.family() else {
-            return Err(Error::unsupported("a trace has addresses; the rules are of no address family"));
+    fn new(set: &RuleSet, schema: &Schema, content: Content, places: Vec<u32>) -> Result<Self, Error> {
+        let columns = match content {
+            Content::FiveTuple(form) => five_tuple(schema, form)?,
+            Content::Every => (0..schema.fields().len()).map(|field| schema.words_of(field)).collect(),
         };
-        let known = |source: &Option<Source>| source.is_some_and(|source| COLUMNS.contains(&source));
-        if let Some(field) = schema.fields().iter().find(|field| !known(&field.source())) {
-            return Err(Error::unsupported(format!("a trace has no column for the field {}", field.name())));
-        }
-        let mut columns = [const { 0..0 }; 5];
-        for (column, source) in columns.iter_mut().zip(COLUMNS) {
-            let Some(field) = schema.index_of_source(source) else {
-                return Err(Error::unsupported(format!(
-                    "a trace has a column for {source:?}; the rules have no field"
-                )));
-            };
-            *column = schema.words_of(field);
-            let is_port = matches!(source, Source::SrcPort | Source::DstPort);
-            if form == Form::Packets && is_port && !schema.fields()[field].is_optional() {
-                let name = schema.fields()[field].name();
-                return Err(Error::unsupported(format!("packets may lack the field {name}, which is not optional")));
-            }
-        }
         let lowered = lower(set, schema, &ExpansionLimits::default()).map_err(|error| Error::engine(&error))?;
         let engine = TupleMerge::build(&lowered, &tuple::Config::default()).map_err(|error| Error::engine(&error))?;
         let targets = lowered.by_rule().map(|(rule, regions)| Target { rule, regions }).collect();
-        let max = schema.words().iter().map(|word| match (form, word.absent) {
-            (Form::Lines, Some(absent)) => absent - 1,
+        let max = schema.words().iter().map(|word| match (content, word.absent) {
+            (Content::FiveTuple(Form::Lines), Some(absent)) => absent - 1,
             _ => word.max,
         });
         let max = max.collect();
-        Ok(Self { form, family, lowered, engine, targets, places, columns, max })
+        Ok(Self { content, family: schema.family(), lowered, engine, targets, places, columns, max })
     }
 
     /// Returns the place of a rule in the order of the set.
@@ -133,16 +125,9 @@ impl View {
                 };
             }
         }
-        let allows = |word: usize, value: u32| (region.lo[word]..=region.hi[word]).contains(&value);
-        // A protocol is one word. If words are narrow it is several, and no common protocol is drawn.
-        let proto = self.columns[PROTO].start;
-        if region.lo[proto] == 0 && region.hi[proto] == 0xFF {
-            row[proto] = [6, 6, 6, 17, 17, 17, 1, row[proto]][random.index(8)];
-        }
-        if !u8::try_from(row[proto]).is_ok_and(with_ports) {
-            for word in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
-                row[word] = if allows(word, 0) { 0 } else { row[word] };
-            }
+        match self.content {
+            Content::FiveTuple(_) => self.choose_protocol(region, random, row),
+            Content::Every => self.choose_common(region, random, row),
         }
         if let Some((value, mask)) = region.ternary {
             for ((word, value), mask) in row.iter_mut().zip(value).zip(mask) {
@@ -152,18 +137,35 @@ impl View {
         self.settle(row);
     }
 
-    /// Changes a row to one that a packet can have, if the form is packets.
+    /// Chooses a protocol for a 5-tuple, if the region allows any, and no ports for one without ports.
+    fn choose_protocol(&self, region: Region<'_>, random: &mut Random, row: &mut [u32]) {
+        // A protocol is one word. If words are narrow it is several, and no common protocol is drawn.
+        let Some(proto) = self.columns[PROTO].clone().next() else { return };
+        if region.lo[proto] == 0 && region.hi[proto] == 0xFF {
+            row[proto] = [6, 6, 6, 17, 17, 17, 1, row[proto]][random.index(8)];
+        }
+        if !u8::try_from(row[proto]).is_ok_and(with_ports) {
+            for word in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
+                let allows = (region.lo[word]..=region.hi[word]).contains(&0);
+                row[word] = if allows { 0 } else { row[word] };
+            }
+        }
+    }
+
+    /// Changes a row to one that a packet can have, unless the form is lines.
     fn settle(&self, row: &mut [u32]) {
-        if self.form == Form::Lines {
-            return;
+        match self.content {
+            Content::FiveTuple(Form::Lines) => return,
+            Content::FiveTuple(Form::Packets) => {}
+            Content::Every => return self.settle_fields(row),
         }
         let words = self.lowered.schema().words();
-        if self.family == Family::Ipv6 && is_extension(self.value(PROTO, row) as u8) {
+        if self.family == Some(Family::Ipv6) && is_extension(self.protocol(row)) {
             for word in self.columns[PROTO].clone() {
                 row[word] = TCP.checked_shr(words[word].shift).unwrap_or(0) & words[word].bits;
             }
         }
-        let has_ports = with_ports(self.value(PROTO, row) as u8);
+        let has_ports = with_ports(self.protocol(row));
         for word in [SPORT, DPORT].into_iter().flat_map(|port| self.columns[port].clone()) {
             row[word] = match words[word].absent {
                 Some(absent) if has_ports => row[word].min(absent - 1),
@@ -171,6 +173,11 @@ impl View {
                 _ => row[word],
             };
         }
+    }
+
+    /// Returns the protocol of a 5-tuple; TCP for rules without such a field.
+    fn protocol(&self, row: &[u32]) -> u8 {
+        if self.columns[PROTO].is_empty() { TCP as u8 } else { self.value(PROTO, row) as u8 }
     }
 
     /// Returns the value of a column.
@@ -201,11 +208,43 @@ impl View {
         }
     }
 
+    /// Returns the number of rules that match a header; `row` is room for its words.
+    pub(crate) fn matches(&self, header: &Header, row: &mut Vec<u32>) -> u32 {
+        row.clear();
+        row.resize(self.max.len(), 0);
+        self.row(header, row);
+        let regions = self.lowered.regions();
+        // Regions of one rule never overlap, so each that holds the row is another rule.
+        (0..regions.len()).map(|index| u32::from(regions.get(index).contains(row))).sum()
+    }
+
     /// Returns the header of a row.
     pub(crate) fn header(&self, row: &[u32], rule: Option<u32>) -> Header {
-        let [src, dst, sport, dport, proto] = [0, 1, 2, 3, 4].map(|column| self.value(column, row));
+        let [src, dst, sport, dport] = [0, 1, 2, 3].map(|column| self.value(column, row));
         // Absence is one more than the largest port, so as 16 bits it is 0.
         let (sport, dport) = (sport as u16, dport as u16);
-        Header { src, dst, family: self.family, sport, dport, proto: proto as u8, rule }
+        let family = self.family.unwrap_or(Family::Ipv4);
+        Header { src, dst, family, sport, dport, proto: self.protocol(row), rule }
     }
+}
+
+/// Returns the words of each of [`COLUMNS`]; none for a field that the schema lacks.
+fn five_tuple(schema: &Schema, form: Form) -> Result<Vec<Range<usize>>, Error> {
+    if schema.family().is_none() {
+        return Err(Error::unsupported("a trace has addresses; the rules are of no address family"));
+    }
+    let known = |source: &Option<Source>| source.is_some_and(|source| COLUMNS.contains(&source));
+    if let Some(field) = schema.fields().iter().find(|field| !known(&field.source())) {
+        return Err(Error::unsupported(format!("a trace has no column for the field {}", field.name())));
+    }
+    let words = |source| {
+        let Some(field) = schema.index_of_source(source) else { return Ok(0..0) };
+        let is_port = matches!(source, Source::SrcPort | Source::DstPort);
+        if form == Form::Packets && is_port && !schema.fields()[field].is_optional() {
+            let name = schema.fields()[field].name();
+            return Err(Error::unsupported(format!("packets may lack the field {name}, which is not optional")));
+        }
+        Ok(schema.words_of(field))
+    };
+    COLUMNS.into_iter().map(words).collect()
 }
