@@ -26,6 +26,12 @@ pub struct Statistics {
     pub port_classes: BTreeMap<PortPair, usize>,
     /// Protocols; `None` without a condition.
     pub protocols: BTreeMap<Option<u8>, usize>,
+    /// Number of distinct pairs of source and destination.
+    pub address_pairs: usize,
+    /// Number of distinct tuples: lengths of both prefixes, classes of both ports, whether the protocol is tested.
+    ///
+    /// Tuple space search takes about as many hash tables. Those of addresses alone are [`Self::length_pairs`].
+    pub tuples: usize,
 }
 
 /// Figures of one field.
@@ -59,18 +65,25 @@ impl Statistics {
         let proto = either(Source::Proto, Source::IpProto);
         let mut statistics = Self { rules: set.len(), ..Self::default() };
         let mut seen: HashSet<&Conditions> = HashSet::new();
+        let (mut pairs, mut tuples) = (HashSet::new(), HashSet::new());
         for rule in set.iter() {
             statistics.copies += usize::from(!seen.insert(&rule.conditions));
-            if let Some((source, destination)) = addresses
-                && let (Some(source), Some(destination)) = (length(rule, source), length(rule, destination))
-            {
-                *statistics.length_pairs.entry((source, destination)).or_default() += 1;
+            let lengths =
+                addresses.and_then(|(source, destination)| length(rule, source).zip(length(rule, destination)));
+            if let Some(lengths) = lengths {
+                *statistics.length_pairs.entry(lengths).or_default() += 1;
             }
-            if let Some((source, destination)) = ports
-                && let (Some(source), Some(destination)) = (port_class(rule, source), port_class(rule, destination))
-            {
-                *statistics.port_classes.entry(PortPair::new(source, destination)).or_default() += 1;
+            let classes = ports.and_then(|(source, destination)| {
+                Some(PortPair::new(port_class(rule, source)?, port_class(rule, destination)?))
+            });
+            if let Some(classes) = classes {
+                *statistics.port_classes.entry(classes).or_default() += 1;
             }
+            if let Some((source, destination)) = addresses {
+                let on = |field| rule.conditions.on(field).map(ConditionRef::unpack);
+                pairs.insert((on(source), on(destination)));
+            }
+            tuples.insert((lengths, classes, proto.is_some_and(|proto| rule.conditions.on(proto).is_some())));
             if let Some(proto) = proto {
                 let number = match test(rule, proto) {
                     None => Some(None),
@@ -82,6 +95,7 @@ impl Statistics {
                 }
             }
         }
+        (statistics.address_pairs, statistics.tuples) = (pairs.len(), tuples.len());
         let fields = schema.fields().iter().enumerate();
         statistics.fields = fields.map(|(index, field)| FieldStatistics::of(set, index, field.name())).collect();
         statistics

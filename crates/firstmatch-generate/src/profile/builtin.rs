@@ -10,10 +10,15 @@
 //! For 1,000 and 10,000 rules, the numbers of distinct values per field are within those of published sets of the same
 //! kind.
 //!
+//! Profiles of the same names with `-full` keep the rare kinds of rules too, and are the harder ones: a few wide rules
+//! decide how many rules match a packet, and rare pairs of prefix lengths how many tables a tuple space has. The test
+//! `classbench.rs` compares them with sets of ClassBench's own generator.
+//!
 //! `uniform` has no structure.
 
 use super::figures::{self, Figures, Values};
-use super::{Flags, LengthPair, PortPair, Ports, Profile, Protocol, Tree};
+use super::full;
+use super::{Flags, LengthPair, PortPair, Ports, Profile, Protocol, Repeats, Tree};
 
 /// Names of the built-in profiles.
 ///
@@ -24,9 +29,36 @@ pub const PROFILES: [&str; 16] = [
     "uniform",
 ];
 
+/// Names of the built-in profiles that resemble ClassBench's parameter sets in their rare kinds of rules too.
+///
+/// Each is a [`PROFILES`] of the same name and `-full`. Sets of them have copies and rules that match everything
+/// ([`Repeats::ByFlags`]).
+pub const FULL_PROFILES: [&str; 12] = [
+    "acl1-full",
+    "acl2-full",
+    "acl3-full",
+    "acl4-full",
+    "acl5-full",
+    "fw1-full",
+    "fw2-full",
+    "fw3-full",
+    "fw4-full",
+    "fw5-full",
+    "ipc1-full",
+    "ipc2-full",
+];
+
 impl Profile {
-    /// Returns one of [`PROFILES`] by its name.
+    /// Returns one of [`PROFILES`] or [`FULL_PROFILES`] by its name.
     pub(super) fn named(name: &str) -> Option<Self> {
+        let summed = Self::summed(name);
+        summed.or_else(|| {
+            let (_, figures) = FULL_PROFILES.into_iter().zip(full::ALL).find(|(full, _)| *full == name)?;
+            Some(Self { repeats: Repeats::ByFlags, ..figures.profile(name) })
+        })
+    }
+
+    fn summed(name: &str) -> Option<Self> {
         let figures = match name {
             "acl" | "acl1" => &figures::ACL1,
             "acl2" => &figures::ACL2,
@@ -90,6 +122,7 @@ impl Profile {
             destination: tree,
             correlation: [0.0; 32],
             scale: None,
+            repeats: Repeats::Never,
         }
     }
 }
@@ -129,6 +162,7 @@ impl Figures {
                 self.correlation.iter().rev().find(|(first, _)| *first <= at).map_or(0.0, |(_, share)| *share)
             }),
             scale: Some(self.scale),
+            repeats: Repeats::Never,
         }
     }
 }

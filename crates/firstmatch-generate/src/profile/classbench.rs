@@ -360,6 +360,7 @@ impl Reader {
             destination,
             correlation,
             scale: Some(scale),
+            repeats: super::Repeats::Never,
         })
     }
 }

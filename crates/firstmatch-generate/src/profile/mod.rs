@@ -10,18 +10,19 @@
 //!
 //! All shares are weights: they need not sum to 1.
 //!
-//! [`PROFILES`] names the built-in profiles; [`classbench::parse`] reads a parameter file.
+//! [`PROFILES`] and [`FULL_PROFILES`] name the built-in profiles; [`classbench::parse`] reads a parameter file.
 
 mod builtin;
 pub(crate) mod check;
 pub mod classbench;
 mod figures;
+mod full;
 mod smooth;
 
 use std::fmt;
 use std::str::FromStr;
 
-pub use builtin::PROFILES;
+pub use builtin::{FULL_PROFILES, PROFILES};
 pub(crate) use check::with_ports;
 
 /// Shape of a rule set.
@@ -57,6 +58,25 @@ pub struct Profile {
     ///
     /// The trees of a larger set are fuller: see [`Tree`]. With `None` the trees are the same for any size.
     pub scale: Option<u32>,
+    /// Rules that a set may hold beside distinct ones.
+    pub repeats: Repeats,
+}
+
+/// Rules that a set may hold beside distinct ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Repeats {
+    /// No rule equals another, and none matches everything.
+    ///
+    /// [`Config::duplicates`](crate::rules::Config::duplicates) and
+    /// [`Config::catch_all`](crate::rules::Config::catch_all) add such rules on request.
+    #[default]
+    Never,
+    /// Rules that differ by flags alone are copies, and a rule may match everything.
+    ///
+    /// ClassBench's generator compares rules with their flags, so its sets look like this to whoever ignores the last
+    /// column. For example, a rule for TCP without a condition on flags and one for TCP with SYN become copies.
+    ByFlags,
 }
 
 /// Protocol of rules and its ports.
@@ -266,7 +286,7 @@ impl Tree {
     }
 }
 
-/// Parses the name of a built-in profile, one of [`PROFILES`].
+/// Parses the name of a built-in profile, one of [`PROFILES`] or [`FULL_PROFILES`].
 impl FromStr for Profile {
     type Err = UnknownProfile;
 
@@ -281,7 +301,8 @@ pub struct UnknownProfile(String);
 
 impl fmt::Display for UnknownProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no profile {:?}; there are {}", self.0, PROFILES.join(", "))
+        let (summed, full) = (PROFILES.join(", "), FULL_PROFILES.join(", "));
+        write!(f, "there is no profile {:?}; there are {summed}, {full}", self.0)
     }
 }
 

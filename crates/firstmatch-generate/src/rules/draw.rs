@@ -10,7 +10,7 @@ use super::order::Measures;
 use super::plant::{plant, stray};
 use super::tree::{Node, Plan};
 use crate::error::Error;
-use crate::profile::{Flags, LengthPair, PortClass, PortPair, Ports, Profile, with_ports};
+use crate::profile::{Flags, LengthPair, PortClass, PortPair, Ports, Profile, Repeats, with_ports};
 use crate::random::{Purpose, Random, Weighted, mix, mix2};
 
 /// Conditions of a rule on the 5-tuple.
@@ -23,7 +23,7 @@ pub(crate) struct Tuple {
     pub(crate) sport: (u16, u16),
     pub(crate) dport: (u16, u16),
     pub(crate) proto: Option<u8>,
-    /// No condition unless [`Config::flags`] is set.
+    /// No condition unless flags are [asked for](Config::flags) or [make rules distinct](Repeats::ByFlags).
     pub(crate) flags: Flags,
 }
 
@@ -104,6 +104,8 @@ pub(crate) struct Drawer<'c> {
 
 /// Number of kinds tried in vain in a row before the profile counts as exhausted.
 const PATIENCE: u32 = 2000;
+/// Most tuples drawn for one distinct rule where duplicates are dropped.
+const MOST_SURPLUS: usize = 16;
 /// Number of tries for one kind: with other ports, then used prefixes, then new prefixes.
 const TRIES_OF_A_KIND: [u32; 3] = [8, 24, 8];
 
@@ -144,6 +146,11 @@ impl<'c> Drawer<'c> {
     /// # Errors
     /// If `PATIENCE` kinds of rules in a row give no new tuple.
     pub(crate) fn draw(&mut self, count: usize, random: &mut Random) -> Result<Vec<Tuple>, Error> {
+        if self.profile.repeats == Repeats::ByFlags
+            && let Some(tuples) = self.draw_surplus(count, random)
+        {
+            return Ok(tuples);
+        }
         let kinds: Vec<Kind> = (0..count).filter_map(|_| self.kind(random)).collect();
         let planted = self.plant(&kinds);
         let mut tuples = Vec::with_capacity(count);
@@ -163,6 +170,45 @@ impl<'c> Drawer<'c> {
             }
         }
         Ok(tuples)
+    }
+
+    /// Draws `count` distinct tuples from a larger number, as ClassBench's generator does.
+    ///
+    /// That generator drops duplicates and draws none again, because rare kinds with few distinct members would become
+    /// frequent otherwise. For example, a firewall's rules without addresses differ by ports alone: of 1,000 rules drawn
+    /// about 800 are distinct, so 1,000 distinct rules take some 1,300. `None` if [`MOST_SURPLUS`] times as many do not
+    /// suffice.
+    fn draw_surplus(&mut self, count: usize, random: &mut Random) -> Option<Vec<Tuple>> {
+        let mut drawn = count;
+        while drawn <= MOST_SURPLUS * count {
+            let mut found = self.draw_distinct(drawn, random);
+            if found.len() >= count {
+                found.truncate(count);
+                return Some(found);
+            }
+            self.forget();
+            // A little more than the share of distinct rules asks for, so that few rounds suffice.
+            let share = found.len().max(1) as f64 / drawn as f64;
+            drawn = ((count as f64 / share * 1.02) as usize).max(drawn + 1 + drawn / 50);
+        }
+        None
+    }
+
+    /// Draws `count` tuples, planted together, and returns the distinct ones in the order they were drawn.
+    fn draw_distinct(&mut self, count: usize, random: &mut Random) -> Vec<Tuple> {
+        let kinds: Vec<Kind> = (0..count).filter_map(|_| self.kind(random)).collect();
+        let planted = self.plant(&kinds);
+        let tuples = kinds
+            .into_iter()
+            .zip(planted)
+            .filter_map(|(kind, (src, dst))| self.of_kind(kind, src, dst, random).and_then(|tuple| self.accept(tuple)));
+        tuples.collect()
+    }
+
+    /// Forgets all tuples and prefixes given out so far.
+    fn forget(&mut self) {
+        self.seen.clear();
+        self.pools.iter_mut().flatten().flatten().for_each(Vec::clear);
     }
 
     /// Plants the addresses of rules of these kinds, and adds them to the pools.
@@ -207,7 +253,8 @@ impl<'c> Drawer<'c> {
     fn of_kind(&self, kind: Kind, src: Node, dst: Node, random: &mut Random) -> Option<Tuple> {
         let sport = self.ports[0].draw(kind.classes.source, random)?;
         let dport = self.ports[1].draw(kind.classes.destination, random)?;
-        let drawn = if self.config.flags { self.classes[kind.protocol].1.draw(random) } else { None };
+        let has_flags = self.config.flags || self.profile.repeats == Repeats::ByFlags;
+        let drawn = if has_flags { self.classes[kind.protocol].1.draw(random) } else { None };
         let anywhere = src.steps == 0 && dst.steps == 0;
         let family = if anywhere && self.families.items().len() > 1 { None } else { Some(kind.family) };
         let proto = self.profile.protocols[kind.protocol].number;
@@ -243,10 +290,11 @@ impl<'c> Drawer<'c> {
         }
     }
 
-    /// Records a tuple; `None` if it was seen before or matches everything.
+    /// Records a tuple; `None` if it was seen before, or matches everything and may not.
     fn accept(&mut self, tuple: Tuple) -> Option<Tuple> {
         self.tries += 1;
-        (!tuple.is_everything() && self.seen.insert(tuple.fingerprint())).then_some(tuple)
+        let allowed = self.profile.repeats == Repeats::ByFlags || !tuple.is_everything();
+        (allowed && self.seen.insert(tuple.fingerprint())).then_some(tuple)
     }
 
     /// Returns a new tuple that lies wholly in `of`, if a few tries find one.

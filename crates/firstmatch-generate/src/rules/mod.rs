@@ -8,6 +8,9 @@
 //! kinds in a row give no new rule, the profile is exhausted. That is an error with the number of rules found, or gives
 //! a smaller set ([`Config::fewer`]). Finally the rules are put in order.
 //!
+//! Profiles with [`Repeats::ByFlags`] drop duplicates instead, and more rules are drawn at first, because that keeps the
+//! shares of rare kinds of rules.
+//!
 //! # Order and shadowing
 //!
 //! More specific rules tend to come first, because people write rules so. The order is that of a random product measure
@@ -17,9 +20,11 @@
 //! # Invariants
 //! - **No rule is shadowed by one earlier rule**, in a set of any size and for any disorder (test
 //!   `no_rule_stands_behind_one_that_holds_it`). Exceptions are the share [`Config::shadowed`] and exact duplicates
-//!   ([`Config::duplicates`]).
+//!   ([`Config::duplicates`], [`Repeats::ByFlags`]).
 //!
 //! Rules that several earlier rules cover together do occur, as in real sets; a [trace](crate::trace) finds them.
+//!
+//! [`Repeats::ByFlags`]: crate::profile::Repeats::ByFlags
 
 mod draw;
 mod emit;
@@ -32,7 +37,7 @@ use firstmatch_core::RuleSet;
 pub use tree::stretch;
 
 use crate::error::Error;
-use crate::profile::{Profile, check};
+use crate::profile::{Flags, Profile, check};
 use crate::random::{Purpose, Random};
 use draw::{Drawer, Tuple};
 use order::Measures;
@@ -231,6 +236,9 @@ pub fn generate(config: &Config) -> Result<RuleSet, Error> {
     drafts.sort_by_key(|draft| draft.measure);
     if config.catch_all {
         drafts.push(Draft { measure: 0, tuple: Tuple::EVERYTHING });
+    }
+    if !config.flags {
+        drafts.iter_mut().for_each(|draft| draft.tuple.flags = Flags::default());
     }
     emit::rule_set(&drafts, config, &drawer)
 }
