@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use firstmatch_core::live::Kind;
 use firstmatch_core::rule::ExpansionLimits;
-use firstmatch_generate::profile::PROFILES;
+use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
 use crate::engines;
 
@@ -106,8 +106,9 @@ pub(crate) enum GenerateArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenerateRules {
-    /// The kind of rules: access control lists, firewalls, IP chains, or nothing in particular
-    #[arg(long, value_name = "NAME", default_value = "acl", value_parser = PossibleValuesParser::new(PROFILES))]
+    /// The kind of rules: access control lists, firewalls, IP chains, or nothing in particular. Names with `-full` keep
+    /// rare kinds of rules, copies and rules that match everything, as ClassBench's own sets do, and are harder
+    #[arg(long, value_name = "NAME", default_value = "acl", value_parser = profiles())]
     pub(crate) profile: String,
     /// The number of rules
     #[arg(long, value_name = "N", default_value_t = 1000)]
@@ -154,13 +155,31 @@ pub(crate) struct GenerateTrace {
     /// The seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// The format to write: lines of a ClassBench trace, which have ports whatever the protocol, or a pcap capture of
-    /// frames of 64 bytes, or as many as their headers take
+    /// The format to write: lines of a ClassBench trace, which have addresses, ports whatever the protocol, and
+    /// protocols; a pcap capture of frames of 64 bytes, or as many as their headers take; or a table (CSV) with every
+    /// field that the rules test
     #[arg(long, value_name = "NAME", default_value = "classbench")]
     pub(crate) format: Packets,
     /// Draw rules by Zipf's law with this exponent instead of uniformly
-    #[arg(long, value_name = "S", conflicts_with = "pareto")]
+    #[arg(long, value_name = "S", conflicts_with_all = ["pareto", "entropy"])]
     pub(crate) zipf: Option<f64>,
+    /// Draw rules by Zipf's law with the exponent that gives their popularity this entropy: 5 bits are those of 32
+    /// rules that are equally popular
+    #[arg(long, value_name = "BITS", conflicts_with_all = ["pareto", "flows"])]
+    pub(crate) entropy: Option<f64>,
+    /// Send packets in flows that mix, this many of which start in a second; with `--zipf` some rules have more of them
+    #[arg(long, value_name = "RATE", conflicts_with = "pareto")]
+    pub(crate) flows: Option<f64>,
+    /// The number of equal parts, in each of which other rules are popular
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) phases: u32,
+    /// The share of packets that come in bursts for the rarest rules, as in an attack on classifiers that adapt to
+    /// traffic, 0 to 1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
+    pub(crate) attack: f64,
+    /// The number of packets of such a burst
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) attack_burst: u32,
     /// Repeat headers in bursts as ClassBench does, of lengths by Pareto's law: shape and scale
     #[arg(long, value_name = "A,B", value_parser = two_numbers)]
     pub(crate) pareto: Option<(f64, f64)>,
@@ -173,6 +192,9 @@ pub(crate) struct GenerateTrace {
     /// The most headers that are tried for one rule before it is given up
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub(crate) tries: u32,
+    /// Keep the flags column of a ClassBench filter set as a field, for `--format table`
+    #[arg(long)]
+    pub(crate) flags: bool,
 }
 
 /// Families of generated rules.
@@ -196,6 +218,12 @@ pub(crate) enum Written {
 pub(crate) enum Packets {
     Classbench,
     Pcap,
+    Table,
+}
+
+/// Reads the name of a profile.
+fn profiles() -> PossibleValuesParser {
+    PossibleValuesParser::new(PROFILES.into_iter().chain(FULL_PROFILES))
 }
 
 /// Reads a number of 64 bits, decimal or hexadecimal after `0x`.

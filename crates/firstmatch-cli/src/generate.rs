@@ -2,11 +2,11 @@
 
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 
-use anyhow::bail;
-use firstmatch_core::Policy;
+use anyhow::{Context, bail};
 use firstmatch_core::rule::ExpansionLimits;
+use firstmatch_core::{Policy, RuleSet, Schema};
 use firstmatch_formats::write;
-use firstmatch_generate::trace::{Coverage, Covered, Form, Locality};
+use firstmatch_generate::trace::{Coverage, Covered, Form, Hostile, Locality};
 use firstmatch_generate::{rules, trace};
 
 use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Packets, Written};
@@ -57,30 +57,70 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
     if args.format == Packets::Pcap && stdout().is_terminal() {
         bail!("a capture is nothing to be read on a terminal: send it to a file, with `> NAME.pcap`");
     }
-    let Some(loaded) = load(&args.rules, false, ExpansionLimits::default())? else { return Ok(End::BadInput) };
-    let locality = match (args.zipf, args.pareto) {
-        (Some(s), _) => Locality::Zipf { s },
-        (None, Some((a, b))) => Locality::Pareto { a, b },
-        (None, None) => Locality::Uniform,
+    let Some(loaded) = load(&args.rules, args.flags, ExpansionLimits::default())? else { return Ok(End::BadInput) };
+    let set = &loaded.file.rules;
+    let config = trace_config(args);
+    let mut out = BufWriter::new(stdout().lock());
+    // Captures of addresses, ports and protocols alone are those of earlier versions.
+    let coverage = match args.format {
+        Packets::Classbench => {
+            let trace = trace::generate(set, &config)
+                .with_context(|| format!("{}: `--format table` has every field", loaded.name))?;
+            trace.write(&mut out)?;
+            trace.coverage().clone()
+        }
+        Packets::Pcap if is_five_tuple(set) => {
+            let trace = trace::generate(set, &config)?;
+            trace.write_pcap(&mut out)?;
+            trace.coverage().clone()
+        }
+        Packets::Pcap => {
+            let trace = trace::packets(set, &config)?;
+            trace.check_pcap().with_context(|| format!("{}: `--format table` has every field", loaded.name))?;
+            trace.write_pcap(&mut out)?;
+            trace.coverage().clone()
+        }
+        Packets::Table => {
+            let trace = trace::packets(set, &config)?;
+            trace.write_table(&mut out)?;
+            trace.coverage().clone()
+        }
     };
-    let config = trace::Config {
+    out.flush()?;
+    warn_of_missed(&coverage, args.tries);
+    Ok(End::Done)
+}
+
+fn trace_config(args: &GenerateTrace) -> trace::Config {
+    let locality = match *args {
+        GenerateTrace { flows: Some(rate), zipf, .. } => Locality::Flows { s: zipf.unwrap_or(0.0), rate },
+        GenerateTrace { zipf: Some(s), .. } => Locality::Zipf { s },
+        GenerateTrace { entropy: Some(bits), .. } => Locality::Entropy { bits },
+        GenerateTrace { pareto: Some((a, b)), .. } => Locality::Pareto { a, b },
+        _ => Locality::Uniform,
+    };
+    let hostile = Hostile { share: args.attack, burst: args.attack_burst };
+    trace::Config {
         headers: args.headers,
         seed: args.seed,
         locality,
+        phases: args.phases,
+        hostile: (args.attack != 0.0).then_some(hostile),
         unmatched: args.unmatched,
         coverage: if args.drawn { Coverage::Drawn } else { Coverage::Complete },
         tries: args.tries,
         form: if args.format == Packets::Pcap { Form::Packets } else { Form::Lines },
-        ..trace::Config::default()
-    };
-    let trace = trace::generate(&loaded.file.rules, &config)?;
-    let mut out = BufWriter::new(stdout().lock());
-    match args.format {
-        Packets::Classbench => trace.write(&mut out)?,
-        Packets::Pcap => trace.write_pcap(&mut out)?,
     }
-    out.flush()?;
-    let Covered { rules, hit, unreachable, given_up } = trace.coverage();
+}
+
+/// Returns whether the rules test nothing but addresses, ports and protocols.
+fn is_five_tuple(set: &RuleSet) -> bool {
+    set.schemas().iter().all(|schema| schema.family().is_some_and(|family| *schema == Schema::five_tuple(family, &[])))
+}
+
+/// Warns of rules that no packet hits.
+fn warn_of_missed(coverage: &Covered, tries: u32) {
+    let Covered { rules, hit, unreachable, given_up } = coverage;
     if hit < rules {
         diagnostics::warning(&format!(
             "{} of {} are hit by no header: {} can never be the first to match, {} were given up after {}",
@@ -88,8 +128,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
             counted(*rules as u64, "rule"),
             unreachable.len(),
             given_up.len(),
-            counted(args.tries.into(), "header")
+            counted(tries.into(), "header")
         ));
     }
-    Ok(End::Done)
 }

@@ -42,6 +42,28 @@ fn rules_and_a_trace_of_them() {
     assert_eq!(fixture.run(&["classify", "inet.rules", "x.pcap", "--check", "all"]).0, 0);
 }
 
+/// Rules that test more than addresses, ports and protocols have traces too, as tables and captures.
+#[test]
+fn traces_of_any_rules() {
+    let fixture = Fixture::new("generate-any");
+    fixture.write("any.rules", "permit icmp icmp_type 8\ndeny tcp tcp_flags 0x02/0x12\npermit vlan_vid 7\n");
+    let knobs = ["--headers", "3000", "--entropy", "1", "--phases", "3", "--attack", "0.2", "--attack-burst", "16"];
+    for (format, file) in [("table", "any.csv"), ("pcap", "any.pcap")] {
+        let line = [&["generate", "trace", "any.rules", "--format", format][..], &knobs].concat();
+        let output = fixture.command(&line).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fixture.write(file, output.stdout);
+        let (code, out, err) = fixture.run(&["classify", "any.rules", file, "--check", "all", "--json"]);
+        let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!((code, &value["matched"]), (0, &3000.into()), "{err}");
+        assert_eq!(value["check"], serde_json::json!({ "packets": 3000, "differences": 0 }));
+    }
+    let (code, _, err) = fixture.run(&["generate", "trace", "any.rules"]);
+    assert!(code == 2 && err.contains("no column for the field") && err.contains("--format table"), "{code} {err}");
+    let full = ["generate", "rules", "--profile", "ipc1-full", "--rules", "300"];
+    assert_eq!(fixture.run(&full).1.lines().count(), 300);
+}
+
 #[test]
 fn what_cannot_be_generated() {
     let fixture = Fixture::new("generate-bad");
@@ -51,6 +73,9 @@ fn what_cannot_be_generated() {
         &["generate", "rules", "--profile", "none"],
         &["generate", "rules", "--family", "inet"],
         &["generate", "trace", "x.rules", "--pareto", "1"],
+        &["generate", "trace", "cb.rules", "--entropy", "31"],
+        &["generate", "trace", "cb.rules", "--attack", "2"],
+        &["generate", "trace", "cb.rules", "--zipf", "1", "--entropy", "1"],
         &["generate", "trace", "nothing.rules"],
         &["generate", "trace", "cb.rules", "--headers", "1"],
     ] {
