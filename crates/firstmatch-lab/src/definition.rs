@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, bail, ensure};
 use firstmatch_core::raw::Level;
 use firstmatch_generate::attack::Attack;
-use firstmatch_generate::profile::{PROFILES, Profile};
+use firstmatch_generate::profile::{FULL_PROFILES, PROFILES, Profile};
 use serde::Deserialize;
 
 use crate::transform::Transform;
@@ -303,7 +303,8 @@ fn profile<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Shape, D
         (_, Ok(attack)) => Some(Shape::Attack(attack)),
         _ => (name == OPENFLOW).then_some(Shape::Openflow),
     };
-    let names: Vec<&str> = PROFILES.into_iter().chain(Attack::ALL.map(Attack::name)).chain([OPENFLOW]).collect();
+    let profiles = PROFILES.into_iter().chain(FULL_PROFILES);
+    let names: Vec<&str> = profiles.chain(Attack::ALL.map(Attack::name)).chain([OPENFLOW]).collect();
     one_of(deserializer, &names, find)
 }
 

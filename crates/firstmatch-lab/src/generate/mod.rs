@@ -16,7 +16,7 @@ use firstmatch_core::schema::Family;
 use firstmatch_core::{Policy, RuleSet};
 use firstmatch_formats::write;
 use firstmatch_generate::attack::{self, Attack};
-use firstmatch_generate::profile::{PROFILES, Profile, classbench};
+use firstmatch_generate::profile::{FULL_PROFILES, PROFILES, Profile, classbench};
 use firstmatch_generate::trace::{Header, Locality};
 use firstmatch_generate::{npf, openflow, rules, trace};
 use firstmatch_net::source;
@@ -103,7 +103,7 @@ pub(crate) struct Shape {
     #[arg(long, value_name = "FILE")]
     parameters: Option<PathBuf>,
     /// A built-in profile
-    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(PROFILES))]
+    #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(PROFILES.into_iter().chain(FULL_PROFILES)))]
     profile: Option<String>,
 }
 
@@ -117,9 +117,9 @@ pub(crate) struct TraceArgs {
     /// Seed of all random draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How rules and headers repeat: `uniform`; `zipf:S`, popular rules by Zipf's law with exponent S; `pareto:A,B`,
-    /// bursts as in ClassBench with shape A and scale B; `flows:S,RATE`, mixed flows, RATE of them starting per second,
-    /// rules by Zipf's law
+    /// How rules and headers repeat: `uniform`; `zipf:S`, popular rules by Zipf's law with exponent S; `entropy:BITS`,
+    /// by Zipf's law with this entropy; `pareto:A,B`, bursts as in ClassBench with shape A and scale B;
+    /// `flows:S,RATE`, mixed flows, RATE of them starting per second, rules by Zipf's law
     #[arg(long, value_name = "KIND", default_value = "uniform", value_parser = locality)]
     locality: Locality,
     /// Number of equal parts, in each of which other rules are popular
@@ -279,7 +279,8 @@ fn locality(text: &str) -> Result<Locality, String> {
         ("uniform", Ok(&[])) => Ok(Locality::Uniform),
         ("zipf", Ok(&[s])) => Ok(Locality::Zipf { s }),
         ("pareto", Ok(&[a, b])) => Ok(Locality::Pareto { a, b }),
+        ("entropy", Ok(&[bits])) => Ok(Locality::Entropy { bits }),
         ("flows", Ok(&[s, rate])) => Ok(Locality::Flows { s, rate }),
-        _ => Err("expected `uniform`, `zipf:S`, `pareto:A,B` or `flows:S,RATE`".to_owned()),
+        _ => Err("expected `uniform`, `zipf:S`, `entropy:BITS`, `pareto:A,B` or `flows:S,RATE`".to_owned()),
     }
 }
