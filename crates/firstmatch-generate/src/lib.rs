@@ -17,12 +17,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - [`Profile`]: the shape of rules in numbers: prefix trees, port classes, protocols, prefix lengths. Sixteen come
-//!   with the crate; ClassBench parameter files can be read.
+//! - [`Profile`]: the shape of rules in numbers: prefix trees, port classes, protocols, prefix lengths.
+//!   Twenty-eight come with the crate; ClassBench parameter files can be read.
 //! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
 //! - [`openflow`] and [`npf`]: the rule sets of two papers. [`attack`]: rule sets that make classifiers explode.
 //! - [`trace`]: headers that hit every rule that can be hit, with locality, in flows or phases, and headers that match
-//!   nothing; or headers from elsewhere.
+//!   nothing; or headers from elsewhere. [`trace::packets`] takes rules over any fields.
 //! - [`keys`]: rows for rules over any schema: from rules, from their edges, uniform, or the costliest found.
 //! - [`Statistics`]: figures of a rule set, by which two sets can be compared.
 //!

@@ -116,15 +116,14 @@ impl Original {
         let [of_sources, of_destinations] = self.deepest.map(|count| count as f64);
         let [copies, pairs, lengths, tuples] =
             [self.copies, self.pairs, self.lengths, self.tuples].map(|count| count as f64);
-        let [ports, nesting] = [[sports, dports], [of_sources, of_destinations]];
         [
             copies,
             sources,
             destinations,
-            ports[0],
-            ports[1],
-            nesting[0],
-            nesting[1],
+            sports,
+            dports,
+            of_sources,
+            of_destinations,
             pairs,
             lengths,
             tuples,

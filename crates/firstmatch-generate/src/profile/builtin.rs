@@ -31,8 +31,8 @@ pub const PROFILES: [&str; 16] = [
 
 /// Names of the built-in profiles that resemble ClassBench's parameter sets in their rare kinds of rules too.
 ///
-/// Each is a [`PROFILES`] of the same name and `-full`. Sets of them have copies and rules that match everything
-/// ([`Repeats::ByFlags`]).
+/// Each is named after one of [`PROFILES`], with `-full` behind it. Sets of them have copies and rules that match
+/// everything ([`Repeats::ByFlags`]).
 pub const FULL_PROFILES: [&str; 12] = [
     "acl1-full",
     "acl2-full",

@@ -316,7 +316,7 @@ fn draw<T: Sample>(hunters: &[Hunter<'_>], pool: &[(u32, u32)], plan: &[Burst], 
 fn covered<T: Sample>(set: &RuleSet, hunters: &[Hunter<'_>], headers: &[T]) -> Covered {
     let mut hit = vec![false; set.len()];
     for header in headers {
-        if let Some(rule) = header.rule() {
+        if let Some(rule) = header.matched() {
             hit[rule as usize] = true;
         }
     }
@@ -345,7 +345,7 @@ impl Sample for Header {
         view.header(row, rule)
     }
 
-    fn rule(&self) -> Option<u32> {
+    fn matched(&self) -> Option<u32> {
         self.rule
     }
 }

@@ -134,7 +134,7 @@ impl Sample for Packet {
         Self { values: FieldValues { family: view.family, values }, rule }
     }
 
-    fn rule(&self) -> Option<u32> {
+    fn matched(&self) -> Option<u32> {
         self.rule
     }
 }

@@ -43,7 +43,7 @@ pub(crate) trait Sample: Clone {
     fn of_row(view: &View, row: &[u32], rule: Option<u32>) -> Self;
 
     /// Returns the place of the first rule that matches.
-    fn rule(&self) -> Option<u32>;
+    fn matched(&self) -> Option<u32>;
 }
 
 /// Search for headers in a view.
