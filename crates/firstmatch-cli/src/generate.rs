@@ -2,7 +2,7 @@
 
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 
-use anyhow::{Context, bail};
+use anyhow::{anyhow, bail};
 use firstmatch_core::rule::ExpansionLimits;
 use firstmatch_core::{Policy, RuleSet, Schema};
 use firstmatch_formats::write;
@@ -64,8 +64,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
     // Captures of addresses, ports and protocols alone are those of earlier versions.
     let coverage = match args.format {
         Packets::Classbench => {
-            let trace = trace::generate(set, &config)
-                .with_context(|| format!("{}: `--format table` has every field", loaded.name))?;
+            let trace = trace::generate(set, &config).map_err(|error| no_room(&loaded.name, error))?;
             trace.write(&mut out)?;
             trace.coverage().clone()
         }
@@ -76,7 +75,7 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
         }
         Packets::Pcap => {
             let trace = trace::packets(set, &config)?;
-            trace.check_pcap().with_context(|| format!("{}: `--format table` has every field", loaded.name))?;
+            trace.check_pcap().map_err(|error| no_room(&loaded.name, error))?;
             trace.write_pcap(&mut out)?;
             trace.coverage().clone()
         }
@@ -89,6 +88,11 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
     out.flush()?;
     warn_of_missed(&coverage, args.tries);
     Ok(End::Done)
+}
+
+/// Returns the error with the file, and with a way out, if the format has no room for a field.
+fn no_room(file: &str, error: firstmatch_generate::Error) -> anyhow::Error {
+    if error.is_unsupported() { anyhow!("{file}: {error}; `--format table` has every field") } else { error.into() }
 }
 
 fn trace_config(args: &GenerateTrace) -> trace::Config {

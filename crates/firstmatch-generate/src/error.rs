@@ -46,6 +46,11 @@ impl Error {
         Self(Kind::Engine(error.to_string()))
     }
 
+    /// Whether the rules test what the wanted form of a trace has no room for.
+    pub fn is_unsupported(&self) -> bool {
+        matches!(self.0, Kind::Unsupported(_))
+    }
+
     /// Returns whether a value of the configuration is out of its bounds.
     pub fn is_config(&self) -> bool {
         matches!(self.0, Kind::Config(_))

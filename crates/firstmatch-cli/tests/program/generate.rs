@@ -60,6 +60,9 @@ fn traces_of_any_rules() {
     }
     let (code, _, err) = fixture.run(&["generate", "trace", "any.rules"]);
     assert!(code == 2 && err.contains("no column for the field") && err.contains("--format table"), "{code} {err}");
+    // Only a field without room has that way out.
+    let (code, _, err) = fixture.run(&["generate", "trace", "any.rules", "--entropy", "99", "--format", "pcap"]);
+    assert!(code == 2 && err.contains("from 0 to 32") && !err.contains("--format table"), "{code} {err}");
     let full = ["generate", "rules", "--profile", "ipc1-full", "--rules", "300"];
     assert_eq!(fixture.run(&full).1.lines().count(), 300);
 }

@@ -47,7 +47,7 @@ impl PacketTrace {
             let held = |source: Option<Source>| source.is_some_and(|source| IN_FRAMES.contains(&source));
             if let Some(field) = schema.fields().iter().find(|field| !held(field.source())) {
                 let name = field.name();
-                return Err(Error::unsupported(format!("a capture has no room for the field {name}, but a table has")));
+                return Err(Error::unsupported(format!("a capture has no room for the field {name}")));
             }
         }
         Ok(())
