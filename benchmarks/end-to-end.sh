@@ -43,8 +43,9 @@ for ((round = 0; round < rounds; round++)); do
     for rules in "$@"; do
         name=$(basename "${rules%%.rules*}")
         for input in pcap pcap.zst; do
-            { time taskset -c "$cpu" "$program" classify "$rules" "$folder/$name.$input" --json >"$folder/json"; } \
-                2>"$folder/time"
+            # Warnings about the rules come before the times.
+            { time taskset -c "$cpu" "$program" classify "$rules" "$folder/$name.$input" --json >"$folder/json"; } 2>&1 |
+                tail -n 1 >"$folder/time"
             read -r wall user system <"$folder/time"
             echo "$name,$(figure rules),$input $wall $user $system $(figure packets_per_second) $(figure ns_per_packet)"
         done
