@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use clap::builder::PossibleValuesParser;
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use firstmatch_core::live::Kind;
 use firstmatch_core::rule::ExpansionLimits;
@@ -146,6 +146,7 @@ pub(crate) struct GenerateRules {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("popularity").args(["zipf", "entropy", "flows", "attack"]).multiple(true)))]
 pub(crate) struct GenerateTrace {
     /// The rules, as for `classify`
     pub(crate) rules: PathBuf,
@@ -171,14 +172,14 @@ pub(crate) struct GenerateTrace {
     #[arg(long, value_name = "RATE", conflicts_with = "pareto")]
     pub(crate) flows: Option<f64>,
     /// The number of equal parts, in each of which other rules are popular
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "popularity")]
     pub(crate) phases: u32,
     /// The share of packets that come in bursts for the rarest rules, as in an attack on classifiers that adapt to
     /// traffic, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     pub(crate) attack: f64,
     /// The number of packets of such a burst
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "attack")]
     pub(crate) attack_burst: u32,
     /// Repeat headers in bursts as ClassBench does, of lengths by Pareto's law: shape and scale
     #[arg(long, value_name = "A,B", value_parser = two_numbers)]

@@ -102,3 +102,25 @@ fn any_schema_has_a_table() {
         assert!(error.to_string().starts_with("a capture has "), "{error}");
     }
 }
+
+/// Hostile headers take the share that was asked for, or the trace is refused.
+#[test]
+fn hostile_headers_leave_room_to_hit_every_rule() {
+    let set = parse("family ipv4\npermit tcp dport 80\npermit udp dport 53\npermit icmp\ndeny tcp\n", false).rules;
+    let config = |headers, share| Config {
+        headers,
+        hostile: Some(Hostile { share, burst: 2 }),
+        locality: Locality::Zipf { s: 1.0 },
+        ..Config::default()
+    };
+    let error = |headers, share| trace::packets(&set, &config(headers, share)).expect_err("too few");
+    assert_eq!(error(12, 0.75).headers_needed(), Some(16));
+    assert!(error(1000, 1.0).is_config());
+    let (quiet, hostile) = (packets(&set, &config(40, 0.0)), packets(&set, &config(40, 0.75)));
+    let hits = |trace: &PacketTrace| -> Vec<usize> {
+        (0..4).map(|rule| trace.iter().filter(|packet| packet.rule == Some(rule)).count()).collect()
+    };
+    assert!(hits(&quiet).iter().chain(&hits(&hostile)).all(|&hits| hits > 0));
+    // Bursts are for two rules in turn, so each of them has half of the 30 hostile packets at least.
+    assert_eq!(hits(&hostile).iter().filter(|&&hits| hits >= 15).count(), 2, "{:?}", hits(&hostile));
+}

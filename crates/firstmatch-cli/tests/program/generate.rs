@@ -78,6 +78,8 @@ fn what_cannot_be_generated() {
         &["generate", "trace", "x.rules", "--pareto", "1"],
         &["generate", "trace", "cb.rules", "--entropy", "31"],
         &["generate", "trace", "cb.rules", "--attack", "2"],
+        &["generate", "trace", "cb.rules", "--attack-burst", "2"],
+        &["generate", "trace", "cb.rules", "--phases", "2"],
         &["generate", "trace", "cb.rules", "--zipf", "1", "--entropy", "1"],
         &["generate", "trace", "nothing.rules"],
         &["generate", "trace", "cb.rules", "--headers", "1"],

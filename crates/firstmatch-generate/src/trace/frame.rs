@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::profile::with_ports;
 
 /// Fields that a frame has room for.
-const IN_FRAMES: [Source; 12] = [
+const IN_FRAMES: [Source; 13] = [
     Source::Src,
     Source::Dst,
     Source::Proto,
@@ -29,13 +29,14 @@ const IN_FRAMES: [Source; 12] = [
     Source::VlanPcp,
     Source::IpDscp,
     Source::EthSrc,
+    Source::EthDst,
 ];
 
 impl PacketTrace {
     /// Checks that a capture can hold the packets.
     ///
     /// A capture holds IP packets with their protocol, ports, ICMP type and code, TCP flags, one VLAN tag,
-    /// differentiated services code point and sender. [`PacketTrace::write_table`] holds any field.
+    /// differentiated services code point and Ethernet addresses. [`PacketTrace::write_table`] holds any field.
     ///
     /// # Errors
     /// If the rules test a field that a capture has no room for; the error names it.
@@ -108,11 +109,13 @@ fn frame(packet: &Packet, schema: &Schema, out: &mut Vec<u8>) -> Result<(), Buil
             Ipv4Extensions::default(),
         ),
     };
-    let sender = value(Source::EthSrc).map_or(SENDER, |sender| {
-        let [_, _, bytes @ ..] = (sender as u64).to_be_bytes();
-        bytes
-    });
-    let ethernet = PacketBuilder::ethernet2(sender, RECEIVER);
+    let address = |source, default| {
+        value(source).map_or(default, |address| {
+            let [_, _, bytes @ ..] = (address as u64).to_be_bytes();
+            bytes
+        })
+    };
+    let ethernet = PacketBuilder::ethernet2(address(Source::EthSrc, SENDER), address(Source::EthDst, RECEIVER));
     let tagged = value(Source::VlanVid).or(value(Source::VlanPcp).map(|_| 0));
     let ip = match tagged {
         Some(vid) => ethernet

@@ -98,6 +98,8 @@ impl Locality {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hostile {
     /// Share of the headers that match a rule, 0 to 1.
+    ///
+    /// With [`Coverage::Complete`](super::Coverage::Complete) the others must suffice to hit every rule once.
     pub share: f64,
     /// Number of headers of a burst, 1 or more; the last of a phase may be shorter.
     pub burst: u32,
@@ -109,6 +111,11 @@ impl Hostile {
             return Err("a burst of hostile headers has 1 or more, not 0".to_owned());
         }
         super::check::share("the share of hostile headers", self.share)
+    }
+
+    /// Returns the number of hostile headers among `headers` that match a rule.
+    pub(crate) fn count(self, headers: usize) -> usize {
+        ((headers as f64 * self.share + 0.5) as usize).min(headers)
     }
 }
 
@@ -190,7 +197,9 @@ pub(crate) fn plan(traffic: Traffic, pool: usize, headers: usize, each: bool, ra
         // Headers not yet in a burst, beyond one for each of the first bursts.
         let mut left = part(headers - first, phase + 1) - part(headers - first, phase);
         if let Some(hostile) = hostile {
-            left -= add_hostile(hostile, &popular, left, phase, &mut bursts);
+            let count = hostile.count(left + once.len()).min(left);
+            add_hostile(hostile, &popular, count, phase, &mut bursts);
+            left -= count;
         }
         for &of in once {
             let copies = copies(left + 1, random);
@@ -210,15 +219,13 @@ pub(crate) fn plan(traffic: Traffic, pool: usize, headers: usize, each: bool, ra
     Plan { bursts, locality, phases }
 }
 
-/// Adds the hostile headers of a phase of `left` headers, and returns their number.
-fn add_hostile(hostile: Hostile, popular: &[u32], left: usize, phase: u32, bursts: &mut Vec<Burst>) -> usize {
-    let count = ((left as f64 * hostile.share + 0.5) as usize).min(left);
+/// Adds the `count` hostile headers of a phase.
+fn add_hostile(hostile: Hostile, popular: &[u32], count: usize, phase: u32, bursts: &mut Vec<Burst>) {
     let rarest = popular.len().div_ceil(100).max(popular.len().min(hostile.burst as usize));
     for at in 0..count {
         let of = popular[popular.len() - 1 - at % rarest];
         bursts.push(Burst { of, copies: 1, phase, follows: at % hostile.burst as usize > 0 });
     }
-    count
 }
 
 impl Plan {

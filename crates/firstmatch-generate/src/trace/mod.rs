@@ -45,8 +45,6 @@ pub struct Config {
     /// Number of equal parts, 1 or more; in each, [`Locality`] makes other rules popular.
     pub phases: u32,
     /// Bursts of the least expected headers, if there are any.
-    ///
-    /// They take a share of the headers that [`Locality`] draws.
     pub hostile: Option<Hostile>,
     /// Share of headers that match no rule, 0 to 1, rounded to the nearest number of headers.
     pub unmatched: f64,
@@ -213,13 +211,15 @@ fn walk<T: Sample>(set: &RuleSet, config: &Config, views: &[View]) -> Result<Wal
         .flat_map(|(view, hunter)| hunter.drawn_from(config.coverage).map(move |target| (view, target)))
         .collect();
     let needed = if config.coverage == Coverage::Complete { pool.len() } else { 0 };
-    if matched < needed {
-        let share = needed as f64 / (1.0 - config.unmatched);
-        return Err(match config.unmatched {
-            1.0 => {
-                Error::config("unmatched is 1: no header is left to hit a rule (take coverage that is not complete)")
-            }
-            _ => Error::too_few_headers(config.headers, share.ceil() as usize),
+    let hostile = config.hostile.map_or(0, |hostile| hostile.count(matched));
+    if needed > 0 && matched < needed + hostile {
+        let others = (1.0 - config.unmatched) * (1.0 - config.hostile.map_or(0.0, |hostile| hostile.share));
+        return Err(if config.unmatched == 1.0 {
+            Error::config("unmatched is 1: no header is left to hit a rule (take coverage that is not complete)")
+        } else if others == 0.0 {
+            Error::config("every header is hostile: none is left to hit a rule (take coverage that is not complete)")
+        } else {
+            Error::too_few_headers(config.headers, (needed as f64 / others).ceil() as usize)
         });
     }
     if pool.is_empty() && matched > 0 {

@@ -4,11 +4,11 @@ use std::io::{self, Write};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use firstmatch_core::rule::{FieldValues, Region};
-use firstmatch_core::schema::{ExtensionHeader, Family, Field, Source};
+use firstmatch_core::schema::{ExtensionHeader, Family, Field, IPV6_EXTENSIONS, Source};
 use firstmatch_core::{RuleSet, Schema};
 
 use super::search::Sample;
-use super::view::{Content, View, is_extension};
+use super::view::{Content, View};
 use super::{Config, Covered, walk};
 use crate::error::Error;
 use crate::random::Random;
@@ -260,7 +260,7 @@ impl View {
             }
             if source == Source::Proto && self.family == Some(Family::Ipv6) {
                 let found = self.field(field, row).and_then(|found| u8::try_from(found).ok());
-                if found.is_some_and(is_extension) {
+                if found.is_some_and(|found| IPV6_EXTENSIONS.contains(&found)) {
                     self.set_field(field, Some(TCP), row);
                 }
             }

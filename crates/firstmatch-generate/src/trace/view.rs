@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Region, lower};
-use firstmatch_core::schema::{Family, Schema, Source};
+use firstmatch_core::schema::{Family, IPV6_EXTENSIONS, Schema, Source};
 use firstmatch_core::{Match, RuleSet};
 
 use super::{Form, Header};
@@ -28,14 +28,6 @@ const SPORT: usize = 2;
 const DPORT: usize = 3;
 const PROTO: usize = 4;
 const TCP: u32 = 6;
-
-/// Returns whether `protocol` is the number of an IPv6 extension header.
-///
-/// The headers are hop-by-hop, routing, fragment, authentication, destination, mobility, HIP, shim6 and two for
-/// experiments.
-pub(crate) fn is_extension(protocol: u8) -> bool {
-    matches!(protocol, 0 | 43 | 44 | 51 | 60 | 135 | 139 | 140 | 253 | 254)
-}
 
 /// Rules over one schema.
 #[derive(Debug)]
@@ -160,7 +152,7 @@ impl View {
             Content::Every => return self.settle_fields(row),
         }
         let words = self.lowered.schema().words();
-        if self.family == Some(Family::Ipv6) && is_extension(self.protocol(row)) {
+        if self.family == Some(Family::Ipv6) && IPV6_EXTENSIONS.contains(&self.protocol(row)) {
             for word in self.columns[PROTO].clone() {
                 row[word] = TCP.checked_shr(words[word].shift).unwrap_or(0) & words[word].bits;
             }
