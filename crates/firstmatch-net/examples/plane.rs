@@ -6,9 +6,12 @@
 //! take turns in every round.
 //!
 //! - `replicated`: workers pull batches of 256 keys from memory and classify them. `wall_mpps` is millions of packets a
-//!   second of wall time. `cpu_ns` is thread CPU time a packet, over all workers. The speed-up by wall time needs as
-//!   many idle cores as workers. That by CPU time is `workers × cpu_ns of one / cpu_ns of all`; it has the cost of
-//!   sharing memory and caches, and not that of other programs.
+//!   second of wall time. `cpu_ns` is thread CPU time a packet, over all workers. A speed-up is the median of those of
+//!   the rounds. That by wall time needs as many idle cores as workers. That by CPU time is
+//!   `workers × cpu_ns of one / cpu_ns of all`; it has the cost of sharing memory and caches, and not that of other
+//!   programs.
+//! - `bare`: the same without a plane, by threads that share nothing but rules and keys. It shows the speed-up that the
+//!   machine allows.
 //! - `pipelined`: batches go from the caller through two stages of half of the rules each, and back.
 //! - `stop`: milliseconds from a stop with full rings until the last batch has come out and every worker has closed its rings.
 //! - `idle`: CPU milliseconds that a plane of eight workers uses in a second without packets.
@@ -27,6 +30,8 @@ use firstmatch_testkit::rng::Rng;
 use rustix::time::{ClockId, clock_gettime};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+/// Name and measurement of a way to classify all keys: rules and keys, workers, passes over the keys.
+type Way = (&'static str, fn(&Arc<Fixture>, usize, u64) -> Outcome<(f64, f64)>);
 
 const KEYS: usize = 100_000;
 const BATCH: usize = 256;
@@ -64,29 +69,29 @@ fn main() -> Outcome<()> {
     let cores = thread::available_parallelism()?;
     writeln!(out, "cores,{cores}\nload,{}", load.trim())?;
 
-    let mut times: [Vec<(f64, f64)>; 2] = Default::default();
+    let ways: [Way; 2] = [("replicated", replicated), ("bare", bare)];
+    let mut times: [[Vec<(f64, f64)>; 2]; 2] = Default::default();
     for _ in 0..rounds {
-        for (at, times) in times.iter_mut().enumerate() {
-            times.push(replicated(&fixture, at + 1, 60)?);
+        for ((_, way), times) in ways.iter().zip(&mut times) {
+            for (at, times) in times.iter_mut().enumerate() {
+                times.push(way(&fixture, at + 1, 60)?);
+            }
         }
     }
-    let [one, two] = times.map(|times| {
-        let sorted = |pick: fn(&(f64, f64)) -> f64| {
-            let mut values: Vec<f64> = times.iter().map(pick).collect();
-            values.sort_by(f64::total_cmp);
-            values
-        };
-        (sorted(|time| time.0), sorted(|time| time.1))
-    });
-    for (workers, (wall, cpu)) in [(1, &one), (2, &two)] {
-        let (best, median) = (wall[rounds - 1], wall[rounds / 2]);
-        writeln!(out, "replicated,{workers} workers,wall_mpps best {best:.2} median {median:.2}")?;
-        writeln!(out, "replicated,{workers} workers,cpu_ns least {:.2} median {:.2}", cpu[0], cpu[rounds / 2])?;
+    for ((name, _), [one, two]) in ways.iter().zip(&times) {
+        for (workers, times) in [(1, one), (2, two)] {
+            let [_, wall, best] = quartiles(times.iter().map(|time| time.0));
+            let [least, cpu, _] = quartiles(times.iter().map(|time| time.1));
+            writeln!(out, "{name},{workers} workers,wall_mpps median {wall:.2} upper quartile {best:.2}")?;
+            writeln!(out, "{name},{workers} workers,cpu_ns lower quartile {least:.2} median {cpu:.2}")?;
+        }
+        let both = || one.iter().zip(two);
+        let wall = quartiles(both().map(|(one, two)| two.0 / one.0));
+        let cpu = quartiles(both().map(|(one, two)| 2.0 * one.1 / two.1));
+        for (what, [lower, median, upper]) in [("wall", wall), ("CPU", cpu)] {
+            writeln!(out, "{name},speed-up by {what} time,median {median:.3} quartiles {lower:.3} {upper:.3}")?;
+        }
     }
-    let (best, median) = (two.0[rounds - 1] / one.0[rounds - 1], two.0[rounds / 2] / one.0[rounds / 2]);
-    writeln!(out, "replicated,speed-up by wall time,best {best:.3} median {median:.3}")?;
-    let (least, median) = (2.0 * one.1[0] / two.1[0], 2.0 * one.1[rounds / 2] / two.1[rounds / 2]);
-    writeln!(out, "replicated,speed-up by CPU time,least {least:.3} median {median:.3}")?;
 
     let mut rates: Vec<f64> = (0..rounds).map(|_| pipelined(&fixture, 20)).collect::<Outcome<_>>()?;
     rates.sort_by(f64::total_cmp);
@@ -136,6 +141,36 @@ fn replicated(fixture: &Arc<Fixture>, workers: usize, times: u64) -> Outcome<(f6
     let spent = *spent.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let packets = counters.accepted as f64;
     Ok((packets / wall.as_secs_f64() / 1e6, spent.as_secs_f64() * 1e9 / packets))
+}
+
+/// Does the same with threads of their own, each of which has its share of the passes over the keys.
+fn bare(fixture: &Arc<Fixture>, threads: usize, times: u64) -> Outcome<(f64, f64)> {
+    let start = Instant::now();
+    let passes = times / threads as u64;
+    let one = || {
+        let (mut scratch, mut best) = (fixture.whole.scratch(), vec![None; BATCH]);
+        let start = time(ClockId::ThreadCPUTime);
+        for at in (0..passes).flat_map(|_| (0..KEYS).step_by(BATCH)) {
+            let keys = fixture.keys.keys().slice(at, KEYS.min(at + BATCH));
+            let best = &mut best[..keys.len()];
+            fixture.whole.classify_batch(&mut scratch, keys, best);
+            std::hint::black_box(&best);
+        }
+        time(ClockId::ThreadCPUTime) - start
+    };
+    let spent: Duration = thread::scope(|scope| {
+        let all: Vec<_> = (0..threads).map(|_| scope.spawn(one)).collect();
+        all.into_iter().map(|thread| thread.join().expect("no panic")).sum()
+    });
+    let packets = (passes * threads as u64 * KEYS as u64) as f64;
+    Ok((packets / start.elapsed().as_secs_f64() / 1e6, spent.as_secs_f64() * 1e9 / packets))
+}
+
+/// Returns the lower quartile, the median and the upper quartile.
+fn quartiles(values: impl Iterator<Item = f64>) -> [f64; 3] {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    [1, 2, 3].map(|quarter| values[(values.len() - 1) * quarter / 4])
 }
 
 /// Returns a builder of two stages, each with half of the rules and `workers` workers.
