@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 export CARGO_TERM_COLOR="${CARGO_TERM_COLOR:-auto}"
-# A clean checkout is compiled once: what a second build would need takes longer than it saves.
-[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0
+# A clean checkout is compiled once, because what a second build or a debugger would need takes longer than it saves.
+[ -z "${CI:-}" ] || export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=none
 
 # What was not checked is named again at the end. Scripts and tests add a line to the file, too, so no skip is silent.
 export FIRSTMATCH_SKIPPED="${FIRSTMATCH_SKIPPED:-$(mktemp)}"
@@ -115,7 +115,8 @@ stage_dpdk() {
 }
 has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
 
-# The report in a browser: where Debian's chromium is missing and can be installed, it is, in under a minute.
+# The report in a browser, by the program that the stage `lab` built. Where Debian's chromium is missing and can be
+# installed, it is, in under a minute.
 stage_report() { crates/firstmatch-lab/tests/report.sh; }
 
 # The README's first command, as typed there.
@@ -160,7 +161,7 @@ stage_captures() {
     cargo test -p firstmatch-net --locked --test captures
 }
 
-all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom report readme lab)
+all=(fmt clippy doc deny shell words package aarch64 fuzz_check dpdk test loom readme lab report)
 on_request=(growth fuzz churn beside plane captures)
 if [ $# -gt 0 ]; then stages=("$@"); else stages=("${all[@]}"); fi
 for stage in "${stages[@]}"; do

@@ -21,7 +21,7 @@ fi
 page="${1:-}"
 if [ -z "$page" ]; then
     page="$out/page.html"
-    cargo run --quiet --locked -p firstmatch-lab -- report --record "$here/record" --papers "$here/papers" --out "$page"
+    cargo run --release --quiet --locked -p firstmatch-lab -- report --record "$here/record" --papers "$here/papers" --out "$page"
 fi
 checked="$out/checked.html"
 { cat "$page"; printf '<script>'; cat "$here/check.js"; printf '</script>'; } >"$checked"
