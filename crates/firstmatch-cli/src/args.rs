@@ -76,6 +76,7 @@ Examples:
 Examples:
   firstmatch generate rules --profile fw --rules 10000 --seed 3 > fw.rules
   firstmatch generate rules --family inet --format native > edge.rules
+  firstmatch generate rules --profile core --rules 5000 > core.rules
   firstmatch generate trace fw.rules --headers 1000000 --zipf 1 > fw.trace
   firstmatch classify fw.rules fw.trace
   firstmatch generate trace fw.rules --format pcap | zstd > fw.pcap.zst"
@@ -106,8 +107,10 @@ pub(crate) enum GenerateArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GenerateRules {
-    /// The kind of rules: access control lists, firewalls, IP chains, or nothing in particular. Names with `-full` keep
-    /// rare kinds of rules, copies and rules that match everything, as ClassBench's own sets do, and are harder
+    /// The kind of rules: access control lists, firewalls, IP chains, classifiers of core routers (`core`), or nothing in
+    /// particular. `core` has addresses and ports but no protocol, and stands for 1,000 to 17,000 rules. Names with
+    /// `-full` keep rare kinds of rules, copies and rules that match everything, as ClassBench's own sets do, and are
+    /// harder
     #[arg(long, value_name = "NAME", default_value = "acl", value_parser = profiles())]
     pub(crate) profile: String,
     /// The number of rules
@@ -122,9 +125,10 @@ pub(crate) struct GenerateRules {
     /// The share of IPv6 rules of `--family inet`, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     pub(crate) ipv6: f64,
-    /// The format to write. ClassBench rules state no actions and are of one family
-    #[arg(long, value_name = "NAME", default_value = "classbench")]
-    pub(crate) format: Written,
+    /// The format to write: `classbench`, but `native` for rules without a protocol. ClassBench rules state no actions
+    /// and are of one family
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<Written>,
     /// The share of `deny` among native rules, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.4)]
     pub(crate) deny: f64,

@@ -3,11 +3,12 @@
 use std::io::{BufWriter, IsTerminal, Write, stdout};
 
 use anyhow::{anyhow, bail};
+use firstmatch_core::Policy;
 use firstmatch_core::rule::ExpansionLimits;
-use firstmatch_core::{Policy, RuleSet, Schema};
 use firstmatch_formats::write;
+use firstmatch_generate::profile::core;
 use firstmatch_generate::trace::{Coverage, Covered, Form, Hostile, Locality};
-use firstmatch_generate::{rules, trace};
+use firstmatch_generate::{Profile, rules, trace};
 
 use crate::args::{Family, GenerateArgs, GenerateRules, GenerateTrace, Packets, Written};
 use crate::format::counted;
@@ -22,16 +23,25 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<End> {
 }
 
 fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
+    let profile: Profile = args.profile.parse()?;
+    let default = if profile.has_protocol { Written::Classbench } else { Written::Native };
+    let format = args.format.unwrap_or(default);
+    if format == Written::Classbench && !profile.has_protocol {
+        bail!(
+            "rules of the profile {} have no protocol, which ClassBench always has: take `--format native`",
+            args.profile
+        );
+    }
     let config = rules::Config {
         rules: args.rules,
         seed: args.seed,
-        profile: args.profile.parse()?,
+        profile,
         families: match args.family {
             Family::Ipv4 => rules::Families::Ipv4,
             Family::Ipv6 => rules::Families::Ipv6,
             Family::Inet => rules::Families::Both { ipv6: args.ipv6 },
         },
-        actions: match args.format {
+        actions: match format {
             Written::Classbench => rules::Actions::Unstated,
             Written::Native => rules::Actions::Stated { deny: args.deny, mark: args.mark },
         },
@@ -43,14 +53,26 @@ fn generate_rules(args: &GenerateRules) -> anyhow::Result<End> {
     };
     let set = rules::generate(&config)?;
     let (mut text, policy) = (String::new(), Policy::default());
-    match args.format {
+    match format {
         Written::Classbench => write::classbench(&set, &policy, &mut text)?,
         Written::Native => write::native(&set, &policy, &mut text)?,
     }
     let mut out = stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
+    warn_of_size(args);
     Ok(End::Done)
+}
+
+/// Warns of a set of the profile `core` of a size that its figures were not compared for.
+fn warn_of_size(args: &GenerateRules) {
+    let (least, most) = (core::SIZES.start(), core::SIZES.end());
+    if args.profile == "core" && !core::SIZES.contains(&args.rules) {
+        diagnostics::warning(&format!(
+            "the profile core stands for {least} to {most} rules; a set of {} may be unlike those of core routers",
+            counted(args.rules as u64, "rule")
+        ));
+    }
 }
 
 fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
@@ -68,17 +90,20 @@ fn generate_trace(args: &GenerateTrace) -> anyhow::Result<End> {
             trace.write(&mut out)?;
             trace.coverage().clone()
         }
-        Packets::Pcap if is_five_tuple(set) => {
-            let trace = trace::generate(set, &config)?;
-            trace.write_pcap(&mut out)?;
-            trace.coverage().clone()
-        }
-        Packets::Pcap => {
-            let trace = trace::packets(set, &config)?;
-            trace.check_pcap().map_err(|error| no_room(&loaded.name, error))?;
-            trace.write_pcap(&mut out)?;
-            trace.coverage().clone()
-        }
+        Packets::Pcap => match trace::generate(set, &config) {
+            // Rules that test other fields.
+            Err(error) if error.is_unsupported() => {
+                let trace = trace::packets(set, &config)?;
+                trace.check_pcap().map_err(|error| no_room(&loaded.name, error))?;
+                trace.write_pcap(&mut out)?;
+                trace.coverage().clone()
+            }
+            trace => {
+                let trace = trace?;
+                trace.write_pcap(&mut out)?;
+                trace.coverage().clone()
+            }
+        },
         Packets::Table => {
             let trace = trace::packets(set, &config)?;
             trace.write_table(&mut out)?;
@@ -115,11 +140,6 @@ fn trace_config(args: &GenerateTrace) -> trace::Config {
         tries: args.tries,
         form: if args.format == Packets::Pcap { Form::Packets } else { Form::Lines },
     }
-}
-
-/// Returns whether the rules test nothing but addresses, ports and protocols.
-fn is_five_tuple(set: &RuleSet) -> bool {
-    set.schemas().iter().all(|schema| schema.family().is_some_and(|family| *schema == Schema::five_tuple(family, &[])))
 }
 
 /// Warns of rules that no packet hits.

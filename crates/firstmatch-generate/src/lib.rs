@@ -18,7 +18,8 @@
 //! ```
 //!
 //! - [`Profile`]: the shape of rules in numbers: prefix trees, port classes, protocols, prefix lengths.
-//!   Twenty-eight come with the crate; ClassBench parameter files can be read.
+//!   Twenty-nine come with the crate; ClassBench parameter files can be read. [`profile::core`] has classifiers of core
+//!   routers, without a protocol.
 //! - [`rules`]: rule sets of 1 to 2^24 rules, IPv4, IPv6 or both, in an order with no rule behind one that holds it.
 //! - [`openflow`] and [`npf`]: the rule sets of two papers. [`attack`]: rule sets that make classifiers explode.
 //! - [`trace`]: headers that hit every rule that can be hit, with locality, in flows or phases, and headers that match

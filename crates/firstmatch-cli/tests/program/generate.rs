@@ -67,6 +67,41 @@ fn traces_of_any_rules() {
     assert_eq!(fixture.run(&full).1.lines().count(), 300);
 }
 
+/// Rules of core routers have four fields, and every form of packets has them.
+#[test]
+fn rules_without_a_protocol() {
+    let fixture = Fixture::new("generate-core");
+    let rules = ["generate", "rules", "--profile", "core", "--rules", "5000", "--seed", "1"];
+    let (code, text, err) = fixture.run(&rules);
+    assert_eq!((code, &*err), (0, ""));
+    assert!(text.starts_with("schema {\n    src 32 prefix from src\n") && !text.contains("tcp"), "{text}");
+    fixture.write("core.rules", text);
+    for (format, file) in [("classbench", "core.trace"), ("table", "core.csv"), ("pcap", "core.pcap")] {
+        let line = ["generate", "trace", "core.rules", "--headers", "8000", "--format", format];
+        let output = fixture.command(&line).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        fixture.write(file, output.stdout);
+        for engine in ["meta", "linear", "tuplemerge"] {
+            let line = ["classify", "core.rules", file, "--engine", engine, "--check", "all", "--json"];
+            let (code, out, err) = fixture.run(&line);
+            let value: serde_json::Value = serde_json::from_str(&out).unwrap();
+            assert_eq!((code, &value["matched"]), (0, &8000.into()), "{file}, {engine}: {err}");
+            assert_eq!(value["check"], serde_json::json!({ "packets": 8000, "differences": 0 }));
+        }
+    }
+    // Other sizes are made, with a warning.
+    for count in ["999", "17001"] {
+        let (code, out, err) = fixture.run(&["generate", "rules", "--profile", "core", "--rules", count]);
+        assert!(code == 0 && out.lines().count() > 900, "{code}");
+        assert!(err.starts_with("warning: the profile core stands for 1000 to 17000 rules"), "{err}");
+    }
+    let (code, out, err) = fixture.run(&["generate", "rules", "--profile", "core", "--format", "classbench"]);
+    assert_eq!((code, &*out), (2, ""));
+    assert!(err.contains("have no protocol") && err.contains("--format native"), "{err}");
+    let (code, _, err) = fixture.run(&["generate", "rules", "--profile", "core", "--family", "inet"]);
+    assert!(code == 2 && err.contains("of one family"), "{err}");
+}
+
 #[test]
 fn what_cannot_be_generated() {
     let fixture = Fixture::new("generate-bad");

@@ -14,7 +14,7 @@
 //! decide how many rules match a packet, and rare pairs of prefix lengths how many tables a tuple space has. The test
 //! `classbench.rs` compares them with sets of ClassBench's own generator.
 //!
-//! `uniform` has no structure.
+//! [`core`](super::core) has classifiers of core routers over four fields. `uniform` has no structure.
 
 use super::figures::{self, Figures, Values};
 use super::full;
@@ -22,11 +22,11 @@ use super::{Flags, LengthPair, PortPair, Ports, Profile, Protocol, Repeats, Tree
 
 /// Names of the built-in profiles.
 ///
-/// They are five access-control lists, five firewalls, two IP chains and one without structure; `acl`, `fw` and `ipc`
-/// are the first of each kind.
-pub const PROFILES: [&str; 16] = [
+/// They are five access-control lists, five firewalls, two IP chains, classifiers of core routers
+/// ([`core`](super::core)) and one without structure; `acl`, `fw` and `ipc` are the first of each kind.
+pub const PROFILES: [&str; 17] = [
     "acl", "acl1", "acl2", "acl3", "acl4", "acl5", "fw", "fw1", "fw2", "fw3", "fw4", "fw5", "ipc", "ipc1", "ipc2",
-    "uniform",
+    "core", "uniform",
 ];
 
 /// Names of the built-in profiles that resemble ClassBench's parameter sets in their rare kinds of rules too.
@@ -72,6 +72,7 @@ impl Profile {
             "fw5" => &figures::FW5,
             "ipc" | "ipc1" => &figures::IPC1,
             "ipc2" => &figures::IPC2,
+            "core" => return Some(Self::core()),
             "uniform" => return Some(Self::uniform()),
             _ => return None,
         };
@@ -113,6 +114,7 @@ impl Profile {
                 protocol(Some(17), every),
                 protocol(Some(1), none),
             ],
+            has_protocol: true,
             ports_everywhere: false,
             source_ports: any.clone(),
             destination_ports: any,
@@ -128,7 +130,7 @@ impl Profile {
 }
 
 impl Figures {
-    fn profile(&self, name: &str) -> Profile {
+    pub(super) fn profile(&self, name: &str) -> Profile {
         let protocols = self.protocols.iter().map(|&(number, share, ports)| Protocol {
             number: (number != 0).then_some(number),
             share,
@@ -151,6 +153,7 @@ impl Figures {
         Profile {
             name: name.to_owned(),
             protocols: protocols.collect(),
+            has_protocol: true,
             ports_everywhere: false,
             source_ports: self.source_ports.ports(),
             destination_ports: self.destination_ports.ports(),

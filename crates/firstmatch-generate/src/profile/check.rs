@@ -1,6 +1,6 @@
 //! Validation of profiles, so that drawing from a valid one never panics or divides by zero.
 
-use super::{LengthPair, PortClass, PortPair, Ports, Profile, Tree};
+use super::{LengthPair, PortClass, PortPair, Ports, Profile, Protocol, Tree};
 use crate::error::Error;
 
 /// Returns whether headers of `protocol` have ports.
@@ -21,6 +21,9 @@ impl Profile {
         if self.scale == Some(0) {
             return fail("scale is 0: the trees' figures were taken from one rule at least".to_owned());
         }
+        if !self.has_protocol && !matches!(self.protocols[..], [Protocol { number: None, .. }]) {
+            return fail("without a field for the protocol, the wildcard is its only protocol".to_owned());
+        }
         weights("protocols", self.protocols.iter().map(|p| p.share)).or_else(fail)?;
         for protocol in &self.protocols {
             let name = protocol.number.map_or("the wildcard protocol".to_owned(), |n| format!("protocol {n}"));
@@ -31,7 +34,7 @@ impl Profile {
             if let Some((flags, _)) = protocol.flags.iter().find(|(flags, _)| flags.value & !flags.mask != 0) {
                 return fail(format!("{name}: the flags {:#06x} have bits outside {:#06x}", flags.value, flags.mask));
             }
-            let may = self.ports_everywhere || protocol.number.is_some_and(with_ports);
+            let may = self.ports_everywhere || !self.has_protocol || protocol.number.is_some_and(with_ports);
             let used = protocol.ports.iter().filter(|(_, share)| *share > 0.0).map(|(pair, _)| *pair);
             for pair in used {
                 if pair != PortPair::NONE && !may {

@@ -350,6 +350,7 @@ impl Reader {
         let [source_ports, destination_ports] = self.ports;
         Ok(Profile {
             name: String::new(),
+            has_protocol: true,
             ports_everywhere: true,
             protocols,
             source_ports,

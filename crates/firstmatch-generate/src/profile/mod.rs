@@ -15,6 +15,7 @@
 mod builtin;
 pub(crate) mod check;
 pub mod classbench;
+pub mod core;
 mod figures;
 mod full;
 mod smooth;
@@ -32,6 +33,11 @@ pub struct Profile {
     pub name: String,
     /// Protocols of rules.
     pub protocols: Vec<Protocol>,
+    /// Whether rules have a field for the protocol.
+    ///
+    /// If not, they have four fields: two addresses and two ports. [`Profile::protocols`] then holds the wildcard
+    /// alone, whose rules may test ports.
+    pub has_protocol: bool,
     /// Whether any protocol may have ports.
     ///
     /// If not, only TCP (6), UDP (17), DCCP (33), SCTP (132) and UDP-Lite (136) may, and a profile that says otherwise

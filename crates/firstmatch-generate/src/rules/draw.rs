@@ -307,7 +307,7 @@ impl<'c> Drawer<'c> {
                 which => {
                     let number = self.profile.protocols.get(self.protocols.draw(random)?)?.number;
                     tuple.proto = of.proto.or(number);
-                    if tuple.proto.is_some_and(with_ports) {
+                    if !self.profile.has_protocol || tuple.proto.is_some_and(with_ports) {
                         let (field, values) = if which == 2 {
                             (&mut tuple.sport, &self.ports[0])
                         } else {

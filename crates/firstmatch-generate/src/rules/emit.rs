@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use firstmatch_core::rule::{Action, Condition, Priority, RuleSpec, Test};
-use firstmatch_core::schema::{Family, Field, Kind};
+use firstmatch_core::schema::{Family, Field, Kind, Source};
 use firstmatch_core::{RuleSet, Schema};
 
 use super::draw::{ANY_PORT, Drawer, Tuple};
@@ -20,7 +20,9 @@ const PROTO: usize = 4;
 const FLAGS: usize = 5;
 
 pub(super) fn rule_set(drafts: &[Draft], config: &Config, drawer: &Drawer<'_>) -> Result<RuleSet, Error> {
-    let [ipv4, ipv6] = [Family::Ipv4, Family::Ipv6].map(|family| schema(family, config.flags));
+    let has_protocol = config.profile.has_protocol;
+    let [ipv4, ipv6] = [Family::Ipv4, Family::Ipv6]
+        .map(|family| if has_protocol { schema(family, config.flags) } else { four_fields(family) });
     let mut set = match config.families {
         Families::Ipv4 => RuleSet::new(ipv4),
         Families::Ipv6 => RuleSet::new(ipv6),
@@ -48,6 +50,12 @@ fn schema(family: Family, flags: bool) -> Schema {
         fields.push(Field::new("flags", 16, Kind::Mask, None));
     }
     Schema::new(Some(family), fields)
+}
+
+/// Returns the schema of a 5-tuple without the protocol, of no family, as the native format declares it.
+fn four_fields(family: Family) -> Schema {
+    let fields = [Source::Src, Source::Dst, Source::SrcPort, Source::DstPort];
+    Schema::new(None, fields.map(|source| Field::from_source(source, family)).into())
 }
 
 /// Returns the conditions of a tuple; as in the parsers, wildcards are no conditions.

@@ -77,7 +77,7 @@ pub struct Config {
     pub scope: Scope,
     /// Whether rules have conditions on flags, the last column of ClassBench.
     ///
-    /// If so, the schema's last field is `flags`.
+    /// If so, the schema's last field is `flags`. Profiles without a protocol have none.
     pub flags: bool,
     /// Whether an exhausted profile gives the distinct rules that were found instead of an error.
     pub fewer: bool,
@@ -120,11 +120,14 @@ impl Default for Config {
 /// Address families of a set.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Families {
-    /// IPv4 alone: a set over [`Schema::ipv4`](firstmatch_core::Schema::ipv4).
+    /// IPv4 alone: a set over [`Schema::ipv4`](firstmatch_core::Schema::ipv4), or over four fields of it for profiles
+    /// [without a protocol](Profile::has_protocol).
     Ipv4,
-    /// IPv6 alone: a set over [`Schema::ipv6`](firstmatch_core::Schema::ipv6).
+    /// IPv6 alone: a set over [`Schema::ipv6`](firstmatch_core::Schema::ipv6), or over four fields of it.
     Ipv6,
     /// A dual-stack set; rules with two wildcard addresses are for both families.
+    ///
+    /// Profiles without a protocol have none.
     Both {
         /// Share of IPv6 among the rules, 0 to 1.
         ipv6: f64,
@@ -185,6 +188,12 @@ impl Config {
             if !(-1.0..=1.0).contains(&value) {
                 return Err(Error::config(format!("the scope of {what} is {value}, not a number from -1 to 1")));
             }
+        }
+        if !self.profile.has_protocol && (self.flags || matches!(self.families, Families::Both { .. })) {
+            let name = &self.profile.name;
+            return Err(Error::config(format!(
+                "the rules of the profile {name} have no field for the protocol: they have no flags, and are of one family"
+            )));
         }
         if self.smoothing > 64 {
             return Err(Error::config(format!("smoothing is {}, not a number from 0 to 64", self.smoothing)));

@@ -170,6 +170,9 @@ impl Config {
 
 /// Generates a trace for a set over the 5-tuple of IPv4, of IPv6, or of both.
 ///
+/// The set may lack some of these fields, and its schema may be of no family if the width of an address tells it. The
+/// protocol of rules without such a field is TCP.
+///
 /// In [`Form::Lines`] ports are never absent, so a rule that only a packet without ports could hit counts as
 /// unreachable.
 ///

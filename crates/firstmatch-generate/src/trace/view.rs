@@ -85,7 +85,11 @@ impl View {
             _ => word.max,
         });
         let max = max.collect();
-        Ok(Self { content, family: schema.family(), lowered, engine, targets, places, columns, max })
+        let family = match content {
+            Content::FiveTuple(_) => family_of(schema),
+            Content::Every => schema.family(),
+        };
+        Ok(Self { content, family, lowered, engine, targets, places, columns, max })
     }
 
     /// Returns the place of a rule in the order of the set.
@@ -220,9 +224,18 @@ impl View {
     }
 }
 
+/// Returns the family of a schema; that of its addresses if it states none itself.
+fn family_of(schema: &Schema) -> Option<Family> {
+    schema.family().or_else(|| {
+        let field = COLUMNS[..SPORT].iter().find_map(|&source| schema.index_of_source(source))?;
+        let width = schema.fields()[field].width();
+        [Family::Ipv4, Family::Ipv6].into_iter().find(|family| family.address_bits() == width)
+    })
+}
+
 /// Returns the words of each of [`COLUMNS`]; none for a field that the schema lacks.
 fn five_tuple(schema: &Schema, form: Form) -> Result<Vec<Range<usize>>, Error> {
-    if schema.family().is_none() {
+    if family_of(schema).is_none() {
         return Err(Error::unsupported("a trace has addresses; the rules are of no address family"));
     }
     let known = |source: &Option<Source>| source.is_some_and(|source| COLUMNS.contains(&source));
