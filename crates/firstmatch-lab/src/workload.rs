@@ -312,3 +312,27 @@ pub(crate) fn drawn(set: &RuleSet, config: &trace::Config) -> anyhow::Result<Wor
         frames: None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_without_a_protocol_have_keys_of_four_words() {
+        for (family, words) in [("ipv4", 4), ("ipv6", 10)] {
+            let text = format!(
+                "profile = 'core'\nrules = 1000\nseed = 1\nheaders = 3000\nfamily = '{family}'\nunmatched = 0.1\n"
+            );
+            let generate: Generate = toml::from_str(&text).expect("good parameters");
+            let origin = Origin::Generated(&generate);
+            let set: definition::Set = toml::from_str("name = 'core'\n").expect("a good set");
+            let loaded = load(&set, &origin, false).expect("rules and packets");
+            let [workload] = &loaded.workloads[..] else { panic!("there is one schema") };
+            assert_eq!((workload.schema().words().len(), workload.keys.len()), (words, 3000));
+            let answers = workload.answers(&loaded.rules).expect("linear agrees with the oracle");
+            assert_eq!(answers.iter().flatten().count(), 2700);
+            let framed = load(&set, &origin, true).map(drop);
+            assert!(framed.is_ok() == (family == "ipv4"), "{:?}", framed.err());
+        }
+    }
+}

@@ -173,6 +173,10 @@ fn rules_and_traces_are_as_asked_for() {
     assert!(code == 2 && err.contains("expected `uniform`, `zipf:S`"), "{err}");
 
     write(&folder.join("fw.trace"), &output(&folder, "trace fw.rules --headers 100"));
+    let core = output(&folder, "rules --profile core --rules 40");
+    assert!(core.starts_with("schema {\n    src 32 prefix from src\n"), "{core}");
+    write(&folder.join("core.rules"), &core);
+    assert_eq!(output(&folder, "trace core.rules --headers 100").lines().count(), 100);
     let openflow = output(&folder, "openflow --rules 40 --seed 5");
     assert!(openflow.starts_with("schema openflow\n") && count(&openflow) == 40);
     for line in ["npf fw.rules --rules 40", "npf --trace fw.trace --rules 40 --seed 2"] {

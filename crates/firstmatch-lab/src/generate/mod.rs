@@ -12,7 +12,7 @@ use std::str::FromStr;
 use anyhow::Context;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Subcommand};
-use firstmatch_core::schema::Family;
+use firstmatch_core::schema::{Family, Source};
 use firstmatch_core::{Policy, RuleSet};
 use firstmatch_formats::write;
 use firstmatch_generate::attack::{self, Attack};
@@ -31,7 +31,7 @@ Examples:
   firstmatch-lab generate reference --out sets --seeds ~/classbench/seeds
   firstmatch-lab generate reference --out sets --ipv6 --sizes 1000,1000000")]
     Reference(reference::ReferenceArgs),
-    /// Rules of a profile or of a ClassBench parameter file, in the ClassBench format
+    /// Rules of a profile or of a ClassBench parameter file, in the ClassBench format, or native without a protocol
     #[command(after_help = "\
 Examples:
   firstmatch-lab generate rules --parameters acl1_seed --rules 10000 --smoothing 8 > acl.rules
@@ -165,7 +165,14 @@ pub(crate) fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Resu
     };
     match args {
         GenerateArgs::Reference(args) => return reference::reference(args, out),
-        GenerateArgs::Rules(args) => out.write_all(classbench(&drawn(args)?)?.as_bytes())?,
+        GenerateArgs::Rules(args) => {
+            let set = drawn(args)?;
+            // ClassBench always has a protocol.
+            match set.schemas()[0].index_of_source(Source::Proto) {
+                Some(_) => out.write_all(classbench(&set)?.as_bytes())?,
+                None => native(&set, out)?,
+            }
+        }
         GenerateArgs::Trace(args) => walk(args)?.write(BufWriter::new(&mut *out))?,
         GenerateArgs::Openflow(Drawn { rules, seed }) => {
             let config = openflow::Config { rules: *rules, seed: *seed, ..openflow::Config::default() };

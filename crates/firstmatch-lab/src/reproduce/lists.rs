@@ -68,11 +68,13 @@ pub(super) struct Lists(Vec<Profile>);
 impl Lists {
     /// Looks up profiles by name, such as `acl1` or `acl1+fw1`.
     ///
-    /// They are built-in profiles, or the parameter files of these names in a folder.
+    /// They are built-in profiles, or the parameter files of these names in a folder. Profiles without a protocol are
+    /// always built-in, because parameter files have one.
     pub(super) fn of(name: &str, seeds: Option<&Path>) -> anyhow::Result<Self> {
-        let one = |name: &str| match seeds {
-            Some(folder) => Ok(generate::seed(folder, name)?.0),
-            None => Ok(name.parse()?),
+        let one = |name: &str| match (seeds, name.parse::<Profile>()) {
+            (_, Ok(profile)) if !profile.has_protocol => Ok(profile),
+            (Some(folder), _) => Ok(generate::seed(folder, name)?.0),
+            (None, profile) => Ok(profile?),
         };
         Ok(Self(name.split('+').map(one).collect::<anyhow::Result<_>>().with_context(|| name.to_owned())?))
     }
@@ -93,6 +95,11 @@ impl Lists {
         if sets.len() == 1 {
             return Ok(sets.remove(0));
         }
+        let fields = |set: &RuleSet| set.schemas()[0].clone();
+        ensure!(
+            sets.iter().all(|set| fields(set) == fields(&sets[0])),
+            "the profiles have rules over different fields"
+        );
         let mut mixed = RuleSet::new(sets[0].schemas()[0].clone());
         let mut turns: Vec<_> = sets.iter().map(RuleSet::iter).collect();
         for _ in 0..share {
@@ -111,6 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lists_without_a_protocol_have_no_parameter_files() {
+        let folder = Path::new("no such folder");
+        let set = Lists::of("core", Some(folder)).expect("a profile").list(1000, 0, 1).expect("rules");
+        assert_eq!((set.len(), set.schemas()[0].words().len()), (1000, 4));
+        assert!(Lists::of("acl1", Some(folder)).is_err());
+    }
+
+    #[test]
     fn rules_of_several_profiles_take_turns() {
         let conditions =
             |set: &RuleSet| -> Vec<_> { set.iter().map(|rule| rule.conditions.to_vec()).collect::<Vec<_>>() };
@@ -121,7 +136,9 @@ mod tests {
         let turns: Vec<_> = acl.iter().zip(&fw).flat_map(|(acl, fw)| [acl.clone(), fw.clone()]).collect();
         assert_eq!(conditions(&mixed), turns);
         assert!(
-            Lists::of("acl1+fw77", None).is_err() && Lists::of("acl1+fw1", None).expect("two").list(1, 0, 1).is_err()
+            Lists::of("acl1+fw77", None).is_err()
+                && Lists::of("acl1+core", None).expect("two").list(10, 0, 1).is_err()
+                && Lists::of("acl1+fw1", None).expect("two").list(1, 0, 1).is_err()
         );
     }
 }
