@@ -14,10 +14,11 @@
 //! # Taken from studies
 //!
 //! - The fields and [`PAPER_SIZES`] are those of Liu et al., Sections 6.1 and 6.2.
-//! - The sizes of RFC's tables X, Y and Z are within a factor of 1.8 of those of Liu et al., Table III. Table Z takes two bytes for each pair
-//!   of a class of X and a class of Y. With N rules the paper's table Z takes 2 · (0.99 · N)² bytes at each of its four
-//!   sizes. Hence X and Y have about N classes each, as the geometric mean. No wildcard source has a source port and no
-//!   wildcard destination a destination port, because each port of such a rule would multiply the classes.
+//! - The sizes of RFC's tables X, Y and Z are within a factor of 1.8 of those of Liu et al., Table III. Table Z takes
+//!   two bytes for each pair of a class of X and a class of Y. With N rules the paper's table Z takes 2 · (0.99 · N)²
+//!   bytes at each of its four sizes. Hence X and Y have about N classes each, as the geometric mean. No wildcard
+//!   source has a source port and no wildcard destination a destination port, because each port of such a rule would
+//!   multiply the classes.
 //! - A packet matches few distinct pairs of a source and a destination prefix, whatever the size of the set (Baboescu,
 //!   Singh and Varghese, INFOCOM 2003). The study is about sets of Tier 1 providers, of about 2,000 rules.
 //! - The form of the figures is that of Taylor and Turner (ClassBench, INFOCOM 2005): trees with branching, skew and a
