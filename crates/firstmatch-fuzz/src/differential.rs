@@ -101,6 +101,7 @@ pub fn differential(data: &[u8]) {
             simd: Some(level),
             collision_limit: round.collision_limit,
             spill: round.spill,
+            preclassifier: round.collision_limit.is_multiple_of(2),
             seed: Some(round.collision_limit as u64),
             ..tuple::Config::default()
         };

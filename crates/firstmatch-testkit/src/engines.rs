@@ -6,7 +6,7 @@ use firstmatch_core::engines::bit_vector::{self, BitVector};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::engines::partition_sort::{self, PartitionSort};
 use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
-use firstmatch_core::engines::tuple::{self, Merge, TupleMerge};
+use firstmatch_core::engines::tuple::{self, Merge, TupleFields, TupleMerge};
 use firstmatch_core::live::{self, Kind, Owned, Strategy};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Lowered, Region};
@@ -158,7 +158,7 @@ fn bases(level: Level) -> [Subject; 4] {
 
 fn tuples(level: Level) -> impl Iterator<Item = Subject> {
     // Seeds are fixed, so that a failure comes again; and once there is the seed that users get.
-    let configs = [
+    let tables = [
         (Merge::Online, 1, false, 512, Some(1)),
         (Merge::Online, 1, true, 512, Some(1)),
         (Merge::Online, 2, true, 0, Some(2)),
@@ -170,12 +170,25 @@ fn tuples(level: Level) -> impl Iterator<Item = Subject> {
         (Merge::Offline, 8, false, 512, Some(6)),
         (Merge::Offline, 1, true, 512, Some(7)),
     ];
-    configs.into_iter().map(move |(merge, collision_limit, spill, most_tables, seed)| {
-        let config =
-            move |budget| tuple::Config { budget, simd: Some(level), merge, collision_limit, spill, most_tables, seed };
-        let (spills, seeded) = (if spill { " spill" } else { "" }, if seed.is_some() { "" } else { " random" });
-        let name = format!("tuple {level:?} {merge:?} c={collision_limit}{spills} tables<={most_tables}{seeded}");
-        Subject::updatable(name, move |start, budget| match start {
+    let tables = tables.map(|(merge, collision_limit, spill, most_tables, seed)| {
+        let spills = if spill { " spill" } else { "" };
+        let name = format!("{merge:?} c={collision_limit}{spills} tables<={most_tables}");
+        (name, tuple::Config { merge, collision_limit, spill, most_tables, seed, ..Default::default() })
+    });
+    let (paper, seed) = (tuple::Config::paper(), Some(8));
+    let searches = [
+        ("paper", paper.clone()),
+        ("paper c=1", tuple::Config { collision_limit: 1, ..paper.clone() }),
+        ("paper tables<=3", tuple::Config { collision_limit: 2, most_tables: 3, ..paper }),
+        ("paper offline", tuple::Config::paper_offline()),
+        ("paper tss", tuple::Config::paper_tss()),
+        ("addresses", tuple::Config { fields: TupleFields::Addresses, ..Default::default() }),
+    ];
+    let searches = searches.map(|(name, config)| (name.to_owned(), tuple::Config { seed, ..config }));
+    tables.into_iter().chain(searches).map(move |(name, config)| {
+        let seeded = if config.seed.is_some() { "" } else { " random" };
+        let config = move |budget| tuple::Config { budget, simd: Some(level), ..config.clone() };
+        Subject::updatable(format!("tuple {level:?} {name}{seeded}"), move |start, budget| match start {
             Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
             Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
         })

@@ -46,6 +46,11 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Returns the paper's cache, which never steps aside (section III-D2); its size is ours.
+    pub fn paper() -> Self {
+        Self { steps_aside: false, ..Self::default() }
+    }
+
     pub(super) fn ways(&self) -> usize {
         self.ways.clamp(1, WAYS)
     }

@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn it_need_not_step_aside() {
-        let config = Config { steps_aside: false, ..config() };
+        let config = Config { steps_aside: Config::paper().steps_aside, ..config() };
         assert_eq!(goes(&mut Trial::new(&config), &config, 0, [1, 1000]), (Way::Cached, 10_000 * BATCH));
     }
 }

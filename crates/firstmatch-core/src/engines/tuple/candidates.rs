@@ -34,6 +34,7 @@ const MOST: u32 = 13;
 
 #[derive(Debug)]
 pub(super) struct Candidates {
+    /// Leading bits with rows; none where keys do not ask for candidates, so that there is nothing to keep up.
     levels: Box<[Level]>,
     /// Levels by eight; the last eight are filled with repetitions, which change nothing.
     probes: Box<[Probes]>,
@@ -87,7 +88,8 @@ impl Clone for Candidates {
 }
 
 impl Candidates {
-    pub(super) fn new(schema: &Schema, secret: u32) -> Self {
+    /// Returns candidates without a table; without levels unless keys ask for them.
+    pub(super) fn new(schema: &Schema, secret: u32, are_asked: bool) -> Self {
         let levels = schema.fields().iter().enumerate().flat_map(|(index, field)| {
             let words = schema.words_of(index);
             let level = move |&length: &u32| {
@@ -97,7 +99,7 @@ impl Candidates {
             };
             lengths(field.width(), field.kind()).iter().map(level).collect::<Vec<_>>()
         });
-        let levels: Box<[Level]> = levels.collect();
+        let levels: Box<[Level]> = levels.filter(|_| are_asked).collect();
         let mut new = Self {
             probes: vec![Probes::default(); levels.len().div_ceil(8)].into(),
             levels,
@@ -109,6 +111,12 @@ impl Candidates {
         };
         new.lay_out(LEAST);
         new
+    }
+
+    /// Whether keys ask for their candidates.
+    #[inline(always)]
+    pub(super) fn are_asked(&self) -> bool {
+        !self.levels.is_empty()
     }
 
     /// Number of cache lines that a lookup reads in a plane.
@@ -154,7 +162,7 @@ impl Candidates {
     }
 
     pub(super) fn planes(&self) -> usize {
-        self.everywhere.len() / self.levels.len()
+        self.everywhere.len().checked_div(self.levels.len()).unwrap_or(0)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -182,7 +190,7 @@ impl Candidates {
     ///
     /// Then [`Self::restart`], and everything has to be added again.
     pub(super) fn is_crowded(&self, entries: usize) -> bool {
-        Self::bits_for(entries) > self.bits
+        self.are_asked() && Self::bits_for(entries) > self.bits
     }
 
     /// Forgets everything and takes as many rows as `entries` entries ask for.

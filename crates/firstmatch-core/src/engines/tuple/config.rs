@@ -12,6 +12,12 @@ pub struct Config {
     pub simd: Option<Level>,
     /// Whether and when rules of different tuples share tables.
     pub merge: Merge,
+    /// Fields whose bits are in tuples.
+    pub fields: TupleFields,
+    /// Whether a key asks which tables can match, before it probes any of them.
+    ///
+    /// Without it a key probes one table after the other in order of their best priority (section III-C1).
+    pub preclassifier: bool,
     /// `c`: most regions that share a key before their table is split; at least 1.
     ///
     /// It has no effect without merging.
@@ -41,12 +47,25 @@ pub enum Merge {
     Offline,
 }
 
+/// Fields whose bits are in tuples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TupleFields {
+    /// All fields.
+    All,
+    /// The source and the destination address alone; all fields where the schema does not have both.
+    ///
+    /// The authors' Tuple Space Search hashes these two.
+    Addresses,
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             budget: Budget::default(),
             simd: None,
             merge: Merge::Online,
+            fields: TupleFields::All,
+            preclassifier: true,
             collision_limit: 8,
             spill: true,
             most_tables: 512,
@@ -58,9 +77,22 @@ impl Default for Config {
 impl Config {
     /// Returns the paper's values for the online algorithm.
     ///
-    /// `c` is 40 (section IV-B), and a crowded table is split at once.
+    /// `c` is 40 (section IV-B), a crowded table is split at once, there is no preclassifier, and tables are not
+    /// limited.
     pub fn paper() -> Self {
-        Self { collision_limit: 40, spill: false, ..Self::default() }
+        Self { collision_limit: 40, spill: false, preclassifier: false, most_tables: usize::MAX, ..Self::default() }
+    }
+
+    /// Returns the paper's values for the offline algorithm: as [`Self::offline`], without a preclassifier.
+    pub fn paper_offline() -> Self {
+        Self { merge: Merge::Offline, collision_limit: 8, ..Self::paper() }
+    }
+
+    /// Returns the Tuple Space Search that the paper compares with.
+    ///
+    /// Its tuples are of the two addresses alone, as in the authors' simulator, and it has no preclassifier.
+    pub fn paper_tss() -> Self {
+        Self { merge: Merge::None, fields: TupleFields::Addresses, ..Self::paper() }
     }
 
     /// Returns the paper's values for the offline algorithm: `c` = 8 (section IV-B).

@@ -10,7 +10,8 @@
 //!
 //! A lookup first asks which tables can match its key at all. The leading bits of each field choose a row of one bit a
 //! table, and the candidates are the tables whose bit all rows have. Few are left on the ClassBench sets. They are
-//! probed in order of their best priority as long as that can improve the match.
+//! probed in order of their best priority as long as that can improve the match. Without [`Config::preclassifier`]
+//! every table is a candidate, as in the paper.
 //!
 //! # Layout in memory
 //! - *Rows* of candidates are words of 64 tables, some hundred to some thousand for each of seven prefix lengths of the
@@ -50,8 +51,10 @@
 //! merging, and the preclassifier (section II-B2 of the former).
 //!
 //! # Deviations
-//! - The paper has no preclassifier; ours is one of hashed rows, and always there. It stands where the authors put
-//!   Bloom filters before tables: it answers for 64 tables at a time, with seven loads for an IPv4 5-tuple.
+//! - The paper has no preclassifier; ours is one of hashed rows. It stands where the authors put Bloom filters before
+//!   tables: it answers for 64 tables at a time, with seven loads for an IPv4 5-tuple. [`Config::paper`] has none.
+//! - Tuple Space Search has the bits of all fields in its tuples. The authors' simulator hashes the two addresses alone,
+//!   as does [`Config::paper_tss`]; then more rules share a key, and nothing tells them apart.
 //! - "Not specific enough" (III-C3) is made exact: the common tuple of the colliding rules equals the table's, or
 //!   leaves more than `c` on one key. The average of the two lengths is then rounded up, because rounded down it would
 //!   make no progress between 0 and 1. The bits taken are those of the rule that has most.
@@ -97,6 +100,8 @@ mod lookup;
 mod offline;
 mod pool;
 mod probe;
+mod round;
+mod search;
 mod single;
 mod structure;
 mod table;
@@ -119,11 +124,11 @@ use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
 use crate::schema::Schema;
-use lookup::Scratch;
+use round::Scratch;
 use structure::Bounds;
 use table::Table;
 
-pub use config::{Config, Merge};
+pub use config::{Config, Merge, TupleFields};
 pub use structure::TupleMerge;
 
 impl Engine for TupleMerge {

@@ -1,6 +1,7 @@
 //! Probes: the part of a lookup that is the same for a single key and for a batch.
 
 use super::pool::{Pool, is_last};
+use super::structure::TupleMerge;
 use super::table::{Bucket, Table, place};
 use crate::engine::Match;
 use crate::engine::observer::Step;
@@ -51,6 +52,22 @@ pub(super) struct Sought<'a> {
     /// Priorities are distinct: to equal it is to find the same rule again, which changes nothing.
     pub(super) bound: &'a mut u64,
     pub(super) best: &'a mut Option<Match>,
+}
+
+/// Probes a table with a single key.
+#[inline(always)]
+pub(super) fn probe_one<I: Isa>(
+    isa: I,
+    live_rules: impl LiveRules,
+    engine: &TupleMerge,
+    table: &Table,
+    sought: &mut Sought<'_>,
+) {
+    live_rules.saw(Step::Bucket);
+    let hash = isa.hash(&engine.hasher, sought.row, &table.tuple()[..sought.row.len()]);
+    let (at, tag) = place(hash, table.buckets().len());
+    let equal = isa.equal8(&table.buckets()[at].tags, tag);
+    walk(isa, live_rules, &engine.pool, table, hash, equal, sought);
 }
 
 /// Tests the groups of a hash in a table, bucket by bucket, until one improves the key.

@@ -71,9 +71,9 @@ impl TupleMerge {
             spill: config.spill,
             most_tables: config.most_tables.min(u32::MAX as usize / 2),
             longest: 0,
-            shape: Shape::new(schema),
+            shape: Shape::new(schema, config.fields),
             hasher: Hasher::new(schema.stride(), &mut secret),
-            candidates: Candidates::new(schema, secret()),
+            candidates: Candidates::new(schema, secret(), config.preclassifier),
             pool: Pool::new(schema.words().len()),
             tables: Vec::new(),
             bounds: Vec::new(),
@@ -124,7 +124,7 @@ impl TupleMerge {
         for &rule in set.unmatchable() {
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
-        if !engine.order.is_sorted() {
+        if engine.are_out_of_order() {
             engine.renumber(engine.regions);
         }
         Ok(engine)

@@ -101,6 +101,62 @@ fn offline_tables(limit: usize) -> Vec<(Vec<u32>, Vec<usize>)> {
     tables.collect()
 }
 
+/// Tuples of the two addresses alone: the ports and the protocol tell no tables apart.
+#[test]
+fn tuples_may_be_of_the_addresses_alone() {
+    let mut set = RuleSet::new(Schema::ipv4());
+    let net = |at: u128| (0, Test::Prefix { value: at << 24, len: 8 });
+    let port = |port| (3, Test::Value(port));
+    for (line, tests) in (1..).zip([
+        vec![net(10)],
+        vec![net(11), port(80)],
+        vec![net(12), (4, Test::Value(6))],
+        vec![(1, Test::Prefix { value: 10 << 24, len: 8 }), port(80)],
+    ]) {
+        set.insert(spec(line, tests)).expect("fits");
+    }
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("lowers");
+    let tables = |config: Config| TupleMerge::build(&lowered, &config).expect("builds").tables().count();
+    assert_eq!([tables(Config::tss()), tables(Config::paper_tss())], [4, 2]);
+    // A schema without both addresses has the bits of all its fields.
+    let ports = Schema::new(None, vec![Field::new("a", 4, Kind::Exact, None), Field::new("b", 4, Kind::Exact, None)]);
+    let mut set = RuleSet::new(ports);
+    set.insert(spec(1, vec![(0, Test::Value(1))])).expect("fits");
+    set.insert(spec(2, vec![(1, Test::Value(1))])).expect("fits");
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("lowers");
+    assert_eq!(TupleMerge::build(&lowered, &Config::paper_tss()).expect("builds").tables().count(), 2);
+}
+
+/// Without candidates a key probes tables in order, up to the first that cannot improve its match.
+///
+/// Each table has one rule, and the rule of the first table is the best.
+#[test]
+fn tables_are_probed_in_order_without_candidates() {
+    let mut set = RuleSet::new(Schema::ipv4());
+    let tables = 20;
+    for line in 1..=tables {
+        set.insert(spec(line, vec![(0, Test::Prefix { value: 0, len: line })])).expect("fits");
+    }
+    let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("lowers");
+    let config = Config { preclassifier: false, seed: Some(1), ..Config::tss() };
+    let mut engine = TupleMerge::build(&lowered, &config).expect("builds");
+    let probes = |engine: &TupleMerge, source: u32, count: usize| {
+        let mut keys = crate::KeyBuf::new(&engine.schema);
+        (0..count).for_each(|_| keys.push()[0] = source);
+        let counts = Counts::default();
+        lookup::improve(engine, &counts, &mut Scratch::new(), &keys.keys(), &mut vec![None; count]);
+        assert_eq!(counts.of(Step::Plane), 0);
+        counts.of(Step::Bucket)
+    };
+    let (inside, outside, tables) = (0, 1 << 31, tables as usize);
+    assert_eq!([1, 2].map(|count| probes(&engine, inside, count)), [1, 2]);
+    assert_eq!([1, 2].map(|count| probes(&engine, outside, count)), [tables, 2 * tables]);
+    engine.remove(set.iter().next().expect("a rule").id).expect("it is there");
+    assert_eq!(probes(&engine, outside, 1), tables - 1);
+    // A bucket and an entry of each table.
+    assert_eq!(Engine::stats(&engine).worst_lines, 2 * (tables - 1));
+}
+
 /// The tables are those of Table III and, for other limits, those of the same text.
 #[test]
 fn the_rules_of_the_paper_at_once_make_these_tables() {
@@ -176,7 +232,7 @@ fn check(engine: &TupleMerge) {
             assert!(priorities.is_sorted(), "a group is in order");
             assert!(tuples.len() <= engine.longest.max(1), "no group is longer than the longest ever");
             // Where tables are capped, a group may be left longer.
-            if tuples.len() > engine.limit && engine.most_tables == 512 && engine.merge == Merge::Online {
+            if tuples.len() > engine.limit && engine.most_tables >= 512 && engine.merge == Merge::Online {
                 let key = |e| -> Vec<u32> { engine.pool.lo(e).iter().zip(&tuples[0]).map(|(l, m)| l & m).collect() };
                 let first = key(group);
                 let alike = engine.pool.group(group).zip(&tuples).all(|(e, own)| *own == tuples[0] && key(e) == first);
@@ -235,17 +291,24 @@ impl Random {
 #[test]
 fn the_structure_holds_after_any_history() {
     let schema = Schema::ipv4();
-    for (merge, limit, size, most_tables) in [
-        (Merge::Online, 1, 60, 512),
-        (Merge::Online, 2, 300, 512),
-        (Merge::Online, 8, 800, 512),
-        (Merge::Online, 40, 1500, 512),
-        (Merge::None, 1, 1000, 512),
-        (Merge::None, 1, 600, 20),
-        (Merge::Online, 2, 300, 9),
+    let ours =
+        |merge, collision_limit, most_tables| Config { merge, collision_limit, most_tables, ..Config::default() };
+    for (config, size) in [
+        (ours(Merge::Online, 1, 512), 60),
+        (ours(Merge::Online, 2, 512), 300),
+        (ours(Merge::Online, 8, 512), 800),
+        (ours(Merge::Online, 40, 512), 1500),
+        (ours(Merge::None, 1, 512), 1000),
+        (ours(Merge::None, 1, 20), 600),
+        (ours(Merge::Online, 2, 9), 300),
+        (Config { collision_limit: 2, ..Config::paper() }, 300),
+        (Config { preclassifier: false, ..ours(Merge::Online, 2, 9) }, 300),
+        (Config::paper_tss(), 600),
+        (Config { fields: TupleFields::Addresses, ..ours(Merge::Online, 8, 512) }, 800),
     ] {
+        let Config { merge, collision_limit: limit, .. } = config;
         let mut random = Random(limit as u64);
-        let config = Config { merge, collision_limit: limit, most_tables, seed: Some(7), ..Config::default() };
+        let config = Config { seed: Some(7), ..config };
         let mut engine = TupleMerge::new(&schema, &config).expect("builds");
         let mut set = RuleSet::new(schema.clone());
         let mut live: Vec<RuleId> = Vec::new();
@@ -269,7 +332,7 @@ fn the_structure_holds_after_any_history() {
                 engine.remove(id).expect("live");
                 assert!(engine.remove(id).is_err_and(|error| error.is_stale()));
             }
-            assert!(engine.order.len() <= most_tables);
+            assert!(engine.order.len() <= config.most_tables);
             most_untabled = most_untabled.max(engine.overflow.len());
             tables_seen = tables_seen.max(engine.order.len());
             if step % 16 == 0 {
@@ -278,8 +341,9 @@ fn the_structure_holds_after_any_history() {
         }
         check(&engine);
         assert!(tables_seen > 8, "limit {limit}: never more than {tables_seen} tables");
-        assert!(most_untabled == 0 || tables_seen == most_tables, "{merge:?}: {most_untabled} of {tables_seen} tables");
-        assert!(most_untabled > 0 || most_tables > 20 || merge != Merge::None, "{merge:?}: none untabled");
+        let full = tables_seen == config.most_tables;
+        assert!(most_untabled == 0 || full, "{merge:?}: {most_untabled} of {tables_seen} tables");
+        assert!(most_untabled > 0 || config.most_tables > 20 || merge != Merge::None, "{merge:?}: none untabled");
         for id in live {
             engine.remove(id).expect("live");
         }
@@ -333,7 +397,8 @@ fn a_split_that_empties_a_table_loses_nothing() {
 #[test]
 fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
     let schema = Schema::ipv4();
-    for config in [Config::default(), Config::tss(), Config::offline()] {
+    let paper = [Config::paper(), Config::paper_offline(), Config::paper_tss()];
+    for config in [Config::default(), Config::tss(), Config::offline()].into_iter().chain(paper) {
         let mut set = RuleSet::new(schema.clone());
         let many = pool::LONGEST as u32 + 300;
         for line in 1..=many {
@@ -364,9 +429,15 @@ fn a_group_that_is_too_long_leaves_the_rest_to_the_rest() {
 #[test]
 fn hashes_that_collide_are_told_apart() {
     let schema = Schema::ipv4();
-    for (merge, limit, spill) in [(Merge::Online, 2, false), (Merge::Online, 8, true), (Merge::None, 1, false)] {
+    for config in [
+        Config { collision_limit: 2, spill: false, ..Config::default() },
+        Config::default(),
+        Config::tss(),
+        Config { collision_limit: 2, ..Config::paper() },
+        Config { preclassifier: false, ..Config::tss() },
+    ] {
         let mut random = Random(11);
-        let config = Config { merge, collision_limit: limit, spill, seed: Some(3), ..Config::default() };
+        let config = Config { seed: Some(3), ..config };
         let mut engine = crate::raw::truncated(|| TupleMerge::new(&schema, &config)).expect("builds");
         let mut live: Vec<(Match, Regions)> = Vec::new();
         for step in 0..600u64 {
@@ -404,7 +475,7 @@ fn hashes_that_collide_are_told_apart() {
             for (at, got) in got.into_iter().enumerate() {
                 let holds = |(_, regions): &&(Match, Regions)| regions.iter().any(|r| r.contains(keys.keys().row(at)));
                 let want = live.iter().filter(holds).map(|(rule, _)| *rule).min_by_key(|rule| rule.priority);
-                assert_eq!(got, want, "{merge:?}, step {step}");
+                assert_eq!(got, want, "{config:?}, step {step}");
             }
         }
         let collide = |table: &Table| {

@@ -3,6 +3,7 @@
 //! A tuple is one mask a key word, padded with zeros to the stride of keys. For prefixes and ranges the mask of a field
 //! is that of its (containing) prefix, as the paper's lengths are. A ternary word brings its own bits.
 
+use super::config::TupleFields;
 use crate::rule::Region;
 use crate::rule::fixed_bits;
 use crate::schema::{Kind, Schema, Source};
@@ -14,7 +15,7 @@ pub(super) struct Shape {
     /// Source and destination address, each with its port, where the schema has both addresses.
     ends: Option<[End; 2]>,
     stride: usize,
-    /// Bits that the values of each word have.
+    /// Bits of each word that a tuple may have: those of its values, or none where tuples leave its field out.
     bits: Box<[u32]>,
 }
 
@@ -35,7 +36,7 @@ struct End {
 }
 
 impl Shape {
-    pub(super) fn new(schema: &Schema) -> Self {
+    pub(super) fn new(schema: &Schema, of: TupleFields) -> Self {
         let fields = schema.fields().iter().enumerate().map(|(index, field)| {
             let words = schema.words_of(index);
             let absent = schema.words()[words.start].absent.unwrap_or(0);
@@ -47,12 +48,12 @@ impl Shape {
         };
         let ends = end(Source::Src, Source::SrcPort).zip(end(Source::Dst, Source::DstPort));
         let ends = ends.or_else(|| end(Source::Ipv4Src, Source::TpSrc).zip(end(Source::Ipv4Dst, Source::TpDst)));
-        Self {
-            fields: fields.collect(),
-            ends: ends.map(|(src, dst)| [src, dst]),
-            stride: schema.stride(),
-            bits: schema.words().iter().map(|word| word.bits).collect(),
+        let mut bits: Box<[u32]> = schema.words().iter().map(|word| word.bits).collect();
+        if let (TupleFields::Addresses, Some((src, dst))) = (of, ends) {
+            let others = (0..schema.fields().len()).filter(|&field| field != src.address && field != dst.address);
+            others.for_each(|field| bits[schema.words_of(field)].fill(0));
         }
+        Self { fields: fields.collect(), ends: ends.map(|(src, dst)| [src, dst]), stride: schema.stride(), bits }
     }
 
     pub(super) fn stride(&self) -> usize {
@@ -201,7 +202,7 @@ mod tests {
 
     #[test]
     fn new_tables_drop_the_smaller_address_with_its_port_and_a_few_bits() {
-        let shape = Shape::new(&Schema::ipv4());
+        let shape = Shape::new(&Schema::ipv4(), TupleFields::All);
         for (lens, want) in [
             ([32, 32, 16, 16], [28, 28, 16, 16]),
             ([32, 28, 16, 0], [28, 25, 16, 0]), // 4 apart: close
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn wide_addresses_scale_the_same_numbers() {
-        let shape = Shape::new(&Schema::five_tuple(Family::Ipv6, &[]));
+        let shape = Shape::new(&Schema::five_tuple(Family::Ipv6, &[]), TupleFields::All);
         let mut nominal = vec![0; shape.stride()];
         nominal[..4].fill(u32::MAX); // src /128
         nominal[4..7].fill(u32::MAX); // dst /96: 32 apart, more than 16
@@ -234,7 +235,7 @@ mod tests {
     /// The bit for absent is hashed with the value or not at all; an open port does not fix it.
     #[test]
     fn a_region_fixes_no_bits_beyond_its_words() {
-        let shape = Shape::new(&Schema::ipv4());
+        let shape = Shape::new(&Schema::ipv4(), TupleFields::All);
         let nominal = |hi: [u32; 5]| {
             let mut out = vec![u32::MAX; shape.stride()];
             shape.nominal(&Region { lo: &[0; 5], hi: &hi, ternary: None }, &mut out);
@@ -247,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_raised_field_takes_the_leading_bits() {
-        let shape = Shape::new(&Schema::ipv4());
+        let shape = Shape::new(&Schema::ipv4(), TupleFields::All);
         let (mut low, high) = (tuple(&shape, [8, 0, 0, 0]), tuple(&shape, [24, 0, 0, 16]));
         shape.raise(0, 16, &high, &mut low);
         shape.raise(3, 8, &high, &mut low);

@@ -159,7 +159,7 @@ impl TupleMerge {
         self.visits += 1 + self.order.len();
         // Tables whose numbers are out of order are probed too early. Mending that takes as many steps as there were
         // insertions.
-        let stale = self.inserted > self.regions + LEAST_INSERTIONS && !self.order.is_sorted();
+        let stale = self.inserted > self.regions + LEAST_INSERTIONS && self.are_out_of_order();
         if stale || self.candidates.is_crowded(self.regions + 1) {
             self.renumber(self.regions + 1);
         }
@@ -250,6 +250,13 @@ impl TupleMerge {
             self.sort_in(t);
         }
         hash
+    }
+
+    /// Whether keys look up candidates in another order than that of the tables' best priorities.
+    ///
+    /// Keys that do not ask for candidates go by the order itself, whatever the numbers.
+    pub(super) fn are_out_of_order(&self) -> bool {
+        self.candidates.are_asked() && !self.order.is_sorted()
     }
 
     /// Numbers the tables in their order, and adds every region to the candidates anew.
@@ -507,7 +514,7 @@ impl TupleMerge {
 
     /// Keeps the bits of a table's candidates that no longer hold few.
     fn tell_of_removal(&mut self, t: usize, taken: &Entry) {
-        let Some(table) = &self.tables[t] else { return };
+        let Some(table) = self.tables[t].as_ref().filter(|_| self.candidates.are_asked()) else { return };
         if table.gone() == 1 && table.len() <= FEW {
             let others = table.groups().flat_map(|(_, group)| self.pool.group(group));
             let others = others.map(|entry| self.pool.region(entry));

@@ -24,17 +24,21 @@ fn drawn(random: &mut Random, step: u64) -> (Match, Regions) {
 /// refusal names are enough.
 #[test]
 fn no_insertion_takes_more_than_is_said() {
-    for (merge, limit, spill, most_tables) in [
-        (Merge::Online, 1, false, 512),
-        (Merge::Online, 2, true, 512),
-        (Merge::Online, 8, true, 512),
-        (Merge::Online, 3, false, 4),
-        (Merge::None, 1, false, 512),
-        (Merge::None, 1, false, 6),
+    let ours =
+        |collision_limit, spill, most_tables| Config { collision_limit, spill, most_tables, ..Config::default() };
+    for config in [
+        ours(1, false, 512),
+        ours(2, true, 512),
+        Config::default(),
+        ours(3, false, 4),
+        Config { collision_limit: 1, ..Config::tss() },
+        Config { collision_limit: 1, most_tables: 6, ..Config::tss() },
+        Config { collision_limit: 1, ..Config::paper() },
+        Config::paper_tss(),
     ] {
-        let config = Config { merge, collision_limit: limit, spill, most_tables, seed: Some(3), ..Config::default() };
+        let config = Config { seed: Some(3), ..config };
         let mut engine = TupleMerge::new(&Schema::ipv4(), &config).expect("no budget");
-        let (mut random, mut live) = (Random(limit as u64 + 20), Vec::new());
+        let (mut random, mut live) = (Random(config.collision_limit as u64 + 20), Vec::new());
         for step in 0..500 {
             if step % 300 < 200 || live.is_empty() {
                 let (rule, regions) = drawn(&mut random, step);

@@ -51,13 +51,22 @@ fn check(engine: &TupleMerge, rules: &[(Match, Regions)], keys: &KeyBuf, what: &
     }
 }
 
+/// Tuple space search at every level, with candidates and without.
+fn searches(seed: u64) -> impl Iterator<Item = Config> {
+    let both = |level| {
+        let with = move |preclassifier| Config { simd: Some(level), preclassifier, ..Config::tss() };
+        [true, false].map(with)
+    };
+    Level::available().flat_map(both).map(move |config| Config { seed: Some(seed), ..config })
+}
+
 /// 200 tables that a key may all match in, numbered in any order of their best rules: whichever it has to beat, the best
 /// is found, and the next when that is gone.
 #[test]
 fn the_best_of_many_tables_is_found_from_any_start() {
     let schema = Schema::ipv4();
     let prefix = |len| Test::Prefix { value: 0, len };
-    for level in Level::available() {
+    for config in searches(1) {
         for seed in 0..4u64 {
             let mut random = Random(seed + 1);
             let mut order: Vec<u64> = (0..200).collect();
@@ -66,7 +75,6 @@ fn the_best_of_many_tables_is_found_from_any_start() {
                 1 => order.reverse(),
                 _ => (1..order.len()).rev().for_each(|at| order.swap(at, random.below(at as u64 + 1) as usize)),
             }
-            let config = Config { simd: Some(level), seed: Some(1), ..Config::tss() };
             let mut engine = TupleMerge::new(&schema, &config).expect("no budget");
             let mut rules = Vec::new();
             for (slot, &at) in (0..).zip(&order) {
@@ -82,14 +90,14 @@ fn the_best_of_many_tables_is_found_from_any_start() {
                 let bits = |of: u32| if of == 0 { 0 } else { u32::MAX >> of };
                 keys.push()[..2].copy_from_slice(&[bits(at % 9 * 3), bits(at / 9)]);
             }
-            check(&engine, &rules, &keys, &format!("{level:?}, seed {seed}"));
+            check(&engine, &rules, &keys, &format!("{config:?}, seed {seed}"));
             while rules.len() > 100 {
                 let best = (0..rules.len()).min_by_key(|&at| rules[at].0.priority).expect("some");
                 let (rule, _) = rules.swap_remove(best);
                 engine.remove(rule.rule).expect("it is there");
                 if rules.len() % 20 == 0 {
                     super::check(&engine);
-                    check(&engine, &rules, &keys, &format!("{level:?}, seed {seed}, {} left", rules.len()));
+                    check(&engine, &rules, &keys, &format!("{config:?}, seed {seed}, {} left", rules.len()));
                 }
             }
         }
@@ -100,9 +108,8 @@ fn the_best_of_many_tables_is_found_from_any_start() {
 #[test]
 fn walks_around_the_end_are_taken() {
     let schema = Schema::ipv4();
-    for level in Level::available() {
+    for config in searches(5) {
         for is_truncated in [false, true] {
-            let config = Config { simd: Some(level), seed: Some(5), ..Config::tss() };
             let new = || TupleMerge::new(&schema, &config).expect("no budget");
             let mut engine = if is_truncated { truncated(new) } else { new() };
             let mut tuple = vec![0; schema.stride()];
@@ -125,7 +132,7 @@ fn walks_around_the_end_are_taken() {
             assert!(table.buckets().len() <= 16 && table.longest_walk() > 4, "{} buckets", table.buckets().len());
             let mut keys = KeyBuf::new(&schema);
             hosts.iter().chain([&0, &7]).for_each(|&host| keys.push()[0] = host);
-            let what = format!("{level:?}, truncated hashes: {is_truncated}");
+            let what = format!("{config:?}, truncated hashes: {is_truncated}");
             check(&engine, &rules, &keys, &what);
             // Each host is tested once, however many of them have the tag of the key.
             let tests = |at| cost(&engine, keys.keys().slice(at, at + 1)).visits;
@@ -148,8 +155,8 @@ fn walks_around_the_end_are_taken() {
 fn single_keys_find_live_rules_beside_an_overflow_list() {
     let schema = Schema::ipv4();
     let prefix = |len| Test::Prefix { value: 0, len };
-    for level in Level::available() {
-        let config = Config { simd: Some(level), seed: Some(1), most_tables: 13, ..Config::tss() };
+    for config in searches(1) {
+        let config = Config { most_tables: 13, ..config };
         let mut engine = TupleMerge::new(&schema, &config).expect("no budget");
         let mut rules = Vec::new();
         for slot in 0..40 {
@@ -163,7 +170,7 @@ fn single_keys_find_live_rules_beside_an_overflow_list() {
         for at in 0..20u32 {
             keys.push()[..2].copy_from_slice(&[u32::MAX >> (1 + at), u32::MAX >> (1 + at % 3)]);
         }
-        check(&engine, &rules, &keys, &format!("{level:?}"));
+        check(&engine, &rules, &keys, &format!("{config:?}"));
         let mut dead = Tombstones::none(engine.places(), 40);
         while let Some(best) = (0..rules.len()).min_by_key(|&at| rules[at].0.priority) {
             let (rule, _) = rules.swap_remove(best);
@@ -174,7 +181,7 @@ fn single_keys_find_live_rules_beside_an_overflow_list() {
                 let holding =
                     rules.iter().filter(|(_, regions)| regions.iter().any(|region| region.contains(key.row(0))));
                 let want = holding.map(|(rule, _)| *rule).min_by_key(|rule| rule.priority);
-                assert_eq!(found[0], want, "{level:?}, key {at}, {} rules left", rules.len());
+                assert_eq!(found[0], want, "{config:?}, key {at}, {} rules left", rules.len());
             }
         }
     }
