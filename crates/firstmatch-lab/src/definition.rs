@@ -110,6 +110,8 @@ pub(crate) struct Engine {
     pub(crate) run_bytes: Option<usize>,
     /// Number of keys of the flow cache in front of it.
     pub(crate) flow_cache: Option<usize>,
+    /// Whether that cache steps aside where it does not pay; it does by default.
+    pub(crate) steps_aside: Option<bool>,
 }
 
 /// Parameters of timed lookups.
@@ -278,6 +280,7 @@ impl Engine {
             simd: None,
             run_bytes: None,
             flow_cache: None,
+            steps_aside: None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use firstmatch_core::cache::flow::{self, FlowCache};
 use firstmatch_core::engines::bit_select::{self, BitSelect};
 use firstmatch_core::engines::partition_sort::{self, PartitionSort};
@@ -69,13 +69,19 @@ impl definition::Engine {
             }
         };
         let recipe = recipe.context("config")?;
+        ensure!(self.steps_aside.is_none() || self.flow_cache.is_some(), "`steps_aside` needs a `flow_cache`");
         Ok(match self.flow_cache {
-            Some(entries) => recipe.behind_flow_cache(flow::Config {
-                entries,
-                simd: self.simd,
-                seed: Some(1),
-                ..flow::Config::default()
-            }),
+            Some(entries) => {
+                let default = flow::Config::default();
+                let steps_aside = self.steps_aside.unwrap_or(default.steps_aside);
+                recipe.behind_flow_cache(flow::Config {
+                    entries,
+                    steps_aside,
+                    simd: self.simd,
+                    seed: Some(1),
+                    ..default
+                })
+            }
             None => recipe,
         })
     }
@@ -256,23 +262,39 @@ fn tuple_config(
         collision_limit: Option<usize>,
         spill: Option<bool>,
         most_tables: Option<usize>,
+        preclassifier: Option<bool>,
+        fields: Option<Fields>,
         /// Whether to start from the paper's own values.
         #[serde(default)]
         paper: bool,
     }
-    let Names { collision_limit, spill, most_tables, paper } = table.try_into()?;
+    #[derive(Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    enum Fields {
+        All,
+        Addresses,
+    }
+    let Names { collision_limit, spill, most_tables, preclassifier, fields, paper } = table.try_into()?;
     let default = match name {
+        "tss" if paper => tuple::Config::paper_tss(),
         "tss" => tuple::Config::tss(),
+        "tuplemerge_offline" if paper => tuple::Config::paper_offline(),
         "tuplemerge_offline" => tuple::Config::offline(),
         _ if paper => tuple::Config::paper(),
         _ => tuple::Config::default(),
     };
+    let fields = fields.map(|fields| match fields {
+        Fields::All => tuple::TupleFields::All,
+        Fields::Addresses => tuple::TupleFields::Addresses,
+    });
     Ok(tuple::Config {
         budget,
         simd,
         collision_limit: collision_limit.unwrap_or(default.collision_limit),
         spill: spill.unwrap_or(default.spill),
         most_tables: most_tables.unwrap_or(default.most_tables),
+        preclassifier: preclassifier.unwrap_or(default.preclassifier),
+        fields: fields.unwrap_or(default.fields),
         // A fixed seed, so that two builds, and builds in two runs, are the same.
         seed: Some(1),
         ..default

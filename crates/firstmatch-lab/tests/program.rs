@@ -200,6 +200,11 @@ fn what_is_bad_is_named_and_the_rest_runs() {
             "there is no engine `tuplemurge`; expected one of ",
         ),
         ("config.toml", good.replace("spill", "spil"), "unknown field `spil`"),
+        (
+            "aside.toml",
+            good.replacen("[[engines]]", "[[engines]]\nsteps_aside = false", 1),
+            "`steps_aside` needs a `flow_cache`",
+        ),
         ("profile.toml", good.replace("\"fw\"", "\"fv\""), "expected one of acl, acl1, acl2, "),
         ("level.toml", good.replace("scalar", "neon"), "expected one of scalar, avx2"),
         ("twice.toml", good.replace("as published", "tuplemerge"), "two engines are called `tuplemerge`"),
