@@ -31,12 +31,24 @@ pub(super) enum Traffic {
     New,
 }
 
-/// Number of packets of a list.
-const PACKETS: usize = 100_000;
-/// Number of rounds of lookups, in which the engines take turns.
-const ROUNDS: usize = 5;
-/// Number of updates, half of them insertions.
-const UPDATES: usize = 200_000;
+/// Extent of the measurements on a rule set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    pub(super) packets: usize,
+    /// Number of rounds of lookups, in which the engines take turns.
+    pub(super) rounds: usize,
+    /// Number of updates, half of them insertions.
+    pub(super) updates: usize,
+}
+
+impl Default for Scale {
+    fn default() -> Self {
+        Self { packets: 100_000, rounds: 5, updates: 200_000 }
+    }
+}
+
+/// Maximum number of packets that warm up an engine, before its first round of lookups.
+const WARM_UP: usize = 100_000;
 
 /// Rule set with its packets.
 pub(super) struct Workbench {
@@ -44,6 +56,7 @@ pub(super) struct Workbench {
     pub(super) work: Workload,
     traffic: Traffic,
     seed: u64,
+    scale: Scale,
 }
 
 /// Figures of lookups.
@@ -64,21 +77,23 @@ impl Workbench {
         traffic: Traffic,
         headers_a_rule: Option<usize>,
         seed: u64,
+        scale: Scale,
     ) -> anyhow::Result<Self> {
-        let mut trace = trace::Config { headers: PACKETS, seed, coverage: Coverage::Drawn, ..trace::Config::default() };
+        let mut trace =
+            trace::Config { headers: scale.packets, seed, coverage: Coverage::Drawn, ..trace::Config::default() };
         if traffic != Traffic::Synthetic {
             with_default_rule(&mut set)?;
             trace.headers = 1;
         } else if let Some(each) = headers_a_rule {
-            trace.headers = each.saturating_mul(set.len()).clamp(1, PACKETS);
+            trace.headers = each.saturating_mul(set.len()).clamp(1, scale.packets);
         }
         let mut work = workload::drawn(&set, &trace)?;
         if traffic != Traffic::Synthetic {
-            work.keys = random_keys(work.schema(), seed);
-        } else if trace.headers < PACKETS {
-            work.keys = drawn_again(&work.keys, work.schema(), seed);
+            work.keys = random_keys(work.schema(), scale.packets, seed);
+        } else if trace.headers < scale.packets {
+            work.keys = drawn_again(&work.keys, work.schema(), scale.packets, seed);
         }
-        Ok(Self { set, work, traffic, seed })
+        Ok(Self { set, work, traffic, seed, scale })
     }
 
     /// Builds an engine from the rules.
@@ -101,7 +116,10 @@ impl Workbench {
         let mut micros = vec![Vec::new(); engines.len()];
         let mut right: Option<Vec<Option<Match>>> = None;
         let mut replays: Vec<Rows<'_>> = engines.iter().map(|(_, engine)| Rows::new(&**engine, keys.keys())).collect();
-        for round in 0..=ROUNDS {
+        for replay in &mut replays {
+            replay.batched(keys.len().min(WARM_UP), batch);
+        }
+        for round in 0..self.scale.rounds {
             for turn in 0..engines.len() {
                 let which = (turn + round) % engines.len();
                 let replay = &mut replays[which];
@@ -109,12 +127,9 @@ impl Workbench {
                     *replay = Rows::new(&*engines[which].1, keys.keys());
                 }
                 let taken = replay.batched(keys.len(), batch);
+                micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
                 let right = right.get_or_insert_with(|| replay.answers.clone());
                 ensure!(*right == replay.answers, "{} gives other answers", engines[which].0);
-                // The first round warms up.
-                if round > 0 {
-                    micros[which].push(taken.cpu.as_secs_f64() * 1e6 / keys.len() as f64);
-                }
             }
         }
         let medians = micros.iter().map(|micros| Summary::of(micros).map_or(f64::NAN, |all| all.median)).collect();
@@ -123,7 +138,7 @@ impl Workbench {
 
     /// Returns the microseconds per update.
     pub(super) fn update(&self, engine: &Engine) -> anyhow::Result<f64> {
-        let updates = Updates { count: UPDATES, readers: 0, rounds: 1 };
+        let updates = Updates { count: self.scale.updates, readers: 0, rounds: 1 };
         let pace = Pace { brief: false, bar: ProgressBar::hidden() };
         let plan = Plan::draw(&updates, &self.work, &pace).context("there are fewer than two rules")?;
         let (rate, _) = plan.run(&engine.recipe()?, &self.work, &self.set).with_context(|| engine.name().to_owned())?;
@@ -181,20 +196,20 @@ fn with_default_rule(set: &mut RuleSet) -> anyhow::Result<()> {
 }
 
 /// Draws packets from keys, each equally likely.
-fn drawn_again(keys: &KeyBuf, schema: &Schema, seed: u64) -> KeyBuf {
+fn drawn_again(keys: &KeyBuf, schema: &Schema, packets: usize, seed: u64) -> KeyBuf {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut drawn = KeyBuf::new(schema);
-    for _ in 0..PACKETS {
+    for _ in 0..packets {
         drawn.push().copy_from_slice(keys.keys().row(random.random_range(0..keys.len())));
     }
     drawn
 }
 
 /// Draws keys of values that are present.
-fn random_keys(schema: &Schema, seed: u64) -> KeyBuf {
+fn random_keys(schema: &Schema, packets: usize, seed: u64) -> KeyBuf {
     let mut random = Pcg64::seed_from_u64(seed);
     let mut keys = KeyBuf::new(schema);
-    for _ in 0..PACKETS {
+    for _ in 0..packets {
         for (word, place) in schema.words().iter().zip(keys.push()) {
             *place = random.random_range(0..=word.absent.map_or(word.max, |absent| absent - 1));
         }
@@ -211,7 +226,7 @@ mod tests {
     use firstmatch_core::{Keys, Stats};
 
     use super::*;
-    use crate::reproduce::lists::Lists;
+    use crate::reproduce::lists::{Bias, Lists};
 
     /// Engine that matches nothing and counts its scratches.
     #[derive(Debug)]
@@ -240,8 +255,8 @@ mod tests {
     }
 
     fn workbench(traffic: Traffic, headers_a_rule: Option<usize>) -> Workbench {
-        let set = Lists::of("acl1", None::<&Path>).and_then(|lists| lists.list(20, 0, 1)).expect("rules");
-        Workbench::new(set, traffic, headers_a_rule, 1).expect("packets")
+        let set = Lists::of("acl1", None::<&Path>).and_then(|lists| lists.list(20, Bias::default(), 1)).expect("rules");
+        Workbench::new(set, traffic, headers_a_rule, 1, Scale::default()).expect("packets")
     }
 
     #[test]
@@ -249,8 +264,8 @@ mod tests {
         for (traffic, cold, expected) in [
             (Traffic::Synthetic, false, 1),
             (Traffic::Default, false, 1),
-            (Traffic::Synthetic, true, 1 + ROUNDS + 1),
-            (Traffic::New, false, 1 + ROUNDS + 1),
+            (Traffic::Synthetic, true, 1 + Scale::default().rounds),
+            (Traffic::New, false, 1 + Scale::default().rounds),
         ] {
             let bench = workbench(traffic, None);
             let made = Arc::new(AtomicUsize::new(0));
@@ -267,12 +282,12 @@ mod tests {
             (0..bench.work.keys.len()).map(|row| keys.row(row).to_vec()).collect()
         };
         let few = workbench(Traffic::Synthetic, Some(3));
-        assert!(few.work.keys.len() == PACKETS && rows(&few).len() <= 3 * few.set.len());
+        assert!(few.work.keys.len() == few.scale.packets && rows(&few).len() <= 3 * few.set.len());
         let default = workbench(Traffic::Default, None);
         let answers = default.answers(&*default.build(&Engine::plain("linear")).expect("an engine"));
         let last = default.set.iter().next_back().map(|rule| rule.id);
         let to_last = answers.iter().filter(|answer| answer.map(|found| found.rule) == last).count();
-        assert!(to_last * 10 > PACKETS * 9, "{to_last}");
+        assert!(to_last * 10 > default.scale.packets * 9, "{to_last}");
         let line = default.set.iter().next_back().and_then(|rule| rule.line);
         assert_eq!(line.map(u32::from), Some(default.set.len() as u32), "the last rule has a line of its own");
     }

@@ -7,9 +7,9 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::Emit;
-use super::bench::{Traffic, Workbench};
+use super::bench::{Scale, Traffic, Workbench};
 use super::figures::{About, Figures, Measure};
-use super::lists::Plan;
+use super::lists::{Bias, Plan};
 use crate::clock::timed;
 use crate::definition::Engine;
 use crate::digest::Running;
@@ -31,6 +31,10 @@ pub(super) struct Contest {
     traffics: Vec<Traffic>,
     /// Number of headers per rule, from which synthetic packets are drawn.
     headers_a_rule: Option<usize>,
+    /// Numbers of packets and updates of a list and of rounds of lookups, where they are not the usual ones.
+    packets: Option<usize>,
+    updates: Option<usize>,
+    rounds: Option<usize>,
     /// Number of keys per call.
     #[serde(default = "one")]
     batch: usize,
@@ -52,6 +56,8 @@ fn one() -> usize {
 /// Runs one measure after the other on all rule sets, and judges the claims of each at its end.
 pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(!run.engines.is_empty() && run.batch > 0, "there is no engine, or no packet in a batch");
+    let Scale { packets, updates, rounds } = run.scale();
+    ensure!(packets > 0 && updates > 0 && rounds > 0, "`packets`, `updates` and `rounds`: expected numbers from 1");
     let first = run.measures.first().zip(run.traffics.first()).context("there is no measure, or no traffic")?;
     let named = |about: &About| (about.measure.unwrap_or(*first.0), about.traffic.unwrap_or(*first.1));
     for about in &run.claims {
@@ -60,7 +66,8 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
         ensure!(has, "claim `{}`: the entry has no such measure or traffic", about.id);
         ensure!(about.part.is_none(), "claim `{}`: `part` is for entries of memory", about.id);
     }
-    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
+    let bias = Bias::smoothed(run.smoothing);
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     for &traffic in &run.traffics {
         for &measure in &run.measures {
             let (figures, digest) = run.figures(&plan, traffic, measure)?;
@@ -88,18 +95,29 @@ impl Contest {
             Traffic::Default => ", default rule",
             Traffic::New => ", default rule, new headers",
         };
-        let mut figures = Figures::new(format!("{unit}{packets}"), self.engines.iter().map(Engine::name), plan);
+        let is_timed = matches!(measure, Measure::Lookup | Measure::Update | Measure::Build);
+        let names = self.engines.iter().map(Engine::name);
+        let mut figures = Figures::new(format!("{unit}{packets}"), is_timed, names, plan);
         let mut digest = Running::default();
         plan.each(|place, mut set| {
             if let Some(transform) = self.transform {
                 set = transform.apply(&set)?;
             }
-            let bench = Workbench::new(set, traffic, self.headers_a_rule, place.seed)?;
+            let bench = Workbench::new(set, traffic, self.headers_a_rule, place.seed, self.scale())?;
             let all = self.measured(&bench, measure, &mut digest)?;
             all.into_iter().enumerate().for_each(|(e, figure)| figures.add(e, place, figure / self.lists as f64));
             Ok(())
         })?;
         Ok((figures, digest.finish()))
+    }
+
+    fn scale(&self) -> Scale {
+        let usual = Scale::default();
+        Scale {
+            packets: self.packets.unwrap_or(usual.packets),
+            updates: self.updates.unwrap_or(usual.updates),
+            rounds: self.rounds.unwrap_or(usual.rounds),
+        }
     }
 
     /// Returns the figure of each engine on one rule set.

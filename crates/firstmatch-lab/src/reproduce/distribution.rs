@@ -8,8 +8,8 @@ use anyhow::ensure;
 use firstmatch_generate::trace::{self, Coverage};
 use serde::Deserialize;
 
-use super::lists::Lists;
-use super::{Emit, Measured, Outcome, Reach};
+use super::lists::{Bias, Lists};
+use super::{Emit, Measured, NEARBY, Outcome, Reach};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::measure::replay::{Rows, Run, percentile};
@@ -74,9 +74,21 @@ pub(super) fn run(run: &Distribution, seeds: Option<&Path>, out: &mut dyn Write,
     writeln!(out, "{shown}")?;
     let digest = digest.finish();
     run.claims.iter().try_for_each(|about| {
-        let (claim, measured) = (about.id.clone(), about.measured(run, &all)?);
-        emit(Outcome { claim, measured, reach: Reach::Whole, digest: digest.clone() })
+        let measured = about.measured(run, &all)?;
+        let nearby = NEARBY.map(|factor| (scaled(&measured, factor), Reach::Whole)).into();
+        emit(Outcome { nearby, ..Outcome::exact(&about.id, measured, &digest) })
     })
+}
+
+/// Returns a measurement as if the first of two engines had taken longer by a factor.
+fn scaled(measured: &Measured, factor: f64) -> Measured {
+    match measured {
+        Measured::Pairs { pairs, what } => {
+            let pairs = pairs.iter().map(|&(first, second)| (first * factor, second)).collect();
+            Measured::Pairs { pairs, what: what.clone() }
+        }
+        other => other.clone(),
+    }
 }
 
 /// Returns the times between two readings of the clock, which are part of every time.
@@ -88,7 +100,7 @@ fn clock() -> Times {
 
 /// Returns the times of each engine over uniform headers of the rules, one packet per call.
 fn of_list(run: &Distribution, lists: &Lists, size: usize, digest: &mut Running) -> anyhow::Result<Vec<Times>> {
-    let set = lists.list(size, run.smoothing, 1)?;
+    let set = lists.list(size, Bias::smoothed(run.smoothing), 1)?;
     let trace = trace::Config { headers: PACKETS, seed: 1, coverage: Coverage::Drawn, ..trace::Config::default() };
     let work = workload::drawn(&set, &trace)?;
     let build = |engine: &Engine| anyhow::Ok((engine.recipe()?.build)(&work.lowered)?);
@@ -157,6 +169,8 @@ mod tests {
         let below = outcome(Some("tuplemerge"), &all).expect("a comparison");
         let pairs = vec![(1000.0, 1500.0), (2000.0, 2500.0)];
         assert_eq!(below, Measured::Pairs { pairs, what: "1.4, 2.6".into() });
+        let pairs = vec![(2000.0, 1500.0), (4000.0, 2500.0)];
+        assert_eq!(scaled(&below, 2.0), Measured::Pairs { pairs, what: "1.4, 2.6".into() });
         assert!(outcome(Some("nobody"), &all).is_err());
     }
 }

@@ -7,8 +7,8 @@ use anyhow::ensure;
 use comfy_table::{CellAlignment, Table, presets};
 use serde::Deserialize;
 
-use super::lists::Lists;
-use super::{Emit, Measured, Outcome, Reach};
+use super::lists::{Bias, Lists};
+use super::{Emit, Measured, Outcome};
 use crate::digest::Running;
 use crate::transform::{Transform, prefixes};
 
@@ -35,8 +35,7 @@ pub(super) fn prefixes_of(run: &Prefixes, out: &mut dyn Write, emit: Emit<'_>) -
     let text: Vec<String> = prefixes(lo.into(), hi.into(), run.width).into_iter().map(bits).collect();
     let text = text.join(", ");
     writeln!(out, "[{lo}:{hi}]: {text}")?;
-    let (claim, measured) = (run.claim.clone(), Measured::Text(text));
-    emit(Outcome { claim, measured, reach: Reach::Whole, digest: String::new() })
+    emit(Outcome::exact(&run.claim, Measured::Text(text), ""))
 }
 
 /// Experiment that measures how much rule sets grow.
@@ -65,7 +64,7 @@ pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write,
             let lists = Lists::of(name, seeds)?;
             let (mut before, mut after) = (0, 0);
             for seed in 1..=run.lists {
-                let set = lists.list(run.rules, 0, seed)?;
+                let set = lists.list(run.rules, Bias::default(), seed)?;
                 digest.add_rules(&set);
                 before += set.len();
                 after += Transform::Prefixes.apply(&set)?.len();
@@ -77,6 +76,5 @@ pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write,
         means.push(sum / group.len() as f64);
     }
     writeln!(out, "{table}")?;
-    let (claim, measured) = (run.claim.clone(), Measured::Numbers(means));
-    emit(Outcome { claim, measured, reach: Reach::Whole, digest: digest.finish() })
+    emit(Outcome::exact(&run.claim, Measured::Numbers(means), &digest.finish()))
 }

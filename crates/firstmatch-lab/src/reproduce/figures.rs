@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::bench::Traffic;
 use super::lists::{Place, Plan};
 use super::verdict::joined;
-use super::{Measured, Outcome, Reach, mean};
+use super::{Measured, NEARBY, Outcome, Reach, mean};
 use crate::table::table;
 
 /// Subject of a claim; engines are given by name, and less is better.
@@ -90,6 +90,8 @@ pub(super) enum Measure {
 pub(super) struct Figures {
     /// Unit, with the packets if they are not the usual ones.
     unit: String,
+    /// Whether the figures are times, which have noise.
+    is_timed: bool,
     engines: Vec<String>,
     profiles: Vec<String>,
     sizes: Vec<usize>,
@@ -99,10 +101,15 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Returns figures that are all zero.
-    pub(super) fn new<'a>(unit: String, engines: impl Iterator<Item = &'a str>, plan: &Plan<'_>) -> Self {
+    pub(super) fn new<'a>(
+        unit: String,
+        is_timed: bool,
+        engines: impl Iterator<Item = &'a str>,
+        plan: &Plan<'_>,
+    ) -> Self {
         let engines: Vec<String> = engines.map(str::to_owned).collect();
         let all = vec![plan.zeros(); engines.len()];
-        Self { unit, engines, profiles: plan.profiles.to_vec(), sizes: plan.sizes.to_vec(), all }
+        Self { unit, is_timed, engines, profiles: plan.profiles.to_vec(), sizes: plan.sizes.to_vec(), all }
     }
 
     pub(super) fn add(&mut self, engine: usize, place: Place, figure: f64) {
@@ -131,8 +138,29 @@ impl Figures {
     }
 
     pub(super) fn about(&self, about: &About, digest: &str) -> anyhow::Result<Outcome> {
-        let (measured, reach) = self.measured(about).with_context(|| format!("claim `{}`", about.id))?;
-        Ok(Outcome { claim: about.id.clone(), measured, reach, digest: digest.to_owned() })
+        let of = |figures: &Self| figures.measured(about).with_context(|| format!("claim `{}`", about.id));
+        let nearby = self.nearby().map(|other| of(&other)).collect::<anyhow::Result<_>>()?;
+        let (measured, reach) = of(self)?;
+        Ok(Outcome { reach, nearby, ..Outcome::exact(&about.id, measured, digest) })
+    }
+
+    /// Returns figures in which the times of one engine are others, within the noise.
+    ///
+    /// Either all of them are, or those of larger sets the more. There are none where nothing is timed.
+    fn nearby(&self) -> impl Iterator<Item = Self> {
+        let engines = if self.is_timed { 0..self.engines.len() } else { 0..0 };
+        let all =
+            engines.flat_map(|e| NEARBY.into_iter().flat_map(move |factor| [(e, factor, false), (e, factor, true)]));
+        all.map(|(e, factor, by_size)| {
+            let mut other = self.clone();
+            for sizes in &mut other.all[e] {
+                let last = (sizes.len() - 1).max(1) as f64;
+                for (s, figure) in sizes.iter_mut().enumerate() {
+                    *figure *= if by_size { factor.powf(s as f64 / last) } else { factor };
+                }
+            }
+            other
+        })
     }
 
     fn measured(&self, about: &About) -> anyhow::Result<(Measured, Reach)> {
@@ -238,12 +266,13 @@ pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::lists::Bias;
 
     fn figures(sizes: &[usize], engines: &[&[f64]]) -> Figures {
         let profiles = ["p".to_owned()];
-        let plan = Plan { profiles: &profiles, sizes, lists: 1, smoothing: 0, seeds: None };
+        let plan = Plan { profiles: &profiles, sizes, lists: 1, bias: Bias::default(), seeds: None };
         let names = ["a", "b", "c"];
-        let mut figures = Figures::new("us".to_owned(), names[..engines.len()].iter().copied(), &plan);
+        let mut figures = Figures::new("us".to_owned(), true, names[..engines.len()].iter().copied(), &plan);
         for (engine, sizes) in engines.iter().enumerate() {
             for (size, figure) in sizes.iter().enumerate() {
                 figures.add(engine, Place { profile: 0, size, seed: 1 }, *figure);
@@ -274,6 +303,23 @@ mod tests {
             panic!("expected a number")
         };
         assert!(never[0].is_nan() && reach == Reach::Whole);
+    }
+
+    /// Times within the noise turn an order and an exponent, and bytes do not.
+    #[test]
+    fn times_nearby_are_other_times() {
+        let mut figures = figures(&[10, 20, 40], &[&[1.0, 2.0, 4.0], &[1.2, 2.4, 4.8]]);
+        let all: Vec<[f64; 3]> = figures.nearby().map(|other| [0, 1, 2].map(|s| other.all[0][0][s])).collect();
+        assert_eq!(all.len(), 8);
+        let (more, root) = (1.1f64, 1.1f64.sqrt());
+        let expected = [[more, 2.0 * more, 4.0 * more], [1.0, 2.0 * root, 4.0 * more]];
+        let apart = |a: &[f64; 3], b: &[f64; 3]| a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        for times in expected {
+            assert!(all.iter().any(|other| apart(other, &times) < 1e-12), "{times:?} in {all:?}");
+        }
+        assert_eq!(all.iter().filter(|other| **other == [1.0, 2.0, 4.0]).count(), 4, "the other engine's times");
+        figures.is_timed = false;
+        assert_eq!(figures.nearby().count(), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use firstmatch_core::RuleSet;
 use firstmatch_core::rule::{Priority, RuleSpec};
+use firstmatch_generate::rules::Scope;
 use firstmatch_generate::{Profile, rules};
 use indicatif::ProgressBar;
 
@@ -17,10 +18,24 @@ pub(super) struct Plan<'a> {
     pub(super) sizes: &'a [usize],
     /// Number of rule sets of each profile and size, each with its own seed.
     pub(super) lists: u64,
-    /// Smoothing of prefix lengths, in bits.
-    pub(super) smoothing: u8,
+    pub(super) bias: Bias,
     /// Folder of parameter files that replace the profiles.
     pub(super) seeds: Option<&'a Path>,
+}
+
+/// Parameters by which the rules of a list deviate from their profile.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bias {
+    /// Smoothing of prefix lengths, in bits.
+    pub(super) smoothing: u8,
+    pub(super) scope: Scope,
+}
+
+impl Bias {
+    /// Returns the bias of smoothing alone.
+    pub(super) fn smoothed(smoothing: u8) -> Self {
+        Self { smoothing, ..Self::default() }
+    }
 }
 
 /// Position of a rule set in a plan.
@@ -38,14 +53,14 @@ impl Plan<'_> {
     ///
     /// If there is no rule set, a profile is not known or `take` fails; the error names profile and size.
     pub(super) fn each(&self, mut take: impl FnMut(Place, RuleSet) -> anyhow::Result<()>) -> anyhow::Result<()> {
-        let Self { profiles, sizes, lists, smoothing, seeds } = *self;
+        let Self { profiles, sizes, lists, bias, seeds } = *self;
         ensure!(!profiles.is_empty() && !sizes.is_empty() && lists > 0, "there is no rule set");
         let bar = ProgressBar::new((profiles.len() * sizes.len()) as u64 * lists);
         for (profile, name) in profiles.iter().enumerate() {
             let source = Lists::of(name, seeds)?;
             for (size, &rules) in sizes.iter().enumerate() {
                 for seed in 1..=lists {
-                    let set = source.list(rules, smoothing, seed);
+                    let set = source.list(rules, bias, seed);
                     let taken = set.and_then(|set| take(Place { profile, size, seed }, set));
                     taken.with_context(|| format!("{name}, {rules} rules"))?;
                     bar.inc(1);
@@ -81,12 +96,13 @@ impl Lists {
     ///
     /// The rules of several profiles take turns, each in its own order. For example, 100 rules of `acl1+fw1` are 50 of
     /// `acl1` at the odd lines and 50 of `fw1` at the even ones.
-    pub(super) fn list(&self, size: usize, smoothing: u8, seed: u64) -> anyhow::Result<RuleSet> {
+    pub(super) fn list(&self, size: usize, Bias { smoothing, scope }: Bias, seed: u64) -> anyhow::Result<RuleSet> {
         let share = size / self.0.len();
         ensure!(share > 0, "{size} rules are too few for {} profiles", self.0.len());
         let one = |profile: &Profile| {
             let profile = profile.clone();
-            let config = rules::Config { rules: share, seed, profile, smoothing, fewer: true, ..Default::default() };
+            let config =
+                rules::Config { rules: share, seed, profile, smoothing, scope, fewer: true, ..Default::default() };
             rules::generate(&config)
         };
         let mut sets = self.0.iter().map(one).collect::<Result<Vec<_>, _>>()?;
@@ -114,14 +130,17 @@ mod tests {
     fn rules_of_several_profiles_take_turns() {
         let conditions =
             |set: &RuleSet| -> Vec<_> { set.iter().map(|rule| rule.conditions.to_vec()).collect::<Vec<_>>() };
-        let alone = |name: &str| conditions(&Lists::of(name, None).expect("a profile").list(50, 2, 7).expect("rules"));
-        let mixed = Lists::of("acl1+fw1", None).expect("profiles").list(100, 2, 7).expect("rules");
+        let alone = |name: &str| {
+            conditions(&Lists::of(name, None).expect("a profile").list(50, Bias::smoothed(2), 7).expect("rules"))
+        };
+        let mixed = Lists::of("acl1+fw1", None).expect("profiles").list(100, Bias::smoothed(2), 7).expect("rules");
         assert!(mixed.iter().map(|rule| rule.priority).is_sorted());
         let (acl, fw) = (alone("acl1"), alone("fw1"));
         let turns: Vec<_> = acl.iter().zip(&fw).flat_map(|(acl, fw)| [acl.clone(), fw.clone()]).collect();
         assert_eq!(conditions(&mixed), turns);
         assert!(
-            Lists::of("acl1+fw77", None).is_err() && Lists::of("acl1+fw1", None).expect("two").list(1, 0, 1).is_err()
+            Lists::of("acl1+fw77", None).is_err()
+                && Lists::of("acl1+fw1", None).expect("two").list(1, Bias::default(), 1).is_err()
         );
     }
 }

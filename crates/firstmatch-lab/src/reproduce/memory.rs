@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::Emit;
 use super::bench::built_of;
 use super::figures::{About, Figures};
-use super::lists::Plan;
+use super::lists::{Bias, Plan};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::memory::counted;
@@ -40,8 +40,9 @@ struct Parts {
 /// Builds the engines as a contest does, without packets, and counts what they keep.
 pub(super) fn run(run: &Memory, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(!run.engines.is_empty(), "there is no engine");
-    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
-    let none = |what: &str| Figures::new(format!("MiB{what}"), run.engines.iter().map(Engine::name), &plan);
+    let bias = Bias::smoothed(run.smoothing);
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
+    let none = |what: &str| Figures::new(format!("MiB{what}"), false, run.engines.iter().map(Engine::name), &plan);
     let (mut parts, mut rules) = (Parts { all: none(""), by_name: BTreeMap::new() }, vec![0.0; run.sizes.len()]);
     let mut digest = Running::default();
     let lists = (run.lists * run.profiles.len() as u64) as f64;

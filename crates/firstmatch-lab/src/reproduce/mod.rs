@@ -63,9 +63,26 @@ struct Outcome {
     claim: String,
     measured: Measured,
     reach: Reach,
+    /// Measurements if the times of an engine were otherwise, within [`NOISE`]; none where nothing was timed.
+    nearby: Vec<(Measured, Reach)>,
     /// Digest of the rules, the keys and the answers; empty without rules.
     digest: String,
 }
+
+impl Outcome {
+    /// Returns the outcome of a measurement without noise, or of one that is only stated.
+    fn exact(claim: &str, measured: Measured, digest: &str) -> Self {
+        let (claim, digest) = (claim.to_owned(), digest.to_owned());
+        Self { claim, measured, reach: Reach::Whole, nearby: Vec::new(), digest }
+    }
+}
+
+/// Share by which the mean times of an engine may differ between two runs.
+///
+/// A verdict that turns within it is undecided.
+const NOISE: f64 = 0.1;
+/// Factors on times at the two ends of that.
+const NEARBY: [f64; 2] = [1.0 + NOISE, 1.0 / (1.0 + NOISE)];
 
 /// Measurement of an experiment for a claim.
 #[derive(Clone, Debug, PartialEq)]

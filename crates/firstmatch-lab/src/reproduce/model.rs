@@ -7,10 +7,10 @@ use anyhow::{Context, ensure};
 use firstmatch_core::Stats;
 use serde::Deserialize;
 
-use super::bench::{Traffic, Workbench};
+use super::bench::{Scale, Traffic, Workbench};
 use super::figures::slope;
-use super::lists::Plan;
-use super::{Emit, Measured, Outcome, Reach, mean};
+use super::lists::{Bias, Plan};
+use super::{Emit, Measured, Outcome, mean};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::table::table;
@@ -125,12 +125,13 @@ pub(super) fn run(run: &Model, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     let others = run.sizes.iter().filter(|size| !run.fitted.contains(size)).count();
     let known = run.fitted.iter().all(|size| run.sizes.contains(size));
     ensure!(known && !run.fitted.is_empty() && others > 0, "`fitted`: expected some of the sizes, not all");
-    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
+    let bias = Bias::smoothed(run.smoothing);
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     let mut all: Vec<Cells> =
         run.engines.iter().map(|_| Cells { counts: plan.zeros(), micros: plan.zeros() }).collect();
     let mut digest = Running::default();
     plan.each(|place, set| {
-        let bench = Workbench::new(set, Traffic::Synthetic, None, place.seed)?;
+        let bench = Workbench::new(set, Traffic::Synthetic, None, place.seed, Scale::default())?;
         let built = run.engines.iter().map(|engine| anyhow::Ok((engine.name(), bench.build(engine)?)));
         let built = built.collect::<anyhow::Result<Vec<_>>>()?;
         let lookups = bench.lookups(&built, run.batch, run.cold)?;
@@ -158,7 +159,7 @@ pub(super) fn run(run: &Model, seeds: Option<&Path>, out: &mut dyn Write, emit: 
             }
         });
         let measured = Measured::Numbers(errors.collect());
-        emit(Outcome { claim: about.id.clone(), measured, reach: Reach::Whole, digest: digest.clone() })
+        emit(Outcome::exact(&about.id, measured, &digest))
     })
 }
 

@@ -7,14 +7,15 @@ use anyhow::{Context, bail};
 use comfy_table::{CellAlignment, Table, presets};
 use firstmatch_core::rule::{ExpansionLimits, lower};
 use firstmatch_core::{Match, RuleId, RuleSet};
+use firstmatch_generate::rules::Scope;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
 use super::counted::Counted;
-use super::lists::Plan;
-use super::{Emit, Measured, Outcome, Reach, mean};
+use super::lists::{Bias, Plan};
+use super::{Emit, Measured, Outcome, mean};
 use crate::definition::Engine;
 use crate::digest::Running;
 
@@ -28,6 +29,9 @@ pub(super) struct Partitions {
     /// Smoothing of prefix lengths, in bits.
     #[serde(default)]
     smoothing: u8,
+    /// Scopes of prefix lengths and of port classes, each -1 to 1.
+    #[serde(default)]
+    scope: [f64; 2],
     engines: Vec<Engine>,
     /// Further methods of partitioning rules that are only counted.
     #[serde(default)]
@@ -79,7 +83,9 @@ struct Counts<'a> {
 
 /// Counts the tables of rule sets of profiles, or of the parameter files of the same names.
 pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
-    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
+    let [addresses, applications] = run.scope;
+    let bias = Bias { smoothing: run.smoothing, scope: Scope { addresses, applications } };
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     let mut counts = Counts { run, means: vec![plan.zeros(); run.engines.len() + run.counted.len()] };
     let mut digest = Running::default();
     plan.each(|place, set| {
@@ -91,10 +97,7 @@ pub(super) fn run(run: &Partitions, seeds: Option<&Path>, out: &mut dyn Write, e
     })?;
     counts.print(out)?;
     let digest = digest.finish();
-    run.claims.iter().try_for_each(|about| {
-        let (claim, measured) = (about.id.clone(), counts.about(about)?);
-        emit(Outcome { claim, measured, reach: Reach::Whole, digest: digest.clone() })
-    })
+    run.claims.iter().try_for_each(|about| emit(Outcome::exact(&about.id, counts.about(about)?, &digest)))
 }
 
 /// Returns the number of tables of each engine, then of each counted method, for one list.

@@ -9,9 +9,9 @@ use firstmatch_core::Updatable;
 use indicatif::ProgressBar;
 use serde::Deserialize;
 
-use super::bench::{Traffic, Workbench};
-use super::lists::Lists;
-use super::{Emit, Measured, Outcome, Reach, mean};
+use super::bench::{Scale, Traffic, Workbench};
+use super::lists::{Bias, Lists};
+use super::{Emit, Measured, Outcome, mean};
 use crate::clock::cpu_time;
 use crate::definition::{Engine, Updates};
 use crate::digest::Running;
@@ -87,8 +87,8 @@ const MOST_UPDATES: f64 = 1e8;
 
 pub(super) fn run(run: &Series, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     run.check()?;
-    let set = Lists::of(&run.profile, seeds)?.list(run.rules, run.smoothing, 1)?;
-    let bench = Workbench::new(set, Traffic::Synthetic, None, 1)?;
+    let set = Lists::of(&run.profile, seeds)?.list(run.rules, Bias::smoothed(run.smoothing), 1)?;
+    let bench = Workbench::new(set, Traffic::Synthetic, None, 1, Scale::default())?;
     let count: f64 = run.phases.iter().map(|phase| (phase.seconds * phase.updates).ceil()).sum();
     ensure!(count <= MOST_UPDATES, "the phases have {count} updates; expected at most {MOST_UPDATES}");
     let updates = Updates { count: (count as usize).max(2), readers: 0, rounds: 1 };
@@ -104,7 +104,7 @@ pub(super) fn run(run: &Series, seeds: Option<&Path>, out: &mut dyn Write, emit:
     let digest = digest.finish();
     run.claims.iter().try_for_each(|about| {
         let measured = Measured::Numbers(run.measured(&all, about)?);
-        emit(Outcome { claim: about.id.clone(), measured, reach: Reach::Whole, digest: digest.clone() })
+        emit(Outcome::exact(&about.id, measured, &digest))
     })
 }
 

@@ -7,9 +7,9 @@ use anyhow::{Context, bail, ensure};
 use firstmatch_core::Stats;
 use serde::Deserialize;
 
-use super::bench::{Traffic, Workbench};
-use super::lists::{Place, Plan};
-use super::{Emit, Measured, Outcome, Reach, mean};
+use super::bench::{Scale, Traffic, Workbench};
+use super::lists::{Bias, Place, Plan};
+use super::{Emit, Measured, NEARBY, Outcome, Reach, mean};
 use crate::definition::Engine;
 use crate::digest::Running;
 use crate::table::table;
@@ -75,12 +75,14 @@ const STATS: [(&str, Statistic); 4] = [
 ];
 
 /// Figures of an engine with one value, by profile and size: the mean over the lists.
+#[derive(Clone)]
 struct Cell {
     micros: Vec<Vec<f64>>,
     stats: [Vec<Vec<f64>>; STATS.len()],
 }
 
 /// Figures by engine and value.
+#[derive(Clone)]
 struct Grid<'a> {
     run: &'a Sweep,
     values: Vec<f64>,
@@ -88,7 +90,8 @@ struct Grid<'a> {
 }
 
 pub(super) fn run(run: &Sweep, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
-    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, smoothing: run.smoothing, seeds };
+    let bias = Bias::smoothed(run.smoothing);
+    let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     let mut grid = Grid::new(run, &plan)?;
     let mut digest = Running::default();
     let with = |engine: &Engine, value: &toml::Value| {
@@ -100,7 +103,7 @@ pub(super) fn run(run: &Sweep, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     let all: Vec<Engine> =
         run.engines.iter().flat_map(|engine| run.values.iter().map(move |value| with(engine, value))).collect();
     plan.each(|place, set| {
-        let bench = Workbench::new(set, Traffic::Synthetic, None, place.seed)?;
+        let bench = Workbench::new(set, Traffic::Synthetic, None, place.seed, Scale::default())?;
         let built = all.iter().map(|engine| anyhow::Ok((engine.name(), bench.build(engine)?)));
         let built = built.collect::<anyhow::Result<Vec<_>>>()?;
         let lookups = bench.lookups(&built, run.batch, run.cold)?;
@@ -114,8 +117,13 @@ pub(super) fn run(run: &Sweep, seeds: Option<&Path>, out: &mut dyn Write, emit: 
     grid.print(out)?;
     let digest = digest.finish();
     run.claims.iter().try_for_each(|about| {
-        let (measured, reach) = grid.about(about).with_context(|| format!("claim `{}`", about.id))?;
-        emit(Outcome { claim: about.id.clone(), measured: Measured::Numbers(measured), reach, digest: digest.clone() })
+        let of = |grid: &Grid<'_>| {
+            let (measured, reach) = grid.about(about).with_context(|| format!("claim `{}`", about.id))?;
+            anyhow::Ok((Measured::Numbers(measured), reach))
+        };
+        let nearby = grid.nearby().map(|grid| of(&grid)).collect::<anyhow::Result<_>>()?;
+        let (measured, reach) = of(&grid)?;
+        emit(Outcome { reach, nearby, ..Outcome::exact(&about.id, measured, &digest) })
     })
 }
 
@@ -158,6 +166,16 @@ impl<'a> Grid<'a> {
             writeln!(out, "{table}")?;
         }
         Ok(())
+    }
+
+    /// Returns grids in which the times of one engine with one value are others, within the noise.
+    fn nearby(&self) -> impl Iterator<Item = Self> {
+        let cells = (0..self.cells.len()).flat_map(|e| (0..self.values.len()).map(move |v| (e, v)));
+        cells.flat_map(|(e, v)| NEARBY.map(|factor| (e, v, factor))).map(|(e, v, factor)| {
+            let mut other = self.clone();
+            other.cells[e][v].micros.iter_mut().flatten().for_each(|micros| *micros *= factor);
+            other
+        })
     }
 
     /// Returns whether a better value than the one at `index` may lie beyond the grid.
@@ -227,7 +245,7 @@ mod tests {
     /// Returns what a claim says of given times, by engine, value and profile.
     fn about(least: &str, times: [[[f64; 2]; 3]; 2], claim: &str) -> anyhow::Result<(Vec<f64>, Reach)> {
         let run = sweep(least, &format!("[[claims]]\nid = 'i'\n{claim}"));
-        let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: 1, smoothing: 0, seeds: None };
+        let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: 1, bias: Bias::default(), seeds: None };
         let mut grid = Grid::new(&run, &plan)?;
         for (cells, times) in grid.cells.iter_mut().zip(times) {
             for (cell, times) in cells.iter_mut().zip(times) {
@@ -269,6 +287,28 @@ mod tests {
             let error = about("", [inside, inside], claim).expect_err("a bad claim");
             assert!(format!("{error:#}").contains(expected), "{claim}: {error:#}");
         }
+    }
+
+    /// Of two values that are 5 % apart either may be the best; of two that are 50 % apart one is.
+    #[test]
+    fn grids_nearby_have_other_optima_where_times_are_close() {
+        let run = sweep("least = 1", "[[claims]]\nid = 'i'\nof = 'best'");
+        let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: 1, bias: Bias::default(), seeds: None };
+        let mut grid = Grid::new(&run, &plan).expect("a grid");
+        for (cells, times) in grid.cells.iter_mut().zip([[1.0, 1.05, 2.0], [2.0, 1.0, 1.5]]) {
+            for (cell, micros) in cells.iter_mut().zip(times) {
+                (0..2).for_each(|profile| {
+                    cell.add(Place { profile, size: 0, seed: 1 }, micros, &Stats::default(), 1.0);
+                });
+            }
+        }
+        let best = |grid: &Grid<'_>| grid.about(&run.claims[0]).expect("values").0;
+        assert_eq!(best(&grid), [1.0, 4.0]);
+        let mut nearby: Vec<Vec<f64>> = grid.nearby().map(|grid| best(&grid)).collect();
+        assert_eq!(nearby.len(), 12);
+        nearby.sort_by(|a, b| a.partial_cmp(b).expect("numbers"));
+        nearby.dedup();
+        assert_eq!(nearby, [[1.0, 4.0], [4.0, 4.0]]);
     }
 
     /// With a limit of 1 there are more tables than with 16, and fewer tests in one.

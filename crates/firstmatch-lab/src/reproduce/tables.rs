@@ -9,7 +9,7 @@ use firstmatch_core::rule::{ExpansionLimits, lower};
 use firstmatch_formats::Options;
 use serde::Deserialize;
 
-use super::{Emit, Measured, Outcome, Reach};
+use super::{Emit, Measured, Outcome};
 use crate::definition::Engine;
 use crate::digest::Running;
 
@@ -51,8 +51,7 @@ pub(super) fn run(run: &Tables, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::
         tables.sort();
         let text = tables.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join(", ");
         writeln!(out, "{claim}: {text}")?;
-        let (claim, digest) = (claim.clone(), digest.clone());
-        emit(Outcome { claim, measured: Measured::Text(text), reach: Reach::Whole, digest })?;
+        emit(Outcome::exact(claim, Measured::Text(text), &digest))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ pub(super) enum Verdict {
     Fails,
     /// The claim is an absolute figure of the paper's machine, which stands beside ours.
     Stated,
-    /// The optimum lies on the edge of the grid, so that the true one may lie beyond.
+    /// The optimum lies on the edge of the grid, or the verdict turns within the noise.
     Undecided,
     /// No experiment measures the claim.
     NotRun,
@@ -19,11 +19,16 @@ impl Verdict {
     pub(super) const ALL: [Self; 5] = [Self::Holds, Self::Fails, Self::Stated, Self::Undecided, Self::NotRun];
 
     pub(super) fn of(claim: &Claim, outcome: &Outcome) -> Self {
-        let measured = &outcome.measured;
         if matches!(claim.shape, Shape::Stated(_)) {
             return Self::Stated;
         }
-        match outcome.reach {
+        let verdict = Self::by(claim, &outcome.measured, outcome.reach);
+        let is_stable = outcome.nearby.iter().all(|(measured, reach)| Self::by(claim, measured, *reach) == verdict);
+        if is_stable { verdict } else { Self::Undecided }
+    }
+
+    fn by(claim: &Claim, measured: &Measured, reach: Reach) -> Self {
+        match reach {
             Reach::Whole if holds(claim, measured) => Self::Holds,
             Reach::Whole => Self::Fails,
             // A lower bound above the largest number allowed is enough.
@@ -131,7 +136,7 @@ mod tests {
     fn verdict(lines: &str, measured: Measured, reach: Reach) -> Verdict {
         let text = format!("id = 'i'\nentry = 'e'\nclaim = 'c'\nwhere = 'w'\n{lines}");
         let claim: Claim = toml::from_str(&text).expect("a claim");
-        Verdict::of(&claim, &Outcome { claim: "i".into(), measured, reach, digest: String::new() })
+        Verdict::of(&claim, &Outcome { reach, ..Outcome::exact("i", measured, "") })
     }
 
     fn numbers(numbers: &[f64]) -> Measured {
@@ -202,6 +207,21 @@ mod tests {
         assert_eq!(verdict(at_most, numbers(&[29.0]), Reach::LowerBound), Verdict::Undecided);
         assert_eq!(verdict(at_most, numbers(&[31.0]), Reach::LowerBound), Verdict::Fails);
         assert_eq!(verdict(at_most, numbers(&[31.0]), Reach::Edge), Verdict::Undecided);
+    }
+
+    #[test]
+    fn verdicts_that_turn_within_the_noise_are_undecided() {
+        let claim = "value = 30\nunit = '%'\nshape = { wins = ['a', 'b'] }";
+        let claim: Claim =
+            toml::from_str(&format!("id = 'i'\nentry = 'e'\nclaim = 'c'\nwhere = 'w'\n{claim}")).expect("a claim");
+        let of = |gain: f64, nearby: &[f64]| {
+            let nearby = nearby.iter().map(|&gain| (numbers(&[gain]), Reach::Whole)).collect();
+            Verdict::of(&claim, &Outcome { nearby, ..Outcome::exact("i", numbers(&[gain]), "") })
+        };
+        assert_eq!(of(20.0, &[9.0, 32.0]), Verdict::Holds);
+        assert_eq!(of(5.0, &[-4.5, 15.5]), Verdict::Undecided);
+        assert_eq!(of(-5.0, &[-13.6, 4.5]), Verdict::Undecided);
+        assert_eq!(of(-20.0, &[-12.0, -27.3]), Verdict::Fails);
     }
 
     #[test]
