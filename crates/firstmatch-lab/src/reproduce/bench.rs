@@ -136,13 +136,16 @@ impl Workbench {
         Ok(Lookups { micros: medians, answers: right.unwrap_or_default() })
     }
 
-    /// Returns the microseconds per update.
-    pub(super) fn update(&self, engine: &Engine) -> anyhow::Result<f64> {
+    /// Returns the microseconds per update of each engine.
+    pub(super) fn updates(&self, engines: &[Engine]) -> anyhow::Result<Vec<f64>> {
         let updates = Updates { count: self.scale.updates, readers: 0, rounds: 1 };
         let pace = Pace { brief: false, bar: ProgressBar::hidden() };
         let plan = Plan::draw(&updates, &self.work, &pace).context("there are fewer than two rules")?;
-        let (rate, _) = plan.run(&engine.recipe()?, &self.work, &self.set).with_context(|| engine.name().to_owned())?;
-        Ok(1e6 / rate)
+        let one = |engine: &Engine| {
+            let rates = plan.run(&engine.recipe()?, &self.work, &self.set);
+            rates.map(|(rate, _)| 1e6 / rate).with_context(|| engine.name().to_owned())
+        };
+        engines.iter().map(one).collect()
     }
 
     /// Compares the answers of an engine after `steps` updates of a plan with those of `linear`.

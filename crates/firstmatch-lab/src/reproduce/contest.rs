@@ -53,7 +53,7 @@ fn one() -> usize {
     1
 }
 
-/// Runs one measure after the other on all rule sets, and judges the claims of each at its end.
+/// Takes all measures of one rule set after the other, and judges the claims at the end.
 pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(!run.engines.is_empty() && run.batch > 0, "there is no engine, or no packet in a batch");
     let Scale { packets, updates, rounds } = run.scale();
@@ -69,8 +69,8 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
     let bias = Bias::smoothed(run.smoothing);
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     for &traffic in &run.traffics {
-        for &measure in &run.measures {
-            let (figures, digest) = run.figures(&plan, traffic, measure)?;
+        let (all, digest) = run.figures(&plan, traffic)?;
+        for (&measure, figures) in run.measures.iter().zip(&all) {
             figures.print(out)?;
             let mut claims = run.claims.iter().filter(|about| named(about) == (measure, traffic));
             claims.try_for_each(|about| emit(figures.about(about, &digest)?))?;
@@ -80,35 +80,39 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
 }
 
 impl Contest {
-    /// Returns a figure of each engine, profile and size, the mean over the lists, and the digest of the lists.
-    fn figures(&self, plan: &Plan<'_>, traffic: Traffic, measure: Measure) -> anyhow::Result<(Figures, String)> {
-        let unit = match measure {
-            Measure::Lookup => "us a packet",
-            Measure::Update => "us an update",
-            Measure::Memory => "MiB",
-            Measure::Build => "ms to build",
-            Measure::Tables => "tables",
-            Measure::Lines => "lines in a table",
-        };
+    /// Returns the figures of each measure, by engine, profile and size, and the digest of the lists.
+    fn figures(&self, plan: &Plan<'_>, traffic: Traffic) -> anyhow::Result<(Vec<Figures>, String)> {
         let packets = match traffic {
             Traffic::Synthetic => "",
             Traffic::Default => ", default rule",
             Traffic::New => ", default rule, new headers",
         };
-        let is_timed = matches!(measure, Measure::Lookup | Measure::Update | Measure::Build);
-        let names = self.engines.iter().map(Engine::name);
-        let mut figures = Figures::new(format!("{unit}{packets}"), is_timed, names, plan);
+        let none = |&measure: &Measure| {
+            let unit = match measure {
+                Measure::Lookup => "us a packet",
+                Measure::Update => "us an update",
+                Measure::Memory => "MiB",
+                Measure::Build => "ms to build",
+                Measure::Tables => "tables",
+                Measure::Lines => "lines in a table",
+            };
+            let is_timed = matches!(measure, Measure::Lookup | Measure::Update | Measure::Build);
+            Figures::new(format!("{unit}{packets}"), is_timed, self.engines.iter().map(Engine::name), plan)
+        };
+        let mut all: Vec<Figures> = self.measures.iter().map(none).collect();
         let mut digest = Running::default();
         plan.each(|place, mut set| {
             if let Some(transform) = self.transform {
                 set = transform.apply(&set)?;
             }
             let bench = Workbench::new(set, traffic, self.headers_a_rule, place.seed, self.scale())?;
-            let all = self.measured(&bench, measure, &mut digest)?;
-            all.into_iter().enumerate().for_each(|(e, figure)| figures.add(e, place, figure / self.lists as f64));
+            let measured = self.measured(&bench, &mut digest)?;
+            for (figures, by_engine) in all.iter_mut().zip(measured) {
+                by_engine.into_iter().enumerate().for_each(|(e, one)| figures.add(e, place, one / self.lists as f64));
+            }
             Ok(())
         })?;
-        Ok((figures, digest.finish()))
+        Ok((all, digest.finish()))
     }
 
     fn scale(&self) -> Scale {
@@ -120,29 +124,33 @@ impl Contest {
         }
     }
 
-    /// Returns the figure of each engine on one rule set.
-    fn measured(&self, bench: &Workbench, measure: Measure, digest: &mut Running) -> anyhow::Result<Vec<f64>> {
-        if measure == Measure::Lookup {
-            let engines = self.engines.iter().map(|engine| anyhow::Ok((engine.name(), bench.build(engine)?)));
-            let lookups = bench.lookups(&engines.collect::<anyhow::Result<Vec<_>>>()?, self.batch, self.cold)?;
-            bench.add_to(digest, &lookups.answers);
-            return Ok(lookups.micros);
-        }
-        bench.add_to(digest, &bench.answers(&*bench.build(&self.engines[0])?));
-        let of = |engine: &Engine| {
-            if measure == Measure::Update {
-                return bench.update(engine);
-            }
+    /// Returns the figure of each engine on one rule set, measure by measure.
+    fn measured(&self, bench: &Workbench, digest: &mut Running) -> anyhow::Result<Vec<Vec<f64>>> {
+        let (mut engines, mut costs) = (Vec::new(), Vec::new());
+        for engine in &self.engines {
             let ((built, taken), memory) = counted(|| timed(|| bench.build(engine)));
-            let stats = built?.stats();
+            engines.push((engine.name(), built?));
+            costs.push((taken.cpu.as_secs_f64() * 1e3, memory.kept as f64 / f64::from(1 << 20)));
+        }
+        let mut answers = None;
+        let mut of = |&measure: &Measure| {
+            let stats = engines.iter().map(|(_, engine)| engine.stats());
             Ok(match measure {
-                Measure::Memory => memory.kept as f64 / f64::from(1 << 20),
-                Measure::Build => taken.cpu.as_secs_f64() * 1e3,
-                Measure::Tables => stats.tables as f64,
-                _ => stats.worst_lines as f64 / stats.tables.max(1) as f64,
+                Measure::Lookup => {
+                    let lookups = bench.lookups(&engines, self.batch, self.cold)?;
+                    answers = Some(lookups.answers);
+                    lookups.micros
+                }
+                Measure::Update => bench.updates(&self.engines)?,
+                Measure::Memory => costs.iter().map(|&(_, mib)| mib).collect(),
+                Measure::Build => costs.iter().map(|&(millis, _)| millis).collect(),
+                Measure::Tables => stats.map(|stats| stats.tables as f64).collect(),
+                Measure::Lines => stats.map(|stats| stats.worst_lines as f64 / stats.tables.max(1) as f64).collect(),
             })
         };
-        self.engines.iter().map(of).collect()
+        let figures = self.measures.iter().map(&mut of).collect::<anyhow::Result<_>>()?;
+        bench.add_to(digest, &answers.unwrap_or_else(|| bench.answers(&*engines[0].1)));
+        Ok(figures)
     }
 }
 

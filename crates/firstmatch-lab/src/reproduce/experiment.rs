@@ -1,6 +1,7 @@
 //! Experiments of a paper: `experiment.toml`.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -27,6 +28,9 @@ pub(super) struct Experiments(pub(super) BTreeMap<String, Entry>);
 pub(super) struct Entry {
     /// Text that says what it shows.
     pub(super) shows: String,
+    /// Other entries that the same run measures, with what they show.
+    #[serde(default)]
+    pub(super) also: BTreeMap<String, String>,
     #[serde(flatten)]
     pub(super) run: Run,
 }
@@ -81,6 +85,20 @@ impl Experiments {
         self.0.values().any(|entry| entry.run.claims().contains(&claim))
     }
 
+    /// Returns the name of the experiment that measures an entry, and the text that says what the entry shows.
+    pub(super) fn of(&self, entry: &str) -> Option<(&str, &str)> {
+        self.entries().find(|(name, _, _)| *name == entry).map(|(_, experiment, shows)| (experiment, shows))
+    }
+
+    /// Returns each measured entry, the name of its experiment and what it shows.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, &str, &str)> {
+        self.0.iter().flat_map(|(experiment, Entry { shows, also, .. })| {
+            let also = also.iter().map(|(name, shows)| (name, shows));
+            let all = iter::once((experiment, shows)).chain(also);
+            all.map(|(name, shows)| (name.as_str(), experiment.as_str(), shows.trim()))
+        })
+    }
+
     /// Reads and checks the experiments of a paper; there are none without the file.
     pub(super) fn read(path: &Path, claims: &Claims) -> anyhow::Result<Self> {
         if !path.exists() {
@@ -89,10 +107,15 @@ impl Experiments {
         let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
         let all: Self = toml::from_str(&text).with_context(|| path.display().to_string())?;
         for (name, entry) in &all.0 {
+            let here = || format!("{}: entry `{name}`", path.display());
+            for also in entry.also.keys() {
+                let once = all.entries().filter(|(other, _, _)| other == also).count() == 1;
+                ensure!(once, "{}: another experiment measures `{also}`, too", here());
+            }
             for id in entry.run.claims() {
-                let claim = claims.get(id);
-                let about = claim.is_some_and(|claim| claim.entry == *name);
-                ensure!(about, "{}: entry `{name}`: there is no claim `{id}` about it", path.display());
+                let about = claims.get(id).map(|claim| &claim.entry);
+                let measured = about.is_some_and(|about| about == name || entry.also.contains_key(about));
+                ensure!(measured, "{}: there is no claim `{id}` about it, or about an entry in `also`", here());
             }
         }
         Ok(all)

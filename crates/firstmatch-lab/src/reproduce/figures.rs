@@ -26,6 +26,8 @@ pub(super) struct About {
     engines: Vec<String>,
     /// Size of the rule sets; by default all sizes.
     rules: Option<usize>,
+    /// Largest size that counts; by default all do.
+    up_to: Option<usize>,
     /// Profiles that count; by default all but `without`.
     #[serde(default)]
     profiles: Vec<String>,
@@ -177,8 +179,10 @@ impl Figures {
             (about.profiles.is_empty() || about.profiles.contains(name)) && !about.without.contains(name)
         };
         let profiles: Vec<usize> = (0..all.len()).filter(|&index| counts(&all[index])).collect();
-        let sizes: Vec<usize> =
-            (0..self.sizes.len()).filter(|&s| about.rules.is_none_or(|rules| rules == self.sizes[s])).collect();
+        let is_meant = |size: usize| {
+            about.rules.is_none_or(|rules| rules == size) && about.up_to.is_none_or(|largest| size <= largest)
+        };
+        let sizes: Vec<usize> = (0..self.sizes.len()).filter(|&s| is_meant(self.sizes[s])).collect();
         ensure!(!sizes.is_empty() && !profiles.is_empty(), "it is about no profile, or about none of the sizes");
         let enough = match about.of {
             Of::Means | Of::Range | Of::Slowest | Of::Exponents => 1,
@@ -328,6 +332,18 @@ mod tests {
         assert_eq!(ordered, Measured::Pairs { pairs: vec![(1.0, 3.0), (3.0, 2.0)], what: "1, 3, 2".to_owned() });
         let everywhere = measured(&figures(&[10, 20], &[&[1.0, 4.0], &[3.0, 4.0]]), "everywhere").0;
         assert_eq!(everywhere, Measured::Pairs { pairs: vec![(1.0, 3.0), (4.0, 4.0)], what: "not on p 20".to_owned() });
+    }
+
+    #[test]
+    fn claims_are_about_one_size_or_up_to_one() {
+        let figures = figures(&[10, 20, 40], &[&[1.0, 2.0, 6.0]]);
+        for (of_sizes, mean) in [("", 3.0), ("rules = 20", 2.0), ("up_to = 20", 1.5), ("up_to = 39", 1.5)] {
+            let about = toml::from_str(&format!("id = 'i'\nof = 'means'\nengines = ['a']\n{of_sizes}"));
+            let (found, _) = figures.measured(&about.expect("a claim")).expect("a measurement");
+            assert_eq!(found, Measured::Numbers(vec![mean]), "{of_sizes}");
+        }
+        let about = toml::from_str("id = 'i'\nof = 'means'\nengines = ['a']\nup_to = 9").expect("a claim");
+        assert!(figures.measured(&about).is_err());
     }
 
     #[test]

@@ -27,10 +27,12 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
 use comfy_table::{Table, presets};
+use indicatif::HumanDuration;
 
 use crate::machine::Machine;
 use claims::{Claim, Claims};
@@ -130,7 +132,7 @@ impl Paper {
     /// Returns the entries that have claims or an experiment, in order.
     fn entries(&self) -> BTreeSet<&str> {
         let claimed = self.claims.claims.iter().map(|claim| claim.entry.as_str());
-        claimed.chain(self.experiments.0.keys().map(String::as_str)).collect()
+        claimed.chain(self.experiments.entries().map(|(name, _, _)| name)).collect()
     }
 
     /// Returns the claims about an entry that no experiment measures.
@@ -187,7 +189,8 @@ fn one(
     if paper.experiments.0.is_empty() {
         writeln!(out, "\n{key} has no experiments: nothing is measured, its claims are listed alone")?;
     }
-    let (mut verdicts, mut ran) = (Vec::new(), 0);
+    let mut verdicts = Vec::new();
+    let mut ran: Vec<&str> = Vec::new();
     for name in paper.entries().into_iter().filter(|name| only.is_none_or(|only| only == *name)) {
         let mut rows = Vec::new();
         let mut judge = |outcome: Outcome| {
@@ -199,13 +202,18 @@ fn one(
             rows.push(row);
             Ok(())
         };
-        match paper.experiments.0.get(name) {
-            Some(entry) => {
-                run(entry, args.seeds.as_deref(), out, &format!("{key}/{name}"), &mut judge)?;
-                ran += 1;
+        let experiment = paper.experiments.of(name);
+        let from = Instant::now();
+        match experiment {
+            Some((experiment, _)) if !ran.contains(&experiment) => {
+                let entry = &paper.experiments.0[experiment];
+                run(entry, args.seeds.as_deref(), out, &format!("{key}/{experiment}"), &mut judge)?;
+                ran.push(experiment);
             }
+            Some(_) => {}
             None => writeln!(out, "\n{key}/{name}: there is no experiment")?,
         }
+        let taken = from.elapsed();
         for claim in paper.not_run(name) {
             let (row, verdict) = judged(key, claim, None);
             verdicts.push(verdict);
@@ -213,6 +221,12 @@ fn one(
             rows.push(row);
         }
         print(&rows, out)?;
+        if taken > WORTH_SAYING {
+            writeln!(out, "took {}", HumanDuration(taken))?;
+        }
+        if let Some((experiment, shows)) = experiment.filter(|(experiment, _)| *experiment != name) {
+            writeln!(out, "\n{key}/{name}: {shows} Measured with {experiment}.")?;
+        }
     }
     let counts = Verdict::ALL.iter().map(|&verdict| {
         let count = verdicts.iter().filter(|&&other| other == verdict).count();
@@ -222,8 +236,11 @@ fn one(
     if let Some(record) = record {
         writeln!(out, "recorded in {}", record.path().display())?;
     }
-    Ok(ran)
+    Ok(ran.len())
 }
+
+/// Least duration of an experiment that is printed.
+const WORTH_SAYING: Duration = Duration::from_secs(1);
 
 fn counted(claims: usize) -> String {
     if claims == 1 { "1 claim".to_owned() } else { format!("{claims} claims") }
@@ -243,7 +260,7 @@ fn list(papers: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
         let paper = Paper::read(papers, &key)?;
         let mut all = 0;
         for name in paper.entries() {
-            let shows = paper.experiments.0.get(name).map(|entry| entry.shows.trim().to_owned());
+            let shows = paper.experiments.of(name).map(|(_, shows)| shows.to_owned());
             let count = paper.not_run(name).count();
             all += count;
             let not_run = (count > 0).then(|| format!("not run: {}", counted(count)));

@@ -229,3 +229,38 @@ fn an_aborted_run_keeps_its_rows() {
     assert_eq!(rows(&papers).len(), 1);
     fs::remove_dir_all(papers).expect("it goes");
 }
+
+/// One run measures two entries, whichever of them is asked for.
+#[test]
+fn a_run_measures_other_entries_too() {
+    let claims = CLAIMS.replace("text = '1, 1*'\nshape = { exactly = true }", "value = 3\nshape = { stated = true }");
+    let from = TWO_ENTRIES.find("[fig2]").expect("the second");
+    let shared = TWO_ENTRIES[from..].replace("ENGINE", "tuplemerge").replace(
+        "lists = 1\n",
+        "lists = 1\n[fig2.also]\nfig1 = 'Shows s1.'\n\
+         [[fig2.claims]]\nid = 'first'\nengine = 'tuplemerge'\nrules = 20\nof = 'most'\n",
+    );
+    let papers = own_paper("also", &claims, Some(&shared));
+    for entry in ["own", "own/fig1", "own/fig2"] {
+        let (code, out) = reproduced(&papers, entry, true);
+        assert_eq!(code.expect("a run"), ExitCode::SUCCESS, "{out}");
+        assert_eq!(out.matches("own/fig2: s2\n").count(), 1, "{out}");
+        assert_eq!(out.contains("own/fig1: Shows s1. Measured with fig2.\n"), entry != "own/fig2", "{out}");
+        assert!(out.contains("own: 2 claims: ") && out.contains("stated 1"), "{out}");
+        let both = rows(&papers);
+        assert_eq!(both.iter().map(|row| row.entry.as_str()).collect::<Vec<_>>(), ["fig1", "fig2"]);
+        assert_eq!(both[0].digest, both[1].digest);
+        fs::remove_file(papers.join("own/record.csv")).expect("it goes");
+    }
+    let file = papers.join("own/experiment.toml");
+    for (bad, expected) in [
+        (shared.replace("[fig2.also]\nfig1 = 'Shows s1.'\n", ""), "no claim `first` about it, or about an entry"),
+        (shared.clone() + &TWO_ENTRIES[..from], "another experiment measures `fig1`, too"),
+    ] {
+        fs::write(&file, bad).expect("a file");
+        let (error, _) = reproduced(&papers, "own", false);
+        let error = format!("{:#}", error.expect_err("bad experiments"));
+        assert!(error.contains(expected), "{error}");
+    }
+    fs::remove_dir_all(papers).expect("it goes");
+}
