@@ -46,8 +46,8 @@
 //!   tell most regions apart. The search for that order is exact, because any word on which the regions are sorted may
 //!   come next without losing an order.
 //! - A build inserts rules in order of priority; the offline choice of fields is not used. Online insertion in random
-//!   order makes three times the partitions that the TupleMerge paper counts for PartitionSort. With 256k rules these
-//!   are 33 on the mean over twelve seeds, where the paper has 11 (`papers/tuplemerge/record.csv`, entry `fig2`).
+//!   order makes 33 partitions of 256k rules, on the mean over twelve seeds whose prefix lengths are smoothed by 2 bits
+//!   (`papers/tuplemerge/record.csv`, entry `fig2`). The TupleMerge paper has 11, which sets without smoothing give, too.
 //! - A ternary region is sorted by the hull of its interval, and its masks are compared at the entry.
 
 mod arena;
