@@ -38,7 +38,10 @@ pub(crate) fn run(args: &ConvertArgs) -> anyhow::Result<End> {
 fn load(args: &ConvertArgs) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = rules::text(&args.rules)? else { return Ok(None) };
     let from_json = firstmatch_formats::json::is_json(&text);
-    let has_flags = !from_json && firstmatch_formats::sniff(&text) == CoreFormat::ClassBench;
+    let has_flags = rules::has_flags_column(&text);
+    if args.flags.is_some() && !has_flags {
+        rules::warn_of_flags(&name);
+    }
     let flags = has_flags && args.flags != Some(Flags::Ignore);
     let fields = if args.all_fields { Fields::All } else { Fields::Used };
     let options = Options { flags, fields, expansion: args.limits.expansion(), ..Options::default() };

@@ -8,7 +8,7 @@ use firstmatch_core::policy::Verdict;
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Rule, lower};
 use firstmatch_core::schema::Source;
 use firstmatch_core::{BuildError, Diagnostic, Match, RuleId, Schema};
-use firstmatch_formats::{Options, RuleFile};
+use firstmatch_formats::{Format, Options, RuleFile};
 use firstmatch_net::source::{self, SourceError};
 use firstmatch_net::wire;
 
@@ -32,6 +32,9 @@ pub(crate) struct Loaded {
 /// Reads a rule file and shows its warnings; `None` if it has faults, which are then shown.
 pub(crate) fn load(path: &Path, flags: bool, expansion: ExpansionLimits) -> anyhow::Result<Option<Loaded>> {
     let Some((name, text)) = text(path)? else { return Ok(None) };
+    if flags && !has_flags_column(&text) {
+        warn_of_flags(&name);
+    }
     let loaded = Loaded::parse(name, text, Options { flags, expansion, ..Options::default() });
     Ok(loaded.inspect(Loaded::show_warnings))
 }
@@ -45,6 +48,16 @@ pub(crate) fn text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
         Ok(text) => Ok(Some((name, text))),
         Err(error) => source_error(&name, error).map(|()| None),
     }
+}
+
+/// Returns whether a rule file is a ClassBench filter set, the only one with a column of flags.
+pub(crate) fn has_flags_column(text: &str) -> bool {
+    !firstmatch_formats::json::is_json(text) && firstmatch_formats::sniff(text) == Format::ClassBench
+}
+
+/// Warns that `--flags` was given for another file.
+pub(crate) fn warn_of_flags(name: &str) {
+    diagnostics::warning(&format!("{name}: --flags changes nothing, because this is not a ClassBench filter set"));
 }
 
 /// Shows the faults of a rule file.

@@ -92,6 +92,28 @@ fn json_may_have_every_field() {
     assert_snapshot!("all-fields", shown);
 }
 
+/// No file but a ClassBench filter set has a column of flags.
+#[test]
+fn flags_for_other_files_are_warned_of() {
+    let fixture = Fixture::new("no-flags");
+    fixture.write("one.rules", "family ipv4\npermit tcp\n");
+    let (_, json, _) = fixture.run(&["convert", "one.rules", "--to", "json"]);
+    fixture.write("one.json", &json);
+    for line in [
+        &["convert", "one.rules", "--flags", "keep"][..],
+        &["convert", "one.json", "--flags", "ignore"],
+        &["engines", "one.rules", "--flags"],
+        &["generate", "trace", "one.rules", "--flags", "--headers", "10", "--format", "table"],
+    ] {
+        let (code, out, err) = fixture.run(line);
+        let said =
+            format!("warning: {}: --flags changes nothing", line.iter().find(|word| word.contains("one.")).unwrap());
+        assert!(code == 0 && !out.is_empty() && err.contains(&said), "{line:?}: {code} {err}");
+    }
+    let (_, _, err) = fixture.run(&["convert", "cb.rules", "--flags", "ignore"]);
+    assert!(!err.contains("changes nothing"), "{err}");
+}
+
 /// The warnings about rules do not depend on their format.
 #[test]
 fn json_has_the_warnings_of_native_rules() {
