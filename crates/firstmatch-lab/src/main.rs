@@ -12,6 +12,7 @@ mod machine;
 mod measure;
 mod memory;
 mod ovs_like;
+mod planes;
 mod readme;
 mod record;
 mod report;
