@@ -1,7 +1,8 @@
 //! Costs of threads on this machine, and models of planes made of them.
 //!
-//! Giving a core away, waking a thread and looking for work are timed by themselves. Handing a message on cannot be, so
-//! its cost is fitted on relays: planes that do next to nothing. Costs of lookups take no part in the fit.
+//! Giving a core away, waking a thread, looking for work and working beside a busy core are timed by themselves. Handing
+//! a message on cannot be, so its cost is fitted on relays: planes that do next to nothing. Costs of lookups take no part
+//! in the fit.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -39,6 +40,8 @@ pub(crate) struct Effort {
 pub(crate) struct PlaneCosts {
     /// Costs that do not depend on what a message carries.
     pub(crate) costs: Costs,
+    /// Nanoseconds more for a message that comes from another core.
+    pub(crate) remote: f64,
     /// Nanoseconds for a byte of a message that comes from another core.
     pub(crate) byte: f64,
 }
@@ -110,19 +113,20 @@ impl PlaneCosts {
     pub(crate) fn fit(keys: &Arc<KeyBuf>, cores: usize, effort: Effort) -> anyhow::Result<(Self, Vec<Sample>)> {
         let (look, switch) = yielding()?;
         let (wake, latency) = waking();
-        let costs = Costs { look, switch, wake, latency, spin: spinning(), quantum: QUANTUM, ..Costs::NONE };
+        let crowd = if cores > 1 { crowding(keys, effort) } else { 0.0 };
+        let costs = Costs { look, switch, wake, latency, spin: spinning(), quantum: QUANTUM, crowd, ..Costs::NONE };
         let relays = Sample::all(relays(keys, cores), effort)?;
-        Ok((Self { costs, byte: 0.0 }.fitted(&relays), relays))
+        Ok((Self { costs, remote: 0.0, byte: 0.0 }.fitted(&relays), relays))
     }
 
-    /// Returns the costs of a message and of a byte, and the crowding, with which simulated relays are most as measured.
+    /// Returns the costs of a message and of a byte with which simulated relays are most as measured.
     fn fitted(self, relays: &[Sample]) -> Self {
-        let with = |[message, byte, crowd]: [f64; 3]| Self { costs: Costs { message, crowd, ..self.costs }, byte };
+        let with = |[message, remote, byte]: [f64; 3]| Self { costs: Costs { message, ..self.costs }, remote, byte };
         let miss = |at: [f64; 3]| -> f64 {
             let of = |relay: &Sample| (relay.simulated(&with(at), 3e6) / relay.mpps).ln().powi(2);
             relays.iter().map(of).sum()
         };
-        with(least([100.0, 0.1, 0.05], [100.0, 0.1, 0.05], miss))
+        with(least([100.0, 100.0, 0.1], [100.0, 100.0, 0.1], miss))
     }
 
     /// Returns the model of a plane; `nanos` are the service times of a message, the source's first.
@@ -150,6 +154,7 @@ impl PlaneCosts {
         };
         let mut costs = self.costs;
         if setup.cores > 1 {
+            costs.message += self.remote;
             costs.packet = self.byte * lookups.packet_bytes() as f64;
         }
         let mut model =
@@ -261,6 +266,27 @@ fn waking() -> (f64, f64) {
     (median(&costs), median(&latencies))
 }
 
+/// Times work beside a busy core; returns the share by which it is slower than alone.
+fn crowding(keys: &Arc<KeyBuf>, effort: Effort) -> f64 {
+    let time = || -> f64 { Lookups::relay(keys, 1, 64, 0).alone(32, 64, 100).iter().sum() };
+    let slower = (0..effort.rounds.max(3)).map(|_| {
+        let alone = time();
+        let ended = AtomicBool::new(false);
+        let beside = thread::scope(|scope| {
+            scope.spawn(|| {
+                while !ended.load(Ordering::Relaxed) {
+                    time();
+                }
+            });
+            let beside = time();
+            ended.store(true, Ordering::Relaxed);
+            beside
+        });
+        (beside / alone - 1.0).max(0.0)
+    });
+    median(&slower.collect::<Vec<_>>())
+}
+
 /// Times the looks of a thread that waits on a core of its own.
 fn spinning() -> f64 {
     let flag = AtomicBool::new(false);
@@ -300,8 +326,9 @@ mod tests {
     /// Costs that relays were simulated with are found again.
     #[test]
     fn costs_are_found_again() {
-        let costs = Costs { look: 300.0, switch: 1200.0, wake: 800.0, latency: 5e3, spin: 5e3, ..Costs::NONE };
-        let known = PlaneCosts { costs: Costs { message: 250.0, crowd: 0.1, ..costs }, byte: 0.4 };
+        let costs =
+            Costs { look: 300.0, switch: 1200.0, wake: 800.0, latency: 5e3, spin: 5e3, crowd: 0.1, ..Costs::NONE };
+        let known = PlaneCosts { costs: Costs { message: 250.0, ..costs }, remote: 150.0, byte: 0.4 };
         let sample = |(name, lookups, setup): Planned| {
             let nanos = vec![100.0; setup.workers.len() + 1];
             let mut sample = Sample { name, lookups, setup, nanos, mpps: 0.0, spread: 0.0 };
@@ -309,11 +336,16 @@ mod tests {
             sample
         };
         let samples: Vec<Sample> = relays(&keys(), 2).into_iter().map(sample).collect();
-        let found = PlaneCosts { costs, byte: 0.0 }.fitted(&samples);
+        let found = PlaneCosts { costs, remote: 0.0, byte: 0.0 }.fitted(&samples);
         for sample in &samples {
             assert!(sample.error(&found).abs() < 5.0, "{}: {found:?}", sample.name);
         }
-        assert!((found.costs.message - 250.0).abs() < 40.0 && (found.byte - 0.4).abs() < 0.1, "{found:?}");
+        assert!(
+            (found.costs.message - 250.0).abs() < 40.0
+                && (found.remote - 150.0).abs() < 60.0
+                && (found.byte - 0.4).abs() < 0.1,
+            "{found:?}"
+        );
     }
 
     /// The model has the threads of the plane: a source and the workers, or workers that are their own source.
@@ -322,7 +354,7 @@ mod tests {
         let relay = Lookups::relay(&keys(), 2, 1, 3);
         let load = Load::Full { packets: 1 };
         let mut setup = Setup { workers: vec![3, 2], batch: 8, capacity: 4, cores: 2, load };
-        let costs = PlaneCosts { costs: Costs::NONE, byte: 0.5 };
+        let costs = PlaneCosts { costs: Costs::NONE, remote: 0.0, byte: 0.5 };
         let model = costs.model(&relay, &setup, &[10.0, 20.0, 30.0]);
         assert_eq!(model.stages.iter().map(|stage| stage.workers).collect::<Vec<_>>(), [1, 3, 2]);
         assert_eq!(model.stages.iter().map(|stage| stage.work.message).collect::<Vec<_>>(), [10.0, 20.0, 30.0]);

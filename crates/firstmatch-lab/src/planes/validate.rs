@@ -66,15 +66,18 @@ pub(crate) fn planes(args: &PlanesArgs, machine: &Machine, out: &mut dyn Write) 
     writeln!(
         out,
         "\nmeasured, ns: a look {:.0}, a change of threads {:.0}, waking {:.0}, until a woken thread runs {:.0}, looks \
-         before blocking {:.0}",
-        costs_line.look, costs_line.switch, costs_line.wake, costs_line.latency, costs_line.spin
+         before blocking {:.0}; work beside a busy core takes {:.1} % longer",
+        costs_line.look,
+        costs_line.switch,
+        costs_line.wake,
+        costs_line.latency,
+        costs_line.spin,
+        costs_line.crowd * 100.0
     )?;
     writeln!(
         out,
-        "fitted on relays: {:.0} ns a message, {:.3} ns a byte from another core, {:.1} % slower beside a busy core",
-        costs_line.message,
-        costs.byte,
-        costs_line.crowd * 100.0
+        "fitted on relays: {:.0} ns a message, {:.0} ns more and {:.3} ns a byte from another core",
+        costs_line.message, costs.remote, costs.byte
     )?;
     writeln!(out, "\nPlanes that costs are fitted on:")?;
     compare(&relays, &costs, out)?;

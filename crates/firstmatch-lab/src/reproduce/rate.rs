@@ -307,6 +307,8 @@ id = 'percent'; of = 'percent'; planes = ['many', 'row']";
         assert_eq!(of(2), Measured::Projected(vec![4.0]));
         let Measured::Projected(percent) = of(3) else { panic!("a projection") };
         assert!((percent[0] - 60.0).abs() < 1e-9, "{percent:?}");
+        let rates: Vec<f64> = nearby(&all).map(|other| other[1].mpps).collect();
+        assert_eq!(rates, [8.0, 8.0, 8.0 * NEARBY[0], 8.0 * NEARBY[1], 8.0, 8.0]);
         for (claim, expected) in [
             ("id = 'i'; of = 'mpps'; planes = ['none']", "there is no plane `none`"),
             ("id = 'i'; of = 'ratio'; planes = ['one']", "expected two for a ratio"),
@@ -323,7 +325,7 @@ id = 'percent'; of = 'percent'; planes = ['many', 'row']";
     fn a_projected_rate_is_that_of_the_slowest_stage() {
         let keys = Arc::new(firstmatch_core::KeyBuf::new(&firstmatch_core::Schema::ipv4()));
         let relay = Lookups::relay(&keys, 2, 1, 0);
-        let costs = PlaneCosts { costs: crate::planes::simulate::Costs::NONE, byte: 0.0 };
+        let costs = PlaneCosts { costs: crate::planes::simulate::Costs::NONE, remote: 0.0, byte: 0.0 };
         let of = |workers: [usize; 2], nanos: [f64; 3]| {
             let (workers, load) = (workers.to_vec(), Load::Full { packets: 1 });
             let setup = Setup { cores: workers.iter().sum::<usize>() + 1, workers, batch: 32, capacity: 64, load };
