@@ -12,6 +12,7 @@ mod machine;
 mod measure;
 mod memory;
 mod ovs_like;
+mod planes;
 mod readme;
 mod record;
 mod report;
@@ -71,6 +72,15 @@ Examples:
 Exit codes: 0 done, whatever the verdicts, 2 the command, a file or an answer is bad, 3 nothing was run because no \
 entry has an experiment.")]
     Reproduce(reproduce::ReproduceArgs),
+    /// Measure planes of threads, simulate them, and project them to more cores than there are
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab planes
+  firstmatch-lab planes --rounds 9 --project 128
+
+Costs of threads are fitted on planes that look nothing up. Every figure says whether it was measured or projected. \
+No other program should run meanwhile.")]
+    Planes(planes::PlanesArgs),
     /// Compare two records of a definition: whether their lookups agree within the noise that they state
     #[command(after_help = "\
 Examples:
@@ -117,6 +127,7 @@ fn main() -> ExitCode {
         Command::Measure(args) => measure(args),
         Command::Generate(args) => generate::generate(args, &mut stdout().lock()),
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
+        Command::Planes(args) => planes::planes(args, &Machine::here(), &mut stdout().lock()),
         Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
         Command::Report(args) => report(args),
         Command::Readme(args) => readme::readme(args, &mut stdout().lock()),

@@ -240,6 +240,58 @@ fn other_answers_fail_the_run() {
     assert!(out.contains("small: FAILED: the rules, keys and answers have the digest"), "{out}");
 }
 
+const RATE: &str = r#"
+[fig1]
+shows = "rates of two partitions"
+run = "rate"
+profile = "acl1"
+rules = 100
+packet_bytes = 128
+seconds = 0.01
+[[fig1.planes]]
+name = "1-1"
+form = "parts"
+workers = [1, 1]
+engine = { engine = "tuplemerge" }
+cores = 1
+[[fig1.planes]]
+name = "4-2"
+form = "parts"
+workers = [4, 2]
+engine = { engine = "tuplemerge" }
+cores = 10000
+[[fig1.claims]]
+id = "one"
+of = "gbps"
+planes = ["1-1"]
+[[fig1.claims]]
+id = "both"
+of = "mpps"
+planes = ["4-2", "1-1"]
+"#;
+
+/// A rate on more cores than there are is projected, and its record says so.
+#[test]
+fn rates_without_loss_are_measured_or_projected() {
+    let folder = folder("rate");
+    let claim = |id: &str, values: &str, shape: &str| {
+        format!("[[claims]]\nid = '{id}'\nentry = 'fig1'\nclaim = 'c'\nwhere = 'w'\n{values}\nshape = {shape}\n")
+    };
+    let claims = claim("one", "value = 12\nunit = 'Gbps'", "{ stated = true }")
+        + &claim("both", "values = [17, 12]\nbetter = 'more'", "{ wins = ['4-2', '1-1'] }");
+    fs::create_dir_all(folder.join("papers/own")).expect("a folder");
+    fs::write(folder.join("papers/own/expected.toml"), claims).expect("a file");
+    fs::write(folder.join("papers/own/experiment.toml"), RATE).expect("a file");
+    let (code, out) = run(&folder, &["reproduce", "own", "--record"]);
+    assert_eq!(code, 0, "{out}");
+    for expected in ["| 1-1 ", " measured |", "| 4-2 ", " projected |", "holds 1, FAILS 0, stated 1"] {
+        assert!(out.contains(expected), "{expected}: {out}");
+    }
+    let record = fs::read_to_string(folder.join("papers/own/record.csv")).expect("a record");
+    let row = |id: &str| record.lines().find(|line| line.contains(&format!(",{id},"))).expect("a row");
+    assert!(row("both").contains("(projected)") && !row("one").contains("(projected)"), "{record}");
+}
+
 /// The exit code tells a paper without experiments from one that was run.
 #[test]
 fn papers_without_experiments_have_an_exit_code_of_their_own() {

@@ -14,6 +14,7 @@ use super::expansion::{Expansion, Prefixes};
 use super::memory::Memory;
 use super::model::Model;
 use super::partitions::Partitions;
+use super::rate::Rate;
 use super::series::Series;
 use super::sweep::Sweep;
 use super::tables::Tables;
@@ -55,6 +56,8 @@ pub(super) enum Run {
     Sweep(Sweep),
     /// Distribution of the times of single packets.
     Distribution(Distribution),
+    /// Highest rates without loss of planes of threads.
+    Rate(Rate),
     /// Prefixes of a range.
     Prefixes(Prefixes),
     /// Growth of generated rule sets when ranges become prefixes.
@@ -73,6 +76,7 @@ impl Run {
             Self::Sweep(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Distribution(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
+            Self::Rate(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
             Self::Prefixes(run) => vec![&run.claim],
             Self::Expansion(run) => vec![&run.claim],
         }

@@ -14,6 +14,7 @@ mod lists;
 mod memory;
 mod model;
 mod partitions;
+mod rate;
 mod record;
 mod sax_pac;
 mod series;
@@ -90,6 +91,8 @@ const NEARBY: [f64; 2] = [1.0 + NOISE, 1.0 / (1.0 + NOISE)];
 #[derive(Clone, Debug, PartialEq)]
 enum Measured {
     Numbers(Vec<f64>),
+    /// Numbers that a simulation projected to a machine with more cores.
+    Projected(Vec<f64>),
     Text(String),
     /// Figures of the first contestant and the second, in every comparison.
     Pairs {
@@ -283,6 +286,7 @@ fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str, emi
         Run::Model(run) => model::run(run, seeds, out, emit),
         Run::Sweep(run) => sweep::run(run, seeds, out, emit),
         Run::Distribution(run) => distribution::run(run, seeds, out, emit),
+        Run::Rate(run) => rate::run(run, seeds, out, emit),
         Run::Prefixes(run) => expansion::prefixes_of(run, out, emit),
         Run::Expansion(run) => expansion::growth(run, seeds, out, emit),
     }

@@ -55,7 +55,7 @@ fn holds(claim: &Claim, measured: &Measured) -> bool {
             better.is_some_and(|better| pairs.iter().all(|&(first, second)| better.wins(first, second)))
         }
         Measured::Text(text) => claim.text.as_ref().is_some_and(|claimed| words(claimed) == words(text)),
-        Measured::Numbers(numbers) => {
+        Measured::Numbers(numbers) | Measured::Projected(numbers) => {
             let claimed = claim.numbers();
             let as_many = claim.text.is_some() || numbers.len() == claimed.len();
             as_many
@@ -101,13 +101,15 @@ fn words(text: &str) -> Vec<&str> {
 pub(super) fn shown(measured: &Measured) -> String {
     match measured {
         Measured::Numbers(numbers) => joined(numbers),
+        Measured::Projected(numbers) => format!("{} (projected)", joined(numbers)),
         Measured::Text(text) | Measured::Pairs { what: text, .. } => text.clone(),
     }
 }
 
 /// Returns measured over claimed, number by number; nothing if the claim has other numbers.
 pub(super) fn ratio(claim: &Claim, measured: &Measured) -> String {
-    let (Measured::Numbers(numbers), claimed) = (measured, claim.numbers()) else { return String::new() };
+    let (Measured::Numbers(numbers) | Measured::Projected(numbers)) = measured else { return String::new() };
+    let claimed = claim.numbers();
     if numbers.len() != claimed.len() {
         return String::new();
     }
@@ -222,6 +224,15 @@ mod tests {
         assert_eq!(of(5.0, &[-4.5, 15.5]), Verdict::Undecided);
         assert_eq!(of(-5.0, &[-13.6, 4.5]), Verdict::Undecided);
         assert_eq!(of(-20.0, &[-12.0, -27.3]), Verdict::Fails);
+    }
+
+    #[test]
+    fn projections_are_judged_and_say_what_they_are() {
+        let projected = Measured::Projected(vec![12.0, 3.25]);
+        assert_eq!(shown(&projected), "12, 3.25 (projected)");
+        let lines = "values = [20, 4]\nshape = { wins = ['a', 'b'] }\nbetter = ";
+        assert_eq!(verdict(&format!("{lines}'more'"), projected.clone(), Reach::Whole), Verdict::Holds);
+        assert_eq!(verdict(&format!("{lines}'less'"), projected, Reach::Whole), Verdict::Fails);
     }
 
     #[test]

@@ -1,0 +1,423 @@
+//! Planes of lookups over packets in memory, on threads of this machine.
+//!
+//! A [`Lookups`] is a lookup in steps, one for each stage of a plane. A [`Setup`] says how many workers each stage has
+//! and how packets come in. A plane in the form `replicated` has one step, the whole lookup; its workers take packets
+//! from memory, or from a source with a rate. In the other forms one more thread, the source, brings the packets in.
+
+mod fields;
+mod rows;
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleId, RuleSet};
+use firstmatch_net::plane::{Deal, Link, Outputs, Pace, PlaneBuilder, PlaneCounters, Pulled, StageId};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use serde::Deserialize;
+
+use crate::clock::cpu_time;
+use fields::FieldSearch;
+use rows::{Pool, Rows};
+
+/// Form of a plane.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Form {
+    /// One stage, whose workers do whole lookups.
+    Replicated,
+    /// A stage for each part of the rules, in order of priority; each passes the best match so far on.
+    Parts,
+    /// A stage for each key word, which passes on the regions that match so far, and one that takes the first.
+    Fields,
+}
+
+/// Work of one worker on a message.
+type WorkOn = Box<dyn FnMut(&mut Rows)>;
+/// Factory of the workers of a stage.
+type Make = Arc<dyn Fn() -> WorkOn + Send + Sync>;
+
+/// Lookup in steps, one for each stage.
+#[derive(Clone)]
+pub(crate) struct Lookups {
+    form: Form,
+    steps: Vec<(String, Make)>,
+    keys: Arc<KeyBuf>,
+    /// Number of 64-bit words of a packet's bits.
+    width: usize,
+}
+
+/// Way in which packets come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Load {
+    /// As many packets as the plane takes.
+    Full { packets: u64 },
+    /// Packets at a rate, which a full ring drops.
+    Paced { packets: u64, rate: u64 },
+}
+
+/// Wait of a paced source before its first packet, so that all workers are ready by then.
+pub(crate) const WARM_UP: Duration = Duration::from_millis(2);
+
+/// Workers, rings and load of a plane.
+#[derive(Clone, Debug)]
+pub(crate) struct Setup {
+    /// Number of workers of each stage.
+    pub(crate) workers: Vec<usize>,
+    /// Most packets of a message.
+    pub(crate) batch: usize,
+    /// Messages that a ring holds.
+    pub(crate) capacity: usize,
+    /// Cores that the threads may use.
+    pub(crate) cores: usize,
+    pub(crate) load: Load,
+}
+
+/// Result of a run of a plane.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) counters: PlaneCounters,
+    /// Packets that a full ring dropped.
+    pub(crate) dropped: u64,
+    pub(crate) wall: Duration,
+}
+
+impl Ran {
+    /// Returns the packets that came in and were not dropped, in millions a second.
+    pub(crate) fn mpps(&self) -> f64 {
+        (self.counters.accepted - self.dropped) as f64 / self.wall.as_secs_f64() / 1e6
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Builder of the engine of a whole lookup or of a part of one.
+pub(crate) type BuildEngine<'a> = &'a dyn Fn(&Lowered) -> anyhow::Result<Box<dyn Classifier>>;
+
+impl Lookups {
+    /// Builds a lookup of `stages` steps over the first schema of the rules.
+    ///
+    /// # Errors
+    /// If the form has another number of stages, or an engine cannot be built.
+    pub(crate) fn build(
+        form: Form,
+        set: &RuleSet,
+        keys: &Arc<KeyBuf>,
+        stages: usize,
+        engine: BuildEngine<'_>,
+    ) -> anyhow::Result<Self> {
+        let schema = keys.schema();
+        let lowered = |set: &RuleSet| lower(set, schema, &ExpansionLimits::default());
+        let mut width = 0;
+        let steps = match form {
+            Form::Replicated => {
+                ensure!(stages == 1, "{stages} stages; expected one, the whole lookup");
+                vec![("whole".to_owned(), improving(engine(&lowered(set)?)?.into(), keys))]
+            }
+            Form::Parts => {
+                ensure!((1..=set.len()).contains(&stages), "{stages} stages of {} rules", set.len());
+                let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
+                let part = |at: usize| {
+                    let own = at * ids.len() / stages..(at + 1) * ids.len() / stages;
+                    let mut part = set.clone();
+                    let others = ids.iter().enumerate().filter(|(index, _)| !own.contains(index));
+                    others.map(|(_, &id)| id).try_for_each(|id| part.remove(id).map(drop))?;
+                    let step = improving(engine(&lowered(&part)?)?.into(), keys);
+                    anyhow::Ok((format!("part {}", at + 1), step))
+                };
+                (0..stages).map(part).collect::<anyhow::Result<_>>()?
+            }
+            Form::Fields => {
+                let lowered = lowered(set)?;
+                width = fields::width(&lowered)?;
+                let words = schema.words().len();
+                ensure!(stages == words + 1, "{stages} stages; expected {}, one a key word and one more", words + 1);
+                let search = |word| (format!("word {}", word + 1), searching(&lowered, word, width, keys));
+                let last = ("first".to_owned(), taking_first(&lowered, width));
+                (0..words).map(search).chain([last]).collect()
+            }
+        };
+        Ok(Self { form, steps, keys: Arc::clone(keys), width })
+    }
+
+    /// Builds a lookup of `stages` steps, each of which reads every word of its packets' rows `passes` times.
+    ///
+    /// It finds nothing. Each step also writes the answers and the `width` words of bits of its packets, as those of
+    /// lookups do. So the costs of handing messages on can be fitted on it.
+    pub(crate) fn relay(keys: &Arc<KeyBuf>, stages: usize, passes: usize, width: usize) -> Self {
+        let step = |at: usize| {
+            let keys = Arc::clone(keys);
+            let make: Make = Arc::new(move || {
+                let keys = Arc::clone(&keys);
+                Box::new(move |rows: &mut Rows| {
+                    let own = keys.keys().slice(rows.rows.start, rows.rows.end);
+                    let mut sum = 0u32;
+                    for _ in 0..passes {
+                        let words = std::hint::black_box(own.words());
+                        sum = words.iter().fold(sum, |sum, word| sum.rotate_left(5) ^ word);
+                    }
+                    rows.buffers.bits.iter_mut().for_each(|bits| *bits ^= u64::from(sum));
+                    rows.buffers.best.fill(None);
+                    std::hint::black_box(&mut rows.buffers);
+                })
+            });
+            (format!("relay {}", at + 1), make)
+        };
+        Self { form: Form::Parts, steps: (0..stages).map(step).collect(), keys: Arc::clone(keys), width }
+    }
+
+    /// Returns the bytes of a message for each of its packets.
+    pub(crate) fn packet_bytes(&self) -> usize {
+        size_of::<Option<Match>>() + self.width * size_of::<u64>()
+    }
+
+    /// Returns the names of the steps.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.steps.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns whether the workers themselves take packets from memory, without a ring.
+    pub(crate) fn is_replicated(&self) -> bool {
+        self.form == Form::Replicated
+    }
+
+    /// Returns the CPU nanoseconds for a message of `batch` packets: of the source, then of each step.
+    ///
+    /// Steps run alone on this thread. Each works on `messages` messages before the next step does, because the
+    /// messages of a full ring lie in memory between two stages as well. The figures are medians over `rounds`.
+    pub(crate) fn alone(&self, batch: usize, messages: usize, rounds: usize) -> Vec<f64> {
+        let pool = Arc::new(Pool::default());
+        let batch = batch.min(self.keys.len());
+        let deal = Deal::new(self.keys.len() / batch * batch, batch, u64::MAX);
+        let mut workers: Vec<WorkOn> = self.steps.iter().map(|(_, make)| make()).collect();
+        let mut times = vec![Vec::new(); workers.len() + 1];
+        let mut held: Vec<Rows> = Vec::with_capacity(messages);
+        for round in 0..=rounds {
+            let mut note = |at: usize, start: Duration| {
+                // The first round warms up.
+                if round > 0 {
+                    times[at].push((cpu_time().saturating_sub(start)).as_nanos() as f64 / messages as f64);
+                }
+            };
+            let start = cpu_time();
+            while let Some(range) = deal.next().filter(|_| held.len() < messages) {
+                held.push(Rows::new(&pool, 0, range, self.width));
+            }
+            note(0, start);
+            for (at, work) in workers.iter_mut().enumerate() {
+                let start = cpu_time();
+                held.iter_mut().for_each(&mut *work);
+                if at + 1 == self.steps.len() {
+                    held.clear();
+                }
+                note(at + 1, start);
+            }
+        }
+        times.iter().map(|times| crate::statistics::Summary::of(times).map_or(0.0, |all| all.median)).collect()
+    }
+
+    /// Carries all packets once through a plane and returns their answers.
+    ///
+    /// # Errors
+    /// If a worker panicked, or a packet was lost.
+    pub(crate) fn answers(&self, setup: &Setup) -> anyhow::Result<Vec<Option<Match>>> {
+        let answers = Arc::new(Mutex::new(vec![None; self.keys.len()]));
+        let load = Load::Full { packets: self.keys.len() as u64 };
+        let ran = self.carry(&Setup { load, ..setup.clone() }, Some(&answers))?;
+        let (came, lost) = (ran.counters.accepted, ran.counters.lost);
+        ensure!(came == self.keys.len() as u64 && lost == 0, "{came} packets came in and {lost} were lost");
+        Ok(std::mem::take(&mut *lock(&answers)))
+    }
+
+    /// Runs a plane to the end of its load.
+    ///
+    /// # Errors
+    /// If the plane cannot start, a worker panicked, or the cores cannot be set.
+    pub(crate) fn run(&self, setup: &Setup) -> anyhow::Result<Ran> {
+        self.carry(setup, None)
+    }
+
+    fn carry(&self, setup: &Setup, answers: Option<&Arc<Mutex<Vec<Option<Match>>>>>) -> anyhow::Result<Ran> {
+        let stages = self.steps.len();
+        ensure!(setup.workers.len() == stages, "workers of {} stages; expected {stages}", setup.workers.len());
+        let mut builder = PlaneBuilder::<Rows>::new();
+        let pull = self.source(setup);
+        let step = |at: usize| {
+            let make = Arc::clone(&self.steps[at].1);
+            let answers = answers.filter(|_| at + 1 == stages).cloned();
+            move || {
+                let mut work = make();
+                let answers = answers.clone();
+                move |rows: &mut Rows| {
+                    work(rows);
+                    if let Some(answers) = &answers {
+                        lock(answers)[rows.rows.clone()].copy_from_slice(&rows.buffers.best);
+                    }
+                }
+            }
+        };
+        if self.is_replicated() && matches!(setup.load, Load::Full { .. }) {
+            let step = step(0);
+            builder.source(&self.steps[0].0, setup.workers[0], move |_| {
+                let (mut pull, mut work) = (pull(), step());
+                move |_: &mut Outputs<Rows>| match pull() {
+                    Pull::Rows(mut rows) => {
+                        work(&mut rows);
+                        Pulled::Packets(rows.rows.len())
+                    }
+                    Pull::Nothing => Pulled::Packets(0),
+                    Pull::End => Pulled::End,
+                }
+            });
+        } else {
+            let mut last: StageId = builder.source("source", 1, move |_| {
+                let mut pull = pull();
+                move |out: &mut Outputs<Rows>| match pull() {
+                    Pull::Rows(rows) => {
+                        let packets = rows.rows.len();
+                        out.send(rows);
+                        Pulled::Packets(packets)
+                    }
+                    Pull::Nothing => Pulled::Packets(0),
+                    Pull::End => Pulled::End,
+                }
+            });
+            let lossless = Link::new().capacity(setup.capacity);
+            let first = match setup.load {
+                Load::Full { .. } => lossless,
+                Load::Paced { .. } => Link::lossy().capacity(setup.capacity),
+            };
+            for (at, (name, _)) in self.steps.iter().enumerate() {
+                let step = step(at);
+                let is_last = at + 1 == stages;
+                let stage = builder.stage(name, setup.workers[at], move |_| {
+                    let mut work = step();
+                    move |mut rows: Rows, out: &mut Outputs<Rows>| {
+                        work(&mut rows);
+                        if !is_last {
+                            out.send(rows);
+                        }
+                    }
+                });
+                builder.link(last, stage, if at == 0 { first } else { lossless });
+                last = stage;
+            }
+        }
+        let (counters, wall) = on_cores(setup.cores, || {
+            let start = Instant::now();
+            let counters = builder.start()?.join()?;
+            anyhow::Ok((counters, start.elapsed()))
+        })??;
+        let dropped = counters.rings.iter().map(|ring| ring.dropped.packets).sum();
+        Ok(Ran { counters, dropped, wall })
+    }
+
+    /// Returns a factory of functions that take packets from memory. All of them share the packets of a full load.
+    fn source(&self, setup: &Setup) -> impl Fn() -> Box<dyn FnMut() -> Pull> + Send + Sync + use<> {
+        let &Setup { batch, load, .. } = setup;
+        let width = self.width;
+        let keys = self.keys.len();
+        let packets = match load {
+            Load::Full { packets } | Load::Paced { packets, .. } => packets,
+        };
+        let deal = Arc::new(Deal::new(keys, batch, packets.div_ceil(keys.max(1) as u64)));
+        move || {
+            // Each source has a pool of its own, so that sources do not wait for one another.
+            let pool = Arc::new(Pool::default());
+            let mut number = 0;
+            let mut rows = move |range: Range<usize>| {
+                number += 1;
+                Pull::Rows(Rows::new(&pool, number - 1, range, width))
+            };
+            match load {
+                Load::Full { .. } => {
+                    let deal = Arc::clone(&deal);
+                    Box::new(move || deal.next().map_or(Pull::End, &mut rows))
+                }
+                Load::Paced { rate, .. } => {
+                    let (mut pace, mut at) = (Pace::new(rate), 0);
+                    let mut is_ready = false;
+                    Box::new(move || {
+                        if !is_ready {
+                            is_ready = true;
+                            std::thread::sleep(WARM_UP);
+                        }
+                        if pace.taken() >= packets {
+                            return Pull::End;
+                        }
+                        at %= keys;
+                        let due = pace.take(batch.min(keys - at));
+                        at += due;
+                        if due == 0 { Pull::Nothing } else { rows(at - due..at) }
+                    })
+                }
+            }
+        }
+    }
+}
+
+/// Packets that a source brings in.
+enum Pull {
+    Rows(Rows),
+    Nothing,
+    End,
+}
+
+/// Runs `run` with this thread, and those that it starts, on the first `cores` of the cores that it may use.
+///
+/// # Errors
+/// If there are fewer cores, or they cannot be set.
+pub(super) fn on_cores<T>(cores: usize, run: impl FnOnce() -> T) -> anyhow::Result<T> {
+    let all = sched_getaffinity(None).context("the cores of this thread")?;
+    let own: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| all.is_set(core)).collect();
+    ensure!((1..=own.len()).contains(&cores), "{cores} cores; expected 1 to {}", own.len());
+    let mut few = CpuSet::new();
+    own[..cores].iter().for_each(|&core| few.set(core));
+    sched_setaffinity(None, &few).context("setting the cores of this thread")?;
+    let result = run();
+    sched_setaffinity(None, &all).context("setting the cores of this thread")?;
+    Ok(result)
+}
+
+/// Returns the step of an engine that improves on the best match so far.
+fn improving(engine: Arc<dyn Classifier>, keys: &Arc<KeyBuf>) -> Make {
+    let keys = Arc::clone(keys);
+    Arc::new(move || {
+        let (engine, keys) = (Arc::clone(&engine), Arc::clone(&keys));
+        let mut scratch = engine.scratch();
+        Box::new(move |rows: &mut Rows| {
+            let own = keys.keys().slice(rows.rows.start, rows.rows.end);
+            engine.improve_batch(&mut scratch, &own, &mut rows.buffers.best);
+        })
+    })
+}
+
+fn searching(lowered: &Lowered, word: usize, width: usize, keys: &Arc<KeyBuf>) -> Make {
+    let (search, keys) = (Arc::new(FieldSearch::build(lowered, word, width)), Arc::clone(keys));
+    Arc::new(move || {
+        let (search, keys) = (Arc::clone(&search), Arc::clone(&keys));
+        Box::new(move |rows: &mut Rows| {
+            let own = keys.keys().slice(rows.rows.start, rows.rows.end);
+            for (at, vector) in rows.buffers.bits.chunks_exact_mut(width).enumerate() {
+                search.keep(own.row(at)[word], vector);
+            }
+        })
+    })
+}
+
+fn taking_first(lowered: &Lowered, width: usize) -> Make {
+    let rules: Arc<[Match]> = lowered.rules().into();
+    Arc::new(move || {
+        let rules = Arc::clone(&rules);
+        Box::new(move |rows: &mut Rows| {
+            let vectors = rows.buffers.bits.chunks_exact(width);
+            for (best, vector) in rows.buffers.best.iter_mut().zip(vectors) {
+                *best = fields::first(vector).filter(|&at| at < rules.len()).map(|at| rules[at]);
+            }
+        })
+    })
+}

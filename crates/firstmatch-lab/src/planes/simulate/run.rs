@@ -1,0 +1,543 @@
+//! Threads, rings and cores of a simulation.
+
+use std::collections::VecDeque;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64;
+
+use super::calendar::Calendar;
+use super::{Feed, Model, Outcome, Spread};
+
+/// Looks at a condition before a thread blocks where threads share cores, as in the plane.
+const YIELDS: u32 = 4;
+/// Rest of a paced source's wait that it spends looking, in nanoseconds, as in the plane.
+const YIELDED: f64 = 150e3;
+/// Longest time between two looks of a paced source, in nanoseconds.
+const GLANCE: f64 = 5e3;
+/// Share of the time that warms up.
+const WARM: f64 = 0.2;
+
+#[derive(Clone, Copy, Debug)]
+struct Message {
+    packets: f64,
+    /// Number by which the receiver is chosen.
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Ring {
+    messages: VecDeque<Message>,
+    capacity: usize,
+    is_lossy: bool,
+    sender: usize,
+    receiver: usize,
+}
+
+/// Rings of a link that one worker sends to, one for each worker at its end.
+#[derive(Debug)]
+struct Output {
+    rings: Vec<usize>,
+    share: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    Ready,
+    /// On a core, with work.
+    Running(usize),
+    /// On a core, looking for a change.
+    Spinning(usize),
+    Blocked,
+    /// Until a time, or until a wake-up has come through.
+    Away,
+}
+
+/// Condition that a thread waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Awaited {
+    Input,
+    Room(usize),
+}
+
+#[derive(Debug)]
+struct Thread {
+    stage: usize,
+    inputs: Vec<usize>,
+    outputs: Vec<Output>,
+    state: State,
+    /// Number of the last event of the thread; earlier ones are void.
+    epoch: u64,
+    /// Rest of its work, in nanoseconds.
+    rest: f64,
+    awaited: Option<Awaited>,
+    looks: u32,
+    /// Whether it was woken, so that it blocks again without looking further.
+    was_woken: bool,
+    /// Input to take from next, and inputs in a row that were empty.
+    next_input: usize,
+    empty: usize,
+    taken: VecDeque<Message>,
+    /// Message that it works on.
+    in_hand: Option<Message>,
+    /// Messages to be sent, with their rings.
+    outbox: VecDeque<(usize, Message)>,
+    /// Number of its next message, and the time at which it is due, for a source.
+    next: u64,
+    due: f64,
+    /// Cost of wake-ups that it has to pay.
+    owed: f64,
+    at_work: f64,
+}
+
+impl Thread {
+    /// Notes that what the thread waited for has come, so that its next wait begins with looking.
+    fn has_moved(&mut self) {
+        (self.looks, self.was_woken) = (0, false);
+    }
+}
+
+/// Next thing that a thread does.
+enum Next {
+    Work(f64),
+    Wait(Awaited),
+    /// Nothing until a time.
+    Until(f64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// A thread's time on a core ends: its work is done, its quantum is over, or it has looked long enough.
+    Over { thread: usize, epoch: u64 },
+    /// A thread becomes ready.
+    Ready { thread: usize, epoch: u64 },
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Core {
+    thread: Option<usize>,
+    /// Thread that was here last.
+    last: Option<usize>,
+    /// Start and length of the work that is under way, and the factor by which it is slower.
+    since: f64,
+    slower: f64,
+    /// End of the quantum.
+    until: f64,
+    busy: f64,
+}
+
+pub(super) struct Simulation<'a> {
+    model: &'a Model,
+    /// Whether each thread has a core of its own.
+    spins: bool,
+    now: f64,
+    calendar: Calendar<Event>,
+    threads: Vec<Thread>,
+    rings: Vec<Ring>,
+    cores: Vec<Core>,
+    ready: VecDeque<usize>,
+    random: Pcg64,
+    offered: f64,
+    dropped: f64,
+    done: f64,
+    blocks: u64,
+}
+
+/// Simulates a model for `nanos` nanoseconds, of which the first fifth warms up.
+///
+/// # Panics
+/// If a link names a stage that the model does not have, or the model has no core.
+pub(crate) fn simulate(model: &Model, nanos: f64) -> Outcome {
+    let mut simulation = Simulation::new(model);
+    simulation.run(nanos * WARM);
+    let before = simulation.counts();
+    simulation.run(nanos);
+    let after = simulation.counts();
+    let time = nanos * (1.0 - WARM);
+    let at_work = model.stages.iter().enumerate().map(|(stage, plan)| {
+        let time = time * plan.workers as f64;
+        (after.at_work[stage] - before.at_work[stage]) / time
+    });
+    Outcome {
+        mpps: (after.done - before.done) / time * 1e3,
+        offered: after.offered - before.offered,
+        dropped: after.dropped - before.dropped,
+        busy: (after.busy - before.busy) / time / model.cores as f64,
+        at_work: at_work.collect(),
+        blocks: after.blocks - before.blocks,
+    }
+}
+
+/// Counts since the start: packets, nanoseconds and blocked threads.
+#[derive(Debug)]
+pub(super) struct Counts {
+    pub(super) offered: f64,
+    pub(super) dropped: f64,
+    pub(super) done: f64,
+    pub(super) busy: f64,
+    pub(super) at_work: Vec<f64>,
+    pub(super) blocks: u64,
+}
+
+impl<'a> Simulation<'a> {
+    pub(super) fn new(model: &'a Model) -> Self {
+        let thread = |stage: usize| Thread {
+            stage,
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            state: State::Away,
+            epoch: 0,
+            rest: 0.0,
+            awaited: None,
+            looks: 0,
+            was_woken: false,
+            next_input: 0,
+            empty: 0,
+            taken: VecDeque::new(),
+            in_hand: None,
+            outbox: VecDeque::new(),
+            next: 0,
+            due: 0.0,
+            owed: 0.0,
+            at_work: 0.0,
+        };
+        let stages = model.stages.iter().enumerate();
+        let mut threads: Vec<Thread> =
+            stages.flat_map(|(stage, plan)| (0..plan.workers).map(move |_| thread(stage))).collect();
+        let of = |stage: usize| {
+            let first: usize = model.stages[..stage].iter().map(|plan| plan.workers).sum();
+            first..first + model.stages[stage].workers
+        };
+        let mut rings = Vec::new();
+        for link in &model.links {
+            for sender in of(link.from) {
+                let mut own = Vec::new();
+                for receiver in of(link.to) {
+                    let (capacity, is_lossy) = (link.capacity, link.is_lossy);
+                    threads[receiver].inputs.push(rings.len());
+                    own.push(rings.len());
+                    rings.push(Ring { messages: VecDeque::new(), capacity, is_lossy, sender, receiver });
+                }
+                threads[sender].outputs.push(Output { rings: own, share: link.share });
+            }
+        }
+        let mut calendar = Calendar::new();
+        (0..threads.len()).for_each(|thread| calendar.add(0.0, Event::Ready { thread, epoch: 0 }));
+        Self {
+            model,
+            spins: threads.len() <= model.cores,
+            now: 0.0,
+            calendar,
+            threads,
+            rings,
+            cores: vec![Core::default(); model.cores],
+            ready: VecDeque::new(),
+            random: Pcg64::seed_from_u64(model.seed),
+            offered: 0.0,
+            dropped: 0.0,
+            done: 0.0,
+            blocks: 0,
+        }
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        let mut at_work = vec![0.0; self.model.stages.len()];
+        self.threads.iter().for_each(|thread| at_work[thread.stage] += thread.at_work);
+        let busy = self.cores.iter().map(|core| core.busy).sum();
+        let Self { offered, dropped, done, blocks, .. } = *self;
+        Counts { offered, dropped, done, busy, at_work, blocks }
+    }
+
+    /// Handles all events up to a time.
+    pub(super) fn run(&mut self, end: f64) {
+        while let Some((time, event)) = self.calendar.next() {
+            if time > end {
+                self.calendar.add(time, event);
+                break;
+            }
+            self.now = time;
+            match event {
+                Event::Over { thread, epoch } if epoch == self.threads[thread].epoch => self.over(thread),
+                Event::Ready { thread, epoch } if epoch == self.threads[thread].epoch => {
+                    self.threads[thread].state = State::Ready;
+                    self.ready.push_back(thread);
+                }
+                Event::Over { .. } | Event::Ready { .. } => {}
+            }
+            self.fill_cores();
+        }
+    }
+
+    /// Returns the packets that came in and have neither left nor been dropped.
+    #[cfg(test)]
+    pub(super) fn on_way(&self) -> f64 {
+        let in_rings = self.rings.iter().flat_map(|ring| &ring.messages);
+        let held = |thread: &Thread| -> f64 {
+            let all =
+                thread.taken.iter().chain(&thread.in_hand).chain(thread.outbox.iter().map(|(_, message)| message));
+            all.map(|message| message.packets).sum()
+        };
+        in_rings.map(|message| message.packets).sum::<f64>() + self.threads.iter().map(held).sum::<f64>()
+    }
+
+    /// Puts ready threads on free cores.
+    fn fill_cores(&mut self) {
+        while !self.ready.is_empty() {
+            let Some(core) = self.cores.iter().position(|core| core.thread.is_none()) else { return };
+            let Some(thread) = self.ready.pop_front() else { return };
+            let costs = &self.model.costs;
+            let place = &mut self.cores[core];
+            place.thread = Some(thread);
+            place.until = self.now + costs.quantum;
+            if place.last.replace(thread).is_some_and(|last| last != thread) {
+                self.threads[thread].rest += costs.switch;
+            }
+            self.threads[thread].state = State::Running(core);
+            self.go_on(thread, core);
+        }
+    }
+
+    /// Starts the rest of a thread's work on its core, or asks for its next work.
+    fn go_on(&mut self, thread: usize, core: usize) {
+        loop {
+            if self.threads[thread].rest > 0.0 {
+                return self.start(thread, core);
+            }
+            match self.next(thread) {
+                Next::Work(nanos) => {
+                    let own = &mut self.threads[thread];
+                    own.has_moved();
+                    own.rest = nanos;
+                }
+                Next::Until(time) => return self.sleep(thread, core, time),
+                Next::Wait(awaited) => {
+                    self.threads[thread].awaited = Some(awaited);
+                    return self.wait(thread, core);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, thread: usize, core: usize) {
+        let others = self.cores.iter().filter(|core| core.thread.is_some_and(|at| self.is_running(at))).count();
+        let own = &mut self.threads[thread];
+        own.epoch += 1;
+        let place = &mut self.cores[core];
+        place.slower = if others > 1 { 1.0 + self.model.costs.crowd } else { 1.0 };
+        place.since = self.now;
+        let end = (self.now + own.rest * place.slower).min(place.until);
+        self.calendar.add(end, Event::Over { thread, epoch: own.epoch });
+    }
+
+    fn is_running(&self, thread: usize) -> bool {
+        matches!(self.threads[thread].state, State::Running(_))
+    }
+
+    /// Ends a stretch of work, a quantum or a spin.
+    fn over(&mut self, thread: usize) {
+        match self.threads[thread].state {
+            State::Running(core) => {
+                let (ran, slower) = (self.now - self.cores[core].since, self.cores[core].slower);
+                self.cores[core].busy += ran;
+                let own = &mut self.threads[thread];
+                own.at_work += ran;
+                own.rest -= ran / slower;
+                // What rounding leaves of a picosecond is no work.
+                if own.rest < 1e-3 {
+                    own.rest = 0.0;
+                }
+                if self.now >= self.cores[core].until {
+                    if self.ready.is_empty() {
+                        self.cores[core].until = self.now + self.model.costs.quantum;
+                    } else {
+                        return self.make_way(thread, core);
+                    }
+                }
+                self.go_on(thread, core);
+            }
+            State::Spinning(core) => self.block(thread, core),
+            State::Ready | State::Blocked | State::Away => {}
+        }
+    }
+
+    /// Puts a thread behind the ready ones.
+    fn make_way(&mut self, thread: usize, core: usize) {
+        self.cores[core].thread = None;
+        self.threads[thread].state = State::Ready;
+        self.ready.push_back(thread);
+    }
+
+    fn wait(&mut self, thread: usize, core: usize) {
+        let costs = &self.model.costs;
+        let own = &mut self.threads[thread];
+        if own.was_woken {
+            return self.block(thread, core);
+        }
+        if self.spins {
+            own.epoch += 1;
+            own.state = State::Spinning(core);
+            return self.calendar.add(self.now + costs.spin, Event::Over { thread, epoch: own.epoch });
+        }
+        if own.looks == YIELDS {
+            return self.block(thread, core);
+        }
+        own.looks += 1;
+        own.rest = costs.look;
+        if self.ready.is_empty() { self.go_on(thread, core) } else { self.make_way(thread, core) }
+    }
+
+    fn block(&mut self, thread: usize, core: usize) {
+        self.cores[core].thread = None;
+        let own = &mut self.threads[thread];
+        own.epoch += 1;
+        (own.state, own.looks) = (State::Blocked, 0);
+        self.blocks += 1;
+    }
+
+    /// Lets a paced source wait: it sleeps, but looks for the last part of the time.
+    fn sleep(&mut self, thread: usize, core: usize, time: f64) {
+        let rest = time - self.now;
+        if rest > YIELDED {
+            self.cores[core].thread = None;
+            let own = &mut self.threads[thread];
+            own.epoch += 1;
+            own.state = State::Away;
+            self.calendar.add(time - YIELDED, Event::Ready { thread, epoch: own.epoch });
+        } else if self.ready.is_empty() {
+            self.threads[thread].rest = rest.clamp(1.0, GLANCE);
+            self.start(thread, core);
+        } else {
+            // A look takes some time, so that sources that share a core do not take turns for ever.
+            self.threads[thread].rest = self.model.costs.look.max(1.0);
+            self.make_way(thread, core);
+        }
+    }
+
+    /// Tells a thread to look again; `by` pays if it has to be woken.
+    fn ring_bell(&mut self, thread: usize, by: usize) {
+        match self.threads[thread].state {
+            State::Spinning(core) => {
+                let is_due = self.threads[thread].awaited.is_some_and(|awaited| self.holds(thread, awaited));
+                if is_due {
+                    let own = &mut self.threads[thread];
+                    own.epoch += 1;
+                    own.state = State::Running(core);
+                    self.cores[core].since = self.now;
+                    self.calendar.add(self.now, Event::Over { thread, epoch: own.epoch });
+                }
+            }
+            State::Blocked => {
+                let costs = &self.model.costs;
+                self.threads[by].owed += costs.wake;
+                let own = &mut self.threads[thread];
+                own.epoch += 1;
+                (own.state, own.was_woken) = (State::Away, true);
+                self.calendar.add(self.now + costs.latency, Event::Ready { thread, epoch: own.epoch });
+            }
+            State::Ready | State::Running(_) | State::Away => {}
+        }
+    }
+
+    fn holds(&self, thread: usize, awaited: Awaited) -> bool {
+        match awaited {
+            Awaited::Input => self.threads[thread].inputs.iter().any(|&ring| !self.rings[ring].messages.is_empty()),
+            Awaited::Room(ring) => self.rings[ring].messages.len() < self.rings[ring].capacity,
+        }
+    }
+
+    /// Returns what a thread does next; whatever takes no time is done at once.
+    fn next(&mut self, thread: usize) -> Next {
+        let model = self.model;
+        let (stage, half) = (&model.stages[self.threads[thread].stage], model.costs.message / 2.0);
+        loop {
+            if let Some(message) = self.threads[thread].in_hand.take() {
+                self.hand_on(thread, message);
+            }
+            if let Some(&(at, message)) = self.threads[thread].outbox.front() {
+                let ring = &mut self.rings[at];
+                if ring.messages.len() < ring.capacity {
+                    ring.messages.push_back(message);
+                    self.threads[thread].has_moved();
+                    self.ring_bell(self.rings[at].receiver, thread);
+                } else if ring.is_lossy {
+                    self.dropped += message.packets;
+                } else {
+                    return Next::Wait(Awaited::Room(at));
+                }
+                self.threads[thread].outbox.pop_front();
+                continue;
+            }
+            let own = &mut self.threads[thread];
+            if own.owed > 0.0 {
+                return Next::Work(std::mem::take(&mut own.owed));
+            }
+            let sent = half * own.outputs.len() as f64;
+            let message = match stage.feed {
+                Feed::Rings => match own.taken.pop_front() {
+                    Some(message) => {
+                        let work = stage.work.message + stage.work.packet * message.packets;
+                        let handed = half + model.costs.packet * message.packets + sent;
+                        own.in_hand = Some(message);
+                        return Next::Work(handed + drawn(&mut self.random, stage.work.spread, work));
+                    }
+                    None if own.empty == own.inputs.len() => {
+                        own.empty = 0;
+                        return Next::Wait(Awaited::Input);
+                    }
+                    None => {
+                        self.take(thread);
+                        continue;
+                    }
+                },
+                Feed::Full => Message { packets: model.batch, number: own.next },
+                Feed::Paced { packets_a_second, spread } => {
+                    if own.due > self.now {
+                        return Next::Until(own.due);
+                    }
+                    let between = model.batch / packets_a_second * 1e9;
+                    own.due += drawn(&mut self.random, spread, between);
+                    Message { packets: model.batch, number: own.next }
+                }
+            };
+            own.next += 1;
+            own.in_hand = Some(message);
+            self.offered += message.packets;
+            let work = stage.work.message + stage.work.packet * message.packets;
+            return Next::Work(sent + drawn(&mut self.random, stage.work.spread, work));
+        }
+    }
+
+    /// Takes messages from a thread's next ring, as many as fit a chunk.
+    fn take(&mut self, thread: usize) {
+        let own = &mut self.threads[thread];
+        let at = own.inputs[own.next_input];
+        own.next_input = (own.next_input + 1) % own.inputs.len();
+        let ring = &mut self.rings[at];
+        let count = ring.messages.len().min(self.model.chunk);
+        own.empty = if count == 0 { own.empty + 1 } else { 0 };
+        own.taken.extend(ring.messages.drain(..count));
+        if count > 0 {
+            own.has_moved();
+            self.ring_bell(self.rings[at].sender, thread);
+        }
+    }
+
+    /// Deals the packets of a message that was worked on to the links; the others have left the plane.
+    fn hand_on(&mut self, thread: usize, message: Message) {
+        let own = &mut self.threads[thread];
+        let mut left = 1.0;
+        for output in &own.outputs {
+            left -= output.share;
+            let ring = output.rings[(message.number % output.rings.len() as u64) as usize];
+            own.outbox.push_back((ring, Message { packets: message.packets * output.share, ..message }));
+        }
+        self.done += message.packets * left;
+    }
+}
+
+/// Draws a time of a mean.
+fn drawn(random: &mut Pcg64, spread: Spread, mean: f64) -> f64 {
+    match spread {
+        Spread::Fixed => mean,
+        Spread::Exponential => -mean * (1.0 - random.random::<f64>()).ln(),
+    }
+}
