@@ -92,6 +92,7 @@ stage_aarch64() {
 # Every test. One that hangs ends it: TEST_SECONDS. Where DPDK is installed, the lab is tested beside its classifier, too.
 stage_test() {
     local features=()
+    has_valgrind || debian valgrind
     ! has_dpdk || features=(--features firstmatch-lab/rte-acl)
     timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked "${features[@]}"
 }
@@ -113,6 +114,7 @@ stage_dpdk() {
     has_dpdk || debian dpdk-dev libdpdk-dev pkg-config
     has_dpdk || missing "there is no DPDK (apt-get install dpdk-dev pkg-config)"
 }
+has_valgrind() { command -v valgrind >/dev/null; }
 has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
 
 # The report in a browser, by the program that the stage `lab` built. Where Debian's chromium is missing and can be

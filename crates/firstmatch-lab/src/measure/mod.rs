@@ -167,7 +167,7 @@ pub(crate) fn prepare<'a>(
 }
 
 /// Returns the right answers of every workload, if the digest is the definition's.
-fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, Fault> {
+pub(crate) fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, Fault> {
     let wrong = |error: anyhow::Error| Fault::Wrong(format!("{error:#}"));
     let right = loaded.workloads.iter().map(|work| work.answers(&loaded.rules)).collect::<anyhow::Result<Vec<_>>>();
     let right = right.map_err(wrong)?;
