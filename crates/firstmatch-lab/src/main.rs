@@ -81,8 +81,8 @@ Examples:
     /// Simulate the misses of caches and TLBs that lookups make, from a trace under valgrind
     #[command(after_help = "\
 Examples:
-  firstmatch-lab misses generated-1k bit_select --batch 1
-  firstmatch-lab misses generated-1k --data 49152,12,64 2097152,16,64
+  firstmatch-lab misses instructions bit_select meta --batch 1
+  firstmatch-lab misses instructions --data 49152,12,64 2097152,16,64
   valgrind --tool=lackey --trace-mem=yes --log-file=/dev/stdout true | firstmatch-lab misses --trace -")]
     Misses(cachesim::MissesArgs),
     /// Write one HTML page with the plots and tables of all records, and print its path
@@ -154,7 +154,13 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     writeln!(out, "{}, {} cores; commit {}; {}", machine.cpu, machine.cores, machine.commit, machine.date)?;
     for path in paths {
-        let definition = match Definition::read(&path) {
+        let read = Definition::read(&path).and_then(|definition| {
+            if definition.instructions.is_some() {
+                valgrind::find().with_context(|| format!("{}, [instructions]", path.display()))?;
+            }
+            Ok(definition)
+        });
+        let definition = match read {
             Ok(definition) => definition,
             Err(error) => {
                 bad = true;

@@ -21,6 +21,9 @@ use crate::cachesim::marks::{self, Mark};
 use crate::definition::Definition;
 use crate::workload::{self, Workload};
 
+/// Pattern of the function whose instructions count, as Callgrind's options take it.
+pub(crate) const WATCHED: &str = "*firstmatch_lab::valgrind::watched_lookups*";
+
 /// Lookups of one engine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job<'a> {

@@ -1,4 +1,4 @@
-//! Tests what needs Valgrind: simulated caches beside Cachegrind's and misses of lookups.
+//! Tests what needs Valgrind: simulated caches beside Cachegrind's, misses of lookups, and counted instructions.
 //!
 //! Without Valgrind nothing is tested, which is said; in continuous integration that is a failure.
 
@@ -161,4 +161,42 @@ fn lookups_are_traced_between_marks() {
         let (code, out) = misses(&more);
         assert!(code == Some(2) && out.contains(expected), "{expected}: {code:?}: {out}");
     }
+}
+
+/// Instructions are counted twice for the first engine, are the same both times, and are recorded.
+#[test]
+fn instructions_are_counted_and_recorded() {
+    if !has_valgrind("instructions by callgrind") {
+        return;
+    }
+    let folder = folder("instructions");
+    let good = good(&folder) + "[instructions]\nbatches = [1, 20]\nlookups = 100\n";
+    let (code, out) = lab(&folder, &good, &["measure", "small.toml", "--record=record"]);
+    assert_eq!(code, Some(0), "{out}");
+    let path = out.lines().find_map(|line| line.strip_prefix("recorded in ")).unwrap_or_else(|| panic!("{out}"));
+    let text = fs::read_to_string(folder.join(path)).expect("the record");
+    let of = |engine: &str, batch: usize| -> f64 {
+        let line = format!(",{engine},\"instructions, callgrind\",{batch},1,instructions/key,");
+        let line = text.lines().find_map(|text| text.split_once(&line)).unwrap_or_else(|| panic!("{line}: {text}"));
+        line.1.split(',').next().unwrap_or_default().parse().expect("a number")
+    };
+    for batch in [1, 20] {
+        let (linear, tuples) = (of("linear", batch), of("tuplemerge", batch));
+        assert!(linear > 40.0 && tuples > 40.0 && linear < 1e5 && tuples < 1e5, "{linear} {tuples}");
+        assert!((of("linear again", batch) - linear).abs() < 0.5, "the same work twice: {text}");
+    }
+    assert!(of("linear", 1) > of("linear", 20), "a call for each key costs more: {text}");
+    for (change, expected) in [
+        ("batches = []", "[instructions] batches is empty"),
+        ("batches = [0]", "[instructions] batches and lookups: expected numbers from 1"),
+        ("batchs = [1]", "unknown field `batchs`"),
+    ] {
+        let (code, out) = lab(&folder, &good.replace("batches = [1, 20]", change), &["measure", "small.toml"]);
+        assert!(code == Some(2) && out.contains(expected), "{expected}: {code:?}: {out}");
+    }
+    let mut command = Command::new(LAB);
+    fs::write(folder.join("small.toml"), &good).expect("a file");
+    let run = command.current_dir(&folder).env("PATH", "").args(["measure", "small.toml"]).output().expect("it runs");
+    let out = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.code() == Some(2) && out.contains("apt-get install valgrind"), "{out}");
 }
