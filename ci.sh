@@ -92,6 +92,7 @@ stage_aarch64() {
 # Every test. One that hangs ends it: TEST_SECONDS. Where DPDK is installed, the lab is tested beside its classifier, too.
 stage_test() {
     local features=()
+    has_valgrind || debian valgrind
     ! has_dpdk || features=(--features firstmatch-lab/rte-acl)
     timeout "${TEST_SECONDS:-7200}" cargo test --workspace --locked "${features[@]}"
 }
@@ -103,6 +104,11 @@ stage_loom() { timeout 1800 cargo test -p firstmatch-core --locked --test model 
 stage_lab() {
     local names
     names=$(basename --suffix .toml benchmarks/definitions/*.toml | grep -vx growth)
+    has_valgrind || debian valgrind
+    if ! has_valgrind; then
+        missing "there is no valgrind (apt-get install valgrind)"
+        names=$(grep -vx instructions <<<"$names")
+    fi
     # shellcheck disable=SC2086 # The names are words.
     cargo run --release -p firstmatch-lab --locked -- measure --test $names
 }
@@ -113,6 +119,7 @@ stage_dpdk() {
     has_dpdk || debian dpdk-dev libdpdk-dev pkg-config
     has_dpdk || missing "there is no DPDK (apt-get install dpdk-dev pkg-config)"
 }
+has_valgrind() { command -v valgrind >/dev/null; }
 has_dpdk() { pkg-config --exists libdpdk 2>/dev/null; }
 
 # The report in a browser, by the program that the stage `lab` built. Where Debian's chromium is missing and can be

@@ -27,6 +27,7 @@ pub(crate) struct Definition {
     pub(crate) sets: Vec<Set>,
     pub(crate) engines: Vec<Engine>,
     pub(crate) lookup: Option<Lookup>,
+    pub(crate) instructions: Option<Instructions>,
     pub(crate) updates: Option<Updates>,
     pub(crate) under_updates: Option<UnderUpdates>,
 }
@@ -134,6 +135,21 @@ impl Default for Lookup {
     }
 }
 
+/// Parameters of lookups whose instructions Callgrind counts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Instructions {
+    pub(crate) batches: Vec<usize>,
+    /// Number of lookups that are counted, after as many that warm the engine up.
+    pub(crate) lookups: usize,
+}
+
+impl Default for Instructions {
+    fn default() -> Self {
+        Self { batches: vec![1, 32], lookups: 4096 }
+    }
+}
+
 /// Parameters of timed updates.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -211,6 +227,11 @@ impl Definition {
             ensure!(!lookup.batches.is_empty(), "[lookup] batches is empty");
             ensure!(whole(&lookup.threads, 2), "[lookup] threads: expected numbers from 2 on");
             ensure!((1..=1000).contains(&lookup.rounds), "[lookup] rounds: expected a number from 1 to 1000");
+        }
+        if let Some(Instructions { batches, lookups }) = &self.instructions {
+            let numbers = batches.iter().chain([lookups]).all(|number| (1..=1 << 20).contains(number));
+            ensure!(numbers, "[instructions] batches and lookups: expected numbers from 1 to {}", 1 << 20);
+            ensure!(!batches.is_empty(), "[instructions] batches is empty");
         }
         if let Some(updates) = &self.updates {
             ensure!((2..=1 << 30).contains(&updates.count), "[updates] count: expected a number from 2 to {}", 1 << 30);

@@ -1,6 +1,7 @@
 //! `firstmatch-lab`: recomputes every figure in this project's documents.
 #![deny(unsafe_code)]
 
+mod cachesim;
 mod clock;
 mod compare;
 mod definition;
@@ -20,6 +21,7 @@ mod reproduce;
 mod statistics;
 mod table;
 mod transform;
+mod valgrind;
 mod workload;
 mod yardstick;
 
@@ -86,6 +88,13 @@ No other program should run meanwhile.")]
 Examples:
   firstmatch-lab compare before.csv after.csv")]
     Compare(compare::CompareArgs),
+    /// Simulate the misses of caches and TLBs that lookups make, from a trace under valgrind
+    #[command(after_help = "\
+Examples:
+  firstmatch-lab misses instructions bit_select meta --batch 1
+  firstmatch-lab misses instructions --data 49152,12,64 2097152,16,64
+  valgrind --tool=lackey --trace-mem=yes --log-file=/dev/stdout true | firstmatch-lab misses --trace -")]
+    Misses(cachesim::MissesArgs),
     /// Write one HTML page with the plots and tables of all records, and print its path
     #[command(after_help = "\
 Examples:
@@ -97,6 +106,9 @@ Examples:
 Examples:
   firstmatch-lab readme amd-epyc-family-25-model-17 --write README.md")]
     Readme(readme::ReadmeArgs),
+    /// Look keys up, warm, between marks: a process of its own for valgrind
+    #[command(hide = true)]
+    WatchedLookups(valgrind::ChildArgs),
     /// Build a table of rte_acl and print its costs: a process of its own for `measure`
     #[cfg(feature = "rte-acl")]
     #[command(hide = true)]
@@ -129,6 +141,8 @@ fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::reproduce(args, &Machine::here(), &mut stdout().lock()),
         Command::Planes(args) => planes::planes(args, &Machine::here(), &mut stdout().lock()),
         Command::Compare(args) => compare::compare(args, &mut stdout().lock()),
+        Command::Misses(args) => cachesim::misses(args, &mut stdout().lock()),
+        Command::WatchedLookups(args) => valgrind::child(args).map(|()| ExitCode::SUCCESS),
         Command::Report(args) => report(args),
         Command::Readme(args) => readme::readme(args, &mut stdout().lock()),
         #[cfg(feature = "rte-acl")]
@@ -151,7 +165,13 @@ fn measure(args: &MeasureArgs) -> anyhow::Result<ExitCode> {
     let mut out = stdout().lock();
     writeln!(out, "{}, {} cores; commit {}; {}", machine.cpu, machine.cores, machine.commit, machine.date)?;
     for path in paths {
-        let definition = match Definition::read(&path) {
+        let read = Definition::read(&path).and_then(|definition| {
+            if definition.instructions.is_some() {
+                valgrind::find().with_context(|| format!("{}, [instructions]", path.display()))?;
+            }
+            Ok(definition)
+        });
+        let definition = match read {
             Ok(definition) => definition,
             Err(error) => {
                 bad = true;

@@ -12,11 +12,14 @@ use crate::machine::Machine;
 use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
 use crate::measure::under_updates::FIGURES;
-use crate::measure::{Line, Report, from_itself, median};
+use crate::measure::{Line, Report, between_twins, from_itself, median};
 use crate::statistics::{Summary, is_void};
 
 /// Measure of lookups from frames in memory, parsing included.
 pub(crate) const FRAME_TO_DECISION: &str = "frame to decision";
+
+/// Measure of instructions that Callgrind counts.
+pub(crate) const INSTRUCTIONS: &str = "instructions, callgrind";
 
 /// Row with one figure of one engine on one set.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -63,6 +66,7 @@ pub(crate) fn rows(definition: &Definition, report: &Report) -> Vec<Row> {
         if let Ok(built) = &line.built {
             let mut of_line = OfLine { report, line, rows: &mut rows };
             of_line.lookups(definition);
+            of_line.instructions(definition);
             of_line.updates(definition);
             of_line.under_updates(definition);
             of_line.size(built);
@@ -140,6 +144,20 @@ impl OfLine<'_> {
         }
         if let Some(instructions) = line.figures.instructions {
             self.push("instructions a packet", "instructions", largest, Summary::exactly(instructions));
+        }
+    }
+
+    fn instructions(&mut self, definition: &Definition) {
+        let Some(instructions) = &definition.instructions else { return };
+        let report = self.report;
+        for (index, &batch) in instructions.batches.iter().enumerate() {
+            let of = |line: &Line| line.instructions.get(index).copied().map(Summary::exactly);
+            let Some(own) = of(self.line) else { continue };
+            let floor = between_twins(&report.lines, of);
+            let yardsticks = yardsticks(report, of).map(|by| by.map(|by| own.median / by));
+            let row = self.push(INSTRUCTIONS, "instructions/key", Some(batch), own);
+            (row.noise_floor, row.void) = (Some(floor), is_void(floor));
+            [row.of_limit, row.of_rte_acl, row.of_linear] = yardsticks;
         }
     }
 

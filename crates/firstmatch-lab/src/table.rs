@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use crate::definition::{Definition, Lookup, UnderUpdates};
+use crate::definition::{Definition, Instructions, Lookup, UnderUpdates};
 use crate::leads;
 use crate::measure::lookup::{self, Cell};
 use crate::measure::subject::{Built, Role};
@@ -25,6 +25,9 @@ pub(crate) fn print(out: &mut dyn Write, definition: &Definition, report: &Repor
     if let Some(lookup) = &definition.lookup {
         noise(out, lookup, report)?;
         writeln!(out, "{}", lookups(lookup, report))?;
+    }
+    if let Some(counted) = &definition.instructions {
+        writeln!(out, "{}", instructions(counted, report))?;
     }
     writeln!(out, "{}", sizes(definition, report))?;
     if let Some(updates) = &definition.under_updates {
@@ -123,6 +126,18 @@ fn lookups(lookup: &Lookup, report: &Report) -> Table {
             figure(nanos(line).zip(peer).map(|(own, peer)| ratio(own.median / peer, floor)))
         }));
         table.add_row(row);
+    }
+    table
+}
+
+/// Returns the table of instructions a lookup that Callgrind counted.
+fn instructions(counted: &Instructions, report: &Report) -> Table {
+    let mut head = vec!["instructions a prepared key, batch of".to_owned()];
+    head.extend(counted.batches.iter().map(usize::to_string));
+    let mut table = table(head);
+    for line in report.lines.iter().filter(|line| !line.instructions.is_empty()) {
+        let figures = line.instructions.iter().map(|&figure| format!("{figure:.2}"));
+        table.add_row(std::iter::once(line.name.clone()).chain(figures));
     }
     table
 }

@@ -1,6 +1,7 @@
 //! Measures one definition: all its sets and engines in one run.
 
 mod counter;
+mod instructions;
 pub(crate) mod lookup;
 pub(crate) mod replay;
 pub(crate) mod subject;
@@ -100,6 +101,8 @@ pub(crate) struct Line {
     pub(crate) figures: Figures,
     /// Updates per second, without and with readers: of CPU time and of wall time.
     pub(crate) updates: [Option<(Summary, Summary)>; 2],
+    /// Instructions a lookup that Callgrind counted, for each batch.
+    pub(crate) instructions: Vec<f64>,
     /// For each rate, the figures named in [`under_updates::FIGURES`].
     pub(crate) under_updates: Vec<[Summary; under_updates::FIGURES.len()]>,
 }
@@ -110,6 +113,7 @@ pub(crate) const SITTINGS: usize = 3;
 /// One schema of a set with everything built, while it is measured.
 pub(crate) struct Bench<'a> {
     definition: &'a Definition,
+    source: Source<'a>,
     name: String,
     rules: Rc<RuleSet>,
     work: Workload,
@@ -121,13 +125,15 @@ pub(crate) struct Bench<'a> {
     lookups: lookup::Rounds,
     rates: updates::Rates,
     beside: under_updates::Sittings,
+    /// Instructions of each subject; empty before they are counted.
+    instructions: instructions::Counts,
 }
 
 /// Reads a set and builds its engines.
 pub(crate) fn prepare<'a>(
     definition: &'a Definition,
     set: &'a Set,
-    sets: Option<&Path>,
+    sets: Option<&'a Path>,
     pace: &Pace,
 ) -> Result<Vec<Bench<'a>>, Fault> {
     let not_run = |error: anyhow::Error| Fault::NotRun(format!("{error:#}"));
@@ -151,12 +157,14 @@ pub(crate) fn prepare<'a>(
         subjects.extend(yardsticks);
         Bench {
             definition,
+            source,
             name: work.part.map_or(set.name.clone(), |part| format!("{} {part}", set.name)),
             rules: Rc::clone(&rules),
             unbuilt: subjects.iter().map(|subject| subject.built.is_err()).collect(),
             lookups: lookup::Rounds::new(subjects.len()),
             rates: updates::Rates::new(subjects.len()),
             beside: under_updates::Sittings::new(subjects.len()),
+            instructions: Vec::new(),
             work,
             right,
             subjects,
@@ -167,7 +175,7 @@ pub(crate) fn prepare<'a>(
 }
 
 /// Returns the right answers of every workload, if the digest is the definition's.
-fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, Fault> {
+pub(crate) fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, Fault> {
     let wrong = |error: anyhow::Error| Fault::Wrong(format!("{error:#}"));
     let right = loaded.workloads.iter().map(|work| work.answers(&loaded.rules)).collect::<anyhow::Result<Vec<_>>>();
     let right = right.map_err(wrong)?;
@@ -180,11 +188,11 @@ fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option<Match>>>, 
 }
 
 /// Source of a workload.
-#[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
 pub(crate) struct Source<'a> {
     pub(crate) definition: &'a Definition,
     pub(crate) set: &'a Set,
     pub(crate) sets: Option<&'a Path>,
+    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
     pub(crate) brief: bool,
     /// Index among the workloads of the set.
     pub(crate) index: usize,
@@ -202,6 +210,10 @@ impl Bench<'_> {
         if let Some(updates) = &self.definition.under_updates {
             self.beside.sit(updates, &mut self.subjects, &self.work, &self.rules, pace);
         }
+        // A count does not vary between sittings.
+        if let Some(of) = self.definition.instructions.as_ref().filter(|_| self.instructions.is_empty()) {
+            self.instructions = instructions::count(of, &self.source, &self.subjects, &self.work, &self.right, pace)?;
+        }
         // A subject that was built and now has an error answered wrongly.
         let wrong = self.subjects.iter().zip(&self.unbuilt).find_map(|(subject, unbuilt)| match &subject.built {
             Err(error) if !unbuilt => Some(format!("{}: {error:#}", subject.name)),
@@ -213,9 +225,10 @@ impl Bench<'_> {
     pub(crate) fn report(self) -> Report {
         let Self { definition, rules, work, .. } = self;
         let figures = self.lookups.figures.into_iter().zip(self.rates.summaries()).zip(self.beside.summaries());
-        let line = |(subject, ((figures, updates), under_updates)): (Subject, _)| {
+        let figures = figures.zip(self.instructions.into_iter().chain(std::iter::repeat(Vec::new())));
+        let line = |(subject, (((figures, updates), under_updates), instructions)): (Subject, _)| {
             let Subject { name, role, built, .. } = subject;
-            Line { name, role, built, figures, updates, under_updates }
+            Line { name, role, built, figures, updates, instructions, under_updates }
         };
         let lines: Vec<Line> = self.subjects.into_iter().zip(figures).map(line).collect();
         let cells = definition.lookup.as_ref().map(lookup::cells).unwrap_or_default();
@@ -257,7 +270,7 @@ pub(crate) fn median(lines: &[Line], role: Role, of: impl Fn(&Line) -> Option<Su
 }
 
 /// Returns the noise floor of the first engine; NaN if it has no figures.
-fn between_twins(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> f64 {
+pub(crate) fn between_twins(lines: &[Line], of: impl Fn(&Line) -> Option<Summary>) -> f64 {
     match (median(lines, Role::First, &of), median(lines, Role::Again, &of)) {
         (Some(one), Some(other)) => noise_floor(one, other),
         _ => f64::NAN,
@@ -305,6 +318,7 @@ mod tests {
             built: Err(anyhow!("not built")),
             figures: Figures::default(),
             updates: [None; 2],
+            instructions: Vec::new(),
             under_updates: Vec::new(),
         };
         let lines = [

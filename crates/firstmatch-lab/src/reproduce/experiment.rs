@@ -97,7 +97,7 @@ impl Experiments {
     /// Returns each measured entry, the name of its experiment and what it shows.
     pub(super) fn entries(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         self.0.iter().flat_map(|(experiment, Entry { shows, also, .. })| {
-            let also = also.iter().map(|(name, shows)| (name, shows));
+            let also = also.iter();
             let all = iter::once((experiment, shows)).chain(also);
             all.map(|(name, shows)| (name.as_str(), experiment.as_str(), shows.trim()))
         })
