@@ -61,6 +61,24 @@ pub(crate) fn readme(args: &ReadmeArgs, out: &mut dyn Write) -> anyhow::Result<E
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the machine whose table a README has.
+pub(crate) fn machine(readme: &str) -> Option<&str> {
+    let (_, rest) = readme.split_once(BEGIN)?;
+    rest.split_once(" -->").map(|(machine, _)| machine)
+}
+
+/// Returns the heads of the table's columns and its rows, without the marks of Markdown.
+pub(crate) fn cells(records: &[&Record]) -> (Vec<String>, Vec<Vec<String>>) {
+    let table = Table::of(records);
+    let head = std::iter::once(String::new()).chain(table.heads()).collect();
+    let plain = |cell: Option<&str>| cell.unwrap_or("–").replace('`', "");
+    let row = |(name, cells): &(String, [Option<String>; COLUMNS.len()])| {
+        let cells = cells.iter().map(|cell| plain(cell.as_deref()));
+        std::iter::once(plain(Some(name))).chain(cells).collect()
+    };
+    (head, table.rows.iter().map(row).collect())
+}
+
 /// Records of a machine by column, and the rows made from them.
 struct Table<'a> {
     lookups: [Option<&'a Record>; COLUMNS.len()],
@@ -214,14 +232,18 @@ impl<'a> Table<'a> {
         );
     }
 
-    fn text(&self, machine: &str) -> String {
+    /// Returns the heads of the columns behind the first.
+    fn heads(&self) -> Vec<String> {
         let heads = COLUMNS.iter().zip(self.lookups);
-        let heads = heads.map(|((size, _), record)| match record {
+        let head = |((size, _), record): (&(&str, &str), Option<&Record>)| match record {
             Some(record) => format!("{size} rules, {} sets", sets(record)),
             None => format!("{size} rules"),
-        });
-        let mut text =
-            format!("{BEGIN}{machine} -->\n| | {} |\n|---|---|---|---|\n", heads.collect::<Vec<_>>().join(" | "));
+        };
+        heads.map(head).collect()
+    }
+
+    fn text(&self, machine: &str) -> String {
+        let mut text = format!("{BEGIN}{machine} -->\n| | {} |\n|---|---|---|---|\n", self.heads().join(" | "));
         for (name, cells) in &self.rows {
             let cells: Vec<&str> = cells.iter().map(|cell| cell.as_deref().unwrap_or("–")).collect();
             text += &format!("| {name} | {} |\n", cells.join(" | "));

@@ -1,5 +1,6 @@
 //! `firstmatch-lab report`: shows all records on one page of plots and tables.
 
+mod beside;
 mod generator;
 mod measured;
 mod overview;
@@ -32,6 +33,9 @@ pub(crate) struct ReportArgs {
     /// Folder of the papers with their records, a folder each
     #[arg(long, value_name = "DIR", default_value = "papers")]
     papers: PathBuf,
+    /// README whose table opens the page, made anew from the records
+    #[arg(long, value_name = "FILE", default_value = "README.md")]
+    readme: PathBuf,
     /// ClassBench sets and parameter files to compare generated sets with: NAME_SIZE.rules, NAME_seed or
     /// seeds/NAME_seed
     #[arg(long, value_name = "DIR")]
@@ -46,7 +50,14 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
     let records = Records::read(&args.record)?;
     let looks = Looks::of(&records.measured);
     let here = Machine::here();
+    let papers = papers::read(&args.papers)?;
     let mut sections = Vec::new();
+    if let Some(body) = claimed(&args.readme, &records)? {
+        sections.push(Section { title: "What the README claims".to_owned(), body });
+    }
+    if let Some(body) = papers::verdicts(&papers) {
+        sections.push(Section { title: "Verdicts on the papers' claims".to_owned(), body });
+    }
     if let Some(machine) = machine(&records, &here.folder()) {
         let of_machine: Vec<&Record> = records.measured.iter().filter(|record| record.machine == machine).collect();
         let body = match overview::newest(&of_machine) {
@@ -66,7 +77,7 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
             if several { format!("{} ({})", record.definition, record.machine) } else { record.definition.clone() };
         sections.push(Section { title, body });
     }
-    if let Some(body) = papers::section(&args.papers)? {
+    if let Some(body) = papers::section(&papers)? {
         sections.push(Section { title: "Papers".to_owned(), body });
     }
     if let Some(sets) = &args.sets {
@@ -81,6 +92,25 @@ pub(crate) fn write<'a>(args: &'a ReportArgs, definitions: &Path) -> anyhow::Res
     }
     fs::write(&args.out, page).with_context(|| args.out.display().to_string())?;
     Ok(&args.out)
+}
+
+/// Returns the table of the README, made from the records of the machine that it names; `None` without either.
+fn claimed(readme: &Path, records: &Records) -> anyhow::Result<Option<Markup>> {
+    if !readme.exists() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(readme).with_context(|| readme.display().to_string())?;
+    let Some(machine) = crate::readme::machine(&text) else { return Ok(None) };
+    let of_machine: Vec<&Record> = records.measured.iter().filter(|record| record.machine == machine).collect();
+    if of_machine.is_empty() {
+        return Ok(None);
+    }
+    let (head, rows) = crate::readme::cells(&of_machine);
+    let claims = Table { head, rows, words: false };
+    Ok(Some(html! {
+        p { "The table of " code { (readme.display()) } ", from the newest records of " code { (machine) } "." }
+        (table(&claims))
+    }))
 }
 
 /// Returns this machine's folder, or, if it has no record, that of the newest record.

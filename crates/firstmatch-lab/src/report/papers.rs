@@ -1,16 +1,17 @@
-//! Claims of papers beside the measurements.
+//! Claims of papers beside the measurements: verdicts, reasons of failures, and figures.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::beside::{Claimed, Pair, beside};
 use super::page::{Figure, Table, details, figures, table};
-use super::plot::{Bar, Look, bars};
+use super::plot::Look;
 use super::records;
-use super::scale::{Axis, short};
 
 /// Claim of a paper: a line of `<paper>/record.csv`, whose figures may be words.
 #[derive(Clone, Debug, Deserialize)]
@@ -18,6 +19,8 @@ struct Claim {
     paper: String,
     /// Table, figure or section.
     entry: String,
+    #[serde(default)]
+    id: String,
     claim: String,
     unit: String,
     claimed: String,
@@ -29,58 +32,137 @@ struct Claim {
     verdict: String,
 }
 
-/// Returns all papers that have a record below a folder; `None` without any.
-pub(crate) fn section(folder: &Path) -> anyhow::Result<Option<Markup>> {
+/// Part of `expected.toml` that a page shows.
+#[derive(Debug, Deserialize)]
+struct Expected {
+    claims: Vec<Reasoned>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reasoned {
+    id: String,
+    reason: Option<String>,
+}
+
+/// Record of a paper, with the reasons of its claims by id.
+#[derive(Debug)]
+pub(crate) struct Paper {
+    name: String,
+    path: PathBuf,
+    /// Comments at the head of the record.
+    head: Vec<String>,
+    claims: Vec<Claim>,
+    reasons: BTreeMap<String, String>,
+}
+
+/// Verdicts in the order of tables, each with its name.
+const VERDICTS: [&str; 5] = ["holds", "FAILS", "stated", "undecided", "not run"];
+
+/// Reads all papers that have a record below a folder.
+pub(crate) fn read(folder: &Path) -> anyhow::Result<Vec<Paper>> {
     if !folder.exists() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let named = || folder.display().to_string();
     let entries = fs::read_dir(folder).with_context(named)?.map(|entry| Ok(entry?.path().join("record.csv")));
     let mut paths = entries.collect::<std::io::Result<Vec<_>>>().with_context(named)?;
     paths.retain(|path| path.exists());
     paths.sort_unstable();
-    let mut parts = Vec::new();
-    for path in &paths {
-        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        let claims: Vec<Claim> = records::rows(path, &text)?;
-        parts.push(paper(path, &text, &claims)?);
+    paths.into_iter().map(Paper::read).collect()
+}
+
+impl Paper {
+    fn read(path: PathBuf) -> anyhow::Result<Self> {
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let claims: Vec<Claim> = records::rows(&path, &text)?;
+        let head = text.lines().map_while(|line| line.strip_prefix('#')).map(|line| line.trim().to_owned()).collect();
+        let expected = path.with_file_name("expected.toml");
+        let mut reasons = BTreeMap::new();
+        if expected.exists() {
+            let named = || expected.display().to_string();
+            let Expected { claims } =
+                toml::from_str(&fs::read_to_string(&expected).with_context(named)?).with_context(named)?;
+            reasons.extend(claims.into_iter().filter_map(|claim| Some((claim.id, claim.reason?))));
+        }
+        let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
+        let name = claims.first().map_or(folder, |claim| claim.paper.clone());
+        Ok(Self { name, path, head, claims, reasons })
     }
+
+    fn count(&self, verdict: &str) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
+/// Returns the table of verdicts by paper, then each claim that fails or is undecided, with its reason.
+pub(crate) fn verdicts(papers: &[Paper]) -> Option<Markup> {
+    let mut counts = Table::new(&["paper", "claims"]);
+    counts.head.extend(VERDICTS.map(str::to_owned));
+    let mut failing = Table::new(&["claim", "place", "claimed", "here", "verdict", "reason"]);
+    failing.words = true;
+    for paper in papers {
+        let numbers = VERDICTS.map(|verdict| paper.count(verdict));
+        let numbers = std::iter::once(paper.claims.len()).chain(numbers).map(|number| number.to_string());
+        counts.rows.push(std::iter::once(paper.name.clone()).chain(numbers).collect());
+        for claim in paper.claims.iter().filter(|claim| matches!(claim.verdict.as_str(), "FAILS" | "undecided")) {
+            let Claim { entry, id, claim, unit, claimed, measured, verdict, .. } = claim;
+            let reason = paper.reasons.get(id).cloned().unwrap_or_else(|| "not known".to_owned());
+            let place = format!("{}, {entry}", paper.name);
+            let of_unit = |number: &str| if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") };
+            let row = [claim.clone(), place, of_unit(claimed), of_unit(measured), verdict.clone(), reason];
+            failing.rows.push(row.into());
+        }
+    }
+    (!papers.is_empty()).then(|| {
+        html! {
+            p {
+                "Claims of the papers that firstmatch follows, judged by the shape that has to carry over to another
+                machine. " strong { "stated" } " are times and rates of the paper's machine, which stand beside ours.
+                " strong { "undecided" } " is an optimum on the edge of the grid, or a verdict that turns within the noise."
+            }
+            (table(&counts))
+            @if !failing.rows.is_empty() { h3 { "Claims that do not hold, with the reason" } (table(&failing)) }
+        }
+    })
+}
+
+/// Returns the figures and claims of all papers; `None` without any.
+pub(crate) fn section(papers: &[Paper]) -> anyhow::Result<Option<Markup>> {
+    let parts = papers.iter().map(of_paper).collect::<anyhow::Result<Vec<_>>>()?;
     Ok((!parts.is_empty()).then(|| {
         html! {
-            p { "Each claim beside what was measured here. Bars: measured by claimed; at 1 they are equal." }
+            p {
+                "The numbers that each paper states of a figure, table or section, in its unit, and beside them what
+                was measured here. The colour and form of a mark is the verdict. Axes are logarithmic where numbers
+                are 20 times apart or more."
+            }
             @for part in parts { (part) }
         }
     }))
 }
 
-fn paper(path: &Path, text: &str, claims: &[Claim]) -> anyhow::Result<Markup> {
-    let folder = path.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
-    let name = claims.first().map_or(folder.as_ref(), |claim| claim.paper.as_str());
-    let verdicts = verdicts(claims);
-    let mut entries: Vec<&str> = claims.iter().map(|claim| claim.entry.as_str()).collect();
-    entries.dedup();
-    let mut all = Vec::new();
-    for entry in entries {
-        let claims: Vec<&Claim> = claims.iter().filter(|claim| claim.entry == entry).collect();
-        all.extend(figure(name, entry, &claims, &verdicts)?);
+fn of_paper(paper: &Paper) -> anyhow::Result<Markup> {
+    let mut entries: Vec<(&str, &str)> = Vec::new();
+    for claim in &paper.claims {
+        let entry = (claim.entry.as_str(), claim.unit.as_str());
+        if !entries.contains(&entry) {
+            entries.push(entry);
+        }
     }
-    let head = text.lines().map_while(|line| line.strip_prefix('#'));
-    let tally =
-        |verdict: &&str| format!("{verdict}: {}", claims.iter().filter(|claim| claim.verdict == **verdict).count());
+    let mut all = Vec::new();
+    for (entry, unit) in entries {
+        let claims: Vec<&Claim> =
+            paper.claims.iter().filter(|claim| claim.entry == entry && claim.unit == unit).collect();
+        all.extend(figure(&paper.name, entry, unit, &claims)?);
+    }
+    let tally = VERDICTS.map(|verdict| format!("{verdict}: {}", paper.count(verdict)));
     Ok(html! {
-        h3 { (name) }
-        p { (claims.len()) " claims. " (verdicts.iter().map(tally).collect::<Vec<_>>().join(", ")) }
-        ul.notes { @for line in head { li { (line.trim()) } } li { code { (path.display()) } } }
-        @if !all.is_empty() { (figures(&all)?) }
-        (details("All claims", &table(&claims_table(claims.iter()))))
+        h3 { (paper.name) }
+        p { (paper.claims.len()) " claims. " (tally.join(", ")) }
+        ul.notes { @for line in &paper.head { li { (line) } } li { code { (paper.path.display()) } } }
+        @if all.is_empty() { p { "No number of it was measured yet." } } @else { (figures(&all)?) }
+        (details("All claims", &table(&claims_table(paper.claims.iter()))))
     })
-}
-
-fn verdicts(claims: &[Claim]) -> Vec<&str> {
-    let mut verdicts: Vec<&str> = claims.iter().map(|claim| claim.verdict.as_str()).collect();
-    verdicts.sort_unstable();
-    verdicts.dedup();
-    verdicts
 }
 
 fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
@@ -93,35 +175,80 @@ fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
     table
 }
 
-/// Draws the claims of an entry that are numbers.
-fn figure(paper: &str, entry: &str, claims: &[&Claim], verdicts: &[&str]) -> anyhow::Result<Option<Figure>> {
-    let look = |claim: &Claim| Look::engine(verdicts.iter().position(|name| *name == claim.verdict).unwrap_or(0));
-    let bars_of = |claim: &&Claim| {
-        let ratios = claim.ratio.split(',').filter_map(|ratio| ratio.trim().parse().ok());
-        let ratios = ratios.filter(|ratio: &f64| ratio.is_finite() && *ratio > 0.0);
-        ratios.map(|ratio| bar(claim, ratio, look(claim))).collect::<Vec<_>>()
+/// Returns the numbers of a cell, none if it is words.
+fn numbers(cell: &str) -> Vec<f64> {
+    cell.split(',').map(|number| number.trim().parse().ok()).collect::<Option<_>>().unwrap_or_default()
+}
+
+/// Returns the numbers of a claim in pairs, with the names of contestants where the shape has them.
+fn pairs(claim: &Claim) -> Vec<Pair> {
+    let (paper, ours) = (numbers(&claim.claimed), numbers(&claim.measured));
+    let contest = claim.shape.split(", ").next().unwrap_or_default();
+    let names: Vec<&str> = contest.split(" before ").collect();
+    let count = paper.len().max(ours.len());
+    let name = |at: usize| match names.len() > 1 && count > 1 && count.is_multiple_of(names.len()) {
+        true => names[at % names.len()].to_owned(),
+        false => String::new(),
     };
-    let all: Vec<Bar> = claims.iter().flat_map(bars_of).collect();
+    let pair = |at| Pair { name: name(at), paper: paper.get(at).copied(), ours: ours.get(at).copied() };
+    (0..count).map(pair).collect()
+}
+
+/// Draws the measured claims of an entry in one unit.
+fn figure(paper: &str, entry: &str, unit: &str, claims: &[&Claim]) -> anyhow::Result<Option<Figure>> {
+    let drawn = |claim: &&&Claim| !numbers(&claim.measured).is_empty();
+    let measured: Vec<&Claim> = claims.iter().filter(drawn).copied().collect();
+    let all: Vec<Claimed> = measured
+        .iter()
+        .map(|claim| Claimed { label: claim.claim.clone(), look: Look::verdict(&claim.verdict), pairs: pairs(claim) })
+        .collect();
     if all.is_empty() {
         return Ok(None);
     }
-    let axis = Axis::log("measured by claimed (log scale)").with_base(1.0);
+    let mut legend = vec![(Look::paper(), "paper".to_owned())];
+    for claim in &measured {
+        let key = (Look::verdict(&claim.verdict), format!("here: {}", claim.verdict));
+        if !legend.contains(&key) {
+            legend.push(key);
+        }
+    }
+    let unit = if unit.is_empty() { "number" } else { unit };
     Ok(Some(Figure {
-        title: entry.to_owned(),
+        title: format!("{entry}, {unit}"),
         caption: String::new(),
-        svg: bars(&format!("{paper}, {entry}"), &axis, &all, &[])?,
-        legend: Vec::new(),
+        svg: beside(&format!("{paper}, {entry}, {unit}"), unit, &all)?,
+        legend,
         table: claims_table(claims.iter().copied()),
     }))
 }
 
-fn bar(claim: &Claim, ratio: f64, look: Look) -> Bar {
-    let note = format!("× {}, {}", short(ratio), claim.verdict);
-    // A line has room for about 44 characters.
-    let room = 44_usize.saturating_sub(note.chars().count());
-    let label = match claim.claim.char_indices().nth(room) {
-        Some((end, _)) => format!("{}…", claim.claim[..end].trim_end()),
-        None => claim.claim.clone(),
-    };
-    Bar { label, note, value: ratio, spread: None, look, hollow: false }
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_beside_the_names_of_contestants() {
+        let claim = |claimed: &str, measured: &str, shape: &str| Claim {
+            paper: String::new(),
+            entry: String::new(),
+            id: String::new(),
+            claim: String::new(),
+            unit: String::new(),
+            claimed: claimed.to_owned(),
+            measured: measured.to_owned(),
+            ratio: String::new(),
+            shape: shape.to_owned(),
+            verdict: String::new(),
+        };
+        let of = |claim: &Claim| -> Vec<(String, Option<f64>, Option<f64>)> {
+            pairs(claim).into_iter().map(|pair| (pair.name, pair.paper, pair.ours)).collect()
+        };
+        let both = claim("1.5, 2", "0.9, 1", "a before b, less is better");
+        assert_eq!(of(&both), [("a".to_owned(), Some(1.5), Some(0.9)), ("b".to_owned(), Some(2.0), Some(1.0))]);
+        let words = claim("in this order", "3, 4", "a before b, less is better");
+        assert_eq!(of(&words)[1], ("b".to_owned(), None, Some(4.0)));
+        let gain = claim("30", "-1.5", "a before b");
+        assert_eq!(of(&gain), [(String::new(), Some(30.0), Some(-1.5))]);
+        assert!(of(&claim("r2 and r3", "r2, 3", "exactly")).is_empty());
+    }
 }

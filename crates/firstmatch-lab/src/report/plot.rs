@@ -27,8 +27,8 @@ pub(crate) struct Look {
 }
 
 const REFERENCE: u8 = 8;
-const TEXT: u8 = 9;
-const AXIS: u8 = 10;
+pub(super) const TEXT: u8 = 9;
+pub(super) const AXIS: u8 = 10;
 const GRID: u8 = 11;
 const BACKGROUND: u8 = 12;
 const VARIABLES: [&str; 13] =
@@ -37,8 +37,8 @@ const VARIABLES: [&str; 13] =
 /// Size in units of half a pixel on a phone, so that positions between pixels exist.
 const WIDTH: u32 = 720;
 const HEIGHT: u32 = 500;
-const FONT: f64 = 31.0;
-const MARK: i32 = 9;
+pub(super) const FONT: f64 = 31.0;
+pub(super) const MARK: i32 = 9;
 
 impl Look {
     /// Returns the look of the n-th engine; colours are reused with other shapes.
@@ -62,6 +62,21 @@ impl Look {
         Self { ink: REFERENCE, shape: 4 + (number % 4) as u8 }
     }
 
+    /// Returns the look of a paper's numbers.
+    pub(crate) fn paper() -> Self {
+        Self { ink: REFERENCE, shape: 7 }
+    }
+
+    /// Returns the look of a verdict: green circles hold, red squares fail.
+    pub(crate) fn verdict(verdict: &str) -> Self {
+        match verdict {
+            "holds" => Self { ink: 2, shape: 0 },
+            "FAILS" => Self { ink: 4, shape: 1 },
+            "undecided" => Self { ink: 6, shape: 3 },
+            _ => Self { ink: 0, shape: 2 },
+        }
+    }
+
     fn line(self) -> ShapeStyle {
         ink(self.ink).stroke_width(4)
     }
@@ -72,19 +87,19 @@ impl Look {
 }
 
 /// Returns the colour that stands for a variable until the drawing is done.
-fn ink(variable: u8) -> RGBColor {
+pub(super) fn ink(variable: u8) -> RGBColor {
     RGBColor(1, 2, variable)
 }
 
-fn text(size: f64, variable: u8, h: HPos, v: VPos) -> TextStyle<'static> {
+pub(super) fn text(size: f64, variable: u8, h: HPos, v: VPos) -> TextStyle<'static> {
     let style = TextStyle::from(("sans-serif", size));
     TextStyle { color: ink(variable).to_backend_color(), pos: Pos::new(h, v), ..style }
 }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
+pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(super) type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Scale, Scale>>;
 
-fn draw(
+pub(super) fn draw(
     title: &str,
     (width, height): (u32, u32),
     with: impl FnOnce(&Area<'_>) -> anyhow::Result<()>,
@@ -107,7 +122,7 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("drawing: {error}")
 }
 
-fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u32) -> anyhow::Result<Plane<'a, 'b>> {
+pub(super) fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u32) -> anyhow::Result<Plane<'a, 'b>> {
     ChartBuilder::on(area)
         .margin_top(16)
         .margin_right(44)
@@ -118,7 +133,7 @@ fn plane<'a, 'b>(area: &'a Area<'b>, (x, y): (Scale, Scale), left: u32) -> anyho
         .map_err(failed)
 }
 
-fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str, label: &dyn Fn(&f64) -> String) -> anyhow::Result<()> {
+pub(super) fn mesh(plane: &mut Plane<'_, '_>, x: &str, y: &str, label: &dyn Fn(&f64) -> String) -> anyhow::Result<()> {
     let labels = text(FONT * 0.94, TEXT, HPos::Center, VPos::Center);
     let mut mesh = plane.configure_mesh();
     mesh.light_line_style(ink(BACKGROUND).stroke_width(0)).bold_line_style(ink(GRID).stroke_width(2));
@@ -154,10 +169,9 @@ pub(crate) struct Reference {
 pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Reference]) -> anyhow::Result<Svg> {
     let ends =
         |bar: &Bar| [bar.value, bar.spread.map_or(bar.value, |spread| spread.0), bar.spread.map_or(0.0, |s| s.1)];
-    let values = bars.iter().flat_map(ends).chain(axis.base).filter(|&value| axis.has(value) && value > 0.0);
+    let values = bars.iter().flat_map(ends).filter(|&value| axis.has(value) && value > 0.0);
     let x = Scale::around(axis, values);
     let (from, to) = (x.from(), x.to());
-    let base = axis.base.unwrap_or(from);
     let height = 100 + 80 * bars.len() as u32;
     draw(title, (WIDTH, height), |area| {
         let mut plane = plane(area, (x, Scale::rows(bars.len())), 32)?;
@@ -165,7 +179,7 @@ pub(crate) fn bars(title: &str, axis: &Axis, bars: &[Bar], references: &[Referen
         let on = |value: f64| value.clamp(from, to);
         for (row, bar) in bars.iter().enumerate().filter(|(_, bar)| axis.has(bar.value)) {
             let at = |share: f64| row as f64 + share;
-            let corners = [(base.min(on(bar.value)), at(0.53)), (base.max(on(bar.value)), at(0.88))];
+            let corners = [(from, at(0.53)), (on(bar.value), at(0.88))];
             if bar.hollow {
                 let [(left, top), (right, bottom)] = corners;
                 let around = vec![(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];
@@ -310,7 +324,7 @@ pub(crate) fn key(look: Look) -> anyhow::Result<Svg> {
     })
 }
 
-fn shape<'a, 'b, E>(plane: &Plane<'a, 'b>, element: E) -> anyhow::Result<()>
+pub(super) fn shape<'a, 'b, E>(plane: &Plane<'a, 'b>, element: E) -> anyhow::Result<()>
 where
     E: plotters::element::Drawable<SVGBackend<'b>>,
     for<'e> &'e E: plotters::element::PointCollection<'e, (f64, f64)>,
@@ -325,7 +339,12 @@ fn dashed(plane: &mut Plane<'_, '_>, points: Vec<(f64, f64)>, look: Look) -> any
     plane.draw_series(line).map(drop).map_err(failed)
 }
 
-fn mark(plane: &Plane<'_, '_>, point: (f64, f64), look: Look, (size, opacity): (i32, f64)) -> anyhow::Result<()> {
+pub(super) fn mark(
+    plane: &Plane<'_, '_>,
+    point: (f64, f64),
+    look: Look,
+    (size, opacity): (i32, f64),
+) -> anyhow::Result<()> {
     let corners: Vec<(i32, i32)> = match look.shape % 4 {
         1 => vec![(-1, -1), (1, -1), (1, 1), (-1, 1)],
         2 => vec![(0, -1), (1, 1), (-1, 1)],

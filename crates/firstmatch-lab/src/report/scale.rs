@@ -12,26 +12,20 @@ pub(crate) struct Axis {
     pub(crate) log: bool,
     /// Positions of the ticks, if not at round numbers.
     pub(crate) ticks: Option<Vec<f64>>,
-    /// Value at which bars start, if not at the end.
-    pub(crate) base: Option<f64>,
 }
 
 impl Axis {
     pub(crate) fn log(title: &str) -> Self {
-        Self { title: title.to_owned(), log: true, ticks: None, base: None }
+        Self { title: title.to_owned(), log: true, ticks: None }
     }
 
     /// Creates an axis from 0.
     pub(crate) fn linear(title: &str) -> Self {
-        Self { title: title.to_owned(), log: false, ticks: None, base: None }
+        Self { title: title.to_owned(), log: false, ticks: None }
     }
 
     pub(crate) fn with_ticks(self, ticks: Vec<f64>) -> Self {
         Self { ticks: Some(ticks), ..self }
-    }
-
-    pub(crate) fn with_base(self, base: f64) -> Self {
-        Self { base: Some(base), ..self }
     }
 
     /// Returns whether a value can be drawn.
@@ -63,6 +57,17 @@ impl Scale {
             None => round,
         };
         Self { from, to, log: axis.log, ticks }
+    }
+
+    /// Creates a linear scale around 0 and values of any sign.
+    pub(crate) fn signed(values: impl Iterator<Item = f64>) -> Self {
+        let (least, most) = values.fold((0.0_f64, 0.0_f64), |(least, most), v| (least.min(v), most.max(v)));
+        let (least, most) = if least < most { (least, most) } else { (0.0, 1.0) };
+        let (_, _, ticks) = linear_ends(most - least);
+        let step = ticks[1];
+        let (first, last) = ((least / step).floor() as i32, (most / step - 1e-9).ceil() as i32);
+        let at = |tick: i32| f64::from(tick) * step;
+        Self { from: at(first), to: at(last), log: false, ticks: (first..=last).map(at).collect() }
     }
 
     /// Creates rows `0..count` without ticks; the first is at the upper end.

@@ -43,6 +43,8 @@ pub(super) struct Claim {
     /// Reading of a text that is wrong or vague.
     #[expect(dead_code, reason = "for readers of the file")]
     reading: Option<toml::Value>,
+    /// Reason why it fails or is undecided here.
+    pub(super) reason: Option<String>,
     pub(super) shape: Shape,
     /// Which of two measured figures wins.
     pub(super) better: Option<Better>,
@@ -135,6 +137,7 @@ impl Claim {
                 }
             }
         }
+        ensure!(self.reason.as_ref().is_none_or(|reason| !reason.trim().is_empty()), "`reason` is empty");
         let takes_better = matches!(shape, Shape::Wins(_)) && self.gain().is_none();
         ensure!(better.is_none() || takes_better, "`better` is for `wins` alone, and not for gains");
         Ok(())

@@ -35,6 +35,23 @@ fn every_paper_of_the_repository_is_good() {
     assert_eq!(found, PAPERS);
 }
 
+/// Each claim that fails or is undecided in a record has its reason beside the claim.
+#[test]
+fn failing_claims_have_reasons() {
+    let mut failing = 0;
+    for key in PAPERS {
+        let path = papers().join(key).join("record.csv");
+        let text = fs::read_to_string(&path).expect("a record");
+        let rows: Vec<Row> = records::rows(&path, &text).expect("good rows");
+        for row in rows.iter().filter(|row| ["FAILS", "undecided"].contains(&row.verdict.as_str())) {
+            let claim = paper(key).claims.get(&row.id).cloned();
+            assert!(claim.is_some_and(|claim| claim.reason.is_some()), "{key}: {} has no `reason`", row.id);
+            failing += 1;
+        }
+    }
+    assert!(failing > 0);
+}
+
 /// The worked examples of the paper are small enough for every run of the tests.
 #[test]
 fn the_worked_examples_are_the_papers() {
