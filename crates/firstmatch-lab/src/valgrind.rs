@@ -7,9 +7,8 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use clap::Args;
 use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Scratch};
 use rand::SeedableRng;
@@ -117,15 +116,10 @@ fn digest(answers: impl Iterator<Item = Option<Match>>) -> String {
 /// Makes the lookups and prints the digest of their answers.
 pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     let definition = Definition::read(&args.definition)?;
-    let set = definition.sets.iter().find(|set| set.name == args.set).context("there is no such set")?;
     let engine = definition.engines.iter().find(|engine| engine.name() == args.engine);
     let recipe = engine.context("there is no such engine")?.recipe()?;
-    let Ok(origin) = definition.origin(set, args.sets.as_deref()) else { bail!("the set has no origin") };
-    let mut loaded = workload::load(set, &origin, definition.frames())?;
-    ensure!(args.index < loaded.workloads.len(), "there is no such schema");
-    let work = loaded.workloads.swap_remove(args.index);
-    let lowered = Arc::clone(&work.lowered);
-    let engine = (recipe.build)(&lowered)?;
+    let work = workload::one(&definition, args.sets.as_deref(), &args.set, args.index)?;
+    let engine = (recipe.build)(&work.lowered)?;
 
     let mut keys = KeyBuf::new(work.keys.schema());
     let order = order(&work, args.lookups);

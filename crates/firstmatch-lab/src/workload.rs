@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use firstmatch_core::engines::linear::{self, Linear};
 use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, first_match, lower};
 use firstmatch_core::schema::Family;
@@ -13,7 +13,7 @@ use firstmatch_generate::{attack, keys, openflow, rules, trace};
 use firstmatch_net::source::{self, Input};
 use firstmatch_net::wire::{self, Batch, Headers, LinkType};
 
-use crate::definition::{self, Generate, Origin, Shape};
+use crate::definition::{self, Definition, Generate, Origin, Shape};
 
 /// Most rules, approximately, that the oracle visits for a workload.
 ///
@@ -75,6 +75,15 @@ pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>, frames: bool) -> 
     }
     ensure!(!workloads.is_empty(), "there is no packet to classify");
     Ok(Loaded { rules, workloads })
+}
+
+/// Loads one schema of a set of a definition.
+pub(crate) fn one(definition: &Definition, sets: Option<&Path>, set: &str, index: usize) -> anyhow::Result<Workload> {
+    let set = definition.sets.iter().find(|other| other.name == set).context("there is no such set")?;
+    let Ok(origin) = definition.origin(set, sets) else { bail!("the set has no origin") };
+    let mut loaded = load(set, &origin, definition.frames())?;
+    ensure!(index < loaded.workloads.len(), "there is no such schema");
+    Ok(loaded.workloads.swap_remove(index))
 }
 
 impl Workload {

@@ -47,11 +47,7 @@ pub(crate) struct ChildArgs {
 /// Builds a table and prints the CPU seconds, the bytes allocated by DPDK, and the peak.
 pub(crate) fn child(args: &ChildArgs) -> anyhow::Result<()> {
     let definition = Definition::read(&args.definition)?;
-    let set = definition.sets.iter().find(|set| set.name == args.set).context("there is no such set")?;
-    let Ok(origin) = definition.origin(set, args.sets.as_deref()) else { bail!("the set has no origin") };
-    let loaded = workload::load(set, &origin, definition.frames())?;
-    let lowered = Arc::clone(&loaded.workloads.get(args.index).context("there is no such schema")?.lowered);
-    drop(loaded);
+    let lowered = workload::one(&definition, args.sets.as_deref(), &args.set, args.index)?.lowered;
     super::heap::start(MEGABYTES)?;
 
     limit(Resource::As, BYTES)?;
