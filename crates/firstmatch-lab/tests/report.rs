@@ -136,6 +136,12 @@ fn what_is_broken_is_named_and_nothing_is_written() {
         ("name", "record/m/yesterday.csv", good.clone(), "yesterday.csv: expected a name like 2026-11-21-".to_owned()),
         ("day", "record/m/2026-13-45-x.csv", good.clone(), "2026-13-45-x.csv: expected a name like".to_owned()),
         ("paper", paper, claims.replace("shape,verdict", "shape,end"), format!("{paper}:3: missing field `verdict`")),
+        (
+            "verdict",
+            paper,
+            claims.replace("slower,holds", "slower,good"),
+            format!("{paper}:3: expected one of holds, FAILS"),
+        ),
         ("other", "record/m/2026-11-21-x.csv", "a,b\n1,2\n3\n".to_owned(), "x.csv:3: expected 2 columns".to_owned()),
         ("definition", "benchmarks/definitions/large.toml", "shows = 3\n".to_owned(), "line 1, column 9".to_owned()),
     ];

@@ -12,6 +12,7 @@ use super::beside::{Claimed, Pair, beside};
 use super::page::{Figure, Table, details, figures, table};
 use super::plot::Look;
 use super::records;
+use crate::reproduce::Verdict;
 
 /// Claim of a paper: a line of `<paper>/record.csv`, whose figures may be words.
 #[derive(Clone, Debug, Deserialize)]
@@ -29,7 +30,7 @@ struct Claim {
     ratio: String,
     /// Shape of the claim beside its figure: an order, a slope.
     shape: String,
-    verdict: String,
+    verdict: Verdict,
 }
 
 /// Part of `expected.toml` that a page shows.
@@ -54,9 +55,6 @@ pub(crate) struct Paper {
     claims: Vec<Claim>,
     reasons: BTreeMap<String, String>,
 }
-
-/// Verdicts in the order of tables, each with its name.
-const VERDICTS: [&str; 5] = ["holds", "FAILS", "stated", "undecided", "not run"];
 
 /// Reads all papers that have a record below a folder.
 pub(crate) fn read(folder: &Path) -> anyhow::Result<Vec<Paper>> {
@@ -89,7 +87,7 @@ impl Paper {
         Ok(Self { name, path, head, claims, reasons })
     }
 
-    fn count(&self, verdict: &str) -> usize {
+    fn count(&self, verdict: Verdict) -> usize {
         self.claims.iter().filter(|claim| claim.verdict == verdict).count()
     }
 }
@@ -97,19 +95,19 @@ impl Paper {
 /// Returns the table of verdicts by paper, then each claim that fails or is undecided, with its reason.
 pub(crate) fn verdicts(papers: &[Paper]) -> Option<Markup> {
     let mut counts = Table::new(&["paper", "claims"]);
-    counts.head.extend(VERDICTS.map(str::to_owned));
+    counts.head.extend(Verdict::ALL.map(|verdict| verdict.name().to_owned()));
     let mut failing = Table::new(&["claim", "place", "claimed", "here", "verdict", "reason"]);
     failing.words = true;
     for paper in papers {
-        let numbers = VERDICTS.map(|verdict| paper.count(verdict));
+        let numbers = Verdict::ALL.map(|verdict| paper.count(verdict));
         let numbers = std::iter::once(paper.claims.len()).chain(numbers).map(|number| number.to_string());
         counts.rows.push(std::iter::once(paper.name.clone()).chain(numbers).collect());
-        for claim in paper.claims.iter().filter(|claim| matches!(claim.verdict.as_str(), "FAILS" | "undecided")) {
+        for claim in paper.claims.iter().filter(|claim| matches!(claim.verdict, Verdict::Fails | Verdict::Undecided)) {
             let Claim { entry, id, claim, unit, claimed, measured, verdict, .. } = claim;
             let reason = paper.reasons.get(id).cloned().unwrap_or_else(|| "not known".to_owned());
             let place = format!("{}, {entry}", paper.name);
             let of_unit = |number: &str| if unit.is_empty() { number.to_owned() } else { format!("{number} {unit}") };
-            let row = [claim.clone(), place, of_unit(claimed), of_unit(measured), verdict.clone(), reason];
+            let row = [claim.clone(), place, of_unit(claimed), of_unit(measured), verdict.name().to_owned(), reason];
             failing.rows.push(row.into());
         }
     }
@@ -155,7 +153,7 @@ fn of_paper(paper: &Paper) -> anyhow::Result<Markup> {
             paper.claims.iter().filter(|claim| claim.entry == entry && claim.unit == unit).collect();
         all.extend(figure(&paper.name, entry, unit, &claims)?);
     }
-    let tally = VERDICTS.map(|verdict| format!("{verdict}: {}", paper.count(verdict)));
+    let tally = Verdict::ALL.map(|verdict| format!("{}: {}", verdict.name(), paper.count(verdict)));
     Ok(html! {
         h3 { (paper.name) }
         p { (paper.claims.len()) " claims. " (tally.join(", ")) }
@@ -170,7 +168,8 @@ fn claims_table<'a>(claims: impl Iterator<Item = &'a Claim>) -> Table {
     table.words = true;
     for claim in claims {
         let Claim { entry, claim, unit, claimed, measured, ratio, shape, verdict, .. } = claim;
-        table.rows.push([entry, claim, unit, claimed, measured, ratio, shape, verdict].map(Clone::clone).into());
+        let row = [entry, claim, unit, claimed, measured, ratio, shape, verdict.name()];
+        table.rows.push(row.map(str::to_owned).into());
     }
     table
 }
@@ -200,14 +199,14 @@ fn figure(paper: &str, entry: &str, unit: &str, claims: &[&Claim]) -> anyhow::Re
     let measured: Vec<&Claim> = claims.iter().filter(drawn).copied().collect();
     let all: Vec<Claimed> = measured
         .iter()
-        .map(|claim| Claimed { label: claim.claim.clone(), look: Look::verdict(&claim.verdict), pairs: pairs(claim) })
+        .map(|claim| Claimed { label: claim.claim.clone(), look: Look::verdict(claim.verdict), pairs: pairs(claim) })
         .collect();
     if all.is_empty() {
         return Ok(None);
     }
     let mut legend = vec![(Look::paper(), "paper".to_owned())];
     for claim in &measured {
-        let key = (Look::verdict(&claim.verdict), format!("here: {}", claim.verdict));
+        let key = (Look::verdict(claim.verdict), format!("here: {}", claim.verdict.name()));
         if !legend.contains(&key) {
             legend.push(key);
         }
@@ -238,7 +237,7 @@ mod tests {
             measured: measured.to_owned(),
             ratio: String::new(),
             shape: shape.to_owned(),
-            verdict: String::new(),
+            verdict: Verdict::Holds,
         };
         let of = |claim: &Claim| -> Vec<(String, Option<f64>, Option<f64>)> {
             pairs(claim).into_iter().map(|pair| (pair.name, pair.paper, pair.ours)).collect()

@@ -14,6 +14,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, RGBColor, ShapeStyle, TextStyle};
 
 use super::scale::{Axis, Scale};
+use crate::reproduce::Verdict;
 
 /// Drawing: an `svg` element.
 #[derive(Clone, Debug)]
@@ -68,12 +69,12 @@ impl Look {
     }
 
     /// Returns the look of a verdict: green circles hold, red squares fail.
-    pub(crate) fn verdict(verdict: &str) -> Self {
+    pub(crate) fn verdict(verdict: Verdict) -> Self {
         match verdict {
-            "holds" => Self { ink: 2, shape: 0 },
-            "FAILS" => Self { ink: 4, shape: 1 },
-            "undecided" => Self { ink: 6, shape: 3 },
-            _ => Self { ink: 0, shape: 2 },
+            Verdict::Holds => Self { ink: 2, shape: 0 },
+            Verdict::Fails => Self { ink: 4, shape: 1 },
+            Verdict::Undecided => Self { ink: 6, shape: 3 },
+            Verdict::Stated | Verdict::NotRun => Self { ink: 0, shape: 2 },
         }
     }
 

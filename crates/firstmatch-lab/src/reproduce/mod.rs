@@ -39,7 +39,7 @@ use crate::machine::Machine;
 use claims::{Claim, Claims};
 use experiment::{Entry, Experiments, Run};
 use record::{Record, Row};
-use verdict::Verdict;
+pub(crate) use verdict::Verdict;
 
 #[derive(Debug, Args)]
 pub(crate) struct ReproduceArgs {

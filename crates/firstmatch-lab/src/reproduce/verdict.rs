@@ -3,8 +3,9 @@
 use super::claims::{Claim, Shape};
 use super::{Measured, Outcome, Reach};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Verdict {
     Holds,
     Fails,
     /// The claim is an absolute figure of the paper's machine, which stands beside ours.
@@ -16,7 +17,8 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    pub(super) const ALL: [Self; 5] = [Self::Holds, Self::Fails, Self::Stated, Self::Undecided, Self::NotRun];
+    /// In the order of tables.
+    pub(crate) const ALL: [Self; 5] = [Self::Holds, Self::Fails, Self::Stated, Self::Undecided, Self::NotRun];
 
     pub(super) fn of(claim: &Claim, outcome: &Outcome) -> Self {
         if matches!(claim.shape, Shape::Stated(_)) {
@@ -37,7 +39,7 @@ impl Verdict {
         }
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
             Self::Fails => "FAILS",
@@ -45,6 +47,15 @@ impl Verdict {
             Self::Undecided => "undecided",
             Self::NotRun => "not run",
         }
+    }
+}
+
+impl TryFrom<String> for Verdict {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let names = Self::ALL.map(Self::name).join(", ");
+        Self::ALL.into_iter().find(|verdict| verdict.name() == name).ok_or(format!("expected one of {names}"))
     }
 }
 
