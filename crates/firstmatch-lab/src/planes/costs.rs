@@ -1,8 +1,8 @@
 //! Costs of threads on this machine, and models of planes made of them.
 //!
-//! Giving a core away, waking a thread, looking for work and working beside a busy core are timed by themselves. Handing
-//! a message on cannot be, so its cost is fitted on relays: planes that do next to nothing. Costs of lookups take no part
-//! in the fit.
+//! Giving a core away, waking a thread and looking for work are timed by themselves. Handing a message on cannot be, so
+//! its cost is fitted on relays: planes that do next to nothing. Lookups take no part in the fit. Service times are
+//! those of the run that is simulated, because the machine's speed changes from run to run.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use firstmatch_core::KeyBuf;
 
-use super::measure::{Load, Lookups, Setup, on_cores};
+use super::measure::{Load, Lookups, Ran, Service, Setup, on_cores};
 use super::simulate::{Costs, Feed, Link, Model, Spread, Stage, Work, simulate};
 use crate::statistics::Summary;
 
@@ -23,6 +23,8 @@ pub(crate) const CAPACITY: usize = 16;
 const SPINS: u32 = 256;
 /// Nanoseconds that Linux lets a thread run while others are ready, with two to eight cores.
 const QUANTUM: f64 = 3e6;
+/// Packets of a run that says how long others should be.
+const TRIAL: u64 = 20_000;
 /// Rounds of the timing of one operation.
 const ROUNDS: u32 = 400;
 
@@ -35,28 +37,28 @@ pub(crate) struct Effort {
     pub(crate) seconds: f64,
 }
 
-/// Costs of planes on this machine.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlaneCosts {
-    /// Costs that do not depend on what a message carries.
-    pub(crate) costs: Costs,
-    /// Nanoseconds more for a message that comes from another core.
-    pub(crate) remote: f64,
-    /// Nanoseconds for a byte of a message that comes from another core.
-    pub(crate) byte: f64,
-}
-
-/// Plane with its medians: service times and throughput.
+/// Plane with its figures of each round.
 pub(crate) struct Sample {
     pub(crate) name: String,
     pub(crate) lookups: Lookups,
     pub(crate) setup: Setup,
-    /// CPU nanoseconds for a message, of the source and of each step, each alone on one core.
-    pub(crate) nanos: Vec<f64>,
+    /// Service times of a message and throughput, of each round.
+    pub(crate) rounds: Vec<Round>,
+}
+
+/// Figures of one run of a plane.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    /// Service times of the source and of each step.
+    pub(crate) services: Vec<Service>,
     /// Packets in millions a second.
     pub(crate) mpps: f64,
-    /// Half the interquartile range of the throughput over its median.
-    pub(crate) spread: f64,
+}
+
+impl From<Ran> for Round {
+    fn from(ran: Ran) -> Self {
+        Self { mpps: ran.mpps(), services: ran.services }
+    }
 }
 
 /// Planes to be measured, by name.
@@ -68,34 +70,43 @@ impl Sample {
     /// # Errors
     /// If a plane cannot run.
     pub(crate) fn all(planes: Vec<Planned>, effort: Effort) -> anyhow::Result<Vec<Self>> {
-        let mut figures = vec![(Vec::new(), Vec::new()); planes.len()];
+        let sample = |(name, lookups, setup)| Self { name, lookups, setup, rounds: Vec::new() };
+        let mut samples: Vec<Self> = planes.into_iter().map(sample).collect();
         for _ in 0..effort.rounds.max(1) {
-            for ((_, lookups, setup), (nanos, mpps)) in planes.iter().zip(&mut figures) {
-                let alone = lookups.alone(setup.batch, CAPACITY + CHUNK, 30);
-                let a_packet = alone.iter().sum::<f64>() / setup.batch as f64;
-                let packets = (effort.seconds * 1e9 / a_packet.max(1.0)) as u64 * setup.cores as u64;
-                let setup = Setup { load: Load::Full { packets: packets.max(1) }, ..setup.clone() };
-                nanos.push(alone);
-                mpps.push(lookups.run(&setup)?.mpps());
+            for sample in &mut samples {
+                let run = |packets| {
+                    let setup = Setup { load: Load::Full { packets }, ..sample.setup.clone() };
+                    anyhow::Ok(Round::from(sample.lookups.run(&setup)?))
+                };
+                // A short run says how many packets take as long as asked for, and warms up.
+                let first = run(TRIAL)?.mpps;
+                sample.rounds.push(run(((first * effort.seconds * 1e6) as u64).max(TRIAL))?);
             }
         }
-        let sample = |((name, lookups, setup), (nanos, mpps)): (Planned, (Vec<Vec<f64>>, Vec<f64>))| {
-            let step = |at: usize| median(&nanos.iter().map(|alone: &Vec<f64>| alone[at]).collect::<Vec<_>>());
-            let nanos = (0..nanos[0].len()).map(step).collect();
-            let spread = Summary::of(&mpps).map_or(0.0, |all| all.spread());
-            Self { name, lookups, setup, nanos, mpps: median(&mpps), spread }
+        Ok(samples)
+    }
+
+    /// Returns the round of median throughput.
+    pub(crate) fn median(&self) -> &Round {
+        let mut rounds: Vec<&Round> = self.rounds.iter().collect();
+        rounds.sort_unstable_by(|a, b| a.mpps.total_cmp(&b.mpps));
+        rounds[rounds.len() / 2]
+    }
+
+    /// Returns half the interquartile range of the throughput over its median.
+    pub(crate) fn spread(&self) -> f64 {
+        let all: Vec<f64> = self.rounds.iter().map(|round| round.mpps).collect();
+        Summary::of(&all).map_or(0.0, |all| all.spread())
+    }
+
+    /// Returns by how much simulated throughput exceeds measured throughput, as a ratio: the median of the rounds.
+    ///
+    /// Each round is simulated for `nanos` nanoseconds, with its own service times.
+    pub(crate) fn ratio(&self, costs: &Costs, nanos: f64) -> f64 {
+        let of = |round: &Round| {
+            simulate(&model(costs, &self.lookups, &self.setup, &round.services), nanos).mpps / round.mpps
         };
-        Ok(planes.into_iter().zip(figures).map(sample).collect())
-    }
-
-    /// Returns the throughput of the model of the plane, in millions of packets a second.
-    pub(crate) fn simulated(&self, costs: &PlaneCosts, nanos: f64) -> f64 {
-        simulate(&costs.model(&self.lookups, &self.setup, &self.nanos), nanos).mpps
-    }
-
-    /// Returns by how much the simulated throughput exceeds the measured one, in per cent.
-    pub(crate) fn error(&self, costs: &PlaneCosts) -> f64 {
-        (self.simulated(costs, 1e8) / self.mpps - 1.0) * 100.0
+        median(&self.rounds.iter().map(of).collect::<Vec<_>>())
     }
 }
 
@@ -103,66 +114,64 @@ fn median(figures: &[f64]) -> f64 {
     Summary::of(figures).map_or(f64::NAN, |all| all.median)
 }
 
-impl PlaneCosts {
-    /// Times single operations, and fits the costs of handing on to relays over `keys`.
-    ///
-    /// Returns the relays, too.
-    ///
-    /// # Errors
-    /// If a relay cannot run.
-    pub(crate) fn fit(keys: &Arc<KeyBuf>, cores: usize, effort: Effort) -> anyhow::Result<(Self, Vec<Sample>)> {
-        let (look, switch) = yielding()?;
-        let (wake, latency) = waking();
-        let crowd = if cores > 1 { crowding(keys, effort) } else { 0.0 };
-        let costs = Costs { look, switch, wake, latency, spin: spinning(), quantum: QUANTUM, crowd, ..Costs::NONE };
-        let relays = Sample::all(relays(keys, cores), effort)?;
-        Ok((Self { costs, remote: 0.0, byte: 0.0 }.fitted(&relays), relays))
-    }
+/// Times single operations, and fits the costs of handing on to relays over `keys`.
+///
+/// Returns the relays, too.
+///
+/// # Errors
+/// If a relay cannot run.
+pub(crate) fn fit(keys: &Arc<KeyBuf>, cores: usize, effort: Effort) -> anyhow::Result<(Costs, Vec<Sample>)> {
+    let (look, switch) = yielding()?;
+    let (wake, latency) = waking();
+    let costs = Costs { look, switch, wake, latency, spin: spinning(), quantum: QUANTUM, ..Costs::NONE };
+    let relays = Sample::all(relays(keys, cores), effort)?;
+    Ok((fitted(costs, &relays), relays))
+}
 
-    /// Returns the costs of a message and of a byte with which simulated relays are most as measured.
-    fn fitted(self, relays: &[Sample]) -> Self {
-        let with = |[message, remote, byte]: [f64; 3]| Self { costs: Costs { message, ..self.costs }, remote, byte };
-        let miss = |at: [f64; 3]| -> f64 {
-            let of = |relay: &Sample| (relay.simulated(&with(at), 3e6) / relay.mpps).ln().powi(2);
-            relays.iter().map(of).sum()
-        };
-        with(least([100.0, 100.0, 0.1], [100.0, 100.0, 0.1], miss))
-    }
+/// Returns the costs of handing on with which simulated relays are most as measured.
+///
+/// The sum of the logarithms of the ratios is least, so that a relay that something held up counts no more than others.
+/// On one core sending and receiving cannot be told apart, so they have equal shares there.
+fn fitted(costs: Costs, relays: &[Sample]) -> Costs {
+    let with = |[both, send_far, take_far]: [f64; 3]| {
+        let half = both / 2.0;
+        Costs { send: half, receive: half, send_far, take_far, ..costs }
+    };
+    let miss = |at: [f64; 3]| relays.iter().map(|relay| relay.ratio(&with(at), 2e6).ln().abs()).sum();
+    with(least([100.0, 100.0, 100.0], [100.0, 100.0, 100.0], miss))
+}
 
-    /// Returns the model of a plane; `nanos` are the service times of a message, the source's first.
-    pub(crate) fn model(&self, lookups: &Lookups, setup: &Setup, nanos: &[f64]) -> Model {
-        let is_full = matches!(setup.load, Load::Full { .. });
-        let feed = match setup.load {
-            Load::Full { .. } => Feed::Full,
-            Load::Paced { rate, .. } => Feed::Paced { packets_a_second: rate as f64, spread: Spread::Fixed },
+/// Returns the model of a plane; `services` are the service times, the source's first.
+pub(crate) fn model(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &[Service]) -> Model {
+    let is_full = matches!(setup.load, Load::Full { .. });
+    let feed = match setup.load {
+        Load::Full { .. } => Feed::Full,
+        Load::Paced { rate, .. } => Feed::Paced { packets_a_second: rate as f64, spread: Spread::Fixed },
+    };
+    let stage = |workers: usize, feed: Feed, service: &Service| {
+        let spread = Spread::Measured(Arc::clone(&service.shape));
+        Stage { workers, feed, work: Work { message: service.mean, packet: 0.0, spread } }
+    };
+    let (stages, links) = if lookups.is_replicated() && is_full {
+        let mut all = stage(setup.workers[0], feed, &services[1]);
+        all.work.message += services[0].mean;
+        (vec![all], Vec::new())
+    } else {
+        let steps =
+            setup.workers.iter().zip(&services[1..]).map(|(&count, service)| stage(count, Feed::Rings, service));
+        let stages: Vec<Stage> = [stage(1, feed, &services[0])].into_iter().chain(steps).collect();
+        let link = |to: usize| {
+            let is_lossy = to == 1 && !is_full;
+            Link { from: to - 1, to, capacity: setup.capacity, is_lossy, share: 1.0 }
         };
-        let stage = |workers: usize, feed: Feed, message: f64| {
-            let work = Work { message, packet: 0.0, spread: Spread::Fixed };
-            Stage { workers, feed, work }
-        };
-        let (stages, links) = if lookups.is_replicated() && is_full {
-            (vec![stage(setup.workers[0], feed, nanos.iter().sum())], Vec::new())
-        } else {
-            let steps = setup.workers.iter().zip(&nanos[1..]).map(|(&count, &time)| stage(count, Feed::Rings, time));
-            let stages: Vec<Stage> = [stage(1, feed, nanos[0])].into_iter().chain(steps).collect();
-            let link = |to: usize| {
-                let is_lossy = to == 1 && !is_full;
-                Link { from: to - 1, to, capacity: setup.capacity, is_lossy, share: 1.0 }
-            };
-            let links = (1..stages.len()).map(link).collect();
-            (stages, links)
-        };
-        let mut costs = self.costs;
-        if setup.cores > 1 {
-            costs.message += self.remote;
-            costs.packet = self.byte * lookups.packet_bytes() as f64;
-        }
-        let mut model =
-            Model { stages, links, cores: setup.cores, batch: setup.batch as f64, chunk: CHUNK, costs, seed: 1 };
-        // Cores without a thread do nothing.
-        model.cores = model.cores.min(model.threads());
-        model
-    }
+        let links = (1..stages.len()).map(link).collect();
+        (stages, links)
+    };
+    let batch = setup.batch as f64;
+    let mut model = Model { stages, links, cores: setup.cores, batch, chunk: CHUNK, costs: *costs, seed: 1 };
+    // Cores without a thread do nothing.
+    model.cores = model.cores.min(model.threads());
+    model
 }
 
 /// Returns the relays that costs are fitted on, at every number of cores from 1, by doubling.
@@ -266,27 +275,6 @@ fn waking() -> (f64, f64) {
     (median(&costs), median(&latencies))
 }
 
-/// Times work beside a busy core; returns the share by which it is slower than alone.
-fn crowding(keys: &Arc<KeyBuf>, effort: Effort) -> f64 {
-    let time = || -> f64 { Lookups::relay(keys, 1, 64, 0).alone(32, 64, 100).iter().sum() };
-    let slower = (0..effort.rounds.max(3)).map(|_| {
-        let alone = time();
-        let ended = AtomicBool::new(false);
-        let beside = thread::scope(|scope| {
-            scope.spawn(|| {
-                while !ended.load(Ordering::Relaxed) {
-                    time();
-                }
-            });
-            let beside = time();
-            ended.store(true, Ordering::Relaxed);
-            beside
-        });
-        (beside / alone - 1.0).max(0.0)
-    });
-    median(&slower.collect::<Vec<_>>())
-}
-
 /// Times the looks of a thread that waits on a core of its own.
 fn spinning() -> f64 {
     let flag = AtomicBool::new(false);
@@ -326,26 +314,24 @@ mod tests {
     /// Costs that relays were simulated with are found again.
     #[test]
     fn costs_are_found_again() {
-        let costs =
-            Costs { look: 300.0, switch: 1200.0, wake: 800.0, latency: 5e3, spin: 5e3, crowd: 0.1, ..Costs::NONE };
-        let known = PlaneCosts { costs: Costs { message: 250.0, ..costs }, remote: 150.0, byte: 0.4 };
+        let costs = Costs { look: 300.0, switch: 1200.0, wake: 800.0, latency: 5e3, spin: 5e3, ..Costs::NONE };
+        let known = Costs { send: 60.0, receive: 60.0, send_far: 150.0, take_far: 500.0, ..costs };
         let sample = |(name, lookups, setup): Planned| {
-            let nanos = vec![100.0; setup.workers.len() + 1];
-            let mut sample = Sample { name, lookups, setup, nanos, mpps: 0.0, spread: 0.0 };
-            sample.mpps = sample.simulated(&known, 3e6);
-            sample
+            let services = vec![Service::fixed(100.0); setup.workers.len() + 1];
+            let mpps = simulate(&model(&known, &lookups, &setup, &services), 2e6).mpps;
+            Sample { name, lookups, setup, rounds: vec![Round { services, mpps }] }
         };
-        let samples: Vec<Sample> = relays(&keys(), 2).into_iter().map(sample).collect();
-        let found = PlaneCosts { costs, remote: 0.0, byte: 0.0 }.fitted(&samples);
+        let samples: Vec<Sample> = relays(&keys(), 4).into_iter().map(sample).collect();
+        let found = fitted(costs, &samples);
         for sample in &samples {
-            assert!(sample.error(&found).abs() < 5.0, "{}: {found:?}", sample.name);
+            let ratio = sample.ratio(&found, 2e6);
+            assert!((ratio - 1.0).abs() < 0.08, "{}: {ratio}, {found:?}", sample.name);
         }
-        assert!(
-            (found.costs.message - 250.0).abs() < 40.0
-                && (found.remote - 150.0).abs() < 60.0
-                && (found.byte - 0.4).abs() < 0.1,
-            "{found:?}"
-        );
+        for (found, known) in
+            [(found.send, 60.0), (found.send_far, 150.0), (found.receive, 60.0), (found.take_far, 500.0)]
+        {
+            assert!((found - known).abs() < 0.2 * known + 10.0, "{found}, expected {known}");
+        }
     }
 
     /// The model has the threads of the plane: a source and the workers, or workers that are their own source.
@@ -354,18 +340,29 @@ mod tests {
         let relay = Lookups::relay(&keys(), 2, 1, 3);
         let load = Load::Full { packets: 1 };
         let mut setup = Setup { workers: vec![3, 2], batch: 8, capacity: 4, cores: 2, load };
-        let costs = PlaneCosts { costs: Costs::NONE, remote: 0.0, byte: 0.5 };
-        let model = costs.model(&relay, &setup, &[10.0, 20.0, 30.0]);
-        assert_eq!(model.stages.iter().map(|stage| stage.workers).collect::<Vec<_>>(), [1, 3, 2]);
-        assert_eq!(model.stages.iter().map(|stage| stage.work.message).collect::<Vec<_>>(), [10.0, 20.0, 30.0]);
+        let of = |setup: &Setup| model(&Costs::NONE, &relay, setup, &[10.0, 20.0, 30.0].map(Service::fixed));
+        let full = of(&setup);
+        assert_eq!(full.stages.iter().map(|stage| stage.workers).collect::<Vec<_>>(), [1, 3, 2]);
+        assert_eq!(full.stages.iter().map(|stage| stage.work.message).collect::<Vec<_>>(), [10.0, 20.0, 30.0]);
         assert_eq!(
-            model.links.iter().map(|link| (link.from, link.to, link.is_lossy)).collect::<Vec<_>>(),
+            full.links.iter().map(|link| (link.from, link.to, link.is_lossy)).collect::<Vec<_>>(),
             [(0, 1, false), (1, 2, false)]
         );
-        assert!((model.costs.packet - 0.5 * relay.packet_bytes() as f64).abs() < 1e-9);
         setup.load = Load::Paced { packets: 1, rate: 1000 };
-        let paced = costs.model(&relay, &setup, &[10.0, 20.0, 30.0]);
+        let paced = of(&setup);
         assert!(paced.links[0].is_lossy && !paced.links[1].is_lossy, "{paced:?}");
+    }
+
+    /// A measured relay has a service time of each step.
+    #[test]
+    fn service_times_are_of_the_run() {
+        let few = Effort { rounds: 2, seconds: 1e-3 };
+        let planned = relays(&keys(), 1).into_iter().take(3).collect();
+        for sample in Sample::all(planned, few).expect("relays run") {
+            let median = sample.median();
+            assert_eq!((sample.rounds.len(), median.services.len()), (2, 1 + sample.setup.workers.len()));
+            assert!(median.mpps > 0.0 && median.services.iter().all(|service| service.mean > 0.0), "{median:?}");
+        }
     }
 
     #[test]

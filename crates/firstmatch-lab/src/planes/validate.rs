@@ -12,8 +12,9 @@ use firstmatch_core::{KeyBuf, Match, RuleSet};
 use firstmatch_generate::trace::{self, Coverage};
 use firstmatch_generate::{Profile, rules};
 
-use super::costs::{CAPACITY, Effort, PlaneCosts, Planned, Sample, settings};
-use super::measure::{Form, Load, Lookups, Setup};
+use super::costs::{self, CAPACITY, Effort, Planned, Sample, settings};
+use super::measure::{Form, Load, Lookups, Service, Setup};
+use super::simulate::Costs;
 use crate::definition::Engine;
 use crate::machine::Machine;
 use crate::table::table;
@@ -61,23 +62,20 @@ pub(crate) fn planes(args: &PlanesArgs, machine: &Machine, out: &mut dyn Write) 
     writeln!(out, "{}, {} cores; commit {}; {}", machine.cpu, machine.cores, machine.commit, machine.date)?;
     let cases = CASES.iter().map(|case| case.prepared(args).with_context(|| case.name));
     let cases = cases.collect::<anyhow::Result<Vec<_>>>()?;
-    let (costs, relays) = PlaneCosts::fit(&cases[0].keys, machine.cores, effort)?;
-    let costs_line = costs.costs;
+    let (costs, relays) = costs::fit(&cases[0].keys, machine.cores, effort)?;
     writeln!(
         out,
         "\nmeasured, ns: a look {:.0}, a change of threads {:.0}, waking {:.0}, until a woken thread runs {:.0}, looks \
-         before blocking {:.0}; work beside a busy core takes {:.1} % longer",
-        costs_line.look,
-        costs_line.switch,
-        costs_line.wake,
-        costs_line.latency,
-        costs_line.spin,
-        costs_line.crowd * 100.0
+         before blocking {:.0}",
+        costs.look, costs.switch, costs.wake, costs.latency, costs.spin
     )?;
     writeln!(
         out,
-        "fitted on relays: {:.0} ns a message, {:.0} ns more and {:.3} ns a byte from another core",
-        costs_line.message, costs.remote, costs.byte
+        "fitted on relays, ns: {:.0} a message for both ends, and between two cores {:.0} more to send a message and {:.0} \
+         more to take any number out of a ring",
+        costs.send + costs.receive,
+        costs.send_far,
+        costs.take_far
     )?;
     writeln!(out, "\nPlanes that costs are fitted on:")?;
     compare(&relays, &costs, out)?;
@@ -92,31 +90,33 @@ pub(crate) fn planes(args: &PlanesArgs, machine: &Machine, out: &mut dyn Write) 
     let samples = Sample::all(planned, effort)?;
     writeln!(out, "\nPlanes that no cost is fitted on, whose answers are those of the engine called directly:")?;
     compare(&samples, &costs, out)?;
-    writeln!(out, "\nService times, measured, ns a message of {BATCH} packets:")?;
+    writeln!(out, "\nService times, measured with a worker a stage on most cores, ns a message of {BATCH} packets:")?;
     for case in &cases {
-        let sample = samples.iter().find(|sample| sample.name == case.name).context("every plane is measured")?;
-        let times = case.lookups.names().zip(&sample.nanos[1..]).map(|(name, nanos)| format!("{name} {nanos:.0}"));
-        writeln!(out, "{}: source {:.0}, {}", case.name, sample.nanos[0], times.collect::<Vec<_>>().join(", "))?;
+        let times = case.service_times(&samples)?;
+        let steps = case.lookups.names().zip(&times[1..]).map(|(name, time)| format!("{name} {:.0}", time.mean));
+        writeln!(out, "{}: source {:.0}, {}", case.name, times[0].mean, steps.collect::<Vec<_>>().join(", "))?;
     }
     project(args, machine, &cases, &samples, &costs, out)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Prints measured and simulated throughput side by side.
-fn compare(samples: &[Sample], costs: &PlaneCosts, out: &mut dyn Write) -> anyhow::Result<()> {
+fn compare(samples: &[Sample], costs: &Costs, out: &mut dyn Write) -> anyhow::Result<()> {
     let head = ["plane", "cores", "workers a stage", "measured, Mpps", "spread, %", "simulated, Mpps", "error, %"];
     let mut table = table(head.map(str::to_owned).into());
     let mut worst = 0.0f64;
     for sample in samples {
-        let error = sample.error(costs);
+        let measured = sample.median().mpps;
+        let ratio = sample.ratio(costs, 1e8);
+        let error = (ratio - 1.0) * 100.0;
         worst = worst.max(error.abs());
         table.add_row([
             sample.name.clone(),
             sample.setup.cores.to_string(),
             sample.setup.workers[0].to_string(),
-            format!("{:.3}", sample.mpps),
-            format!("{:.1}", sample.spread * 100.0),
-            format!("{:.3}", sample.simulated(costs, 1e8)),
+            format!("{measured:.3}"),
+            format!("{:.1}", sample.spread() * 100.0),
+            format!("{:.3}", measured * ratio),
             format!("{error:+.1}"),
         ]);
     }
@@ -130,7 +130,7 @@ fn project(
     machine: &Machine,
     cases: &[Prepared],
     samples: &[Sample],
-    costs: &PlaneCosts,
+    costs: &Costs,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     writeln!(
@@ -141,17 +141,21 @@ fn project(
     let head = ["plane", "cores", "workers by stage", "measured or projected", "Mpps"];
     let mut table = table(head.map(str::to_owned).into());
     for case in cases {
-        let of_case = || samples.iter().filter(|sample| sample.name == case.name);
-        let Some(first) = of_case().next() else { continue };
+        let services = case.service_times(samples)?;
+        let nanos: Vec<f64> = services.iter().map(|service| service.mean).collect();
         let all = std::iter::successors(Some(1), |cores| Some(cores * 2)).take_while(|&cores| cores <= args.project);
         for cores in all.map(|cores| cores as usize) {
-            let workers = shared_out(cores, &first.nanos, case.lookups.is_replicated());
-            let measured = of_case().find(|sample| sample.setup.cores == cores && sample.setup.workers == workers);
+            let workers = shared_out(cores, &nanos, case.lookups.is_replicated());
+            let is_this = |sample: &&Sample| {
+                sample.name == case.name && sample.setup.cores == cores && sample.setup.workers == workers
+            };
+            let measured = samples.iter().find(is_this);
             let (how, mpps) = match measured {
-                Some(sample) => ("measured", sample.mpps),
+                Some(sample) => ("measured", sample.median().mpps),
                 // Few threads on the cores of this machine were not measured either.
                 None => {
-                    let model = costs.model(&case.lookups, &case.setup(workers.clone(), cores), &first.nanos);
+                    let setup = case.setup(workers.clone(), cores);
+                    let model = costs::model(costs, &case.lookups, &setup, services);
                     ("projected", super::simulate::simulate(&model, 1e7).mpps)
                 }
             };
@@ -190,6 +194,13 @@ struct Prepared {
 }
 
 impl Prepared {
+    /// Returns the service times of a message with a worker a stage, on as many cores as were measured.
+    fn service_times<'a>(&self, samples: &'a [Sample]) -> anyhow::Result<&'a [Service]> {
+        let own = |sample: &&Sample| sample.name == self.name && sample.setup.workers[0] == 1;
+        let most = samples.iter().filter(own).max_by_key(|sample| sample.setup.cores);
+        Ok(&most.context("every plane is measured")?.median().services)
+    }
+
     fn setup(&self, workers: Vec<usize>, cores: usize) -> Setup {
         Setup { workers, batch: BATCH, capacity: CAPACITY, cores, load: Load::Full { packets: 1 } }
     }
@@ -232,7 +243,7 @@ mod tests {
         let mut out = Vec::new();
         planes(&args, &machine, &mut out).expect("a run");
         let out = String::from_utf8(out).expect("text");
-        for expected in ["fitted on relays: ", "largest error, measured against simulated: ", "fields: source "] {
+        for expected in ["fitted on relays, ns: ", "largest error, measured against simulated: ", "fields: source "] {
             assert!(out.contains(expected), "{expected}: {out}");
         }
         let of = |how: &str| out.lines().filter(|line| line.contains(&format!("| {how:>21} |"))).count();

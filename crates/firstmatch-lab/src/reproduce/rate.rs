@@ -14,9 +14,9 @@ use super::lists::{Bias, Lists};
 use super::{Emit, Measured, NEARBY, Outcome, Reach};
 use crate::definition::Engine;
 use crate::digest::Running;
-use crate::planes::costs::{Effort, PlaneCosts};
-use crate::planes::measure::{Form, Load, Lookups, Setup, WARM_UP};
-use crate::planes::simulate::simulate;
+use crate::planes::costs::{self, Effort};
+use crate::planes::measure::{Form, Load, Lookups, Service, Setup, WARM_UP};
+use crate::planes::simulate::{Costs, simulate};
 use crate::table::table;
 use crate::workload;
 
@@ -103,6 +103,8 @@ const TRIES: usize = 3;
 const PRECISION: u64 = 50;
 /// Share of a rate that a source reaches if it keeps that rate.
 const KEPT: f64 = 0.95;
+/// Packets of the run that measures service times.
+const TRIAL: u64 = 200_000;
 /// Nanoseconds for which each rate is simulated.
 const SIMULATED: f64 = 2e7;
 
@@ -121,7 +123,7 @@ pub(super) fn run(run: &Rate, seeds: Option<&Path>, out: &mut dyn Write, emit: E
     let keys = Arc::new(work.keys.clone());
     let here = std::thread::available_parallelism().map_or(1, usize::from);
     let answers = work.answers(&set)?;
-    let mut costs: Option<PlaneCosts> = None;
+    let mut costs: Option<Costs> = None;
     let mut all = Vec::new();
     for plane in &run.planes {
         let recipe = plane.engine.recipe()?;
@@ -133,8 +135,9 @@ pub(super) fn run(run: &Rate, seeds: Option<&Path>, out: &mut dyn Write, emit: E
         let workers = plane.workers.clone();
         let setup = Setup { workers, batch: run.batch, capacity: run.capacity, cores: cores.min(here), load };
         ensure!(lookups.answers(&setup)? == answers, "{} gives other answers", plane.name);
-        let nanos = lookups.alone(run.batch, run.capacity, 100);
-        let high = most(&plane.workers, &nanos, cores, run.batch);
+        let full = Setup { load: Load::Full { packets: TRIAL }, ..setup.clone() };
+        let services = lookups.run(&full)?.services;
+        let high = most(&plane.workers, &services, cores, run.batch);
         let found = if cores <= here {
             let found = highest_rate((high / 1000).max(1), high, PRECISION, |rate| {
                 (0..TRIES).any(|_| run.is_lossless(&lookups, &setup, rate).unwrap_or(false))
@@ -144,10 +147,10 @@ pub(super) fn run(run: &Rate, seeds: Option<&Path>, out: &mut dyn Write, emit: E
             let effort = Effort { rounds: 3, seconds: run.seconds.min(0.1) };
             let costs = match &costs {
                 Some(costs) => costs,
-                None => costs.insert(PlaneCosts::fit(&keys, here, effort)?.0),
+                None => costs.insert(costs::fit(&keys, here, effort)?.0),
             };
             let setup = Setup { cores, ..setup };
-            Found { mpps: projected(costs, &lookups, &setup, &nanos, high), is_projected: true }
+            Found { mpps: projected(costs, &lookups, &setup, &services, high), is_projected: true }
         };
         all.push(found);
     }
@@ -173,17 +176,17 @@ fn nearby(all: &[Found]) -> impl Iterator<Item = Vec<Found>> {
 }
 
 /// Returns a rate that no plane reaches: half more than all cores can do, or all workers of a stage.
-fn most(workers: &[usize], nanos: &[f64], cores: usize, batch: usize) -> u64 {
-    let steps = nanos[1..].iter().zip(workers).map(|(nanos, &workers)| workers as f64 / nanos);
-    let all = cores as f64 / nanos.iter().sum::<f64>();
+fn most(workers: &[usize], services: &[Service], cores: usize, batch: usize) -> u64 {
+    let steps = services[1..].iter().zip(workers).map(|(service, &workers)| workers as f64 / service.mean);
+    let all = cores as f64 / services.iter().map(|service| service.mean).sum::<f64>();
     (steps.fold(all, f64::min) * batch as f64 * 1.5e9) as u64
 }
 
 /// Returns the highest rate without loss of a simulated plane, in millions of packets a second.
-fn projected(costs: &PlaneCosts, lookups: &Lookups, setup: &Setup, nanos: &[f64], high: u64) -> f64 {
+fn projected(costs: &Costs, lookups: &Lookups, setup: &Setup, services: &[Service], high: u64) -> f64 {
     let found = highest_rate((high / 1000).max(1), high, PRECISION, |rate| {
         let setup = Setup { load: Load::Paced { packets: 0, rate }, ..setup.clone() };
-        let outcome = simulate(&costs.model(lookups, &setup, nanos), SIMULATED);
+        let outcome = simulate(&costs::model(costs, lookups, &setup, services), SIMULATED);
         outcome.dropped == 0.0 && outcome.mpps * 1e6 >= KEPT * rate as f64
     });
     found.unwrap_or(0) as f64 / 1e6
@@ -325,12 +328,13 @@ id = 'percent'; of = 'percent'; planes = ['many', 'row']";
     fn a_projected_rate_is_that_of_the_slowest_stage() {
         let keys = Arc::new(firstmatch_core::KeyBuf::new(&firstmatch_core::Schema::ipv4()));
         let relay = Lookups::relay(&keys, 2, 1, 0);
-        let costs = PlaneCosts { costs: crate::planes::simulate::Costs::NONE, remote: 0.0, byte: 0.0 };
+        let costs = Costs::NONE;
         let of = |workers: [usize; 2], nanos: [f64; 3]| {
             let (workers, load) = (workers.to_vec(), Load::Full { packets: 1 });
             let setup = Setup { cores: workers.iter().sum::<usize>() + 1, workers, batch: 32, capacity: 64, load };
-            let high = most(&setup.workers, &nanos, setup.cores, 32);
-            projected(&costs, &relay, &setup, &nanos, high)
+            let services = nanos.map(Service::fixed);
+            let high = most(&setup.workers, &services, setup.cores, 32);
+            projected(&costs, &relay, &setup, &services, high)
         };
         for (workers, nanos, expected) in [
             ([1, 1], [100.0, 1600.0, 800.0], 20.0),

@@ -3,9 +3,11 @@
 //! A [`Lookups`] is a lookup in steps, one for each stage of a plane. A [`Setup`] says how many workers each stage has
 //! and how packets come in. A plane in the form `replicated` has one step, the whole lookup; its workers take packets
 //! from memory, or from a source with a rate. In the other forms one more thread, the source, brings the packets in.
+//! Service times are measured in the run itself, because a machine's speed changes from one moment to the next.
 
 mod fields;
 mod rows;
+mod stopwatch;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,9 +20,11 @@ use firstmatch_net::plane::{Deal, Link, Outputs, Pace, PlaneBuilder, PlaneCounte
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
 
-use crate::clock::cpu_time;
 use fields::FieldSearch;
-use rows::{Pool, Rows};
+use rows::{Rows, Slots};
+use stopwatch::{Stopwatch, Times};
+
+pub(crate) use stopwatch::Service;
 
 /// Form of a plane.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -82,6 +86,8 @@ pub(crate) struct Ran {
     /// Packets that a full ring dropped.
     pub(crate) dropped: u64,
     pub(crate) wall: Duration,
+    /// Service times of the source, then of each step.
+    pub(crate) services: Vec<Service>,
 }
 
 impl Ran {
@@ -170,11 +176,6 @@ impl Lookups {
         Self { form: Form::Parts, steps: (0..stages).map(step).collect(), keys: Arc::clone(keys), width }
     }
 
-    /// Returns the bytes of a message for each of its packets.
-    pub(crate) fn packet_bytes(&self) -> usize {
-        size_of::<Option<Match>>() + self.width * size_of::<u64>()
-    }
-
     /// Returns the names of the steps.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.steps.iter().map(|(name, _)| name.as_str())
@@ -183,41 +184,6 @@ impl Lookups {
     /// Returns whether the workers themselves take packets from memory, without a ring.
     pub(crate) fn is_replicated(&self) -> bool {
         self.form == Form::Replicated
-    }
-
-    /// Returns the CPU nanoseconds for a message of `batch` packets: of the source, then of each step.
-    ///
-    /// Steps run alone on this thread. Each works on `messages` messages before the next step does, because the
-    /// messages of a full ring lie in memory between two stages as well. The figures are medians over `rounds`.
-    pub(crate) fn alone(&self, batch: usize, messages: usize, rounds: usize) -> Vec<f64> {
-        let pool = Arc::new(Pool::default());
-        let batch = batch.min(self.keys.len());
-        let deal = Deal::new(self.keys.len() / batch * batch, batch, u64::MAX);
-        let mut workers: Vec<WorkOn> = self.steps.iter().map(|(_, make)| make()).collect();
-        let mut times = vec![Vec::new(); workers.len() + 1];
-        let mut held: Vec<Rows> = Vec::with_capacity(messages);
-        for round in 0..=rounds {
-            let mut note = |at: usize, start: Duration| {
-                // The first round warms up.
-                if round > 0 {
-                    times[at].push((cpu_time().saturating_sub(start)).as_nanos() as f64 / messages as f64);
-                }
-            };
-            let start = cpu_time();
-            while let Some(range) = deal.next().filter(|_| held.len() < messages) {
-                held.push(Rows::new(&pool, 0, range, self.width));
-            }
-            note(0, start);
-            for (at, work) in workers.iter_mut().enumerate() {
-                let start = cpu_time();
-                held.iter_mut().for_each(&mut *work);
-                if at + 1 == self.steps.len() {
-                    held.clear();
-                }
-                note(at + 1, start);
-            }
-        }
-        times.iter().map(|times| crate::statistics::Summary::of(times).map_or(0.0, |all| all.median)).collect()
     }
 
     /// Carries all packets once through a plane and returns their answers.
@@ -244,38 +210,54 @@ impl Lookups {
     fn carry(&self, setup: &Setup, answers: Option<&Arc<Mutex<Vec<Option<Match>>>>>) -> anyhow::Result<Ran> {
         let stages = self.steps.len();
         ensure!(setup.workers.len() == stages, "workers of {} stages; expected {stages}", setup.workers.len());
+        let times: Vec<Arc<Times>> = (0..=stages).map(|_| Arc::default()).collect();
         let mut builder = PlaneBuilder::<Rows>::new();
-        let pull = self.source(setup);
+        let pull = self.source(setup, &times[0]);
+        // The work of a step gives the message back, unless it was the last step, which keeps its buffers in `slots`.
         let step = |at: usize| {
-            let make = Arc::clone(&self.steps[at].1);
+            let (make, times) = (Arc::clone(&self.steps[at].1), Arc::clone(&times[at + 1]));
             let answers = answers.filter(|_| at + 1 == stages).cloned();
-            move || {
-                let mut work = make();
-                let answers = answers.clone();
-                move |rows: &mut Rows| {
-                    work(rows);
-                    if let Some(answers) = &answers {
-                        lock(answers)[rows.rows.clone()].copy_from_slice(&rows.buffers.best);
-                    }
+            let is_last = at + 1 == stages;
+            move |slots: &Arc<Slots>| {
+                let (mut work, mut watch) = (make(), Stopwatch::new(&times));
+                let (answers, slots) = (answers.clone(), Arc::clone(slots));
+                move |mut rows: Rows| {
+                    watch.time(|| {
+                        work(&mut rows);
+                        if let Some(answers) = &answers {
+                            lock(answers)[rows.rows.clone()].copy_from_slice(&rows.buffers.best);
+                        }
+                        if !is_last {
+                            return Some(rows);
+                        }
+                        slots.give_back(rows);
+                        None
+                    })
                 }
             }
         };
         if self.is_replicated() && matches!(setup.load, Load::Full { .. }) {
             let step = step(0);
             builder.source(&self.steps[0].0, setup.workers[0], move |_| {
-                let (mut pull, mut work) = (pull(), step());
+                // Each worker has a message of its own, so that none waits for another.
+                let slots = Arc::new(Slots::new(1));
+                let (mut pull, mut work) = (pull(&slots), step(&slots));
                 move |_: &mut Outputs<Rows>| match pull() {
-                    Pull::Rows(mut rows) => {
-                        work(&mut rows);
-                        Pulled::Packets(rows.rows.len())
+                    Pull::Rows(rows) => {
+                        let packets = rows.rows.len();
+                        work(rows);
+                        Pulled::Packets(packets)
                     }
                     Pull::Nothing => Pulled::Packets(0),
                     Pull::End => Pulled::End,
                 }
             });
         } else {
+            let threads = 1 + setup.workers.iter().sum::<usize>();
+            let slots = Arc::new(Slots::new(threads * (2 * setup.capacity + 1)));
+            let own = Arc::clone(&slots);
             let mut last: StageId = builder.source("source", 1, move |_| {
-                let mut pull = pull();
+                let mut pull = pull(&own);
                 move |out: &mut Outputs<Rows>| match pull() {
                     Pull::Rows(rows) => {
                         let packets = rows.rows.len();
@@ -292,13 +274,11 @@ impl Lookups {
                 Load::Paced { .. } => Link::lossy().capacity(setup.capacity),
             };
             for (at, (name, _)) in self.steps.iter().enumerate() {
-                let step = step(at);
-                let is_last = at + 1 == stages;
+                let (step, slots) = (step(at), Arc::clone(&slots));
                 let stage = builder.stage(name, setup.workers[at], move |_| {
-                    let mut work = step();
-                    move |mut rows: Rows, out: &mut Outputs<Rows>| {
-                        work(&mut rows);
-                        if !is_last {
+                    let mut work = step(&slots);
+                    move |rows: Rows, out: &mut Outputs<Rows>| {
+                        if let Some(rows) = work(rows) {
                             out.send(rows);
                         }
                     }
@@ -313,11 +293,16 @@ impl Lookups {
             anyhow::Ok((counters, start.elapsed()))
         })??;
         let dropped = counters.rings.iter().map(|ring| ring.dropped.packets).sum();
-        Ok(Ran { counters, dropped, wall })
+        let services = times.iter().map(|times| times.take()).collect();
+        Ok(Ran { counters, dropped, wall, services })
     }
 
     /// Returns a factory of functions that take packets from memory. All of them share the packets of a full load.
-    fn source(&self, setup: &Setup) -> impl Fn() -> Box<dyn FnMut() -> Pull> + Send + Sync + use<> {
+    fn source(
+        &self,
+        setup: &Setup,
+        times: &Arc<Times>,
+    ) -> impl Fn(&Arc<Slots>) -> Box<dyn FnMut() -> Pull> + Send + Sync + use<> {
         let &Setup { batch, load, .. } = setup;
         let width = self.width;
         let keys = self.keys.len();
@@ -325,18 +310,18 @@ impl Lookups {
             Load::Full { packets } | Load::Paced { packets, .. } => packets,
         };
         let deal = Arc::new(Deal::new(keys, batch, packets.div_ceil(keys.max(1) as u64)));
-        move || {
-            // Each source has a pool of its own, so that sources do not wait for one another.
-            let pool = Arc::new(Pool::default());
-            let mut number = 0;
+        let times = Arc::clone(times);
+        move |slots| {
+            let (slots, mut next, mut number) = (Arc::clone(slots), 0, 0);
             let mut rows = move |range: Range<usize>| {
                 number += 1;
-                Pull::Rows(Rows::new(&pool, number - 1, range, width))
+                Pull::Rows(slots.rows(&mut next, number - 1, range, width))
             };
+            let mut watch = Stopwatch::new(&times);
             match load {
                 Load::Full { .. } => {
                     let deal = Arc::clone(&deal);
-                    Box::new(move || deal.next().map_or(Pull::End, &mut rows))
+                    Box::new(move || watch.time(|| deal.next().map_or(Pull::End, &mut rows)))
                 }
                 Load::Paced { rate, .. } => {
                     let (mut pace, mut at) = (Pace::new(rate), 0);
@@ -352,7 +337,7 @@ impl Lookups {
                         at %= keys;
                         let due = pace.take(batch.min(keys - at));
                         at += due;
-                        if due == 0 { Pull::Nothing } else { rows(at - due..at) }
+                        if due == 0 { Pull::Nothing } else { watch.time(|| rows(at - due..at)) }
                     })
                 }
             }

@@ -6,16 +6,19 @@
 //!
 //! | part | model |
 //! |---|---|
-//! | cores | equal; a ready thread runs on any free one, in order of becoming ready, for a quantum at most |
-//! | work | a time for each message and each packet, fixed or exponential; longer while other cores are busy, too |
+//! | cores | equal; each runs its ready threads in order, for a quantum at most |
+//! | threads | ready on the core where they last ran, unless that is busy and another is free; moved if they wait for long |
+//! | work | a time for each message and each packet, fixed, or drawn from measured times or an exponential distribution |
 //! | rings | bounded in messages; a full one makes the sender wait, or drops the message and counts it |
-//! | messages | taken from a ring by the chunk, handed on at a cost for each message and each packet |
+//! | messages | taken from a ring by the chunk; sending and receiving have a cost, more between two cores |
 //! | waiting | looks for a while and then blocks; where threads share cores, each look gives the core away |
 //! | waking | costs the waking thread time, and the woken one runs later |
 //! | sources | bring in messages as fast as rings take them, or packets at a rate |
 //!
 //! Caches, memory and the placing of threads are not in the model, except as far as the given times have them. So a
 //! projection beyond the cores that times were measured on assumes that more cores slow each other down no further.
+
+use std::sync::Arc;
 
 mod calendar;
 mod run;
@@ -47,7 +50,7 @@ pub(crate) struct Stage {
 }
 
 /// Origin of the messages of a stage.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Feed {
     /// Rings that lead to the stage.
     Rings,
@@ -62,7 +65,7 @@ pub(crate) enum Feed {
 }
 
 /// CPU time of the work on a message.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Work {
     /// Nanoseconds a message.
     pub(crate) message: f64,
@@ -72,9 +75,11 @@ pub(crate) struct Work {
 }
 
 /// Distribution of a time around its mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Spread {
     Fixed,
+    /// Times that were measured, each as a multiple of their mean; all are equally likely.
+    Measured(Arc<[f64]>),
     #[cfg_attr(not(test), expect(dead_code, reason = "closed forms of queues need it"))]
     Exponential,
 }
@@ -92,13 +97,17 @@ pub(crate) struct Link {
     pub(crate) share: f64,
 }
 
-/// Costs of handing messages on, in nanoseconds of CPU time unless said otherwise.
+/// Costs of handing messages on and of sharing cores, in nanoseconds of CPU time unless said otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
-    /// Cost of a message: half for its sender, half for its receiver.
-    pub(crate) message: f64,
-    /// Cost of a packet, for the receiver.
-    pub(crate) packet: f64,
+    /// Cost of sending a message.
+    pub(crate) send: f64,
+    /// Cost of receiving a message.
+    pub(crate) receive: f64,
+    /// Cost for the sender beyond that, if the last message of the ring was taken on another core.
+    pub(crate) send_far: f64,
+    /// Cost of taking messages out of a ring, however many, if they were sent on another core.
+    pub(crate) take_far: f64,
     /// Cost of another thread on a core.
     pub(crate) switch: f64,
     /// Cost of waking a blocked thread.
@@ -111,22 +120,21 @@ pub(crate) struct Costs {
     pub(crate) look: f64,
     /// Longest time on a core while other threads are ready.
     pub(crate) quantum: f64,
-    /// Share by which all work is slower while more than one core is busy.
-    pub(crate) crowd: f64,
 }
 
 impl Costs {
     /// No costs at all, and a quantum of 1 ms.
     pub(crate) const NONE: Self = Self {
-        message: 0.0,
-        packet: 0.0,
+        send: 0.0,
+        receive: 0.0,
+        send_far: 0.0,
+        take_far: 0.0,
         switch: 0.0,
         wake: 0.0,
         latency: 0.0,
         spin: 0.0,
         look: 0.0,
         quantum: 1e6,
-        crowd: 0.0,
     };
 }
 

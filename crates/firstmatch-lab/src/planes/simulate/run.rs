@@ -14,6 +14,8 @@ const YIELDS: u32 = 4;
 const YIELDED: f64 = 150e3;
 /// Longest time between two looks of a paced source, in nanoseconds.
 const GLANCE: f64 = 5e3;
+/// Nanoseconds since a thread ran within which Linux leaves it on its core, because its data are in the cache.
+const HOT: f64 = 5e5;
 /// Share of the time that warms up.
 const WARM: f64 = 0.2;
 
@@ -22,6 +24,8 @@ struct Message {
     packets: f64,
     /// Number by which the receiver is chosen.
     number: u64,
+    /// Core that it was sent on.
+    core: usize,
 }
 
 #[derive(Debug)]
@@ -31,6 +35,8 @@ struct Ring {
     is_lossy: bool,
     sender: usize,
     receiver: usize,
+    /// Core that messages were taken on last.
+    taken_on: Option<usize>,
 }
 
 /// Rings of a link that one worker sends to, one for each worker at its end.
@@ -65,6 +71,9 @@ struct Thread {
     inputs: Vec<usize>,
     outputs: Vec<Output>,
     state: State,
+    /// Core that it runs on or ran on last, and the time at which it left it.
+    core: usize,
+    left: f64,
     /// Number of the last event of the thread; earlier ones are void.
     epoch: u64,
     /// Rest of its work, in nanoseconds.
@@ -81,6 +90,8 @@ struct Thread {
     in_hand: Option<Message>,
     /// Messages to be sent, with their rings.
     outbox: VecDeque<(usize, Message)>,
+    /// Whether sending the first of these has been paid for.
+    is_paid: bool,
     /// Number of its next message, and the time at which it is due, for a source.
     next: u64,
     due: f64,
@@ -112,14 +123,15 @@ enum Event {
     Ready { thread: usize, epoch: u64 },
 }
 
-#[derive(Debug, Default, Clone, Copy)]
+#[derive(Debug, Default, Clone)]
 struct Core {
     thread: Option<usize>,
+    /// Threads that are ready to run on it.
+    ready: VecDeque<usize>,
     /// Thread that was here last.
     last: Option<usize>,
-    /// Start and length of the work that is under way, and the factor by which it is slower.
+    /// Start of the work that is under way.
     since: f64,
-    slower: f64,
     /// End of the quantum.
     until: f64,
     busy: f64,
@@ -134,7 +146,6 @@ pub(super) struct Simulation<'a> {
     threads: Vec<Thread>,
     rings: Vec<Ring>,
     cores: Vec<Core>,
-    ready: VecDeque<usize>,
     random: Pcg64,
     offered: f64,
     dropped: f64,
@@ -185,6 +196,8 @@ impl<'a> Simulation<'a> {
             inputs: Vec::new(),
             outputs: Vec::new(),
             state: State::Away,
+            core: 0,
+            left: f64::NEG_INFINITY,
             epoch: 0,
             rest: 0.0,
             awaited: None,
@@ -195,6 +208,7 @@ impl<'a> Simulation<'a> {
             taken: VecDeque::new(),
             in_hand: None,
             outbox: VecDeque::new(),
+            is_paid: false,
             next: 0,
             due: 0.0,
             owed: 0.0,
@@ -215,11 +229,14 @@ impl<'a> Simulation<'a> {
                     let (capacity, is_lossy) = (link.capacity, link.is_lossy);
                     threads[receiver].inputs.push(rings.len());
                     own.push(rings.len());
-                    rings.push(Ring { messages: VecDeque::new(), capacity, is_lossy, sender, receiver });
+                    let messages = VecDeque::new();
+                    rings.push(Ring { messages, capacity, is_lossy, sender, receiver, taken_on: None });
                 }
                 threads[sender].outputs.push(Output { rings: own, share: link.share });
             }
         }
+        // Each core gets as many threads as any other, as far as possible.
+        threads.iter_mut().enumerate().for_each(|(at, thread)| thread.core = at % model.cores);
         let mut calendar = Calendar::new();
         (0..threads.len()).for_each(|thread| calendar.add(0.0, Event::Ready { thread, epoch: 0 }));
         Self {
@@ -230,7 +247,6 @@ impl<'a> Simulation<'a> {
             threads,
             rings,
             cores: vec![Core::default(); model.cores],
-            ready: VecDeque::new(),
             random: Pcg64::seed_from_u64(model.seed),
             offered: 0.0,
             dropped: 0.0,
@@ -258,8 +274,10 @@ impl<'a> Simulation<'a> {
             match event {
                 Event::Over { thread, epoch } if epoch == self.threads[thread].epoch => self.over(thread),
                 Event::Ready { thread, epoch } if epoch == self.threads[thread].epoch => {
-                    self.threads[thread].state = State::Ready;
-                    self.ready.push_back(thread);
+                    let own = self.threads[thread].core;
+                    let is_free = |core: usize| self.cores[core].thread.is_none() && self.cores[core].ready.is_empty();
+                    let free = (0..self.cores.len()).find(|&core| is_free(core)).filter(|_| !is_free(own));
+                    self.queue(thread, free.unwrap_or(own));
                 }
                 Event::Over { .. } | Event::Ready { .. } => {}
             }
@@ -279,21 +297,44 @@ impl<'a> Simulation<'a> {
         in_rings.map(|message| message.packets).sum::<f64>() + self.threads.iter().map(held).sum::<f64>()
     }
 
+    /// Makes a thread ready on a core, behind the others there.
+    fn queue(&mut self, thread: usize, core: usize) {
+        self.threads[thread].state = State::Ready;
+        self.cores[core].ready.push_back(thread);
+    }
+
+    /// Returns the nanoseconds that each thread was at work.
+    #[cfg(test)]
+    pub(super) fn threads_at_work(&self) -> impl Iterator<Item = f64> {
+        self.threads.iter().map(|thread| thread.at_work)
+    }
+
     /// Puts ready threads on free cores.
     fn fill_cores(&mut self) {
-        while !self.ready.is_empty() {
-            let Some(core) = self.cores.iter().position(|core| core.thread.is_none()) else { return };
-            let Some(thread) = self.ready.pop_front() else { return };
-            let costs = &self.model.costs;
-            let place = &mut self.cores[core];
-            place.thread = Some(thread);
-            place.until = self.now + costs.quantum;
-            if place.last.replace(thread).is_some_and(|last| last != thread) {
-                self.threads[thread].rest += costs.switch;
+        for core in 0..self.cores.len() {
+            while self.cores[core].thread.is_none() {
+                let Some(thread) = self.take_ready(core) else { break };
+                let costs = &self.model.costs;
+                let place = &mut self.cores[core];
+                place.thread = Some(thread);
+                place.until = self.now + costs.quantum;
+                if place.last.replace(thread).is_some_and(|last| last != thread) {
+                    self.threads[thread].rest += costs.switch;
+                }
+                let own = &mut self.threads[thread];
+                (own.state, own.core) = (State::Running(core), core);
+                self.go_on(thread, core);
             }
-            self.threads[thread].state = State::Running(core);
-            self.go_on(thread, core);
         }
+    }
+
+    /// Takes the next thread from the queue of a core, or from another queue one that has not run for long.
+    fn take_ready(&mut self, core: usize) -> Option<usize> {
+        if let Some(thread) = self.cores[core].ready.pop_front() {
+            return Some(thread);
+        }
+        let is_cold = |core: &Core| core.ready.front().is_some_and(|&at| self.now - self.threads[at].left >= HOT);
+        self.cores.iter().position(is_cold).and_then(|from| self.cores[from].ready.pop_front())
     }
 
     /// Starts the rest of a thread's work on its core, or asks for its next work.
@@ -318,35 +359,29 @@ impl<'a> Simulation<'a> {
     }
 
     fn start(&mut self, thread: usize, core: usize) {
-        let others = self.cores.iter().filter(|core| core.thread.is_some_and(|at| self.is_running(at))).count();
         let own = &mut self.threads[thread];
         own.epoch += 1;
         let place = &mut self.cores[core];
-        place.slower = if others > 1 { 1.0 + self.model.costs.crowd } else { 1.0 };
         place.since = self.now;
-        let end = (self.now + own.rest * place.slower).min(place.until);
+        let end = (self.now + own.rest).min(place.until);
         self.calendar.add(end, Event::Over { thread, epoch: own.epoch });
-    }
-
-    fn is_running(&self, thread: usize) -> bool {
-        matches!(self.threads[thread].state, State::Running(_))
     }
 
     /// Ends a stretch of work, a quantum or a spin.
     fn over(&mut self, thread: usize) {
         match self.threads[thread].state {
             State::Running(core) => {
-                let (ran, slower) = (self.now - self.cores[core].since, self.cores[core].slower);
+                let ran = self.now - self.cores[core].since;
                 self.cores[core].busy += ran;
                 let own = &mut self.threads[thread];
                 own.at_work += ran;
-                own.rest -= ran / slower;
+                own.rest -= ran;
                 // What rounding leaves of a picosecond is no work.
                 if own.rest < 1e-3 {
                     own.rest = 0.0;
                 }
                 if self.now >= self.cores[core].until {
-                    if self.ready.is_empty() {
+                    if self.cores[core].ready.is_empty() {
                         self.cores[core].until = self.now + self.model.costs.quantum;
                     } else {
                         return self.make_way(thread, core);
@@ -361,9 +396,14 @@ impl<'a> Simulation<'a> {
 
     /// Puts a thread behind the ready ones.
     fn make_way(&mut self, thread: usize, core: usize) {
+        self.leave(thread, core);
+        self.queue(thread, core);
+    }
+
+    /// Frees the core of a thread.
+    fn leave(&mut self, thread: usize, core: usize) {
         self.cores[core].thread = None;
-        self.threads[thread].state = State::Ready;
-        self.ready.push_back(thread);
+        self.threads[thread].left = self.now;
     }
 
     fn wait(&mut self, thread: usize, core: usize) {
@@ -382,11 +422,11 @@ impl<'a> Simulation<'a> {
         }
         own.looks += 1;
         own.rest = costs.look;
-        if self.ready.is_empty() { self.go_on(thread, core) } else { self.make_way(thread, core) }
+        if self.cores[core].ready.is_empty() { self.go_on(thread, core) } else { self.make_way(thread, core) }
     }
 
     fn block(&mut self, thread: usize, core: usize) {
-        self.cores[core].thread = None;
+        self.leave(thread, core);
         let own = &mut self.threads[thread];
         own.epoch += 1;
         (own.state, own.looks) = (State::Blocked, 0);
@@ -397,12 +437,12 @@ impl<'a> Simulation<'a> {
     fn sleep(&mut self, thread: usize, core: usize, time: f64) {
         let rest = time - self.now;
         if rest > YIELDED {
-            self.cores[core].thread = None;
+            self.leave(thread, core);
             let own = &mut self.threads[thread];
             own.epoch += 1;
             own.state = State::Away;
             self.calendar.add(time - YIELDED, Event::Ready { thread, epoch: own.epoch });
-        } else if self.ready.is_empty() {
+        } else if self.cores[core].ready.is_empty() {
             self.threads[thread].rest = rest.clamp(1.0, GLANCE);
             self.start(thread, core);
         } else {
@@ -447,16 +487,23 @@ impl<'a> Simulation<'a> {
     /// Returns what a thread does next; whatever takes no time is done at once.
     fn next(&mut self, thread: usize) -> Next {
         let model = self.model;
-        let (stage, half) = (&model.stages[self.threads[thread].stage], model.costs.message / 2.0);
+        let (stage, costs) = (&model.stages[self.threads[thread].stage], &model.costs);
         loop {
             if let Some(message) = self.threads[thread].in_hand.take() {
                 self.hand_on(thread, message);
             }
             if let Some(&(at, message)) = self.threads[thread].outbox.front() {
                 let ring = &mut self.rings[at];
+                let own = &mut self.threads[thread];
                 if ring.messages.len() < ring.capacity {
-                    ring.messages.push_back(message);
-                    self.threads[thread].has_moved();
+                    let is_far = ring.taken_on.is_some_and(|core| core != own.core);
+                    let cost = costs.send + if is_far { costs.send_far } else { 0.0 };
+                    if cost > 0.0 && !std::mem::replace(&mut own.is_paid, true) {
+                        return Next::Work(cost);
+                    }
+                    own.is_paid = false;
+                    ring.messages.push_back(Message { core: own.core, ..message });
+                    own.has_moved();
                     self.ring_bell(self.rings[at].receiver, thread);
                 } else if ring.is_lossy {
                     self.dropped += message.packets;
@@ -470,44 +517,44 @@ impl<'a> Simulation<'a> {
             if own.owed > 0.0 {
                 return Next::Work(std::mem::take(&mut own.owed));
             }
-            let sent = half * own.outputs.len() as f64;
             let message = match stage.feed {
                 Feed::Rings => match own.taken.pop_front() {
                     Some(message) => {
                         let work = stage.work.message + stage.work.packet * message.packets;
-                        let handed = half + model.costs.packet * message.packets + sent;
                         own.in_hand = Some(message);
-                        return Next::Work(handed + drawn(&mut self.random, stage.work.spread, work));
+                        return Next::Work(costs.receive + drawn(&mut self.random, &stage.work.spread, work));
                     }
                     None if own.empty == own.inputs.len() => {
                         own.empty = 0;
                         return Next::Wait(Awaited::Input);
                     }
                     None => {
-                        self.take(thread);
+                        if self.take(thread) && costs.take_far > 0.0 {
+                            return Next::Work(costs.take_far);
+                        }
                         continue;
                     }
                 },
-                Feed::Full => Message { packets: model.batch, number: own.next },
-                Feed::Paced { packets_a_second, spread } => {
+                Feed::Full => Message { packets: model.batch, number: own.next, core: own.core },
+                Feed::Paced { packets_a_second, ref spread } => {
                     if own.due > self.now {
                         return Next::Until(own.due);
                     }
                     let between = model.batch / packets_a_second * 1e9;
                     own.due += drawn(&mut self.random, spread, between);
-                    Message { packets: model.batch, number: own.next }
+                    Message { packets: model.batch, number: own.next, core: own.core }
                 }
             };
             own.next += 1;
             own.in_hand = Some(message);
             self.offered += message.packets;
             let work = stage.work.message + stage.work.packet * message.packets;
-            return Next::Work(sent + drawn(&mut self.random, stage.work.spread, work));
+            return Next::Work(drawn(&mut self.random, &stage.work.spread, work));
         }
     }
 
-    /// Takes messages from a thread's next ring, as many as fit a chunk.
-    fn take(&mut self, thread: usize) {
+    /// Takes messages from a thread's next ring, as many as fit a chunk; returns whether they come from another core.
+    fn take(&mut self, thread: usize) -> bool {
         let own = &mut self.threads[thread];
         let at = own.inputs[own.next_input];
         own.next_input = (own.next_input + 1) % own.inputs.len();
@@ -515,10 +562,13 @@ impl<'a> Simulation<'a> {
         let count = ring.messages.len().min(self.model.chunk);
         own.empty = if count == 0 { own.empty + 1 } else { 0 };
         own.taken.extend(ring.messages.drain(..count));
+        let is_far = count > 0 && own.taken.back().is_some_and(|message| message.core != own.core);
         if count > 0 {
+            ring.taken_on = Some(own.core);
             own.has_moved();
             self.ring_bell(self.rings[at].sender, thread);
         }
+        is_far
     }
 
     /// Deals the packets of a message that was worked on to the links; the others have left the plane.
@@ -535,9 +585,11 @@ impl<'a> Simulation<'a> {
 }
 
 /// Draws a time of a mean.
-fn drawn(random: &mut Pcg64, spread: Spread, mean: f64) -> f64 {
+fn drawn(random: &mut Pcg64, spread: &Spread, mean: f64) -> f64 {
     match spread {
         Spread::Fixed => mean,
+        Spread::Measured(times) if times.is_empty() => mean,
+        Spread::Measured(times) => mean * times[random.random_range(0..times.len())],
         Spread::Exponential => -mean * (1.0 - random.random::<f64>()).ln(),
     }
 }

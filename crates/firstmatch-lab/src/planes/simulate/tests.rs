@@ -146,15 +146,16 @@ fn mixed(seed: u64) -> Model {
     model.links[0].is_lossy = pick(2, 29) == 1;
     model.links[1].share = if pick(2, 31) == 1 { 0.25 } else { 1.0 };
     model.costs = Costs {
-        message: 60.0,
-        packet: 3.0,
+        send: 30.0,
+        receive: 40.0,
+        send_far: 20.0,
+        take_far: 50.0,
         switch: 1500.0,
         wake: 1000.0,
         latency: 5000.0,
         spin: 600.0,
         look: 300.0,
         quantum: 1e5,
-        crowd: 0.1,
     };
     model
 }
@@ -217,8 +218,6 @@ fn threads_that_share_a_core_pay_for_each_change() {
     assert_close(simulate(&model, 1e8).mpps, 0.95, 1e-3);
     model.cores = 2;
     assert_close(simulate(&model, 1e8).mpps, 2.0, 1e-3);
-    model.costs.crowd = 0.25;
-    assert_close(simulate(&model, 1e8).mpps, 2.0 / 1.25, 1e-3);
 }
 
 /// Each message finds the stage asleep, because it comes long after the one before.
@@ -248,9 +247,35 @@ fn a_sleeping_thread_is_woken_at_a_price() {
 fn handing_on_costs_both_ends() {
     let mut model = row(vec![stage(1, Feed::Full, fixed(0.0)), stage(1, Feed::Rings, fixed(100.0))], 64, 2);
     model.batch = 10.0;
-    model.costs = Costs { message: 40.0, packet: 3.0, spin: 1e6, ..Costs::NONE };
+    model.costs = Costs { send: 20.0, receive: 30.0, spin: 1e6, ..Costs::NONE };
     let outcome = simulate(&model, 1e6);
-    assert_close(outcome.mpps, 10.0 / 150.0 * 1e3, 1e-2);
-    // The source sends for 20 ns of each 150 ns.
-    assert_close(outcome.at_work[0], 20.0 / 150.0, 2e-2);
+    assert_close(outcome.mpps, 10.0 / 130.0 * 1e3, 1e-2);
+    // The source sends for 20 ns of each 130 ns.
+    assert_close(outcome.at_work[0], 20.0 / 130.0, 2e-2);
+}
+
+/// Messages between two cores cost more at either end, those within one core do not.
+#[test]
+fn handing_on_between_cores_costs_more() {
+    let mut model = row(vec![stage(1, Feed::Full, fixed(50.0)), stage(1, Feed::Rings, fixed(100.0))], 64, 2);
+    model.costs = Costs { send: 10.0, receive: 20.0, send_far: 15.0, take_far: 80.0, spin: 1e6, ..Costs::NONE };
+    let apart = simulate(&model, 1e6);
+    assert_close(apart.mpps, 1e3 / 200.0, 1e-2);
+    assert_close(apart.at_work[0], 75.0 / 200.0, 2e-2);
+    // Four messages at once pay once.
+    assert_close(simulate(&Model { chunk: 4, ..model.clone() }, 1e6).mpps, 1e3 / 140.0, 1e-2);
+    model.cores = 1;
+    assert_close(simulate(&model, 1e7).mpps, 1e3 / 180.0, 1e-2);
+}
+
+/// Three threads on two cores: the third shares the first core, as it would until something balances the load.
+#[test]
+fn threads_stay_where_they_ran() {
+    let model = row(vec![stage(3, Feed::Full, fixed(1000.0))], 1, 2);
+    let mut simulation = Simulation::new(&model);
+    simulation.run(1e8);
+    let at_work: Vec<f64> = simulation.threads_at_work().collect();
+    assert_close(at_work[0], 5e7, 0.05);
+    assert_close(at_work[1], 1e8, 0.05);
+    assert_close(at_work[2], 5e7, 0.05);
 }
