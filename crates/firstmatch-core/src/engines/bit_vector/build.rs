@@ -1,11 +1,12 @@
 //! Building: key words become dimensions, and small dimensions are joined.
 
-use super::classes::{Classes, Room, Set};
-use super::products::{Interval, Masks, Products};
 use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join, NEAR, Rows, SHORT_WORDS};
 use crate::engine::budget::Visits;
+use crate::engines::shared::{
+    self, Classes, Interval, Masks, Products, Room, Set, combinations, common_bits, eights, mask_for, sweep,
+};
 use crate::error::BuildError;
-use crate::raw::{Hasher, LINE_WORDS, Level, Line, Pages, Table, Tree, secrets, words_mut};
+use crate::raw::{LINE_WORDS, Level, Line, Pages, Table, Tree, words_mut};
 use crate::rule::Lowered;
 use crate::schema::Schema;
 
@@ -38,7 +39,7 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
         let (first, vector) = (words.len(), groups * rows.words());
         let position = |class: u32| ((first + class as usize * vector) / rows.unit()) as u32;
         slot.values.iter_mut().for_each(|value| *value = position(*value));
-        words.extend_from_slice(slot.classes.vectors());
+        words.extend_from_slice(slot.classes.rows());
         read.push(index);
     }
     // Positions of vectors have 16 bits.
@@ -114,9 +115,8 @@ fn slots(
     config: &Config,
     visits: &Visits,
 ) -> Result<Vec<Slot>, BuildError> {
-    let hasher = &Hasher::new(words, secrets(None));
-    let mut slots = dimensions(schema, products, words, &Room { allowed: allowed(config), visits, hasher })?;
-    join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits, hasher });
+    let mut slots = dimensions(schema, products, words, &Room { allowed: allowed(config), visits })?;
+    join(&mut slots, &Room { allowed: JOINED.min(config.vectors), visits });
     visits.check()?;
     Ok(slots)
 }
@@ -128,7 +128,7 @@ fn allowed(config: &Config) -> usize {
 
 /// Number of bytes of the vectors that lookups read.
 fn bytes_read(slots: &[Slot]) -> usize {
-    slots.iter().filter(|slot| slot.is_read).map(|slot| size_of_val(slot.classes.vectors())).sum()
+    slots.iter().filter(|slot| slot.is_read).map(|slot| size_of_val(slot.classes.rows())).sum()
 }
 
 fn dimensions(schema: &Schema, products: &Products, words: usize, room: &Room<'_>) -> Result<Vec<Slot>, BuildError> {
@@ -143,7 +143,7 @@ fn dimensions(schema: &Schema, products: &Products, words: usize, room: &Room<'_
             let class_of = |value: u32| numbers[starts.partition_point(|&start| start <= value)];
             let mut found = ((0..=of.max).map(class_of).collect(), classes);
             if tested != 0 {
-                found = common(found, masked(&products.masks, word, mask, words, room)?, room)?;
+                found = shared::common(found, masked(&products.masks, word, mask, words, room)?, common_bits, room)?;
             }
             add(From::Values { word, mask }, found);
         } else {
@@ -170,11 +170,6 @@ fn narrow(values: &[u32]) -> Vec<u16> {
     values.iter().map(|&value| value as u16).collect()
 }
 
-/// Returns the mask of all bits that values up to `most` have.
-fn mask_for(most: u32) -> u32 {
-    u32::MAX.checked_shr(most.leading_zeros()).unwrap_or(0)
-}
-
 /// Builds the search of a word by intervals; `None` if positions need more than 16 bits.
 fn search(word: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dimension> {
     if most < PAGED {
@@ -186,92 +181,6 @@ fn search(word: usize, starts: &[u32], most: u32, values: &[u16]) -> Option<Dime
         }
     }
     Some(Dimension::Search { word, tree: Tree::new(starts, values, most)? })
-}
-
-/// Cuts a word into elementary intervals.
-///
-/// Returns the start of each interval but the first, the class of each interval, and the classes.
-fn intervals(
-    intervals: &[(usize, Interval)],
-    most: u32,
-    words: usize,
-    room: &Room<'_>,
-) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
-    // Intervals start at `lo` and have ended at `hi + 1`. One that ends with the word never has.
-    let mut events: Vec<(u32, usize)> = Vec::with_capacity(2 * intervals.len());
-    for &(product, (lo, hi)) in intervals {
-        events.push((lo, product));
-        events.extend((hi < most).then(|| (hi + 1, product)));
-    }
-    events.sort_unstable();
-    room.visits.add(events.len());
-    let (mut starts, mut numbers, mut classes) = (Vec::new(), Vec::new(), Classes::default());
-    let mut here = Set::none(words);
-    let (first, _) = events.split_at(events.partition_point(|&(value, _)| value == 0));
-    first.iter().for_each(|&(_, product)| here.toggle(product));
-    numbers.push(classes.of(&here.0, room)?);
-    for events in events[first.len()..].chunk_by(|a, b| a.0 == b.0) {
-        events.iter().for_each(|&(_, product)| here.toggle(product));
-        starts.push(events[0].0);
-        numbers.push(classes.of(&here.0, room)?);
-    }
-    // Neighbours of one class become one interval.
-    let mut kept = (Vec::new(), vec![numbers[0]]);
-    for (start, &number) in starts.into_iter().zip(&numbers[1..]) {
-        if kept.1.last() != Some(&number) {
-            kept.0.push(start);
-            kept.1.push(number);
-        }
-    }
-    Ok((kept.0, kept.1, classes))
-}
-
-/// Cuts a mask into masks of eight bits and one of the rest, from the lowest.
-fn eights(mut mask: u32) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let rest = (0..8).fold(mask, |rest: u32, _| rest & rest.wrapping_sub(1));
-        let eight = mask ^ rest;
-        mask = rest;
-        (eight != 0).then_some(eight)
-    })
-}
-
-/// Returns the class of each combination of the bits `bits` of a word, and the classes.
-fn masked(
-    masks: &[Masks],
-    word: usize,
-    bits: u32,
-    words: usize,
-    room: &Room<'_>,
-) -> Result<(Vec<u32>, Classes), BuildError> {
-    let asked: Vec<_> = masks.iter().map(|masks| masks.get(word).copied().unwrap_or_default()).collect();
-    let mut classes = Classes::default();
-    let mut combination = 0u32;
-    let numbers = (0..1 << bits.count_ones()).map(|_| {
-        let mut here = Set::none(words);
-        room.visits.add(asked.len());
-        let hold = asked.iter().enumerate().filter(|(_, (value, mask))| (combination ^ value) & mask & bits == 0);
-        hold.for_each(|(product, _)| here.toggle(product));
-        combination = combination.wrapping_sub(bits) & bits;
-        classes.of(&here.0, room)
-    });
-    let numbers = numbers.collect::<Result<_, _>>()?;
-    Ok((numbers, classes))
-}
-
-/// Returns the class of each value that has a class in both, and the classes.
-fn common(
-    (numbers, classes): (Vec<u32>, Classes),
-    (others, of_others): (Vec<u32>, Classes),
-    room: &Room<'_>,
-) -> Result<(Vec<u32>, Classes), BuildError> {
-    let mut all = Classes::default();
-    let numbers = numbers.iter().zip(others).map(|(&a, b)| {
-        let both = classes.vector(a as usize).iter().zip(of_others.vector(b as usize)).map(|(a, b)| a & b);
-        all.of(&both.collect::<Vec<_>>(), room)
-    });
-    let numbers = numbers.collect::<Result<_, _>>()?;
-    Ok((numbers, all))
 }
 
 /// Joins the two or three slots of fewest classes, again and again while it pays.
@@ -311,14 +220,37 @@ fn join(slots: &mut Vec<Slot>, room: &Room<'_>) {
 
 /// Returns the class of every pair of classes; `None` if their vectors do not fit.
 fn pairs(first: &Classes, second: &Classes, room: &Room<'_>) -> Option<(Vec<u32>, Classes)> {
-    let (mut numbers, mut classes) = (Vec::with_capacity(first.len() * second.len()), Classes::default());
-    let mut both = Vec::new();
-    for a in 0..first.len() {
-        for b in 0..second.len() {
-            both.clear();
-            both.extend(first.vector(a).iter().zip(second.vector(b)).map(|(a, b)| a & b));
-            numbers.push(classes.of(&both, room).ok()?);
-        }
-    }
-    Some((numbers, classes))
+    shared::pairs(first, second, common_bits, room).ok()
+}
+
+/// Cuts a word into intervals, and returns their starts but the first, their classes, and the classes.
+fn intervals(
+    intervals: &[(usize, Interval)],
+    most: u32,
+    words: usize,
+    room: &Room<'_>,
+) -> Result<(Vec<u32>, Vec<u32>, Classes), BuildError> {
+    let (mut here, mut classes) = (Set::none(words), Classes::default());
+    let (starts, numbers) = sweep(intervals, most, room.visits, |changes| {
+        changes.iter().for_each(|&(_, product)| here.toggle(product));
+        classes.of(&here.0, room)
+    })?;
+    Ok((starts, numbers, classes))
+}
+
+/// Returns the class of each combination of the bits `bits` of a word, and the classes.
+fn masked(
+    masks: &[Masks],
+    word: usize,
+    bits: u32,
+    words: usize,
+    room: &Room<'_>,
+) -> Result<(Vec<u32>, Classes), BuildError> {
+    let mut classes = Classes::default();
+    let numbers = combinations(masks, word, bits, room.visits, |products| {
+        let mut here = Set::none(words);
+        products.for_each(|product| here.toggle(product));
+        classes.of(&here.0, room)
+    })?;
+    Ok((numbers, classes))
 }

@@ -53,9 +53,7 @@
 //!   branch. Its misprediction takes longer than the rest of a group.
 
 mod build;
-mod classes;
 mod lookup;
-mod products;
 #[cfg(test)]
 mod tests;
 

@@ -1,12 +1,22 @@
 //! Building blocks that several engines share.
 
 mod chunked;
+mod classes;
 mod entry;
+mod masked;
 mod overflow;
+mod pairs;
 pub(crate) mod places;
+mod products;
+mod sweep;
 pub(crate) mod wide;
 
 pub(crate) use chunked::{Chunked, PIECE, vec_growth, with_room};
+pub(crate) use classes::{Classes, Room, Set};
 pub(crate) use entry::{match_of, match_words, priority_of};
+pub(crate) use masked::{combinations, common, common_bits, eights, mask_for};
 pub(crate) use overflow::OverflowList;
+pub(crate) use pairs::pairs;
 pub(crate) use places::Places;
+pub(crate) use products::{Interval, Masks, Products};
+pub(crate) use sweep::sweep;

@@ -7,29 +7,29 @@ use crate::engine::budget::Visits;
 use crate::rule::{Lowered, Match, Region, containing_prefix};
 
 /// Closed interval of values of a word.
-pub(super) type Interval = (u32, u32);
+pub(crate) type Interval = (u32, u32);
 /// Value and mask of each word; empty if no word has a mask.
-pub(super) type Masks = Vec<(u32, u32)>;
+pub(crate) type Masks = Vec<(u32, u32)>;
 
 /// Rules as products, each of one set of values for each word, in order of rank.
 ///
 /// A key lies in a product if each of its words is in the word's set. Every key lies in a product of a rule if it lies
 /// in a region of that rule, and the other way round. For example, `sport { 22, 80 } dport not 443` is four regions and
 /// one product: the intervals 22 and 80 of one word, 0 to 442 and 444 to 65,535 of the other.
-pub(super) struct Products {
+pub(crate) struct Products {
     /// Rule of each product.
-    pub(super) matches: Vec<Match>,
+    pub(crate) matches: Vec<Match>,
     /// Number of products before each rule's own, and the number of all.
-    pub(super) firsts: Vec<u32>,
+    pub(crate) firsts: Vec<u32>,
     /// Intervals of each word with their products. In one product they do not overlap.
-    pub(super) intervals: Vec<Vec<(usize, Interval)>>,
+    pub(crate) intervals: Vec<Vec<(usize, Interval)>>,
     /// Values under masks of each product.
-    pub(super) masks: Vec<Masks>,
+    pub(crate) masks: Vec<Masks>,
 }
 
 impl Products {
     /// Builds the products of a rule set, and counts a visit for each word of a region that may be united.
-    pub(super) fn of(set: &Lowered, visits: &Visits) -> Self {
+    pub(crate) fn of(set: &Lowered, visits: &Visits) -> Self {
         let mut all = Self {
             matches: Vec::new(),
             firsts: vec![0],
@@ -51,12 +51,12 @@ impl Products {
         all
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.matches.len()
     }
 
     /// Returns the bits of a word that some product tests under a mask.
-    pub(super) fn tested(&self, word: usize) -> u32 {
+    pub(crate) fn tested(&self, word: usize) -> u32 {
         self.masks.iter().filter_map(|masks| masks.get(word)).fold(0, |bits, (_, mask)| bits | mask)
     }
 }
