@@ -23,7 +23,7 @@ mod readers;
 mod updates;
 mod wire;
 
-use firstmatch_testkit::{case, corners, engines, frames as common, generate, invariants, reference, rng, ways};
+use firstmatch_testkit::{case, corners, engines, frames as common, generate, ids, invariants, reference, rng, ways};
 
 pub use differential::differential;
 pub use frames::frames;

@@ -13,6 +13,7 @@ use crate::corners;
 use crate::draw::Draw;
 use crate::engines::{Start, Subject, small_bases, small_meta, updatable_engines};
 use crate::generate::schemas;
+use crate::ids::Ids;
 use crate::rng::Rng;
 
 const MOST_STEPS: usize = 16;
@@ -262,12 +263,15 @@ fn step(
     transaction: &mut Transaction<'_>,
     next: &mut RuleSet,
     dead: &mut Vec<(RuleId, RuleSpec)>,
+    ids: &Ids,
 ) -> Option<RuleSpec> {
     let (what, place) = (draw.below(8), usize::from(draw.byte()));
     match (what, live(next, place)) {
         (0..4, _) => {
             let (spec, _) = draw.rule(schema, MOST_REGIONS)?;
-            assert_eq!(transaction.insert(spec.clone()).ok(), next.insert(spec.clone()).ok());
+            let inserted = transaction.insert(spec.clone()).ok();
+            inserted.into_iter().for_each(|id| ids.give(id));
+            assert_eq!(inserted, next.insert(spec.clone()).ok());
             Some(spec)
         }
         (4..7, Some(old)) => {
@@ -281,7 +285,9 @@ fn step(
             let (spec, _) = draw.rule(schema, MOST_REGIONS)?;
             let rule = next.remove(old).expect("it is live");
             let spec = RuleSpec { priority: rule.priority, ..spec };
-            assert_eq!(transaction.replace(old, spec.clone()).ok(), next.insert(spec.clone()).ok());
+            let inserted = transaction.replace(old, spec.clone()).ok();
+            inserted.into_iter().for_each(|id| ids.give(id));
+            assert_eq!(inserted, next.insert(spec.clone()).ok());
             remember(dead, old, rule.spec);
             Some(spec)
         }
@@ -301,6 +307,7 @@ fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
     let cached = FlowCache::new(engines[0].clone(), &cache).expect("no level is forced");
     let (mut behind, mut bare) = (cached.scratch(), Classifier::scratch(&engines[0]));
     let (mut dead, mut job, mut built): (_, Option<RebuildJob>, Option<Rebuilt>) = (Vec::new(), None, None);
+    let mut ids = Ids::default();
     for _ in 0..MOST_STEPS {
         if draw.is_done() {
             break;
@@ -310,10 +317,10 @@ fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
         let mut transaction = writer.begin();
         let mut last = None;
         for _ in 0..1 + how % 3 {
-            last = step(draw, schema, &mut transaction, &mut next, &mut dead).or(last);
+            last = step(draw, schema, &mut transaction, &mut next, &mut dead, &ids).or(last);
         }
         let mut is_refused = false;
-        if how >= 240 {
+        if how >= 192 {
             drop(transaction);
         } else if let Err(error) = transaction.commit() {
             assert!(error.needs_rebuild(), "{error}");
@@ -321,6 +328,8 @@ fn commit(draw: &mut Draw<'_>, which: usize, schema: &Schema, rng: &mut Rng) {
         } else {
             assert!(writer.rules().iter().eq(next.iter()), "the rules are those of the transaction");
         }
+        ids.see(writer.rules());
+        assert!(ids.removed().all(|id| writer.begin().remove(id).is_err_and(|error| error.is_stale())));
         // One step of a rebuild at a time (begin, run, install), so that commits happen in between.
         if is_refused || how & 4 != 0 {
             match (built.take(), job.take()) {

@@ -3,7 +3,7 @@
 //! - [`engines`] lists what is tested: every engine of the registry, in every configuration, at every SIMD level.
 //!   [`broken`] has engines with one thing wrong, which tests must catch.
 //! - [`case`] holds packets with the oracle's answers, [`corners`] draws packets where mistakes show, [`generate`]
-//!   draws rule sets, and [`rng`] is the one generator of random bits.
+//!   draws rule sets, and [`rng`] is the one generator of random bits. [`ids`] sees that no id is given twice.
 //! - [`counter`] counts allocations, and [`limit`] ends tests of threads in time.
 //! - With the feature `net`: [`frames`] has frames of all sorts, [`mod@reference`] another parser to compare with, and
 //!   [`invariants`] what holds for the headers of any frame, and [`ways`] the ways from a frame to a row.
@@ -19,6 +19,7 @@ pub mod engines;
 #[cfg(feature = "net")]
 pub mod frames;
 pub mod generate;
+pub mod ids;
 #[cfg(feature = "net")]
 pub mod invariants;
 pub mod limit;

@@ -23,7 +23,8 @@ pub struct RuleSet {
     order: BTreeMap<Priority, u32>,
     /// Reuse counts of slots whose live rule came back after later rules of the slot were undone.
     ///
-    /// The count is that of the next rule that takes the slot; `None` if every count is spent.
+    /// The count is that of the next rule that takes the slot; `None` if every count is spent. Every way to free
+    /// the slot takes it (`next_reuse`): a removal and an undone insertion.
     passed: BTreeMap<u32, Option<u32>>,
 }
 
@@ -259,7 +260,7 @@ impl RuleSet {
         if self.get(id).is_none() {
             return Err(UpdateError::stale(id));
         }
-        let next = self.passed.remove(&(id.slot() as u32)).unwrap_or(id.reuse().checked_add(1));
+        let next = self.next_reuse(id);
         let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
             unreachable!("rule {id} is live");
         };
@@ -268,9 +269,14 @@ impl RuleSet {
         Ok(rule)
     }
 
+    /// Returns the reuse count of the rule that takes the slot after rule `id`, and forgets it in `passed`.
+    fn next_reuse(&mut self, id: RuleId) -> Option<u32> {
+        self.passed.remove(&(id.slot() as u32)).unwrap_or(id.reuse().checked_add(1))
+    }
+
     /// Undoes the last insertion, of rule `id`. The id does not come back.
     pub(crate) fn undo_insert(&mut self, id: RuleId) {
-        let next = id.reuse().checked_add(1);
+        let next = self.next_reuse(id);
         let Slot::Live(rule) = std::mem::replace(&mut self.slots[id.slot()], Slot::Free(next)) else {
             unreachable!("rule {id} is live");
         };
@@ -457,6 +463,33 @@ mod tests {
         set.undo_remove(rule);
         set.remove(last).expect("it is live");
         assert_ne!(set.insert(spec(22)).expect("insert").slot(), 9);
+    }
+
+    /// An undone insertion takes the reuse count that an undone removal of the same rule has noted.
+    #[test]
+    fn an_undone_rule_that_came_back_keeps_the_count() {
+        let mut set = RuleSet::new(Schema::ipv4());
+        let mut given = std::collections::BTreeSet::new();
+        let mut insert = |set: &mut RuleSet| {
+            let id = set.insert(spec(1)).expect("insert");
+            assert!(given.insert(id), "{id} is given twice");
+            id
+        };
+        for _ in 0..3 {
+            // Insert, remove and insert, then undo all of it.
+            let first = insert(&mut set);
+            let rule = set.remove(first).expect("it is live");
+            let second = insert(&mut set);
+            set.undo_insert(second);
+            set.undo_remove(rule);
+            set.undo_insert(first);
+            assert!(set.is_empty() && set.passed.is_empty());
+        }
+        for _ in 0..9 {
+            let id = insert(&mut set);
+            set.remove(id).expect("it is live");
+        }
+        assert_eq!(set.slots(), 1);
     }
 
     #[test]

@@ -7,7 +7,8 @@
 //!   small domains, `lists` has conditions on thousands of addresses. `updates` changes rules and compares after every
 //!   few changes; `writing` writes rules and reads them back.
 //! - Live rules: `meta` is about writers, readers and rebuilds, `choice` about the bases that `meta` takes, `caps`
-//!   about those it refuses. `due` is about when a rebuild is due, and `beside` counts and asks beside a writer.
+//!   about those it refuses. `due` is about when a rebuild is due, and `beside` counts and asks beside a writer. `ids`
+//!   drops and refuses transactions, and sees no id come back.
 //! - Resources: `bounds` tests limits at their very numbers, `figures` compares sizes and bounds
 //!   with files, `memory` counts every byte, `allocation` finds lookups
 //!   that take any. `cache` is about what a cache keeps and when it steps aside, `sharing` about scratches and threads.
@@ -23,6 +24,7 @@ mod corpus;
 mod differential;
 mod due;
 mod figures;
+mod ids;
 mod layers;
 mod lists;
 mod lowering;
