@@ -314,7 +314,7 @@ fn lengths_and_versions_that_contradict_are_malformed() {
     };
     assert_eq!(five(&right), Outcome::Complete);
     assert_eq!(five(&with(0, 0x44)), Outcome::Malformed, "a header of 16 bytes");
-    assert_eq!(five(&with(0, 0x4f)), Outcome::Malformed, "a header longer than the packet");
+    assert_eq!(five(&with(0, 0x4f)), Outcome::Malformed, "a header longer than the packet states");
     assert_eq!(five(&with(3, 19)), Outcome::Malformed, "a packet shorter than its header");
     assert_eq!(five(&with(3, 20)), Outcome::Malformed, "no room for ports; what follows is padding");
     assert_eq!(five(&with(3, 23)), Outcome::Malformed);
@@ -341,6 +341,36 @@ fn lengths_and_versions_that_contradict_are_malformed() {
     assert_eq!(five(&ipv6(next, &body)), Outcome::Malformed, "an option header beyond the payload");
     let (next, body) = chain(&[44, 60], 1, 1, 17, &[]);
     assert_eq!(five(&ipv6(next, &body)), Outcome::FirstFragmentShort);
+}
+
+/// An IP header or an extension header that is cut short hides the protocol that it names.
+#[test]
+fn headers_that_are_cut_short_are_unknown() {
+    let by_protocol = |config: &Config, packet: &[u8]| {
+        let rules = rules("deny proto 6\ndeny proto 17\npermit");
+        Batch::for_rules(config, &rules).expect("sources").push_frame(LinkType::Raw, packet, packet.len() as u32)
+    };
+    for config in [Config::default(), layer3()] {
+        for fragment in [0, 0x2000, 0x0003] {
+            let whole = ipv4(47, fragment, &[1; 40], &[]);
+            assert!(fragment == 3 || by_protocol(&config, &whole).is_classified());
+            for cut in 20..60 {
+                assert_eq!(by_protocol(&config, &whole[..cut]), Outcome::Truncated, "{cut} bytes");
+            }
+        }
+        for kind in [0, 43, 51, 60] {
+            let (next, body) = chain(&[kind], 5, 0, 47, &[]);
+            let whole = ipv6(next, &body);
+            assert!(by_protocol(&config, &whole).is_classified(), "{kind}");
+            for cut in 40..whole.len() {
+                assert_eq!(by_protocol(&config, &whole[..cut]), Outcome::Truncated, "{kind}, {cut} bytes");
+            }
+            // Whatever the header states of its length, and where the packet states none.
+            let mut longer = whole.clone();
+            (longer[4], longer[5], longer[41]) = (0, 0, 255);
+            assert_eq!(by_protocol(&config, &longer), Outcome::Truncated, "{kind}");
+        }
+    }
 }
 
 #[test]

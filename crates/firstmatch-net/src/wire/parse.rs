@@ -300,6 +300,10 @@ pub(super) fn ipv4(config: &Config, packet: &[u8], out: &mut Headers) -> Outcome
     if head_len < 20 || (total != 0 && total < head_len) {
         return Outcome::Malformed;
     }
+    // A header whose options are cut off is unknown as a whole, like one that is cut anywhere else.
+    if packet.len() < head_len {
+        return Outcome::Truncated;
+    }
     out.words[SRC + 3] = u32::from_be_bytes([head[12], head[13], head[14], head[15]]);
     out.words[DST + 3] = u32::from_be_bytes([head[16], head[17], head[18], head[19]]);
     let proto = head[9];
@@ -483,7 +487,7 @@ fn extensions(config: &Config, mut next: u8, mut body: Body<'_>, out: &mut Heade
             AUTHENTICATION => (usize::from(head[1]) + 2) * 4,
             _ => (usize::from(head[1]) + 1) * 8,
         };
-        if body.len.is_some_and(|body| body < len) {
+        if body.bytes.len() < len || body.len.is_some_and(|body| body < len) {
             return body.why_not(len, more_fragments);
         }
         body = Body { bytes: from(body.bytes, len), len: body.len.map(|body| body - len) };

@@ -51,8 +51,7 @@ pub(super) fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: 
             let declared = usize::from(head.payload_length());
             let payload = &packet[40..];
             let payload = if declared == 0 { payload } else { &payload[..payload.len().min(declared)] };
-            let declared = (declared != 0).then_some(declared);
-            ipv6_fields(fields, head.next_header(), payload, declared, theirs.as_ref(), notes);
+            ipv6_fields(fields, head.next_header(), payload, theirs.as_ref(), notes);
         }
         _ if says == 4 && packet.len() >= 20 && packet[0] & 15 >= 5 => {
             let (total, head) = (usize::from(be16(&packet[2..])), usize::from(packet[0] & 15) * 4);
@@ -60,14 +59,8 @@ pub(super) fn ip(version: Option<u8>, packet: &[u8], headers: &Headers, fields: 
             if total != 0 && total < head {
                 return assert_eq!(headers.reason(), Outcome::Malformed);
             }
-            notes.add("options cut");
-            let address = |at: usize| {
-                Present(u32::from_be_bytes([packet[at], packet[at + 1], packet[at + 2], packet[at + 3]]).into())
-            };
-            ipv4_fields(fields, [address(12), address(16)], packet[9], packet[1] >> 2);
-            if be16(&packet[6..]) & 0x1fff == 0 {
-                only_of(fields, packet[9], 1);
-            }
+            // Malformed where a PPPoE header states a length that ends there.
+            assert!(matches!(headers.reason(), Outcome::Truncated | Outcome::Malformed), "{headers:?}");
         }
         // The packet is cut inside its fixed part, or its header length is below 20.
         _ if says == 4 => assert!(packet.len() < 20 || packet[0] & 15 < 5),
@@ -216,7 +209,6 @@ fn ipv6_fields(
     fields: &mut Fields,
     first: IpNumber,
     payload: &[u8],
-    declared: Option<usize>,
     theirs: Option<&LaxSlicedPacket<'_>>,
     notes: &mut Notes,
 ) {
@@ -283,23 +275,8 @@ fn ipv6_fields(
                     return;
                 }
             }
-            Some(_) => {
-                if rest.len() < 8 || is_extension(IpNumber(rest[0])) {
-                    return;
-                }
-                let units = usize::from(rest[1]);
-                let len = if next == IpNumber(51) { (units + 2) * 4 } else { (units + 1) * 8 };
-                assert!(rest.len() < len, "etherparse refused {rest:?}");
-                if declared.is_some_and(|declared| declared - (payload.len() - rest.len()) < len) {
-                    return;
-                }
-                notes.add("extension header cut");
-                extensions.add(next, rest);
-                if extensions.end(IpNumber(rest[0]), fields, notes) {
-                    only_of(fields, rest[0], 58);
-                }
-                return;
-            }
+            // The header is cut short, and hides what is behind it.
+            Some(_) => return,
         }
     }
     if !extensions.end(next, fields, notes) {
