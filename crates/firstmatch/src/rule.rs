@@ -242,8 +242,17 @@ impl Rule {
     }
 
     /// Returns the rule over the fields of `rules`.
+    ///
+    /// Tests for a family that `rules` lack are left out, because no packet of it is classified. A condition of such
+    /// tests alone keeps them, so that the insertion is refused.
     pub(crate) fn bind(self, rules: &RuleSet, priority: Priority) -> Result<RuleSpec, Error> {
-        let Self { action, family, conditions, value } = self;
+        let Self { action, family, mut conditions, value } = self;
+        let is_held = |family: Option<Family>| family.is_none() || rules.schema(family).is_some();
+        for NamedCondition { tests, .. } in &mut conditions {
+            if tests.iter().any(|&(family, _)| is_held(family)) {
+                tests.retain(|&(family, _)| is_held(family));
+            }
+        }
         let conditions = rules.bind(conditions)?;
         Ok(RuleSpec { priority, action, conditions, family, line: None, value })
     }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use firstmatch::core::rule::{FieldValues, first_match};
+use firstmatch::core::rule::{ConditionRef, FieldValues, first_match};
 use firstmatch::core::schema::{Family, Field, Kind, Schema};
 use firstmatch::core::{Location, Policy, RecordLayout, RuleSet};
 use firstmatch::{Action, Addresses, Error, Fields, Firewall, LinkType, Outcome, Ports, Rebuilds, Rule, Verdict};
@@ -47,6 +47,48 @@ fn decisions_carry_all_that_the_rule_says() {
     assert_eq!(told[4], want[4]);
     assert_eq!(worker.count_of(Outcome::Complete), 4);
     assert!(worker.is_empty() && worker.classify().is_empty(), "every packet is decided once");
+}
+
+/// Text and the same text as a `Rule` become the same rule in rules of either family, or are both refused plainly.
+#[test]
+fn text_and_rule_agree_in_one_family() {
+    let both = [
+        "deny icmp_type echo-request",
+        "deny icmp_type not echo-request",
+        "deny tcp dport 22",
+        "deny src any",
+        "deny icmp",
+        "deny icmpv6",
+    ];
+    let ipv4 = ["deny src 10.0.0.0/8", "deny src not 10.0.0.0/8", "deny family ipv4 dport 22"];
+    let ipv6 = ["deny src 2001:db8::/32", "deny src not 2001:db8::/32", "deny family ipv6 dport 22"];
+    for (family, own, other, name) in [("ipv4", ipv4, ipv6, "IPv6"), ("ipv6", ipv6, ipv4, "IPv4")] {
+        let text = format!("family {family}\npermit\n");
+        let firewall = Firewall::builder().fields(Fields::All).build(&text).expect("good rules");
+        let insert = |text: &str| {
+            let mut update = firewall.update();
+            let ids = [update.append(text), update.append(text.parse::<Rule>().expect(text))];
+            let spec = |id| {
+                let rule = update.rules().find(|rule| rule.id == id).expect("it is inserted");
+                // In rules of one family a test may name it or not.
+                let tests = |of: ConditionRef<'_>| of.tests().map(|(_, test)| test).collect::<Vec<_>>();
+                let conditions = rule.conditions.iter().map(|of| (of.field, of.negated, tests(of)));
+                (rule.action, conditions.collect::<Vec<_>>(), rule.family)
+            };
+            ids.map(|id| id.map(spec))
+        };
+        for text in both.iter().chain(&own) {
+            let [read, built] = insert(text);
+            assert_eq!(read.expect(text), built.expect(text), "{text} in {family}");
+        }
+        for text in other {
+            for told in insert(text) {
+                let told = told.expect_err(text).to_string();
+                assert!(told.contains(name) || told.contains("family"), "{text} in {family}: {told}");
+                assert!(!told.contains("Some"), "{text} in {family}: {told}");
+            }
+        }
+    }
 }
 
 #[test]

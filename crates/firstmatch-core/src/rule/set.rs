@@ -331,7 +331,7 @@ impl RuleSet {
         if let Some(family) = spec.family
             && self.schema(Some(family)).is_none()
         {
-            return bad(format!("it is confined to {family}, which this set has not"));
+            return bad(format!("it is confined to {}, which this set has not", family.pretty()));
         }
         self.check_binding(&spec.conditions)?;
         let mut seen = 0u64;
@@ -354,7 +354,9 @@ impl RuleSet {
     fn check_test(&self, condition: ConditionRef<'_>, family: Option<Family>, test: Test) -> Result<(), UpdateError> {
         let mut fits = self.schemas.iter().filter(|s| family.is_none() || s.family() == family).peekable();
         if fits.peek().is_none() {
-            return Err(UpdateError::bad_rule(format!("a test is for {family:?}, which this set has not")));
+            let (field, family) =
+                (self.schemas[0].fields()[condition.field].name(), family.map_or("no family", Family::pretty));
+            return Err(UpdateError::bad_rule(format!("the test of {field} is for {family}, which this set has not")));
         }
         for schema in fits {
             let field = &schema.fields()[condition.field];
