@@ -63,6 +63,8 @@ pub struct Capture {
     format: Format,
     framing: Framing,
     done: bool,
+    /// Error behind the packets of [`Capture::next_frames`].
+    failed: Option<SourceError>,
     progress: Progress,
 }
 
@@ -120,7 +122,7 @@ impl Capture {
         let Sniffed { name, format, stream, progress, .. } = sniffed;
         let window = Window::new(stream);
         let reader = Reader { name, window, max_record: limits.max_record, packets: 0, cut: None };
-        Self { reader, format, framing: Framing::Unread, done: false, progress }
+        Self { reader, format, framing: Framing::Unread, done: false, failed: None, progress }
     }
 
     /// Returns the path of the file, or the name that stands for it.
@@ -154,8 +156,16 @@ impl Capture {
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its buffer")]
     #[inline]
     pub fn next(&mut self) -> Result<Option<Packet<'_>>, SourceError> {
+        let Some(Found { link, interface, start, len, original_len }) = self.next_found()? else { return Ok(None) };
+        let data = self.reader.window.at(start, start + len);
+        Ok(Some(Packet { link, interface, data, original_len }))
+    }
+
+    /// Returns the place of the next packet, as [`Capture::next`].
+    #[inline]
+    pub(super) fn next_found(&mut self) -> Result<Option<Found>, SourceError> {
         if self.done {
-            return Ok(None);
+            return self.failed.take().map_or(Ok(None), Err);
         }
         // A packet that is at hand stays in registers. Handing it on through memory is slower: store forwarding fails,
         // because the loads of the copy are wider than the stores just before them.
@@ -163,7 +173,7 @@ impl Capture {
             Framing::Pcap(records) => records.at_hand(&mut self.reader),
             _ => None,
         };
-        let Found { link, interface, start, len, original_len } = match at_hand {
+        let found = match at_hand {
             Some(found) => found,
             None => match self.advance() {
                 Ok(Some(found)) => found,
@@ -174,8 +184,16 @@ impl Capture {
             },
         };
         self.reader.packets += 1;
-        let data = self.reader.window.at(start, start + len);
-        Ok(Some(Packet { link, interface, data, original_len }))
+        Ok(Some(found))
+    }
+
+    pub(super) fn window(&mut self) -> &mut Window {
+        &mut self.reader.window
+    }
+
+    /// Makes the next call return an error.
+    pub(super) fn fail_next(&mut self, error: SourceError) {
+        self.failed = Some(error);
     }
 
     fn advance(&mut self) -> Result<Option<Found>, SourceError> {

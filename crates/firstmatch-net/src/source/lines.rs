@@ -27,6 +27,10 @@ impl Lines {
         &self.name
     }
 
+    pub(super) fn window(&mut self) -> &mut Window {
+        &mut self.window
+    }
+
     /// Returns the number of the line last read, from 1.
     pub(super) fn line(&self) -> u32 {
         self.line

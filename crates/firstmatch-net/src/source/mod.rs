@@ -2,15 +2,17 @@
 //!
 //! [`open`] looks at the first bytes and undoes gzip and zstd, one inside the other if need be. It returns a
 //! [`Capture`] (pcap or pcapng), a [`Table`] (text whose first line names columns) or, for any other text, a [`Trace`].
-//! Memory holds one buffer, whose size [`Limits`] bounds.
+//! Memory holds one buffer, whose size [`Limits`] bounds. [`Frames`] hold the packets of up to 8 MiB, or of one buffer.
 //!
 //! A file that ends in the middle of something delivers everything that was whole, then its end. [`Capture::cut`],
 //! [`Trace::cut`] and [`Rows::cut`] return what is missing. A file that contradicts itself, or whose compressed stream
 //! is damaged (a checksum is wrong), delivers everything before the fault, then an error. Rule files are stricter: half
 //! a rule file is an error.
 
+mod ahead;
 mod capture;
 mod error;
+mod frames;
 mod lines;
 mod pcapng;
 mod raw;
@@ -28,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use capture::{Capture, Packet};
 pub use error::{Cut, SourceError};
+pub use frames::Frames;
 pub use table::{Row, Rows, Table};
 pub use text::{read_text, read_text_with};
 pub use trace::{Trace, TraceFlags, TraceRecord};
@@ -103,6 +106,21 @@ impl Input {
             Self::Capture(capture) => Err(SourceError::not(capture.name(), capture.format_name(), wanted)),
             Self::Trace(trace) => Err(SourceError::not(trace.name(), &trace.looks_like(), wanted)),
         }
+    }
+
+    /// Decompresses on a thread of its own from now on, some buffers ahead. A plain input stays as it is.
+    ///
+    /// The thread ends with the input, at an error, or some buffers after the input was dropped.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn decompress_aside(mut self) -> Result<Self, SourceError> {
+        match &mut self {
+            Self::Capture(capture) => capture.window().decompress_aside()?,
+            Self::Trace(trace) => trace.window().decompress_aside()?,
+            Self::Table(table) => table.window().decompress_aside()?,
+        }
+        Ok(self)
     }
 
     /// Returns a handle that tells how far reading has come.

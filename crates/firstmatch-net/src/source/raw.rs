@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use flate2::read::MultiGzDecoder;
 
+use super::ahead::Ahead;
 use super::{Progress, SourceError, Stopped};
 
 /// Number of first bytes that the format is recognised by.
@@ -98,6 +99,18 @@ impl Stream {
                 ReadFault::Failed(SourceError::stream(&self.name, what))
             }
         }
+    }
+
+    /// Decompresses on a thread of its own from now on, if the stream is compressed.
+    pub(super) fn decompress_aside(&mut self) -> Result<(), SourceError> {
+        if self.layers.is_empty() {
+            return Ok(());
+        }
+        let reader = std::mem::replace(&mut self.reader, Box::new(io::empty()));
+        let ahead = Ahead::start(reader);
+        self.reader =
+            Box::new(ahead.map_err(|error| SourceError::io(&self.name, "start a thread to undo it", &error))?);
+        Ok(())
     }
 
     /// Returns the outermost compression, if there is one.

@@ -15,6 +15,7 @@ use firstmatch_formats::native::parse_value;
 
 use super::lines::{Fault, Lines};
 use super::raw::Sniffed;
+use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
 
 /// Table of header fields whose first line [`Table::into_rows`] reads, for given schemas.
@@ -40,6 +41,10 @@ impl Table {
     /// Returns a handle that tells how far reading has come.
     pub fn progress(&self) -> Progress {
         self.progress.clone()
+    }
+
+    pub(super) fn window(&mut self) -> &mut Window {
+        self.lines.window()
     }
 
     /// Returns the error for a caller that wants another format.

@@ -15,6 +15,7 @@ use firstmatch_core::schema::{Family, Field, Schema};
 
 use super::lines::{Fault, Lines};
 use super::raw::Sniffed;
+use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
 use crate::wire::Headers;
 
@@ -134,6 +135,10 @@ impl Trace {
     /// Returns the path of the file, or the name that stands for it.
     pub fn name(&self) -> &str {
         self.lines.name()
+    }
+
+    pub(super) fn window(&mut self) -> &mut Window {
+        self.lines.window()
     }
 
     pub(super) fn looks_like(&self) -> String {

@@ -14,14 +14,73 @@ pub(super) struct Window {
     ended: bool,
     /// Reason why the stream ended before its end.
     fault: Option<String>,
+    /// Whether bytes of the buffer that were passed over are still needed.
+    is_held: bool,
+    /// Buffers before this one that are still needed.
+    held: Vec<Vec<u8>>,
+    /// Buffers to use again.
+    spare: Vec<Vec<u8>>,
 }
 
 /// Least free room in bytes that a read is given.
-const CHUNK: usize = 128 << 10;
+const CHUNK: usize = 64 << 10;
+/// Most buffers kept for use again, 8 MiB.
+const MOST_SPARE: usize = 64;
 
 impl Window {
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, buffer: vec![0; 2 * CHUNK], start: 0, end: 0, offset: 0, ended: false, fault: None }
+        let buffer = vec![0; 2 * CHUNK];
+        Self {
+            stream,
+            buffer,
+            start: 0,
+            end: 0,
+            offset: 0,
+            ended: false,
+            fault: None,
+            is_held: false,
+            held: Vec::new(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Decompresses the stream on a thread of its own, if it is compressed.
+    pub(super) fn decompress_aside(&mut self) -> Result<(), SourceError> {
+        self.stream.decompress_aside()
+    }
+
+    /// Holds the buffer until [`Window::release`], and returns its index there.
+    ///
+    /// Bytes at a [`Window::place`] of it then stay where they are, whatever is read.
+    #[inline]
+    pub(super) fn hold(&mut self) -> usize {
+        self.is_held = true;
+        self.held.len()
+    }
+
+    /// Takes buffers of an earlier [`Window::release`] to use again.
+    pub(super) fn reuse(&mut self, buffers: Vec<Vec<u8>>) {
+        self.spare.extend(buffers.into_iter().filter(|buffer| buffer.len() == 2 * CHUNK));
+        self.spare.truncate(MOST_SPARE);
+    }
+
+    /// Returns the buffers held, in order, and holds none.
+    pub(super) fn release(&mut self) -> Vec<Vec<u8>> {
+        self.next_buffer();
+        std::mem::take(&mut self.held)
+    }
+
+    /// Goes on in another buffer with the bytes at hand, if this one is held.
+    fn next_buffer(&mut self) {
+        if !self.is_held {
+            return;
+        }
+        let len = self.end - self.start;
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        buffer.resize(buffer.len().max(2 * CHUNK).max(len), 0);
+        buffer[..len].copy_from_slice(&self.buffer[self.start..self.end]);
+        self.held.push(std::mem::replace(&mut self.buffer, buffer));
+        (self.is_held, self.start, self.end) = (false, 0, len);
     }
 
     /// Returns the offset in the stream at which the window begins.
@@ -72,6 +131,7 @@ impl Window {
                 return Ok(false);
             }
             if self.buffer.len() - self.end < CHUNK {
+                self.next_buffer();
                 self.buffer.copy_within(self.start..self.end, 0);
                 (self.start, self.end) = (0, self.end - self.start);
                 if self.buffer.len() - self.end < CHUNK {

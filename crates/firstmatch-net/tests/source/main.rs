@@ -5,7 +5,7 @@ mod files;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use firstmatch_net::source::{Capture, Cut, Input, Limits, SourceError, Stopped, from_reader};
+use firstmatch_net::source::{Capture, Cut, Frames, Input, Limits, Packet, SourceError, Stopped, from_reader};
 use firstmatch_net::wire::LinkType;
 use firstmatch_testkit::frames::{Slow, handmade, slow};
 use firstmatch_testkit::rng::Rng;
@@ -29,12 +29,7 @@ fn drain(mut capture: Capture) -> Read1 {
     let mut packets = Vec::new();
     let error = loop {
         match capture.next() {
-            Ok(Some(p)) => packets.push(Owned {
-                link: p.link,
-                interface: p.interface,
-                data: p.data.to_vec(),
-                original_len: p.original_len,
-            }),
+            Ok(Some(packet)) => packets.push(owned(packet)),
             Ok(None) => break None,
             Err(error) => break Some(error),
         }
@@ -44,8 +39,37 @@ fn drain(mut capture: Capture) -> Read1 {
     (packets, capture.cut().cloned(), error)
 }
 
+/// Reads a capture packet by packet; by frames, with decompression aside, too, and asserts that it is the same.
 fn read(bytes: &[u8], step: usize) -> Result<Read1, SourceError> {
-    slow(bytes, step).and_then(Input::into_capture).map(drain)
+    let packets = slow(bytes, step).and_then(Input::into_capture).map(drain);
+    let aside = slow(bytes, step).and_then(Input::decompress_aside).and_then(Input::into_capture);
+    let frames = aside.map(|capture| drain_frames(capture, 1 + bytes.len() % 5));
+    assert_eq!(frames, packets);
+    packets
+}
+
+fn owned(packet: Packet<'_>) -> Owned {
+    let Packet { link, interface, data, original_len } = packet;
+    Owned { link, interface, data: data.to_vec(), original_len }
+}
+
+fn drain_frames(mut capture: Capture, least: usize) -> Read1 {
+    let (mut packets, mut frames) = (Vec::new(), Frames::default());
+    let error = loop {
+        match capture.next_frames(&mut frames, least) {
+            Ok(true) => {
+                assert!((1..=4 * least).contains(&frames.len()) && !frames.is_empty());
+                packets.extend(frames.iter().map(owned));
+            }
+            Ok(false) => break None,
+            Err(error) => break Some(error),
+        }
+        assert_eq!(frames.iter().len(), frames.len());
+    };
+    assert!(frames.is_empty());
+    assert_eq!(capture.packets(), packets.len() as u64);
+    assert!(!capture.next_frames(&mut frames, least).expect("nothing more"));
+    (packets, capture.cut().cloned(), error)
 }
 
 fn frames() -> Vec<Vec<u8>> {
@@ -57,7 +81,13 @@ fn frames() -> Vec<Vec<u8>> {
 
 /// Returns a pcap file, and the offsets at which its packets end.
 fn pcap(endianness: Endianness, ts_resolution: TsResolution, frames: &[Vec<u8>]) -> (Vec<u8>, Vec<usize>) {
-    let header = PcapHeader { endianness, ts_resolution, datalink: DataLink::ETHERNET, ..PcapHeader::default() };
+    let header = PcapHeader {
+        endianness,
+        ts_resolution,
+        datalink: DataLink::ETHERNET,
+        snaplen: 1 << 20,
+        ..PcapHeader::default()
+    };
     let mut writer = PcapWriter::with_header(Vec::new(), header).expect("written");
     let mut ends = vec![24];
     for frame in frames {
@@ -520,6 +550,23 @@ fn garbage_never_panics() {
                 count += 1;
                 assert!(packet.data.len() <= limits.max_record && count < 100_000);
             }
+        }
+    }
+}
+
+/// Frames of every length, more than a buffer holds, are the packets of the capture, however many are asked for.
+#[test]
+fn frames_span_buffers_of_any_size() {
+    let mut rng = Rng::new(11);
+    let lengths = (0..3000).map(|at| if at % 500 == 77 { 300_000 } else { rng.below(3000) });
+    let frames: Vec<Vec<u8>> = lengths.map(|len| vec![len as u8; len]).collect();
+    let (bytes, _) = pcap(Endianness::Little, TsResolution::MicroSecond, &frames);
+    let expected = packets_of(&frames);
+    for bytes in [&bytes, &zst(&bytes)] {
+        for (least, step) in [(1, 70_000), (64, 4096), (1000, 1 << 20), (100_000, 1 << 20)] {
+            let input = slow(bytes, step).and_then(Input::decompress_aside).and_then(Input::into_capture);
+            let (packets, cut, error) = drain_frames(input.expect("a capture"), least);
+            assert!(packets == expected && cut.is_none() && error.is_none(), "{least} packets, {step} bytes a read");
         }
     }
 }

@@ -1,0 +1,113 @@
+//! Frames of a capture, taken out so that another thread can parse them.
+
+use super::SourceError;
+use super::capture::{Capture, Found, Packet};
+use crate::wire::LinkType;
+
+/// Least bytes left of a buffer for which a chunk goes on, because they would have to be copied.
+const REST: usize = 16 << 10;
+/// Bytes of frames at which a chunk ends, unless one frame alone has more.
+const MOST_BYTES: usize = 8 << 20;
+
+/// Packets of a capture as they are in the file, not yet parsed.
+///
+/// [`Capture::next_frames`] hands over the buffers that it read into, so that packets are not copied.
+///
+/// ```
+/// use firstmatch_net::source::{Frames, Input, from_reader};
+///
+/// // The header of a little-endian pcap file of Ethernet, then a packet of 60 bytes.
+/// let header = [0xA1B2_C3D4u32, 2 | 4 << 16, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+/// let file = [header, [0u32, 0, 60, 60].map(u32::to_le_bytes).concat(), vec![0; 60]].concat();
+/// let mut capture = from_reader("x", Box::new(std::io::Cursor::new(file)), &Default::default())
+///     .and_then(Input::into_capture)?;
+/// let mut frames = Frames::default();
+/// while capture.next_frames(&mut frames, 4096)? {
+///     assert!(frames.iter().all(|packet| packet.data.len() == 60)); // on any thread
+/// }
+/// assert_eq!(capture.packets(), 1);
+/// # Ok::<(), firstmatch_net::source::SourceError>(())
+/// ```
+#[derive(Debug, Default)]
+pub struct Frames {
+    blocks: Vec<Vec<u8>>,
+    places: Vec<Place>,
+}
+
+/// Place of one packet.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    start: usize,
+    len: u32,
+    original_len: u32,
+    block: u32,
+    interface: u32,
+    link: LinkType,
+}
+
+impl Frames {
+    /// Returns the number of packets.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Whether there are no packets.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// Returns the packets in order of arrival.
+    #[inline]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = Packet<'_>> {
+        self.places.iter().map(|&Place { start, len, original_len, block, interface, link }| {
+            let block = self.blocks.get(block as usize).map_or(&[][..], Vec::as_slice);
+            let data = block.get(start..start + len as usize).unwrap_or_default();
+            Packet { link, interface, data, original_len }
+        })
+    }
+}
+
+impl Capture {
+    /// Moves the next packets into `frames` in place of those it has, and returns whether there are any.
+    ///
+    /// There are at least `packets`, if so many follow, and at most four times as many. There may be fewer if they are
+    /// 8 MiB or more together.
+    ///
+    /// # Errors
+    /// As [`Capture::next`]. Packets before the error are delivered first, and the next call returns it.
+    pub fn next_frames(&mut self, frames: &mut Frames, packets: usize) -> Result<bool, SourceError> {
+        frames.places.clear();
+        // The buffers of the last call are free only now.
+        let spare = std::mem::take(&mut frames.blocks);
+        self.window().reuse(spare);
+        let (mut bytes, mut failed) = (0, None);
+        loop {
+            let found = match self.next_found() {
+                Ok(Some(found)) => found,
+                Ok(None) => break,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            let window = self.window();
+            let Found { link, interface, start, len, original_len } = found;
+            let block = window.hold() as u32;
+            frames.places.push(Place { start, len: len as u32, original_len, block, interface, link });
+            bytes += len;
+            let is_enough = frames.len() >= packets && window.bytes().len() < REST;
+            if is_enough || frames.len() >= packets.saturating_mul(4) || bytes >= MOST_BYTES {
+                break;
+            }
+        }
+        frames.blocks = self.window().release();
+        match failed {
+            Some(error) if frames.is_empty() => Err(error),
+            Some(error) => {
+                self.fail_next(error);
+                Ok(true)
+            }
+            None => Ok(!frames.is_empty()),
+        }
+    }
+}
