@@ -323,8 +323,9 @@ pub(crate) struct ClassifyArgs {
     /// The number of packets that one call classifies
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) batch: u16,
-    /// The number of threads that classify, 1 to 64, beside the one that reads the packets and writes the answers. The
-    /// answers are the same, and in the same order; more threads than cores do not help. `--repeat` times one
+    /// The number of threads that read, parse and classify packets, 1 to 64, beside the one that takes the answers. The
+    /// answers are the same, and in the same order; more threads than cores do not help. A compressed input is
+    /// decompressed on a thread of its own. `--repeat` times one
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) workers: u8,
     #[command(flatten)]

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
 use firstmatch_core::{KeyBuf, live};
-use firstmatch_net::source::{Cut, SourceError};
+use firstmatch_net::source::{Cut, Frames, SourceError};
 use firstmatch_net::wire;
 
 use crate::args::ClassifyArgs;
@@ -144,58 +144,26 @@ impl Job<'_> {
     fn stream(&mut self, path: &Path, config: &wire::Config) -> anyhow::Result<Packets> {
         let name = rules::display(path);
         let start = Instant::now();
-        let file = &self.loaded.file;
-        let mut feed = Feed::new(self.stop.open(path)?, file.rules.schemas())?;
-        let progress = feed.progress();
-        let mut progress = Progress::new(&progress);
-        let mut reader = Reader::new(config, self.checker.is_some());
-        let empty = |reader: &Reader, feed: &Feed| {
-            let stretch = reader.stretch(&file.rules, feed);
-            stretch.with_context(|| format!("these rules cannot be applied to {name}"))
+        let rules = &self.loaded.file.rules;
+        let input = self.stop.open(path)?.decompress_aside()?;
+        let reader = Reader::new(Feed::new(input, rules.schemas())?, config);
+        let stretch = reader.stretch(rules, self.checker.is_some());
+        let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
+        let mut progress = Progress::new(&reader.feed.progress());
+        let (reader, fault) = match self.workers {
+            1 => self.stream_alone(reader, &mut stretch, &mut progress)?,
+            count => self.stream_with(count, reader, &mut stretch, &mut progress)?,
         };
-        let mut stretch = empty(&reader, &feed)?;
-        let mut workers = match self.workers {
-            1 => None,
-            count => Some(Workers::start(count, &self.engines, file.rules.slots())?),
+        let feed = &reader.feed;
+        self.is_no_trace = fault.is_some() && feed.is_unread_trace();
+        let fault = match fault {
+            Some(error) if reader.next_number() == 0 => return Err(error.into()),
+            fault => fault,
         };
-        let fault = loop {
-            match self.fill(&mut reader, &mut stretch, &mut feed) {
-                Ok(true) => {}
-                Ok(false) => break None,
-                Err(error) if reader.next_number() == 0 => return Err(error.into()),
-                Err(error) => break Some(error),
-            }
-            if let Some(workers) = &mut workers {
-                workers.send(stretch)?;
-                stretch = match workers.next_ready()? {
-                    Some(done) => done,
-                    None => {
-                        stretch = empty(&reader, &feed)?;
-                        continue;
-                    }
-                };
-            } else {
-                self.engines.classify(&mut stretch, &mut self.nanos);
-                self.tally.add(stretch.batch.records(), &stretch.answers);
-            }
-            self.take(&stretch)?;
-            progress.show(stretch.first + stretch.batch.len() as u64);
-        };
-        if let Some(mut workers) = workers {
-            while let Some(done) = workers.next()? {
-                stretch = done;
-                self.take(&stretch)?;
-            }
-            let (tally, nanos) = workers.join()?;
-            self.tally.add_all(&tally);
-            self.nanos.add_all(&nanos);
-            // The workers went on meanwhile.
-            self.beside = Duration::ZERO;
-        }
         self.write_csv(|csv, _| csv.finish())?;
         self.wall = start.elapsed().saturating_sub(self.beside);
         if let Some(checker) = &mut self.checker {
-            checker.compare_sample(&file.rules, &stretch.batch);
+            checker.compare_sample(rules, &stretch.batch);
         }
         if !self.nanos.any() && self.held.is_none() {
             self.engines.replay(&stretch, &mut self.nanos);
@@ -207,6 +175,53 @@ impl Job<'_> {
         };
         let warnings: Vec<_> = feed.cut().map(warning).into_iter().collect();
         Ok(Packets { name, is_trace: !feed.has_lengths(), warnings, fault })
+    }
+
+    /// Reads and classifies on this thread; returns the input with the error that ended it, if one did.
+    fn stream_alone(
+        &mut self,
+        mut reader: Reader,
+        stretch: &mut Stretch,
+        progress: &mut Progress,
+    ) -> anyhow::Result<(Reader, Option<SourceError>)> {
+        let mut frames = Frames::default();
+        loop {
+            match reader.read(stretch, &mut frames) {
+                Ok(true) => {}
+                Ok(false) => return Ok((reader, None)),
+                Err(error) => return Ok((reader, Some(error))),
+            }
+            stretch.parse(&frames);
+            self.engines.classify(stretch, &mut self.nanos);
+            self.tally.add(stretch.batch.records(), &stretch.answers);
+            self.take(stretch)?;
+            progress.show(reader.next_number());
+        }
+    }
+
+    /// Takes the answers of `count` workers, which read and classify; returns as [`Job::stream_alone`].
+    fn stream_with(
+        &mut self,
+        count: usize,
+        reader: Reader,
+        stretch: &mut Stretch,
+        progress: &mut Progress,
+    ) -> anyhow::Result<(Reader, Option<SourceError>)> {
+        let slots = self.loaded.file.rules.slots();
+        let all_needed = self.csv.is_some() || self.checker.is_some() || self.held.is_some();
+        let mut workers = Workers::start(count, &self.engines, slots, reader, stretch, all_needed)?;
+        while let Some(done) = workers.next()? {
+            workers.give_back(std::mem::replace(stretch, done));
+            if let Err(error) = self.take(stretch) {
+                // The worker that reads may wait for packets for ever, and the program ends now.
+                std::mem::forget(workers);
+                return Err(error);
+            }
+            progress.show(stretch.first + stretch.batch.len() as u64);
+        }
+        // The workers went on while this thread checked.
+        self.beside = Duration::ZERO;
+        workers.join(&mut self.tally, &mut self.nanos, stretch)
     }
 
     /// Says why there is no packet to answer for.
@@ -258,12 +273,6 @@ impl Job<'_> {
         }
         self.beside += before.elapsed();
         Ok(())
-    }
-
-    fn fill(&mut self, reader: &mut Reader, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
-        let more = reader.fill(stretch, feed);
-        self.is_no_trace = more.is_err() && matches!(feed, Feed::Trace(trace) if trace.records() == 0);
-        more
     }
 
     /// Writes to the `--csv` output, if there is one.

@@ -7,19 +7,22 @@ use std::sync::Arc;
 
 use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
-use firstmatch_net::source::{Capture, Cut, Input, Progress, Rows, SourceError, Trace, TraceRecord};
+use firstmatch_net::source::{Capture, Cut, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
 
 use super::timing::{Streamed, cpu_time};
 
-/// Number of classified packets at which a stretch ends.
+/// Number of packets of a stretch, up to four times as many in a capture.
 pub(super) const STRETCH: usize = 4096;
-/// Number of packets at which a stretch ends, classified or not.
-const MOST: usize = 4 * STRETCH;
 
 /// Source of packets for the schemas of a rule set.
 pub(super) enum Feed {
     Capture(Capture),
+    Text(Text),
+}
+
+/// Source whose packets are lines.
+pub(super) enum Text {
     Trace(Trace),
     /// A trace for rules that test ClassBench's flags column. It delivers values, because no header holds these flags.
     Flagged(Trace, Vec<Schema>),
@@ -30,50 +33,53 @@ impl Feed {
     pub(super) fn new(input: Input, schemas: &[Schema]) -> Result<Self, SourceError> {
         Ok(match input {
             Input::Capture(capture) => Self::Capture(capture),
-            Input::Trace(mut trace) => {
-                let flagged = trace.need_flags_for(schemas);
-                if flagged { Self::Flagged(trace, schemas.to_vec()) } else { Self::Trace(trace) }
-            }
-            Input::Table(table) => Self::Rows(table.into_rows(schemas)?),
+            Input::Trace(mut trace) => Self::Text(match trace.need_flags_for(schemas) {
+                true => Text::Flagged(trace, schemas.to_vec()),
+                false => Text::Trace(trace),
+            }),
+            Input::Table(table) => Self::Text(Text::Rows(table.into_rows(schemas)?)),
         })
     }
 
     pub(super) fn progress(&self) -> Progress {
         match self {
             Self::Capture(capture) => capture.progress(),
-            Self::Trace(trace) | Self::Flagged(trace, _) => trace.progress(),
-            Self::Rows(rows) => rows.progress(),
+            Self::Text(Text::Trace(trace) | Text::Flagged(trace, _)) => trace.progress(),
+            Self::Text(Text::Rows(rows)) => rows.progress(),
         }
     }
 
     pub(super) fn cut(&self) -> Option<&Cut> {
         match self {
             Self::Capture(capture) => capture.cut(),
-            Self::Trace(trace) | Self::Flagged(trace, _) => trace.cut(),
-            Self::Rows(rows) => rows.cut(),
+            Self::Text(Text::Trace(trace) | Text::Flagged(trace, _)) => trace.cut(),
+            Self::Text(Text::Rows(rows)) => rows.cut(),
         }
     }
 
     /// Whether the source states the lengths of packets.
     pub(super) fn has_lengths(&self) -> bool {
-        !matches!(self, Self::Trace(_) | Self::Flagged(..))
+        matches!(self, Self::Capture(_) | Self::Text(Text::Rows(_)))
+    }
+
+    /// Whether the source is a trace none of whose lines was read.
+    pub(super) fn is_unread_trace(&self) -> bool {
+        matches!(self, Self::Text(Text::Trace(trace)) if trace.records() == 0)
     }
 
     /// Returns an empty batch for the packets that the source delivers.
     fn batch(&self, config: &wire::Config, rules: &RuleSet) -> Result<Batch, NoSource> {
         match self {
-            Self::Rows(_) | Self::Flagged(..) => Ok(Batch::of_values(rules.schemas())),
-            Self::Capture(_) | Self::Trace(_) => Batch::for_rules(config, rules),
+            Self::Text(Text::Rows(_) | Text::Flagged(..)) => Ok(Batch::of_values(rules.schemas())),
+            Self::Capture(_) | Self::Text(Text::Trace(_)) => Batch::for_rules(config, rules),
         }
     }
+}
 
+impl Text {
     /// Returns the next packet and its length on the wire in bytes.
     fn next(&mut self, config: &wire::Config) -> Result<Option<(Packet, u32)>, SourceError> {
         Ok(match self {
-            Self::Capture(capture) => capture.next()?.map(|p| {
-                let headers = wire::parse_on(config, p.interface, p.link, p.data);
-                (Packet::Headers(headers), p.original_len)
-            }),
             Self::Trace(trace) => {
                 trace.next()?.map(|record| (Packet::Headers(record.headers().with_metadata(config.metadata)), 0))
             }
@@ -85,7 +91,6 @@ impl Feed {
     /// Puts the next packet into `batch` without a copy of it; returns false where there is none.
     fn push_next(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         Ok(match self {
-            Self::Capture(capture) => capture.next()?.map(|packet| batch.push(&packet)).is_some(),
             Self::Trace(trace) => {
                 let metadata = batch.config().metadata;
                 let push = |record: TraceRecord| batch.push_headers(&record.headers().with_metadata(metadata), 0);
@@ -130,10 +135,12 @@ impl Packet {
 }
 
 /// Stretch of packets, with the answers for them.
+#[derive(Clone)]
 pub(super) struct Stretch {
     pub(super) batch: Batch,
     /// Packets of the stretch, if they are to be kept.
     pub(super) packets: Vec<Packet>,
+    keep_packets: bool,
     /// Answer for each packet; `None` also for packets that are not classified.
     pub(super) answers: Vec<Option<Match>>,
     /// Answers for the rows of each schema.
@@ -144,24 +151,24 @@ pub(super) struct Stretch {
 
 /// State of reading stretches, one after another.
 pub(super) struct Reader {
-    keep_packets: bool,
+    pub(super) feed: Feed,
     config: wire::Config,
     /// Number of the first packet of the next stretch.
     next: u64,
-    /// Error behind the packets of the last stretch, for the next call of [`Reader::fill`].
+    /// Error behind the packets of the last stretch, for the next call of [`Reader::read`].
     failed: Option<SourceError>,
 }
 
 impl Reader {
-    pub(super) fn new(config: &wire::Config, keep_packets: bool) -> Self {
-        Self { keep_packets, config: *config, next: 0, failed: None }
+    pub(super) fn new(feed: Feed, config: &wire::Config) -> Self {
+        Self { feed, config: *config, next: 0, failed: None }
     }
 
     /// Returns an empty stretch for the packets that the source delivers.
-    pub(super) fn stretch(&self, rules: &RuleSet, feed: &Feed) -> Result<Stretch, NoSource> {
-        let batch = feed.batch(&self.config, rules)?;
+    pub(super) fn stretch(&self, rules: &RuleSet, keep_packets: bool) -> Result<Stretch, NoSource> {
+        let batch = self.feed.batch(&self.config, rules)?;
         let rows = vec![Vec::new(); rules.schemas().len()];
-        Ok(Stretch { batch, packets: Vec::new(), answers: Vec::new(), rows, first: 0 })
+        Ok(Stretch { batch, packets: Vec::new(), keep_packets, answers: Vec::new(), rows, first: 0 })
     }
 
     /// Returns the number of packets read, which is the number of the first packet of the next stretch.
@@ -171,51 +178,77 @@ impl Reader {
 
     /// Reads the next stretch; returns false, and leaves `stretch` as it is, where there is none.
     ///
+    /// Packets of a capture are put into `frames` as they are, so that [`Stretch::parse`] can do the rest on another
+    /// thread. Otherwise `frames` stay empty.
+    ///
     /// An error is returned only after every packet before it was delivered.
-    pub(super) fn fill(&mut self, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        let Some((packet, bytes)) = feed.next(&self.config)? else { return Ok(false) };
-        stretch.first = self.next;
-        stretch.batch.clear();
-        stretch.packets.clear();
-        self.keep(stretch, packet, bytes);
-        while stretch.room() {
-            match self.add_next(stretch, feed) {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(error) => {
-                    self.failed = Some(error);
-                    break;
+    pub(super) fn read(&mut self, stretch: &mut Stretch, frames: &mut Frames) -> Result<bool, SourceError> {
+        let Self { feed, config, next, failed } = self;
+        let count = match feed {
+            Feed::Capture(capture) => {
+                if !capture.next_frames(frames, STRETCH)? {
+                    return Ok(false);
                 }
+                stretch.clear(*next);
+                frames.len()
             }
-        }
-        self.next += stretch.batch.len() as u64;
+            Feed::Text(text) => {
+                if let Some(error) = failed.take() {
+                    return Err(error);
+                }
+                let Some((packet, bytes)) = text.next(config)? else { return Ok(false) };
+                stretch.clear(*next);
+                stretch.keep(packet, bytes);
+                while stretch.batch.len() < STRETCH {
+                    match stretch.add_next(text, config) {
+                        Ok(true) => {}
+                        Ok(false) => break,
+                        Err(error) => {
+                            *failed = Some(error);
+                            break;
+                        }
+                    }
+                }
+                stretch.batch.len()
+            }
+        };
+        *next += count as u64;
         Ok(true)
-    }
-
-    /// Adds one packet; returns false where there is none.
-    fn add_next(&self, stretch: &mut Stretch, feed: &mut Feed) -> Result<bool, SourceError> {
-        if !self.keep_packets {
-            return feed.push_next(&mut stretch.batch);
-        }
-        let next = feed.next(&self.config)?;
-        Ok(next.map(|(packet, bytes)| self.keep(stretch, packet, bytes)).is_some())
-    }
-
-    fn keep(&self, stretch: &mut Stretch, packet: Packet, bytes: u32) {
-        packet.push(&mut stretch.batch, bytes);
-        if self.keep_packets {
-            stretch.packets.push(packet);
-        }
     }
 }
 
 impl Stretch {
-    fn room(&self) -> bool {
-        let classified: usize = (0..self.batch.schemas()).map(|schema| self.batch.packets(schema).len()).sum();
-        classified < STRETCH && self.batch.len() < MOST
+    fn clear(&mut self, first: u64) {
+        self.first = first;
+        self.batch.clear();
+        self.packets.clear();
+    }
+
+    /// Adds the packets of a capture that [`Reader::read`] left in `frames`.
+    pub(super) fn parse(&mut self, frames: &Frames) {
+        if !self.keep_packets {
+            return frames.iter().for_each(|packet| _ = self.batch.push(&packet));
+        }
+        for packet in frames.iter() {
+            let headers = wire::parse_on(self.batch.config(), packet.interface, packet.link, packet.data);
+            self.keep(Packet::Headers(headers), packet.original_len);
+        }
+    }
+
+    /// Adds one packet of a text; returns false where there is none.
+    fn add_next(&mut self, text: &mut Text, config: &wire::Config) -> Result<bool, SourceError> {
+        if !self.keep_packets {
+            return text.push_next(&mut self.batch);
+        }
+        let next = text.next(config)?;
+        Ok(next.map(|(packet, bytes)| self.keep(packet, bytes)).is_some())
+    }
+
+    fn keep(&mut self, packet: Packet, bytes: u32) {
+        packet.push(&mut self.batch, bytes);
+        if self.keep_packets {
+            self.packets.push(packet);
+        }
     }
 
     /// Returns the places in the stretch of the packets that are classified.
