@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use super::correction;
 use super::fields::{FieldInfo, Takes};
 use super::lexer::{Kind, Lexer};
 use super::names;
@@ -34,9 +35,11 @@ pub(super) enum Class {
 
 /// Facts of the file that matter to all items.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Context {
+pub(super) struct Context<'t> {
     /// Family that the file is confined to.
     pub(super) only: Option<Family>,
+    /// Field that the item is for; `None` in a set.
+    pub(super) info: Option<FieldInfo<'t>>,
     /// Whether the file has its own schema.
     ///
     /// MAC addresses, ether types and numbers above 32 bits then have a meaning.
@@ -61,15 +64,16 @@ pub(super) enum Fault {
     Meaning(Span, Message),
 }
 
+/// Value as it is written: an address, a MAC address or a number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Value {
+pub(super) enum Value {
     Address(Family, u128),
     Mac(u128),
     Number(u128),
 }
 
 /// Reads an item that is no reference to a set, and passes its entries to `emit`.
-pub(super) fn item(lexer: &mut Lexer<'_>, context: Context, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
+pub(super) fn item(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
     let first = lexer.span;
     if lexer.kind != Kind::Word {
         let what = format!("{} where a value should be", described(lexer.kind, lexer.word()));
@@ -107,7 +111,7 @@ fn name(
     lexer: &mut Lexer<'_>,
     word: &str,
     span: Span,
-    context: Context,
+    context: Context<'_>,
     emit: &mut dyn FnMut(Entry),
 ) -> Result<Span, Fault> {
     if matches!(lexer.kind, Kind::Dash | Kind::Slash) {
@@ -150,7 +154,13 @@ fn bit_of(header: ExtensionHeader) -> Test {
 }
 
 /// Reads the rest of a range, behind `value`, and returns its test.
-fn range(lexer: &mut Lexer<'_>, word: &str, first: Span, from: Value, context: Context) -> Result<(Test, Span), Fault> {
+fn range(
+    lexer: &mut Lexer<'_>,
+    word: &str,
+    first: Span,
+    from: Value,
+    context: Context<'_>,
+) -> Result<(Test, Span), Fault> {
     lexer.bump();
     let last = lexer.span;
     if lexer.kind != Kind::Word {
@@ -177,7 +187,7 @@ fn masked(
     word: &str,
     first: Span,
     from: Value,
-    context: Context,
+    context: Context<'_>,
 ) -> Result<(Test, Span), Fault> {
     lexer.bump();
     let last = lexer.span;
@@ -190,10 +200,7 @@ fn masked(
     lexer.bump();
     let mask = value(end, context).map_err(|message| Fault::Meaning(last, message))?;
     let whole = first.to(last);
-    let excess = |kept: Value, what: &str| {
-        let what = format!("{} has bits outside its {what}", quote(word));
-        Fault::Meaning(whole, Message::new(what).expected(format!("`{kept}/{end}`")))
-    };
+    let is_decimal = !word.starts_with("0x") && !word.starts_with("0X");
     match (from, mask) {
         (Value::Address(_, bits) | Value::Mac(bits), Value::Number(len)) => {
             let width = from.width();
@@ -201,30 +208,28 @@ fn masked(
                 let what = format!("a prefix length of {end} for {}", from.kind());
                 return Err(Fault::Meaning(last, Message::new(what).expected(format!("0 to {width}"))));
             };
-            let free = free_bits(width, len);
-            if bits & free != 0 {
-                return Err(excess(from.with(bits & !free), "prefix"));
+            if bits & free_bits(width, len) != 0 {
+                return Err(Fault::Meaning(whole, correction::outside_prefix(word, from, len, width)));
             }
             Ok((Test::Prefix { value: bits, len }, last))
         }
-        (Value::Mac(bits), Value::Mac(mask)) => {
-            if bits & !mask != 0 {
-                return Err(excess(Value::Mac(bits & mask), "mask"));
-            }
-            Ok((Test::Mask { value: bits, mask }, last))
+        // The field decides what they are, or takes no numbers.
+        (Value::Number(value), Value::Number(mask)) if context.own_schema || context.takes_addresses() => {
+            Ok((Test::Mask { value, mask }, last))
         }
-        (Value::Number(value), Value::Number(mask)) if context.own_schema => Ok((Test::Mask { value, mask }, last)),
-        (Value::Address(family, bits), Value::Address(other, mask)) if family == other => {
-            if bits & !mask != 0 {
-                return Err(excess(Value::Address(family, bits & mask), "mask"));
+        (Value::Number(value), Value::Number(mask)) => {
+            if value & !mask != 0 {
+                let message = correction::outside_number(word, value, mask, is_decimal, context.info.as_ref());
+                return Err(Fault::Meaning(whole, message));
             }
-            Ok((Test::Mask { value: bits, mask }, last))
+            Ok((Test::Mask { value, mask }, last))
         }
-        (Value::Number(bits), Value::Number(mask)) => {
-            if bits & !mask != 0 {
-                return Err(excess(Value::Number(bits & mask), "mask"));
+        _ if from.kind() == mask.kind() => {
+            let (value, mask_bits) = (from.bits(), mask.bits());
+            if value & !mask_bits != 0 {
+                return Err(Fault::Meaning(whole, correction::outside_mask([word, end], from, mask)));
             }
-            Ok((Test::Mask { value: bits, mask }, last))
+            Ok((Test::Mask { value, mask: mask_bits }, last))
         }
         _ => {
             let what = format!("{} under the mask of {}", from.kind(), mask.kind());
@@ -234,7 +239,7 @@ fn masked(
 }
 
 /// Returns the bits of a value of `width` bits outside a prefix of `len` bits.
-fn free_bits(width: u32, len: u32) -> u128 {
+pub(super) fn free_bits(width: u32, len: u32) -> u128 {
     u128::MAX.checked_shr(128 - (width - len)).unwrap_or(0)
 }
 
@@ -249,14 +254,21 @@ fn skip(lexer: &mut Lexer<'_>, span: Span, message: Message) -> Fault {
     Fault::Meaning(span, message)
 }
 
+impl Context<'_> {
+    /// Whether the item is for a field that takes addresses and no numbers.
+    fn takes_addresses(&self) -> bool {
+        self.info.is_some_and(|info| matches!(info.takes, Takes::Address(_)))
+    }
+}
+
 impl Value {
-    fn bits(self) -> u128 {
+    pub(super) fn bits(self) -> u128 {
         match self {
             Self::Address(_, bits) | Self::Mac(bits) | Self::Number(bits) => bits,
         }
     }
 
-    fn with(self, bits: u128) -> Self {
+    pub(super) fn with(self, bits: u128) -> Self {
         match self {
             Self::Address(family, _) => Self::Address(family, bits),
             Self::Mac(_) => Self::Mac(bits),
@@ -264,7 +276,7 @@ impl Value {
         }
     }
 
-    fn width(self) -> u32 {
+    pub(super) fn width(self) -> u32 {
         match self {
             Self::Address(family, _) => family.address_bits(),
             Self::Mac(_) => 48,
@@ -309,7 +321,7 @@ fn mac(word: &str) -> Option<Value> {
 }
 
 /// Parses a word that is no name.
-fn value(word: &str, context: Context) -> Result<Value, Message> {
+fn value(word: &str, context: Context<'_>) -> Result<Value, Message> {
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
     if let Some(mac) = mac(word).filter(|_| context.own_schema) {
         return Ok(mac);
@@ -353,7 +365,7 @@ fn value(word: &str, context: Context) -> Result<Value, Message> {
 /// Parses the number of an action `mark`.
 pub(super) fn number(word: &str) -> Result<u32, Message> {
     let expected = "a number up to 4294967295";
-    match value(word, Context { only: None, own_schema: false, is_single: false })
+    match value(word, Context { only: None, info: None, own_schema: false, is_single: false })
         .map_err(|message| message.expected(expected))?
     {
         Value::Number(number) => Ok(number as u32),
@@ -388,7 +400,8 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
         _ => false,
     };
     if !takes {
-        return Err(Message::new(format!("{} takes no {}", info.name, entry.describe())).expected(info.wants()));
+        let expected = correction::short_address(entry, info).unwrap_or_else(|| info.wants());
+        return Err(Message::new(format!("{} takes no {}", info.name, entry.describe())).expected(expected));
     }
     let test = if entry.class == Class::Slash { slash(entry.test, info)? } else { entry.test };
     if matches!(entry.class, Class::Number | Class::Slash) {
@@ -419,16 +432,10 @@ fn is_value(entry: &Entry, header: ExtensionHeader) -> bool {
 fn slash(test: Test, info: &FieldInfo<'_>) -> Result<Test, Message> {
     let Test::Mask { value, mask } = test else { return Ok(test) };
     let width = info.width;
-    let excess = |kept: u128, what: &str, end: String| {
-        let what = format!("{} has bits outside its {what}", quote(&Value::Number(value).to_string()));
-        Message::new(what).expected(format!("`{}/{end}`", Value::Number(kept)))
-    };
+    let shown = Value::Number(value).to_string();
     if info.kind != FieldKind::Prefix {
-        return if value & !mask == 0 {
-            Ok(test)
-        } else {
-            Err(excess(value & mask, "mask", Value::Number(mask).to_string()))
-        };
+        let message = || correction::outside_number(&shown, value, mask, false, Some(info));
+        return if value & !mask == 0 { Ok(test) } else { Err(message()) };
     }
     let Some(len) = u32::try_from(mask).ok().filter(|&len| len <= width) else {
         let what = format!("a prefix length of {mask} for {}, which has {width} bits", info.name);
@@ -437,9 +444,8 @@ fn slash(test: Test, info: &FieldInfo<'_>) -> Result<Test, Message> {
     if value > info.max() {
         return Err(too_large(info, value));
     }
-    let free = free_bits(width, len);
-    if value & free != 0 {
-        return Err(excess(value & !free, "prefix", len.to_string()));
+    if value & free_bits(width, len) != 0 {
+        return Err(correction::outside_prefix(&shown, Value::Number(value), len, width));
     }
     Ok(Test::Prefix { value, len })
 }

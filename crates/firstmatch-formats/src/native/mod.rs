@@ -29,6 +29,7 @@
 //!
 //! `docs/rules.md` also tells the meaning of a condition on an absent field, and which packets are unknown.
 
+mod correction;
 mod fields;
 mod item;
 mod lexer;

@@ -71,7 +71,7 @@ pub(super) fn icmp_type(name: &str) -> Option<[(Family, Option<u8>); 2]> {
 }
 
 /// Words of other rule languages, each with the native word.
-const FOREIGN: [(&str, &str); 30] = [
+const FOREIGN: [(&str, &str); 36] = [
     ("accept", "permit"),
     ("allow", "permit"),
     ("pass", "permit"),
@@ -102,6 +102,12 @@ const FOREIGN: [(&str, &str); 30] = [
     ("icmp6", "icmpv6"),
     ("ipv6-icmp", "icmpv6"),
     ("define", "set"),
+    ("inet4", "ipv4"),
+    ("ip4", "ipv4"),
+    ("v4", "ipv4"),
+    ("inet6", "ipv6"),
+    ("ip6", "ipv6"),
+    ("v6", "ipv6"),
 ];
 
 /// Returns the candidate that was probably meant by an unknown word.

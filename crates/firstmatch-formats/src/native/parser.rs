@@ -3,6 +3,7 @@
 //! A fault is noted at its position. The text after it that cannot be trusted, to the end of the line or of the set's
 //! braces, is skipped.
 
+use super::correction;
 use super::fields::{ALWAYS, Fields};
 use super::item::{self, Class, Context, Entry, Fault, fit};
 use super::lexer::{Kind, Lexer};
@@ -383,9 +384,10 @@ impl<'t> Parser<'t> {
         };
         let tests = &mut self.tests;
         let entries = &mut self.entries;
-        let (mut misfit, mut any) = (None, false);
+        let (mut misfit, mut any, mut masked) = (None, false, None);
         let info = field.map(|field| self.fields.infos[field]);
-        let context = Context { only: self.only, own_schema: self.fields.own_values, is_single: self.is_single };
+        let (own_schema, is_single) = (self.fields.own_values, self.is_single);
+        let context = Context { only: self.only, info, own_schema, is_single };
         let read = item::item(&mut self.lexer, context, &mut |mut entry| {
             match (confined, entry.family) {
                 (Some(wanted), Some(of)) if wanted != of => {
@@ -400,6 +402,7 @@ impl<'t> Parser<'t> {
                 (None, _) => {}
             }
             any = true;
+            masked = matches!(entry.test, Test::Mask { .. }).then_some(entry);
             match &info {
                 None => entries.push(entry),
                 Some(info) => match fit(&entry, info) {
@@ -413,7 +416,13 @@ impl<'t> Parser<'t> {
             misfit = Some(Message::new(what));
         }
         let (span, message) = match (read, misfit) {
-            (Ok(_), None) => return Ok(()),
+            (Ok(span), None) => {
+                let shown = span.text(self.text);
+                if let Some(message) = masked.and_then(|entry| correction::zeros_under_wildcard(&entry, shown)) {
+                    self.report.warn(span, || message);
+                }
+                return Ok(());
+            }
             (Ok(span), Some(message)) => (if confined.is_some() { first.to(span) } else { span }, message),
             (Err(Fault::Meaning(span, message)), _) => (span, message),
             (Err(Fault::Syntax(span, message)), _) => return self.fault(span, || message),

@@ -164,9 +164,8 @@ impl Parser<'_> {
         let (kind, span) = (self.lexer.kind, self.lexer.span);
         let word = self.lexer.word();
         let message = match (kind, word) {
-            (Kind::Comma, _) => {
-                Message::new("`,` has no place here").expected("braces around several values: `{ 80, 443 }`")
-            }
+            (Kind::Comma, _) => Message::new("`,` has no place here")
+                .expected("`{` before the first of several values and `}` behind the last"),
             (Kind::Word, "not") => Message::new("`not` has no place here")
                 .expected("it after the field: `proto not tcp`, `src not 10.0.0.0/8`"),
             (Kind::Word, _) if word.starts_with(|c: char| c.is_ascii_digit()) || word.contains(['.', ':']) => {

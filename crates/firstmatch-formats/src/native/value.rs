@@ -24,12 +24,13 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     let info = FieldInfo::of(&schema.fields()[field], schema.family());
     let failed = |message: Message| {
         let (what, expected) = message.into_parts();
-        let expected = expected.filter(|expected| *expected != info.wants());
+        // A corrected range, prefix or mask is no value either.
+        let expected = expected.filter(|expected| *expected != info.wants() && !text.contains(['/', '-']));
         ValueError { what, expected: expected.unwrap_or_else(|| info.wants_one()) }
     };
     let mut lexer = Lexer::new(text, 0);
     let mut found = None;
-    let context = Context { only: None, own_schema: schema.family().is_none(), is_single: true };
+    let context = Context { only: None, info: Some(info), own_schema: schema.family().is_none(), is_single: true };
     // The name of an ICMP type is two entries, of which the one of this family is meant.
     let read = item::item(&mut lexer, context, &mut |entry| {
         if found.is_none_or(|_| entry.family == schema.family()) {

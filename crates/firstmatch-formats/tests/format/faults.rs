@@ -4,7 +4,7 @@ use firstmatch_core::Diagnostic;
 use firstmatch_formats::{Format, Options};
 
 /// Returns each fault as `line:column+width message`, or each warning, after that word.
-fn diagnose(text: &str) -> Vec<String> {
+pub(crate) fn diagnose(text: &str) -> Vec<String> {
     let show = |kind: &'static str| {
         move |d: &Diagnostic| {
             let expected = d.expected.as_ref().map_or(String::new(), |e| format!("; expected {e}"));
@@ -31,8 +31,9 @@ fn each_fault_is_shown_where_it_stands_and_hides_no_other() {
     }
 }
 
+/// Texts of the native format, each with its faults or warnings.
 #[rustfmt::skip]
-const NATIVE: &[(&str, &[&str])] = &[
+pub(crate) const NATIVE: &[(&str, &[&str])] = &[
     // Behind a faulty item, the next line of a list is read again; in a list within it, the lines up to its end are not.
     ("set a = {\n  80 é\n  x99999\n}\n",
      &["2:6+1 the character `é` has no place here", "3:3+6 unknown name `x99999`"]),
@@ -158,7 +159,7 @@ const NATIVE: &[(&str, &[&str])] = &[
     ("permit dport 10.0.0.1\n",
      &["1:14+8 dport takes no IPv4 address; expected a number up to 65535"]),
     ("permit dport 80, 443\n",
-     &["1:16+1 `,` has no place here; expected braces around several values: `{ 80, 443 }`"]),
+     &["1:16+1 `,` has no place here; expected `{` before the first of several values and `}` behind the last"]),
     ("permit dport { 80 443 }\n",
      &["1:19+3 `443` after an item; expected `,` or `}`"]),
     // The rest up to the next comma is part of that fault.
@@ -193,7 +194,9 @@ const NATIVE: &[(&str, &[&str])] = &[
     ("permit dport 99999999999999999999\n",
      &["1:14+20 the number `99999999999999999999` is too large; expected a number up to 65535"]),
     ("permit dport 0x10/0x01\n",
-     &["1:14+9 `0x10` has bits outside its mask; expected `0x00/0x01`"]),
+     &["1:14+9 `0x10` has bits outside its mask; expected `0x10/0x11` for a mask with every bit of the value"]),
+    ("permit family inet4 tcp\n",
+     &["1:15+5 `inet4` after family; did you mean `ipv4`?"]),
     ("permit dport -80\n",
      &["1:14+1 `-` after dport; expected a number up to 65535"]),
     ("permit src 10.0.0.1/8 dst 10.0.0.7/255.0.0.0\n",
@@ -378,7 +381,7 @@ const NATIVE: &[(&str, &[&str])] = &[
     ),
      &["2:1+6 family comes after a set or a rule; it must come before the first of them"]),
     ("family inet4\n",
-     &["1:8+5 `inet4` after family; did you mean `inet`?"]),
+     &["1:8+5 `inet4` after family; did you mean `ipv4`?"]),
     ("family\n",
      &["1:7+0 nothing after family; expected inet or ipv4 or ipv6"]),
     ("default drop\n",
@@ -492,8 +495,9 @@ const NATIVE: &[(&str, &[&str])] = &[
      &["1:4+0 nothing where a set's name should be; expected a name: a letter, then letters, digits, `_` or `-`"]),
 ];
 
+/// Texts of ClassBench, each with its faults or warnings.
 #[rustfmt::skip]
-const CLASSBENCH: &[(&str, &[&str])] = &[
+pub(crate) const CLASSBENCH: &[(&str, &[&str])] = &[
     ("@10.0.0.0/33\t192.0.2.0\t9 : 7\t80 : 99999\t6/0xFF\t0x0000\n@1.2.3.0/24 0.0.0.0/0 x:65536 0:65535 0x06/0xFF 7 8\n",
      &[
         "1:11+2 `33` is no prefix length; expected 0 to 32",

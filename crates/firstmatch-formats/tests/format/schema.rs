@@ -252,7 +252,7 @@ const FAULTS: &[(&str, &[&str])] = &[
      &["7:10+8 `0x1234` has bits outside its prefix; expected `0x1200/8`",
        "8:10+4 a prefix length of 17 for a, which has 16 bits; expected 0 to 16",
        "9:10+10 a prefix length of 20 for a, which has 16 bits; expected 0 to 16",
-       "10:10+3 `0x03` has bits outside its mask; expected `0x01/0x01`",
+       "10:10+3 `0x03` has bits outside its mask; expected `0x03/0x03` for a mask with every bit of the value",
        "11:10+9 65536 is too large for b; expected a number up to 65535",
        "12:10+20 `02:00:00:00:00:01` has bits outside its prefix; expected `02:00:00:00:00:00/24`",
        "13:28+2 a prefix length of 49 for a MAC address; expected 0 to 48",
