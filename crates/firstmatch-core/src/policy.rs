@@ -39,6 +39,20 @@ impl From<Action> for Verdict {
     }
 }
 
+/// Origin of a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Basis {
+    /// Rule that matched the packet.
+    Rule,
+    /// Policy: no rule matched, or the packet was not classified.
+    Policy,
+    /// Verdict cache, which holds verdicts without the rules that they come from.
+    ///
+    /// A rule or the policy gave the verdict when the cache was filled.
+    Cached,
+}
+
 /// Treatment of non-first fragments, whose ports are in another packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Fragments {

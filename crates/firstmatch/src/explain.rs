@@ -5,7 +5,7 @@ use std::fmt;
 use firstmatch_core::schema::{Field, Schema, Source};
 use firstmatch_net::wire::{Headers, SourceSet};
 
-use crate::{Decision, Firewall, Worker, show};
+use crate::{Basis, Decision, Firewall, Worker, show};
 
 /// What happens to a packet, with what its headers hold. Printed it is a few lines of text.
 ///
@@ -51,13 +51,14 @@ impl Explanation {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Decision { verdict, rule, line, outcome, .. } = self.decision;
+        let Decision { verdict, basis, rule, line, outcome, .. } = self.decision;
         write!(f, "{verdict}: ")?;
         match (rule, line) {
             (Some(rule), Some(line)) => write!(f, "rule {rule} of line {line}")?,
             (Some(rule), None) => write!(f, "rule {rule}")?,
-            (None, _) if outcome.is_classified() => write!(f, "no rule matches")?,
-            (None, _) => write!(f, "{}", show::why_unknown(outcome))?,
+            _ if !outcome.is_classified() => write!(f, "{}", show::why_unknown(outcome))?,
+            _ if basis == Basis::Policy => write!(f, "no rule matches")?,
+            _ => write!(f, "the rule is not known")?,
         }
         if let Some(text) = &self.rule {
             write!(f, ", `{text}`")?;

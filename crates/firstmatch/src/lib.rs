@@ -30,8 +30,8 @@
 //! - A [`Worker`] belongs to one thread. [`Worker::push_all`] or [`Worker::push`] parses frames into rows of keys.
 //!   [`Worker::classify`] decides all rows at once, in the generation of one commit. It allocates nothing once it is
 //!   warm.
-//! - A [`Decision`] says what happens to a packet (verdict), which rule said so (id, source line, your value) and what
-//!   the headers were good for ([`Outcome`]). What is unknown gets the policy's verdict for unknown packets.
+//! - A [`Decision`] says what happens to a packet (verdict), where that comes from ([`Basis`]), which rule said so (id, source line,
+//!   your value) and what the headers were good for ([`Outcome`]). What is unknown gets the policy's verdict for unknown packets.
 //! - An [`Update`] is a transaction beside all workers. No worker ever waits for it.
 //!
 //! Rules are text in the project's own format ([`Firewall::from_text`]; one rule a line), or values of Rust
@@ -62,7 +62,7 @@ pub use builder::{Builder, Rebuilds};
 pub use error::Error;
 pub use explain::Explanation;
 pub use firewall::Firewall;
-pub use firstmatch_core::policy::{Fragments, Policy, Verdict};
+pub use firstmatch_core::policy::{Basis, Fragments, Policy, Verdict};
 pub use firstmatch_core::rule::{Action, RuleId};
 pub use firstmatch_formats::Fields;
 pub use firstmatch_net::wire::{LinkType, Outcome};

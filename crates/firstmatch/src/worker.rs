@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use firstmatch_core::live::{BatchReader, CounterShard, Snapshot};
+use firstmatch_core::policy::Basis;
 use firstmatch_core::rule::{Action, FieldValues, RuleId};
 use firstmatch_core::{Match, Policy, RecordLayout, ShortRecordError, Verdict};
 use firstmatch_net::wire::{Batch, Headers, LinkType, Outcome, Record};
@@ -17,9 +18,22 @@ pub struct Decision {
     /// What happens to the packet: the rule's action, or what the policy says where no rule matches or the packet
     /// cannot be classified.
     pub verdict: Verdict,
+    /// Origin of the verdict.
+    ///
+    /// ```
+    /// use firstmatch::{Basis, Firewall, LinkType};
+    ///
+    /// let firewall = Firewall::from_text("default permit\ndeny tcp dport 23\n")?;
+    /// let mut worker = firewall.worker();
+    /// worker.push_all(LinkType::Ethernet, &[23, 80].map(firstmatch::doc_frame));
+    /// let bases: Vec<_> = worker.classify().iter().map(|decision| decision.basis).collect();
+    /// assert_eq!(bases, [Basis::Rule, Basis::Policy]);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub basis: Basis,
     /// The action of the rule that matched.
     pub action: Option<Action>,
-    /// The rule that matched; `None` if none did or the packet was not classified.
+    /// The rule that matched; `None` unless `basis` is [`Basis::Rule`].
     pub rule: Option<RuleId>,
     /// The line of the rule file that the rule comes from, from 1.
     pub line: Option<NonZeroU32>,
@@ -257,7 +271,8 @@ impl Decision {
     /// Returns the decision on a packet; `found` counts only if it was classified.
     #[inline(always)]
     fn of(outcome: Outcome, found: Option<Match>, policy: &Policy, snapshot: &Snapshot<'_>) -> Self {
-        let none = |verdict| Self { verdict, action: None, rule: None, line: None, value: 0, outcome };
+        let basis = Basis::Policy;
+        let none = |verdict| Self { verdict, basis, action: None, rule: None, line: None, value: 0, outcome };
         if !outcome.is_classified() {
             return none(policy.unknown);
         }
@@ -265,6 +280,7 @@ impl Decision {
         let attached = snapshot.attached(found.rule);
         Self {
             verdict: attached.action.into(),
+            basis: Basis::Rule,
             action: Some(attached.action),
             rule: Some(found.rule),
             line: attached.line,

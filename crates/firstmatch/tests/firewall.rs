@@ -7,7 +7,9 @@ use std::thread;
 use firstmatch::core::rule::{ConditionRef, FieldValues, first_match};
 use firstmatch::core::schema::{Family, Field, Kind, Schema};
 use firstmatch::core::{Location, Policy, RecordLayout, RuleSet};
-use firstmatch::{Action, Addresses, Error, Fields, Firewall, LinkType, Outcome, Ports, Rebuilds, Rule, Verdict};
+use firstmatch::{
+    Action, Addresses, Basis, Error, Fields, Firewall, LinkType, Outcome, Ports, Rebuilds, Rule, Verdict,
+};
 
 /// Returns a frame with a TCP segment from 10.0.0.1 to a port of 192.0.2.7.
 fn frame(dport: u16) -> Vec<u8> {
@@ -44,6 +46,7 @@ fn decisions_carry_all_that_the_rule_says() {
     assert_eq!(told[..3], want[..3]);
     assert_eq!((told[3].0, told[3].1, told[3].2), (Verdict::Deny, None, None));
     assert!(!told[3].3.is_classified());
+    assert!(decisions.iter().all(|d| d.basis == if d.rule.is_some() { Basis::Rule } else { Basis::Policy }));
     assert_eq!(told[4], want[4]);
     assert_eq!(worker.count_of(Outcome::Complete), 4);
     assert!(worker.is_empty() && worker.classify().is_empty(), "every packet is decided once");
