@@ -4,7 +4,8 @@
 //!   [`broken`] has engines with one thing wrong, which tests must catch.
 //! - [`case`] holds packets with the oracle's answers, [`corners`] draws packets where mistakes show, [`generate`]
 //!   draws rule sets, and [`rng`] is the one generator of random bits. [`ids`] sees that no id is given twice.
-//! - [`counter`] counts allocations, and [`limit`] ends tests of threads in time.
+//! - [`counter`] counts allocations, [`limit`] ends tests of threads in time, and [`layers`] finds files that import
+//!   each other in a circle.
 //! - With the feature `net`: [`frames`] has frames of all sorts, [`mod@reference`] another parser to compare with, and
 //!   [`invariants`] what holds for the headers of any frame, and [`ways`] the ways from a frame to a row.
 #![deny(unsafe_code)]
@@ -22,6 +23,7 @@ pub mod generate;
 pub mod ids;
 #[cfg(feature = "net")]
 pub mod invariants;
+pub mod layers;
 pub mod limit;
 #[cfg(feature = "net")]
 pub mod reference;
