@@ -5,9 +5,8 @@
 //!   Text behind `/` may be a prefix length, a mask or a wildcard mask, which has ones where bits do not matter.
 
 use super::fields::{FieldInfo, Takes};
-use super::item::{Class, Entry, Value, free_bits};
+use super::literal::{Value, free_bits};
 use crate::report::{Message, quote};
-use firstmatch_core::rule::Test;
 use firstmatch_core::schema::Family;
 
 /// Returns the prefix length of a mask that is read as a wildcard mask.
@@ -89,30 +88,19 @@ pub(super) fn outside_number(
 }
 
 /// Returns the prefix that two numbers are short for in a field of addresses, for example `10.0.0.0/8` for `10/8`.
-pub(super) fn short_address(entry: &Entry, info: &FieldInfo<'_>) -> Option<String> {
-    let Test::Mask { value, mask } = entry.test else { return None };
-    let len = u32::try_from(mask).ok().filter(|len| (1..=32).contains(len))?;
+pub(super) fn short_address(value: u128, len: u128, info: &FieldInfo<'_>) -> Option<String> {
+    let len = u32::try_from(len).ok().filter(|len| (1..=32).contains(len))?;
     let value = value.checked_shl(24).filter(|&value| value <= 0xff00_0000 && value & free_bits(32, len) == 0)?;
-    let is_number = matches!(entry.class, Class::Number | Class::Slash);
     let is_taken = matches!(info.takes, Takes::Address(None | Some(Family::Ipv4)));
-    (is_number && is_taken).then(|| format!("all four bytes: `{}/{len}`", Value::Address(Family::Ipv4, value)))
+    is_taken.then(|| format!("all four bytes: `{}/{len}`", Value::Address(Family::Ipv4, value)))
 }
 
 /// Returns the warning for zeros under a mask that would hold for other addresses as a wildcard mask.
 ///
 /// For example, `0.0.0.0/255.255.255.255` holds for one address, and for every one with a wildcard mask.
-pub(super) fn zeros_under_wildcard(entry: &Entry, shown: &str) -> Option<Message> {
-    let width = match (entry.class, entry.family) {
-        (Class::Address, Some(family)) => family.address_bits(),
-        (Class::Mac, _) => 48,
-        _ => return None,
-    };
-    let Test::Mask { value: 0, mask: mask @ 1.. } = entry.test else { return None };
-    let len = wildcard_len(mask, width)?;
-    let zero = match entry.family {
-        Some(family) => Value::Address(family, 0),
-        None => Value::Mac(0),
-    };
+pub(super) fn zeros_under_wildcard(zero: Value, mask: u128, shown: &str) -> Option<Message> {
+    let width = zero.width();
+    let len = wildcard_len(mask, width).filter(|_| mask != 0)?;
     let (last, first) = (bits("last", width - len, width), bits("first", len, width));
     let what = format!("{} compares {last}, with a wildcard mask it would compare {first}", quote(shown));
     Some(Message::new(what).expected(match len {

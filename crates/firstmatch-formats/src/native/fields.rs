@@ -1,6 +1,5 @@
 //! Fields that conditions may test: those of IP networks, or those of the file's own schema.
 
-use super::item::pretty;
 use firstmatch_core::rule::RuleSet;
 use firstmatch_core::schema::{Family, Field, Kind, Schema, Source};
 
@@ -194,10 +193,10 @@ impl<'t> FieldInfo<'t> {
         match self.takes {
             Takes::Address(None) => "an address, a prefix or a range of addresses".into(),
             Takes::Address(Some(family)) => {
-                let family = pretty(family);
+                let family = family.pretty();
                 format!("an {family} address, a prefix or a range of {family} addresses")
             }
-            Takes::NumberOrAddress(family) => format!("{} or an {} address", number(), pretty(family)),
+            Takes::NumberOrAddress(family) => format!("{} or an {} address", number(), family.pretty()),
             Takes::Mac => "a MAC address such as 02:00:00:00:00:01 or a number of at most 48 bits".into(),
             Takes::Protocol => format!("a protocol's name or {}", number()),
             Takes::EtherType => format!("the name of an ether type or {}", number()),
@@ -211,7 +210,7 @@ impl<'t> FieldInfo<'t> {
     pub(super) fn wants_one(&self) -> String {
         match self.takes {
             Takes::Address(None) => "an address".into(),
-            Takes::Address(Some(family)) => format!("an {} address", pretty(family)),
+            Takes::Address(Some(family)) => format!("an {} address", family.pretty()),
             _ => self.wants(),
         }
     }

@@ -1,12 +1,10 @@
 //! Items: one value, range, prefix or value under a mask, as operands and sets hold them.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-
 use super::correction;
 use super::fields::{FieldInfo, Takes};
-use super::lexer::{Kind, Lexer};
+use super::lexer::{Kind, Lexer, described};
+use super::literal::{Value, free_bits, value};
 use super::names;
-use super::parser::described;
 use crate::report::{Message, Span, quote};
 use firstmatch_core::rule::Test;
 use firstmatch_core::schema::{ExtensionHeader, Family, Kind as FieldKind};
@@ -64,14 +62,6 @@ pub(super) enum Fault {
     Meaning(Span, Message),
 }
 
-/// Value as it is written: an address, a MAC address or a number.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Value {
-    Address(Family, u128),
-    Mac(u128),
-    Number(u128),
-}
-
 /// Reads an item that is no reference to a set, and passes its entries to `emit`.
 pub(super) fn item(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn FnMut(Entry)) -> Result<Span, Fault> {
     let first = lexer.span;
@@ -84,7 +74,7 @@ pub(super) fn item(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn F
     if word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !word.contains([':', '.']) {
         return name(lexer, word, first, context, emit);
     }
-    let from = value(word, context).map_err(|message| skip(lexer, first, message))?;
+    let from = value(word, context.own_schema).map_err(|message| skip(lexer, first, message))?;
     let (test, last) = match lexer.kind {
         Kind::Dash => range(lexer, word, first, from, context)?,
         Kind::Slash => masked(lexer, word, first, from, context)?,
@@ -99,8 +89,8 @@ pub(super) fn item(lexer: &mut Lexer<'_>, context: Context<'_>, emit: &mut dyn F
     if let (Some(family), Some(only)) = (family, context.only)
         && family != only
     {
-        let what = format!("an {} address {}", pretty(family), among(context.is_single, only));
-        let expected = format!("an {} address{}", pretty(only), or_both(context.is_single));
+        let what = format!("an {} address {}", family.pretty(), among(context.is_single, only));
+        let expected = format!("an {} address{}", only.pretty(), or_both(context.is_single));
         return Err(Fault::Meaning(first.to(last), Message::new(what).expected(expected)));
     }
     emit(Entry { class, family, test });
@@ -133,7 +123,7 @@ fn name(
             emit(Entry { class: Class::IcmpType, family: Some(family), test: Test::Value(number.into()) });
         }
         if let (false, Some(only)) = (any, only) {
-            let what = format!("{} does not exist in {}", quote(word), pretty(only));
+            let what = format!("{} does not exist in {}", quote(word), only.pretty());
             return Err(Fault::Meaning(span, Message::new(what)));
         }
     } else if let Some(header) = ExtensionHeader::by_name(word) {
@@ -168,7 +158,7 @@ fn range(
     }
     let end = lexer.word();
     lexer.bump();
-    let to = value(end, context).map_err(|message| Fault::Meaning(last, message))?;
+    let to = value(end, context.own_schema).map_err(|message| Fault::Meaning(last, message))?;
     if from.kind() != to.kind() {
         let what = format!("a range from {} to {}", from.kind(), to.kind());
         return Err(Fault::Meaning(first.to(last), Message::new(what).expected("two values of one kind")));
@@ -198,7 +188,7 @@ fn masked(
     }
     let end = lexer.word();
     lexer.bump();
-    let mask = value(end, context).map_err(|message| Fault::Meaning(last, message))?;
+    let mask = value(end, context.own_schema).map_err(|message| Fault::Meaning(last, message))?;
     let whole = first.to(last);
     let is_decimal = !word.starts_with("0x") && !word.starts_with("0X");
     match (from, mask) {
@@ -238,11 +228,6 @@ fn masked(
     }
 }
 
-/// Returns the bits of a value of `width` bits outside a prefix of `len` bits.
-pub(super) fn free_bits(width: u32, len: u32) -> u128 {
-    u128::MAX.checked_shr(128 - (width - len)).unwrap_or(0)
-}
-
 /// Skips to the end of an item whose first value has a fault, and returns the fault.
 fn skip(lexer: &mut Lexer<'_>, span: Span, message: Message) -> Fault {
     if matches!(lexer.kind, Kind::Dash | Kind::Slash) {
@@ -261,113 +246,10 @@ impl Context<'_> {
     }
 }
 
-impl Value {
-    pub(super) fn bits(self) -> u128 {
-        match self {
-            Self::Address(_, bits) | Self::Mac(bits) | Self::Number(bits) => bits,
-        }
-    }
-
-    pub(super) fn with(self, bits: u128) -> Self {
-        match self {
-            Self::Address(family, _) => Self::Address(family, bits),
-            Self::Mac(_) => Self::Mac(bits),
-            Self::Number(_) => Self::Number(bits),
-        }
-    }
-
-    pub(super) fn width(self) -> u32 {
-        match self {
-            Self::Address(family, _) => family.address_bits(),
-            Self::Mac(_) => 48,
-            Self::Number(_) => 128,
-        }
-    }
-
-    fn kind(self) -> &'static str {
-        match self {
-            Self::Address(Family::Ipv4, _) => "an IPv4 address",
-            Self::Address(Family::Ipv6, _) => "an IPv6 address",
-            Self::Mac(_) => "a MAC address",
-            Self::Number(_) => "a number",
-        }
-    }
-}
-
-impl std::fmt::Display for Value {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match *self {
-            Self::Address(Family::Ipv4, bits) => Ipv4Addr::from(bits as u32).fmt(f),
-            Self::Address(Family::Ipv6, bits) => Ipv6Addr::from(bits).fmt(f),
-            Self::Mac(bits) => {
-                let [_, _, a, b, c, d, e, g] = (bits as u64).to_be_bytes();
-                write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
-            }
-            Self::Number(bits) => write!(f, "{bits:#04x}"),
-        }
-    }
-}
-
-/// Parses a MAC address: six bytes of two digits each.
-fn mac(word: &str) -> Option<Value> {
-    let mut bits = 0;
-    let mut parts = 0;
-    for part in word.split(':') {
-        let right = part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()) && parts < 6;
-        bits = bits << 8 | u128::from(u8::from_str_radix(part, 16).ok().filter(|_| right)?);
-        parts += 1;
-    }
-    (parts == 6).then_some(Value::Mac(bits))
-}
-
-/// Parses a word that is no name.
-fn value(word: &str, context: Context<'_>) -> Result<Value, Message> {
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    if let Some(mac) = mac(word).filter(|_| context.own_schema) {
-        return Ok(mac);
-    }
-    if word.contains(':') {
-        let parsed = word.parse::<Ipv6Addr>().map(|a| Value::Address(Family::Ipv6, a.to_bits()));
-        return parsed.map_err(|_| {
-            let what = if context.own_schema { "neither an IPv6 nor a MAC" } else { "no IPv6" };
-            let message = Message::new(format!("{} is {what} address", quote(word)));
-            match word.split_once(':') {
-                Some((lo, hi)) if digits(lo) && digits(hi) => message.expected(format!("a range such as `{lo}-{hi}`")),
-                _ => message,
-            }
-        });
-    }
-    if word.contains('.') {
-        let parsed = word.parse::<Ipv4Addr>().map(|a| Value::Address(Family::Ipv4, a.to_bits().into()));
-        return parsed.map_err(|_| {
-            let what = format!("{} is no IPv4 address", quote(word));
-            Message::new(what).expected("four numbers from 0 to 255 with dots between, without leading zeros")
-        });
-    }
-    let parsed = match word.strip_prefix("0x").or_else(|| word.strip_prefix("0X")) {
-        Some(hex) if !hex.is_empty() && hex.bytes().all(|b| b.is_ascii_hexdigit()) => {
-            u128::from_str_radix(hex, 16).ok()
-        }
-        None if digits(word) && word.len() > 1 && word.starts_with('0') => {
-            let what = format!("the number {} starts with 0", quote(word));
-            return Err(Message::new(what).expected("a decimal number, or a hexadecimal one after 0x"));
-        }
-        None if digits(word) => word.parse().ok(),
-        _ => {
-            let what = format!("{} is neither a number nor an address", quote(word));
-            return Err(Message::new(what));
-        }
-    };
-    let number = parsed.filter(|&number| context.own_schema || u32::try_from(number).is_ok());
-    number.map(Value::Number).ok_or_else(|| Message::new(format!("the number {} is too large", quote(word))))
-}
-
 /// Parses the number of an action `mark`.
 pub(super) fn number(word: &str) -> Result<u32, Message> {
     let expected = "a number up to 4294967295";
-    match value(word, Context { only: None, info: None, own_schema: false, is_single: false })
-        .map_err(|message| message.expected(expected))?
-    {
+    match value(word, false).map_err(|message| message.expected(expected))? {
         Value::Number(number) => Ok(number as u32),
         other => Err(Message::new(format!("{} where a number should be", other.kind())).expected(expected)),
     }
@@ -400,7 +282,11 @@ pub(super) fn fit(entry: &Entry, info: &FieldInfo<'_>) -> Result<(Option<Family>
         _ => false,
     };
     if !takes {
-        let expected = correction::short_address(entry, info).unwrap_or_else(|| info.wants());
+        let short = match (entry.class, entry.test) {
+            (Class::Number | Class::Slash, Test::Mask { value, mask }) => correction::short_address(value, mask, info),
+            _ => None,
+        };
+        let expected = short.unwrap_or_else(|| info.wants());
         return Err(Message::new(format!("{} takes no {}", info.name, entry.describe())).expected(expected));
     }
     let test = if entry.class == Class::Slash { slash(entry.test, info)? } else { entry.test };
@@ -455,13 +341,24 @@ fn too_large(info: &FieldInfo<'_>, value: u128) -> Message {
 }
 
 impl Entry {
+    /// Returns the warning for zeros under what may be a wildcard mask.
+    pub(super) fn wildcard_warning(&self, shown: &str) -> Option<Message> {
+        let Test::Mask { value: 0, mask } = self.test else { return None };
+        let zero = match (self.class, self.family) {
+            (Class::Address, Some(family)) => Value::Address(family, 0),
+            (Class::Mac, _) => Value::Mac(0),
+            _ => return None,
+        };
+        correction::zeros_under_wildcard(zero, mask, shown)
+    }
+
     fn describe(&self) -> String {
         match (self.class, self.family, self.test) {
             (Class::Number, _, Test::Value(number)) => format!("number ({number})"),
             (Class::Number | Class::Slash, ..) => "numbers".into(),
             (Class::Mac, ..) => "MAC address".into(),
             (Class::EtherType, ..) => "ether type".into(),
-            (Class::Address, Some(family), _) => format!("{} address", pretty(family)),
+            (Class::Address, Some(family), _) => format!("{} address", family.pretty()),
             (Class::Address, None, _) => "address".into(),
             (Class::Protocol | Class::ProtocolOrEtherType(_), ..) => "protocol".into(),
             (Class::IcmpType, ..) => "ICMP type".into(),
@@ -478,11 +375,4 @@ pub(super) fn among(is_single: bool, only: Family) -> String {
 /// Says what would make room for it; a set keeps the families that it has.
 pub(super) fn or_both(is_single: bool) -> &'static str {
     if is_single { "" } else { ", or the directive `family inet`" }
-}
-
-pub(super) fn pretty(family: Family) -> &'static str {
-    match family {
-        Family::Ipv4 => "IPv4",
-        Family::Ipv6 => "IPv6",
-    }
 }

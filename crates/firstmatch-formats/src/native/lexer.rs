@@ -1,6 +1,6 @@
 //! Tokens of the native format, line by line.
 
-use crate::report::Span;
+use crate::report::{Span, quote};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -176,6 +176,23 @@ fn word_end(bytes: &[u8], at: usize) -> usize {
         end += 1;
     }
     end
+}
+
+/// Describes a token, for messages.
+pub(super) fn described(kind: Kind, word: &str) -> String {
+    match kind {
+        Kind::Word | Kind::Set => quote(word),
+        Kind::Bad => format!("the character {}", visible(word)),
+        _ => kind.name().to_owned(),
+    }
+}
+
+fn visible(character: &str) -> String {
+    match character.chars().next() {
+        Some('\r') => "U+000D, a carriage return that does not end the line".to_owned(),
+        Some(c) if c.is_control() => format!("U+{:04X}", u32::from(c)),
+        _ => quote(character),
+    }
 }
 
 #[cfg(test)]

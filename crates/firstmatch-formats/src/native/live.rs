@@ -1,8 +1,8 @@
 //! Parser of one rule for an existing set.
 
 use super::fields::Fields;
-use super::lexer::Kind;
-use super::parser::{Parser, Stop, described};
+use super::lexer::{Kind, described};
+use super::parser::{Parser, Stop};
 use crate::error::ParseError;
 use crate::report::{Message, quote};
 use crate::{Options, ParsedRule};

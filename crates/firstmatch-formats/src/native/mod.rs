@@ -33,11 +33,13 @@ mod correction;
 mod fields;
 mod item;
 mod lexer;
+mod literal;
 mod live;
 mod names;
 mod parser;
 mod rules;
 mod schema;
+mod set_table;
 mod sets;
 mod value;
 

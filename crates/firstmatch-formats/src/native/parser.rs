@@ -3,12 +3,11 @@
 //! A fault is noted at its position. The text after it that cannot be trusted, to the end of the line or of the set's
 //! braces, is skipped.
 
-use super::correction;
 use super::fields::{ALWAYS, Fields};
 use super::item::{self, Class, Context, Entry, Fault, fit};
-use super::lexer::{Kind, Lexer};
+use super::lexer::{Kind, Lexer, described};
 use super::names;
-use super::sets::Sets;
+use super::set_table::Sets;
 use crate::error::ParseError;
 use crate::report::{Message, Report, Span, quote};
 use crate::{BOM, Fields as FieldChoice, Options, RuleFile};
@@ -393,8 +392,8 @@ impl<'t> Parser<'t> {
                 (Some(wanted), Some(of)) if wanted != of => {
                     // A name may have numbers of the other family too, which are skipped.
                     if entry.class == Class::Address {
-                        let what = format!("an {} address for the family {wanted}", item::pretty(of));
-                        misfit = Some(Message::new(what).expected(format!("an {} address", item::pretty(wanted))));
+                        let what = format!("an {} address for the family {wanted}", of.pretty());
+                        misfit = Some(Message::new(what).expected(format!("an {} address", wanted.pretty())));
                     }
                     return;
                 }
@@ -412,13 +411,13 @@ impl<'t> Parser<'t> {
             }
         });
         if let (Ok(span), Some(wanted), false, None) = (&read, confined, any, &misfit) {
-            let what = format!("{} does not exist in {}", quote(span.text(self.text)), item::pretty(wanted));
+            let what = format!("{} does not exist in {}", quote(span.text(self.text)), wanted.pretty());
             misfit = Some(Message::new(what));
         }
         let (span, message) = match (read, misfit) {
             (Ok(span), None) => {
                 let shown = span.text(self.text);
-                if let Some(message) = masked.and_then(|entry| correction::zeros_under_wildcard(&entry, shown)) {
+                if let Some(message) = masked.and_then(|entry| entry.wildcard_warning(shown)) {
                     self.report.warn(span, || message);
                 }
                 return Ok(());
@@ -480,22 +479,5 @@ impl<'t> Parser<'t> {
     pub(super) fn fault<M: Into<Message>>(&mut self, span: Span, message: impl FnOnce() -> M) -> Result<(), Stop> {
         self.report.fault(span, message);
         Err(Stop)
-    }
-}
-
-/// Describes a token, for messages.
-pub(super) fn described(kind: Kind, word: &str) -> String {
-    match kind {
-        Kind::Word | Kind::Set => quote(word),
-        Kind::Bad => format!("the character {}", visible(word)),
-        _ => kind.name().to_owned(),
-    }
-}
-
-fn visible(character: &str) -> String {
-    match character.chars().next() {
-        Some('\r') => "U+000D, a carriage return that does not end the line".to_owned(),
-        Some(c) if c.is_control() => format!("U+{:04X}", u32::from(c)),
-        _ => quote(character),
     }
 }

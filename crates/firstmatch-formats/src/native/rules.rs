@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use super::fields::Fields;
 use super::item;
-use super::lexer::Kind;
+use super::lexer::{Kind, described};
 use super::names;
-use super::parser::{Parser, Stop, described};
+use super::parser::{Parser, Stop};
 use crate::report::{Message, Span, quote};
 use crate::{Contradiction, MAX_LINES, Part, contradiction, extension_as_protocol};
 use firstmatch_core::rule::{Action, Conditions, ExpansionLimits, Priority, RuleSpec, Test, count_regions, pack};

@@ -2,9 +2,9 @@
 
 use super::fields::{FieldInfo, Fields, Takes};
 use super::item;
-use super::lexer::Kind;
+use super::lexer::{Kind, described};
 use super::names;
-use super::parser::{FAMILY, KEYWORDS, Parser, SCHEMA, Stop, described};
+use super::parser::{FAMILY, KEYWORDS, Parser, SCHEMA, Stop};
 use crate::report::{Message, Span, quote};
 use crate::suggest::nearest;
 use firstmatch_core::schema::{Field, Kind as FieldKind, MAX_FIELD_BITS, MAX_FIELDS, Schema, Source};

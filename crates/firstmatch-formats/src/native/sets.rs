@@ -1,40 +1,13 @@
 //! Named sets: their definitions and their uses.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use super::item::{Entry, fit};
-use super::lexer::Kind;
+use super::item::fit;
+use super::lexer::{Kind, described};
 use super::names;
-use super::parser::{Parser, Stop, described};
-use crate::report::{FaultIndex, Message, Span, quote};
-
-#[derive(Default)]
-pub(super) struct Sets<'t> {
-    by_name: HashMap<&'t str, usize>,
-    all: Vec<Set>,
-    /// Name of the set being defined.
-    current: Option<&'t str>,
-    /// Whether the set being defined refers to other sets.
-    is_union: bool,
-    /// Number of values of sets so far, counted at each definition and each use.
-    expanded: usize,
-}
-
-struct Set {
-    /// Span of the name where the set is defined, or where it is first used if it never is.
-    span: Span,
-    /// Values; empty after a fault, so that no further fault is noted about the set.
-    entries: Vec<Entry>,
-    state: State,
-    used: bool,
-}
-
-enum State {
-    Good,
-    Faulty,
-    /// The set was used without a definition; the fault that says so.
-    Undefined(Option<FaultIndex>),
-}
+use super::parser::{Parser, Stop};
+use super::set_table::{Set, State};
+use crate::report::{Message, Span, quote};
 
 impl<'t> Parser<'t> {
     /// Reads `set NAME = { … }`.

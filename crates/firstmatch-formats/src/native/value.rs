@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::fields::FieldInfo;
-use super::item::{self, Context, Fault, fit, pretty};
+use super::item::{self, Context, Fault, fit};
 use super::lexer::Lexer;
 use crate::report::{Message, quote};
 use firstmatch_core::rule::Test;
@@ -48,7 +48,7 @@ pub fn parse_value(schema: &Schema, field: usize, text: &str) -> Result<u128, Va
     match fit(&entry, &info).map_err(failed)? {
         (Some(family), _) if Some(family) != schema.family() => {
             let other = if family == Family::Ipv4 { Family::Ipv6 } else { Family::Ipv4 };
-            Err(failed(Message::new(format!("{} does not exist in {}", quote(text.trim()), pretty(other)))))
+            Err(failed(Message::new(format!("{} does not exist in {}", quote(text.trim()), other.pretty()))))
         }
         (_, Test::Value(value)) => Ok(value),
         _ => Err(failed(Message::new("more than one value"))),

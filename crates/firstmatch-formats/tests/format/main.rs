@@ -6,6 +6,7 @@
 
 mod faults;
 mod hints;
+mod layers;
 mod limits;
 mod live;
 mod meaning;
