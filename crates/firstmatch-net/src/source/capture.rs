@@ -1,4 +1,4 @@
-//! Captures: the pcap reader, and what it shares with the pcapng reader in `pcapng.rs`.
+//! Captures: the pcap reader, with the pcapng reader of `pcapng.rs`.
 //!
 //! The parsers of file headers and blocks are pcap-parser's. The buffer is our own, because memory must be bounded and
 //! lengths checked before they are believed. The whole packets of a cut file must not be lost either.
@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::pcapng::Section;
 use super::raw::{Format, Sniffed};
+use super::reader::{Found, Reader};
 use super::window::Window;
 use super::{Cut, Limits, Progress, SourceError};
 use crate::wire::LinkType;
@@ -22,30 +23,6 @@ pub struct Packet<'a> {
     pub data: &'a [u8],
     /// Length on the wire in bytes.
     pub original_len: u32,
-}
-
-/// Place of a packet in the window, with its link type, interface and length on the wire.
-pub(super) struct Found {
-    pub(super) link: LinkType,
-    pub(super) interface: u32,
-    pub(super) start: usize,
-    pub(super) len: usize,
-    pub(super) original_len: u32,
-}
-
-impl Found {
-    /// Returns the packet without the captured part of a frame check sequence of `check_bytes`.
-    ///
-    /// For example, a frame of 68 bytes on the wire with a check sequence of 4 bytes has 64 bytes of data. Where 64
-    /// bytes or fewer were captured, none of them belongs to the check sequence.
-    #[inline]
-    pub(super) fn without_check(mut self, check_bytes: usize) -> Self {
-        if check_bytes > 0 {
-            let on_the_wire = self.len.max(self.original_len as usize);
-            self.len = self.len.min(on_the_wire.saturating_sub(check_bytes));
-        }
-        self
-    }
 }
 
 /// Returns the frame check sequence's length in bytes, from pcap's link-type field `number`.
@@ -73,48 +50,6 @@ enum Framing {
     Unread,
     Pcap(Records),
     Ng(Section),
-}
-
-/// Window, limits and counters that the readers of both formats share.
-pub(super) struct Reader {
-    pub(super) name: Box<str>,
-    pub(super) window: Window,
-    pub(super) max_record: usize,
-    pub(super) packets: u64,
-    cut: Option<Cut>,
-}
-
-impl Reader {
-    pub(super) fn error(&self, what: String) -> SourceError {
-        SourceError::record(&self.name, self.packets + 1, self.window.offset(), what)
-    }
-
-    #[cold]
-    pub(super) fn too_long(&self, len: u64) -> SourceError {
-        let max = self.max_record;
-        self.error(format!("it claims to take {len} bytes; expected at most {max}, the limit of this reader"))
-    }
-
-    /// Ends the stream and notes a [`Cut`], unless the stream may end here.
-    ///
-    /// It may if no byte is left, `whole` says that a record would begin here, and no compressed stream is cut.
-    /// `wanted` is the least number of bytes of what begins here.
-    #[cold]
-    pub(super) fn end(&mut self, whole: bool, wanted: u64) -> Result<Option<Found>, SourceError> {
-        let here = self.window.bytes().len();
-        let what = match self.window.fault() {
-            Some(fault) => fault.to_owned(),
-            None if whole && here == 0 => return Ok(None),
-            None => format!("what begins there takes {wanted} bytes or more, {here} are left"),
-        };
-        self.cut(self.window.offset(), what);
-        Ok(None)
-    }
-
-    pub(super) fn cut(&mut self, offset: u64, what: String) {
-        let (name, whole) = (self.name.clone(), self.packets);
-        self.cut = Some(Cut { name, whole, offset, what: what.into() });
-    }
 }
 
 impl Capture {

@@ -1,7 +1,8 @@
 //! Frames of a capture, taken out so that another thread can parse them.
 
 use super::SourceError;
-use super::capture::{Capture, Found, Packet};
+use super::capture::{Capture, Packet};
+use super::reader::Found;
 use crate::wire::LinkType;
 
 /// Least bytes left of a buffer for which a chunk goes on, because they would have to be copied.

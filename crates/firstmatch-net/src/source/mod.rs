@@ -16,6 +16,7 @@ mod frames;
 mod lines;
 mod pcapng;
 mod raw;
+mod reader;
 mod table;
 mod text;
 mod trace;

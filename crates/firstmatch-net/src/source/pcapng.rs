@@ -4,7 +4,7 @@ use pcap_parser::traits::PcapNGPacketBlock;
 use pcap_parser::{Block, EPB_MAGIC, IDB_MAGIC, SPB_MAGIC, parse_block_be, parse_block_le};
 
 use super::SourceError;
-use super::capture::{Found, Reader};
+use super::reader::{Found, Reader};
 use crate::wire::LinkType;
 
 /// Kind of the packet block that pcapng had before the enhanced one.

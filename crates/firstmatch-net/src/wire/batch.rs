@@ -6,7 +6,6 @@ use firstmatch_core::rule::{FieldValues, RuleSet};
 use firstmatch_core::schema::{Family, Schema, Source};
 use firstmatch_core::{KeyBuf, Keys, Match, RecordLayout, ShortRecordError};
 
-use super::frames::Uncommon;
 use super::kinds::UNCOMMON;
 use super::parse::parse_frame;
 use super::plan::Plan;
@@ -47,6 +46,15 @@ pub(super) struct Group {
     pub(super) packets: Vec<u32>,
     /// Words of ports, and their values for absent.
     ports: Box<[(usize, u32)]>,
+}
+
+/// Frame that is not common, with its headers.
+#[derive(Clone, Debug)]
+pub(super) struct Uncommon {
+    pub(super) headers: Headers,
+    /// Index of the frame among those added with it.
+    pub(super) at: u8,
+    pub(super) schema: u8,
 }
 
 impl Group {

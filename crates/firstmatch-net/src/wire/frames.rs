@@ -2,7 +2,7 @@
 
 use firstmatch_core::raw::prefetch;
 
-use super::batch::{Batch, Group, Record, route};
+use super::batch::{Batch, Group, Record, Uncommon, route};
 use super::kinds::{IPV6_BIT, UNCOMMON};
 use super::parse::parse_frame;
 use super::plan::{Head, NO_TARGET, TARGETS, Target};
@@ -13,15 +13,6 @@ const CHUNK: usize = 32;
 
 /// Chunks of at most this many frames are read one by one.
 const FEW: usize = 3;
-
-/// Frame that is not common, with its headers.
-#[derive(Clone, Debug)]
-pub(super) struct Uncommon {
-    headers: Headers,
-    /// Index of the frame among those added with it.
-    at: u8,
-    schema: u8,
-}
 
 impl Batch {
     /// Adds whole frames of interface 0, in order.

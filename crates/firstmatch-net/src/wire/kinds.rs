@@ -12,7 +12,7 @@
 
 use firstmatch_core::raw::{LANES, Lanes, LanesKernel, Level, with_lanes};
 
-use super::parse::is_extension;
+use super::ip::is_extension;
 
 /// Number of kinds; the index has a bit for the family, a bit for a VLAN tag and two for what is behind IP.
 pub(super) const KINDS: usize = 16;

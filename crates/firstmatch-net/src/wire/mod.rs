@@ -65,6 +65,7 @@ mod batch;
 mod extract;
 mod frames;
 mod headers;
+mod ip;
 mod kinds;
 mod non_ip;
 mod outcome;

@@ -5,8 +5,10 @@
 use firstmatch_core::schema::Source;
 
 use super::headers::{DST, MPLS, NET, SRC, SourceSet};
-use super::parse::{IPV4_ADDRESSES, LABEL, be16, from, ipv4, ipv6};
+use super::ip::{IPV4_ADDRESSES, be16, from, ipv4, ipv6};
 use super::{Config, Headers, Outcome};
+
+pub(super) const LABEL: SourceSet = SourceSet::of(&[Source::MplsLabel, Source::MplsTc]);
 
 /// Reads a label stack and the IP packet behind it.
 ///

@@ -1,0 +1,71 @@
+//! State that the readers of pcap and of pcapng share.
+
+use super::window::Window;
+use super::{Cut, SourceError};
+use crate::wire::LinkType;
+
+/// Place of a packet in the window, with its link type, interface and length on the wire.
+pub(super) struct Found {
+    pub(super) link: LinkType,
+    pub(super) interface: u32,
+    pub(super) start: usize,
+    pub(super) len: usize,
+    pub(super) original_len: u32,
+}
+
+impl Found {
+    /// Returns the packet without the captured part of a frame check sequence of `check_bytes`.
+    ///
+    /// For example, a frame of 68 bytes on the wire with a check sequence of 4 bytes has 64 bytes of data. Where 64
+    /// bytes or fewer were captured, none of them belongs to the check sequence.
+    #[inline]
+    pub(super) fn without_check(mut self, check_bytes: usize) -> Self {
+        if check_bytes > 0 {
+            let on_the_wire = self.len.max(self.original_len as usize);
+            self.len = self.len.min(on_the_wire.saturating_sub(check_bytes));
+        }
+        self
+    }
+}
+
+/// Window, limits and counters that the readers of both formats share.
+pub(super) struct Reader {
+    pub(super) name: Box<str>,
+    pub(super) window: Window,
+    pub(super) max_record: usize,
+    pub(super) packets: u64,
+    pub(super) cut: Option<Cut>,
+}
+
+impl Reader {
+    pub(super) fn error(&self, what: String) -> SourceError {
+        SourceError::record(&self.name, self.packets + 1, self.window.offset(), what)
+    }
+
+    #[cold]
+    pub(super) fn too_long(&self, len: u64) -> SourceError {
+        let max = self.max_record;
+        self.error(format!("it claims to take {len} bytes; expected at most {max}, the limit of this reader"))
+    }
+
+    /// Ends the stream and notes a [`Cut`], unless the stream may end here.
+    ///
+    /// It may if no byte is left, `whole` says that a record would begin here, and no compressed stream is cut.
+    /// `wanted` is the least number of bytes of what begins here.
+    #[cold]
+    pub(super) fn end(&mut self, whole: bool, wanted: u64) -> Result<Option<Found>, SourceError> {
+        let here = self.window.bytes().len();
+        let what = match self.window.fault() {
+            Some(fault) => fault.to_owned(),
+            None if whole && here == 0 => return Ok(None),
+            None => format!("what begins there takes {wanted} bytes or more, {here} are left"),
+        };
+        self.cut(self.window.offset(), what);
+        Ok(None)
+    }
+
+    pub(super) fn cut(&mut self, offset: u64, what: String) {
+        let (name, whole) = (self.name.clone(), self.packets);
+        self.cut = Some(Cut { name, whole, offset, what: what.into() });
+    }
+}
