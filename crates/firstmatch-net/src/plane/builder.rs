@@ -9,6 +9,7 @@ use super::bell::{Bell, Spin, lock};
 use super::counters::RingEnd;
 use super::ends::{Entrance, Exit};
 use super::error::{Notice, PlaneError};
+use super::order::ResultOrder;
 use super::ring::{Receiver, RingPlan, Sender, ring};
 use super::run::Plane;
 use super::state::{Control, Shared, StageState};
@@ -67,34 +68,6 @@ impl Link {
 impl Default for Link {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// Order in which a plane's messages come out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ResultOrder {
-    /// In the order in which they came in.
-    Arrival,
-    /// Messages of one flow are in order, as long as the number of active workers stays.
-    Flow,
-    /// Messages of one worker of the source are in order. So are all of a flow whose packets come from one worker.
-    Share,
-    /// In any order, even within a flow.
-    NotKept {
-        /// Reason why.
-        reason: &'static str,
-    },
-}
-
-impl fmt::Display for ResultOrder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Arrival => f.write_str("results are in order of arrival"),
-            Self::Flow => f.write_str("results of one flow are in order"),
-            Self::Share => f.write_str("results of one source worker are in order"),
-            Self::NotKept { reason } => write!(f, "results are in no order, because {reason}"),
-        }
     }
 }
 

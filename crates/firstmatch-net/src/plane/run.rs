@@ -4,10 +4,10 @@ use std::sync::Mutex;
 use std::thread::JoinHandle;
 
 use super::bell::lock;
-use super::builder::ResultOrder;
 use super::counters::PlaneCounters;
 use super::ends::{Entrance, Exit, SendError};
 use super::error::{Notice, PlaneError};
+use super::order::ResultOrder;
 use super::state::Control;
 use super::worker::Message;
 
