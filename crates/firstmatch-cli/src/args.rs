@@ -11,7 +11,7 @@ use firstmatch_core::live::Kind;
 use firstmatch_core::rule::ExpansionLimits;
 use firstmatch_generate::profile::{FULL_PROFILES, PROFILES};
 
-use crate::engines;
+use crate::engine_names;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -285,7 +285,7 @@ pub(crate) struct ClassifyArgs {
     /// compressed; `-` reads standard input
     pub(crate) input: PathBuf,
     /// The engine that classifies (see `firstmatch engines`)
-    #[arg(long, value_name = "NAME", default_value = engines::DEFAULT, value_parser = PossibleValuesParser::new(engines::names()))]
+    #[arg(long, value_name = "NAME", default_value = engine_names::DEFAULT, value_parser = PossibleValuesParser::new(engine_names::names()))]
     pub(crate) engine: String,
     /// The base that `meta` takes instead of choosing one, or one for each family with a comma between:
     /// `firstmatch engines RULES` says which it has chosen

@@ -10,6 +10,7 @@ use firstmatch_core::rule::Lowered;
 use firstmatch_core::{BuildError, Classifier};
 
 use crate::args::{ChoiceArgs, EnginesArgs};
+pub(crate) use crate::engine_names::{DEFAULT, names};
 use crate::{End, rules};
 
 /// Engine as the program offers it.
@@ -41,9 +42,6 @@ impl Engine {
         })
     }
 }
-
-/// Name of the engine that is taken where none is asked for.
-pub(crate) const DEFAULT: &str = "meta";
 
 /// Returns the engine `meta`, then those of the registry.
 pub(crate) fn all() -> impl Iterator<Item = Engine> {
@@ -92,10 +90,6 @@ pub(crate) fn how_to_raise(engine: &str, error: &BuildError) -> Option<String> {
         live::Cap::RunBytes => return None,
     };
     Some(format!("that is the limit set by {option}; a larger one there, or none, lets it be built"))
-}
-
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    all().map(|engine| engine.name)
 }
 
 pub(crate) fn named(name: &str) -> Option<Engine> {

@@ -5,6 +5,7 @@ mod args;
 mod classify;
 mod convert;
 mod diagnostics;
+mod engine_names;
 mod engines;
 mod explain;
 mod format;

@@ -2,6 +2,7 @@
 
 mod check;
 mod csv;
+mod passes;
 mod progress;
 mod report;
 mod stretch;
@@ -85,7 +86,7 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     };
     let stopped = || job.stop.signal().is_some();
     let passes = match (args.repeat, &job.held) {
-        (Some(count), Some(held)) => timing::passes(&mut job.engines, held, count, &stopped),
+        (Some(count), Some(held)) => passes::passes(&mut job.engines, held, count, &stopped),
         _ => Vec::new(),
     };
     let report = Report::new(&job, args, &packets, &passes, build_time);

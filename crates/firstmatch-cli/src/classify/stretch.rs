@@ -10,10 +10,7 @@ use firstmatch_core::{Classifier, KeyBuf, Keys, Match, Schema, Scratch};
 use firstmatch_net::source::{Capture, Cut, Frames, Input, Progress, Rows, SourceError, Trace, TraceRecord};
 use firstmatch_net::wire::{self, Batch, Headers, NoSource, Outcome};
 
-use super::timing::{Streamed, cpu_time};
-
-/// Number of packets of a stretch, up to four times as many in a capture.
-pub(super) const STRETCH: usize = 4096;
+use super::timing::{STRETCH, Streamed, cpu_time};
 
 /// Source of packets for the schemas of a rule set.
 pub(super) enum Feed {

@@ -12,8 +12,10 @@ use firstmatch_net::source::Frames;
 use firstmatch_net::wire::{Batch, Config, Headers};
 
 use super::check::{Checker, Sample};
-use super::stretch::{Engines, Feed, Packet, Reader, STRETCH};
+use super::passes;
+use super::stretch::{Engines, Feed, Packet, Reader};
 use super::timing;
+use super::timing::STRETCH;
 use clap::Parser;
 
 use crate::args::{Args, Check, ClassifyArgs, Command};
@@ -94,13 +96,13 @@ fn passes_keep_their_keys_and_their_number() {
             held.push().copy_from_slice(batch.keys(0).row(row));
         }
         let start = Instant::now();
-        let times = timing::passes(&mut engines, &[held], 3, &|| false);
+        let times = passes::passes(&mut engines, &[held], 3, &|| false);
         let spent = start.elapsed().as_nanos() as f64;
         assert!(times.len() == 3 && times.is_sorted() && times[0] > 0.0, "{name}: {times:?}");
         // 500 keys are taken in 9 rounds, none of which ends before it began.
         assert!(times.iter().sum::<f64>() * 9.0 * 500.0 <= spent, "{name}: {times:?} in {spent}");
         assert!(
-            timing::passes(&mut engines, &[firstmatch_core::KeyBuf::new(&rules.schemas()[0])], 3, &|| false).is_empty()
+            passes::passes(&mut engines, &[firstmatch_core::KeyBuf::new(&rules.schemas()[0])], 3, &|| false).is_empty()
         );
     }
     assert_eq!(timing::median(&[]), None);
@@ -118,7 +120,7 @@ fn a_shuffle_is_a_new_order_of_the_same_rows() {
     let (mut to, mut random) = (keys.clone(), 1);
     let mut orders = Vec::new();
     for _ in 0..3 {
-        timing::shuffle(&keys, &mut to, &mut random);
+        passes::shuffle(&keys, &mut to, &mut random);
         orders.push((0..100).map(|row| to.keys().row(row)[0]).collect::<Vec<_>>());
     }
     assert!(orders[0] != orders[1] && orders[1] != orders[2]);

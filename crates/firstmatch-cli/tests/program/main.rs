@@ -8,5 +8,6 @@ mod ends;
 mod explain;
 mod fixture;
 mod generate;
+mod layers;
 mod terminal;
 mod workers;
