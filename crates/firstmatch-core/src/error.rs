@@ -103,7 +103,8 @@ impl BuildError {
         Self { kind: BuildErrorKind::Simd(level), rule: None, line: None }
     }
 
-    fn refused(what: String) -> Self {
+    /// Builds the error of an engine that refuses its options or a rule.
+    pub(crate) fn refused(what: String) -> Self {
         Self { kind: BuildErrorKind::Refused(what), rule: None, line: None }
     }
 

@@ -88,7 +88,7 @@ pub mod select;
 mod test_rules;
 
 pub use engine::budget::Budget;
-pub use engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
+pub use engine::{Classifier, Engine, Match, NamedCounts, Scratch, Stats, Updatable};
 pub use error::{BuildError, Diagnostic, UpdateError};
 pub use key::{KeyBuf, Keys};
 pub use policy::{Policy, Verdict};

@@ -1,12 +1,9 @@
 //! List of every engine × configuration × SIMD level, in one place; and the reference engine.
 
 use firstmatch_core::cache::flow::{self, FlowCache};
-use firstmatch_core::engines::bit_select::{self, BitSelect};
-use firstmatch_core::engines::bit_vector::{self, BitVector};
 use firstmatch_core::engines::linear::{self, Linear};
-use firstmatch_core::engines::partition_sort::{self, PartitionSort};
 use firstmatch_core::engines::registry::{ENGINES, Entry, Settings};
-use firstmatch_core::engines::tuple::{self, Merge, TupleFields, TupleMerge};
+use firstmatch_core::engines::tuple::{self, TupleMerge};
 use firstmatch_core::live::{self, Kind, Owned, Strategy};
 use firstmatch_core::raw::Level;
 use firstmatch_core::rule::{Lowered, Region};
@@ -95,9 +92,8 @@ impl Subject {
 pub fn engines() -> Vec<Subject> {
     let mut all = metas();
     for level in Level::available() {
-        let here =
-            registered(level).chain(bases(level)).chain(tuples(level)).chain(metas_at(level)).chain(caches(level));
-        all.extend(here.chain(partition_sorts(level)).map(|subject| Subject { level: Some(level), ..subject }));
+        let here = registered(level).chain(metas_at(level)).chain(caches(level));
+        all.extend(here.map(|subject| Subject { level: Some(level), ..subject }));
     }
     all
 }
@@ -110,89 +106,84 @@ pub fn structures() -> Vec<Subject> {
     engines().into_iter().filter(|subject| subject.level.is_none() || subject.level == best).collect()
 }
 
-/// Engines with several configurations, below; any other comes from the registry with its defaults.
-const CONFIGURED: [&str; 7] =
-    ["bit_select", "bit_vector", "linear", "partitionsort", "tss", "tuplemerge", "tuplemerge_offline"];
+/// Configurations of engines of the registry: name and options; an engine that is not listed has its defaults.
+///
+/// Options are those of the engine's entry. Seeds are fixed, so that failures come again, but for `seed=random`.
+const CONFIGURATIONS: &[(&str, &str)] = &[
+    ("bit_select", ""),
+    ("bit_select", "lean=0"),
+    ("bit_select", "trees=2 levels=2 fan_out=8 open=3 growth=2"),
+    // The largest sets here need more than vectors are worth.
+    ("bit_vector", "vectors=67108864"),
+    ("tuplemerge", "collision_limit=1 spill=false"),
+    ("tuplemerge", "collision_limit=1"),
+    ("tuplemerge", "collision_limit=2 most_tables=0"),
+    ("tuplemerge", "collision_limit=3 spill=false"),
+    ("tuplemerge", "preclassifier=false"),
+    ("tuplemerge", "seed=random"),
+    ("tuplemerge", "collision_limit=40 spill=false"),
+    ("tuplemerge", "fields=addresses"),
+    ("tuplemerge", "paper=true"),
+    ("tuplemerge", "paper=true collision_limit=1"),
+    ("tuplemerge", "paper=true collision_limit=2 most_tables=3"),
+    ("tuplemerge_offline", ""),
+    ("tuplemerge_offline", "collision_limit=1 spill=true"),
+    ("tuplemerge_offline", "paper=true"),
+    ("tss", ""),
+    ("tss", "most_tables=5"),
+    ("tss", "paper=true preclassifier=true"),
+    ("tss", "paper=true"),
+    ("partitionsort", "paper=true"),
+    ("partitionsort", "reorder=0"),
+    ("partitionsort", "reorder=40 most_partitions=3"),
+    ("partitionsort", "most_partitions=0"),
+];
 
+/// Returns the engines of the registry in each of their configurations.
 fn registered(level: Level) -> impl Iterator<Item = Subject> {
-    let others = ENGINES.iter().filter(|entry| !CONFIGURED.contains(&entry.name));
-    others.map(move |entry| of_entry(entry, level))
+    ENGINES.iter().flat_map(move |entry| {
+        let listed: Vec<&str> = options_of(entry).collect();
+        let listed = if listed.is_empty() { vec![""] } else { listed };
+        listed.into_iter().map(move |options| configured(entry, level, options))
+    })
+}
+
+/// Returns the options of each configuration of an engine that is listed.
+pub fn options_of(entry: &Entry) -> impl Iterator<Item = &'static str> {
+    let name = entry.name;
+    CONFIGURATIONS.iter().filter(move |(of, _)| *of == name).map(|(_, options)| *options)
 }
 
 /// Returns the subject of an engine with its defaults.
 pub fn of_entry(entry: &'static Entry, level: Level) -> Subject {
-    let settings = move |budget| {
-        let mut settings = Settings::default();
-        (settings.budget, settings.simd, settings.seed) = (budget, Some(level), Some(8));
+    configured(entry, level, "")
+}
+
+/// Returns the subject of an engine with some options, such as `lean=0 trees=2`.
+fn configured(entry: &'static Entry, level: Level, options: &'static str) -> Subject {
+    let mut settings = Settings::default();
+    (settings.simd, settings.seed) = (Some(level), Some(8));
+    for option in options.split_whitespace() {
+        match option.split_once('=').expect("NAME=VALUE") {
+            ("seed", _) => settings.seed = None,
+            (name, value) => settings = settings.with_option(name, value),
+        }
+    }
+    let within = move |budget: Budget| {
+        let mut settings = settings.clone();
+        settings.budget = budget;
         settings
     };
-    let fixed: Box<Fixed> = Box::new(move |lowered, budget| (entry.build)(lowered, &settings(budget)));
+    let again = within.clone();
+    let fixed: Box<Fixed> = Box::new(move |lowered, budget| (entry.build)(lowered, &within(budget)));
     let updatable = entry.updatable.map(|build| -> Box<Changing> {
         Box::new(move |start, budget| match start {
-            Start::Empty(schema) => build(&Lowered::empty(schema), &settings(budget)),
-            Start::Rules(lowered) => build(lowered, &settings(budget)),
+            Start::Empty(schema) => build(&Lowered::empty(schema), &again(budget)),
+            Start::Rules(lowered) => build(lowered, &again(budget)),
         })
     });
-    Subject { name: format!("{} {level:?}", entry.name), level: None, fixed: Some(fixed), updatable }
-}
-
-fn bases(level: Level) -> [Subject; 4] {
-    [
-        Subject::fixed(format!("bit_select {level:?}"), move |lowered, budget| {
-            BitSelect::build(lowered, &bit_select::Config { budget, simd: Some(level), ..Default::default() })
-        }),
-        Subject::fixed(format!("bit_select {level:?} lean"), move |lowered, budget| {
-            let config = bit_select::Config { budget, simd: Some(level), lean: 0, ..Default::default() };
-            BitSelect::build(lowered, &config)
-        }),
-        Subject::fixed(format!("bit_vector {level:?}"), move |lowered, budget| {
-            // The largest sets here need more than vectors are worth.
-            let vectors = 64 << 20;
-            BitVector::build(lowered, &bit_vector::Config { budget, simd: Some(level), vectors })
-        }),
-        Subject::fixed(format!("linear {level:?}"), move |lowered, budget| {
-            Linear::build(lowered, &linear::Config { budget, simd: Some(level) })
-        }),
-    ]
-}
-
-fn tuples(level: Level) -> impl Iterator<Item = Subject> {
-    // Seeds are fixed, so that a failure comes again; and once there is the seed that users get.
-    let tables = [
-        (Merge::Online, 1, false, 512, Some(1)),
-        (Merge::Online, 1, true, 512, Some(1)),
-        (Merge::Online, 2, true, 0, Some(2)),
-        (Merge::Online, 3, false, 512, Some(3)),
-        (Merge::Online, 8, true, 512, None),
-        (Merge::Online, 40, false, 512, Some(40)),
-        (Merge::None, 1, false, 512, Some(4)),
-        (Merge::None, 1, false, 5, Some(5)),
-        (Merge::Offline, 8, false, 512, Some(6)),
-        (Merge::Offline, 1, true, 512, Some(7)),
-    ];
-    let tables = tables.map(|(merge, collision_limit, spill, most_tables, seed)| {
-        let spills = if spill { " spill" } else { "" };
-        let name = format!("{merge:?} c={collision_limit}{spills} tables<={most_tables}");
-        (name, tuple::Config { merge, collision_limit, spill, most_tables, seed, ..Default::default() })
-    });
-    let (paper, seed) = (tuple::Config::paper(), Some(8));
-    let searches = [
-        ("paper", paper.clone()),
-        ("paper c=1", tuple::Config { collision_limit: 1, ..paper.clone() }),
-        ("paper tables<=3", tuple::Config { collision_limit: 2, most_tables: 3, ..paper }),
-        ("paper offline", tuple::Config::paper_offline()),
-        ("paper tss", tuple::Config::paper_tss()),
-        ("addresses", tuple::Config { fields: TupleFields::Addresses, ..Default::default() }),
-    ];
-    let searches = searches.map(|(name, config)| (name.to_owned(), tuple::Config { seed, ..config }));
-    tables.into_iter().chain(searches).map(move |(name, config)| {
-        let seeded = if config.seed.is_some() { "" } else { " random" };
-        let config = move |budget| tuple::Config { budget, simd: Some(level), ..config.clone() };
-        Subject::updatable(format!("tuple {level:?} {name}{seeded}"), move |start, budget| match start {
-            Start::Empty(schema) => TupleMerge::new(schema, &config(budget)),
-            Start::Rules(lowered) => TupleMerge::build(lowered, &config(budget)),
-        })
-    })
+    let name = format!("{} {level:?} {options}", entry.name).trim_end().to_owned();
+    Subject { name, level: None, fixed: Some(fixed), updatable }
 }
 
 /// Returns `meta` over every kind of base, for rules that stay.
@@ -272,17 +263,6 @@ fn caches(level: Level) -> Vec<Subject> {
     let name = format!("flow cache of 100 in sets of 4 {level:?} over meta over bit_select, overlay<=4");
     all.push(Subject::updatable(name, move |start, budget| FlowCache::new(exclusive(start, &inner(budget))?, &config)));
     all
-}
-
-fn partition_sorts(level: Level) -> impl Iterator<Item = Subject> {
-    [(10, 128), (0, 128), (40, 3), (10, 0)].into_iter().map(move |(reorder, most_partitions)| {
-        let config = move |budget| partition_sort::Config { budget, simd: Some(level), reorder, most_partitions };
-        let name = format!("partition_sort {level:?} reorder<={reorder} partitions<={most_partitions}");
-        Subject::updatable(name, move |start, budget| match start {
-            Start::Empty(schema) => PartitionSort::new(schema, &config(budget)),
-            Start::Rules(lowered) => PartitionSort::build(lowered, &config(budget)),
-        })
-    })
 }
 
 /// Returns a configuration that has `bit_select` by itself, as far as `meta` gives it.

@@ -65,6 +65,7 @@ use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use crate::engine::generation::fresh_generation;
 use crate::engine::{Classifier, Engine, Match, Scratch, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
@@ -84,13 +85,6 @@ const CHUNK: usize = 64;
 const MISSES: usize = 2 * CHUNK;
 /// Number of words of an entry beside its key: its generation, the rule and its priority.
 const REST: usize = 5;
-
-/// Returns a number that no other engine, and no other state of an engine's rules, has had.
-fn fresh_generation() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // A thread that takes a later number sees the changes that an earlier one was taken for.
-    NEXT.fetch_add(1, Ordering::AcqRel)
-}
 
 /// Any classifier with a flow cache in front of it.
 ///

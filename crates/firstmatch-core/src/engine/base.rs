@@ -5,8 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::budget::Visits;
-#[cfg(test)]
-use super::cost::Cost;
 use super::tombstones::Tombstones;
 use super::traits::Engine;
 use crate::engine::selector::Selector;
@@ -71,10 +69,6 @@ pub(crate) trait Base {
     fn places_of(&self, _rule: RuleId, _rank: usize, regions: Range<usize>) -> Range<usize> {
         regions
     }
-
-    /// Counts what lookups of `keys` cost.
-    #[cfg(test)]
-    fn cost(&self, keys: Keys<'_>) -> Cost;
 
     /// Returns the maximum region visits of a lookup, in whole blocks of eight.
     fn visits(&self) -> usize;

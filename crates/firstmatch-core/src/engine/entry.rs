@@ -1,13 +1,28 @@
 //! What programs and tests know of an engine.
 
-use super::budget::Budget;
+use super::budget::{Budget, Visits};
+use super::options::EngineOption;
 use super::traits::{Classifier, Updatable};
 use crate::error::BuildError;
 use crate::raw::Level;
 use crate::rule::Lowered;
+use crate::schema::Schema;
 
-/// Settings that every engine has.
-#[derive(Clone, Copy, Debug, Default)]
+/// Settings that every engine has, and options of its own by name.
+///
+/// ```
+/// use firstmatch_core::engines::registry::{ENGINES, Settings};
+/// use firstmatch_core::rule::Lowered;
+/// use firstmatch_core::{Classifier, Schema};
+///
+/// let entry = ENGINES.iter().find(|entry| entry.name == "tuplemerge").expect("it is there");
+/// assert!((entry.options)().iter().any(|option| option.name == "collision_limit"));
+/// let settings = Settings::default().with_option("collision_limit", "40");
+/// let engine = (entry.build)(&Lowered::empty(&Schema::ipv4()), &settings)?;
+/// assert_eq!(engine.stats().rules, 0);
+/// # Ok::<(), firstmatch_core::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Settings {
     /// Memory that the engine may take.
@@ -16,6 +31,33 @@ pub struct Settings {
     pub simd: Option<Level>,
     /// Seed of hashes; `None` takes a random one of this process.
     pub seed: Option<u64>,
+    /// Maximum number of region visits of the build.
+    ///
+    /// A visit is about the work of comparing one region with another. An engine that needs more is refused, whatever
+    /// time that would take.
+    pub visits: usize,
+    /// Values of the engine's own options, by name; see [`Entry::options`].
+    pub options: Vec<(String, String)>,
+}
+
+impl Default for Settings {
+    /// Returns settings without a limit and without options.
+    fn default() -> Self {
+        Self { budget: Budget::default(), simd: None, seed: None, visits: usize::MAX, options: Vec::new() }
+    }
+}
+
+impl Settings {
+    /// Adds the value of an option of the engine.
+    pub fn with_option(mut self, name: &str, value: &str) -> Self {
+        self.options.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Returns the limit on the visits of a build.
+    pub(crate) fn visits(&self) -> Visits {
+        Visits::new(self.visits)
+    }
 }
 
 /// Function that builds an engine from rules.
@@ -23,7 +65,7 @@ pub type Build = fn(&Lowered, &Settings) -> Result<Box<dyn Classifier>, BuildErr
 /// Function that builds an engine whose rules change.
 pub type BuildUpdatable = fn(&Lowered, &Settings) -> Result<Box<dyn Updatable>, BuildError>;
 
-/// Engine that is known by name, with everything but these settings at its default.
+/// Engine that is known by name.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Entry {
@@ -31,6 +73,8 @@ pub struct Entry {
     pub name: &'static str,
     /// Description in a line.
     pub summary: &'static str,
+    /// Returns the engine's own options, each with its meaning and its values.
+    pub options: fn() -> Vec<EngineOption>,
     /// Builds the engine from rules.
     pub build: Build,
     /// Builds the same engine for an owner who inserts and removes rules, if it takes updates.
@@ -40,8 +84,17 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns the entry of an engine that takes no updates.
+    /// Returns the entry of an engine that takes no updates and has no options.
     pub const fn new(name: &'static str, summary: &'static str, build: Build) -> Self {
-        Self { name, summary, build, updatable: None }
+        Self { name, summary, options: Vec::new, build, updatable: None }
+    }
+
+    /// Checks the options of `settings`, without rules.
+    ///
+    /// # Errors
+    /// If the engine lacks an option, or an option does not take its value.
+    pub fn check(&self, settings: &Settings) -> Result<(), BuildError> {
+        let settings = Settings { options: settings.options.clone(), ..Settings::default() };
+        (self.build)(&Lowered::empty(&Schema::ipv4()), &settings).map(drop)
     }
 }

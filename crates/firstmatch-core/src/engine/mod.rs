@@ -4,15 +4,20 @@
 
 pub(crate) mod base;
 pub(crate) mod budget;
-#[cfg(test)]
-pub(crate) mod cost;
+mod counts;
 pub(crate) mod entry;
+pub(crate) mod generation;
 pub(crate) mod observer;
+pub(crate) mod options;
 pub(crate) mod selector;
 mod stats;
+pub(crate) mod steps;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod tombstones;
 mod traits;
 
 pub use crate::rule::Match;
+pub use counts::NamedCounts;
 pub use stats::Stats;
 pub use traits::{Classifier, Engine, Scratch, Updatable};

@@ -1,4 +1,4 @@
-//! Observer of the steps that lookups take.
+//! Observers of the steps that lookups take.
 
 /// Step of a lookup that reads memory of its engine.
 #[derive(Clone, Copy, Debug)]
@@ -13,12 +13,14 @@ pub(crate) enum Step {
     Bucket,
     /// Region that is tested by itself.
     Entry,
+    /// Group of bits of a vector.
+    Group,
 }
 
 /// Observer of a lookup's steps.
 ///
 /// Lookups tell their steps to the set of live rules. In use that set ignores them, so that they take no instruction.
-/// Tests count them.
+/// A [`StepCounter`](super::steps::StepCounter) counts them.
 pub(crate) trait Observer: Copy {
     /// Takes note of a step.
     #[inline(always)]

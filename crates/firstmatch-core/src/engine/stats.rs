@@ -1,5 +1,7 @@
 //! Statistics of engines.
 
+use super::counts::NamedCounts;
+
 /// Statistics of an engine, for people and for tests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -9,6 +11,8 @@ pub struct Stats {
     pub regions: usize,
     /// Bytes on the heap by part; their sum is what the allocator counts.
     pub bytes: Vec<(&'static str, usize)>,
+    /// Numbers that only some engines have, such as nodes, height or shared vectors.
+    pub counts: NamedCounts,
     /// Number of hash tables, trees or partitions that a lookup may visit; 1 without any.
     pub tables: usize,
     /// Largest number of regions that one lookup can be made to test.

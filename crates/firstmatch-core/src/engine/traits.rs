@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Debug};
 
+use super::counts::NamedCounts;
 use super::stats::Stats;
 use crate::error::UpdateError;
 use crate::key::Keys;
@@ -46,6 +47,22 @@ pub trait Engine: Debug + Send + Sync + 'static {
     /// On entry `best[i]` is the match to beat, or `None`. On return it is a better match, or unchanged. The
     /// [`Classifier`] has checked that `best` has an entry per key, and that keys have the words of the schema.
     fn improve(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
+
+    /// Improves `best` as [`improve`](Self::improve) does, and returns the steps that it took.
+    ///
+    /// The engine chooses the names of its steps, such as `nodes`, `tests`, `table reads`, `lines` or `evaluations`.
+    /// Numbers are sums over all keys. They are empty if the engine counts nothing, as it does unless it says otherwise.
+    fn count(&self, scratch: &mut Self::Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        self.improve(scratch, keys, best);
+        NamedCounts::default()
+    }
+
+    /// Describes what was built, as text for people and for tests; `None` if the engine does not.
+    ///
+    /// The text grows with the engine, so it is for a few rules.
+    fn structure(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Scratch for any engine.
@@ -88,6 +105,18 @@ pub trait Classifier: Debug + Send + Sync {
     /// # Panics
     /// If `best` has not one entry per key, or the keys have not the words of the schema.
     fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]);
+
+    /// Improves `best` as [`improve_batch`](Self::improve_batch) does, and returns the steps that it took.
+    ///
+    /// Numbers are sums over all keys, and are empty if the engine counts nothing. A counted lookup takes the same steps
+    /// as others, but longer.
+    ///
+    /// # Panics
+    /// As [`Classifier::improve_batch`].
+    fn count_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts;
+
+    /// Describes what was built, as text for a few rules; `None` if the engine does not.
+    fn structure(&self) -> Option<String>;
 
     /// Finds the first rule that matches, for each key of `keys`.
     ///
@@ -148,6 +177,24 @@ impl<E: Engine> Classifier for E {
         }
         renewed(self, scratch, keys, best);
     }
+
+    fn count_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        assert!(keys.has(best.len()), "one place for a match a key");
+        assert!(keys.key_words() == Engine::schema(self).words().len(), "keys have the words of the engine's schema");
+        if let Some(own) = scratch.0.get_mut::<E::Scratch>()
+            && self.fits(own)
+        {
+            return self.count(own, keys, best);
+        }
+        let mut own = self.new_scratch();
+        let counts = self.count(&mut own, keys, best);
+        scratch.0 = Erased::new(own);
+        counts
+    }
+
+    fn structure(&self) -> Option<String> {
+        Engine::structure(self)
+    }
 }
 
 /// Improves `best` with a new scratch, which replaces `scratch`.
@@ -185,6 +232,14 @@ macro_rules! boxed_classifier {
 
             fn improve_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
                 (**self).improve_batch(scratch, keys, best);
+            }
+
+            fn count_batch(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+                (**self).count_batch(scratch, keys, best)
+            }
+
+            fn structure(&self) -> Option<String> {
+                (**self).structure()
             }
         }
     };

@@ -25,11 +25,12 @@
 
 use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::{Budget, Visits};
-#[cfg(test)]
-use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
+use crate::engine::observer::Step;
+use crate::engine::options;
+use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::{All, LiveRules, Tombstones};
-use crate::engine::{Engine, Match, Stats};
+use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
@@ -134,11 +135,21 @@ impl Engine for Linear {
             longest_bucket: self.matches.len(),
             overflow: 0,
             keeps_shadowed: true,
+            ..Stats::default()
         }
     }
 
     fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
         dispatch(self.level, Lookup { engine: self, live_rules: All, keys: *keys, best });
+    }
+
+    /// Counts blocks, the regions in them, and their cache lines.
+    fn count(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        let counter = StepCounter::default();
+        dispatch(self.level, Lookup { engine: self, live_rules: &counter, keys: *keys, best });
+        let blocks = counter.of(Step::Block);
+        let bytes = blocks * size_of_val(&self.blocks[..self.block_words().min(self.blocks.len())]) as u64;
+        NamedCounts::from([("blocks", blocks), ("tests", blocks * BLOCK as u64), ("lines", bytes.div_ceil(64))])
     }
 }
 
@@ -150,11 +161,6 @@ impl Base for Linear {
 
     fn places(&self) -> usize {
         self.matches.len()
-    }
-
-    #[cfg(test)]
-    fn cost(&self, keys: Keys<'_>) -> Cost {
-        tests::cost(self, keys)
     }
 }
 
@@ -189,7 +195,12 @@ impl BaseEngine for Linear {
 pub(crate) const ENTRY: Entry = Entry {
     name: "linear",
     summary: "every rule in order, eight at a time: for small sets, and to compare with",
-    build: |rules, &Settings { budget, simd, .. }| Ok(Box::new(Linear::build(rules, &Config { budget, simd })?)),
+    options: Vec::new,
+    build: |rules, settings| {
+        let &Settings { budget, simd, .. } = settings;
+        options::configure(&[], &settings.options, &mut ())?;
+        Ok(Box::new(Linear::build_within(rules, &Config { budget, simd }, &settings.visits())?))
+    },
     updatable: None,
 };
 
@@ -220,6 +231,7 @@ impl<A: LiveRules> Kernel for Lookup<'_, A> {
                     if !Match::wins(matches[0].priority, best) {
                         break;
                     }
+                    live_rules.saw(Step::Block);
                     let (bounds, masks) = block.split_at(2 * BLOCK * key_words);
                     let mut hits = isa.inside8(bounds, key, key_words);
                     for (word, masks) in engine.ternary.iter().zip(masks.as_chunks::<16>().0) {
@@ -251,18 +263,6 @@ mod tests {
     use crate::rule::Test;
     use crate::schema::{Field, Kind};
     use crate::test_rules::set;
-
-    /// Returns the cost of lookups, which end at the block of their answers.
-    pub(super) fn cost(engine: &Linear, keys: Keys<'_>) -> Cost {
-        let mut best = vec![None; keys.len()];
-        engine.improve(&mut (), &keys, &mut best);
-        let blocks = |found: &Option<Match>| {
-            let at = found.and_then(|found| engine.matches.iter().position(|of| *of == found));
-            at.map_or(engine.blocks.len() / engine.block_words(), |at| at / BLOCK + 1)
-        };
-        let blocks: usize = best.iter().map(blocks).sum();
-        Cost::of(keys.len(), blocks * engine.block_words() * size_of::<u32>() / 64, blocks * BLOCK)
-    }
 
     /// Marks count in every tile of blocks, up to the last region, whose block is filled with copies of it.
     #[test]

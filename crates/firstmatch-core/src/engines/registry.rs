@@ -11,8 +11,9 @@ use super::tuple::TupleMerge;
 use super::{bit_select, bit_vector, linear, partition_sort, tuple};
 use crate::engine::base::{self, Base, BaseEngine, Sampling};
 pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
+pub use crate::engine::options::{EngineOption, OptionValues};
 use crate::engine::tombstones::Tombstones;
-use crate::engine::{Engine, Match, Stats};
+use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::Level;
@@ -53,6 +54,9 @@ macro_rules! bases {
         impl Kind {
             /// Every kind, in the order in which they are tried.
             pub const ALL: &'static [Self] = &[$(Self::$kind),*];
+
+            /// Name of every kind, in the same order.
+            pub const NAMES: &'static [&'static str] = &[$(Self::$kind.name()),*];
 
             /// Returns the name; for example, `bit_select`.
             pub const fn name(self) -> &'static str {
@@ -153,6 +157,18 @@ macro_rules! bases {
                 }
             }
 
+            /// Improves `best` over all rules, and returns the steps that this took.
+            pub(crate) fn count(
+                &self,
+                scratch: &mut Scratch,
+                keys: &Keys<'_>,
+                best: &mut [Option<Match>],
+            ) -> NamedCounts {
+                match self {
+                    $(Self::$kind(base) => base.count(&mut scratch.$folder, keys, best),)*
+                }
+            }
+
             /// Returns a copy for the other replica, if the base changes in place.
             pub(crate) fn replica(&self) -> Option<Self> {
                 match self {
@@ -160,12 +176,15 @@ macro_rules! bases {
                 }
             }
 
-            /// Returns the statistics, without room for more memory parts.
+            /// Returns the statistics, without room for more memory parts and without open counts.
+            ///
+            /// Each replica publishes them with every commit.
             pub(crate) fn stats(&self) -> Stats {
                 let mut stats = match self {
                     $(Self::$kind(base) => Engine::stats(base),)*
                 };
                 stats.bytes.shrink_to_fit();
+                stats.counts = NamedCounts::default();
                 stats
             }
         }

@@ -135,6 +135,7 @@ impl Engine {
             overflow: base.overflow + of.overlay_overflow,
             keeps_shadowed: true,
             bytes: base.bytes.clone(),
+            ..Stats::default()
         };
         stats.bytes.extend([("marks", of.marks), ("overlay", of.overlay), ("filter", of.filter)]);
         if of.second_base > 0 {

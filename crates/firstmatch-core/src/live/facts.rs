@@ -160,6 +160,7 @@ impl Known {
             longest_bucket: of.base_longest,
             overflow: of.base_overflow,
             keeps_shadowed: built.base.keeps_shadowed,
+            ..Stats::default()
         }
     }
 }

@@ -125,6 +125,7 @@ mod attached;
 mod build;
 mod commit;
 mod config;
+mod entry;
 mod explain;
 mod facts;
 mod filter;
@@ -143,6 +144,7 @@ mod writer;
 
 pub use attached::Attached;
 pub use config::Config;
+pub use entry::META;
 pub use explain::Explanation;
 pub use handle::{BatchReader, Handle, Snapshot};
 pub use reader::{Engine, Reader};

@@ -9,7 +9,7 @@ use super::facts::Shared;
 use super::gather::Gather;
 use super::left_right::OwnSlot;
 use super::snapshot::State;
-use crate::engine::{self, Match, Stats};
+use crate::engine::{self, Match, NamedCounts, Stats};
 use crate::engines::registry::Scratch;
 use crate::error::BuildError;
 use crate::key::Keys;
@@ -111,5 +111,11 @@ impl engine::Engine for Engine {
         }
         let Reader { reader_slot, scratch, gather, .. } = reader;
         self.shared.replicas.read(reader_slot, |state| state.parts[self.part].improve(scratch, gather, keys, best));
+    }
+
+    /// Counts the steps of the base while nothing has changed since it was built, and nothing afterwards.
+    fn count(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        let Reader { reader_slot, scratch, gather, .. } = reader;
+        self.shared.replicas.read(reader_slot, |state| state.parts[self.part].count(scratch, gather, keys, best))
     }
 }

@@ -12,7 +12,7 @@ use super::left_right::ARC;
 use super::log::Changes;
 use super::store::Store;
 use crate::engine::tombstones::{Tombstones, slots};
-use crate::engine::{Engine, Match, Stats, Updatable};
+use crate::engine::{Engine, Match, NamedCounts, Stats, Updatable};
 use crate::engines::registry::{AnyBase, Kind, Overlay, Scratch};
 use crate::error::UpdateError;
 use crate::key::Keys;
@@ -119,6 +119,21 @@ impl Part {
             return self.base.improve(scratch, keys, best);
         }
         self.improve_changed(scratch, gather, keys, best);
+    }
+
+    /// Improves `best`, and returns the steps of the base if nothing has changed.
+    pub(super) fn count(
+        &self,
+        scratch: &mut Scratch,
+        gather: &mut Gather,
+        keys: &Keys<'_>,
+        best: &mut [Option<Match>],
+    ) -> NamedCounts {
+        if self.dead.rules() == 0 && self.overlay.rules() == 0 {
+            return self.base.count(scratch, keys, best);
+        }
+        self.improve_changed(scratch, gather, keys, best);
+        NamedCounts::default()
     }
 
     /// Improves keys where something has changed.

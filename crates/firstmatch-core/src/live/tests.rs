@@ -12,8 +12,7 @@ use std::thread;
 use firstmatch_testkit::limit::{Stop, within};
 
 use super::*;
-use crate::engine::base::Base as _;
-use crate::engine::{self, Classifier, Match, cost};
+use crate::engine::{self, Classifier, Match, tests as engine_tests};
 use crate::engines::registry::Scratch;
 use crate::key::KeyBuf;
 use crate::rule::{ExpansionLimits, FieldValues, Lowered, Priority, Region, RuleId, RuleSet, RuleSpec, lower};
@@ -327,8 +326,8 @@ fn keys_of_a_trial_lie_in_every_rule_alike() {
 #[test]
 fn no_key_meets_more_than_is_stated_after_changes() {
     let mut met_much = 0;
-    for (number, all) in cost::tests::sets().iter().enumerate() {
-        let keys = cost::tests::keys_of(all);
+    for (number, all) in engine_tests::sets().iter().enumerate() {
+        let keys = engine_tests::keys_of(all);
         for (kind, in_place) in Kind::ALL.iter().copied().flat_map(|kind| [(kind, Some(0)), (kind, None)]) {
             let never = Some(usize::MAX);
             let config = Config {
@@ -341,7 +340,7 @@ fn no_key_meets_more_than_is_stated_after_changes() {
             };
             // Some of the sets are too many regions for a forced base.
             let Ok(mut owner) = Owned::build(all, &config) else { continue };
-            cost::tests::change_half(all, &mut owner);
+            engine_tests::change_half(all, &mut owner);
             let (stats, explained) = (engine::Engine::stats(&owner), owner.engine().explain());
             let state = owner.engine().shared.replicas.now().1;
             let part = &state.parts[0];
@@ -352,8 +351,9 @@ fn no_key_meets_more_than_is_stated_after_changes() {
                 let mut best = [None];
                 part.base.improve(&mut scratch, &key, &mut best);
                 let again = best[0].is_some_and(|found| part.dead.is_marked(found.rule));
-                let base = part.base.cost(key).visits * (1 + usize::from(again));
-                most = most.max(base + part.overlay.cost(key).visits);
+                let base = part.base.count(&mut scratch, &key, &mut [None]).get("tests").expect("it counts them");
+                let tests = base as usize * (1 + usize::from(again)) + engine_tests::steps(&part.overlay, key, "tests");
+                most = most.max(tests);
             }
             // `linear` counts whole blocks of eight, each time it is asked.
             let stated = stats.worst_tests + if kind == Kind::Linear { 2 * 7 } else { 0 };

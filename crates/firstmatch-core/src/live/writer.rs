@@ -10,7 +10,7 @@ use super::handle::Handle;
 use super::reader::{Engine, Reader};
 use super::rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
 use crate::counters::{Count, CounterShard, RuleCounters};
-use crate::engine::{self, Match, Stats, Updatable};
+use crate::engine::{self, Match, NamedCounts, Stats, Updatable};
 use crate::error::{BuildError, UpdateError};
 use crate::key::Keys;
 use crate::rule::{ExpansionLimits, Lowered, Regions, Rule, RuleId, RuleSet, RuleSpec, lower, lower_rule};
@@ -412,6 +412,10 @@ impl engine::Engine for Owned {
 
     fn improve(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         self.engine.improve(reader, keys, best);
+    }
+
+    fn count(&self, reader: &mut Reader, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        self.engine.count(reader, keys, best)
     }
 }
 

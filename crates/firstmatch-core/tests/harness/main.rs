@@ -12,6 +12,7 @@
 //! - Resources: `bounds` tests limits at their very numbers, `figures` compares sizes and bounds
 //!   with files, `memory` counts every byte, `allocation` finds lookups
 //!   that take any. `cache` is about what a cache keeps and when it steps aside, `sharing` about scratches and threads.
+//!   `steps` is about counted steps, options and visits by name.
 //!   `limit` ends tests of threads in time.
 
 mod allocation;
@@ -32,6 +33,7 @@ mod memory;
 mod meta;
 mod script;
 mod sharing;
+mod steps;
 mod tiny;
 mod updates;
 mod writing;

@@ -137,12 +137,13 @@ use structure::Roots;
 
 use crate::engine::base::{Base, BaseEngine, Build, Choices, Most, visits_of};
 use crate::engine::budget::{Budget, Visits};
-#[cfg(test)]
-use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
+use crate::engine::observer::Step;
+use crate::engine::options::{self, Knob, Set};
 use crate::engine::selector::Selector;
+use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::{All, Tombstones};
-use crate::engine::{Engine, Match, Stats};
+use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::Level;
@@ -194,11 +195,24 @@ impl Engine for BitSelect {
             overflow: 0,
             longest_bucket: self.trees.iter().map(|tree| tree.longest * block::BLOCK).max().unwrap_or(0),
             keeps_shadowed: true,
+            ..Stats::default()
         }
     }
 
     fn improve(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) {
         lookup::lookup(self, All, keys, best);
+    }
+
+    /// Counts nodes below roots, blocks, the regions in them, and cache lines.
+    ///
+    /// Every key reads a line of each root and of its table, and one of its match.
+    fn count(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        let counter = StepCounter::default();
+        lookup::lookup(self, &counter, keys, best);
+        let [nodes, blocks] = [Step::Node, Step::Block].map(|step| counter.of(step));
+        let lines = (best.len() * (2 * self.trees.len() + 1)) as u64 + 2 * nodes + blocks * self.shape.lines() as u64;
+        let tests = blocks * block::BLOCK as u64;
+        NamedCounts::from([("nodes", nodes), ("blocks", blocks), ("tests", tests), ("lines", lines)])
     }
 }
 
@@ -210,11 +224,6 @@ impl Base for BitSelect {
 
     fn places_of(&self, _rule: RuleId, rank: usize, _regions: Range<usize>) -> Range<usize> {
         rank..rank + 1
-    }
-
-    #[cfg(test)]
-    fn cost(&self, keys: Keys<'_>) -> Cost {
-        tests::cost(self, keys)
     }
 
     fn visits(&self) -> usize {
@@ -300,12 +309,52 @@ impl BaseEngine for BitSelect {
     }
 }
 
+/// Options by name. Those of a shape force one.
+const OPTIONS: &[Knob<Config>] = &[
+    Knob {
+        name: "trees",
+        summary: "largest number of trees",
+        set: Set::Count(|config, trees| config.shape.get_or_insert_default().trees = trees),
+    },
+    Knob {
+        name: "levels",
+        summary: "largest number of levels of a tree",
+        set: Set::Count(|config, levels| config.shape.get_or_insert_default().levels = levels),
+    },
+    Knob {
+        name: "fan_out",
+        summary: "largest number of table entries of a node per region in its list",
+        set: Set::Count(|config, fan_out| config.shape.get_or_insert_default().fan_out = fan_out),
+    },
+    Knob {
+        name: "open",
+        summary: "number of a root's bits that a region may leave open before it goes to the next tree",
+        set: Set::Count(|config, open| {
+            config.shape.get_or_insert_default().open = u32::try_from(open).unwrap_or(u32::MAX);
+        }),
+    },
+    Knob {
+        name: "growth",
+        summary: "largest number of copies per region in the lists of one node",
+        set: Set::Number(|config, growth| config.shape.get_or_insert_default().growth = growth),
+    },
+    Knob {
+        name: "lean",
+        summary: "number of regions from which blocks may omit columns that no region constrains",
+        set: Set::Count(|config, lean| config.lean = lean),
+    },
+];
+
 /// Entry of the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "bit_select",
     summary: "a few trees of wide nodes that select bits: fast and small, for rules that stay",
-    build: |rules, &Settings { budget, simd, .. }| {
-        Ok(Box::new(BitSelect::build(rules, &Config { budget, simd, ..Config::default() })?))
+    options: || options::options(OPTIONS),
+    build: |rules, settings| {
+        let &Settings { budget, simd, .. } = settings;
+        let mut config = Config { budget, simd, ..Config::default() };
+        options::configure(OPTIONS, &settings.options, &mut config)?;
+        Ok(Box::new(BitSelect::build_within(rules, &config, &settings.visits(), None)?))
     },
     updatable: None,
 };

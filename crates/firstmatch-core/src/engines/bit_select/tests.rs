@@ -5,8 +5,7 @@ mod trees;
 use super::layout::{BETWEEN, LEAF};
 use super::*;
 use crate::engine::budget::Budget;
-use crate::engine::cost::Counts;
-use crate::engine::observer::Step;
+use crate::engine::tests::steps;
 use crate::engines::shared::wide::Random;
 use crate::key::KeyBuf;
 use crate::rule::Test;
@@ -15,15 +14,6 @@ use crate::test_rules::set;
 
 fn build(set: &Lowered) -> BitSelect {
     BitSelect::build(set, &Config::default()).expect("no budget")
-}
-
-/// Returns the cost of lookups, counted while they are made.
-pub(super) fn cost(engine: &BitSelect, keys: Keys<'_>) -> Cost {
-    let counts = Counts::default();
-    lookup::lookup(engine, &counts, &keys, &mut vec![None; keys.len()]);
-    let [nodes, blocks] = [Step::Node, Step::Block].map(|step| counts.of(step));
-    let lines = keys.len() * (engine.trees.len() + 1) + 2 * nodes + blocks * engine.shape.lines();
-    Cost::of(keys.len(), lines, blocks * block::BLOCK)
 }
 
 /// Builds lean blocks however few the regions are.
@@ -391,7 +381,7 @@ fn a_wide_first_rule_changes_no_plan() {
     for (at, region) in without.regions().iter().enumerate() {
         keys.push()[..5].copy_from_slice(&[hole | (at as u32 % 256), region.lo[1], 9, region.lo[3], region.lo[4]]);
     }
-    let tests = |set: &Lowered| build(set).cost(keys.keys()).visits;
+    let tests = |set: &Lowered| steps(&build(set), keys.keys(), "tests");
     let (without, with) = (tests(&without), tests(&with));
     assert!(2 * with <= 3 * without, "{with} tests for {without} without the rule");
 }

@@ -2,6 +2,7 @@
 
 use super::{BitVector, Dimension, FAR, GROUP, GROUP_WORDS, Join, NEAR, Rows, SHORT_WORDS};
 use crate::engine::Match;
+use crate::engine::observer::Step;
 use crate::engine::tombstones::LiveRules;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, LINE_WORDS, MOST_LEVELS, Tree, words};
@@ -72,6 +73,7 @@ impl<A: LiveRules> Kernel for &mut Lookup<'_, A> {
                 if group > 0 && ranks.as_flattened()[..count].iter().all(|&rank| rank != NONE) {
                     break;
                 }
+                (0..count).for_each(|_| live_rules.saw(Step::Group));
                 let living = living(live_rules, group);
                 let among = (!A::ALL).then_some(&living);
                 match engine.read.len() {
@@ -128,6 +130,7 @@ fn alone<I: Isa, A: LiveRules>(
         slots[engine.dimensions.len() + index][0] = values.view().get(isa, sum);
     }
     for group in 0..engine.groups {
+        live_rules.saw(Step::Group);
         let mut first = first_common(isa, engine, group, None, slots, 0);
         if !A::ALL && first < GROUP as u32 && !live_rules.is_live(group * GROUP + first as usize) {
             first = first_common(isa, engine, group, Some(&living(live_rules, group)), slots, 0);

@@ -61,11 +61,12 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build};
 use crate::engine::budget::{Budget, Visits};
-#[cfg(test)]
-use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
+use crate::engine::observer::Step;
+use crate::engine::options::{self, Knob, Set};
+use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::{All, Tombstones};
-use crate::engine::{Engine, Match, Stats};
+use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{LINE_WORDS, Level, Line, Pages, Table, Tree, dispatch};
@@ -193,6 +194,16 @@ impl BitVector {
         build::build(set, config, level, visits)
     }
 
+    /// Number of cache lines that a key's searches and joins read.
+    fn search_lines(&self) -> usize {
+        let lines = |dimension: &Dimension| match dimension {
+            Dimension::Search { tree, .. } => tree.depth() + 1,
+            Dimension::Direct { .. } => 1,
+            Dimension::Paged { .. } => 2,
+        };
+        self.dimensions.iter().map(lines).sum::<usize>() + self.joins.len()
+    }
+
     /// Number of cache lines of a vector.
     fn vector_lines(&self) -> usize {
         self.groups * self.rows.words() / LINE_WORDS
@@ -227,27 +238,38 @@ impl Engine for BitVector {
     }
 
     fn stats(&self) -> Stats {
-        let lines = |dimension: &Dimension| match dimension {
-            Dimension::Search { tree, .. } => tree.depth() + 1,
-            Dimension::Direct { .. } => 1,
-            Dimension::Paged { .. } => 2,
-        };
-        let searches: usize = self.dimensions.iter().map(lines).sum();
         Stats {
             rules: self.firsts.len() - 1,
             regions: self.regions,
             bytes: self.bytes(),
             tables: 1,
             worst_tests: self.matches.len(),
-            worst_lines: searches + self.joins.len() + self.read.len() * self.vector_lines() + 1,
+            worst_lines: self.search_lines() + self.read.len() * self.vector_lines() + 1,
             longest_bucket: 0,
             overflow: 0,
             keeps_shadowed: true,
+            counts: NamedCounts::from([("vectors", (self.vectors.len() / self.vector_lines().max(1)) as u64)]),
         }
     }
 
     fn improve(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, live_rules: All, keys, best });
+    }
+
+    /// Counts searches and joins of classes, groups of bits read of vectors, products tested, and cache lines.
+    fn count(&self, scratch: &mut lookup::Slots, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        let (counter, count) = (StepCounter::default(), best.len() as u64);
+        dispatch(self.level, &mut lookup::Lookup { engine: self, slots: scratch, live_rules: &counter, keys, best });
+        let groups = counter.of(Step::Group);
+        let read = groups * self.read.len() as u64;
+        let lines = count * self.search_lines() as u64 + read * (self.rows.words() / LINE_WORDS) as u64;
+        NamedCounts::from([
+            ("searches", count * self.dimensions.len() as u64),
+            ("joins", count * self.joins.len() as u64),
+            ("vector groups", read),
+            ("tests", groups * self.matches.len().min(GROUP) as u64),
+            ("lines", lines),
+        ])
     }
 }
 
@@ -264,11 +286,6 @@ impl Base for BitVector {
 
     fn places_of(&self, _rule: RuleId, rank: usize, _regions: Range<usize>) -> Range<usize> {
         self.firsts[rank] as usize..self.firsts[rank + 1] as usize
-    }
-
-    #[cfg(test)]
-    fn cost(&self, keys: Keys<'_>) -> Cost {
-        tests::cost(self, keys)
     }
 }
 
@@ -312,12 +329,23 @@ impl BaseEngine for BitVector {
     }
 }
 
+/// Options by name.
+const OPTIONS: &[Knob<Config>] = &[Knob {
+    name: "vectors",
+    summary: "maximum bytes of vectors",
+    set: Set::Count(|config, bytes| config.vectors = bytes),
+}];
+
 /// Entry of the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "bit_vector",
     summary: "a vector of rules for each key word, and the first bit of all: as fast whatever 1,000 rules look like",
-    build: |rules, &Settings { budget, simd, .. }| {
-        Ok(Box::new(BitVector::build(rules, &Config { budget, simd, ..Config::default() })?))
+    options: || options::options(OPTIONS),
+    build: |rules, settings| {
+        let &Settings { budget, simd, .. } = settings;
+        let mut config = Config { budget, simd, ..Config::default() };
+        options::configure(OPTIONS, &settings.options, &mut config)?;
+        Ok(Box::new(BitVector::build_within(rules, &config, &settings.visits())?))
     },
     updatable: None,
 };

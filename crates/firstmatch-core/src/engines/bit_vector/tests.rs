@@ -1,22 +1,11 @@
 use super::*;
 use crate::engine::Classifier;
+use crate::engine::tests::steps;
 use crate::key::KeyBuf;
 use crate::raw::truncated;
 use crate::rule::Test;
 use crate::schema::{Field, Kind};
 use crate::test_rules::set;
-
-/// Returns the cost of a lookup, which is the same for every key.
-pub(super) fn cost(engine: &BitVector, keys: Keys<'_>) -> Cost {
-    let lines = |dimension: &Dimension| match dimension {
-        Dimension::Search { tree, .. } => 1 + tree.depth(),
-        Dimension::Direct { .. } => 1,
-        Dimension::Paged { .. } => 2,
-    };
-    let dimensions: usize = engine.dimensions.iter().map(lines).sum();
-    let lines = dimensions + engine.joins.len() + engine.read.len() * engine.vector_lines();
-    Cost::of(1, lines, keys.len() * engine.matches.len())
-}
 
 fn build(set: &Lowered) -> BitVector {
     BitVector::build(set, &Config::default()).expect("enough room")
@@ -318,8 +307,8 @@ fn each_kind_of_word_is_in_the_bound() {
         let stats = Engine::stats(&engine);
         assert_eq!((stats.worst_lines, stats.worst_tests, stats.regions), (lines, rules as usize, rules as usize));
         // Every key meets just that, its match aside.
-        let cost = engine.cost(keys_of(&all, 3).keys());
-        assert_eq!(cost.lines.round() as usize + 1, lines, "{rules} rules over {key_words} words");
+        let met = steps(&engine, keys_of(&all, 1).keys(), "lines");
+        assert_eq!(met + 1, lines, "{rules} rules over {key_words} words");
     }
     assert!(kinds.iter().all(|&kind| kind > 0), "words of each kind and joins: {kinds:?}");
 }

@@ -62,9 +62,12 @@ mod tree;
 mod update;
 
 use crate::engine::entry::{Entry, Settings};
+use crate::engine::options::{self, Knob, Set};
 use crate::engine::{Engine, Match, Stats};
+use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::dispatch;
+use crate::rule::Lowered;
 use crate::schema::Schema;
 use lookup::{Lookup, Scratch};
 
@@ -111,6 +114,7 @@ impl Engine for PartitionSort {
             overflow: self.overflow.len(),
             longest_bucket: longest,
             keeps_shadowed: true,
+            ..Stats::default()
         }
     }
 
@@ -119,14 +123,41 @@ impl Engine for PartitionSort {
     }
 }
 
-fn config(&Settings { budget, simd, .. }: &Settings) -> Config {
-    Config { budget, simd, ..Config::default() }
+/// Options by name.
+const OPTIONS: &[Knob<Config>] = &[
+    Knob {
+        name: "paper",
+        summary: "whether to start from the paper's own values",
+        set: Set::Switch(|config, is_paper| {
+            if is_paper {
+                *config = Config::paper();
+            }
+        }),
+    },
+    Knob {
+        name: "reorder",
+        summary: "largest number of regions of a partition that may take another order of words",
+        set: Set::Count(|config, regions| config.reorder = regions),
+    },
+    Knob {
+        name: "most_partitions",
+        summary: "largest number of partitions",
+        set: Set::Count(|config, partitions| config.most_partitions = partitions),
+    },
+];
+
+fn built(rules: &Lowered, settings: &Settings) -> Result<PartitionSort, BuildError> {
+    let mut config = Config::default();
+    options::configure(OPTIONS, &settings.options, &mut config)?;
+    let &Settings { budget, simd, .. } = settings;
+    PartitionSort::build_within(rules, &Config { budget, simd, ..config }, &settings.visits())
 }
 
 /// Entry of the registry.
 pub(crate) const ENTRY: Entry = Entry {
     name: "partitionsort",
     summary: "a few search trees of rules that can be sorted: rules come and go",
-    build: |rules, settings| Ok(Box::new(PartitionSort::build(rules, &config(settings))?)),
-    updatable: Some(|rules, settings| Ok(Box::new(PartitionSort::build(rules, &config(settings))?))),
+    options: || options::options(OPTIONS),
+    build: |rules, settings| Ok(Box::new(built(rules, settings)?)),
+    updatable: Some(|rules, settings| Ok(Box::new(built(rules, settings)?))),
 };

@@ -5,6 +5,7 @@ use std::fmt;
 use super::arena::Arena;
 use super::config::Config;
 use crate::engine::Updatable;
+use crate::engine::budget::Visits;
 use crate::engines::shared::{OverflowList, Places};
 use crate::error::BuildError;
 use crate::raw::Level;
@@ -57,11 +58,18 @@ impl PartitionSort {
     /// # Errors
     /// If this machine lacks the forced instruction set or the budget has no room.
     pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Does the same within a limit on visits; inserting a region takes one for each partition that it may go to.
+    pub(super) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
         let mut engine = Self::new(set.schema(), config)?;
         let mut regions = Regions::new(set.schema().words().len());
         for (rule, range) in set.by_rule() {
             regions.clear();
             range.for_each(|index| regions.push(set.regions().get(index)));
+            visits.add(regions.len() * (1 + engine.partitions.len()));
+            visits.check()?;
             engine.insert(rule, &regions).map_err(|error| error.into_build_error(rule.rule))?;
         }
         regions.clear();

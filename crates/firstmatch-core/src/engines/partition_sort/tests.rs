@@ -5,7 +5,7 @@ use super::node::{is_entry, line_of, lines_of};
 use super::order;
 use super::*;
 use crate::engine::Updatable;
-use crate::engine::cost::tests::{change_half, keys_of, sets};
+use crate::engine::tests::{change_half, keys_of, sets};
 use crate::engines::shared::PIECE;
 use crate::rule::{Priority, Region, Regions, RuleId};
 use crate::schema::{Field, Kind};

@@ -96,6 +96,7 @@
 
 mod candidates;
 mod config;
+mod describe;
 mod lookup;
 mod offline;
 mod pool;
@@ -115,11 +116,12 @@ use std::ops::Range;
 
 use crate::engine::base::{Base, BaseEngine, Build, Sampling, visits_of};
 use crate::engine::budget::Budget;
-#[cfg(test)]
-use crate::engine::cost::Cost;
 use crate::engine::entry::{Entry, Settings};
+use crate::engine::observer::Step;
+use crate::engine::options::{self, Knob, Set};
+use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::{All, Tombstones, marks_bytes};
-use crate::engine::{Engine, Match, Stats};
+use crate::engine::{Engine, Match, NamedCounts, Stats};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::rule::{Lowered, RuleId};
@@ -174,6 +176,33 @@ impl Engine for TupleMerge {
     fn improve(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) {
         lookup::improve(self, All, scratch, keys, best);
     }
+
+    /// Counts rows of candidates, buckets, entries, blocks of the overflow list, tests of regions, and cache lines.
+    fn count(&self, scratch: &mut Scratch, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        let counter = StepCounter::default();
+        lookup::improve(self, &counter, scratch, keys, best);
+        let [planes, buckets, entries, blocks] =
+            [Step::Plane, Step::Bucket, Step::Entry, Step::Block].map(|step| counter.of(step));
+        let lines = planes * self.lines_per_plane() as u64
+            + buckets
+            + entries * self.pool.lines_per_entry() as u64
+            + blocks * self.overflow.lines_per_block() as u64;
+        // The last block of the overflow list may hold fewer than eight regions.
+        let tests = entries + (8 * blocks).min((best.len() * self.overflow.len()) as u64);
+        NamedCounts::from([
+            ("candidate rows", planes),
+            ("buckets", buckets),
+            ("entries", entries),
+            ("blocks", blocks),
+            ("tests", tests),
+            ("lines", lines),
+        ])
+    }
+
+    /// Returns a line for each table, in the order of best priorities; for example, `(3,2){r1 r4}`.
+    fn structure(&self) -> Option<String> {
+        Some(describe::tables(self))
+    }
 }
 
 /// The place of a rule is its slot.
@@ -188,11 +217,6 @@ impl Base for TupleMerge {
 
     fn places_of(&self, rule: RuleId, _rank: usize, _regions: Range<usize>) -> Range<usize> {
         rule.slot()..rule.slot() + 1
-    }
-
-    #[cfg(test)]
-    fn cost(&self, keys: Keys<'_>) -> Cost {
-        tests::cost(self, keys)
     }
 }
 
@@ -231,10 +255,55 @@ impl BaseEngine for TupleMerge {
     }
 }
 
+/// Options by name.
+const OPTIONS: &[Knob<Config>] = &[
+    Knob {
+        name: "paper",
+        summary: "whether to start from the paper's own values",
+        set: Set::Switch(|config, is_paper| {
+            if is_paper {
+                *config = match config.merge {
+                    Merge::Online => Config::paper(),
+                    Merge::Offline => Config::paper_offline(),
+                    Merge::None => Config::paper_tss(),
+                };
+            }
+        }),
+    },
+    Knob {
+        name: "collision_limit",
+        summary: "most regions that share a key before their table is split, at least 1",
+        set: Set::Count(|config, limit| config.collision_limit = limit),
+    },
+    Knob {
+        name: "spill",
+        summary: "whether a rule goes to a later table with room before a crowded table is split",
+        set: Set::Switch(|config, spill| config.spill = spill),
+    },
+    Knob {
+        name: "most_tables",
+        summary: "largest number of tables",
+        set: Set::Count(|config, tables| config.most_tables = tables),
+    },
+    Knob {
+        name: "preclassifier",
+        summary: "whether a key asks which tables can match before it probes any of them",
+        set: Set::Switch(|config, asks| config.preclassifier = asks),
+    },
+    Knob {
+        name: "fields",
+        summary: "fields whose bits are in tuples",
+        set: Set::OneOf(&["all", "addresses"], |config, at| {
+            config.fields = [TupleFields::All, TupleFields::Addresses][at];
+        }),
+    },
+];
+
 /// Entries of the registry.
 pub(crate) const ONLINE: Entry = Entry {
     name: "tuplemerge",
     summary: "few hash tables, found by the bits that rules share: fast, and rules come and go",
+    options: || options::options(OPTIONS),
     build: |rules, settings| Ok(Box::new(built(Config::default(), rules, settings)?)),
     updatable: Some(|rules, settings| Ok(Box::new(built(Config::default(), rules, settings)?))),
 };
@@ -243,15 +312,18 @@ pub(crate) const OFFLINE: Entry = Entry {
     summary: "the same with fewer tables, chosen with all rules at hand: slower to build",
     build: |rules, settings| Ok(Box::new(built(Config::offline(), rules, settings)?)),
     updatable: Some(|rules, settings| Ok(Box::new(built(Config::offline(), rules, settings)?))),
+    ..ONLINE
 };
 pub(crate) const TSS: Entry = Entry {
     name: "tss",
     summary: "a hash table for every combination of prefix lengths, as Open vSwitch has them",
     build: |rules, settings| Ok(Box::new(built(Config::tss(), rules, settings)?)),
     updatable: Some(|rules, settings| Ok(Box::new(built(Config::tss(), rules, settings)?))),
+    ..ONLINE
 };
 
-fn built(config: Config, rules: &Lowered, settings: &Settings) -> Result<TupleMerge, BuildError> {
-    let &Settings { budget, simd, seed } = settings;
-    TupleMerge::build(rules, &Config { budget, simd, seed, ..config })
+fn built(mut config: Config, rules: &Lowered, settings: &Settings) -> Result<TupleMerge, BuildError> {
+    options::configure(OPTIONS, &settings.options, &mut config)?;
+    let &Settings { budget, simd, seed, .. } = settings;
+    TupleMerge::build_within(rules, &Config { budget, simd, seed, ..config }, &settings.visits())
 }

@@ -151,9 +151,8 @@ impl TupleMerge {
 
     /// Returns the tables in the order of their best priority.
     ///
-    /// A table is its tuple (one mask a key word) and the rules of its entries, group by group. For tests against the
-    /// paper's tables, and for people.
-    pub fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
+    /// A table is its tuple (one mask a key word) and the rules of its entries, group by group.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (Vec<u32>, Vec<RuleId>)> {
         self.in_order().map(|table| {
             let tuple = table.tuple()[..self.shape.key_words()].to_vec();
             let entries = table.groups().flat_map(|(_, group)| self.pool.group(group));

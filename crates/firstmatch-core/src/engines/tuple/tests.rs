@@ -7,8 +7,7 @@ mod walks;
 
 use super::*;
 use crate::engine::budget::Visits;
-use crate::engine::cost::Counts;
-use crate::engine::observer::Step;
+use crate::engine::tests as engine_tests;
 use crate::engine::{Classifier, Updatable};
 use crate::rule::{
     Action, Condition, ExpansionLimits, Priority, Region, Regions, RuleSet, RuleSpec, Test, lower, lower_rule,
@@ -46,21 +45,6 @@ fn table_one() -> RuleSet {
         set.insert(spec(line, vec![(0, prefix(src)), (1, prefix(dst))])).expect("a rule of the paper");
     }
     set
-}
-
-/// Returns the cost of lookups, counted while they are made.
-pub(super) fn cost(engine: &TupleMerge, keys: Keys<'_>) -> Cost {
-    let counts = Counts::default();
-    let (scratch, best) = (&mut Scratch::new(), &mut vec![None; keys.len()]);
-    lookup::improve(engine, &counts, scratch, &keys, best);
-    let [planes, buckets, entries, blocks] =
-        [Step::Plane, Step::Bucket, Step::Entry, Step::Block].map(|step| counts.of(step));
-    let lines = planes * engine.lines_per_plane()
-        + buckets
-        + entries * engine.pool.lines_per_entry()
-        + blocks * engine.overflow.lines_per_block();
-    // The last block of the overflow list may hold fewer than eight regions.
-    Cost::of(keys.len(), lines, entries + (8 * blocks).min(keys.len() * engine.overflow.len()))
 }
 
 fn engine(set: &RuleSet, limit: usize) -> TupleMerge {
@@ -143,10 +127,9 @@ fn tables_are_probed_in_order_without_candidates() {
     let probes = |engine: &TupleMerge, source: u32, count: usize| {
         let mut keys = crate::KeyBuf::new(&engine.schema);
         (0..count).for_each(|_| keys.push()[0] = source);
-        let counts = Counts::default();
-        lookup::improve(engine, &counts, &mut Scratch::new(), &keys.keys(), &mut vec![None; count]);
-        assert_eq!(counts.of(Step::Plane), 0);
-        counts.of(Step::Bucket)
+        let counts = engine_tests::count(engine, keys.keys());
+        assert_eq!(counts.get("candidate rows"), Some(0));
+        counts.get("buckets").expect("it counts them") as usize
     };
     let (inside, outside, tables) = (0, 1 << 31, tables as usize);
     assert_eq!([1, 2].map(|count| probes(&engine, inside, count)), [1, 2]);

@@ -12,6 +12,7 @@ use std::ops::Range;
 use super::*;
 use crate::engine::Engine;
 use crate::engine::base::{Base, BaseEngine};
+use crate::engine::tests::steps;
 use crate::engine::tombstones::Tombstones;
 use crate::engines::bit_select::Config;
 use crate::key::KeyBuf;
@@ -218,10 +219,9 @@ impl<'r> Walk<'r> {
         }
         let stats = Engine::stats(&self.engine);
         for at in 0..rows.len() {
-            let cost = self.engine.cost(rows.keys().slice(at, at + 1));
-            // The lines of the roots count as well, one each.
-            let lines = cost.lines.round() as usize + stats.tables;
-            assert!(lines <= stats.worst_lines && cost.visits <= stats.worst_tests, "{lines}, {cost:?}, {stats:?}");
+            let key = rows.keys().slice(at, at + 1);
+            let [lines, tests] = ["lines", "tests"].map(|name| steps(&self.engine, key, name));
+            assert!(lines <= stats.worst_lines && tests <= stats.worst_tests, "{lines}, {tests}, {stats:?}");
         }
         let mut winners = self.there.iter().chain(&self.marked).collect::<Vec<_>>();
         winners.sort_by_key(|(rule, _)| rule.priority);

@@ -139,11 +139,7 @@ fn a_batch_tests_no_block_twice() {
         let engine = BitSelect::build(&all, &Config { shape: Some(shape), ..Config::default() }).expect("no budget");
         assert_eq!(engine.trees.len(), 1);
         deep += usize::from(engine.trees[0].levels > 1);
-        let blocks = |keys: Keys<'_>| {
-            let counts = Counts::default();
-            lookup::lookup(&engine, &counts, &keys, &mut vec![None; keys.len()]);
-            counts.of(Step::Block)
-        };
+        let blocks = |keys: Keys<'_>| steps(&engine, keys, "blocks");
         let alone: usize = (0..keys.len()).map(|at| blocks(keys.keys().slice(at, at + 1))).sum();
         assert_eq!(blocks(keys.keys()), alone, "{values} values of {each} rules, fan-out {fan_out}");
     }
@@ -295,11 +291,9 @@ fn packets_without_ports_pass_rules_for_ports() {
     for region in all.regions().iter().take(600) {
         keys.push()[..5].copy_from_slice(&[region.lo[0], 9, 1 << 16, 1 << 16, 1]);
     }
-    let counts = Counts::default();
     let mut best = vec![None; keys.len()];
-    lookup::lookup(&engine, &counts, &keys.keys(), &mut best);
+    let blocks = engine.count(&mut (), &keys.keys(), &mut best).get("blocks").expect("it counts them");
     assert!(best.iter().all(|best| *best == all.rules().last().copied()));
-    let blocks = counts.of(Step::Block);
     assert!(blocks < 700, "{blocks} blocks for 600 packets");
 }
 

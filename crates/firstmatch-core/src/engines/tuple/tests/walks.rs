@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::KeyBuf;
+use crate::engine::tests::steps;
 use crate::raw::Level;
 use crate::raw::truncated;
 
@@ -135,7 +136,7 @@ fn walks_around_the_end_are_taken() {
             let what = format!("{config:?}, truncated hashes: {is_truncated}");
             check(&engine, &rules, &keys, &what);
             // Each host is tested once, however many of them have the tag of the key.
-            let tests = |at| cost(&engine, keys.keys().slice(at, at + 1)).visits;
+            let tests = |at| steps(&engine, keys.keys().slice(at, at + 1), "tests");
             let most = (0..keys.len()).map(tests).max().expect("keys");
             assert!(most <= if is_truncated { 50 } else { 8 }, "{what}: {most} tests");
             while rules.len() > 3 {
