@@ -8,35 +8,10 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Deserialize;
 
 use super::lists::{Bias, Lists};
+use super::prefixes::About;
 use super::{Emit, Measured, Outcome};
 use crate::digest::Running;
-use crate::transform::{Transform, prefixes};
-
-/// Experiment that lists the prefixes of one range.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Prefixes {
-    /// Smallest and largest value.
-    range: [u32; 2],
-    /// Number of bits of a value.
-    width: u32,
-    pub(super) claim: String,
-}
-
-pub(super) fn prefixes_of(run: &Prefixes, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
-    let ([lo, hi], width) = (run.range, run.width as usize);
-    ensure!((1..=32).contains(&width), "`width` is {width}; expected a number from 1 to 32");
-    ensure!(lo <= hi && u64::from(hi) < 1 << width, "`range`: expected two numbers of {width} bits in order");
-    let bits = |(value, len): (u128, u32)| {
-        let open = width - len as usize;
-        let leading = format!("{value:0width$b}").chars().take(len as usize).collect::<String>();
-        leading + &"*".repeat(open)
-    };
-    let text: Vec<String> = prefixes(lo.into(), hi.into(), run.width).into_iter().map(bits).collect();
-    let text = text.join(", ");
-    writeln!(out, "[{lo}:{hi}]: {text}")?;
-    emit(Outcome::exact(&run.claim, Measured::Text(text), ""))
-}
+use crate::transform::Transform;
 
 /// Experiment that measures how much rule sets grow.
 #[derive(Debug, Deserialize)]
@@ -47,10 +22,10 @@ pub(super) struct Expansion {
     rules: usize,
     /// Number of rule sets of each profile, each with its own seed.
     lists: u64,
-    pub(super) claim: String,
+    pub(super) claims: [About; 1],
 }
 
-pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
+pub(super) fn run(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
     ensure!(run.rules > 0 && run.lists > 0, "there is no rule set");
     let mut table = Table::new();
     table.load_style(presets::ASCII_MARKDOWN);
@@ -76,5 +51,5 @@ pub(super) fn growth(run: &Expansion, seeds: Option<&Path>, out: &mut dyn Write,
         means.push(sum / group.len() as f64);
     }
     writeln!(out, "{table}")?;
-    emit(Outcome::exact(&run.claim, Measured::Numbers(means), &digest.finish()))
+    emit(Outcome::exact(&run.claims[0].id, Measured::Numbers(means), &digest.finish()))
 }

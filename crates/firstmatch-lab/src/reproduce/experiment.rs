@@ -1,6 +1,7 @@
 //! Experiments of a paper: `experiment.toml`.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::iter;
 use std::path::Path;
 
@@ -8,16 +9,9 @@ use anyhow::{Context, ensure};
 use serde::Deserialize;
 
 use super::claims::Claims;
-use super::contest::Contest;
-use super::distribution::Distribution;
-use super::expansion::{Expansion, Prefixes};
-use super::memory::Memory;
-use super::model::Model;
-use super::partitions::Partitions;
-use super::rate::Rate;
-use super::series::Series;
-use super::sweep::Sweep;
-use super::tables::Tables;
+use super::{
+    Emit, contest, distribution, example, expansion, memory, model, partitions, prefixes, rate, series, sweep,
+};
 
 /// Entries by name.
 #[derive(Debug, Default, Deserialize)]
@@ -36,51 +30,63 @@ pub(super) struct Entry {
     pub(super) run: Run,
 }
 
-/// Kind of experiment, with its parameters.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "run", rename_all = "lowercase")]
-pub(super) enum Run {
-    /// Tables of a few rules, rule by rule.
-    Tables(Tables),
-    /// Number of tables that generated rule sets take.
-    Partitions(Partitions),
-    /// Comparison of speed or memory on generated rule sets.
-    Contest(Contest),
-    /// Bytes by part and by the number of rules.
-    Memory(Memory),
-    /// Packets a second through a rule set that changes.
-    Series(Series),
-    /// Times predicted from statistics, beside measured ones.
-    Model(Model),
-    /// Lookups and statistics by a value of the configuration.
-    Sweep(Sweep),
-    /// Distribution of the times of single packets.
-    Distribution(Distribution),
-    /// Highest rates without loss of planes of threads.
-    Rate(Rate),
-    /// Prefixes of a range.
-    Prefixes(Prefixes),
-    /// Growth of generated rule sets when ranges become prefixes.
-    Expansion(Expansion),
+/// Defines the kinds of experiments: the name in the file, and the parameters in their module.
+///
+/// The parameters have a list `claims`, whose members have an `id`; the module has a function `run`.
+macro_rules! kinds {
+    ($($(#[$about:meta])* $name:literal = $module:ident::$kind:ident;)*) => {
+        /// Kind of experiment, with its parameters.
+        #[derive(Debug, Deserialize)]
+        #[serde(tag = "run")]
+        pub(super) enum Run {
+            $($(#[$about])* #[serde(rename = $name)] $kind($module::$kind),)*
+        }
+
+        impl Run {
+            /// Returns the ids of the claims that the experiment measures.
+            fn claims(&self) -> Vec<&str> {
+                match self {
+                    $(Self::$kind(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),)*
+                }
+            }
+
+            pub(super) fn run(
+                &self,
+                seeds: Option<&Path>,
+                out: &mut dyn Write,
+                emit: Emit<'_>,
+            ) -> anyhow::Result<()> {
+                match self {
+                    $(Self::$kind(run) => $module::run(run, seeds, out, emit),)*
+                }
+            }
+        }
+    };
 }
 
-impl Run {
-    /// Returns the ids of the claims that an experiment of this kind measures.
-    fn claims(&self) -> Vec<&str> {
-        match self {
-            Self::Tables(run) => run.builds.iter().map(|build| build.claim.as_str()).collect(),
-            Self::Contest(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Memory(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Series(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Model(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Sweep(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Distribution(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Partitions(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Rate(run) => run.claims.iter().map(|claim| claim.id.as_str()).collect(),
-            Self::Prefixes(run) => vec![&run.claim],
-            Self::Expansion(run) => vec![&run.claim],
-        }
-    }
+kinds! {
+    /// Structure or answers of engines over a few rules.
+    "example" = example::Example;
+    /// Number of tables that generated rule sets take.
+    "partitions" = partitions::Partitions;
+    /// Comparison of speed or memory on generated rule sets.
+    "contest" = contest::Contest;
+    /// Bytes by part and by the number of rules.
+    "memory" = memory::Memory;
+    /// Packets a second through a rule set that changes.
+    "series" = series::Series;
+    /// Times predicted from statistics, beside measured ones.
+    "model" = model::Model;
+    /// Lookups and statistics by a value of the configuration.
+    "sweep" = sweep::Sweep;
+    /// Distribution of the times of single packets.
+    "distribution" = distribution::Distribution;
+    /// Highest rates without loss of planes of threads.
+    "rate" = rate::Rate;
+    /// Prefixes of a range.
+    "prefixes" = prefixes::Prefixes;
+    /// Growth of generated rule sets when ranges become prefixes.
+    "expansion" = expansion::Expansion;
 }
 
 impl Experiments {

@@ -7,6 +7,7 @@ mod claims;
 mod contest;
 mod counted;
 mod distribution;
+mod example;
 mod expansion;
 mod experiment;
 mod figures;
@@ -14,12 +15,12 @@ mod lists;
 mod memory;
 mod model;
 mod partitions;
+mod prefixes;
 mod rate;
 mod record;
 mod sax_pac;
 mod series;
 mod sweep;
-mod tables;
 #[cfg(test)]
 mod tests;
 mod verdict;
@@ -37,7 +38,7 @@ use indicatif::HumanDuration;
 
 use crate::machine::Machine;
 use claims::{Claim, Claims};
-use experiment::{Entry, Experiments, Run};
+use experiment::{Entry, Experiments};
 use record::{Record, Row};
 pub(crate) use verdict::Verdict;
 
@@ -277,20 +278,7 @@ fn list(papers: &Path, out: &mut dyn Write) -> anyhow::Result<()> {
 
 fn run(entry: &Entry, seeds: Option<&Path>, out: &mut dyn Write, name: &str, emit: Emit<'_>) -> anyhow::Result<()> {
     writeln!(out, "\n{name}: {}", entry.shows.trim())?;
-    match &entry.run {
-        Run::Tables(run) => tables::run(run, out, emit),
-        Run::Partitions(run) => partitions::run(run, seeds, out, emit),
-        Run::Contest(run) => contest::run(run, seeds, out, emit),
-        Run::Memory(run) => memory::run(run, seeds, out, emit),
-        Run::Series(run) => series::run(run, seeds, out, emit),
-        Run::Model(run) => model::run(run, seeds, out, emit),
-        Run::Sweep(run) => sweep::run(run, seeds, out, emit),
-        Run::Distribution(run) => distribution::run(run, seeds, out, emit),
-        Run::Rate(run) => rate::run(run, seeds, out, emit),
-        Run::Prefixes(run) => expansion::prefixes_of(run, out, emit),
-        Run::Expansion(run) => expansion::growth(run, seeds, out, emit),
-    }
-    .with_context(|| name.to_owned())
+    entry.run.run(seeds, out, emit).with_context(|| name.to_owned())
 }
 
 /// Returns the row of a claim and its verdict; without an outcome the claim is not run.

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use super::experiment::Run;
 use super::*;
 use crate::report::records;
 
@@ -58,7 +59,7 @@ fn the_worked_examples_are_the_papers() {
     let paper = paper("tuplemerge");
     let mut held = 0;
     for (name, entry) in &paper.experiments.0 {
-        if let Run::Tables(_) | Run::Prefixes(_) = entry.run {
+        if let Run::Example(_) | Run::Prefixes(_) = entry.run {
             run(entry, None, &mut Vec::new(), name, &mut |outcome| {
                 let claim = paper.claims.get(&outcome.claim).expect("a claim");
                 let (row, verdict) = judged("tuplemerge", claim, Some(&outcome));
@@ -194,7 +195,7 @@ const CLAIMS: &str = "\
 [[unclaimed]]\nentry = 'fig3'\nwhy = 'a drawing'\n";
 
 const TWO_ENTRIES: &str = "\
-[fig1]\nshows = 's1'\nrun = 'prefixes'\nrange = [1, 3]\nwidth = 2\nclaim = 'first'\n\
+[fig1]\nshows = 's1'\nrun = 'prefixes'\nrange = [1, 3]\nwidth = 2\nclaims = [{ id = 'first' }]\n\
 [fig2]\nshows = 's2'\nrun = 'partitions'\nprofiles = ['acl1']\nsizes = [20]\nlists = 1\n\
 [[fig2.engines]]\nengine = 'ENGINE'\n\
 [[fig2.claims]]\nid = 'second'\nengine = 'ENGINE'\nrules = 20\nof = 'mean'\n";

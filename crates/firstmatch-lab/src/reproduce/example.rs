@@ -1,0 +1,98 @@
+//! Worked examples: what engines make of a few rules, or answer for a few packets, as text.
+
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+use firstmatch_core::rule::{ExpansionLimits, FieldValues, lower};
+use firstmatch_core::{Classifier, KeyBuf};
+use firstmatch_formats::Options;
+use serde::Deserialize;
+
+use super::{Emit, Measured, Outcome};
+use crate::definition::Engine;
+use crate::digest::Running;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Example {
+    /// Text of a rule file.
+    rules: String,
+    pub(super) claims: Vec<About>,
+}
+
+/// Claim about an engine over the rules.
+#[derive(Debug, Deserialize)]
+pub(super) struct About {
+    pub(super) id: String,
+    /// Packets, each with a value for every field, whose answers are claimed; without any, the structure is.
+    #[serde(default)]
+    packets: Vec<Vec<u64>>,
+    #[serde(flatten)]
+    engine: Engine,
+}
+
+pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Emit<'_>) -> anyhow::Result<()> {
+    let file = firstmatch_formats::parse(&run.rules, &Options::default()).context("rules")?;
+    let schema = &file.rules.schemas()[0];
+    let lowered = lower(&file.rules, schema, &ExpansionLimits::default())?;
+    let mut digest = Running::default();
+    digest.add_rules(&file.rules);
+    let digest = digest.finish();
+    for About { id, packets, engine } in &run.claims {
+        let built = (engine.recipe()?.build)(&lowered)?;
+        let text = if packets.is_empty() {
+            let text = built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
+            text.lines().collect::<Vec<_>>().join(", ")
+        } else {
+            let answers = packets.iter().map(|packet| {
+                let (given, fields) = (packet.len(), schema.fields().len());
+                ensure!(given == fields, "claim `{id}`: a packet has {given} values; expected {fields}");
+                let values = packet.iter().map(|&value| Some(value.into())).collect();
+                let mut key = KeyBuf::new(schema);
+                key.push_values(&FieldValues { family: schema.family(), values });
+                let found = built.classify(&mut built.scratch(), key.keys());
+                Ok(found.map_or("none".to_owned(), |found| format!("r{}", found.rule.slot() + 1)))
+            });
+            answers.collect::<anyhow::Result<Vec<_>>>()?.join(", ")
+        };
+        writeln!(out, "{id}: {text}")?;
+        emit(Outcome::exact(id, Measured::Text(text), &digest))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(claims: &str) -> anyhow::Result<Vec<Measured>> {
+        let rules = "schema {\n x 3 prefix\n y 3 range\n}\nmatch x 4/1 y 2-3\nmatch y 3\n";
+        let mut texts = Vec::new();
+        let example: Example = toml::from_str(&format!("rules = '''\n{rules}'''\n{claims}"))?;
+        run(&example, None, &mut Vec::new(), &mut |outcome| {
+            texts.push(outcome.measured);
+            Ok(())
+        })?;
+        Ok(texts)
+    }
+
+    #[test]
+    fn answers_and_structures_are_text() {
+        let claim = |more: &str| format!("[[claims]]\nid = 'a'\n{more}\n");
+        let packets = "packets = [[4, 3], [3, 3], [7, 1]]";
+        let both = claim(&format!("engine = 'linear'\n{packets}")) + &claim("engine = 'tss'");
+        let [answers, structure] = &texts(&both).expect("a run")[..] else { panic!("two claims") };
+        assert_eq!(*answers, Measured::Text("r1, r2, none".into()));
+        assert_eq!(*structure, Measured::Text("(1,2){r1}, (0,3){r2}".into()));
+        for (bad, expected) in [
+            ("engine = 'linear'", "linear describes no structure"),
+            ("engine = 'linear'\npackets = [[4]]", "a packet has 1 values; expected 2"),
+            ("engine = 'nothing'", "there is no engine `nothing`"),
+            ("engine = 'tss'\nconfig = { speed = 1 }", "no option `speed`"),
+        ] {
+            let error = format!("{:#}", texts(&claim(bad)).expect_err("a bad claim"));
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}
