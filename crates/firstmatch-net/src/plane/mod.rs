@@ -23,10 +23,9 @@
 //! | field-pipelined (Pnpf, Shaikot 5.6) | input, one for each field, output | each stage to the next |
 //! | Storm (section 3) | caches, full classifiers, one updater | hits leave the caches; misses go on by [`Dispatch::Lane`]; samples and evolved rules take lossy links, the latter back to the caches |
 //!
-//! The tests in `tests/plane/form.rs` have each form with real lookups. For example, a lookup in two parts is cut where
-//! [`Classifier::improve_batch`](firstmatch_core::Classifier::improve_batch) passes on the best match so far. State
-//! shared by an `Arc` that each factory clones may stand instead of a ring backwards. Storm's dynamic assignment and
-//! Pnpf's controller set the number of [active](Control::set_active) workers, by the messages
+//! The module `systems` builds such planes from engines, and `tests/systems/form.rs` has each form with real lookups.
+//! State shared by an `Arc` that each factory clones may stand instead of a ring backwards. Storm's dynamic assignment
+//! and Pnpf's controller set the number of [active](Control::set_active) workers, by the messages
 //! [queued](Control::queued).
 //!
 //! # Rings

@@ -2,6 +2,5 @@
 
 mod fault;
 mod fixture;
-mod form;
 mod passage;
 mod steering;

@@ -5,7 +5,6 @@
 //! from memory, or from a source with a rate. In the other forms one more thread, the source, brings the packets in.
 //! Service times are measured in the run itself, because a machine's speed changes from one moment to the next.
 
-mod fields;
 mod rows;
 mod stopwatch;
 
@@ -15,12 +14,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, lower};
-use firstmatch_core::{Classifier, KeyBuf, Match, RuleId, RuleSet};
-use firstmatch_net::plane::{Deal, Link, Outputs, Pace, PlaneBuilder, PlaneCounters, Pulled, StageId};
+use firstmatch_core::{Classifier, KeyBuf, Match, RuleSet};
+use firstmatch_net::plane::{Deal, Link, Pace, PlaneBuilder, PlaneCounters, Seat};
+use firstmatch_net::systems::copies::Fetched;
+use firstmatch_net::systems::{LookupView, Step, chain, copies, fields, parts};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Deserialize;
 
-use fields::FieldSearch;
 use rows::{Rows, Slots};
 use stopwatch::{Stopwatch, Times};
 
@@ -38,18 +38,13 @@ pub(crate) enum Form {
     Fields,
 }
 
-/// Work of one worker on a message.
-type WorkOn = Box<dyn FnMut(&mut Rows)>;
-/// Factory of the workers of a stage.
-type Make = Arc<dyn Fn() -> WorkOn + Send + Sync>;
-
 /// Lookup in steps, one for each stage.
 #[derive(Clone)]
 pub(crate) struct Lookups {
     form: Form,
-    steps: Vec<(String, Make)>,
+    steps: Vec<Step<Rows>>,
     keys: Arc<KeyBuf>,
-    /// Number of 64-bit words of a packet's bits.
+    /// Number of 64-bit words of a packet that steps pass on.
     width: usize,
 }
 
@@ -122,29 +117,20 @@ impl Lookups {
         let steps = match form {
             Form::Replicated => {
                 ensure!(stages == 1, "{stages} stages; expected one, the whole lookup");
-                vec![("whole".to_owned(), improving(engine(&lowered(set)?)?.into(), keys))]
+                vec![copies::whole(engine(&lowered(set)?)?.into())]
             }
             Form::Parts => {
                 ensure!((1..=set.len()).contains(&stages), "{stages} stages of {} rules", set.len());
-                let ids: Vec<RuleId> = set.iter().map(|rule| rule.id).collect();
-                let part = |at: usize| {
-                    let own = at * ids.len() / stages..(at + 1) * ids.len() / stages;
-                    let mut part = set.clone();
-                    let others = ids.iter().enumerate().filter(|(index, _)| !own.contains(index));
-                    others.map(|(_, &id)| id).try_for_each(|id| part.remove(id).map(drop))?;
-                    let step = improving(engine(&lowered(&part)?)?.into(), keys);
-                    anyhow::Ok((format!("part {}", at + 1), step))
-                };
-                (0..stages).map(part).collect::<anyhow::Result<_>>()?
+                let part = |part: &RuleSet| anyhow::Ok(engine(&lowered(part)?)?.into());
+                let engines = parts::divide(set, stages).iter().map(part).collect::<anyhow::Result<Vec<_>>>()?;
+                parts::steps(engines)
             }
             Form::Fields => {
                 let lowered = lowered(set)?;
                 width = fields::width(&lowered)?;
                 let words = schema.words().len();
                 ensure!(stages == words + 1, "{stages} stages; expected {}, one a key word and one more", words + 1);
-                let search = |word| (format!("word {}", word + 1), searching(&lowered, word, width, keys));
-                let last = ("first".to_owned(), taking_first(&lowered, width));
-                (0..words).map(search).chain([last]).collect()
+                fields::steps(&lowered)?
             }
         };
         Ok(Self { form, steps, keys: Arc::clone(keys), width })
@@ -152,33 +138,28 @@ impl Lookups {
 
     /// Builds a lookup of `stages` steps, each of which reads every word of its packets' rows `passes` times.
     ///
-    /// It finds nothing. Each step also writes the answers and the `width` words of bits of its packets, as those of
-    /// lookups do. So the costs of handing messages on can be fitted on it.
+    /// It finds nothing. Each step also writes the answers and the `width` words of its packets, as those of lookups do.
+    /// So the costs of handing messages on can be fitted on it.
     pub(crate) fn relay(keys: &Arc<KeyBuf>, stages: usize, passes: usize, width: usize) -> Self {
-        let step = |at: usize| {
-            let keys = Arc::clone(keys);
-            let make: Make = Arc::new(move || {
-                let keys = Arc::clone(&keys);
-                Box::new(move |rows: &mut Rows| {
-                    let own = keys.keys().slice(rows.rows.start, rows.rows.end);
-                    let mut sum = 0u32;
-                    for _ in 0..passes {
-                        let words = std::hint::black_box(own.words());
-                        sum = words.iter().fold(sum, |sum, word| sum.rotate_left(5) ^ word);
-                    }
-                    rows.buffers.bits.iter_mut().for_each(|bits| *bits ^= u64::from(sum));
-                    rows.buffers.best.fill(None);
-                    std::hint::black_box(&mut rows.buffers);
-                })
-            });
-            (format!("relay {}", at + 1), make)
+        let work = move || {
+            move |LookupView { keys, best, words }: LookupView<'_>| {
+                let mut sum = 0u32;
+                for _ in 0..passes {
+                    let words = std::hint::black_box(keys.words());
+                    sum = words.iter().fold(sum, |sum, word| sum.rotate_left(5) ^ word);
+                }
+                words.iter_mut().for_each(|word| *word ^= u64::from(sum));
+                best.fill(None);
+                std::hint::black_box((best, words));
+            }
         };
+        let step = |at: usize| Step::on_packets(format!("relay {}", at + 1), work);
         Self { form: Form::Parts, steps: (0..stages).map(step).collect(), keys: Arc::clone(keys), width }
     }
 
     /// Returns the names of the steps.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.steps.iter().map(|(name, _)| name.as_str())
+        self.steps.iter().map(Step::name)
     }
 
     /// Returns whether the workers themselves take packets from memory, without a ring.
@@ -211,81 +192,25 @@ impl Lookups {
         let stages = self.steps.len();
         ensure!(setup.workers.len() == stages, "workers of {} stages; expected {stages}", setup.workers.len());
         let times: Vec<Arc<Times>> = (0..=stages).map(|_| Arc::default()).collect();
+        let is_own = self.is_replicated() && matches!(setup.load, Load::Full { .. });
+        // Workers that take packets themselves have a message each, so that none waits for another.
+        let threads = 1 + setup.workers.iter().sum::<usize>();
+        let (all, each) = if is_own { (setup.workers[0], 1) } else { (1, threads * (2 * setup.capacity + 1)) };
+        let slots: Arc<[Slots]> = (0..all).map(|_| Slots::new(each, &self.keys, self.width)).collect();
+        let steps: Vec<Step<Rows>> = (0..stages).map(|at| self.timed(at, &times[at + 1], &slots, answers)).collect();
         let mut builder = PlaneBuilder::<Rows>::new();
-        let pull = self.source(setup, &times[0]);
-        // The work of a step gives the message back, unless it was the last step, which keeps its buffers in `slots`.
-        let step = |at: usize| {
-            let (make, times) = (Arc::clone(&self.steps[at].1), Arc::clone(&times[at + 1]));
-            let answers = answers.filter(|_| at + 1 == stages).cloned();
-            let is_last = at + 1 == stages;
-            move |slots: &Arc<Slots>| {
-                let (mut work, mut watch) = (make(), Stopwatch::new(&times));
-                let (answers, slots) = (answers.clone(), Arc::clone(slots));
-                move |mut rows: Rows| {
-                    watch.time(|| {
-                        work(&mut rows);
-                        if let Some(answers) = &answers {
-                            lock(answers)[rows.rows.clone()].copy_from_slice(&rows.buffers.best);
-                        }
-                        if !is_last {
-                            return Some(rows);
-                        }
-                        slots.give_back(rows);
-                        None
-                    })
-                }
-            }
-        };
-        if self.is_replicated() && matches!(setup.load, Load::Full { .. }) {
-            let step = step(0);
-            builder.source(&self.steps[0].0, setup.workers[0], move |_| {
-                // Each worker has a message of its own, so that none waits for another.
-                let slots = Arc::new(Slots::new(1));
-                let (mut pull, mut work) = (pull(&slots), step(&slots));
-                move |_: &mut Outputs<Rows>| match pull() {
-                    Pull::Rows(rows) => {
-                        let packets = rows.rows.len();
-                        work(rows);
-                        Pulled::Packets(packets)
-                    }
-                    Pull::Nothing => Pulled::Packets(0),
-                    Pull::End => Pulled::End,
-                }
-            });
+        let fetch = self.source(setup, &times[0], &slots);
+        if is_own {
+            copies::source(&mut builder, steps[0].name(), setup.workers[0], &steps, fetch);
         } else {
-            let threads = 1 + setup.workers.iter().sum::<usize>();
-            let slots = Arc::new(Slots::new(threads * (2 * setup.capacity + 1)));
-            let own = Arc::clone(&slots);
-            let mut last: StageId = builder.source("source", 1, move |_| {
-                let mut pull = pull(&own);
-                move |out: &mut Outputs<Rows>| match pull() {
-                    Pull::Rows(rows) => {
-                        let packets = rows.rows.len();
-                        out.send(rows);
-                        Pulled::Packets(packets)
-                    }
-                    Pull::Nothing => Pulled::Packets(0),
-                    Pull::End => Pulled::End,
-                }
-            });
+            let source = copies::source(&mut builder, "source", 1, &[], fetch);
             let lossless = Link::new().capacity(setup.capacity);
             let first = match setup.load {
                 Load::Full { .. } => lossless,
                 Load::Paced { .. } => Link::lossy().capacity(setup.capacity),
             };
-            for (at, (name, _)) in self.steps.iter().enumerate() {
-                let (step, slots) = (step(at), Arc::clone(&slots));
-                let stage = builder.stage(name, setup.workers[at], move |_| {
-                    let mut work = step(&slots);
-                    move |rows: Rows, out: &mut Outputs<Rows>| {
-                        if let Some(rows) = work(rows) {
-                            out.send(rows);
-                        }
-                    }
-                });
-                builder.link(last, stage, if at == 0 { first } else { lossless });
-                last = stage;
-            }
+            let stages = chain(&mut builder, &steps, &setup.workers, lossless);
+            builder.link(source, stages[0], first);
         }
         let (counters, wall) = on_cores(setup.cores, || {
             let start = Instant::now();
@@ -297,31 +222,62 @@ impl Lookups {
         Ok(Ran { counters, dropped, wall, services })
     }
 
+    /// Returns a step whose service times are taken. The last one keeps the answers and gives buffers back.
+    fn timed(
+        &self,
+        at: usize,
+        times: &Arc<Times>,
+        slots: &Arc<[Slots]>,
+        answers: Option<&Arc<Mutex<Vec<Option<Match>>>>>,
+    ) -> Step<Rows> {
+        let is_last = at + 1 == self.steps.len();
+        let answers = answers.filter(|_| is_last).cloned();
+        let (times, slots) = (Arc::clone(times), Arc::clone(slots));
+        self.steps[at].clone().wrapped(move |seat, mut work| {
+            let (own, slots) = (seat.worker % slots.len(), Arc::clone(&slots));
+            let (mut watch, answers) = (Stopwatch::new(&times), answers.clone());
+            move |rows: Rows| {
+                watch.time(|| {
+                    let rows = work(rows)?;
+                    if let Some(answers) = &answers {
+                        lock(answers)[rows.rows.clone()].copy_from_slice(&rows.buffers.best);
+                    }
+                    if !is_last {
+                        return Some(rows);
+                    }
+                    slots[own].give_back(rows);
+                    None
+                })
+            }
+        })
+    }
+
     /// Returns a factory of functions that take packets from memory. All of them share the packets of a full load.
     fn source(
         &self,
         setup: &Setup,
         times: &Arc<Times>,
-    ) -> impl Fn(&Arc<Slots>) -> Box<dyn FnMut() -> Pull> + Send + Sync + use<> {
+        slots: &Arc<[Slots]>,
+    ) -> impl Fn(&Seat) -> Box<dyn FnMut() -> Fetched<Rows>> + Send + Sync + use<> {
         let &Setup { batch, load, .. } = setup;
-        let width = self.width;
         let keys = self.keys.len();
         let packets = match load {
             Load::Full { packets } | Load::Paced { packets, .. } => packets,
         };
         let deal = Arc::new(Deal::new(keys, batch, packets.div_ceil(keys.max(1) as u64)));
-        let times = Arc::clone(times);
-        move |slots| {
-            let (slots, mut next, mut number) = (Arc::clone(slots), 0, 0);
+        let (times, slots) = (Arc::clone(times), Arc::clone(slots));
+        move |seat| {
+            let (own, slots) = (seat.worker % slots.len(), Arc::clone(&slots));
+            let (mut next, mut number) = (0, 0);
             let mut rows = move |range: Range<usize>| {
                 number += 1;
-                Pull::Rows(slots.rows(&mut next, number - 1, range, width))
+                Fetched::Message(slots[own].rows(&mut next, number - 1, range))
             };
             let mut watch = Stopwatch::new(&times);
             match load {
                 Load::Full { .. } => {
                     let deal = Arc::clone(&deal);
-                    Box::new(move || watch.time(|| deal.next().map_or(Pull::End, &mut rows)))
+                    Box::new(move || watch.time(|| deal.next().map_or(Fetched::End, &mut rows)))
                 }
                 Load::Paced { rate, .. } => {
                     let (mut pace, mut at) = (Pace::new(rate), 0);
@@ -332,24 +288,17 @@ impl Lookups {
                             std::thread::sleep(WARM_UP);
                         }
                         if pace.taken() >= packets {
-                            return Pull::End;
+                            return Fetched::End;
                         }
                         at %= keys;
                         let due = pace.take(batch.min(keys - at));
                         at += due;
-                        if due == 0 { Pull::Nothing } else { watch.time(|| rows(at - due..at)) }
+                        if due == 0 { Fetched::Nothing } else { watch.time(|| rows(at - due..at)) }
                     })
                 }
             }
         }
     }
-}
-
-/// Packets that a source brings in.
-enum Pull {
-    Rows(Rows),
-    Nothing,
-    End,
 }
 
 /// Runs `run` with this thread, and those that it starts, on the first `cores` of the cores that it may use.
@@ -366,43 +315,4 @@ pub(super) fn on_cores<T>(cores: usize, run: impl FnOnce() -> T) -> anyhow::Resu
     let result = run();
     sched_setaffinity(None, &all).context("setting the cores of this thread")?;
     Ok(result)
-}
-
-/// Returns the step of an engine that improves on the best match so far.
-fn improving(engine: Arc<dyn Classifier>, keys: &Arc<KeyBuf>) -> Make {
-    let keys = Arc::clone(keys);
-    Arc::new(move || {
-        let (engine, keys) = (Arc::clone(&engine), Arc::clone(&keys));
-        let mut scratch = engine.scratch();
-        Box::new(move |rows: &mut Rows| {
-            let own = keys.keys().slice(rows.rows.start, rows.rows.end);
-            engine.improve_batch(&mut scratch, &own, &mut rows.buffers.best);
-        })
-    })
-}
-
-fn searching(lowered: &Lowered, word: usize, width: usize, keys: &Arc<KeyBuf>) -> Make {
-    let (search, keys) = (Arc::new(FieldSearch::build(lowered, word, width)), Arc::clone(keys));
-    Arc::new(move || {
-        let (search, keys) = (Arc::clone(&search), Arc::clone(&keys));
-        Box::new(move |rows: &mut Rows| {
-            let own = keys.keys().slice(rows.rows.start, rows.rows.end);
-            for (at, vector) in rows.buffers.bits.chunks_exact_mut(width).enumerate() {
-                search.keep(own.row(at)[word], vector);
-            }
-        })
-    })
-}
-
-fn taking_first(lowered: &Lowered, width: usize) -> Make {
-    let rules: Arc<[Match]> = lowered.rules().into();
-    Arc::new(move || {
-        let rules = Arc::clone(&rules);
-        Box::new(move |rows: &mut Rows| {
-            let vectors = rows.buffers.bits.chunks_exact(width);
-            for (best, vector) in rows.buffers.best.iter_mut().zip(vectors) {
-                *best = fields::first(vector).filter(|&at| at < rules.len()).map(|at| rules[at]);
-            }
-        })
-    })
 }

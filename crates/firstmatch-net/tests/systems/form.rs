@@ -1,4 +1,4 @@
-//! The four forms with real lookups: replicated, context-pipelined, field-pipelined and Storm's.
+//! The forms with real lookups: copies, in parts, by fields and Storm's.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,9 @@ use std::thread;
 use firstmatch_core::engines::registry::{ENGINES, Settings};
 use firstmatch_core::rule::{ExpansionLimits, FieldValues, Lowered, RuleSet, first_match, lower};
 use firstmatch_core::{Classifier, KeyBuf, Match, Schema};
-use firstmatch_net::plane::{Deal, Dispatch, FlowHash, Link, Message, Outputs, PlaneBuilder, Pulled, ResultOrder};
+use firstmatch_net::plane::{Deal, Dispatch, FlowHash, Link, Message, Outputs, PlaneBuilder, ResultOrder, Seat};
+use firstmatch_net::systems::copies::Fetched;
+use firstmatch_net::systems::{LookupMessage, LookupView, Step, chain, copies, fields, parts};
 use firstmatch_testkit::rng::Rng;
 
 /// Rows of one worker's flows.
@@ -19,14 +21,30 @@ struct Rows {
     numbers: Vec<u32>,
     /// Best match of each row so far.
     best: Vec<Option<Match>>,
-    /// For each row a bit for each region that matches so far, if lookups go field by field.
-    vectors: Vec<Vec<u64>>,
+    /// Words that steps pass on.
+    words: Vec<u64>,
 }
 
-/// Message of any form.
+impl Message for Rows {
+    fn packets(&self) -> usize {
+        self.numbers.len()
+    }
+
+    fn flow(&self) -> u64 {
+        self.flow
+    }
+}
+
+impl LookupMessage for Rows {
+    fn view(&mut self) -> LookupView<'_> {
+        LookupView { keys: self.keys.keys(), best: &mut self.best, words: &mut self.words }
+    }
+}
+
+/// Message of Storm's plane.
 enum Carried {
     Rows(Rows),
-    /// The latest packet of a cache, with its answer, for Storm's updater.
+    /// The latest packet of a cache, with its answer, for the updater.
     Sample(Entry),
     /// Evolved rules for a cache.
     Evolved {
@@ -41,7 +59,7 @@ type Entry = (Vec<u32>, Option<Match>);
 impl Message for Carried {
     fn packets(&self) -> usize {
         match self {
-            Self::Rows(rows) => rows.numbers.len(),
+            Self::Rows(rows) => rows.packets(),
             Self::Sample(_) => 1,
             Self::Evolved { .. } => 0,
         }
@@ -94,11 +112,13 @@ impl Fixture {
     }
 
     /// Returns messages of at most `batch` packets, each of the flows of one of `groups` groups.
-    fn messages(&self, groups: u64, batch: usize) -> Vec<Carried> {
+    ///
+    /// Each packet has `width` words, with bits that no step has set.
+    fn messages(&self, groups: u64, batch: usize, width: usize) -> Vec<Rows> {
         let hash = FlowHash::new().of_rows(&self.schema);
         let empty = |flow| {
             let keys = KeyBuf::new(&self.schema);
-            Rows { flow, keys, numbers: Vec::new(), best: Vec::new(), vectors: Vec::new() }
+            Rows { flow, keys, numbers: Vec::new(), best: Vec::new(), words: Vec::new() }
         };
         let mut open: Vec<Rows> = (0..groups).map(empty).collect();
         let mut messages = Vec::new();
@@ -109,16 +129,21 @@ impl Fixture {
             rows.keys.push().copy_from_slice(row);
             rows.numbers.push(number as u32);
             rows.best.push(None);
+            rows.words.resize(rows.numbers.len() * width, 0xA5A5);
             if rows.numbers.len() == batch {
-                messages.push(Carried::Rows(std::mem::replace(rows, empty(flow))));
+                messages.push(std::mem::replace(rows, empty(flow)));
             }
         }
-        messages.extend(open.into_iter().filter(|rows| !rows.numbers.is_empty()).map(Carried::Rows));
+        messages.extend(open.into_iter().filter(|rows| !rows.numbers.is_empty()));
         messages
     }
 
-    /// Sends all messages through a plane and compares the answers with the oracle's.
-    fn carry(&self, builder: &PlaneBuilder<Carried>, messages: Vec<Carried>) {
+    /// Sends all messages through a chain of steps and compares the answers with the oracle's.
+    fn carry(&self, steps: &[Step<Rows>], workers: &[usize], link: Link, messages: Vec<Rows>) {
+        let mut builder = PlaneBuilder::new();
+        let stages = chain(&mut builder, steps, workers, link);
+        builder.enter(stages[0], link).leave(stages[stages.len() - 1], link);
+        assert_eq!(builder.order(), ResultOrder::Flow);
         let plane = builder.start().expect("the plane is good");
         let mut answers = vec![0; self.expected.len()];
         thread::scope(|scope| {
@@ -135,8 +160,7 @@ impl Fixture {
     }
 
     /// Compares the answers of a message and counts them by packet.
-    fn check(&self, message: &Carried, answers: &mut [u32]) {
-        let Carried::Rows(rows) = message else { panic!("only rows come out") };
+    fn check(&self, rows: &Rows, answers: &mut [u32]) {
         for (&number, best) in rows.numbers.iter().zip(&rows.best) {
             assert_eq!(*best, self.expected[number as usize], "packet {number}");
             answers[number as usize] += 1;
@@ -148,142 +172,96 @@ impl Fixture {
         (entry.build)(lowered, &Settings::default()).expect("it fits").into()
     }
 
-    /// Returns the rules in two halves, each with the ids and priorities that they have in the whole.
-    fn halves(&self) -> [Lowered; 2] {
-        let ids: Vec<_> = self.set.iter().map(|rule| rule.id).collect();
-        let (first, second) = ids.split_at(ids.len() / 2);
-        [second, first].map(|others| {
-            let mut half = self.set.clone();
-            others.iter().for_each(|&id| drop(half.remove(id).expect("it is in the set")));
-            lower(&half, &self.schema, &ExpansionLimits::default()).expect("few regions")
-        })
+    /// Returns an engine for each part of the rules.
+    fn parts(&self, parts: usize) -> Vec<Arc<dyn Classifier>> {
+        let lowered = |set: &RuleSet| lower(set, &self.schema, &ExpansionLimits::default()).expect("few regions");
+        parts::divide(&self.set, parts).iter().map(|part| self.engine("bit_select", &lowered(part))).collect()
     }
 }
 
 /// Each worker takes the next packets from memory and does everything; no thread deals them out.
 #[test]
-fn replicated() {
+fn copies_share_the_packets() {
     let fixture = Arc::new(Fixture::new(200, 3000));
+    let messages: Arc<Vec<Rows>> = Arc::new(fixture.messages(1, 64, 0));
     let engine = fixture.engine("bit_select", &fixture.lowered);
-    for workers in 1..=3 {
-        let deal = Arc::new(Deal::new(3000, 64, 4));
+    for (workers, is_taken) in [(1, true), (2, false), (3, true), (3, false)] {
+        let deal = Arc::new(Deal::new(messages.len(), 1, 4));
         let answers = Arc::new(Mutex::new(vec![0; 3000]));
         let (shared, counts) = (Arc::clone(&fixture), Arc::clone(&answers));
-        let engine = Arc::clone(&engine);
-        let mut builder = PlaneBuilder::<Carried>::new();
-        builder.source("everything", workers, move |_| {
-            let (engine, fixture, deal, counts) =
-                (Arc::clone(&engine), Arc::clone(&shared), Arc::clone(&deal), Arc::clone(&counts));
-            let (mut scratch, mut best) = (engine.scratch(), vec![None; 64]);
-            move |_: &mut Outputs<Carried>| {
-                let Some(range) = deal.next() else { return Pulled::End };
-                let (from, best) = (range.start, &mut best[..range.len()]);
-                engine.classify_batch(&mut scratch, fixture.keys.keys().slice(from, range.end), best);
-                let mut counts = counts.lock().expect("no panic");
-                for (number, best) in range.clone().zip(best) {
-                    assert_eq!(*best, fixture.expected[number]);
-                    counts[number] += 1;
-                }
-                Pulled::Packets(range.len())
+        let check = Step::new("check", move |_: &Seat| {
+            let (fixture, counts) = (Arc::clone(&shared), Arc::clone(&counts));
+            move |rows: Rows| {
+                fixture.check(&rows, &mut counts.lock().expect("no panic"));
+                (!is_taken).then_some(rows)
             }
         });
+        let messages = Arc::clone(&messages);
+        let mut builder = PlaneBuilder::new();
+        let steps = [copies::whole(Arc::clone(&engine)), check];
+        let stage = copies::source(&mut builder, "everything", workers, &steps, move |_| {
+            let (deal, messages) = (Arc::clone(&deal), Arc::clone(&messages));
+            move || deal.next().map_or(Fetched::End, |range| Fetched::Message(messages[range.start].clone()))
+        });
+        if !is_taken {
+            builder.leave(stage, Link::new().capacity(2));
+        }
         let plane = builder.start().expect("the plane is good");
-        assert!(plane.recv().is_none());
+        let delivered: usize = std::iter::from_fn(|| plane.recv()).map(|rows| rows.packets()).sum();
         let counters = plane.join().expect("no fault");
-        assert_eq!((counters.accepted, counters.stages[0].sum().taken.messages), (12_000, 4 * 47));
+        assert_eq!((counters.accepted, counters.lost), (12_000, 0));
+        assert_eq!(counters.stages[0].sum().taken.messages, 4 * 47);
+        assert_eq!(delivered, if is_taken { 0 } else { 12_000 });
         assert!(answers.lock().expect("no panic").iter().all(|&count| count == 4));
     }
 }
 
-/// Returns work that improves the best match by one engine.
-fn improve(engine: Arc<dyn Classifier>) -> impl FnMut(Carried, &mut Outputs<Carried>) {
-    let mut scratch = engine.scratch();
-    move |mut message, out| {
-        if let Carried::Rows(rows) = &mut message {
-            engine.improve_batch(&mut scratch, &rows.keys.keys(), &mut rows.best);
-        }
-        out.send(message);
-    }
-}
-
-/// A lookup is cut in two parts, each of them replicated.
+/// A lookup in parts, each of them on any number of workers.
 #[test]
-fn context_pipelined() {
+fn parts_improve_on_one_another() {
     let fixture = Fixture::new(200, 3000);
-    let [first, second] = fixture.halves().map(|half| fixture.engine("bit_select", &half));
-    for (workers, capacity) in [([1, 1], 8), ([2, 2], 1), ([3, 2], 4)] {
-        let link = Link::new().capacity(capacity);
-        let [first, second] = [&first, &second].map(Arc::clone);
-        let mut builder = PlaneBuilder::new();
-        let first = builder.stage("first", workers[0], move |_| improve(Arc::clone(&first)));
-        let second = builder.stage("second", workers[1], move |_| improve(Arc::clone(&second)));
-        builder.enter(first, link).link(first, second, link).leave(second, link);
-        fixture.carry(&builder, fixture.messages(6, 32));
+    for (workers, capacity) in [(&[2][..], 2), (&[1, 2], 8), (&[2, 2], 1), (&[3, 1, 2], 4)] {
+        let steps = parts::steps(fixture.parts(workers.len()));
+        assert_eq!(steps[0].name(), "part 1");
+        fixture.carry(&steps, workers, Link::new().capacity(capacity), fixture.messages(6, 32, 0));
     }
 }
 
-/// One stage searches one key word and leaves the regions that match; the last stage takes the first of them.
 #[test]
-fn field_pipelined() {
-    let fixture = Arc::new(Fixture::new(100, 1500));
-    let words = fixture.schema.words().len();
-    let link = Link::new().capacity(4);
-    let mut builder = PlaneBuilder::new();
-    let input = builder.stage("input", 1, {
-        let regions = fixture.lowered.regions().len();
-        move |_| {
-            move |mut message: Carried, out: &mut Outputs<Carried>| {
-                if let Carried::Rows(rows) = &mut message {
-                    rows.vectors = vec![vec![u64::MAX; regions.div_ceil(64)]; rows.numbers.len()];
-                }
-                out.send(message);
-            }
-        }
-    });
-    builder.enter(input, link);
-    let mut last = input;
-    for word in 0..words {
-        let shared = Arc::clone(&fixture);
-        let stage = builder.stage(&format!("word{word}"), 1 + word % 2, move |_| {
-            let fixture = Arc::clone(&shared);
-            move |mut message: Carried, out: &mut Outputs<Carried>| {
-                if let Carried::Rows(rows) = &mut message {
-                    let regions = fixture.lowered.regions();
-                    for (row, vector) in rows.vectors.iter_mut().enumerate() {
-                        let value = rows.keys.keys().row(row)[word];
-                        let holds = |at: &usize| {
-                            let region = regions.get(*at);
-                            (region.lo[word]..=region.hi[word]).contains(&value)
-                        };
-                        (0..regions.len()).filter(|at| !holds(at)).for_each(|at| vector[at / 64] &= !(1 << (at % 64)));
-                    }
-                }
-                out.send(message);
-            }
-        });
-        builder.link(last, stage, link);
-        last = stage;
+fn rules_are_divided_without_loss() {
+    let fixture = Fixture::new(200, 400);
+    for count in [1, 2, 3, 200, 240] {
+        let parts = parts::divide(&fixture.set, count);
+        let ids: Vec<_> = parts.iter().flat_map(|part| part.iter().map(|rule| (rule.id, rule.priority))).collect();
+        assert_eq!(ids, fixture.set.iter().map(|rule| (rule.id, rule.priority)).collect::<Vec<_>>());
+        let sizes: Vec<usize> = parts.iter().map(RuleSet::len).collect();
+        assert!(sizes.len() == count && sizes.iter().max() <= sizes.iter().min().map(|least| least + 1).as_ref());
     }
-    let shared = Arc::clone(&fixture);
-    let output = builder.stage("output", 1, move |_| {
-        let fixture = Arc::clone(&shared);
-        move |mut message: Carried, out: &mut Outputs<Carried>| {
-            if let Carried::Rows(rows) = &mut message {
-                let is_set = |vector: &[u64], at: usize| vector[at / 64] >> (at % 64) & 1 != 0;
-                for (best, vector) in rows.best.iter_mut().zip(&rows.vectors) {
-                    let rules = fixture.lowered.rules();
-                    *best = (0..rules.len())
-                        .filter(|&at| is_set(vector, at))
-                        .map(|at| rules[at])
-                        .min_by_key(|m| m.priority);
-                }
-            }
-            out.send(message);
-        }
-    });
-    builder.link(last, output, link).leave(output, link);
-    assert_eq!(builder.order(), ResultOrder::Flow);
-    fixture.carry(&builder, fixture.messages(4, 16));
+}
+
+/// Each step searches one key word; the last takes the first region that all have found.
+#[test]
+fn fields_are_merged() {
+    let fixture = Fixture::new(100, 1500);
+    let steps = fields::steps(&fixture.lowered).expect("few regions");
+    let workers: Vec<usize> = (0..steps.len()).map(|at| 1 + at % 2).collect();
+    let width = fields::width(&fixture.lowered).expect("few regions");
+    fixture.carry(&steps, &workers, Link::new().capacity(4), fixture.messages(4, 16, width));
+}
+
+#[test]
+fn rules_that_no_field_search_takes_are_refused() {
+    let width = |text: &str| {
+        let set = firstmatch_formats::parse(text, &Default::default()).expect("good rules").rules;
+        let lowered = lower(&set, &set.schemas()[0], &Default::default()).expect("few regions");
+        fields::width(&lowered).map_err(|error| error.to_string())
+    };
+    let many = (0..8193).map(|port| format!("permit dport {port}\n"));
+    assert_eq!(width("family ipv4\npermit tcp\n"), Ok(1));
+    let masked = width("family ipv4\npermit src 10.0.0.1/255.0.0.255\n").expect_err("a mask");
+    assert_eq!(masked, "the rules have values under masks; expected intervals");
+    let many = width(&["family ipv4\n".to_owned()].into_iter().chain(many).collect::<String>()).expect_err("many");
+    assert_eq!(many, "8193 regions; expected at most 8192");
 }
 
 /// Storm: hits leave from the caches, misses from the classifiers; samples go to the updater, whose rules come back.
@@ -311,7 +289,7 @@ fn storm() {
                 at.iter().for_each(|&at| keys.push().copy_from_slice(rows.keys.keys().row(at)));
                 let numbers = at.iter().map(|&at| rows.numbers[at]).collect();
                 let best = at.iter().map(|&at| found[at].flatten()).collect();
-                let part = Rows { flow: rows.flow, keys, numbers, best, vectors: Vec::new() };
+                let part = Rows { flow: rows.flow, keys, numbers, best, words: Vec::new() };
                 out.send_to(usize::from(is_hit), Carried::Rows(part));
             }
         }
@@ -369,12 +347,13 @@ fn storm() {
         let mut answers = vec![0; fixture.expected.len()];
         thread::scope(|scope| {
             scope.spawn(|| {
-                for message in fixture.messages(2, 8) {
-                    assert!(plane.send(message).is_ok());
+                for rows in fixture.messages(2, 8, 0) {
+                    assert!(plane.send(Carried::Rows(rows)).is_ok());
                 }
             });
             while answers.iter().sum::<u32>() < 400 {
-                fixture.check(&plane.recv().expect("it runs"), &mut answers);
+                let Some(Carried::Rows(rows)) = plane.recv() else { panic!("only rows come out") };
+                fixture.check(&rows, &mut answers);
             }
         });
         assert!(answers.iter().all(|&count| count == 1));

@@ -1,0 +1,54 @@
+//! Copies: each worker takes packets by itself and does everything with them, so that no message changes threads.
+
+use std::sync::Arc;
+
+use firstmatch_core::Classifier;
+
+use super::step::{LookupMessage, Step};
+use crate::plane::{Message, Outputs, PlaneBuilder, Pulled, Seat, StageId};
+
+/// Result of asking for packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fetched<T> {
+    /// Message to work on.
+    Message(T),
+    /// No packets now. A source that waits for them returns this at least every 50 ms.
+    Nothing,
+    /// No more packets come.
+    End,
+}
+
+/// Returns the one step of a whole lookup.
+pub fn whole<T: LookupMessage>(engine: Arc<dyn Classifier>) -> Step<T> {
+    Step::improving("whole", engine)
+}
+
+/// Adds a source whose workers fetch messages, do all `steps` with each, and send on what is left of it.
+///
+/// `fetch` makes the function of each worker that brings messages in. A message that the last step passes on goes to
+/// the first link of the stage, if it has one. Without steps it is a source for a [`chain`](super::chain).
+pub fn source<T: Message, F: FnMut() -> Fetched<T> + 'static>(
+    builder: &mut PlaneBuilder<T>,
+    name: &str,
+    workers: usize,
+    steps: &[Step<T>],
+    fetch: impl Fn(&Seat) -> F + Send + Sync + 'static,
+) -> StageId {
+    let steps = steps.to_vec();
+    builder.source(name, workers, move |seat| {
+        let mut fetch = fetch(seat);
+        let mut work: Vec<_> = steps.iter().map(|step| step.worker(seat)).collect();
+        move |out: &mut Outputs<T>| match fetch() {
+            Fetched::Message(message) => {
+                let packets = message.packets();
+                let left = work.iter_mut().try_fold(message, |message, work| work(message));
+                if let Some(left) = left.filter(|_| out.links() > 0) {
+                    out.send(left);
+                }
+                Pulled::Packets(packets)
+            }
+            Fetched::Nothing => Pulled::Packets(0),
+            Fetched::End => Pulled::End,
+        }
+    })
+}
