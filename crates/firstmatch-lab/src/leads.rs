@@ -1,7 +1,9 @@
 //! Least lead of each engine over `rte_acl`, from the rows of a record.
 
+use std::io::{self, Write};
+
 use crate::record::Row;
-use crate::table::number;
+use crate::table::{self, number};
 
 /// Lines of `rte_acl` that an engine is compared with; for each set the fastest counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +89,14 @@ pub(crate) fn table(rows: &[Row]) -> Option<(Vec<String>, Vec<Vec<String>>)> {
     };
     let of_engine = |engine: &&str| Peer::ALL.map(|peer| row(engine, peer));
     (!columns.is_empty()).then(|| (head, engines.iter().flat_map(of_engine).collect()))
+}
+
+/// Prints the least lead of each engine over `rte_acl`, where that was measured.
+pub(crate) fn print(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
+    let Some((head, rows)) = table(rows) else { return Ok(()) };
+    let mut table = table::table(head);
+    rows.into_iter().for_each(|row| _ = table.add_row(row));
+    writeln!(out, "\n{table}")
 }
 
 #[cfg(test)]

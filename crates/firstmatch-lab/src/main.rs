@@ -240,7 +240,7 @@ fn one(args: &MeasureArgs, machine: &Machine, definition: &Definition, out: &mut
     if let Some(lookup) = &definition.lookup {
         table::means(out, lookup, &reports)?;
     }
-    table::leads(out, &rows)?;
+    leads::print(out, &rows)?;
     if let Some(folder) = args.record.as_ref().filter(|_| !rows.is_empty()) {
         let path = record::write(folder, machine, definition, &notes, &rows)?;
         writeln!(out, "recorded in {}", path.display())?;

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
 use crate::machine::Machine;
-use crate::measure::lookup::{self, Cell};
+use crate::measure::lookup;
+use crate::measure::round::Cell;
 use crate::measure::subject::{Built, Role};
 use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, between_twins, from_itself, median};

@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::definition::{Definition, Instructions, Lookup, UnderUpdates};
-use crate::leads;
-use crate::measure::lookup::{self, Cell};
+use crate::measure::lookup;
+use crate::measure::round::Cell;
 use crate::measure::subject::{Built, Role};
 use crate::measure::under_updates::FIGURES;
 use crate::measure::{Line, Report, updates_a_second};
-use crate::record::{self, Row, yardsticks};
+use crate::record::{self, yardsticks};
 use crate::statistics::{Summary, Verdict, geometric_mean, is_void, wider};
 
 /// Prints all figures of one set.
@@ -240,14 +240,6 @@ pub(crate) fn means(out: &mut dyn Write, lookup: &Lookup, reports: &[Report]) ->
         }));
         table.add_row(row);
     }
-    writeln!(out, "\n{table}")
-}
-
-/// Prints the least lead of each engine over `rte_acl`, where that was measured.
-pub(crate) fn leads(out: &mut dyn Write, rows: &[Row]) -> io::Result<()> {
-    let Some((head, rows)) = leads::table(rows) else { return Ok(()) };
-    let mut table = table(head);
-    rows.into_iter().for_each(|row| _ = table.add_row(row));
     writeln!(out, "\n{table}")
 }
 

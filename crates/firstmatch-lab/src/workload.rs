@@ -13,12 +13,23 @@ use firstmatch_generate::{attack, keys, openflow, rules, trace};
 use firstmatch_net::source::{self, Input};
 use firstmatch_net::wire::{self, Batch, Headers, LinkType};
 
-use crate::definition::{self, Definition, Generate, Origin, Shape};
+use crate::definition::{self, Definition, Generate, Origin, Set, Shape};
 
 /// Most rules, approximately, that the oracle visits for a workload.
 ///
 /// It checks all keys, or an even sample of them. For example, with 10,000 rules it checks 2,000 keys.
 const ORACLE_STEPS: usize = 20_000_000;
+
+/// Source of a workload.
+pub(crate) struct Source<'a> {
+    pub(crate) definition: &'a Definition,
+    pub(crate) set: &'a Set,
+    pub(crate) sets: Option<&'a Path>,
+    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
+    pub(crate) brief: bool,
+    /// Index among the workloads of the set.
+    pub(crate) index: usize,
+}
 
 /// Rule set with its packets.
 pub(crate) struct Loaded {
@@ -52,7 +63,7 @@ pub(crate) struct Frames {
 }
 
 /// Reads or generates a set; its packets become frames if `frames` is set.
-pub(crate) fn load(set: &definition::Set, origin: &Origin<'_>, frames: bool) -> anyhow::Result<Loaded> {
+pub(crate) fn load(set: &Set, origin: &Origin<'_>, frames: bool) -> anyhow::Result<Loaded> {
     let transform = |rules: RuleSet| match set.transform {
         Some(transform) => transform.apply(&rules),
         None => Ok(rules),
@@ -334,7 +345,7 @@ mod tests {
             );
             let generate: Generate = toml::from_str(&text).expect("good parameters");
             let origin = Origin::Generated(&generate);
-            let set: definition::Set = toml::from_str("name = 'core'\n").expect("a good set");
+            let set: Set = toml::from_str("name = 'core'\n").expect("a good set");
             let loaded = load(&set, &origin, false).expect("rules and packets");
             let [workload] = &loaded.workloads[..] else { panic!("there is one schema") };
             assert_eq!((workload.schema().words().len(), workload.keys.len()), (words, 3000));

@@ -310,3 +310,8 @@ fn papers_without_experiments_have_an_exit_code_of_their_own() {
     }
     assert!(!folder.join("papers").exists(), "nothing is written unasked");
 }
+
+#[test]
+fn no_file_imports_itself_through_others() {
+    firstmatch_testkit::layers::check_circles(env!("CARGO_MANIFEST_DIR"), 70);
+}

@@ -4,6 +4,7 @@ mod counter;
 mod instructions;
 pub(crate) mod lookup;
 pub(crate) mod replay;
+pub(crate) mod round;
 pub(crate) mod subject;
 pub(crate) mod under_updates;
 pub(crate) mod updates;
@@ -19,7 +20,7 @@ use crate::definition::{Definition, Missing, Set};
 use crate::digest;
 use crate::memory::counted;
 use crate::statistics::{Summary, noise_floor};
-use crate::workload::{self, Loaded, Workload};
+use crate::workload::{self, Loaded, Source, Workload};
 use crate::yardstick;
 use lookup::Figures;
 use subject::{Built, Role, Subject};
@@ -153,7 +154,7 @@ pub(crate) fn prepare<'a>(
         pace.progress("building");
         let source = Source { definition, set, sets, brief: pace.brief, index };
         let mut subjects = Subject::all(definition, &work, &right);
-        let (yardsticks, notes) = yardstick::rte_acl(&source, &work);
+        let (yardsticks, notes) = Subject::rte_acl(&source, &work);
         subjects.extend(yardsticks);
         Bench {
             definition,
@@ -185,17 +186,6 @@ pub(crate) fn right_answers(set: &Set, loaded: &Loaded) -> Result<Vec<Vec<Option
         Some(stated) => Err(wrong(anyhow!("the rules, keys and answers have the digest {is}, not {stated}"))),
         None => Err(Fault::NotRun(format!("it states no digest; that of its rules, keys and answers is {is}"))),
     }
-}
-
-/// Source of a workload.
-pub(crate) struct Source<'a> {
-    pub(crate) definition: &'a Definition,
-    pub(crate) set: &'a Set,
-    pub(crate) sets: Option<&'a Path>,
-    #[cfg_attr(not(feature = "rte-acl"), expect(dead_code, reason = "for the process that a feature starts"))]
-    pub(crate) brief: bool,
-    /// Index among the workloads of the set.
-    pub(crate) index: usize,
 }
 
 impl Bench<'_> {

@@ -3,14 +3,14 @@
 use anyhow::{anyhow, ensure};
 use firstmatch_core::{Classifier, KeyBuf, Match, Stats};
 
-use super::lookup::{Cell, Round};
 use super::replay::{self, FromFrames, Rows};
+use super::round::{Cell, Round};
 use crate::clock::{Taken, timed};
 use crate::definition;
 use crate::engines::Recipe;
 use crate::memory::{Counted, counted};
 use crate::statistics::Summary;
-use crate::workload::Workload;
+use crate::workload::{Source, Workload};
 #[cfg(feature = "rte-acl")]
 use crate::yardstick::rte_acl;
 use crate::yardstick::{LimitRun, limit};
@@ -128,21 +128,32 @@ impl Subject {
         }
     }
 
-    /// Creates a line of `rte_acl` from a table under one of its algorithms.
+    /// Returns the lines of `rte_acl` for a workload, with notes about them; none in a build without it.
     #[cfg(feature = "rte-acl")]
-    pub(crate) fn rte_acl(name: String, role: Role, built: anyhow::Result<rte_acl::RteAcl>) -> Self {
-        let built = built.map(|acl| {
-            let figures = acl.figures();
-            Built {
-                stats: firstmatch_core::Engine::stats(&acl),
-                form: Form::RteAcl(acl),
-                seconds: Summary::exactly(figures.seconds),
-                run_bytes: figures.run_bytes,
-                scratch_bytes: 0,
-                peak_bytes: figures.peak_bytes,
-            }
-        });
-        Self { name, role, built, recipe: None }
+    pub(crate) fn rte_acl(source: &Source<'_>, work: &Workload) -> (Vec<Self>, Vec<String>) {
+        let (lines, notes) = rte_acl::lines(source, work);
+        let subject = |line: rte_acl::Line| {
+            let built = line.acl.map(|acl| {
+                let figures = acl.figures();
+                Built {
+                    stats: firstmatch_core::Engine::stats(&acl),
+                    form: Form::RteAcl(acl),
+                    seconds: Summary::exactly(figures.seconds),
+                    run_bytes: figures.run_bytes,
+                    scratch_bytes: 0,
+                    peak_bytes: figures.peak_bytes,
+                }
+            });
+            let role = if line.is_again { Role::RteAclAgain } else { Role::RteAcl };
+            Self { name: line.name, role, built, recipe: None }
+        };
+        (lines.into_iter().map(subject).collect(), notes)
+    }
+
+    /// Returns the lines of `rte_acl`: none in this build.
+    #[cfg(not(feature = "rte-acl"))]
+    pub(crate) fn rte_acl(_source: &Source<'_>, _work: &Workload) -> (Vec<Self>, Vec<String>) {
+        Default::default()
     }
 }
 

@@ -3,25 +3,12 @@
 mod limit;
 #[cfg(feature = "rte-acl")]
 pub(crate) mod rte_acl;
-#[cfg(feature = "rte-acl")]
-pub(crate) use rte_acl::subjects as rte_acl;
-
-/// Returns the lines of `rte_acl`: none in this build.
-#[cfg(not(feature = "rte-acl"))]
-pub(crate) fn rte_acl(_source: &Source<'_>, _work: &Workload) -> (Vec<Subject>, Vec<String>) {
-    Default::default()
-}
 
 use std::collections::HashMap;
 
 use firstmatch_core::rule::{Lowered, Priority};
 use firstmatch_core::{Classifier, KeyBuf, Match, RuleId};
 
-#[cfg(not(feature = "rte-acl"))]
-use crate::{
-    measure::{Source, subject::Subject},
-    workload::Workload,
-};
 use limit::Limit;
 
 /// Exact-match table with the keys that are looked up in it.

@@ -14,8 +14,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use super::{Figures, Table};
 use crate::clock::timed;
 use crate::definition::Definition;
-use crate::measure::Source;
-use crate::workload;
+use crate::workload::{self, Source};
 
 /// Most address space of a build, in bytes.
 const BYTES: u64 = 16 << 30;

@@ -23,10 +23,8 @@ use firstmatch_core::{Engine, Keys, Match, Schema, Stats};
 pub(crate) use child::{ChildArgs, child};
 
 use crate::definition::Definition;
-use crate::measure::Source;
 use crate::measure::replay::Replay;
-use crate::measure::subject::{Role, Subject};
-use crate::workload::Workload;
+use crate::workload::{Source, Workload};
 use heap::Heap;
 use layout::{Form, Layout};
 
@@ -54,6 +52,14 @@ pub(crate) struct RteAcl {
     table: Arc<Table>,
     algorithm: i32,
     figures: Figures,
+}
+
+/// Line of a measurement: a table under one algorithm, or the reason why there is none.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// Whether the table is the second one of the same rules, for the noise floor.
+    pub(crate) is_again: bool,
+    pub(crate) acl: anyhow::Result<RteAcl>,
 }
 
 #[derive(Debug)]
@@ -89,7 +95,7 @@ impl Drop for Context {
 ///
 /// Every configuration is first built in a process of its own. It then has a line for each algorithm of this machine.
 /// Each line exists twice, over two tables built one after the other, so that its own noise is known.
-pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, Vec<String>) {
+pub(crate) fn lines(source: &Source<'_>, work: &Workload) -> (Vec<Line>, Vec<String>) {
     let (mut all, mut notes) = (Vec::new(), Vec::new());
     for (name, max_size) in CONFIGURATIONS {
         let name = format!("rte_acl{name}");
@@ -100,23 +106,23 @@ pub(crate) fn subjects(source: &Source<'_>, work: &Workload) -> (Vec<Subject>, V
                 let table = Table::build(&work.lowered, form(source.definition), max_size, Arc::clone(&heap))?;
                 Ok::<_, anyhow::Error>(Arc::new(table))
             };
-            Ok((figures, [(Role::RteAcl, "", table()?), (Role::RteAclAgain, " again", table()?)]))
+            Ok((figures, [(false, "", table()?), (true, " again", table()?)]))
         });
         let (figures, tables) = match tables {
             Ok(built) => built,
             Err(error) => {
-                all.push(Subject::rte_acl(name, Role::RteAcl, Err(error)));
+                all.push(Line { name, is_again: false, acl: Err(error) });
                 continue;
             }
         };
-        for (role, again, table) in tables {
+        for (is_again, again, table) in tables {
             let huge = table.context.heap.huge_share().unwrap_or(0.0);
             if huge < 0.99 {
                 notes.push(format!("{name}{again}: {:.0} % of its table is on huge pages", huge * 100.0));
             }
             for (algorithm, number) in ALGORITHMS.into_iter().filter(|&(_, number)| table.has(number)) {
                 let acl = RteAcl { table: Arc::clone(&table), algorithm: number, figures };
-                all.push(Subject::rte_acl(format!("{name} {algorithm}{again}"), role, Ok(acl)));
+                all.push(Line { name: format!("{name} {algorithm}{again}"), is_again, acl: Ok(acl) });
             }
         }
     }
