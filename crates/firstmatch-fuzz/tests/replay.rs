@@ -28,3 +28,8 @@ fn every_folder_belongs_to_a_target() {
         }
     }
 }
+
+#[test]
+fn no_file_imports_itself_through_others() {
+    firstmatch_testkit::layers::check_circles(env!("CARGO_MANIFEST_DIR"), 8);
+}

@@ -297,3 +297,8 @@ fn rules_without_a_protocol_may_be_shadowed_and_of_ipv6_but_not_of_both_families
     two.protocols.push(two.protocols[0].clone());
     assert!(two.check().is_err_and(|error| error.to_string().contains("the wildcard is its only protocol")));
 }
+
+#[test]
+fn no_file_imports_itself_through_others() {
+    firstmatch_testkit::layers::check_circles(env!("CARGO_MANIFEST_DIR"), 30);
+}

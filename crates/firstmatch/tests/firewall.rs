@@ -405,3 +405,8 @@ fn a_rebuild_that_is_due_runs_once() {
     thread::sleep(std::time::Duration::from_millis(50));
     assert_eq!(epoch(), 1, "nothing has made another due");
 }
+
+#[test]
+fn no_file_imports_itself_through_others() {
+    firstmatch_testkit::layers::check_circles(env!("CARGO_MANIFEST_DIR"), 10);
+}
