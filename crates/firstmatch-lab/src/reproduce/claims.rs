@@ -13,6 +13,8 @@ use serde::Deserialize;
 pub(super) struct Claims {
     pub(super) claims: Vec<Claim>,
     #[serde(default)]
+    pub(super) setup: Vec<Setup>,
+    #[serde(default)]
     pub(super) unclaimed: Vec<Unclaimed>,
 }
 
@@ -22,6 +24,24 @@ pub(super) struct Claims {
 pub(super) struct Unclaimed {
     pub(super) entry: String,
     pub(super) why: String,
+}
+
+/// Fact of the paper's set-up, which no measurement shows.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Setup {
+    id: String,
+    pub(super) entry: String,
+    claim: String,
+    #[serde(rename = "where")]
+    #[expect(dead_code, reason = "for readers of the file")]
+    place: String,
+    value: Option<f64>,
+    values: Option<Vec<f64>>,
+    text: Option<String>,
+    unit: Option<String>,
+    #[expect(dead_code, reason = "for readers of the file")]
+    reading: Option<toml::Value>,
 }
 
 /// Number, row or structure that the text states.
@@ -97,14 +117,25 @@ impl Claims {
             ensure!(ids.insert(&claim.id), "there are two claims `{}`", claim.id);
             claim.check().with_context(|| format!("claim `{}`", claim.id))?;
         }
+        for setup in &self.setup {
+            ensure!(ids.insert(&setup.id), "there are two claims `{}`", setup.id);
+            said(setup.value, setup.values.as_ref(), setup.text.as_ref())
+                .with_context(|| format!("set-up `{}`", setup.id))?;
+        }
         let mut entries = BTreeSet::new();
         for Unclaimed { entry, why } in &self.unclaimed {
             ensure!(entries.insert(entry), "unclaimed: `{entry}` is listed twice");
             ensure!(!why.trim().is_empty(), "unclaimed: `{entry}` has no `why`");
-            let claimed = self.claims.iter().any(|claim| claim.entry == *entry);
+            let claimed = self.entries().any(|other| other == entry);
             ensure!(!claimed, "unclaimed: there is a claim about `{entry}`");
         }
         Ok(())
+    }
+
+    /// Returns the entry of each claim and of each fact of the set-up.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &str> {
+        let claimed = self.claims.iter().map(|claim| claim.entry.as_str());
+        claimed.chain(self.setup.iter().map(|setup| setup.entry.as_str()))
     }
 
     pub(super) fn get(&self, id: &str) -> Option<&Claim> {
@@ -112,11 +143,26 @@ impl Claims {
     }
 }
 
+/// Checks that one of the ways to state a claim is taken.
+fn said(value: Option<f64>, values: Option<&Vec<f64>>, text: Option<&String>) -> anyhow::Result<()> {
+    let said = usize::from(value.is_some()) + usize::from(values.is_some()) + usize::from(text.is_some());
+    ensure!(said == 1, "expected one of `value`, `values` and `text`");
+    Ok(())
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<f64> = self.value.into_iter().chain(self.values.iter().flatten().copied()).collect();
+        let said = self.text.clone().unwrap_or_else(|| super::verdict::joined(&numbers));
+        write!(f, "{}: {said}", self.claim)?;
+        self.unit.iter().try_for_each(|unit| write!(f, " {unit}"))
+    }
+}
+
 impl Claim {
     fn check(&self) -> anyhow::Result<()> {
         let Self { value, values, text, shape, better, .. } = self;
-        let said = usize::from(value.is_some()) + usize::from(values.is_some()) + usize::from(text.is_some());
-        ensure!(said == 1, "expected one of `value`, `values` and `text`");
+        said(*value, values.as_ref(), text.as_ref())?;
         match shape {
             Shape::Exactly(yes) | Shape::AtLeast(yes) | Shape::AtMost(yes) | Shape::Stated(yes) => {
                 ensure!(*yes, "the shape is false; expected true, or another shape");

@@ -135,8 +135,7 @@ impl Paper {
 
     /// Returns the entries that have claims or an experiment, in order.
     fn entries(&self) -> BTreeSet<&str> {
-        let claimed = self.claims.claims.iter().map(|claim| claim.entry.as_str());
-        claimed.chain(self.experiments.entries().map(|(name, _, _)| name)).collect()
+        self.claims.entries().chain(self.experiments.entries().map(|(name, _, _)| name)).collect()
     }
 
     /// Returns the claims about an entry that no experiment measures.
@@ -218,6 +217,9 @@ fn one(
             None => writeln!(out, "\n{key}/{name}: there is no experiment")?,
         }
         let taken = from.elapsed();
+        for setup in paper.claims.setup.iter().filter(|setup| setup.entry == name) {
+            writeln!(out, "set-up: {setup}")?;
+        }
         for claim in paper.not_run(name) {
             let (row, verdict) = judged(key, claim, None);
             verdicts.push(verdict);
