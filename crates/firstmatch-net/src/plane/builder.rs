@@ -35,6 +35,7 @@ impl StageId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     capacity: usize,
+    most_packets: Option<u64>,
     dispatch: Dispatch,
     is_lossy: bool,
 }
@@ -42,7 +43,7 @@ pub struct Link {
 impl Link {
     /// Returns a link of [`Dispatch::Flow`] with 64 messages a ring; a full ring makes the sender wait.
     pub fn new() -> Self {
-        Self { capacity: 64, dispatch: Dispatch::Flow, is_lossy: false }
+        Self { capacity: 64, most_packets: None, dispatch: Dispatch::Flow, is_lossy: false }
     }
 
     /// Returns a link as [`Link::new`] whose full rings drop what is sent, and count it.
@@ -56,6 +57,15 @@ impl Link {
     #[must_use]
     pub fn capacity(self, messages: usize) -> Self {
         Self { capacity: messages, ..self }
+    }
+
+    /// Sets the most packets queued in each ring, beside the number of messages. A ring of none takes any message.
+    ///
+    /// Messages that a worker has taken out and not begun to work on count as queued, so the bound holds for any
+    /// [`PlaneBuilder::chunk`]. For example, 1,000 packets before a stage of 4 workers behind 2 are 125 in each ring.
+    #[must_use]
+    pub fn most_packets(self, packets: u64) -> Self {
+        Self { most_packets: Some(packets), ..self }
     }
 
     /// Sets how the worker is chosen that a message goes to.
@@ -276,6 +286,7 @@ impl<T: Message> PlaneBuilder<T> {
             entrance: Mutex::new(entrance.map(Entrance::new)),
             exit: Mutex::new((!exit.is_empty()).then(|| Exit::new(exit, self.chunk))),
             threads: Vec::new(),
+            controllers: Vec::new(),
             notices,
             order,
         };
@@ -341,8 +352,16 @@ impl<T: Message> PlaneBuilder<T> {
                     };
                     let (from_end, sender_bell) = end(from, sender, &bells[0]);
                     let (to_end, receiver_bell) = end(to, receiver, &bells[1]);
-                    let Link { capacity, is_lossy, .. } = link;
-                    let plan = RingPlan { from: from_end, to: to_end, is_lossy, capacity, sender_bell, receiver_bell };
+                    let Link { capacity, most_packets, is_lossy, .. } = link;
+                    let plan = RingPlan {
+                        from: from_end,
+                        to: to_end,
+                        is_lossy,
+                        capacity,
+                        most_packets,
+                        sender_bell,
+                        receiver_bell,
+                    };
                     let (sending, receiving) = ring(plan);
                     rings.push(Arc::clone(&sending.state));
                     senders.push(sending);
@@ -392,6 +411,9 @@ impl<T: Message> PlaneBuilder<T> {
             }
             if !(1..=MOST_CAPACITY).contains(&link.capacity) {
                 return fault(format!("{named} holds {} messages; expected 1 to {MOST_CAPACITY}", link.capacity));
+            }
+            if link.most_packets == Some(0) {
+                return fault(format!("{named} holds 0 packets; expected at least 1"));
             }
             if to.is_some_and(|to| matches!(self.stages[to].factory, Factory::Source(_))) {
                 return fault(format!("{named} leads to a source, which takes no messages"));

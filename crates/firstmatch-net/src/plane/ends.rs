@@ -96,7 +96,7 @@ impl<T: Message> Entrance<T> {
                 sender.count_wait();
                 waited = true;
             }
-            let is_due = || shared.is_stopped() || (in_window() && sender.is_ready());
+            let is_due = || shared.is_stopped() || (in_window() && sender.is_ready(packets));
             shared.entrance_bell.wait(shared.spin, is_due);
         }
     }

@@ -25,8 +25,8 @@
 //!
 //! The module `systems` builds such planes from engines, and `tests/systems/form.rs` has each form with real lookups.
 //! State shared by an `Arc` that each factory clones may stand instead of a ring backwards. Storm's dynamic assignment
-//! and Pnpf's controller set the number of [active](Control::set_active) workers, by the messages
-//! [queued](Control::queued).
+//! and Pnpf's [`Controller`] set the number of [active](Control::set_active) workers, by the messages
+//! [queued](Control::queued). A stage that gathers packets sends them on when it is [idle](Work::idle).
 //!
 //! # Rings
 //!
@@ -40,7 +40,7 @@
 //! A worker moves up to [`PlaneBuilder::chunk`] messages out of a ring at once, so that many more may wait than fit.
 //! [`RingCounters::queued`] has them all, an occupancy the messages in the ring alone.
 //!
-//! Capacities and occupancies are in messages. Counters have messages and packets ([`Flux`]); times are durations. An
+//! Capacities and occupancies are in messages; [`Link::most_packets`] bounds packets as well. Counters have messages and packets ([`Flux`]); times are durations. An
 //! occupancy is sampled once a message and its series is spread over messages, so that it does not depend on a clock.
 //!
 //! # Order
@@ -62,8 +62,8 @@
 //!
 //! # Invariants
 //!
-//! - Accepted packets are delivered or lost, if every stage hands on each packet once (`tests/plane/passage.rs`,
-//!   `tests/plane/fault.rs`).
+//! - Accepted packets are delivered or lost, if every stage hands on each packet once and says how many it has
+//!   [kept](Work::kept) (`tests/plane/passage.rs`, `tests/plane/fault.rs`, `tests/plane/gather.rs`).
 //! - Links that wait lead to later stages, so full rings never wait for each other in a circle
 //!   (`PlaneBuilder::check`).
 //! - A stage ends only after all earlier stages that send to it, so a ring is empty when it is closed for good
@@ -92,5 +92,5 @@ pub use flow::{FlowHash, RowHash};
 pub use memory::{Deal, Pace, highest_rate};
 pub use order::ResultOrder;
 pub use run::Plane;
-pub use state::Control;
+pub use state::{Control, Controller};
 pub use worker::{Dispatch, Message, Outputs, Pulled, Seat, Work};

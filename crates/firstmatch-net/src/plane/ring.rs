@@ -25,6 +25,8 @@ pub(super) struct RingState {
     pub(super) to: RingEnd,
     pub(super) is_lossy: bool,
     capacity: usize,
+    /// Most packets that were sent and not yet received, unless one message alone has more.
+    most_packets: Option<u64>,
     /// Whether the sender has left. Every message of its is in the ring then.
     closed: AtomicBool,
     /// Whether the receiver has left.
@@ -58,6 +60,7 @@ impl RingState {
             to: self.to,
             is_lossy: self.is_lossy,
             capacity: self.capacity,
+            most_packets: self.most_packets,
             sent: sent.get(),
             received,
             dropped: dropped.get(),
@@ -79,19 +82,21 @@ pub(super) struct RingPlan {
     pub(super) to: RingEnd,
     pub(super) is_lossy: bool,
     pub(super) capacity: usize,
+    pub(super) most_packets: Option<u64>,
     pub(super) sender_bell: Arc<Bell>,
     pub(super) receiver_bell: Arc<Bell>,
 }
 
 /// Builds a ring and returns both ends.
 pub(super) fn ring<T>(plan: RingPlan) -> (Sender<T>, Receiver<T>) {
-    let RingPlan { from, to, is_lossy, capacity, sender_bell, receiver_bell } = plan;
+    let RingPlan { from, to, is_lossy, capacity, most_packets, sender_bell, receiver_bell } = plan;
     let (producer, consumer) = RingBuffer::new(capacity);
     let state = Arc::new(RingState {
         from,
         to,
         is_lossy,
         capacity,
+        most_packets,
         closed: AtomicBool::new(false),
         abandoned: AtomicBool::new(false),
         sender: Padded::default(),
@@ -129,7 +134,7 @@ impl<T> Sender<T> {
             lock(&tally.occupancy).note(occupancy, self.state.capacity);
         }
         let packets = envelope.packets;
-        if self.producer.is_full() {
+        if !self.has_room(packets) {
             return Err(Refused::Full(envelope));
         }
         // The message is counted before it is in the ring, so that it is never received before it was sent.
@@ -149,9 +154,17 @@ impl<T> Sender<T> {
         self.state.sender.0.waits.add(1);
     }
 
-    /// Whether a push does not have to wait: there is room, or the receiver has left.
-    pub(super) fn is_ready(&self) -> bool {
-        !self.producer.is_full() || self.state.abandoned.load(Ordering::Acquire)
+    /// Whether a push of a message of `packets` does not have to wait: there is room, or the receiver has left.
+    pub(super) fn is_ready(&self, packets: u64) -> bool {
+        self.has_room(packets) || self.state.abandoned.load(Ordering::Acquire)
+    }
+
+    fn has_room(&self, packets: u64) -> bool {
+        let fits = |most: u64| {
+            let queued = self.state.queued();
+            queued.messages == 0 || queued.packets + packets <= most
+        };
+        !self.producer.is_full() && self.state.most_packets.is_none_or(fits)
     }
 }
 
@@ -184,8 +197,12 @@ impl<T> Receiver<T> {
         self.state.sender_bell.ring();
     }
 
+    /// Counts a message as received, which makes room for the sender if packets are counted.
     pub(super) fn count_received(&self, packets: u64) {
         self.state.received.0.add(packets);
+        if self.state.most_packets.is_some() {
+            self.state.sender_bell.ring();
+        }
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,15 +1,21 @@
 //! Running planes.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use super::bell::lock;
 use super::counters::PlaneCounters;
 use super::ends::{Entrance, Exit, SendError};
 use super::error::{Notice, PlaneError};
 use super::order::ResultOrder;
-use super::state::Control;
+use super::state::{Control, Controller};
 use super::worker::Message;
+
+/// Name of the stage in errors of a controller.
+const CONTROLLER: &str = "controller";
 
 /// Running plane: the caller's ends, and handles to its threads.
 ///
@@ -22,6 +28,8 @@ pub struct Plane<T: Message> {
     pub(super) entrance: Mutex<Option<Entrance<T>>>,
     pub(super) exit: Mutex<Option<Exit<T>>>,
     pub(super) threads: Vec<JoinHandle<()>>,
+    /// Threads of controllers, each of which ends once its sender is dropped.
+    pub(super) controllers: Vec<(mpsc::Sender<()>, JoinHandle<()>)>,
     pub(super) notices: Vec<Notice>,
     pub(super) order: ResultOrder,
 }
@@ -83,6 +91,33 @@ impl<T: Message> Plane<T> {
         &self.control
     }
 
+    /// Calls a controller once a period, on a thread of its own, until the plane is joined or dropped.
+    ///
+    /// A panic of the controller ends the plane as that of a worker does, with the stage `controller`.
+    ///
+    /// # Errors
+    /// If the system gives no thread.
+    pub fn control_by(
+        &mut self,
+        period: Duration,
+        mut controller: impl Controller + 'static,
+    ) -> Result<(), PlaneError> {
+        let (running, ended) = mpsc::channel();
+        let control = self.control.clone();
+        let ticks = move || {
+            while ended.recv_timeout(period) == Err(RecvTimeoutError::Timeout) {
+                let tick = catch_unwind(AssertUnwindSafe(|| controller.tick(&control)));
+                if let Err(payload) = tick {
+                    return control.0.fail(PlaneError::panic(CONTROLLER, 0, &*payload));
+                }
+            }
+        };
+        let thread = thread::Builder::new().name(CONTROLLER.to_owned()).spawn(ticks);
+        let thread = thread.map_err(|error| PlaneError::thread(CONTROLLER, self.controllers.len(), error))?;
+        self.controllers.push((running, thread));
+        Ok(())
+    }
+
     /// Returns the counters so far.
     pub fn counters(&self) -> PlaneCounters {
         self.control.counters()
@@ -126,6 +161,11 @@ impl<T: Message> Plane<T> {
             if let Err(payload) = thread.join() {
                 shared.fail(PlaneError::panic("(ending)", 0, &*payload));
             }
+        }
+        for (running, thread) in self.controllers.drain(..) {
+            drop(running);
+            // Its panics are faults already.
+            let _ = thread.join();
         }
         shared.end();
         let counters = shared.counters();

@@ -172,6 +172,14 @@ impl Control {
         self.0.rings.iter().filter(is_here).map(|ring| ring.queued()).sum()
     }
 
+    /// Returns the number of workers of a stage, active or not.
+    ///
+    /// # Panics
+    /// If there is no such stage.
+    pub fn workers(&self, stage: usize) -> usize {
+        self.0.stages[stage].workers.len()
+    }
+
     /// Returns the number of workers of a stage that are sent messages.
     ///
     /// # Panics
@@ -190,5 +198,45 @@ impl Control {
     pub fn set_active(&self, stage: usize, workers: usize) {
         let stage = &self.0.stages[stage];
         stage.active.store(workers.clamp(1, stage.workers.len()), Ordering::Relaxed);
+    }
+}
+
+/// Controller of a running plane, called once a period. Closures implement it.
+///
+/// All workers are started with the plane. Those that are not active are blocked and cost the memory of their work, so
+/// a controller changes only their number. [`Plane::control_by`](super::Plane::control_by) calls it by the clock, and
+/// tests call [`Controller::tick`] themselves.
+///
+/// For example, this one adds a worker above 100 queued packets, and takes one away after five ticks without any:
+///
+/// ```
+/// use firstmatch_net::plane::{Control, Controller};
+///
+/// struct ByQueue {
+///     stage: usize,
+///     empty: u32,
+/// }
+///
+/// impl Controller for ByQueue {
+///     fn tick(&mut self, control: &Control) {
+///         let (queued, active) = (control.queued(self.stage).packets, control.active(self.stage));
+///         self.empty = if queued == 0 { self.empty + 1 } else { 0 };
+///         if queued > 100 {
+///             control.set_active(self.stage, active + 1);
+///         } else if self.empty == 5 {
+///             self.empty = 0;
+///             control.set_active(self.stage, active - 1);
+///         }
+///     }
+/// }
+/// ```
+pub trait Controller: Send {
+    /// Looks at the plane, and changes the number of active workers if need be.
+    fn tick(&mut self, control: &Control);
+}
+
+impl<F: FnMut(&Control) + Send> Controller for F {
+    fn tick(&mut self, control: &Control) {
+        self(control);
     }
 }

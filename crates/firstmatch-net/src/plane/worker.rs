@@ -30,6 +30,19 @@ pub trait Work<T> {
     /// message for one, beside those on lossy links.
     fn work(&mut self, message: T, out: &mut Outputs<T>);
 
+    /// Uses a moment without messages; called once whenever all rings of the worker have become empty.
+    ///
+    /// For example, work that gathers packets of several messages sends here what it has, because more may come late or
+    /// never. A plane in order of arrival leaves nothing to gather.
+    fn idle(&mut self, out: &mut Outputs<T>) {
+        let _ = out;
+    }
+
+    /// Returns the number of packets that the work took and has not sent on yet, so that a fault counts them as lost.
+    fn kept(&self) -> usize {
+        0
+    }
+
     /// Ends the work; called once, after the last message, unless the plane was ended by a fault.
     fn end(&mut self, out: &mut Outputs<T>) {
         let _ = out;
@@ -191,7 +204,7 @@ impl<T: Message> Outputs<T> {
                 sender.count_wait();
                 waited = true;
             }
-            if state.bells[*worker].wait(shared.spin, || sender.is_ready() || shared.is_aborted()) {
+            if state.bells[*worker].wait(shared.spin, || sender.is_ready(packets) || shared.is_aborted()) {
                 tally.blocks.add(1);
             }
         }
@@ -297,8 +310,13 @@ impl<T: Message> Job<T> {
                 ready();
                 if self.take_all(&mut *work, &shared, in_hand) {
                     self.outputs.begin(0, 0);
+                    *in_hand = Some(work.kept() as u64);
                     work.end(&mut self.outputs);
+                    *in_hand = None;
                     self.outputs.check_order();
+                } else {
+                    self.outputs.begin(0, 0);
+                    self.outputs.lose_rest(work.kept() as u64);
                 }
             }
             Factory::Source(factory) => {
@@ -320,6 +338,7 @@ impl<T: Message> Job<T> {
     fn take_all(&mut self, work: &mut dyn Work<T>, shared: &Shared, in_hand: &mut Option<u64>) -> bool {
         let Self { inputs, outputs, chunk, .. } = self;
         let mut taken = VecDeque::with_capacity(*chunk);
+        let mut was_idle = true;
         loop {
             let mut is_idle = true;
             for input in &mut *inputs {
@@ -334,7 +353,8 @@ impl<T: Message> Job<T> {
                     input.receiver.count_received(packets);
                     outputs.tally().taken.add(packets);
                     outputs.begin(number, is_main.into());
-                    *in_hand = Some(packets).filter(|_| is_main);
+                    // Messages on lossy links count by their ring.
+                    *in_hand = Some(work.kept() as u64 + if is_main { packets } else { 0 });
                     work.work(message, outputs);
                     *in_hand = None;
                     if !outputs.check_order() {
@@ -343,6 +363,19 @@ impl<T: Message> Job<T> {
                     }
                 }
             }
+            if is_idle && !was_idle && !shared.is_aborted() {
+                outputs.begin(0, 0);
+                *in_hand = Some(work.kept() as u64);
+                work.idle(outputs);
+                *in_hand = None;
+                if !outputs.check_order() {
+                    return false;
+                }
+                // Messages may have come meanwhile.
+                was_idle = true;
+                continue;
+            }
+            was_idle = is_idle;
             let ended =
                 |inputs: &[Input<T>]| inputs.iter().all(|input| !input.is_awaited || input.receiver.is_finished());
             if is_idle && ended(inputs) {

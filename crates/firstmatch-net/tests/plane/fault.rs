@@ -204,6 +204,13 @@ fn plans_that_cannot_work_are_refused() {
         ),
         (
             refused(|b| {
+                let a = b.stage("a", 1, |_| pass_on);
+                b.enter(a, link.most_packets(0));
+            }),
+            "the link from the caller to a holds 0 packets; expected at least 1",
+        ),
+        (
+            refused(|b| {
                 let [a, c] = ["a", "c"].map(|name| b.stage(name, 1, |_| pass_on));
                 b.enter(a, link).link(a, c, link).link(c, a, link);
             }),

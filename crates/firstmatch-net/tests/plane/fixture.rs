@@ -1,5 +1,9 @@
 //! Numbered packets of many flows, and a checker of what comes out.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use firstmatch_net::plane::{Link, Message, Outputs, PlaneBuilder, StageId};
 
 /// Number of flows.
@@ -104,4 +108,21 @@ pub(crate) fn link_all(builder: &mut PlaneBuilder<Packets>, stages: &[StageId], 
 pub(crate) fn pass_on(mut message: Packets, out: &mut Outputs<Packets>) {
     hop(&mut message);
     out.send(message);
+}
+
+/// Returns a builder of one stage that works only once the gate is open.
+pub(crate) fn gated(gate: &Arc<AtomicBool>, workers: usize, enter: Link) -> PlaneBuilder<Packets> {
+    let mut builder = PlaneBuilder::new();
+    let gate = Arc::clone(gate);
+    let stage = builder.stage("gated", workers, move |_| {
+        let gate = Arc::clone(&gate);
+        move |message: Packets, out: &mut Outputs<Packets>| {
+            while !gate.load(Ordering::Acquire) {
+                thread::yield_now();
+            }
+            pass_on(message, out);
+        }
+    });
+    builder.enter(stage, enter).leave(stage, Link::new().capacity(1024));
+    builder
 }

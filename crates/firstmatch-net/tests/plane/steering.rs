@@ -7,24 +7,7 @@ use std::time::Duration;
 
 use firstmatch_net::plane::{Dispatch, Link, Outputs, Pace, PlaneBuilder, Pulled, ResultOrder, RingEnd, SendError};
 
-use crate::fixture::{Checker, Maker, Packets, chain, link_all, pass_on};
-
-/// Returns a builder of one stage that works only once the gate is open.
-fn gated(gate: &Arc<AtomicBool>, workers: usize, enter: Link) -> PlaneBuilder<Packets> {
-    let mut builder = PlaneBuilder::new();
-    let gate = Arc::clone(gate);
-    let stage = builder.stage("gated", workers, move |_| {
-        let gate = Arc::clone(&gate);
-        move |message: Packets, out: &mut Outputs<Packets>| {
-            while !gate.load(Ordering::Acquire) {
-                thread::yield_now();
-            }
-            pass_on(message, out);
-        }
-    });
-    builder.enter(stage, enter).leave(stage, Link::new().capacity(1024));
-    builder
-}
+use crate::fixture::{Checker, Maker, Packets, chain, gated, link_all, pass_on};
 
 /// A lossy entrance drops what does not fit, and each packet is counted: accepted or dropped.
 #[test]
