@@ -257,7 +257,7 @@ pub(crate) struct ChoiceArgs {
     /// Refuse a base of `meta` that may take more than N bytes while it is built
     #[arg(long, value_name = "N")]
     pub(crate) build_bytes: Option<usize>,
-    /// Refuse a base of `meta` whose build visits regions more than N times
+    /// Refuse an engine whose build visits regions more than N times
     #[arg(long, value_name = "N")]
     pub(crate) build_visits: Option<usize>,
 }
@@ -269,6 +269,12 @@ pub(crate) struct EnginesArgs {
     pub(crate) rules: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
+    /// Look the packets of a capture, a trace or a table up in every engine, and print the steps that this takes
+    #[arg(long, value_name = "TRACE", requires = "rules")]
+    pub(crate) count: Option<PathBuf>,
+    /// List the options of each engine, too, which `classify --option` sets
+    #[arg(long, conflicts_with = "rules")]
+    pub(crate) options: bool,
     /// Keep the flags column of a ClassBench filter set as a field
     #[arg(long, requires = "rules")]
     pub(crate) flags: bool,
@@ -287,6 +293,9 @@ pub(crate) struct ClassifyArgs {
     /// The engine that classifies (see `firstmatch engines`)
     #[arg(long, value_name = "NAME", default_value = engine_names::DEFAULT, value_parser = PossibleValuesParser::new(engine_names::names()))]
     pub(crate) engine: String,
+    /// Set an option of the engine (see `firstmatch engines --options`); it may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = option)]
+    pub(crate) option: Vec<(String, String)>,
     /// The base that `meta` takes instead of choosing one, or one for each family with a comma between:
     /// `firstmatch engines RULES` says which it has chosen
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
@@ -401,6 +410,12 @@ impl RuleLimits {
             mask_comparisons: self.max_mask_comparisons,
         }
     }
+}
+
+/// Reads the value of an option of an engine.
+fn option(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
+    Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
 /// Reads a number of regions that engines can hold.

@@ -1,11 +1,22 @@
-//! Names of engines.
+//! Engines that the program offers, by name.
 
-use firstmatch_core::engines::registry::ENGINES;
+use firstmatch_core::engines::registry::{ENGINES, Entry};
+use firstmatch_core::live::META;
 
 /// Name of the engine that is taken where none is asked for.
-pub(crate) const DEFAULT: &str = "meta";
+pub(crate) const DEFAULT: &str = META.name;
 
-/// Returns the names of all engines that the program offers, the default first.
+/// Returns the engine `meta`, then those of the registry.
+pub(crate) fn all() -> impl Iterator<Item = &'static Entry> {
+    std::iter::once(&META).chain(ENGINES)
+}
+
+/// Returns the names of all engines.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    std::iter::once(DEFAULT).chain(ENGINES.iter().map(|entry| entry.name))
+    all().map(|engine| engine.name)
+}
+
+/// Returns the engine of a name, if there is one.
+pub(crate) fn named(name: &str) -> Option<&'static Entry> {
+    all().find(|engine| engine.name == name)
 }

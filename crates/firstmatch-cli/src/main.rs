@@ -4,6 +4,7 @@
 mod args;
 mod classify;
 mod convert;
+mod count;
 mod diagnostics;
 mod engine_names;
 mod engines;
@@ -43,7 +44,10 @@ fn main() -> ExitCode {
         Command::Convert(args) => convert::run(&args),
         Command::Completions(args) => manual::completions(&args).map(|()| End::Done),
         Command::Manual(args) => manual::run(&args).map(|()| End::Done),
-        Command::Engines(args) => engines::run(&args, &mut anstream::stdout().lock()),
+        Command::Engines(args) => match (&args.rules, &args.count) {
+            (Some(rules), Some(trace)) => count::run(rules, trace, &args, &mut anstream::stdout().lock()),
+            _ => engines::run(&args, &mut anstream::stdout().lock()),
+        },
     };
     if let Err(error) = &result
         && !is_broken_pipe(error)

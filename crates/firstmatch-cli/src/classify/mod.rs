@@ -17,12 +17,13 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
-use firstmatch_core::{KeyBuf, live};
+use firstmatch_core::KeyBuf;
+use firstmatch_core::engines::registry::Entry;
+use firstmatch_core::live::Kind;
 use firstmatch_net::source::{Cut, Frames, SourceError};
 use firstmatch_net::wire;
 
 use crate::args::ClassifyArgs;
-use crate::engines::Engine;
 use crate::rules::Loaded;
 use crate::stop::Stop;
 use crate::{End, answer_to, diagnostics, engines, is_broken_pipe, output, rules};
@@ -35,10 +36,10 @@ use workers::Workers;
 
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<End> {
     let engine = engines::named(&args.engine).ok_or_else(|| anyhow!("there is no engine {}", args.engine))?;
-    run_with(args, &engine)
+    run_with(args, engine)
 }
 
-fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
+fn run_with(args: &ClassifyArgs, engine: &Entry) -> anyhow::Result<End> {
     let dash = Path::new("-");
     if args.rules == dash && args.input == dash {
         bail!("rules and packets cannot both come from standard input");
@@ -50,10 +51,12 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     let config = loaded.wire_config(args.metadata)?;
     let Some(lowered) = loaded.lower() else { return Ok(End::BadInput) };
     let bases = bases(args, lowered.len())?;
-    let choice = engines::meta_config(&args.choice);
+    let settings = engines::settings(engine, &args.choice, &args.option)?;
     let start = Instant::now();
-    let build =
-        |(rules, strategy)| engine.build_behind(rules, &live::Config { strategy, ..choice.clone() }, args.flow_cache);
+    let build = |(rules, base): (_, Option<Kind>)| {
+        let forced = base.iter().fold(settings.clone(), |settings, base| settings.with_option("base", base.name()));
+        engines::build_behind(engine, rules, &forced, args.flow_cache)
+    };
     let built = lowered.iter().zip(bases).map(build).collect::<Result<Vec<_>, _>>();
     let built = match built {
         Ok(built) => built,
@@ -93,19 +96,44 @@ fn run_with(args: &ClassifyArgs, engine: &Engine) -> anyhow::Result<End> {
     job.answer(&report, packets, args)
 }
 
-/// Returns how the base of each family is chosen.
-fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<live::Strategy>> {
+/// Returns the base of each family, if one is asked for.
+fn bases(args: &ClassifyArgs, families: usize) -> anyhow::Result<Vec<Option<Kind>>> {
     if !args.base.is_empty() && args.engine != engines::DEFAULT {
         bail!("--base is of the engine {}, and --engine {} was asked for", engines::DEFAULT, args.engine);
     }
     match args.base[..] {
-        [] => Ok(vec![live::Strategy::default(); families]),
-        [base] => Ok(vec![live::Strategy::Force(base); families]),
-        ref each if each.len() == families => Ok(each.iter().copied().map(live::Strategy::Force).collect()),
+        [] => Ok(vec![None; families]),
+        [base] => Ok(vec![Some(base); families]),
+        ref each if each.len() == families => Ok(each.iter().copied().map(Some).collect()),
         ref each => bail!(
             "--base names {} bases; expected one, or as many as the rules have address families, {families}",
             each.len()
         ),
+    }
+}
+
+/// Returns the keys of all packets of an input, for each schema of the rules; the end of the program if it is bad.
+pub(crate) fn keys_of(loaded: &Loaded, path: &Path) -> anyhow::Result<Result<Vec<KeyBuf>, End>> {
+    let name = rules::display(path);
+    let bad = |error: SourceError| rules::source_error(&name, error).map(|()| Err(End::BadInput));
+    let rules = &loaded.file.rules;
+    let feed = match Feed::new(Stop::default().open(path)?, rules.schemas()) {
+        Ok(feed) => feed,
+        Err(error) => return bad(error),
+    };
+    let mut reader = Reader::new(feed, &loaded.wire_config(None)?);
+    let stretch = reader.stretch(rules, false);
+    let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
+    let (mut frames, mut held) = (Frames::default(), Vec::new());
+    stretch.hold(&mut held);
+    loop {
+        match reader.read(&mut stretch, &mut frames) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Ok(held)),
+            Err(error) => return bad(error),
+        }
+        stretch.parse(&frames);
+        stretch.hold(&mut held);
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use firstmatch_core::engines::linear::{self, Linear};
+use firstmatch_core::engines::registry::Entry;
 use firstmatch_core::rule::{RuleSet, first_match, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, Keys, Match, Schema, Stats};
@@ -168,11 +169,9 @@ fn on_the_example(extra: &[&str]) -> ClassifyArgs {
 
 #[test]
 fn a_wrong_engine_ends_badly_if_it_is_checked() {
-    let engine = engines::Engine {
-        name: "careless",
-        summary: "",
-        build: Box::new(|rules, _| Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?)))),
-    };
+    let engine = Entry::new("careless", "", |rules, _| {
+        Ok(Box::new(Careless(Linear::build(rules, &linear::Config::default())?)))
+    });
     for (extra, end) in
         [(&[][..], End::Done), (&["--check", "all", "--json"], End::BadAnswer), (&["--check", "2000"], End::BadAnswer)]
     {
@@ -205,11 +204,8 @@ impl firstmatch_core::Engine for Panics {
 
 #[test]
 fn a_worker_that_panics_ends_the_run_with_its_reason() {
-    let engine = engines::Engine {
-        name: "panics",
-        summary: "",
-        build: Box::new(|rules, _| Ok(Box::new(Panics(Linear::build(rules, &linear::Config::default())?)))),
-    };
+    let engine =
+        Entry::new("panics", "", |rules, _| Ok(Box::new(Panics(Linear::build(rules, &linear::Config::default())?))));
     let args = on_the_example(&["--workers", "2"]);
     let error = super::run_with(&args, &engine).expect_err("a worker panics").to_string();
     assert!(error.starts_with("stage classify, worker ") && error.contains(" panicked: no answer"), "{error}");

@@ -83,6 +83,54 @@ fn json(fixture: &Fixture, line: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap()
 }
 
+/// Options of an engine are listed, set and refused by name.
+#[test]
+fn options_of_engines() {
+    let fixture = Fixture::new("options");
+    let (code, out, err) = fixture.run(&["engines", "--options"]);
+    assert_eq!((code, &*err), (0, ""));
+    assert!(
+        out.contains("collision_limit: most regions that share a key") && out.contains("(a whole number)"),
+        "{out}"
+    );
+    let classify = |more: &[&str]| fixture.run(&[&["classify", "x.rules", "x.pcap", "--check", "all"], more].concat());
+    let (code, out, err) =
+        classify(&["--engine", "tuplemerge", "--option", "collision_limit=1", "--option", "spill=false"]);
+    assert_eq!((code, &*err), (0, ""), "{out}");
+    assert_eq!(classify(&["--option", "base=linear"]).0, 0);
+    for (more, expected) in [
+        (
+            &["--engine", "tss", "--option", "speed=1"][..],
+            "engine tss: this engine has no option `speed`; expected one of",
+        ),
+        (&["--engine", "linear", "--option", "speed=1"], "has no option `speed`; expected none"),
+        (&["--engine", "tss", "--option", "spill=maybe"], "option spill: `maybe` is not true or false"),
+        (&["--option", "base=fastest"], "`fastest` is not bit_select or bit_vector or"),
+        (&["--option", "spill"], "expected NAME=VALUE"),
+        (&["--engine", "linear", "--worst-tests", "3"], "--worst-tests is of the engine meta"),
+        (&["--engine", "linear", "--build-visits", "1"], "that is the limit set by --build-visits"),
+    ] {
+        let (code, _, err) = classify(more);
+        assert!(code == 2 && err.contains(expected), "{more:?}: {err}");
+    }
+}
+
+/// Every engine says how many steps the packets take, or that it counts none.
+#[test]
+fn steps_of_a_trace() {
+    let fixture = Fixture::new("steps");
+    for (rules, packets, count) in [("cb.rules", "cb.trace", 3), ("x.rules", "x.pcap", 1)] {
+        let (code, out, err) = fixture.run(&["engines", rules, "--count", packets]);
+        assert_eq!((code, &*err), (0, ""), "{out}");
+        assert!(out.contains(" packets, steps a packet\n") && out.lines().count() > 7 * count.min(1), "{out}");
+        for expected in ["linear              blocks ", ", tests ", ", lines ", "partitionsort       counts nothing"] {
+            assert!(out.contains(expected), "{expected}: {out}");
+        }
+    }
+    let (code, _, err) = fixture.run(&["engines", "cb.rules", "--count", "nowhere.trace"]);
+    assert!(code == 2 && err.contains("nowhere.trace"), "{err}");
+}
+
 #[test]
 fn json_object() {
     let fixture = Fixture::new("json");

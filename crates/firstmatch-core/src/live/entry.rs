@@ -60,7 +60,7 @@ const OPTIONS: &[Knob<Config>] = &[
 /// Entry of `meta` beside those of the [registry](crate::engines::registry), for programs that name engines.
 pub const META: Entry = Entry {
     name: "meta",
-    summary: "the engine that suits the rules, under limits on memory and worst case",
+    summary: "the engine that suits the rules",
     options: || options::options(OPTIONS),
     build: |rules, settings| Ok(Box::new(Engine::build(rules, &Config::of(settings)?)?)),
     updatable: Some(|rules, settings| Ok(Box::new(Owned::build(rules, &Config::of(settings)?)?))),
