@@ -211,7 +211,8 @@ impl<T: Message> PlaneBuilder<T> {
     /// Delivers messages in order of arrival, with at most `window` messages between sending and receiving.
     ///
     /// Every stage then hands on exactly one message for one; another number is a fault. The window bounds the memory
-    /// for messages that overtook others. Once it is full, the plane is full.
+    /// for messages that overtook others. Once it is full, the plane is full. Messages of the caller are numbered as
+    /// they are sent; a source numbers its own by [`Outputs::number`].
     pub fn in_order_of_arrival(&mut self, window: usize) -> &mut Self {
         self.window = Some(window as u64);
         self
@@ -437,9 +438,10 @@ impl<T: Message> PlaneBuilder<T> {
         }
         if let Some(window) = self.window {
             let has_source = self.stages.iter().any(|stage| matches!(stage.factory, Factory::Source(_)));
-            if window == 0 || entrances == 0 || has_source || self.links.iter().all(|plan| plan.to.is_some()) {
+            let has_entrance = entrances > 0;
+            if window == 0 || has_entrance == has_source || self.links.iter().all(|plan| plan.to.is_some()) {
                 return fault(
-                    "order of arrival needs an entrance, an exit, no source and a window of at least one message"
+                    "order of arrival needs an entrance or sources, not both, an exit and a window of at least one message"
                         .to_owned(),
                 );
             }

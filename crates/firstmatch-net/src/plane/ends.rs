@@ -1,7 +1,6 @@
 //! The caller's two ends of a plane.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
 
 use super::ring::{Envelope, Receiver, Refused};
 use super::state::Shared;
@@ -62,10 +61,7 @@ impl<T: Message> Entrance<T> {
         let number = self.next;
         let sender = self.output.pick(&message, 0, shared);
         let is_lossy = sender.state.is_lossy;
-        let in_window = || {
-            let released = shared.released.0.load(Ordering::Acquire);
-            shared.window.is_none_or(|window| number - released < window)
-        };
+        let in_window = || shared.is_in_window(number);
         let mut envelope = Envelope { number, packets, message };
         let mut waited = false;
         loop {
@@ -165,8 +161,7 @@ impl<T: Message> Exit<T> {
         let envelope = self.early.front_mut()?.take()?;
         self.early.pop_front();
         self.next += 1;
-        shared.released.0.store(self.next, Ordering::Release);
-        shared.entrance_bell.ring();
+        shared.release(self.next);
         Some(envelope)
     }
 

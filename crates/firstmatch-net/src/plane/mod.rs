@@ -46,8 +46,8 @@
 //! # Order
 //!
 //! [`Dispatch::Flow`] sends all messages of a flow the same way, so they stay in order. [`FlowHash`] groups packets by a
-//! keyed hash. [`PlaneBuilder::in_order_of_arrival`] restores the order of all messages at the end, within a window.
-//! [`Plane::order`] says what holds.
+//! keyed hash. [`PlaneBuilder::in_order_of_arrival`] restores the order of all messages at the end, within a window;
+//! sources [number](Outputs::number) theirs. [`Plane::order`] says what holds.
 //!
 //! # Waiting
 //!

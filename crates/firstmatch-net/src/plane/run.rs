@@ -156,6 +156,7 @@ impl<T: Message> Plane<T> {
         if let Some(exit) = lock(&self.exit).take() {
             shared.left.add(exit.left());
         }
+        shared.desert();
         for thread in self.threads.drain(..) {
             // Workers catch their panics, so that only a panic while one is dropped comes here.
             if let Err(payload) = thread.join() {

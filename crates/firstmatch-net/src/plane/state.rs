@@ -49,6 +49,8 @@ pub(super) struct Shared {
     pub(super) left: Tally,
     stopped: AtomicBool,
     aborted: AtomicBool,
+    /// Whether nobody receives any more.
+    deserted: AtomicBool,
     ended: AtomicBool,
     fault: Mutex<Option<PlaneError>>,
 }
@@ -76,6 +78,7 @@ impl Shared {
             left: Tally::default(),
             stopped: AtomicBool::new(false),
             aborted: AtomicBool::new(false),
+            deserted: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             fault: Mutex::default(),
         }
@@ -103,6 +106,25 @@ impl Shared {
         self.stages.iter().flat_map(|stage| &stage.bells).for_each(|bell| bell.ring());
         self.entrance_bell.ring();
         self.exit_bell.ring();
+    }
+
+    /// Whether a message of this number may be on its way now.
+    pub(super) fn is_in_window(&self, number: u64) -> bool {
+        self.window.is_none_or(|window| number < self.released.0.load(Ordering::Acquire) + window)
+            || self.deserted.load(Ordering::Acquire)
+    }
+
+    /// Notes that nobody receives any more, so that nothing waits for room in the window.
+    pub(super) fn desert(&self) {
+        self.deserted.store(true, Ordering::Release);
+        self.ring_all();
+    }
+
+    /// Notes that the messages below `next` came out in order, which makes room in the window.
+    pub(super) fn release(&self, next: u64) {
+        self.released.0.store(next, Ordering::Release);
+        self.entrance_bell.ring();
+        self.stages.iter().filter(|stage| stage.is_source).flat_map(|stage| &stage.bells).for_each(|bell| bell.ring());
     }
 
     /// Whether no more packets come in; true after an abort, too.

@@ -174,6 +174,10 @@ impl<T: Message> Outputs<T> {
             tally.lost.add(packets);
             return false;
         }
+        if state.is_source && !is_lossy {
+            // A message outside the window would not find its place either, so it waits, unless nobody waits for it.
+            state.bells[*worker].wait(shared.spin, || shared.is_in_window(*number) || shared.is_aborted());
+        }
         let mut envelope = Envelope { number: *number, packets, message };
         let mut waited = false;
         loop {
@@ -207,6 +211,16 @@ impl<T: Message> Outputs<T> {
             if state.bells[*worker].wait(shared.spin, || sender.is_ready(packets) || shared.is_aborted()) {
                 tally.blocks.add(1);
             }
+        }
+    }
+
+    /// Numbers the message that a source sends next in a plane in order of arrival; in others it does nothing.
+    ///
+    /// The numbers of all workers together are 0, 1, 2 and so on, and each worker's own rise. The send waits until the
+    /// number is in the window.
+    pub fn number(&mut self, number: u64) {
+        if self.check_order() {
+            self.begin(number, 1);
         }
     }
 
@@ -324,10 +338,15 @@ impl<T: Message> Job<T> {
                 ready();
                 while !shared.is_stopped() {
                     self.outputs.begin(0, 0);
-                    match pull(&mut self.outputs) {
-                        Pulled::Packets(0) => thread::yield_now(),
-                        Pulled::Packets(packets) => self.outputs.tally().taken.add(packets as u64),
+                    let pulled = pull(&mut self.outputs);
+                    if let Pulled::Packets(packets @ 1..) = pulled {
+                        self.outputs.tally().taken.add(packets as u64);
+                    }
+                    match pulled {
+                        _ if !self.outputs.check_order() => break,
                         Pulled::End => break,
+                        Pulled::Packets(0) => thread::yield_now(),
+                        Pulled::Packets(_) => {}
                     }
                 }
             }

@@ -29,7 +29,7 @@ const MOST_BYTES: usize = 8 << 20;
 /// assert_eq!(capture.packets(), 1);
 /// # Ok::<(), firstmatch_net::source::SourceError>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Frames {
     blocks: Vec<Vec<u8>>,
     places: Vec<Place>,

@@ -12,6 +12,8 @@ use crate::plane::{Message, Outputs, PlaneBuilder, Pulled, Seat, StageId};
 pub enum Fetched<T> {
     /// Message to work on.
     Message(T),
+    /// Message to work on, with its number in order of arrival ([`Outputs::number`]).
+    Numbered(u64, T),
     /// No packets now. A source that waits for them returns this at least every 50 ms.
     Nothing,
     /// No more packets come.
@@ -26,7 +28,8 @@ pub fn whole<T: LookupMessage>(engine: Arc<dyn Classifier>) -> Step<T> {
 /// Adds a source whose workers fetch messages, do all `steps` with each, and send on what is left of it.
 ///
 /// `fetch` makes the function of each worker that brings messages in. A message that the last step passes on goes to
-/// the first link of the stage, if it has one. Without steps it is a source for a [`chain`](super::chain).
+/// the first link of the stage, if it has one. In a plane in order of arrival, `fetch` numbers the messages that go on.
+/// Without steps it is a source for a [`chain`](super::chain).
 pub fn source<T: Message, F: FnMut() -> Fetched<T> + 'static>(
     builder: &mut PlaneBuilder<T>,
     name: &str,
@@ -38,17 +41,22 @@ pub fn source<T: Message, F: FnMut() -> Fetched<T> + 'static>(
     builder.source(name, workers, move |seat| {
         let mut fetch = fetch(seat);
         let mut work: Vec<_> = steps.iter().map(|step| step.worker(seat)).collect();
-        move |out: &mut Outputs<T>| match fetch() {
-            Fetched::Message(message) => {
-                let packets = message.packets();
-                let left = work.iter_mut().try_fold(message, |message, work| work(message));
-                if let Some(left) = left.filter(|_| out.links() > 0) {
-                    out.send(left);
+        move |out: &mut Outputs<T>| {
+            let (number, message) = match fetch() {
+                Fetched::Message(message) => (None, message),
+                Fetched::Numbered(number, message) => (Some(number), message),
+                Fetched::Nothing => return Pulled::Packets(0),
+                Fetched::End => return Pulled::End,
+            };
+            let packets = message.packets();
+            let left = work.iter_mut().try_fold(message, |message, work| work(message));
+            if let Some(left) = left.filter(|_| out.links() > 0) {
+                if let Some(number) = number {
+                    out.number(number);
                 }
-                Pulled::Packets(packets)
+                out.send(left);
             }
-            Fetched::Nothing => Pulled::Packets(0),
-            Fetched::End => Pulled::End,
+            Pulled::Packets(packets)
         }
     })
 }

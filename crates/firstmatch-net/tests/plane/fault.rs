@@ -239,10 +239,10 @@ fn plans_that_cannot_work_are_refused() {
         ),
         (
             refused(|b| {
-                let a = b.source("a", 1, end);
-                b.leave(a, link).in_order_of_arrival(4);
+                let (a, other) = (b.stage("a", 1, |_| pass_on), b.source("other", 1, end));
+                b.enter(a, link).leave(a, link).leave(other, link).in_order_of_arrival(4);
             }),
-            "order of arrival needs an entrance",
+            "order of arrival needs an entrance or sources, not both",
         ),
         (
             refused(|b| {
@@ -279,4 +279,29 @@ fn a_plane_says_what_slows_it_down() {
     assert_eq!(plane.notices(), [Notice::FewCores { threads: cores + 1, cores }]);
     let text = plane.notices()[0].to_string();
     assert!(text.contains(&format!("{} threads share {cores} cores", cores + 1)), "{text}");
+}
+
+/// A source of a plane in order of arrival numbers each message; another number of messages is a fault.
+#[test]
+fn order_needs_numbers_of_a_source() {
+    for (numbered, sent, is_good) in
+        [(0, 1, false), (1, 0, false), (1, 2, false), (2, 1, false), (0, 0, true), (1, 1, true)]
+    {
+        let mut builder = PlaneBuilder::new();
+        let source = builder.source("memory", 1, move |_| {
+            move |out: &mut Outputs<Packets>| {
+                (0..numbered).for_each(|number| out.number(number));
+                (0..sent).for_each(|group| _ = out.send(Packets { group, packets: vec![0; 3] }));
+                if numbered > 0 && sent > 0 { Pulled::End } else { Pulled::Packets(0) }
+            }
+        });
+        let plane = builder.leave(source, Link::new()).in_order_of_arrival(4).start().expect("the plane is good");
+        let came = if is_good && sent == 1 { plane.recv() } else { None };
+        if is_good {
+            plane.stop();
+        }
+        assert_eq!(came.is_some(), is_good && sent == 1);
+        let joined = plane.join();
+        assert_eq!(joined.is_ok(), is_good, "{numbered} numbers, {sent} messages: {joined:?}");
+    }
 }

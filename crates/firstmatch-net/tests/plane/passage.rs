@@ -1,10 +1,11 @@
 //! Passage through chains: everything comes out, once and in order.
 
+use std::sync::{Arc, Mutex};
 use std::thread;
 
-use firstmatch_net::plane::{Dispatch, Link, Pinning, Plane, PlaneBuilder, ResultOrder, SendError};
+use firstmatch_net::plane::{Dispatch, Link, Outputs, Pinning, Plane, PlaneBuilder, Pulled, ResultOrder, SendError};
 
-use crate::fixture::{Checker, Maker, Packets, chain, hop};
+use crate::fixture::{Checker, Maker, Packets, chain, hop, pass_on};
 
 /// Sends packets from one thread and checks them on another; returns what the plane counted.
 fn carry(builder: &PlaneBuilder<Packets>, hops: u64, packets: u64, batch: usize) {
@@ -62,8 +63,8 @@ fn nothing_is_lost_in_a_long_run() {
 fn a_lane_keeps_order_too() {
     let lane = Link::new().dispatch(Dispatch::Lane).capacity(3);
     let mut builder = PlaneBuilder::new();
-    let first = builder.stage("first", 4, |_| crate::fixture::pass_on);
-    let second = builder.stage("second", 2, |_| crate::fixture::pass_on);
+    let first = builder.stage("first", 4, |_| pass_on);
+    let second = builder.stage("second", 2, |_| pass_on);
     builder.enter(first, Link::new()).link(first, second, lane).leave(second, Link::new());
     assert_eq!(builder.order(), ResultOrder::Flow);
     carry(&builder, 2, 20_000, 16);
@@ -86,7 +87,7 @@ fn results_come_in_order_of_arrival() {
         let mut builder = PlaneBuilder::new();
         let stage = builder.stage("uneven", workers, |seat| {
             let worker = seat.worker;
-            move |mut message: Packets, out: &mut firstmatch_net::plane::Outputs<Packets>| {
+            move |mut message: Packets, out: &mut Outputs<Packets>| {
                 (0..worker * 3 + message.packets.len() % 5).for_each(|_| thread::yield_now());
                 hop(&mut message);
                 out.send(message);
@@ -205,4 +206,55 @@ fn pinned_workers_carry_as_well() {
     let mut builder = chain(&[2, 1], Link::new());
     builder.pin(Pinning::Spread);
     carry(&builder, 2, 5000, 10);
+}
+
+/// Workers of a source share packets, and messages come out by their numbers, also after a stop or a caller who leaves.
+#[test]
+fn messages_of_a_source_come_in_order() {
+    for (workers, window, capacity, stops, leaves) in [
+        (1, 1, 1, false, false),
+        (3, 2, 1, false, false),
+        (4, 64, 8, false, false),
+        (3, 5, 2, true, false),
+        (2, 3, 1, true, true),
+    ] {
+        let next = Arc::new(Mutex::new(0));
+        let shared = Arc::clone(&next);
+        let mut builder = PlaneBuilder::new();
+        let source = builder.source("memory", workers, move |seat| {
+            let (next, pause) = (Arc::clone(&shared), seat.worker * 3);
+            move |out: &mut Outputs<Packets>| {
+                let number = {
+                    let mut next = next.lock().expect("no panic");
+                    if *next == 4000 {
+                        return Pulled::End;
+                    }
+                    *next += 1;
+                    *next - 1
+                };
+                (0..pause + number as usize % 5).for_each(|_| thread::yield_now());
+                out.number(number);
+                out.send(Packets { group: number, packets: vec![number; (number % 7) as usize] });
+                Pulled::Packets((number % 7) as usize)
+            }
+        });
+        let hop = builder.stage("hop", 2, |_| pass_on);
+        let link = Link::new().capacity(capacity).dispatch(Dispatch::RoundRobin);
+        builder.link(source, hop, link).leave(hop, link).in_order_of_arrival(window);
+        let plane = builder.start().expect("the plane is good");
+        let mut groups = 0;
+        while let Some(message) = plane.recv() {
+            assert_eq!(message.group, groups, "{workers} workers, window {window}");
+            groups += 1;
+            if stops && groups == 1000 {
+                plane.stop();
+                if leaves {
+                    break;
+                }
+            }
+        }
+        let counters = plane.join().expect("no fault");
+        assert_eq!(counters.accepted, counters.delivered + counters.lost);
+        assert!(leaves || counters.lost == 0 && groups == *next.lock().expect("no panic"));
+    }
 }
