@@ -20,7 +20,7 @@ use anyhow::{Context, anyhow, bail};
 use firstmatch_core::KeyBuf;
 use firstmatch_core::engines::registry::Entry;
 use firstmatch_core::live::Kind;
-use firstmatch_net::source::{Cut, Frames, SourceError};
+use firstmatch_net::source::{Cut, SourceError};
 use firstmatch_net::wire;
 
 use crate::args::ClassifyArgs;
@@ -124,15 +124,15 @@ pub(crate) fn keys_of(loaded: &Loaded, path: &Path) -> anyhow::Result<Result<Vec
     let mut reader = Reader::new(feed, &loaded.wire_config(None)?);
     let stretch = reader.stretch(rules, false);
     let mut stretch = stretch.with_context(|| format!("these rules cannot be applied to {name}"))?;
-    let (mut frames, mut held) = (Frames::default(), Vec::new());
+    let mut held = Vec::new();
     stretch.hold(&mut held);
     loop {
-        match reader.read(&mut stretch, &mut frames) {
+        match reader.read(&mut stretch) {
             Ok(true) => {}
             Ok(false) => return Ok(Ok(held)),
             Err(error) => return bad(error),
         }
-        stretch.parse(&frames);
+        stretch.parse();
         stretch.hold(&mut held);
     }
 }
@@ -213,14 +213,13 @@ impl Job<'_> {
         stretch: &mut Stretch,
         progress: &mut Progress,
     ) -> anyhow::Result<(Reader, Option<SourceError>)> {
-        let mut frames = Frames::default();
         loop {
-            match reader.read(stretch, &mut frames) {
+            match reader.read(stretch) {
                 Ok(true) => {}
                 Ok(false) => return Ok((reader, None)),
                 Err(error) => return Ok((reader, Some(error))),
             }
-            stretch.parse(&frames);
+            stretch.parse();
             self.engines.classify(stretch, &mut self.nanos);
             self.tally.add(stretch.batch.records(), &stretch.answers);
             self.take(stretch)?;

@@ -134,6 +134,8 @@ impl Packet {
 /// Stretch of packets, with the answers for them.
 #[derive(Clone)]
 pub(super) struct Stretch {
+    /// Packets of a capture that [`Reader::read`] left for [`Stretch::parse`].
+    frames: Frames,
     pub(super) batch: Batch,
     /// Packets of the stretch, if they are to be kept.
     pub(super) packets: Vec<Packet>,
@@ -144,6 +146,8 @@ pub(super) struct Stretch {
     rows: Vec<Vec<Option<Match>>>,
     /// Number of the first packet, from 0.
     pub(super) first: u64,
+    /// Number of the stretch, from 0, if several workers share the input.
+    pub(super) number: u64,
 }
 
 /// State of reading stretches, one after another.
@@ -165,7 +169,16 @@ impl Reader {
     pub(super) fn stretch(&self, rules: &RuleSet, keep_packets: bool) -> Result<Stretch, NoSource> {
         let batch = self.feed.batch(&self.config, rules)?;
         let rows = vec![Vec::new(); rules.schemas().len()];
-        Ok(Stretch { batch, packets: Vec::new(), keep_packets, answers: Vec::new(), rows, first: 0 })
+        Ok(Stretch {
+            frames: Frames::default(),
+            batch,
+            packets: Vec::new(),
+            keep_packets,
+            answers: Vec::new(),
+            rows,
+            first: 0,
+            number: 0,
+        })
     }
 
     /// Returns the number of packets read, which is the number of the first packet of the next stretch.
@@ -175,19 +188,19 @@ impl Reader {
 
     /// Reads the next stretch; returns false, and leaves `stretch` as it is, where there is none.
     ///
-    /// Packets of a capture are put into `frames` as they are, so that [`Stretch::parse`] can do the rest on another
-    /// thread. Otherwise `frames` stay empty.
+    /// Packets of a capture are left as they are, so that [`Stretch::parse`] can do the rest without the reader.
     ///
     /// An error is returned only after every packet before it was delivered.
-    pub(super) fn read(&mut self, stretch: &mut Stretch, frames: &mut Frames) -> Result<bool, SourceError> {
+    pub(super) fn read(&mut self, stretch: &mut Stretch) -> Result<bool, SourceError> {
         let Self { feed, config, next, failed } = self;
         let count = match feed {
             Feed::Capture(capture) => {
-                if !capture.next_frames(frames, STRETCH)? {
+                // Where there are none, the parsed packets stay.
+                if !capture.next_frames(&mut stretch.frames, STRETCH)? {
                     return Ok(false);
                 }
                 stretch.clear(*next);
-                frames.len()
+                stretch.frames.len()
             }
             Feed::Text(text) => {
                 if let Some(error) = failed.take() {
@@ -221,15 +234,18 @@ impl Stretch {
         self.packets.clear();
     }
 
-    /// Adds the packets of a capture that [`Reader::read`] left in `frames`.
-    pub(super) fn parse(&mut self, frames: &Frames) {
-        if !self.keep_packets {
-            return frames.iter().for_each(|packet| _ = self.batch.push(&packet));
+    /// Adds the packets of a capture that [`Reader::read`] left.
+    pub(super) fn parse(&mut self) {
+        let frames = std::mem::take(&mut self.frames);
+        if self.keep_packets {
+            for packet in frames.iter() {
+                let headers = wire::parse_on(self.batch.config(), packet.interface, packet.link, packet.data);
+                self.keep(Packet::Headers(headers), packet.original_len);
+            }
+        } else {
+            frames.iter().for_each(|packet| _ = self.batch.push(&packet));
         }
-        for packet in frames.iter() {
-            let headers = wire::parse_on(self.batch.config(), packet.interface, packet.link, packet.data);
-            self.keep(Packet::Headers(headers), packet.original_len);
-        }
+        self.frames = frames;
     }
 
     /// Adds one packet of a text; returns false where there is none.

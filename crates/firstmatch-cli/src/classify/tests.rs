@@ -9,7 +9,6 @@ use firstmatch_core::rule::{RuleSet, first_match, lower};
 use firstmatch_core::schema::Family;
 use firstmatch_core::{Classifier, Keys, Match, Schema, Stats};
 use firstmatch_formats::Options;
-use firstmatch_net::source::Frames;
 use firstmatch_net::wire::{Batch, Config, Headers};
 
 use super::check::{Checker, Sample};
@@ -230,9 +229,9 @@ fn a_stretch_of_unknown_packets_ends() {
     let feed = Feed::new(input.expect("a capture"), rules.schemas()).expect("a capture has no columns");
     let mut reader = Reader::new(feed, &Config::default());
     let mut stretch = reader.stretch(&rules, false).expect("packets fill the 5-tuple");
-    let (mut frames, mut lengths) = (Frames::default(), Vec::new());
-    while reader.read(&mut stretch, &mut frames).expect("the capture is whole") {
-        stretch.parse(&frames);
+    let mut lengths = Vec::new();
+    while reader.read(&mut stretch).expect("the capture is whole") {
+        stretch.parse();
         lengths.push(stretch.batch.len());
     }
     assert!(lengths.len() > 1 && lengths.iter().all(|length| (1..=4 * STRETCH).contains(length)), "{lengths:?}");

@@ -3,55 +3,46 @@
 //! One worker at a time reads, as a rule whole buffers of a capture without a look into the packets. Parsing and lookup
 //! need no lock, and the packets stay in the cache of the core that read them.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::anyhow;
-use firstmatch_net::plane::{Link, Message, Outputs, Plane, PlaneBuilder, Pulled};
-use firstmatch_net::source::{Frames, SourceError};
+use firstmatch_net::plane::{Link, Message, Plane, PlaneBuilder, Seat};
+use firstmatch_net::source::SourceError;
+use firstmatch_net::systems::Step;
+use firstmatch_net::systems::copies::{self, Fetched};
 
 use super::stretch::{Engines, Reader, Stretch};
 use super::tally::Tally;
 use super::timing::Streamed;
 
-/// Number of stretches for each worker: one in hand, and one that waits for an earlier one.
+/// Number of stretches on their way for each worker: one in hand, and one that waits for an earlier one.
 const AHEAD: usize = 2;
-/// Longest wait for a free stretch, so that a worker notices a fault of another.
-const PATIENCE: Duration = Duration::from_millis(20);
-
 /// Number of stretches of which one is handed on for the progress bar, if nobody needs the answers.
 const EVERY: u64 = 256;
 
-/// Stretch with its number, from 0.
-struct Numbered {
-    number: u64,
-    stretch: Stretch,
-}
-
-impl Message for Numbered {
+impl Message for Stretch {
     fn packets(&self) -> usize {
-        self.stretch.batch.len()
+        self.batch.len()
     }
 
     fn flow(&self) -> u64 {
-        self.number
+        self.first
     }
 }
 
 /// State that all workers share.
 struct Shared {
-    /// Whether every stretch is handed on. If not, workers use theirs again, and the caller sleeps meanwhile.
-    all_needed: bool,
-    input: Mutex<Numbering>,
+    input: Mutex<Input>,
+    empty: Stretch,
+    /// Stretches to fill again, the last one first, because it is in a cache.
     free: Mutex<Vec<Stretch>>,
-    /// Told of each stretch that becomes free.
-    freed: Condvar,
     totals: Mutex<Totals>,
+    /// Number of stretches of which one is handed on.
+    every: u64,
 }
 
-/// Input, with the number of the next stretch and the error that ended it.
-struct Numbering {
+/// Input with the number of its next stretch, and the error that ended it.
+struct Input {
     reader: Reader,
     next: u64,
     fault: Option<SourceError>,
@@ -61,97 +52,68 @@ struct Numbering {
 struct Totals {
     tally: Tally,
     nanos: Streamed,
-    /// Last stretch that was not handed on.
-    last: Option<Numbered>,
 }
 
-/// One worker: an engine's scratches, frames not yet parsed, and the counts of what it classified.
-struct Worker {
+impl Shared {
+    /// Reads the next stretch.
+    fn fetch(&self) -> Fetched<Stretch> {
+        let mut stretch = lock(&self.free).pop().unwrap_or_else(|| self.empty.clone());
+        let mut input = lock(&self.input);
+        match input.reader.read(&mut stretch) {
+            Ok(true) => {
+                stretch.number = input.next;
+                input.next += 1;
+                return Fetched::Numbered(stretch.number / self.every, stretch);
+            }
+            Ok(false) => {}
+            Err(error) => _ = input.fault.get_or_insert(error),
+        }
+        // It may be the last one that was classified.
+        lock(&self.free).push(stretch);
+        Fetched::End
+    }
+}
+
+/// One worker: an engine's scratches, and the counts of what it classified, which it adds to the totals at its end.
+struct Classify {
     shared: Arc<Shared>,
     engines: Engines,
-    frames: Frames,
-    /// Stretch that was classified and not handed on.
-    last: Option<Numbered>,
     tally: Tally,
     nanos: Streamed,
 }
 
-impl Worker {
-    fn pull(&mut self, out: &mut Outputs<Numbered>) -> Pulled {
-        let (last, mut stretch) = match self.last.take() {
-            Some(Numbered { number, stretch }) => (Some(number), stretch),
-            None => match self.shared.take_free() {
-                Some(stretch) => (None, stretch),
-                None => return Pulled::Packets(0),
-            },
-        };
-        let Some(number) = self.shared.read(&mut stretch, &mut self.frames) else {
-            self.shared.add(&self.tally, &self.nanos, last.map(|number| Numbered { number, stretch }));
-            return Pulled::End;
-        };
-        stretch.parse(&self.frames);
+impl Classify {
+    fn work(&mut self, mut stretch: Stretch) -> Option<Stretch> {
+        stretch.parse();
         self.engines.classify(&mut stretch, &mut self.nanos);
         self.tally.add(stretch.batch.records(), &stretch.answers);
-        let packets = stretch.batch.len();
-        let done = Numbered { number, stretch };
-        if self.shared.all_needed || number % EVERY == 0 {
-            out.send(done);
-        } else {
-            self.last = Some(done);
+        if stretch.number.is_multiple_of(self.shared.every) {
+            return Some(stretch);
         }
-        Pulled::Packets(packets)
+        lock(&self.shared.free).push(stretch);
+        None
     }
 }
 
-impl Shared {
-    /// Returns a stretch to fill, or `None` if none becomes free for a while.
-    fn take_free(&self) -> Option<Stretch> {
-        let wait = self.freed.wait_timeout_while(lock(&self.free), PATIENCE, |free| free.is_empty());
-        wait.unwrap_or_else(PoisonError::into_inner).0.pop()
-    }
-
-    /// Adds what a worker counted, and the last stretch that it did not hand on.
-    fn add(&self, tally: &Tally, nanos: &Streamed, last: Option<Numbered>) {
-        let mut totals = lock(&self.totals);
-        totals.tally.add_all(tally);
-        totals.nanos.add_all(nanos);
-        let number = |numbered: &Option<Numbered>| numbered.as_ref().map(|numbered| numbered.number);
-        if number(&last) > number(&totals.last) {
-            totals.last = last;
-        }
-    }
-
-    /// Reads the next stretch and returns its number; `None` at the end.
-    fn read(&self, stretch: &mut Stretch, frames: &mut Frames) -> Option<u64> {
-        let mut input = lock(&self.input);
-        match input.reader.read(stretch, frames) {
-            Ok(true) => {
-                input.next += 1;
-                Some(input.next - 1)
-            }
-            Ok(false) => None,
-            Err(error) => {
-                input.fault.get_or_insert(error);
-                None
-            }
-        }
+impl Drop for Classify {
+    fn drop(&mut self) {
+        let mut totals = lock(&self.shared.totals);
+        totals.tally.add_all(&self.tally);
+        totals.nanos.add_all(&self.nanos);
     }
 }
 
 /// Running workers.
 pub(super) struct Workers {
-    plane: Plane<Numbered>,
+    plane: Plane<Stretch>,
     shared: Arc<Shared>,
-    /// Stretches that came before those in front of them, by number.
-    early: BTreeMap<u64, Stretch>,
-    /// Number of the next stretch in order of arrival.
-    next: u64,
 }
 
 impl Workers {
     /// Starts `count` workers for rules in `slots` slots, which fill stretches like `empty`.
     ///
-    /// Unless `all_needed`, only few of the stretches are handed on, but the last is.
+    /// Unless `all_needed`, only few of the stretches are handed on. The workers then use theirs again, and the caller
+    /// sleeps meanwhile.
     pub(super) fn start(
         count: usize,
         engines: &Engines,
@@ -160,54 +122,46 @@ impl Workers {
         empty: &Stretch,
         all_needed: bool,
     ) -> anyhow::Result<Self> {
-        let free = (0..AHEAD * count).map(|_| empty.clone()).collect();
         let shared = Arc::new(Shared {
-            all_needed,
-            input: Mutex::new(Numbering { reader, next: 0, fault: None }),
-            free: Mutex::new(free),
-            freed: Condvar::new(),
-            totals: Mutex::new(Totals { tally: Tally::new(slots), nanos: Streamed::default(), last: None }),
+            input: Mutex::new(Input { reader, next: 0, fault: None }),
+            empty: empty.clone(),
+            free: Mutex::default(),
+            totals: Mutex::new(Totals { tally: Tally::new(slots), nanos: Streamed::default() }),
+            every: if all_needed { 1 } else { EVERY },
         });
         let (classifiers, batch) = (Arc::clone(engines.classifiers()), engines.batch());
         let own = Arc::clone(&shared);
-        let mut builder = PlaneBuilder::new();
-        let stage = builder.source("classify", count, move |_| {
-            let mut worker = Worker {
-                shared: Arc::clone(&own),
-                engines: Engines::new(Arc::clone(&classifiers), batch),
-                frames: Frames::default(),
-                last: None,
-                tally: Tally::new(slots),
-                nanos: Streamed::default(),
-            };
-            move |out: &mut Outputs<Numbered>| worker.pull(out)
+        let classify = Step::new("classify", move |_: &Seat| {
+            let engines = Engines::new(Arc::clone(&classifiers), batch);
+            let (tally, nanos) = (Tally::new(slots), Streamed::default());
+            let mut worker = Classify { shared: Arc::clone(&own), engines, tally, nanos };
+            move |stretch| worker.work(stretch)
         });
-        builder.leave(stage, Link::new().capacity(AHEAD));
-        Ok(Self { plane: builder.start()?, shared, early: BTreeMap::new(), next: 0 })
+        let own = Arc::clone(&shared);
+        let mut builder = PlaneBuilder::new();
+        let stage = copies::source(&mut builder, "classify", count, &[classify], move |_| {
+            let shared = Arc::clone(&own);
+            move || shared.fetch()
+        });
+        builder.leave(stage, Link::new().capacity(AHEAD)).in_order_of_arrival(AHEAD * count);
+        Ok(Self { plane: builder.start()?, shared })
     }
 
     /// Returns the next stretch that is handed on, in order; `None` after the last.
     pub(super) fn next(&mut self) -> anyhow::Result<Option<Stretch>> {
-        let step = if self.shared.all_needed { 1 } else { EVERY };
-        loop {
-            if let Some(stretch) = self.early.remove(&self.next) {
-                self.next += step;
-                return Ok(Some(stretch));
-            }
-            match self.plane.recv() {
-                Some(Numbered { number, stretch }) => _ = self.early.insert(number, stretch),
-                None => return self.plane.fault().map_or(Ok(None), |fault| Err(anyhow!(fault))),
-            }
+        let next = self.plane.recv();
+        match self.plane.fault().filter(|_| next.is_none()) {
+            Some(fault) => Err(anyhow!(fault)),
+            None => Ok(next),
         }
     }
 
     /// Takes a stretch back, for packets to come.
     pub(super) fn give_back(&self, stretch: Stretch) {
         lock(&self.shared.free).push(stretch);
-        self.shared.freed.notify_one();
     }
 
-    /// Ends the workers and adds what they counted. If `last` was not the last stretch, it becomes that.
+    /// Ends the workers and adds what they counted; `last` becomes the last stretch, whether or not it was handed on.
     ///
     /// Returns the input and the error that ended it, if one did.
     pub(super) fn join(
@@ -221,8 +175,9 @@ impl Workers {
         let totals = into_inner(shared.totals);
         tally.add_all(&totals.tally);
         nanos.add_all(&totals.nanos);
-        if let Some(Numbered { stretch, .. }) = totals.last.filter(|other| other.stretch.first > last.first) {
-            *last = stretch;
+        let free = into_inner(shared.free).into_iter();
+        if let Some(other) = free.max_by_key(|other| other.first).filter(|other| other.first > last.first) {
+            *last = other;
         }
         let input = into_inner(shared.input);
         Ok((input.reader, input.fault))

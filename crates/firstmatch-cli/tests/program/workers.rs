@@ -37,9 +37,9 @@ fn answers_are_those_of_one_worker() {
         output.stdout
     };
     fixture.write("fw.rules", generate(&["rules", "--profile", "fw", "--rules", "200", "--seed", "3"]));
-    // 30,000 packets are eight stretches, more than two workers have under way.
+    // 30,000 packets are seven stretches, more than two workers have under way.
     let bytes = generate(&["trace", "fw.rules", "--headers", "30000", "--format", "pcap"]);
-    // A record that contradicts itself ends the second capture in its fifth stretch.
+    // A record that contradicts itself ends the second capture in its fourth stretch.
     let mut bad = bytes.clone();
     bad[24 + 18_000 * (16 + 64) + 8..][..4].copy_from_slice(&[0xff; 4]);
     fixture.write("bad.pcap", &bad);
