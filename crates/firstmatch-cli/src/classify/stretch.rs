@@ -242,6 +242,8 @@ impl Stretch {
                 let headers = wire::parse_on(self.batch.config(), packet.interface, packet.link, packet.data);
                 self.keep(Packet::Headers(headers), packet.original_len);
             }
+        } else if let Some(link) = frames.plain_link() {
+            self.batch.push_frames(link, frames.iter().map(|packet| packet.data));
         } else {
             frames.iter().for_each(|packet| _ = self.batch.push(&packet));
         }

@@ -57,6 +57,16 @@ impl Frames {
         self.places.is_empty()
     }
 
+    /// Returns the link type, if it is that of all packets, and all were captured whole by interface 0.
+    ///
+    /// Then [`Batch::push_frames`](crate::wire::Batch::push_frames) adds the same as
+    /// [`Batch::push`](crate::wire::Batch::push) for each packet, and is faster.
+    pub fn plain_link(&self) -> Option<LinkType> {
+        let link = self.places.first()?.link;
+        let is_plain = |place: &Place| place.link == link && place.interface == 0 && place.len == place.original_len;
+        self.places.iter().all(is_plain).then_some(link)
+    }
+
     /// Returns the packets in order of arrival.
     #[inline]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Packet<'_>> {

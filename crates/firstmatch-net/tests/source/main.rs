@@ -59,7 +59,14 @@ fn drain_frames(mut capture: Capture, least: usize) -> Read1 {
         match capture.next_frames(&mut frames, least) {
             Ok(true) => {
                 assert!((1..=4 * least).contains(&frames.len()) && !frames.is_empty());
-                packets.extend(frames.iter().map(owned));
+                let new: Vec<Owned> = frames.iter().map(owned).collect();
+                let is_plain = |packet: &Owned| {
+                    packet.interface == 0
+                        && packet.link == new[0].link
+                        && packet.data.len() == packet.original_len as usize
+                };
+                assert_eq!(frames.plain_link(), new.iter().all(is_plain).then_some(new[0].link));
+                packets.extend(new);
             }
             Ok(false) => break None,
             Err(error) => break Some(error),
