@@ -126,6 +126,25 @@ impl Capture {
         &mut self.reader.window
     }
 
+    /// Calls `take` with each packet of a pcap file that is at hand, until it returns false.
+    ///
+    /// A loop over the bytes is faster than a call for each packet, which goes through the window's state.
+    #[inline]
+    pub(super) fn take_at_hand(&mut self, mut take: impl FnMut(Found) -> bool) {
+        let Framing::Pcap(records) = self.framing else { return };
+        let (place, mut at, mut packets) = (self.reader.window.place(), 0, 0);
+        let bytes = self.reader.window.bytes();
+        while let Some(found) = records.found_at(bytes, at, place, self.reader.max_record) {
+            at = found.start + found.len - place;
+            packets += 1;
+            if !take(found.without_check(records.check_bytes)) {
+                break;
+            }
+        }
+        self.reader.packets += packets;
+        self.reader.window.consume(at);
+    }
+
     /// Makes the next call return an error.
     pub(super) fn fail_next(&mut self, error: SourceError) {
         self.failed = Some(error);
@@ -213,21 +232,30 @@ impl Records {
     }
 
     #[inline]
-    fn is_too_long(self, size: u64, reader: &Reader) -> bool {
-        size > reader.max_record.saturating_add(self.head) as u64
+    fn is_too_long(self, size: u64, max_record: usize) -> bool {
+        size > max_record.saturating_add(self.head) as u64
     }
 
     /// Takes the next packet, if all of it was read and its record is not too long.
     #[inline]
     fn at_hand(self, reader: &mut Reader) -> Option<Found> {
-        let bytes = reader.window.bytes();
+        let found = self.found_at(reader.window.bytes(), 0, reader.window.place(), reader.max_record)?;
+        reader.window.consume(self.head + found.len);
+        Some(found.without_check(self.check_bytes))
+    }
+
+    /// Returns the packet whose record is `bytes[at..]`, if all of it is there and it is not too long.
+    ///
+    /// `bytes` begin at `place` of the window. The packet's check sequence is still with it.
+    #[inline]
+    fn found_at(self, bytes: &[u8], at: usize, place: usize, max_record: usize) -> Option<Found> {
+        let bytes = bytes.get(at..)?;
         let (size, original_len) = self.lengths(bytes)?;
-        if size > bytes.len() as u64 || self.is_too_long(size, reader) {
+        if size > bytes.len() as u64 || self.is_too_long(size, max_record) {
             return None;
         }
-        let (start, len) = (reader.window.place() + self.head, size as usize - self.head);
-        reader.window.consume(size as usize);
-        Some(Found { link: self.link, interface: 0, start, len, original_len }.without_check(self.check_bytes))
+        let (start, len) = (place + at + self.head, size as usize - self.head);
+        Some(Found { link: self.link, interface: 0, start, len, original_len })
     }
 
     /// Returns the next packet and reads until all of it is there.
@@ -244,7 +272,7 @@ impl Records {
                 }
                 return reader.end(true, self.head as u64);
             };
-            if self.is_too_long(size, reader) {
+            if self.is_too_long(size, reader.max_record) {
                 return Err(reader.too_long(size));
             }
             if !reader.window.need(size as usize)? {

@@ -91,8 +91,13 @@ impl Capture {
         // The buffers of the last call are free only now.
         let spare = std::mem::take(&mut frames.blocks);
         self.window().reuse(spare);
+        let most = packets.saturating_mul(4);
         let (mut bytes, mut failed) = (0, None);
-        loop {
+        // A packet that is not at hand brings in more.
+        while !(frames.len() >= packets && self.window().bytes().len() < REST
+            || frames.len() >= most
+            || bytes >= MOST_BYTES)
+        {
             let found = match self.next_found() {
                 Ok(Some(found)) => found,
                 Ok(None) => break,
@@ -101,14 +106,16 @@ impl Capture {
                     break;
                 }
             };
-            let window = self.window();
-            let Found { link, interface, start, len, original_len } = found;
-            let block = window.hold() as u32;
-            frames.places.push(Place { start, len: len as u32, original_len, block, interface, link });
-            bytes += len;
-            let is_enough = frames.len() >= packets && window.bytes().len() < REST;
-            if is_enough || frames.len() >= packets.saturating_mul(4) || bytes >= MOST_BYTES {
-                break;
+            let block = self.window().hold() as u32;
+            let places = &mut frames.places;
+            let mut take = |found: Found| {
+                let Found { link, interface, start, len, original_len } = found;
+                places.push(Place { start, len: len as u32, original_len, block, interface, link });
+                bytes += len;
+                places.len() < most && bytes < MOST_BYTES
+            };
+            if take(found) {
+                self.take_at_hand(take);
             }
         }
         frames.blocks = self.window().release();
