@@ -63,6 +63,16 @@ impl Subject {
         self.name.contains("meta")
     }
 
+    /// Whether a build takes what room there is, so that another budget may build another structure.
+    pub fn fills_its_budget(&self) -> bool {
+        ["hicuts", "hypercuts"].iter().any(|name| self.name.starts_with(name))
+    }
+
+    /// Whether a smaller budget may build something smaller instead of failing.
+    pub fn can_shrink(&self) -> bool {
+        self.fills_its_budget() || self.name.contains("bit_select")
+    }
+
     pub fn build(&self, lowered: &Lowered) -> Box<dyn Classifier> {
         self.try_build(lowered, Budget::default()).unwrap_or_else(|e| panic!("{}: {e}", self.name))
     }
@@ -88,8 +98,21 @@ impl Subject {
     }
 }
 
+/// Name of the variable that restricts the list to engines whose names begin with one of its words.
+///
+/// It is for work on one engine: `HARNESS_ENGINES=hicuts,hypercuts cargo test -p firstmatch-core --test harness tiny`.
+const ONLY: &str = "HARNESS_ENGINES";
+
 /// Returns the list. An engine of the registry is in it and is tested by everything.
 pub fn engines() -> Vec<Subject> {
+    let mut all = every_engine();
+    if let Ok(only) = std::env::var(ONLY) {
+        all.retain(|subject| only.split(',').any(|name| subject.name.starts_with(name)));
+    }
+    all
+}
+
+fn every_engine() -> Vec<Subject> {
     let mut all = metas();
     for level in Level::available() {
         let here = registered(level).chain(metas_at(level)).chain(caches(level));
@@ -137,6 +160,18 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("partitionsort", "reorder=0"),
     ("partitionsort", "reorder=40 most_partitions=3"),
     ("partitionsort", "most_partitions=0"),
+    ("hicuts", ""),
+    ("hicuts", "paper=true"),
+    (
+        "hicuts",
+        "binth=2 dimension=most_unique compact=false merge=false zoom=false layout=breadth_first walk=interleaved",
+    ),
+    ("hicuts", "binth=1 layout=pages_and_lines page_bytes=128 push=true min_push=1 walk=interleaved"),
+    ("hypercuts", ""),
+    ("hypercuts", "paper=true"),
+    ("hypercuts", "binth=3 growth=8 space_factor=8 layout=van_emde_boas walk=interleaved push=true min_push=1"),
+    ("hypercuts", "binth=1 layout=pages page_bytes=256 trees=2 walk=one_by_one region_bytes=400 extra_bytes=65536"),
+    ("hypercuts", "binth=1 layout=as_built remove_covered=true visits=50"),
 ];
 
 /// Returns the engines of the registry in each of their configurations.

@@ -45,6 +45,11 @@ impl Visits {
         self.made.get()
     }
 
+    /// Returns the number of visits that may still be made.
+    pub(crate) fn left(&self) -> usize {
+        self.most.saturating_sub(self.made())
+    }
+
     pub(crate) fn are_too_many(&self) -> bool {
         self.made() > self.most
     }

@@ -9,6 +9,7 @@ pub(crate) mod entry;
 pub(crate) mod generation;
 pub(crate) mod observer;
 pub(crate) mod options;
+mod overlaps;
 pub(crate) mod selector;
 mod stats;
 pub(crate) mod steps;
@@ -19,5 +20,6 @@ mod traits;
 
 pub use crate::rule::Match;
 pub use counts::NamedCounts;
+pub use overlaps::{Overlaps, Probe};
 pub use stats::Stats;
 pub use traits::{Classifier, Engine, Scratch, Updatable};

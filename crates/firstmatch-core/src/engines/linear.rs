@@ -30,15 +30,14 @@ use crate::engine::observer::Step;
 use crate::engine::options;
 use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::{All, LiveRules, Tombstones};
-use crate::engine::{Engine, Match, NamedCounts, Stats};
+use crate::engine::{Engine, Match, NamedCounts, Overlaps, Probe, Stats};
+use crate::engines::shared::{BLOCK, Columns};
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{Isa, Kernel, Level, dispatch};
-use crate::rule::Lowered;
+use crate::rule::{Lowered, Region};
 use crate::schema::Schema;
 
-/// Number of regions in a block.
-const BLOCK: usize = 8;
 /// Bytes of a tile, the blocks that a batch goes through at a time.
 ///
 /// Half of a first-level cache of 32 KiB.
@@ -82,7 +81,8 @@ impl Linear {
         let (regions, schema) = (set.regions(), set.schema());
         let ternary = regions.ternary_words().into_boxed_slice();
         let key_words = schema.words().len();
-        let words = 2 * BLOCK * (key_words + ternary.len());
+        let columns = Columns { key_words, ternary: &ternary };
+        let words = columns.words();
         let needed = regions.len().div_ceil(BLOCK) * words * size_of::<u32>()
             + size_of_val(set.rules())
             + size_of_val(&ternary[..]);
@@ -91,25 +91,20 @@ impl Linear {
         }
         let mut blocks = vec![0; regions.len().div_ceil(BLOCK) * words].into_boxed_slice();
         for (index, block) in blocks.chunks_exact_mut(words).enumerate() {
-            for i in 0..BLOCK {
-                let region = regions.get((index * BLOCK + i).min(regions.len() - 1));
-                for word in 0..key_words {
-                    block[word * 16 + i] = region.lo[word];
-                    block[word * 16 + 8 + i] = region.hi[word];
-                }
-                for (at, &word) in ternary.iter().enumerate() {
-                    let (value, mask) = region.ternary.map_or((0, 0), |(value, mask)| (value[word], mask[word]));
-                    block[(key_words + at) * 16 + i] = value;
-                    block[(key_words + at) * 16 + 8 + i] = mask;
-                }
+            for at in 0..BLOCK {
+                columns.write(block, at, regions, (index * BLOCK + at).min(regions.len() - 1));
             }
         }
         let rules = set.by_rule().count();
         Ok(Self { schema: schema.clone(), level, rules, ternary, blocks, matches: set.rules().into() })
     }
 
+    fn columns(&self) -> Columns<'_> {
+        Columns { key_words: self.schema.words().len(), ternary: &self.ternary }
+    }
+
     fn block_words(&self) -> usize {
-        2 * BLOCK * (self.schema.words().len() + self.ternary.len())
+        self.columns().words()
     }
 }
 
@@ -150,6 +145,56 @@ impl Engine for Linear {
         let blocks = counter.of(Step::Block);
         let bytes = blocks * size_of_val(&self.blocks[..self.block_words().min(self.blocks.len())]) as u64;
         NamedCounts::from([("blocks", blocks), ("tests", blocks * BLOCK as u64), ("lines", bytes.div_ceil(64))])
+    }
+}
+
+/// Goes through the regions in order of priority; a cursor is the index of a region.
+impl Overlaps for Linear {
+    fn visit(
+        &self,
+        probe: &mut Probe,
+        cursor: u64,
+        most: usize,
+        visit: &mut dyn FnMut(&mut Probe, Match, Region<'_>),
+    ) -> Option<u64> {
+        let from = usize::try_from(cursor).unwrap_or(usize::MAX).min(self.matches.len());
+        let to = from.saturating_add(most.max(1)).min(self.matches.len());
+        let mut row = std::mem::take(&mut probe.row);
+        let mut is_over = to == self.matches.len();
+        for index in from..to {
+            let found = self.matches[index];
+            // Later regions have larger priorities.
+            if !probe.takes(found.priority.0) {
+                is_over = true;
+                break;
+            }
+            let block = &self.blocks[index / BLOCK * self.block_words()..];
+            self.columns().read(block, index % BLOCK, &mut row, |region| {
+                if probe.overlaps(&region) {
+                    visit(probe, found, region);
+                }
+            });
+        }
+        probe.row = row;
+        (!is_over).then_some(to as u64)
+    }
+
+    fn home(&self, rule: Match, key: &[u32], probe: &mut Probe) -> bool {
+        let mut row = std::mem::take(&mut probe.row);
+        let first = self.matches.partition_point(|of| of.priority < rule.priority);
+        let own = self.matches[first..].iter().take_while(|of| **of == rule).count();
+        let is_there = (first..first + own).any(|index| {
+            let block = &self.blocks[index / BLOCK * self.block_words()..];
+            self.columns().read(block, index % BLOCK, &mut row, |region| {
+                let holds = region.contains(key);
+                if holds {
+                    (probe.lo, probe.hi) = (region.lo.to_vec(), region.hi.to_vec());
+                }
+                holds
+            })
+        });
+        probe.row = row;
+        is_there
     }
 }
 

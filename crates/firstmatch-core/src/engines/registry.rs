@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 
 use super::tuple::TupleMerge;
-use super::{bit_select, bit_vector, linear, partition_sort, tuple};
+use super::{bit_select, bit_vector, cut_tree, linear, partition_sort, tuple};
 use crate::engine::base::{self, Base, BaseEngine, Sampling};
 pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
 pub use crate::engine::options::{EngineOption, OptionValues};
@@ -28,6 +28,8 @@ pub const ENGINES: &[Entry] = &[
     bit_vector::ENTRY,
     partition_sort::ENTRY,
     tuple::TSS,
+    cut_tree::HICUTS,
+    cut_tree::HYPERCUTS,
     linear::ENTRY,
 ];
 

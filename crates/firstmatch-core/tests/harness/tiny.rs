@@ -100,8 +100,9 @@ fn differing() -> Vec<Subject> {
 /// Engines of many configurations take turns: each configuration sees every set at one SIMD level, and equally many at
 /// every level. For example, with two levels, the first takes the sets whose rule numbers have an even sum.
 fn is_turn(subject: &Subject, turn: usize) -> bool {
-    let has_many =
-        ["tuple", "tss", "partitionsort", "flow cache"].iter().any(|family| subject.name.starts_with(family));
+    let has_many = ["tuple", "tss", "partitionsort", "hicuts", "hypercuts", "flow cache"]
+        .iter()
+        .any(|family| subject.name.starts_with(family));
     let levels = Level::available().count();
     !has_many || subject.level == Level::available().nth(turn % levels)
 }

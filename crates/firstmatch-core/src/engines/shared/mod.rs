@@ -1,8 +1,10 @@
 //! Building blocks that several engines share.
 
+mod blocks;
 mod chunked;
 mod classes;
 mod entry;
+mod layout;
 mod masked;
 mod overflow;
 mod pairs;
@@ -11,9 +13,12 @@ mod products;
 mod sweep;
 pub(crate) mod wide;
 
+pub(crate) use blocks::{BLOCK, Columns};
 pub(crate) use chunked::{Chunked, PIECE, vec_growth, with_room};
 pub(crate) use classes::{Classes, Room, Set};
 pub(crate) use entry::{match_of, match_words, priority_of};
+pub use layout::Layout;
+pub(crate) use layout::{Group, place};
 pub(crate) use masked::{combinations, common, common_bits, eights, mask_for};
 pub(crate) use overflow::OverflowList;
 pub(crate) use pairs::pairs;

@@ -1,0 +1,80 @@
+//! Regions that overlap a box, which keepers of answers ask for.
+
+use crate::rule::{Match, Region};
+
+/// Box of the key space, and the best priority that it may still meet.
+///
+/// A search for overlapping regions passes it to its caller with each region found. The caller may shrink the box and
+/// lower the bound, so that the rest of the search finds less.
+#[derive(Clone, Debug)]
+pub struct Probe {
+    /// Smallest value of each key word.
+    pub lo: Vec<u32>,
+    /// Largest value of each key word.
+    pub hi: Vec<u32>,
+    /// Priority that a region has to beat; `None` takes every region.
+    pub below: Option<u64>,
+    /// Ranks of regions that were visited, a bit each, for searches that meet regions more than once.
+    pub(crate) seen: Vec<u64>,
+    /// Bounds and masks of the region at hand.
+    pub(crate) row: Vec<u32>,
+}
+
+impl Probe {
+    /// Builds a probe for the box of these bounds, which takes every region.
+    pub fn new(lo: &[u32], hi: &[u32]) -> Self {
+        Self { lo: lo.to_vec(), hi: hi.to_vec(), below: None, seen: Vec::new(), row: Vec::new() }
+    }
+
+    /// Whether a region of this priority is still asked for.
+    #[inline]
+    pub fn takes(&self, priority: u64) -> bool {
+        self.below.is_none_or(|below| priority < below)
+    }
+
+    /// Whether a region and the box have a key in common, as far as intervals tell.
+    ///
+    /// Of a ternary region its hull counts, so that some regions that only the hull shares are reported, too.
+    #[inline]
+    pub fn overlaps(&self, region: &Region<'_>) -> bool {
+        let bounds = self.lo.iter().zip(&self.hi).zip(region.lo.iter().zip(region.hi));
+        bounds.into_iter().all(|((lo, hi), (from, to))| lo <= to && from <= hi)
+    }
+}
+
+/// Search for the regions that overlap a box.
+///
+/// ```
+/// use firstmatch_core::engines::linear::{Config, Linear};
+/// use firstmatch_core::rule::{ExpansionLimits, lower};
+/// use firstmatch_core::{Overlaps, Probe};
+///
+/// let text = "family ipv4\npermit src 10.0.0.0/8\ndeny src 10.1.0.0/16\npermit src 192.0.2.0/24\n";
+/// let rules = firstmatch_formats::parse(text, &firstmatch_formats::Options::default())?.rules;
+/// let lowered = lower(&rules, &rules.schemas()[0], &ExpansionLimits::default())?;
+/// let engine = Linear::build(&lowered, &Config::default())?;
+///
+/// // All packets from 10.1.2.0/24.
+/// let largest: Vec<u32> = lowered.schema().words().iter().map(|word| word.max).collect();
+/// let mut probe = Probe::new(&[0x0A01_0200, 0, 0, 0, 0], &[&[0x0A01_02FF], &largest[1..]].concat());
+/// let mut found = Vec::new();
+/// engine.visit(&mut probe, 0, usize::MAX, &mut |_, rule, _| found.push(rule.rule.slot()));
+/// assert_eq!(found, [0, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Overlaps: Send + Sync {
+    /// Calls `visit` for the regions that overlap `probe` and beat its bound, in any order, each once.
+    ///
+    /// It tests about `most` regions from `cursor` on, which is 0 at first. It returns where to go on, or `None` at the
+    /// end. `visit` may shrink the box of the probe and lower its bound.
+    fn visit(
+        &self,
+        probe: &mut Probe,
+        cursor: u64,
+        most: usize,
+        visit: &mut dyn FnMut(&mut Probe, Match, Region<'_>),
+    ) -> Option<u64>;
+
+    /// Makes the box of `probe` the region of `rule` that holds `key`; returns whether there is one.
+    fn home(&self, rule: Match, key: &[u32], probe: &mut Probe) -> bool;
+}
