@@ -67,6 +67,8 @@ pub struct BuildError {
     kind: BuildErrorKind,
     rule: Option<RuleId>,
     line: Option<u32>,
+    /// Part of the engine that was the reason, if one was.
+    part: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,35 +84,40 @@ enum BuildErrorKind {
 impl BuildError {
     /// Builds the error of a rule, from `line`, that needs too many regions.
     pub(crate) fn regions(what: String, line: Option<NonZeroU32>) -> Self {
-        Self { kind: BuildErrorKind::Regions(what), rule: None, line: line.map(u32::from) }
+        Self { kind: BuildErrorKind::Regions(what), rule: None, line: line.map(u32::from), part: None }
     }
 
     pub(crate) fn bytes(needed: usize, allowed: usize) -> Self {
-        Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None }
+        Self { kind: BuildErrorKind::Bytes { needed, allowed }, rule: None, line: None, part: None }
     }
 
     /// Builds the error of a build that stopped after `made` visits of regions.
     pub(crate) fn visits(made: usize, allowed: usize) -> Self {
-        Self { kind: BuildErrorKind::Visits { made, allowed }, rule: None, line: None }
+        Self { kind: BuildErrorKind::Visits { made, allowed }, rule: None, line: None, part: None }
     }
 
     /// Builds the error of a limit other than the budget's bytes.
     pub(crate) fn limit(cap: Cap, needed: usize, allowed: usize) -> Self {
-        Self { kind: BuildErrorKind::Limit { cap, needed, allowed }, rule: None, line: None }
+        Self { kind: BuildErrorKind::Limit { cap, needed, allowed }, rule: None, line: None, part: None }
     }
 
     pub(crate) fn simd(level: &'static str) -> Self {
-        Self { kind: BuildErrorKind::Simd(level), rule: None, line: None }
+        Self { kind: BuildErrorKind::Simd(level), rule: None, line: None, part: None }
     }
 
     /// Builds the error of an engine that refuses its options or a rule.
     pub(crate) fn refused(what: String) -> Self {
-        Self { kind: BuildErrorKind::Refused(what), rule: None, line: None }
+        Self { kind: BuildErrorKind::Refused(what), rule: None, line: None, part: None }
     }
 
     pub(crate) fn with_rule(mut self, rule: RuleId) -> Self {
         self.rule = Some(rule);
         self
+    }
+
+    /// Names the part of the engine that was the reason; for example, `table 3`.
+    pub(crate) fn in_part(self, part: String) -> Self {
+        Self { part: Some(part), ..self }
     }
 
     /// Whether a limit was exceeded.
@@ -163,6 +170,9 @@ impl fmt::Display for BuildError {
             (Some(line), _) => write!(f, "line {line}: ")?,
             (None, Some(rule)) => write!(f, "rule {rule}: ")?,
             (None, None) => {}
+        }
+        if let Some(part) = &self.part {
+            write!(f, "{part}: ")?;
         }
         match &self.kind {
             BuildErrorKind::Regions(what) | BuildErrorKind::Refused(what) => f.write_str(what),

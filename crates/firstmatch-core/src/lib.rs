@@ -47,6 +47,7 @@
 //! | [`bit_select`](engines::bit_select) | one step and one block of eight regions in each of a few trees, in batches | rebuild | rules that stay: fast, and little memory |
 //! | [`bit_vector`](engines::bit_vector) | one search per key word, and the first bit of a few vectors | rebuild | up to a thousand or two rules of any kind |
 //! | [`cut_tree`](engines::cut_tree) (HiCuts, HyperCuts) | one walk to a short list in each of up to four trees | rebuild | comparison with the classics, within memory that you set |
+//! | [`rfc`](mod@engines::rfc) | one search per key word, and a fixed number of table reads | rebuild | rules that stay, where speed is worth much memory |
 //! | [`tuple`](mod@engines::tuple) (TupleMerge, Tuple Space Search) | probes of the tables that can match, in batches | [`Updatable`]: insert and remove | rules that change |
 //! | [`partition_sort`](engines::partition_sort) (PartitionSort) | one walk down a tree in each of a few partitions | [`Updatable`]: insert and remove | rules of ranges, whose bits say little |
 //!

@@ -103,7 +103,7 @@ impl Subject {
 /// It is for work on one engine: `HARNESS_ENGINES=hicuts,hypercuts cargo test -p firstmatch-core --test harness tiny`.
 const ONLY: &str = "HARNESS_ENGINES";
 
-/// Returns the list. An engine of the registry is in it and is tested by everything.
+/// Returns the list. An engine of the registry is in it and is tested by everything, but for [`multiplying`] ones.
 pub fn engines() -> Vec<Subject> {
     let mut all = every_engine();
     if let Ok(only) = std::env::var(ONLY) {
@@ -119,6 +119,17 @@ fn every_engine() -> Vec<Subject> {
         all.extend(here.map(|subject| Subject { level: Some(level), ..subject }));
     }
     all
+}
+
+/// Names of engines whose tables multiply the classes of words.
+///
+/// Rules that are drawn at random have so many classes that their tables take gigabytes.
+const MULTIPLYING: &[&str] = &["rfc"];
+
+/// Returns the engines whose tables multiply the classes of words, for tests of few rules.
+pub fn multiplying() -> Vec<Subject> {
+    let at = |level| configurations(level, true).map(move |subject| Subject { level: Some(level), ..subject });
+    Level::available().flat_map(at).collect()
 }
 
 /// Returns each structure once, at the best level.
@@ -172,11 +183,20 @@ const CONFIGURATIONS: &[(&str, &str)] = &[
     ("hypercuts", "binth=3 growth=8 space_factor=8 layout=van_emde_boas walk=interleaved push=true min_push=1"),
     ("hypercuts", "binth=1 layout=pages page_bytes=256 trees=2 walk=one_by_one region_bytes=400 extra_bytes=65536"),
     ("hypercuts", "binth=1 layout=as_built remove_covered=true visits=50"),
+    ("rfc", ""),
+    ("rfc", "paper=true"),
+    ("rfc", "leaves=chunks prefetch=0 build_bytes=268435456"),
+    ("rfc", "plan=paper walk=keys"),
 ];
 
-/// Returns the engines of the registry in each of their configurations.
+/// Returns the engines of the registry in each of their configurations, without those that multiply classes.
 fn registered(level: Level) -> impl Iterator<Item = Subject> {
-    ENGINES.iter().flat_map(move |entry| {
+    configurations(level, false)
+}
+
+fn configurations(level: Level, multiplies: bool) -> impl Iterator<Item = Subject> {
+    let all = ENGINES.iter().filter(move |entry| MULTIPLYING.contains(&entry.name) == multiplies);
+    all.flat_map(move |entry| {
         let listed: Vec<&str> = options_of(entry).collect();
         let listed = if listed.is_empty() { vec![""] } else { listed };
         listed.into_iter().map(move |options| configured(entry, level, options))

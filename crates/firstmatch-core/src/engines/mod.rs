@@ -6,5 +6,6 @@ pub mod cut_tree;
 pub mod linear;
 pub mod partition_sort;
 pub mod registry;
+pub mod rfc;
 pub(crate) mod shared;
 pub mod tuple;

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::str::FromStr;
 
 use super::tuple::TupleMerge;
-use super::{bit_select, bit_vector, cut_tree, linear, partition_sort, tuple};
+use super::{bit_select, bit_vector, cut_tree, linear, partition_sort, rfc, tuple};
 use crate::engine::base::{self, Base, BaseEngine, Sampling};
 pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
 pub use crate::engine::options::{EngineOption, OptionValues};
@@ -30,6 +30,7 @@ pub const ENGINES: &[Entry] = &[
     tuple::TSS,
     cut_tree::HICUTS,
     cut_tree::HYPERCUTS,
+    rfc::ENTRY,
     linear::ENTRY,
 ];
 

@@ -13,6 +13,7 @@
 //!   with files, `memory` counts every byte, `allocation` finds lookups
 //!   that take any. `cache` is about what a cache keeps and when it steps aside, `sharing` about scratches and threads.
 //!   `steps` is about counted steps, options and visits by name.
+//!   `few` is all of this for engines whose tables multiply classes, over few rules.
 //!   `limit` ends tests of threads in time.
 
 mod allocation;
@@ -24,6 +25,7 @@ mod choice;
 mod corpus;
 mod differential;
 mod due;
+mod few;
 mod figures;
 mod ids;
 mod layers;

@@ -7,7 +7,7 @@ use firstmatch_core::schema::{Field, Kind, Schema};
 use crate::broken::Fault;
 use crate::case::Case;
 use crate::corners::every_packet;
-use crate::engines::{Reference, Subject, engines};
+use crate::engines::{Reference, Subject, engines, multiplying};
 use crate::generate::empty_rule;
 use crate::rng::Rng;
 
@@ -92,18 +92,22 @@ fn differing() -> Vec<Subject> {
         let is_behind_cache = subject.name.starts_with("flow cache") && !subject.name.ends_with("linear");
         is_behind_cache || subject.is_meta() && subject.name != "meta"
     };
-    engines().into_iter().filter(|subject| !is_same(subject)).collect()
+    engines().into_iter().chain(multiplying()).filter(|subject| !is_same(subject)).collect()
 }
 
 /// Whether a subject is put to this rule set.
 ///
 /// Engines of many configurations take turns: each configuration sees every set at one SIMD level, and equally many at
-/// every level. For example, with two levels, the first takes the sets whose rule numbers have an even sum.
+/// every level. For example, with two levels, the first takes the sets whose rule numbers have an even sum. Engines whose
+/// builds count classes see every fourth set.
 fn is_turn(subject: &Subject, turn: usize) -> bool {
     let has_many = ["tuple", "tss", "partitionsort", "hicuts", "hypercuts", "flow cache"]
         .iter()
         .any(|family| subject.name.starts_with(family));
     let levels = Level::available().count();
+    if subject.name.starts_with("rfc") {
+        return (turn / levels).is_multiple_of(4) && subject.level == Level::available().nth(turn % levels);
+    }
     !has_many || subject.level == Level::available().nth(turn % levels)
 }
 

@@ -104,7 +104,9 @@ impl Classes {
         row.chunks(HASHED).fold(row.len() as u32, |sum, words| {
             let mut padded = [0; HASHED];
             padded[..words.len()].copy_from_slice(words);
-            (sum ^ self.hasher.hash(&padded, &[u32::MAX; HASHED])).wrapping_mul(0x9E37_79B1)
+            // The hash takes pairs of words; most lists are short.
+            let padded = &padded[..words.len().next_multiple_of(2)];
+            (sum ^ self.hasher.hash(padded, &[u32::MAX; HASHED][..padded.len()])).wrapping_mul(0x9E37_79B1)
         })
     }
 

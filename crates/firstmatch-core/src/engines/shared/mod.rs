@@ -23,5 +23,5 @@ pub(crate) use masked::{combinations, common, common_bits, eights, mask_for};
 pub(crate) use overflow::OverflowList;
 pub(crate) use pairs::pairs;
 pub(crate) use places::Places;
-pub(crate) use products::{Interval, Masks, Products};
+pub(crate) use products::{Interval, Masks, Products, unite};
 pub(crate) use sweep::sweep;

@@ -97,7 +97,7 @@ fn masks(Region { lo, hi, ternary }: Region<'_>) -> Masks {
 }
 
 /// Returns the union of intervals, in order, none of which touch.
-fn unite(mut intervals: Vec<Interval>) -> Vec<Interval> {
+pub(crate) fn unite(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_unstable();
     intervals.dedup_by(|next, last| {
         let touches = next.0 <= last.1.saturating_add(1);

@@ -1,0 +1,228 @@
+//! Leaves: searches that map the values of columns to classes.
+
+use std::collections::HashMap;
+
+use super::columns::Column;
+use super::config::LeafKind;
+use super::lists::{Bits, Part, intern};
+use super::table::Entries;
+use crate::engines::shared::{Classes, Interval, Products, Room, combinations, eights, mask_for, sweep};
+use crate::error::BuildError;
+use crate::raw::{Pages, Table, Tree};
+
+/// Number of values below which a column has a table by its bits.
+const DIRECT: u32 = 1 << 10;
+/// Number of values below which a column has pages, or a table by value.
+pub(super) const PAGED: u32 = 1 << 17;
+
+/// Search for the class of a key in one column.
+#[derive(Debug)]
+pub(super) struct Leaf {
+    pub(super) column: Column,
+    pub(super) search: Search,
+    /// Number of classes.
+    pub(super) classes: u32,
+}
+
+/// Ways to find the class of a value.
+#[derive(Debug)]
+pub(super) enum Search {
+    Tree(Tree),
+    Pages(Pages),
+    /// Table over some bits of the word.
+    Bits(Table),
+    /// Table over all values.
+    Values(Entries),
+}
+
+impl Leaf {
+    pub(super) fn bytes(&self) -> usize {
+        match &self.search {
+            Search::Tree(tree) => tree.bytes(),
+            Search::Pages(pages) => pages.bytes(),
+            Search::Bits(table) => table.bytes(),
+            Search::Values(entries) => entries.bytes(),
+        }
+    }
+
+    /// Number of cache lines that a lookup reads.
+    pub(super) fn lines(&self) -> usize {
+        match &self.search {
+            Search::Tree(tree) => tree.depth() + 1,
+            Search::Pages(_) => 2,
+            Search::Bits(_) | Search::Values(_) => 1,
+        }
+    }
+}
+
+/// Leaf in the making.
+pub(super) struct Made {
+    pub(super) leaf: Leaf,
+    pub(super) part: Part,
+}
+
+/// Returns the leaves of all columns, or the word of a column that has too many classes for a tree.
+///
+/// # Errors
+/// If the lists have no room, or there were too many visits.
+pub(super) fn leaves(
+    columns: &[Column],
+    products: &Products,
+    kind: LeafKind,
+    room: &Room<'_>,
+) -> Result<Result<Vec<Made>, usize>, BuildError> {
+    let mut all = Vec::new();
+    for (at, &column) in columns.iter().enumerate() {
+        let tested = products.tested(at);
+        let (starts, numbers, part) = by_intervals(products, at, column.max, room)?;
+        if column.max < DIRECT || kind == LeafKind::Chunks && column.max < PAGED {
+            let mut found = (of_values(&starts, &numbers, column.max), part);
+            for bits in eights(tested) {
+                found = with_mask(found, products, at, bits, room)?;
+            }
+            let (numbers, part) = found;
+            // A table by bits needs a key's value as it is in the word.
+            let is_narrow = kind == LeafKind::Words && column.shift == 0;
+            let search = match shorts(&numbers).filter(|_| is_narrow) {
+                Some(numbers) => Search::Bits(Table::new(mask_for(column.max), numbers)),
+                None => Search::Values(entries(numbers)),
+            };
+            all.push(made(column, search, part));
+            continue;
+        }
+        let search = if column.max < PAGED {
+            let values = of_values(&starts, &numbers, column.max);
+            match shorts(&values).as_deref().and_then(Pages::new) {
+                Some(pages) => Search::Pages(pages),
+                None => Search::Values(entries(values)),
+            }
+        } else {
+            match shorts(&numbers).and_then(|numbers| Tree::new(&starts, &numbers, column.max)) {
+                Some(tree) => Search::Tree(tree),
+                None => return Ok(Err(column.word)),
+            }
+        };
+        all.push(made(column, search, part));
+        for bits in eights(tested) {
+            let (numbers, part) = by_mask(products, at, bits, room)?;
+            let numbers = numbers.into_iter().map(|number| number as u16);
+            let search = Search::Bits(Table::new(bits << column.shift, numbers));
+            // The bits are counted from the right of the word.
+            all.push(made(Column { shift: 0, bits: u32::MAX, ..column }, search, part));
+        }
+    }
+    Ok(Ok(all))
+}
+
+/// Returns a leaf with one class for every value.
+pub(super) fn constant(products: usize, room: &Room<'_>) -> Result<Made, BuildError> {
+    let column = Column { word: 0, shift: 0, bits: 0, max: 0 };
+    let mut classes = Classes::default();
+    intern(&mut classes, &[], room)?;
+    Ok(made(column, Search::Bits(Table::new(0, [0])), Part { classes, open: Bits::of(products, |_| true) }))
+}
+
+/// Whether a leaf tells values apart, or excludes a product.
+pub(super) fn says(part: &Part, products: usize) -> bool {
+    part.len() > 1 || part.list(0).len() + part.open.len() < products
+}
+
+fn made(column: Column, search: Search, part: Part) -> Made {
+    Made { leaf: Leaf { column, search, classes: part.len() as u32 }, part }
+}
+
+/// Returns numbers in 16 bits, if they all fit.
+fn shorts(numbers: &[u32]) -> Option<Vec<u16>> {
+    numbers.iter().map(|&number| u16::try_from(number).ok()).collect()
+}
+
+fn entries(numbers: Vec<u32>) -> Entries {
+    shorts(&numbers).map_or_else(|| Entries::Long(numbers.into()), |short| Entries::Short(short.into()))
+}
+
+/// Returns the class of each value up to `max`, from those of intervals.
+fn of_values(starts: &[u32], numbers: &[u32], max: u32) -> Vec<u32> {
+    let mut each = Vec::with_capacity(max as usize + 1);
+    let ends = starts.iter().copied().chain([max + 1]);
+    ends.zip(numbers).for_each(|(end, &number)| each.resize(end as usize, number));
+    each
+}
+
+/// Cuts a column into intervals, and returns their starts but the first, their classes, and the classes.
+fn by_intervals(
+    products: &Products,
+    column: usize,
+    max: u32,
+    room: &Room<'_>,
+) -> Result<(Vec<u32>, Vec<u32>, Part), BuildError> {
+    let all = &products.intervals[column];
+    let is_whole = |&(_, interval): &(usize, Interval)| interval == (0, max);
+    let mut wholes = all.iter().filter(|one| is_whole(one)).map(|&(product, _)| product).peekable();
+    let open = Bits::of(products.len(), |product| {
+        while wholes.next_if(|&whole| whole < product).is_some() {}
+        wholes.peek() == Some(&product)
+    });
+    let closed: Vec<(usize, Interval)> = all.iter().filter(|one| !is_whole(one)).copied().collect();
+    let (mut here, mut classes) = (Vec::new(), Classes::default());
+    let (starts, numbers) = sweep(&closed, max, room.visits, |changes| {
+        for &(_, product) in changes {
+            let product = product as u32;
+            match here.binary_search(&product) {
+                Ok(at) => drop(here.remove(at)),
+                Err(at) => here.insert(at, product),
+            }
+        }
+        intern(&mut classes, &here, room)
+    })?;
+    Ok((starts, numbers, Part { classes, open }))
+}
+
+/// Returns the class of each combination of the bits `bits` of a column, and the classes.
+fn by_mask(products: &Products, column: usize, bits: u32, room: &Room<'_>) -> Result<(Vec<u32>, Part), BuildError> {
+    let tests = |product: usize| products.masks[product].get(column).is_some_and(|(_, mask)| mask & bits != 0);
+    let open = Bits::of(products.len(), |product| !tests(product));
+    let (mut here, mut classes) = (Vec::new(), Classes::default());
+    let numbers = combinations(&products.masks, column, bits, room.visits, |all| {
+        here.clear();
+        here.extend(all.map(|product| product as u32).filter(|&product| !open.has(product)));
+        intern(&mut classes, &here, room)
+    })?;
+    Ok((numbers, Part { classes, open }))
+}
+
+/// Splits the classes of the values of a column by some bits under masks.
+fn with_mask(
+    (numbers, part): (Vec<u32>, Part),
+    products: &Products,
+    column: usize,
+    bits: u32,
+    room: &Room<'_>,
+) -> Result<(Vec<u32>, Part), BuildError> {
+    let (of_bits, masked) = by_mask(products, column, bits, room)?;
+    let (mut known, mut classes, mut list) = (HashMap::new(), Classes::default(), Vec::new());
+    let mut both = Vec::with_capacity(numbers.len());
+    for (value, &number) in numbers.iter().enumerate() {
+        let other = of_bits[gathered(value as u32, bits)];
+        let class = match known.get(&(number, other)) {
+            Some(&class) => class,
+            None => {
+                part.common(number as usize, &masked, other as usize, &mut list);
+                let class = intern(&mut classes, &list, room)?;
+                known.insert((number, other), class);
+                class
+            }
+        };
+        both.push(class);
+    }
+    Ok((both, Part { classes, open: part.open.both(&masked.open) }))
+}
+
+/// Returns the bits of a value that a mask names, side by side.
+fn gathered(value: u32, mut mask: u32) -> usize {
+    let (mut gathered, mut at) = (0, 0);
+    while mask != 0 {
+        gathered |= ((value >> mask.trailing_zeros() & 1) as usize) << at;
+        (mask, at) = (mask & (mask - 1), at + 1);
+    }
+    gathered
+}

@@ -1,0 +1,159 @@
+//! `rfc`: recursive flow classification, a fixed number of table reads for each packet.
+//!
+//! # Idea
+//! Two values of a word have one *class* if the same rules hold them. A table maps two classes, of two words, to the
+//! class of both. Such tables form a tree, and its root holds the first rule that matches. So a lookup is one search for
+//! each word and one read for each table. It compares no rule, and what the rules look like makes no difference to it.
+//!
+//! For example, rule 0 is source 10.0.0.0/8 and port 80, and rule 1 is source 10.1.0.0/16. Sources have three classes:
+//! held by no rule, by rule 0, and by both. Ports have two: 80 and the others. The table of both words has 3 × 2 entries:
+//! none, none, rule 0, none, rule 0, rule 1.
+//!
+//! Tables multiply classes, so that a bad tree takes many times the bytes of a good one. The builder counts the classes
+//! of every subset of up to seven words, and takes the tree of the fewest bytes. With more than 1,000 products of rules
+//! it counts those of two samples, and extends their growth. It knows the size of a table before it allocates it, and
+//! refuses a table that exceeds the budget.
+//!
+//! # Layout in memory
+//! - *Leaves*: a search tree, pages or a table that map the values of a word to classes, as in
+//!   [`bit_vector`](mod@crate::engines::bit_vector). A longer word under masks has one more for each eight bits that masks
+//!   test. With [`LeafKind::Chunks`] each is a table over 16 bits, and over 65,537 values for an optional port.
+//! - *Tables*: the entry of the classes a and b is at `a · m + b`, with `m` the classes of the second word. Entries have
+//!   16 bits up to 65,536 classes, otherwise 32. The paper's tree has tables of three classes, too.
+//! - *Last table*: 0 where no rule matches, and otherwise one more than the index of the first rule.
+//! - *Matches*: rule and priority of each rule, 16 bytes each.
+//!
+//! # Cost
+//! Each leaf reads one to six cache lines, each table one, and the match one. 64 keys go through a leaf or a table
+//! together, so that their reads overlap. Fewer than four keys go one by one.
+//!
+//! A build takes the product of the classes of each joined pair in time and memory. [`Config::build_bytes`] limits the
+//! lists of rules that it keeps besides.
+//!
+//! # Invariants
+//! - A class number is below the number of classes of its slot, so that every place is inside its table
+//!   (`tests::every_place_is_inside_its_table`).
+//! - Equal rules build equal bytes, because classes are numbered in the order of their first pair
+//!   (`tests::equal_rules_build_equal_tables`).
+//!
+//! # Paper
+//! D. Liu, Z. Chen, B. Hua, N. Yu and X. Tang, *High-performance Packet Classification Algorithm for Multithreaded IXP
+//! Network Processor* (ACM TECS 7(2), 2008), after P. Gupta and N. McKeown, *Packet Classification on Multiple Fields*
+//! (SIGCOMM 1999). [`Config::paper`] has the paper's chunks, tree and order of reads.
+//!
+//! # Deviations
+//! - By default, leaves are whole words and the tree is planned. [`Config::paper`] takes chunks of 16 bits and the tree
+//!   of the paper. The paper's four fields have no protocol, so ours is joined to the table of the destination.
+//! - Classes are lists of rules in place of bit vectors. Rules that leave all words of a table open are in none of them.
+//! - Only the first rule of a class is kept. So removing a rule takes a new build, and the engine is never a base.
+//! - The tables are not compressed, and one thread looks a packet up.
+
+mod build;
+mod columns;
+mod config;
+mod describe;
+mod join;
+mod leaves;
+mod lists;
+mod lookup;
+mod plan;
+mod structure;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use config::{BatchWalk, Config, LeafKind, TreeChoice};
+pub use structure::Rfc;
+
+use crate::engine::budget::Visits;
+use crate::engine::entry::{Entry, Settings};
+use crate::engine::options;
+use crate::engine::{Engine, Match, NamedCounts, Stats};
+use crate::error::BuildError;
+use crate::key::Keys;
+use crate::raw::{Level, dispatch};
+use crate::rule::Lowered;
+use crate::schema::Schema;
+
+impl Rfc {
+    /// Builds the engine from the regions of `set`.
+    ///
+    /// # Errors
+    /// If it would exceed the budget or [`Config::build_bytes`], or this machine lacks the forced instruction set.
+    pub fn build(set: &Lowered, config: &Config) -> Result<Self, BuildError> {
+        Self::build_within(set, config, &Visits::default())
+    }
+
+    /// Builds the engine within the visits of regions that `visits` allows.
+    pub(crate) fn build_within(set: &Lowered, config: &Config, visits: &Visits) -> Result<Self, BuildError> {
+        let level = Level::choose(config.simd)?;
+        build::build(set, config, level, visits)
+    }
+}
+
+impl Engine for Rfc {
+    type Scratch = lookup::ClassSlots;
+
+    fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    fn new_scratch(&self) -> lookup::ClassSlots {
+        lookup::ClassSlots::new(self.leaves.len() + self.tables.len())
+    }
+
+    fn stats(&self) -> Stats {
+        let entries: usize = self.tables.iter().map(|table| table.entries.len()).sum();
+        let classes: u64 = self.leaves.iter().map(|leaf| u64::from(leaf.classes)).sum();
+        Stats {
+            rules: self.matches.len(),
+            regions: self.regions,
+            bytes: self.bytes(),
+            tables: self.tables.len(),
+            worst_tests: 0,
+            worst_lines: self.lines() + 1,
+            longest_bucket: 0,
+            overflow: 0,
+            keeps_shadowed: false,
+            counts: NamedCounts::from([
+                ("leaves", self.leaves.len() as u64),
+                ("classes of leaves", classes),
+                ("entries", entries as u64),
+            ]),
+        }
+    }
+
+    fn improve(&self, scratch: &mut lookup::ClassSlots, keys: &Keys<'_>, best: &mut [Option<Match>]) {
+        dispatch(self.level, lookup::Lookup { engine: self, classes: scratch, keys, best });
+    }
+
+    /// Counts searches of leaves, reads of tables, and the cache lines of both.
+    fn count(&self, scratch: &mut lookup::ClassSlots, keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
+        let count = best.len() as u64;
+        self.improve(scratch, keys, best);
+        NamedCounts::from([
+            ("searches", count * self.leaves.len() as u64),
+            ("table reads", count * self.tables.len() as u64),
+            ("lines", count * self.lines() as u64),
+        ])
+    }
+
+    /// Lists the classes of values of leaves that are tables, and the entries of all tables.
+    fn structure(&self) -> Option<String> {
+        Some(describe::describe(self))
+    }
+}
+
+/// Entry of the registry.
+pub(crate) const ENTRY: Entry = Entry {
+    name: "rfc",
+    summary: "tables of classes that multiply the words of a key: a fixed number of reads, and much memory",
+    options: || options::options(config::OPTIONS),
+    build: |rules, settings| {
+        let &Settings { budget, simd, .. } = settings;
+        let mut config = Config { budget, simd, ..Config::default() };
+        options::configure(config::OPTIONS, &settings.options, &mut config)?;
+        Ok(Box::new(Rfc::build_within(rules, &config, &settings.visits())?))
+    },
+    updatable: None,
+};
