@@ -4,10 +4,13 @@ use std::io::Write;
 use std::path::Path;
 
 use firstmatch_core::engines::registry::Settings;
-use firstmatch_core::{Classifier, NamedCounts};
+use firstmatch_core::{Budget, Classifier, NamedCounts};
 
 use crate::args::EnginesArgs;
 use crate::{End, classify, engines, rules};
+
+/// Maximum bytes of each engine, because some multiply the rules and every one is built.
+const MOST_BYTES: usize = 1 << 30;
 
 /// Prints the steps that lookups of the packets of a trace take in each engine, as means per packet.
 pub(crate) fn run(path: &Path, trace: &Path, args: &EnginesArgs, out: &mut dyn Write) -> anyhow::Result<End> {
@@ -27,11 +30,11 @@ pub(crate) fn run(path: &Path, trace: &Path, args: &EnginesArgs, out: &mut dyn W
         writeln!(out, "{} packets, steps a packet", keys.len())?;
         let width = engines::names().map(str::len).max().unwrap_or(0);
         for engine in engines::all() {
-            let settings = if engine.name == engines::DEFAULT {
-                engines::settings(engine, &args.choice, &[])?
-            } else {
-                Settings::default()
+            let mut settings = match engine.name {
+                engines::DEFAULT => engines::settings(engine, &args.choice, &[])?,
+                _ => Settings::default(),
             };
+            settings.budget = Budget { run_bytes: MOST_BYTES };
             let line = match (engine.build)(rules, &settings) {
                 Ok(built) => {
                     let mut answers = vec![None; keys.len()];

@@ -179,7 +179,7 @@ impl Node<'_> {
                     None => cuts.push(Cut { word, bits: 1 }),
                 }
                 let fits = cuts.len() <= MOST_CUTS && cuts.iter().all(|cut| cut.bits <= self.most_bits(cut.word));
-                if !fits || cells(&cuts) as f64 > most_cells {
+                if !fits || cells(&cuts) as f64 > most_cells || cells(&cuts) > MOST_REFERENCES {
                     return None;
                 }
                 self.tally(&cuts, most).map(|tally| (tally, cuts))

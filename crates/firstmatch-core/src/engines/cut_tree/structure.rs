@@ -106,7 +106,7 @@ impl CutTree {
         block_lines: usize,
     ) -> Self {
         let set = ranges.set;
-        let page_nodes = (config.page_bytes / NODE_BYTES).max(1);
+        let page_nodes = (config.page_bytes / NODE_BYTES).clamp(1, u32::MAX as usize);
         let (first, slots) = Self::placed(&grown, config.layout, page_nodes, cap, block_lines);
         // Nodes in order of their places, so that lists follow them.
         let mut order: Vec<(u32, u32)> = Vec::with_capacity(grown.nodes.len());
