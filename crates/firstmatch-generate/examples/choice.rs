@@ -137,7 +137,7 @@ fn phase(
     for &kind in Kind::ALL {
         // A forced base is not subject to the limits of the default choice, so the slowest cases are left out here.
         let of = explained.candidates.iter().find(|of| of.kind == kind).map(|of| of.outcome);
-        if matches!(of, Some(Outcome::ManyRegions { .. } | Outcome::Deep { .. })) {
+        if matches!(of, Some(Outcome::Outgrown { .. } | Outcome::Deep { .. })) {
             continue;
         }
         let other = Engine::build(lowered, &Config { strategy: Strategy::Force(kind), ..Config::default() })?;

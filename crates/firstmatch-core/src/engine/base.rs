@@ -31,15 +31,6 @@ pub(crate) struct Build<'a> {
 /// Choices of a build that a later one over similar rules may keep. Only the engine knows what is in it.
 pub(crate) type Choices = Arc<dyn Any + Send + Sync>;
 
-/// Limits on an engine whose build may take long: it is judged by a sample first.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sampling {
-    /// Number of regions in a bucket of a sample of 1,024 above which it is not built.
-    pub(crate) longest_bucket: usize,
-    /// Region visits a region that a build beside another candidate may take.
-    pub(crate) visits: usize,
-}
-
 /// Largest need of a base after any changes in place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Most {
@@ -135,14 +126,14 @@ pub(crate) trait Base {
 pub(crate) trait BaseEngine: Engine + Base + Sized {
     /// Name by which a base is asked for.
     const NAME: &'static str;
-    /// Largest number of regions that it is tried with, unless it is asked for.
-    const MOST_REGIONS: usize = usize::MAX;
     /// Whether it is a plain list, because a few regions need no more.
     const IS_LIST: bool = false;
     /// Whether it takes changes in place.
     const CHANGES_IN_PLACE: bool = false;
-    /// Limits of a sample that it is judged by before it is built, if it is.
-    const SAMPLING: Option<Sampling> = None;
+    /// Number of regions in a bucket above which it is not built beside another candidate.
+    ///
+    /// The buckets are those of a sample of 1,024 regions. Engines without such a limit have no sample.
+    const LONGEST_BUCKET: Option<usize> = None;
 
     /// Builds the base.
     ///
@@ -151,7 +142,12 @@ pub(crate) trait BaseEngine: Engine + Base + Sized {
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError>;
 
     /// Returns a bound on the heap bytes of a build, the base itself included.
-    fn build_bytes(set: &Lowered) -> usize;
+    fn build_bytes(set: &Lowered, is_forced: bool) -> usize;
+
+    /// Returns the region visits that a build beside another candidate may take.
+    fn build_visits(_set: &Lowered) -> usize {
+        usize::MAX
+    }
 
     /// Returns the worst-case region tests of a lookup, if they are known before the build.
     fn tests_of(_set: &Lowered) -> Option<usize> {

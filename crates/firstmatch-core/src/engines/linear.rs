@@ -219,7 +219,7 @@ impl BaseEngine for Linear {
     }
 
     /// Returns the exact need.
-    fn build_bytes(set: &Lowered) -> usize {
+    fn build_bytes(set: &Lowered, _is_forced: bool) -> usize {
         let regions = set.regions();
         let key_words = set.schema().words().len() + regions.ternary_words().len();
         regions.len().next_multiple_of(BLOCK) * (8 * key_words + 24) + 2048

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use super::tuple::TupleMerge;
 use super::{bit_select, bit_vector, cut_tree, linear, partition_sort, rfc, tuple};
-use crate::engine::base::{self, Base, BaseEngine, Sampling};
+use crate::engine::base::{self, Base, BaseEngine};
 pub use crate::engine::entry::{Build, BuildUpdatable, Entry, Settings};
 pub use crate::engine::options::{EngineOption, OptionValues};
 use crate::engine::tombstones::Tombstones;
@@ -68,12 +68,6 @@ macro_rules! bases {
                 }
             }
 
-            pub(crate) fn most_regions(self) -> usize {
-                match self {
-                    $(Self::$kind => <$folder::$engine as BaseEngine>::MOST_REGIONS,)*
-                }
-            }
-
             pub(crate) fn is_list(self) -> bool {
                 match self {
                     $(Self::$kind => <$folder::$engine as BaseEngine>::IS_LIST,)*
@@ -86,15 +80,21 @@ macro_rules! bases {
                 }
             }
 
-            pub(crate) fn sampling(self) -> Option<Sampling> {
+            pub(crate) fn longest_bucket(self) -> Option<usize> {
                 match self {
-                    $(Self::$kind => <$folder::$engine as BaseEngine>::SAMPLING,)*
+                    $(Self::$kind => <$folder::$engine as BaseEngine>::LONGEST_BUCKET,)*
                 }
             }
 
-            pub(crate) fn build_bytes(self, set: &Lowered) -> usize {
+            pub(crate) fn build_bytes(self, set: &Lowered, is_forced: bool) -> usize {
                 match self {
-                    $(Self::$kind => <$folder::$engine as BaseEngine>::build_bytes(set),)*
+                    $(Self::$kind => <$folder::$engine as BaseEngine>::build_bytes(set, is_forced),)*
+                }
+            }
+
+            pub(crate) fn build_visits(self, set: &Lowered) -> usize {
+                match self {
+                    $(Self::$kind => <$folder::$engine as BaseEngine>::build_visits(set),)*
                 }
             }
 

@@ -42,8 +42,9 @@
 //! rule, however, costs it all of them. [`Engine::explain`] says what was timed, and what was refused and why.
 //!
 //! The worst case counts, too. By default a base of at most 4,096 tests and 8,192 lines is preferred. A base with a
-//! hundred times another's tests has to be twice as fast on every sort ([`Limits`]). Memory counts as well: a base
-//! above 1 MiB with four times another's bytes has to be more than twice as fast on some sort.
+//! hundred times another's tests has to be twice as fast on every sort ([`Limits`]); where its lookups touch fewer
+//! lines, these count. Memory counts as well: a base above 1 MiB with four times another's bytes has to be more than
+//! twice as fast on some sort.
 //!
 //! A rebuild keeps the kind until the number of regions has more than doubled or halved since the choice. It also
 //! chooses anew if a wide rule that the choice rested on is gone, or if a new rule holds most keys. A kind can be

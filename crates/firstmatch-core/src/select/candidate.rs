@@ -69,10 +69,14 @@ pub enum Outcome {
     NotNeeded,
     /// It was not tried, because a few regions need no structure.
     FewRegions,
-    /// It was not tried, because it is not for this many regions.
-    ManyRegions {
-        /// Largest number of regions that it is for.
-        most: usize,
+    /// It was not built, because it would be larger than an engine of this kind is of use.
+    ///
+    /// For example, `bit_vector` is for rules whose vectors take up to 1 MiB.
+    Outgrown {
+        /// Lower bound of the bytes that the limit counts.
+        needed: usize,
+        /// Bytes that the kind allows itself.
+        allowed: usize,
     },
     /// It would take long to build, because many regions would share a bucket.
     LongBuckets {
@@ -107,7 +111,9 @@ impl fmt::Display for Outcome {
             Self::NotAsked => f.write_str("not tried: another was asked for"),
             Self::NotNeeded => f.write_str("not tried: an earlier one fits"),
             Self::FewRegions => write!(f, "not tried: {FEW} regions and fewer need no structure"),
-            Self::ManyRegions { most } => write!(f, "not tried: it is for {most} regions and fewer"),
+            Self::Outgrown { needed, allowed } => {
+                write!(f, "not built: it would hold {needed} bytes or more, and is of use up to {allowed}")
+            }
             Self::LongBuckets { longest } => {
                 write!(f, "not tried: of 1024 of the regions {longest} would share a bucket")
             }

@@ -29,7 +29,8 @@ const SLOW: f64 = 4.0;
 const KEYS: usize = 1024;
 /// Factors of worst-case tests and of speed that rule out a deep candidate.
 ///
-/// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic.
+/// A candidate with a hundred times another's tests must be twice as fast on every sort of traffic. The lines of a
+/// lookup count where they are fewer than its tests.
 const DEEP: (usize, f64) = (100, 2.0);
 /// Bytes, factor of bytes and factor of time that rule out a heavy candidate.
 ///
@@ -37,8 +38,6 @@ const DEEP: (usize, f64) = (100, 2.0);
 /// most twice as long on every sort of traffic. Bases that are equally fast in a trial are not so beside other
 /// programs, because those need the cache, too.
 const HEAVY: (usize, usize, f64) = (1 << 20, 4, 2.0);
-/// Region visits that a build may always take.
-const SMALL: usize = 1 << 18;
 
 /// Attempts of one choice.
 pub(crate) struct Trials<'a> {
@@ -59,19 +58,18 @@ pub(crate) struct Trials<'a> {
 struct Built {
     base: AnyBase,
     tests: usize,
+    lines: usize,
     bytes: usize,
     badness: f64,
 }
 
 impl<'a> Trials<'a> {
     pub(crate) fn new(set: &'a Lowered, config: &'a Config, run_bytes: usize, wide: &'a [Wide]) -> Self {
-        let regions = set.regions().len();
         let candidate = |&kind: &Kind| {
             let outcome = match config.strategy.forced() {
                 Some(forced) if forced != kind => Outcome::NotAsked,
-                None if regions <= FEW && !kind.is_list() => Outcome::FewRegions,
-                None => unasked(kind, regions),
-                Some(_) => Outcome::NotNeeded,
+                None if set.regions().len() <= FEW && !kind.is_list() => Outcome::FewRegions,
+                _ => Outcome::NotNeeded,
             };
             Candidate { kind, outcome, nanos: Default::default(), ratio: None, takes: None, visits: None }
         };
@@ -81,10 +79,8 @@ impl<'a> Trials<'a> {
 
     /// Allows candidates that were not asked for.
     pub(crate) fn ask_for_any(&mut self) {
-        let regions = self.set.regions().len();
-        for of in self.candidates.iter_mut().filter(|of| of.outcome == Outcome::NotAsked) {
-            of.outcome = unasked(of.kind, regions);
-        }
+        let is_left = |of: &&mut Candidate| of.outcome == Outcome::NotAsked;
+        self.candidates.iter_mut().filter(is_left).for_each(|of| of.outcome = Outcome::NotNeeded);
     }
 
     /// Allows candidates by themselves that were refused for the memory beside them.
@@ -133,10 +129,7 @@ impl<'a> Trials<'a> {
             }
             // Candidates to be timed are in memory side by side.
             let beside = trial::bytes(self.set) + bytes(&built);
-            let most = match kind.sampling() {
-                Some(sampling) if !built.is_empty() => self.set.regions().len() * sampling.visits + SMALL,
-                _ => usize::MAX,
-            };
+            let most = if built.is_empty() { usize::MAX } else { kind.build_visits(self.set) };
             let Some(base) = self.build_within(kind, beside, most)? else { continue };
             if built.is_empty() && samples.iter().all(|sample| sample.traffic != Traffic::Unmatched) {
                 let (sample, made) = traffic::unmatched(self.set, self.wide, &base, count, visits / SHARE);
@@ -201,10 +194,10 @@ impl<'a> Trials<'a> {
             let is_deep = self.config.limits.badness(0, needed) > 1.0 && keeps;
             return Ok(is_deep.then_some(Outcome::Deep { cap, needed, allowed }));
         }
-        let Some(sampling) = kind.sampling() else { return Ok(None) };
+        let Some(most) = kind.longest_bucket() else { return Ok(None) };
         let Some((probe, regions)) = trial::probe(kind, self.set, self.config)? else { return Ok(None) };
         let longest = probe.stats().longest_bucket;
-        if longest > sampling.longest_bucket {
+        if longest > most {
             return Ok(Some(Outcome::LongBuckets { longest }));
         }
         if self.set.regions().len() < LARGE {
@@ -221,8 +214,8 @@ impl<'a> Trials<'a> {
 
     fn built(&self, base: AnyBase) -> Built {
         let stats = base.stats();
-        let (tests, bytes) = (stats.worst_tests, stats.total_bytes());
-        Built { badness: self.badness(&base), base, tests, bytes }
+        let (tests, lines, bytes) = (stats.worst_tests, stats.worst_lines, stats.total_bytes());
+        Built { badness: self.badness(&base), base, tests, lines, bytes }
     }
 
     /// Returns how many times as bad as the default limits the worst case of a base is.
@@ -252,7 +245,9 @@ impl<'a> Trials<'a> {
     /// [`DEEP`] and [`HEAVY`] have the factors.
     fn leave_hardly_faster(&mut self, built: &mut Vec<Built>, nanos: &mut Vec<Vec<f64>>) {
         let is_hardly_faster = |at: usize| {
-            let others = (0..built.len()).filter(|&other| built[at].tests >= DEEP.0 * built[other].tests.max(1));
+            // A lookup that reads few lines is short, however many rules it tests with them: `bit_vector` tests 512 a line.
+            let work = |of: usize| built[of].tests.min(built[of].lines);
+            let others = (0..built.len()).filter(|&other| work(at) >= DEEP.0 * work(other).max(1));
             let mut faster =
                 others.map(|other| nanos[at].iter().zip(&nanos[other]).all(|(own, of)| own * DEEP.1 <= *of));
             faster.any(|is_faster| !is_faster)
@@ -297,7 +292,8 @@ impl<'a> Trials<'a> {
         let limits = &self.config.limits;
         let visits = Visits::new(limits.build_visits.min(most));
         let attempt = || {
-            let needed = kind.build_bytes(self.set).saturating_add(beside);
+            let is_forced = self.config.strategy == Strategy::Force(kind);
+            let needed = kind.build_bytes(self.set, is_forced).saturating_add(beside);
             if needed > limits.build_bytes {
                 return Err((Cap::BuildBytes, needed, limits.build_bytes));
             }
@@ -330,7 +326,10 @@ impl<'a> Trials<'a> {
                 Ok(None)
             }
             Err((cap, needed, allowed)) => {
-                self.of(kind).outcome = Outcome::Refused { cap, needed, allowed };
+                self.of(kind).outcome = match cap {
+                    Cap::RunBytes if allowed < self.run_bytes => Outcome::Outgrown { needed, allowed },
+                    cap => Outcome::Refused { cap, needed, allowed },
+                };
                 self.refusal = Some(match cap {
                     Cap::RunBytes => BuildError::bytes(needed, allowed),
                     cap => BuildError::limit(cap, needed, allowed),
@@ -381,14 +380,6 @@ fn build<'a>(
 ) -> Build<'a> {
     let &Config { simd, seed, .. } = config;
     Build { run_bytes, simd, seed, is_forced: config.strategy == Strategy::Force(kind), visits, like }
-}
-
-/// Returns the outcome so far of a kind that was not asked for by name.
-fn unasked(kind: Kind, regions: usize) -> Outcome {
-    match kind.most_regions() {
-        most if regions > most => Outcome::ManyRegions { most },
-        _ => Outcome::NotNeeded,
-    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Limits of `meta`: what keeps them is built, what does not is refused, also after changes.
 
+use firstmatch_core::engines::bit_vector::{self, BitVector};
 use firstmatch_core::live::{self, Candidate, Cap, Config, Engine, Kind, Limits, Outcome, Strategy, Writer};
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Classifier, Schema};
@@ -80,6 +81,59 @@ fn a_build_succeeds_where_some_kind_keeps_the_cap() {
                 }
             }
             assert!(built * 2 >= levels.len(), "{cap:?}: {built} of {levels:?}");
+        }
+    }
+}
+
+/// The bound on a build of vectors holds, with the limit of 1 MiB on vectors and without.
+///
+/// The sets are rules that all differ, identical ones, masks, one rule of many regions, and groups.
+#[test]
+fn a_build_of_vectors_keeps_its_bound() {
+    let of = |text: String| {
+        let options = firstmatch_formats::Options::default();
+        lowered(&firstmatch_formats::parse(&format!("family ipv4\n{text}"), &options).expect("rules").rules)
+    };
+    let list = |count: u32, step: u32| {
+        let address = |at: u32| std::net::Ipv4Addr::from(at.wrapping_mul(step)).to_string();
+        (1..=count).map(address).collect::<Vec<_>>().join(", ")
+    };
+    let many = |count: u32| {
+        let rule = |at: u32| format!("permit src {} dport {}\n", list(1, at * 65_537 + 1), at % 5_000);
+        of((1..=count).map(rule).collect())
+    };
+    let masks = |count: u32| {
+        let rule = |at: u32| format!("deny dst 0.{}.0.{}/0.{}.0.255\n", at % 250, at % 256, at % 250);
+        of((1..=count).map(rule).collect())
+    };
+    let group = |at: u32| format!("permit src {{ {} }} dst {{ {} }}\n", list(40, 7_919 * at), list(30, 104_729 * at));
+    for (name, set) in [
+        ("few", many(10)),
+        ("all differ", many(1_500)),
+        ("more differ", many(6_000)),
+        ("identical", of("permit tcp\n".repeat(5_000))),
+        ("masks", masks(700)),
+        ("one rule", of(format!("permit src not {{ {} }} dport {{ 80, 443, 8080 }}\n", list(9_000, 40_503)))),
+        ("groups", of((1..40).map(group).collect())),
+    ] {
+        for vectors in [1 << 20, 8 << 20] {
+            let is_forced = vectors > 1 << 20;
+            let strategy = if is_forced { Strategy::Force(Kind::BitVector) } else { Strategy::FirstFit };
+            let build_bytes = if is_forced { 0 } else { linear_build_bytes(&set) };
+            let limits = Limits { build_bytes, ..Limits::default() };
+            let needed = match Engine::build(&set, &Config { strategy, limits, ..Config::default() }) {
+                Ok(engine) => match engine.explain().candidates[1].outcome {
+                    Outcome::Refused { cap: Cap::BuildBytes, needed, .. } => needed,
+                    other => panic!("{name}: {other}"),
+                },
+                Err(error) => {
+                    let said = error.to_string();
+                    said.split(' ').find_map(|word| word.parse().ok()).expect("it says the number")
+                }
+            };
+            let config = bit_vector::Config { vectors, ..bit_vector::Config::default() };
+            let (_, count) = counted(|| BitVector::build(&set, &config));
+            assert!(count.peak as usize <= needed, "{name}, {vectors}: {} bytes of {needed}", count.peak);
         }
     }
 }

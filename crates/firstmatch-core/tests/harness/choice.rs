@@ -4,7 +4,7 @@ use firstmatch_core::live::{
     self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Outcome, Strategy, Writer,
 };
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, lower};
-use firstmatch_core::{Budget, Schema};
+use firstmatch_core::{Budget, Classifier, KeyBuf, Schema};
 
 use crate::case::Case;
 use crate::corners;
@@ -63,7 +63,7 @@ fn the_least_worst_ratio_is_chosen() {
                 assert!(timed.is_empty() && explained.kind == Kind::Linear, "{name}: {explained}");
                 continue;
             }
-            let is_out = |outcome| matches!(outcome, Outcome::ManyRegions { .. } | Outcome::Refused { .. });
+            let is_out = |outcome| matches!(outcome, Outcome::Outgrown { .. } | Outcome::Refused { .. });
             let out = explained.candidates.iter().filter(|of| is_out(of.outcome)).count();
             assert!(timed.len() >= 2 && timed.len() + out == Kind::ALL.len(), "{name}: {explained}");
             let compared: Vec<&Candidate> = explained.candidates.iter().filter(|of| of.ratio.is_some()).collect();
@@ -169,6 +169,82 @@ fn a_wide_first_rule_does_not_choose_alone() {
         assert!([Kind::BitSelect, Kind::TupleMerge].contains(&explained.kind), "{first}: {explained}");
         check_is_good(first, &explained);
         assert!(!writer.rebuild_is_due(), "{first}");
+    }
+}
+
+/// Returns `count` addresses.
+fn addresses(count: usize, rng: &mut Rng) -> String {
+    let address = |_| std::net::Ipv4Addr::from(rng.next() as u32).to_string();
+    (0..count).map(address).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns rules over groups of addresses and ports: each has 12 sources, 5 destinations and 4 ports, or 240 regions.
+fn over_groups(rules: usize) -> String {
+    let mut rng = Rng::new(3);
+    let groups: Vec<[String; 2]> = (0..12).map(|_| [12, 5].map(|count| addresses(count, &mut rng))).collect();
+    let rule = |_| {
+        let [[src, _], [_, dst]] = [(); 2].map(|()| &groups[rng.below(groups.len())]);
+        let port = 2 * rng.below(4000);
+        let ports = [1, 3, 5, 7].map(|more| (port + more).to_string()).join(", ");
+        format!("permit tcp src {{ {src} }} dst {{ {dst} }} dport {{ {ports} }}\n")
+    };
+    (0..rules).map(rule).collect()
+}
+
+/// A set of many regions and few products can have vectors, because these need a bit a product.
+///
+/// Other kinds need an entry a region, or test identical rules one by one. In two sets vectors are so much faster that
+/// they are taken at any optimisation of the tests.
+#[test]
+fn many_regions_of_few_products_can_have_vectors() {
+    let not = |count| format!("src not {{ {} }}", addresses(count, &mut Rng::new(2)));
+    for (name, text, products, is_certain) in [
+        ("identical rules", "permit tcp\n".repeat(3_000) + "deny udp\n", 3_001, true),
+        ("groups", over_groups(40), 40, false),
+        ("a negated list", format!("permit {} dport {{ 80, 443 }}\n", not(1_200)), 1, true),
+        ("a negated list above rules", below(&format!("deny {}", not(2_200)), 300), 301, false),
+    ] {
+        let set = of_text(&text);
+        assert!(set.regions().len() > 2048, "{name}");
+        let explained = Engine::build(&set, &Config { trial: Some(1 << 23), ..measured() }).expect("ok").explain();
+        let vectors = explained.candidates.iter().find(|of| of.kind == Kind::BitVector).expect("it is listed");
+        assert!(vectors.ratio.is_some() && vectors.takes.map(|of| of[2]) == Some(products), "{name}: {explained}");
+        assert!(explained.kind == Kind::BitVector || !is_certain, "{name}: {explained}");
+        check_is_good(name, &explained);
+    }
+}
+
+/// Vectors that outgrow 1 MiB are refused with both numbers, unless they are asked for.
+#[test]
+fn large_vectors_are_refused() {
+    let set = of_text(&below("permit", 6_000));
+    let explained = Engine::build(&set, &measured()).expect("no budget").explain();
+    let outcome = outcomes(&explained)[1];
+    assert!(matches!(outcome, Outcome::Outgrown { needed, allowed: 1_048_576 } if needed > 1 << 20), "{explained}");
+    let forced = Config { strategy: Strategy::Force(Kind::BitVector), ..measured() };
+    let asked = Engine::build(&set, &forced).expect("no budget").explain();
+    assert!(asked.base.total_bytes() > 1 << 20, "{asked}");
+}
+
+/// Identical rules are all kept: each is found once those before it are removed.
+#[test]
+fn identical_rules_come_to_light_one_by_one() {
+    let rules = rules_of(&("permit tcp\n".repeat(600) + "deny udp\n"));
+    let ids: Vec<_> = rules.iter().map(|rule| rule.id).collect();
+    for strategy in [Strategy::Measure, Strategy::Force(Kind::BitVector)] {
+        let config = Config { strategy, dead: Some(1_000), ..measured() };
+        let (engines, mut writer) = live::open(rules.clone(), &config).expect("no budget");
+        let mut keys = KeyBuf::new(engines[0].schema());
+        [6, 17, 1].into_iter().for_each(|protocol| keys.push()[4] = protocol);
+        for (at, &id) in ids.iter().enumerate().take(600) {
+            let mut found = [None; 3];
+            engines[0].classify_batch(&mut engines[0].scratch(), keys.keys(), &mut found);
+            let found = found.map(|found| found.map(|found| found.rule));
+            assert_eq!(found, [Some(id), Some(ids[600]), None], "{strategy:?}: {at} removed");
+            let mut transaction = writer.begin();
+            transaction.remove(id).expect("it is live");
+            transaction.commit().expect("a removal has room");
+        }
     }
 }
 

@@ -292,7 +292,7 @@ impl BaseEngine for BitSelect {
     /// Returns twice the need of the worst known sets, plus that of small sets.
     ///
     /// A region of IPv4 5-tuples counts as 2,360 bytes, because plans are compared.
-    fn build_bytes(set: &Lowered) -> usize {
+    fn build_bytes(set: &Lowered, _is_forced: bool) -> usize {
         let key_words = set.schema().words().len() + set.regions().ternary_words().len();
         set.regions().len() * (32 * key_words + 2200) + (16 << 10)
     }

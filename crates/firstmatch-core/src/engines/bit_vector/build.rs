@@ -1,6 +1,6 @@
 //! Building: key words become dimensions, and small dimensions are joined.
 
-use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join, NEAR, Rows, SHORT_WORDS};
+use super::{BitVector, Config, Dimension, GROUP, GROUP_WORDS, Join, MOST_BYTES, NEAR, Rows, SHORT_WORDS};
 use crate::engine::budget::Visits;
 use crate::engines::shared::{
     self, Classes, Interval, Masks, Products, Room, Set, combinations, common_bits, eights, mask_for, sweep,
@@ -22,7 +22,7 @@ const PAIRS: usize = 12 << 10;
 const JOINED: usize = 256 << 10;
 
 pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visits) -> Result<BitVector, BuildError> {
-    let products = Products::of(set, visits);
+    let products = Products::of(set, visits)?;
     let groups = products.len().div_ceil(GROUP);
     let is_short = products.len() <= 32 * SHORT_WORDS;
     let short = is_short.then(|| slots(set.schema(), &products, SHORT_WORDS, config, visits)).transpose()?;
@@ -34,18 +34,18 @@ pub(super) fn build(set: &Lowered, config: &Config, level: Level, visits: &Visit
             (slots, if is_near { Rows::Near } else { Rows::Far })
         }
     };
-    let (mut read, mut words) = (Vec::new(), Vec::new());
+    // Positions of vectors have 16 bits.
+    let (needed, allowed) = (bytes_read(&slots), allowed(config).min(MOST_BYTES));
+    if needed > allowed {
+        return Err(BuildError::bytes(needed, allowed));
+    }
+    let (mut read, mut words) = (Vec::new(), Vec::with_capacity(needed / size_of::<u32>()));
     for (index, slot) in slots.iter_mut().enumerate().filter(|(_, slot)| slot.is_read) {
         let (first, vector) = (words.len(), groups * rows.words());
         let position = |class: u32| ((first + class as usize * vector) / rows.unit()) as u32;
         slot.values.iter_mut().for_each(|value| *value = position(*value));
         words.extend_from_slice(slot.classes.rows());
         read.push(index);
-    }
-    // Positions of vectors have 16 bits.
-    let (needed, allowed) = (size_of_val(&words[..]), allowed(config).min((1 << 16) * GROUP / 8));
-    if needed > allowed {
-        return Err(BuildError::bytes(needed, allowed));
     }
     // A spare line stands behind the last vector, because a lookup may read one word past the end of a row.
     let mut vectors = vec![Line::default(); words.len() / LINE_WORDS + 1];

@@ -39,8 +39,10 @@
 //! A remainder of four to seven keys is padded to eight; fewer keys are looked up one by one. For example, 77 keys are
 //! looked up as 64, 8 and 5 padded to 8, but 75 keys as 64, 8 and three single keys.
 //!
-//! Vectors take classes × products bits. They grow with the square of the rules, so that this is an engine for one or
-//! two thousand rules. A build stops where they outgrow [`Config::vectors`].
+//! Vectors take classes × products bits. They grow with the square of the rules if most rules differ in some word, so
+//! that this is an engine for one or two thousand such rules. A build stops where they outgrow [`Config::vectors`].
+//! Rules that repeat each other have few classes: 10,000 identical ones take 1,280 bytes a class. The number of regions
+//! counts for little, because regions of a rule are mostly one product.
 //!
 //! # Paper
 //! T. V. Lakshman and D. Stiliadis, *High-Speed Policy-based Packet Forwarding Using Efficient Multi-dimensional Range
@@ -67,6 +69,7 @@ use crate::engine::options::{self, Knob, Set};
 use crate::engine::steps::StepCounter;
 use crate::engine::tombstones::{All, Tombstones};
 use crate::engine::{Engine, Match, NamedCounts, Stats};
+use crate::engines::shared::Products;
 use crate::error::BuildError;
 use crate::key::Keys;
 use crate::raw::{LINE_WORDS, Level, Line, Pages, Table, Tree, dispatch};
@@ -158,6 +161,8 @@ const SHORT_WORDS: usize = LINE_WORDS;
 /// Number of bytes of the units that positions count.
 const FAR: usize = GROUP / 8;
 const NEAR: usize = 8;
+/// Maximum bytes of vectors, because their positions have 16 bits.
+const MOST_BYTES: usize = FAR << 16;
 
 impl Rows {
     /// Number of 32-bit words of a row.
@@ -273,6 +278,14 @@ impl Engine for BitVector {
     }
 }
 
+/// Returns the maximum bytes of the vectors of a base.
+///
+/// A caller that asks for the engine gets it for any rules whose vectors can be told apart. Otherwise trees are faster
+/// and smaller.
+fn vectors(is_forced: bool) -> usize {
+    if is_forced { MOST_BYTES } else { Config::default().vectors }
+}
+
 /// The places of a rule are the indices of its products.
 impl Base for BitVector {
     /// Returns the number of 32-bit words of vectors that a lookup reads; each counts as one visit.
@@ -291,25 +304,36 @@ impl Base for BitVector {
 
 impl BaseEngine for BitVector {
     const NAME: &'static str = "bit_vector";
-    /// With more regions, trees are faster and far smaller.
-    const MOST_REGIONS: usize = 2048;
 
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
-        // A caller that asks for it by name gets it for any number of rules whose vectors can be told apart.
-        let vectors = if how.is_forced { usize::MAX } else { Config::default().vectors };
-        let config = Config { budget: Budget { run_bytes: how.run_bytes }, simd: how.simd, vectors };
+        let config =
+            Config { budget: Budget { run_bytes: how.run_bytes }, simd: how.simd, vectors: vectors(how.is_forced) };
         Self::build_within(set, &config, how.visits)
     }
 
-    /// Returns twice the need of the worst known sets, plus that of small sets.
+    /// Returns a bound from the numbers of regions and words, and from the bytes that vectors may take.
     ///
-    /// These are the classes of each word, their vectors twice or four times while they grow, and the joins. A region
-    /// of IPv4 5-tuples counts as 8,324 bytes where there are 1,000, and as 16,004 where there are 2,000.
-    fn build_bytes(set: &Lowered) -> usize {
+    /// Each word takes its intervals, their classes, and vectors. These take twice or four times as much while they
+    /// grow, and the joins. The vectors of a word stop growing at 1 MiB, or at 8 MiB if the engine was asked for.
+    ///
+    /// For example, a rule of one region over IPv4 5-tuples counts as 8,696 bytes where there are 1,000, and as 3,004
+    /// where there are 10,000.
+    fn build_bytes(set: &Lowered, is_forced: bool) -> usize {
         let regions = set.regions().len();
-        let key_words = set.schema().words().len() + set.regions().ternary_words().len();
-        let vector = regions.next_multiple_of(GROUP) / 8;
-        key_words * (2 * regions + 1) * (6 * vector + 64) + (512 << 10)
+        let ternary = set.regions().ternary_words().len();
+        let key_words = set.schema().words().len() + ternary;
+        let intervals = 2 * regions + 1;
+        let dimensions = set.schema().words().len() + 4 * ternary;
+        let vectors = (key_words * intervals * 6 * (regions.next_multiple_of(GROUP) / 8))
+            .min((3 * dimensions + 4) * vectors(is_forced));
+        Products::build_bytes(set) + key_words * intervals * 64 + vectors + (512 << 10)
+    }
+
+    /// Returns ten times the visits of large sets that it serves well, plus the most that 2,048 regions take.
+    ///
+    /// Rules can be made to need many more: repeated lists of addresses cut a word into many intervals of few classes.
+    fn build_visits(set: &Lowered) -> usize {
+        set.regions().len() * 512 + (1 << 24)
     }
 
     fn largest_scratch(schema: &Schema) -> lookup::Slots {

@@ -70,7 +70,7 @@ pub(super) fn leaves_of(set: &Lowered, config: &Config, room: &Room<'_>) -> Resu
     let chunks = config.leaves == LeafKind::Chunks;
     let mut is_split: Vec<bool> = schema.words().iter().map(|word| chunks && word.max >= PAGED).collect();
     let (products, mut made) = loop {
-        let (columns, products) = columns(schema, Products::of(set, room.visits), &is_split, room.visits)?;
+        let (columns, products) = columns(schema, Products::of(set, room.visits)?, &is_split, room.visits)?;
         match leaves(&columns, &products, config.leaves, room)? {
             Ok(made) => break (products, made),
             Err(word) => is_split[word] = true,

@@ -1,9 +1,10 @@
 //! Products of sets: regions of a rule that differ in one word only become one product.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::classes::{Classes, Room};
 use crate::engine::budget::Visits;
+use crate::error::BuildError;
 use crate::rule::{Lowered, Match, Region, containing_prefix};
 
 /// Closed interval of values of a word.
@@ -28,27 +29,57 @@ pub(crate) struct Products {
 }
 
 impl Products {
-    /// Builds the products of a rule set, and counts a visit for each word of a region that may be united.
-    pub(crate) fn of(set: &Lowered, visits: &Visits) -> Self {
-        let mut all = Self {
-            matches: Vec::new(),
-            firsts: vec![0],
-            intervals: vec![Vec::new(); set.schema().words().len()],
-            masks: Vec::new(),
-        };
+    /// Builds the products of a rule set, and counts a visit for each word of a region.
+    ///
+    /// The words of a rule with several regions are counted again for each word by which these are united.
+    ///
+    /// # Errors
+    /// If there were too many visits.
+    pub(crate) fn of(set: &Lowered, visits: &Visits) -> Result<Self, BuildError> {
+        let key_words = set.schema().words().len();
+        let mut all =
+            Self { matches: Vec::new(), firsts: vec![0], intervals: vec![Vec::new(); key_words], masks: Vec::new() };
         for (rule, regions) in set.by_rule() {
-            if regions.len() > 1 {
-                visits.add(regions.len() * all.intervals.len());
-            }
-            for (masks, sets) in merged(set, regions) {
-                let intervals = sets.into_iter().zip(&mut all.intervals);
-                intervals.for_each(|(set, all_of)| all_of.extend(set.into_iter().map(|one| (all.matches.len(), one))));
-                all.masks.push(masks);
-                all.matches.push(rule);
+            visits.add(regions.len() * key_words);
+            visits.check()?;
+            if regions.len() == 1 {
+                let region = set.regions().get(regions.start);
+                all.push(rule, masks(region), |word| [(region.lo[word], region.hi[word])]);
+            } else {
+                let united = United::of(set, regions, visits)?;
+                for product in united.rows.chunks_exact(united.width) {
+                    all.push(rule, united.masks(product), |word| united.intervals(product, word));
+                }
             }
             all.firsts.push(all.matches.len() as u32);
         }
-        all
+        Ok(all)
+    }
+
+    /// Adds a product with its intervals of each word.
+    fn push<T: IntoIterator<Item = Interval>>(&mut self, rule: Match, masks: Masks, of_word: impl Fn(usize) -> T) {
+        let product = self.matches.len();
+        for (word, intervals) in self.intervals.iter_mut().enumerate() {
+            intervals.extend(of_word(word).into_iter().map(|interval| (product, interval)));
+        }
+        self.masks.push(masks);
+        self.matches.push(rule);
+    }
+
+    /// Returns a bound on the heap bytes that building takes.
+    ///
+    /// A region of IPv4 5-tuples counts as 372 bytes, and one of the rule with the most regions as 472 more.
+    pub(crate) fn build_bytes(set: &Lowered) -> usize {
+        let key_words = set.schema().words().len();
+        let masks = if set.regions().ternary_words().is_empty() { 0 } else { 8 * key_words };
+        // A vector that grows has up to three times the bytes of its elements, its old and its new ones together. Each
+        // word has an interval, each product a match, a number and masks.
+        let product = size_of::<Match>() + size_of::<u32>() + size_of::<Masks>() + masks;
+        let region = 3 * (key_words * size_of::<(usize, Interval)>() + product);
+        // Rows before and after a union, their order, and each set with its number, hash and slots of a table.
+        let united = 8 * (key_words + 1) + 4 + key_words * 84 + if masks > 0 { 3 * masks + 60 } else { 0 };
+        let largest = set.by_rule().map(|(_, regions)| regions.len()).filter(|&regions| regions > 1).max();
+        set.regions().len() * region + largest.unwrap_or(0) * united
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -61,29 +92,99 @@ impl Products {
     }
 }
 
-/// Returns the products of one rule: its masks, and a set of intervals for each word.
+/// Products of a rule with several regions.
 ///
-/// Word by word, products that are equal in all other words are united.
-fn merged(set: &Lowered, regions: Range<usize>) -> Vec<(Masks, Vec<Vec<Interval>>)> {
-    let sets = |Region { lo, hi, .. }: Region<'_>| lo.iter().zip(hi).map(|(&lo, &hi)| vec![(lo, hi)]).collect();
-    let regions = regions.map(|at| set.regions().get(at));
-    let mut products: Vec<(Masks, Vec<_>)> = regions.map(|region| (masks(region), sets(region))).collect();
-    for word in 0..set.schema().words().len() {
-        if products.len() == 1 {
-            break;
+/// Each is a row of classes: that of its masks, then that of its set of intervals for each word. Equal sets have one
+/// class, so that rows are short and quickly compared. For example, `sport { 22, 80 } dport { 1, 443 }` has four
+/// regions over the sets {22}, {80}, {1} and {443}. United by source port they are two rows with the set {22, 80}.
+struct United {
+    sets: Classes,
+    masks: Classes,
+    rows: Vec<u32>,
+    /// Number of classes of a row.
+    width: usize,
+}
+
+impl United {
+    /// Unites the regions of a rule: word by word, products that are equal in all other words become one.
+    fn of(set: &Lowered, regions: Range<usize>, visits: &Visits) -> Result<Self, BuildError> {
+        let (room, width) = (Room { allowed: usize::MAX, visits }, 1 + set.schema().words().len());
+        let rows = Vec::with_capacity(regions.len() * width);
+        let mut united = Self { sets: Classes::default(), masks: Classes::default(), rows, width };
+        let mut before = None;
+        for region in regions.map(|at| set.regions().get(at)) {
+            united.push(region, before, &room)?;
+            before = Some(region);
         }
-        let mut united: BTreeMap<_, Vec<Interval>> = BTreeMap::new();
-        for (masks, mut sets) in products {
-            let of_word = std::mem::take(&mut sets[word]);
-            united.entry((masks, sets)).or_default().extend(of_word);
-        }
-        let whole = |((masks, mut sets), of_word): ((_, Vec<_>), _)| {
-            sets[word] = unite(of_word);
-            (masks, sets)
-        };
-        products = united.into_iter().map(whole).collect();
+        (1..width).try_for_each(|word| united.unite(word, &room))?;
+        Ok(united)
     }
-    products
+
+    /// Adds a region as a row.
+    ///
+    /// Where it is equal to the region before it, no class is searched for, because that is the case for most words.
+    fn push(&mut self, region: Region<'_>, before: Option<Region<'_>>, room: &Room<'_>) -> Result<(), BuildError> {
+        let last = self.rows.len().saturating_sub(self.width);
+        let class = match before {
+            Some(Region { ternary: None, .. }) if region.ternary.is_none() => self.rows[last],
+            _ => self.masks.of(&flat(&masks(region)), room)?,
+        };
+        self.rows.push(class);
+        for word in 0..region.lo.len() {
+            let interval = [region.lo[word], region.hi[word]];
+            let class = match before {
+                Some(before) if [before.lo[word], before.hi[word]] == interval => self.rows[last + 1 + word],
+                _ => self.sets.of(&interval, room)?,
+            };
+            self.rows.push(class);
+        }
+        Ok(())
+    }
+
+    /// Unites the rows that differ in one column only.
+    fn unite(&mut self, column: usize, room: &Room<'_>) -> Result<(), BuildError> {
+        let width = self.width;
+        if self.rows.len() == width {
+            return Ok(());
+        }
+        room.visits.add(self.rows.len());
+        room.visits.check()?;
+        let row = |at: u32| &self.rows[at as usize * width..][..width];
+        let others = |at: u32| (&row(at)[..column], &row(at)[column + 1..]);
+        // Fewer than 2^24 regions are ever lowered.
+        let mut order: Vec<u32> = (0..(self.rows.len() / width) as u32).collect();
+        order.sort_unstable_by(|&a, &b| others(a).cmp(&others(b)));
+        let mut united = Vec::with_capacity(self.rows.len());
+        for alike in order.chunk_by(|&a, &b| others(a) == others(b)) {
+            united.extend_from_slice(row(alike[0]));
+            if alike.len() > 1 {
+                let sets = alike.iter().flat_map(|&at| in_pairs(self.sets.row(row(at)[column] as usize)));
+                let set = flat(&unite(sets.collect()));
+                let last = united.len() - width + column;
+                united[last] = self.sets.of(&set, room)?;
+            }
+        }
+        self.rows = united;
+        Ok(())
+    }
+
+    fn masks(&self, product: &[u32]) -> Masks {
+        in_pairs(self.masks.row(product[0] as usize)).collect()
+    }
+
+    fn intervals(&self, product: &[u32], word: usize) -> impl Iterator<Item = Interval> {
+        in_pairs(self.sets.row(product[1 + word] as usize))
+    }
+}
+
+/// Returns the pairs of words, one behind the other.
+fn flat(pairs: &[(u32, u32)]) -> Vec<u32> {
+    pairs.iter().flat_map(|&(a, b)| [a, b]).collect()
+}
+
+/// Returns the words two by two.
+fn in_pairs(words: &[u32]) -> impl Iterator<Item = (u32, u32)> {
+    words.as_chunks().0.iter().map(|&[a, b]| (a, b))
 }
 
 /// Returns the masks of a region, without the bits that its intervals fix.
@@ -151,7 +252,7 @@ mod tests {
                     set.push(rule, Region { lo: &lo, hi: &hi, ternary });
                 }
             }
-            let all = Products::of(&set, &Visits::default());
+            let all = Products::of(&set, &Visits::default()).expect("no limit");
             assert_eq!(all.firsts.len(), 1 + set.by_rule().count());
             for (rank, (rule, of)) in set.by_rule().enumerate() {
                 let own = all.firsts[rank] as usize..all.firsts[rank + 1] as usize;
@@ -172,9 +273,23 @@ mod tests {
         let set = of_text(&format!("deny {hosts} sport {{ 22, 80 }} dport {{ 1, 2, 443 }}\npermit {hosts}\npermit"));
         for schema in set.schemas() {
             let lowered = lower(&set, schema, &ExpansionLimits::default()).expect("within the limits");
-            let all = Products::of(&lowered, &Visits::default());
+            let all = Products::of(&lowered, &Visits::default()).expect("no limit");
             // Ports 1 and 2 are one interval.
             assert_eq!((lowered.regions().len(), &all.firsts[..]), (8 + 2 + 1, &[0, 1, 2, 3][..]));
+        }
+    }
+
+    /// Every visit counts: as many as a build made are enough, and one less is not.
+    #[test]
+    fn uniting_is_held_to_its_visits() {
+        let set = of_text("permit sport { 22, 80 } dport { 1, 443 }\npermit");
+        let lowered = lower(&set, &set.schemas()[0], &ExpansionLimits::default()).expect("within the limits");
+        let made = Visits::default();
+        let all = Products::of(&lowered, &made).expect("no limit");
+        assert_eq!((lowered.regions().len(), all.len()), (5, 2));
+        assert!(made.made() > 5 * all.intervals.len(), "{made:?}");
+        for (most, is_enough) in [(made.made(), true), (made.made() - 1, false), (0, false)] {
+            assert_eq!(Products::of(&lowered, &Visits::new(most)).is_ok(), is_enough, "{most} of {made:?}");
         }
     }
 

@@ -114,7 +114,7 @@ mod update;
 
 use std::ops::Range;
 
-use crate::engine::base::{Base, BaseEngine, Build, Sampling, visits_of};
+use crate::engine::base::{Base, BaseEngine, Build, visits_of};
 use crate::engine::budget::Budget;
 use crate::engine::entry::{Entry, Settings};
 use crate::engine::observer::Step;
@@ -223,8 +223,8 @@ impl Base for TupleMerge {
 impl BaseEngine for TupleMerge {
     const NAME: &'static str = "tuplemerge";
     /// Regions that differ in ranges of ports alone share buckets, for example. The more there are, the longer each takes
-    /// to insert, and lookups are slow, too. The visits are twice what rules take that are not made to obstruct it.
-    const SAMPLING: Option<Sampling> = Some(Sampling { longest_bucket: 128, visits: 340 });
+    /// to insert, and lookups are slow, too.
+    const LONGEST_BUCKET: Option<usize> = Some(128);
 
     fn build_base(set: &Lowered, how: &Build<'_>) -> Result<Self, BuildError> {
         let &Build { run_bytes, simd, seed, visits, .. } = how;
@@ -234,10 +234,15 @@ impl BaseEngine for TupleMerge {
     /// Returns twice the need of the worst known sets, plus that of small sets.
     ///
     /// A region of IPv4 5-tuples counts as 448 bytes.
-    fn build_bytes(set: &Lowered) -> usize {
+    fn build_bytes(set: &Lowered, _is_forced: bool) -> usize {
         let (regions, slots) = (set.regions(), marks_bytes(set) * 8);
         let key_words = set.schema().words().len() + regions.ternary_words().len();
         regions.len() * (48 * key_words + 160) + slots * 24 + (16 << 10)
+    }
+
+    /// Returns twice the visits that rules take that are not made to obstruct it, plus those of small sets.
+    fn build_visits(set: &Lowered) -> usize {
+        set.regions().len() * 340 + (1 << 18)
     }
 
     fn largest_scratch(_schema: &Schema) -> Scratch {

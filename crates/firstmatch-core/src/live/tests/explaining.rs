@@ -91,7 +91,10 @@ fn each_outcome_has_its_words() {
         (Outcome::LongBuild { visits: 4 }, "not taken: unfinished after 4 region visits"),
         (Outcome::NotNeeded, "not tried: an earlier one fits"),
         (Outcome::FewRegions, "not tried: 8 regions and fewer need no structure"),
-        (Outcome::ManyRegions { most: 3 }, "not tried: it is for 3 regions and fewer"),
+        (
+            Outcome::Outgrown { needed: 5, allowed: 3 },
+            "not built: it would hold 5 bytes or more, and is of use up to 3",
+        ),
         (Outcome::LongBuckets { longest: 2 }, "not tried: of 1024 of the regions 2 would share a bucket"),
         (Outcome::Kept, "not tried: the choice before decided"),
     ] {

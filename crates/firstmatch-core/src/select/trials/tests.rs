@@ -26,7 +26,7 @@ fn candidate(set: &Lowered, kind: Kind, tests: usize, bytes: usize, badness: f64
     let visits = Visits::default();
     let how = build(kind, &Config::default(), usize::MAX, &visits, None);
     let base = kind.build(set, &how).expect("no budget");
-    Built { base, tests, bytes, badness }
+    Built { base, tests, lines: tests, bytes, badness }
 }
 
 fn kinds(built: &[Built]) -> Vec<Kind> {
@@ -152,6 +152,41 @@ fn what_is_hardly_faster_is_left() {
     assert_eq!(kept, [select, vector, tuple, linear]);
 }
 
+/// Lines count in place of tests where they are fewer: a lookup of few lines is not deep.
+#[test]
+fn few_lines_are_few_tests() {
+    let set = hosts(20);
+    let config = Config::default();
+    for (lines, is_left) in [(99, false), (100, true)] {
+        let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
+        let mut built = vec![
+            Built { lines: 9, ..candidate(&set, Kind::BitSelect, 1, 1, 0.5) },
+            Built { lines, ..candidate(&set, Kind::BitVector, 1000, 1, 0.5) },
+        ];
+        let mut nanos = vec![vec![10.0], vec![9.0]];
+        trials.leave_hardly_faster(&mut built, &mut nanos);
+        assert_eq!((built.len(), nanos.len()), if is_left { (1, 1) } else { (2, 2) }, "{lines} lines");
+    }
+}
+
+/// A limit of the kind itself says that it has outgrown it, and a budget that it is refused.
+#[test]
+fn vectors_have_a_limit_of_their_own() {
+    let (set, config) = (hosts(4000), Config::default());
+    let outcome = |run_bytes: usize, config: &Config| {
+        let mut trials = Trials::new(&set, config, run_bytes, &[]);
+        let base = trials.build(Kind::BitVector, 0).expect("no error");
+        assert_eq!(base.is_some(), trials.of(Kind::BitVector).takes.is_some());
+        assert_eq!(base.is_none(), trials.refusal.is_some(), "an error can say why");
+        trials.of(Kind::BitVector).outcome
+    };
+    assert!(matches!(outcome(usize::MAX, &config), Outcome::Outgrown { allowed: 1_048_576, .. }));
+    let refused = outcome(100_000, &config);
+    assert!(matches!(refused, Outcome::Refused { cap: Cap::RunBytes, allowed: 100_000, .. }), "{refused}");
+    let forced = Config { strategy: Strategy::Force(Kind::BitVector), ..Config::default() };
+    assert_eq!(outcome(usize::MAX, &forced), Outcome::NotNeeded, "whoever asks for it gets it");
+}
+
 /// What is built beside others counts them; what is only worth so many visits is left unfinished at just that number, and
 /// a limit refuses with both numbers.
 #[test]
@@ -169,7 +204,7 @@ fn builds_are_held_to_their_numbers() {
         let made = trials.of(kind).visits.expect("some were made");
         assert_eq!(trials.of(kind).outcome, Outcome::LongBuild { visits: made }, "{kind}");
         assert!(made > visits - 1 && made <= visits && trials.refusal.is_none(), "{kind}: {made} of {visits}");
-        let needed = kind.build_bytes(&set) + 1234;
+        let needed = kind.build_bytes(&set, false) + 1234;
         for (build_bytes, fits) in [(needed, true), (needed - 1, false)] {
             let config = Config { limits: Limits { build_bytes, ..Limits::default() }, ..Config::default() };
             let mut trials = Trials::new(&set, &config, usize::MAX, &[]);
@@ -272,8 +307,7 @@ fn what_is_chosen_says_what_it_rests_on() {
         let noted: Vec<_> = choice.wide.iter().flatten().collect();
         assert_eq!(noted, [&(RuleId::new(3, 0), 3), &(RuleId::new(7, 0), 7)]);
         let outcomes = choice.candidates.iter().map(|of| of.outcome).collect::<Vec<_>>();
-        let vectors = Outcome::ManyRegions { most: 2048 };
-        assert_eq!(outcomes, [Outcome::Slower, vectors, Outcome::Slower, Outcome::Chosen]);
+        assert_eq!(outcomes, [Outcome::Slower, Outcome::Slower, Outcome::Slower, Outcome::Chosen]);
     }
     let mut set = Lowered::empty(&Schema::ipv4());
     for region in 0..40u32 {
