@@ -1,6 +1,6 @@
 //! How a firewall is made.
 
-use firstmatch_core::live::{self, Kind, Limits, Strategy};
+use firstmatch_core::live::{self, Calls, Kind, Limits, Strategy};
 use firstmatch_core::rule::{ExpansionLimits, RuleSet};
 use firstmatch_core::{Budget, Diagnostic, Policy};
 use firstmatch_formats::{self as formats, Fields, Options};
@@ -95,6 +95,21 @@ impl Builder {
     /// ```
     pub fn engine(mut self, kind: Kind) -> Self {
         self.config.strategy = Strategy::Force(kind);
+        self
+    }
+
+    /// Sets whether packets are looked up in batches or one a call, because other engines are fast then. Default: in
+    /// batches.
+    ///
+    /// ```
+    /// use firstmatch::core::live::Calls;
+    ///
+    /// let firewall = firstmatch::Firewall::builder().calls(Calls::Packets).build("permit tcp\n")?;
+    /// # assert_eq!(firewall.len(), 1);
+    /// # Ok::<(), firstmatch::Error>(())
+    /// ```
+    pub fn calls(mut self, calls: Calls) -> Self {
+        self.config.calls = calls;
         self
     }
 

@@ -45,7 +45,8 @@ pub struct Decision {
 
 /// Classifies packets in batches, on one thread.
 ///
-/// Packets allocate nothing once the worker has seen its largest batch.
+/// Packets allocate nothing once the worker has seen its largest batch. If batches have one packet,
+/// [`Builder::calls`](crate::Builder::calls) should say so, otherwise a packet may take twice as long.
 #[derive(Debug)]
 pub struct Worker {
     batch: Batch,

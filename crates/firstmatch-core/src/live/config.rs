@@ -3,7 +3,7 @@
 use crate::engine::budget::Budget;
 use crate::raw::Level;
 use crate::rule::ExpansionLimits;
-use crate::select::{self, Limits, Strategy};
+use crate::select::{self, Calls, Limits, Strategy};
 
 /// Default of [`Config::trial`].
 const TRIAL: usize = 1 << 26;
@@ -22,6 +22,8 @@ pub struct Config {
     pub limits: Limits,
     /// How a base is chosen.
     pub strategy: Strategy,
+    /// Number of packets that callers look up at a time; candidates are timed accordingly.
+    pub calls: Calls,
     /// Maximum region visits to time all candidates, in the worst case; `None` is 2²⁶.
     pub trial: Option<usize>,
     /// Maximum number of rules in an overlay; more are refused before a rebuild is installed.
@@ -58,6 +60,7 @@ impl Config {
     pub(super) fn selection(&self) -> select::Config {
         select::Config {
             strategy: self.strategy,
+            calls: self.calls,
             trial: self.trial.unwrap_or(TRIAL),
             limits: self.limits,
             simd: self.simd,

@@ -34,9 +34,12 @@
 //! known. These are keys from the rules, from their edges, behind the widest rules, uniform keys and keys that no rule
 //! holds.
 //!
-//! All candidates are timed side by side on each sort; after one round, those far slower are timed no further. A
-//! candidate's *worst ratio* is its time to that of the fastest candidate, on the sort where this is largest. The least
-//! ratio wins; within 5 % of it, the first by order does. A few regions get `linear` without a comparison.
+//! All candidates are timed side by side on each sort, in batches of 256 keys. For callers that look up one packet at a
+//! time, a base chosen so may take twice as long as another. They set [`Config::calls`], so that single keys are timed.
+//!
+//! After one round, candidates far slower are timed no further. A candidate's *worst ratio* is its time to that of the
+//! fastest candidate, on the sort where this is largest. The least ratio wins; within 5 % of it, the first by order
+//! does. A few regions get `linear` without a comparison.
 //!
 //! For example, with `permit` before 10,000 rules every lookup of `linear` ends at the first region. A key behind that
 //! rule, however, costs it all of them. [`Engine::explain`] says what was timed, and what was refused and why.
@@ -153,4 +156,4 @@ pub use rebuild::{InstallError, RebuildJob, Rebuilt, Retired};
 pub use writer::{Owned, Transaction, Writer, open};
 
 pub use crate::counters::{Count, CounterShard, RuleCounters};
-pub use crate::select::{Candidate, Cap, Kind, Limits, Outcome, Strategy, Traffic, UnknownKind};
+pub use crate::select::{Calls, Candidate, Cap, Kind, Limits, Outcome, Strategy, Traffic, UnknownKind};

@@ -131,7 +131,8 @@ pub struct Candidate {
     pub outcome: Outcome,
     /// Nanoseconds a packet on each sort of traffic, in the order of [`Traffic::ALL`], if it was timed.
     ///
-    /// Packets come in batches of 256, and the least of nine turns counts.
+    /// Packets come in batches of 256, or one by one with [`Calls::Packets`](super::Calls::Packets). The least of nine
+    /// turns counts.
     pub nanos: [Option<f64>; Traffic::ALL.len()],
     /// Worst ratio of its time to the fastest candidate's, over all sorts of traffic, if it was timed.
     pub ratio: Option<f64>,

@@ -1,13 +1,14 @@
 //! What a choice is made with.
 
 use super::limits::Limits;
-use super::strategy::Strategy;
+use super::strategy::{Calls, Strategy};
 use crate::raw::Level;
 
 /// What a choice is made with. [`live::Config`](crate::live::Config) explains each.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     pub(crate) strategy: Strategy,
+    pub(crate) calls: Calls,
     pub(crate) trial: usize,
     pub(crate) limits: Limits,
     pub(crate) simd: Option<Level>,
@@ -19,7 +20,7 @@ pub(crate) struct Config {
 #[cfg(test)]
 impl Default for Config {
     fn default() -> Self {
-        let (strategy, limits) = (Strategy::default(), Limits::default());
-        Self { strategy, trial: 1 << 26, limits, simd: None, seed: None, changes_in_place: true }
+        let (strategy, calls, limits) = (Strategy::default(), Calls::default(), Limits::default());
+        Self { strategy, calls, trial: 1 << 26, limits, simd: None, seed: None, changes_in_place: true }
     }
 }

@@ -20,5 +20,5 @@ pub(crate) use candidate::FEW;
 pub use candidate::{Candidate, Outcome};
 pub(crate) use config::Config;
 pub use limits::Limits;
-pub use strategy::Strategy;
+pub use strategy::{Calls, Strategy};
 pub use traffic::Traffic;

@@ -2,6 +2,30 @@
 
 use crate::engines::registry::Kind;
 
+/// Number of packets that callers look up at a time, which decides how candidates are timed.
+///
+/// An engine may be fast in batches and slow alone. For example, `bit_vector` looks up eight packets side by side, and
+/// takes 40 ns for a single one where a packet of a batch takes 5.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Calls {
+    /// Batches; candidates are timed with 256 packets a call.
+    #[default]
+    Batches,
+    /// One packet a call, as candidates are then timed.
+    Packets,
+}
+
+impl Calls {
+    /// Returns the number of packets of a call, of at most `batch`.
+    pub(super) fn packets(self, batch: usize) -> usize {
+        match self {
+            Self::Batches => batch,
+            Self::Packets => 1,
+        }
+    }
+}
+
 /// How a base is chosen among the candidates that budget and limits have room for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -4,6 +4,7 @@ use std::ops::{Range, RangeInclusive};
 use std::time::Instant;
 
 use super::config::Config;
+use super::strategy::Calls;
 use super::traffic::Sample;
 use crate::engine::Match;
 use crate::engine::base::Build;
@@ -85,7 +86,7 @@ pub(crate) struct Timed {
 /// Before its turns a candidate looks up as many keys as there are. So the memory that fits a cache is there, as in an
 /// endless stream of packets. Otherwise a candidate would be measured with a cache that another one has filled, which
 /// makes it several times slower.
-pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], visits: usize) -> Timed {
+pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], calls: Calls, visits: usize) -> Timed {
     let mut timed = Timed { nanos: vec![vec![f64::INFINITY; samples.len()]; candidates.len()], visits: 0 };
     let Some(Sample { keys, .. }) = samples.first() else { return timed };
     let share = visits / (ROUNDS * (candidates.len() * samples.len()).max(1));
@@ -107,10 +108,10 @@ pub(crate) fn time(candidates: &[&AnyBase], samples: &[Sample], visits: usize) -
                 let at = (turn + round) % candidates.len();
                 let Some((before, count)) = looked_up[at] else { continue };
                 let first = round * (keys.len() + TURNS * TURN);
-                pass(candidates[at], &mut scratch, keys, first..first + before);
+                pass(candidates[at], &mut scratch, keys, calls, first..first + before);
                 for turn in 0..TURNS {
                     let (first, start) = (first + keys.len() + turn * TURN, Instant::now());
-                    pass(candidates[at], &mut scratch, keys, first..first + count);
+                    pass(candidates[at], &mut scratch, keys, calls, first..first + count);
                     let taken = start.elapsed().as_secs_f64() * 1e9 / count as f64;
                     timed.nanos[at][number] = timed.nanos[at][number].min(taken);
                 }
@@ -143,14 +144,17 @@ pub(crate) fn worst_ratio(nanos: &[Vec<f64>], at: usize, slack: f64) -> f64 {
     nanos[at].iter().enumerate().map(ratio).fold(1.0, f64::max)
 }
 
-fn pass(base: &AnyBase, scratch: &mut Scratch, keys: &KeyBuf, lookups: Range<usize>) {
+fn pass(base: &AnyBase, scratch: &mut Scratch, keys: &KeyBuf, calls: Calls, lookups: Range<usize>) {
     let mut best = [None::<Match>; BATCH];
     for batch in lookups.clone().step_by(BATCH) {
         let best = &mut best[..BATCH.min(lookups.end - batch)];
         // No two batches begin alike, so that no branch predictor learns them.
         let start = share((batch as u64).wrapping_mul(GOLDEN), keys.len() - BATCH + 1);
         best.fill(None);
-        base.improve(scratch, &keys.keys().slice(start, start + best.len()), best);
+        for (call, best) in best.chunks_mut(calls.packets(BATCH)).enumerate() {
+            let start = start + call * calls.packets(BATCH);
+            base.improve(scratch, &keys.keys().slice(start, start + best.len()), best);
+        }
         std::hint::black_box(&best);
     }
 }

@@ -158,7 +158,7 @@ impl<'a> Trials<'a> {
     /// It drops those that no share of the visits is enough for, unless that is all of them: then none is left out.
     fn time(&mut self, built: &mut Vec<Built>, samples: &[Sample], visits: usize) -> Vec<Vec<f64>> {
         let bases: Vec<&AnyBase> = built.iter().map(|built| &built.base).collect();
-        let timed = trial::time(&bases, samples, visits.saturating_sub(self.compared));
+        let timed = trial::time(&bases, samples, self.config.calls, visits.saturating_sub(self.compared));
         self.compared += timed.visits;
         let mut nanos = timed.nanos;
         let is_timed = |nanos: &Vec<f64>| nanos.iter().all(|nanos| nanos.is_finite());
@@ -205,7 +205,7 @@ impl<'a> Trials<'a> {
         }
         let few = Sample { traffic: Traffic::Rules, keys: traffic::drawn(&regions, KEYS) };
         let [of_probe, of_first] = [(&probe, std::slice::from_ref(&few)), (&first.base, samples)]
-            .map(|(base, samples)| trial::time(&[base], samples, visits / SHARE));
+            .map(|(base, samples)| trial::time(&[base], samples, self.config.calls, visits / SHARE));
         self.compared += of_probe.visits + of_first.visits;
         // A base of all regions takes no less than this one.
         let nanos = of_probe.nanos[0][0];

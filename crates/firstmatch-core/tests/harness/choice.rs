@@ -1,7 +1,7 @@
 //! Tests of the base that `meta` takes, of what it refuses, and of rules that outgrow a kind.
 
 use firstmatch_core::live::{
-    self, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Outcome, Strategy, Writer,
+    self, Calls, Candidate, Cap, Config, Engine, Explanation, Kind, Limits, Outcome, Strategy, Writer,
 };
 use firstmatch_core::rule::{ExpansionLimits, Lowered, Priority, RuleSet, RuleSpec, lower};
 use firstmatch_core::{Budget, Classifier, KeyBuf, Schema};
@@ -212,6 +212,16 @@ fn many_regions_of_few_products_can_have_vectors() {
         assert!(explained.kind == Kind::BitVector || !is_certain, "{name}: {explained}");
         check_is_good(name, &explained);
     }
+}
+
+/// Where callers look up one packet at a time, candidates are timed so, and the one taken is not far slower than another.
+#[test]
+fn single_packets_choose_by_their_own_times() {
+    let set = of_text(&below("permit src not 198.51.100.0/24", 300));
+    let config = Config { calls: Calls::Packets, trial: Some(1 << 23), ..measured() };
+    let explained = Engine::build(&set, &config).expect("no budget").explain();
+    assert!(explained.candidates.iter().all(|of| nanos(of).is_some()), "{explained}");
+    check_is_good("single packets", &explained);
 }
 
 /// Vectors that outgrow 1 MiB are refused with both numbers, unless they are asked for.
