@@ -28,6 +28,8 @@ pub enum OptionValues {
     Number,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// Text of this form.
+    Text(&'static str),
 }
 
 impl fmt::Display for OptionValues {
@@ -37,6 +39,7 @@ impl fmt::Display for OptionValues {
             Self::Count => f.write_str("a whole number"),
             Self::Number => f.write_str("a number"),
             Self::OneOf(words) => f.write_str(&words.join(" or ")),
+            Self::Text(form) => f.write_str(form),
         }
     }
 }
@@ -60,6 +63,8 @@ pub(crate) enum Set<C> {
     Number(fn(&mut C, f64)),
     /// Takes the index of the word.
     OneOf(&'static [&'static str], fn(&mut C, usize)),
+    /// Text of a form; the function returns whether it has that form.
+    Text(&'static str, fn(&mut C, &str) -> bool),
 }
 
 impl<C> Knob<C> {
@@ -69,6 +74,7 @@ impl<C> Knob<C> {
             Set::Count(_) => OptionValues::Count,
             Set::Number(_) => OptionValues::Number,
             Set::OneOf(words, _) => OptionValues::OneOf(words),
+            Set::Text(form, _) => OptionValues::Text(form),
         };
         EngineOption { name: self.name, summary: self.summary, values }
     }
@@ -83,6 +89,7 @@ impl<C> Knob<C> {
                 number.map(|number| set(config, number)).is_some()
             }
             Set::OneOf(words, set) => words.iter().position(|word| *word == value).map(|at| set(config, at)).is_some(),
+            Set::Text(_, set) => set(config, value),
         }
     }
 }

@@ -10,6 +10,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
 use serde::Deserialize;
 
+use super::example::count_of;
 use crate::definition::{Engine, Updates};
 use crate::digest::Running;
 use crate::measure::Pace;
@@ -158,6 +159,13 @@ impl Workbench {
         let mut answers = vec![None; self.work.keys.len()];
         engine.classify_batch(&mut engine.scratch(), self.work.keys.keys(), &mut answers);
         answers
+    }
+
+    /// Returns the steps per packet that an engine counts under a name.
+    pub(super) fn count(&self, engine: &dyn Classifier, name: &str) -> anyhow::Result<f64> {
+        let mut answers = vec![None; self.work.keys.len()];
+        let counts = engine.count_batch(&mut engine.scratch(), &self.work.keys.keys(), &mut answers);
+        Ok(count_of(&counts, name)? / self.work.keys.len() as f64)
     }
 
     /// Adds the rules, the keys and their answers to a digest.

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
+use firstmatch_core::Classifier;
 use serde::Deserialize;
 
 use super::Emit;
@@ -59,7 +60,7 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
     let Scale { packets, updates, rounds } = run.scale();
     ensure!(packets > 0 && updates > 0 && rounds > 0, "`packets`, `updates` and `rounds`: expected numbers from 1");
     let first = run.measures.first().zip(run.traffics.first()).context("there is no measure, or no traffic")?;
-    let named = |about: &About| (about.measure.unwrap_or(*first.0), about.traffic.unwrap_or(*first.1));
+    let named = |about: &About| (about.measure.as_ref().unwrap_or(first.0).clone(), about.traffic.unwrap_or(*first.1));
     for about in &run.claims {
         let (measure, traffic) = named(about);
         let has = run.measures.contains(&measure) && run.traffics.contains(&traffic);
@@ -70,9 +71,9 @@ pub(super) fn run(run: &Contest, seeds: Option<&Path>, out: &mut dyn Write, emit
     let plan = Plan { profiles: &run.profiles, sizes: &run.sizes, lists: run.lists, bias, seeds };
     for &traffic in &run.traffics {
         let (all, digest) = run.figures(&plan, traffic)?;
-        for (&measure, figures) in run.measures.iter().zip(&all) {
+        for (measure, figures) in run.measures.iter().zip(&all) {
             figures.print(out)?;
-            let mut claims = run.claims.iter().filter(|about| named(about) == (measure, traffic));
+            let mut claims = run.claims.iter().filter(|about| named(about) == (measure.clone(), traffic));
             claims.try_for_each(|about| emit(figures.about(about, &digest)?))?;
         }
     }
@@ -87,7 +88,7 @@ impl Contest {
             Traffic::Default => ", default rule",
             Traffic::New => ", default rule, new headers",
         };
-        let none = |&measure: &Measure| {
+        let none = |measure: &Measure| {
             let unit = match measure {
                 Measure::Lookup => "us a packet",
                 Measure::Update => "us an update",
@@ -95,6 +96,7 @@ impl Contest {
                 Measure::Build => "ms to build",
                 Measure::Tables => "tables",
                 Measure::Lines => "lines in a table",
+                Measure::Count(name) => &format!("{name} a packet"),
             };
             let is_timed = matches!(measure, Measure::Lookup | Measure::Update | Measure::Build);
             Figures::new(format!("{unit}{packets}"), is_timed, self.engines.iter().map(Engine::name), plan)
@@ -133,7 +135,7 @@ impl Contest {
             costs.push((taken.cpu.as_secs_f64() * 1e3, memory.kept as f64 / f64::from(1 << 20)));
         }
         let mut answers = None;
-        let mut of = |&measure: &Measure| {
+        let mut of = |measure: &Measure| {
             let stats = engines.iter().map(|(_, engine)| engine.stats());
             Ok(match measure {
                 Measure::Lookup => {
@@ -146,6 +148,12 @@ impl Contest {
                 Measure::Build => costs.iter().map(|&(millis, _)| millis).collect(),
                 Measure::Tables => stats.map(|stats| stats.tables as f64).collect(),
                 Measure::Lines => stats.map(|stats| stats.worst_lines as f64 / stats.tables.max(1) as f64).collect(),
+                Measure::Count(name) => {
+                    let of = |(said, engine): &(&str, Box<dyn Classifier>)| {
+                        bench.count(&**engine, name).with_context(|| (*said).to_owned())
+                    };
+                    engines.iter().map(of).collect::<anyhow::Result<_>>()?
+                }
             })
         };
         let figures = self.measures.iter().map(&mut of).collect::<anyhow::Result<_>>()?;
@@ -157,7 +165,7 @@ impl Contest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Outcome;
+    use crate::reproduce::{Measured, Outcome};
 
     fn outcomes(lines: &str, claims: &str) -> (String, Vec<Outcome>) {
         let text = format!(
@@ -186,6 +194,10 @@ mod tests {
         assert_eq!(warm[0].digest, warm[1].digest);
         let (_, cold) = outcomes("measures = ['lookup', 'tables']\nbatch = 16\ncold = true", claims);
         assert_eq!(cold[0].digest, warm[0].digest);
+        let (out, counted) =
+            outcomes("measures = [{ count = 'tests' }]", &first.replace("'a'", "'c'").replace("tuplemerge", "linear"));
+        assert!(out.contains("| linear, tests a packet ") && counted[0].digest == warm[0].digest, "{out}");
+        assert!(matches!(&counted[0].measured, Measured::Numbers(tests) if tests[0] >= 1.0), "{counted:?}");
         let (_, others) = outcomes("measures = ['tables']\ntraffics = ['default']", first);
         assert_ne!(others[0].digest, warm[0].digest);
     }

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use firstmatch_core::rule::{ExpansionLimits, FieldValues, lower};
-use firstmatch_core::{Classifier, KeyBuf};
+use firstmatch_core::{Classifier, KeyBuf, Match, NamedCounts};
 use firstmatch_formats::Options;
 use serde::Deserialize;
 
+use super::verdict::shown;
 use super::{Emit, Measured, Outcome};
 use crate::definition::Engine;
 use crate::digest::Running;
@@ -28,6 +29,8 @@ pub(super) struct About {
     /// Packets, each with a value for every field, whose answers are claimed; without any, the structure is.
     #[serde(default)]
     packets: Vec<Vec<u64>>,
+    /// Count that is claimed instead: of the steps of the packets' lookups or, without packets, of the structure.
+    count: Option<String>,
     #[serde(flatten)]
     engine: Engine,
 }
@@ -39,27 +42,44 @@ pub(super) fn run(run: &Example, _: Option<&Path>, out: &mut dyn Write, emit: Em
     let mut digest = Running::default();
     digest.add_rules(&file.rules);
     let digest = digest.finish();
-    for About { id, packets, engine } in &run.claims {
+    for About { id, packets, count, engine } in &run.claims {
+        let here = || format!("claim `{id}`");
         let built = (engine.recipe()?.build)(&lowered)?;
-        let text = if packets.is_empty() {
-            let text = built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
-            text.lines().collect::<Vec<_>>().join(", ")
-        } else {
-            let answers = packets.iter().map(|packet| {
-                let (given, fields) = (packet.len(), schema.fields().len());
-                ensure!(given == fields, "claim `{id}`: a packet has {given} values; expected {fields}");
-                let values = packet.iter().map(|&value| Some(value.into())).collect();
-                let mut key = KeyBuf::new(schema);
-                key.push_values(&FieldValues { family: schema.family(), values });
-                let found = built.classify(&mut built.scratch(), key.keys());
-                Ok(found.map_or("none".to_owned(), |found| format!("r{}", found.rule.slot() + 1)))
-            });
-            answers.collect::<anyhow::Result<Vec<_>>>()?.join(", ")
+        let mut keys = KeyBuf::new(schema);
+        for values in packets {
+            let (given, fields) = (values.len(), schema.fields().len());
+            ensure!(given == fields, "{}: a packet has {given} values; expected {fields}", here());
+            let values = values.iter().map(|&value| Some(value.into())).collect();
+            keys.push_values(&FieldValues { family: schema.family(), values });
+        }
+        let mut answers = vec![None; packets.len()];
+        let steps = built.count_batch(&mut built.scratch(), &keys.keys(), &mut answers);
+        let measured = match count {
+            Some(name) => {
+                let counts = if packets.is_empty() { built.stats().counts } else { steps };
+                Measured::Numbers(vec![count_of(&counts, name).with_context(here)?])
+            }
+            None if packets.is_empty() => {
+                let text = built.structure().with_context(|| format!("{} describes no structure", engine.name()))?;
+                Measured::Text(text.lines().collect::<Vec<_>>().join(", "))
+            }
+            None => {
+                let rule =
+                    |found: &Option<Match>| found.map_or("none".into(), |found| format!("r{}", found.rule.slot() + 1));
+                Measured::Text(answers.iter().map(rule).collect::<Vec<_>>().join(", "))
+            }
         };
-        writeln!(out, "{id}: {text}")?;
-        emit(Outcome::exact(id, Measured::Text(text), &digest))?;
+        writeln!(out, "{id}: {}", shown(&measured))?;
+        emit(Outcome::exact(id, measured, &digest))?;
     }
     Ok(())
+}
+
+/// Returns a count of an engine by name.
+pub(super) fn count_of(counts: &NamedCounts, name: &str) -> anyhow::Result<f64> {
+    let known = || counts.iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ");
+    let count = counts.get(name).with_context(|| format!("nothing counts `{name}`; expected one of {}", known()))?;
+    Ok(count as f64)
 }
 
 #[cfg(test)]
@@ -82,11 +102,15 @@ mod tests {
         let claim = |more: &str| format!("[[claims]]\nid = 'a'\n{more}\n");
         let packets = "packets = [[4, 3], [3, 3], [7, 1]]";
         let both = claim(&format!("engine = 'linear'\n{packets}")) + &claim("engine = 'tss'");
-        let [answers, structure] = &texts(&both).expect("a run")[..] else { panic!("two claims") };
+        let both = both + &claim("engine = 'linear'\ncount = 'tests'\npackets = [[4, 3], [3, 3]]");
+        let [answers, structure, count] = &texts(&both).expect("a run")[..] else { panic!("three claims") };
         assert_eq!(*answers, Measured::Text("r1, r2, none".into()));
         assert_eq!(*structure, Measured::Text("(1,2){r1}, (0,3){r2}".into()));
+        // Blocks of eight regions are tested at once.
+        assert_eq!(*count, Measured::Numbers(vec![16.0]));
         for (bad, expected) in [
             ("engine = 'linear'", "linear describes no structure"),
+            ("engine = 'linear'\ncount = 'hops'\npackets = [[4, 3]]", "nothing counts `hops`; expected one of "),
             ("engine = 'linear'\npackets = [[4]]", "a packet has 1 values; expected 2"),
             ("engine = 'nothing'", "there is no engine `nothing`"),
             ("engine = 'tss'\nconfig = { speed = 1 }", "no option `speed`"),

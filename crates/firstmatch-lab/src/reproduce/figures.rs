@@ -46,6 +46,8 @@ enum Of {
     Percent,
     /// Ratio at each size, the mean over profiles; then the mean of all.
     Ratios,
+    /// Ratio at each size alone.
+    Gains,
     /// Number of pairs of profile and size on which the first engine is better than the second.
     Won,
     /// Whether the first engine is better than the second on every profile and size.
@@ -70,7 +72,7 @@ enum Of {
 }
 
 /// Measures of a contest.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Measure {
     /// Microseconds per packet.
@@ -85,6 +87,8 @@ pub(super) enum Measure {
     Tables,
     /// Most cache lines of a lookup per table or partition, on average, as the engine states.
     Lines,
+    /// Steps of a name per packet, as the engine counts them.
+    Count(String),
 }
 
 /// One figure of each engine by profile and size; less is better.
@@ -211,6 +215,7 @@ impl Figures {
                 let all = mean(ratios.iter().copied());
                 ratios.into_iter().chain([all]).collect()
             }
+            Of::Gains => sizes.iter().map(|&s| ratio(s)).collect(),
             Of::Won => vec![cells().filter(|&(p, s)| figure(0, p, s) < figure(1, p, s)).count() as f64],
             Of::Everywhere => {
                 let pairs: Vec<_> = cells().map(|(p, s)| (figure(0, p, s), figure(1, p, s))).collect();

@@ -89,7 +89,7 @@ enum Of {
     Mpps,
     /// Rate of each plane in gigabits a second, by the size of a packet.
     Gbps,
-    /// Rate of the first plane over that of the second.
+    /// Rate of the first plane over that of the second, and so on in pairs.
     Ratio,
     /// The same in per cent more.
     Percent,
@@ -249,14 +249,14 @@ impl Rate {
             place.with_context(|| format!("there is no plane `{name}` in this entry"))
         };
         let found = about.planes.iter().map(|name| Ok(all[place(name)?])).collect::<anyhow::Result<Vec<Found>>>()?;
-        let enough = if matches!(about.of, Of::Ratio | Of::Percent) { found.len() == 2 } else { !found.is_empty() };
-        ensure!(enough, "{} planes; expected two for a ratio, else one at least", found.len());
-        let ratio = || found[0].mpps / found[1].mpps;
+        let enough = !matches!(about.of, Of::Ratio | Of::Percent) || found.len().is_multiple_of(2);
+        ensure!(enough && !found.is_empty(), "{} planes; expected two for a ratio, else one at least", found.len());
+        let ratios = || found.chunks(2).map(|pair| pair[0].mpps / pair[1].mpps);
         let numbers = match about.of {
             Of::Mpps => found.iter().map(|found| found.mpps).collect(),
             Of::Gbps => found.iter().map(|found| self.gbps(found.mpps)).collect(),
-            Of::Ratio => vec![ratio()],
-            Of::Percent => vec![(ratio() - 1.0) * 100.0],
+            Of::Ratio => ratios().collect(),
+            Of::Percent => ratios().map(|ratio| (ratio - 1.0) * 100.0).collect(),
         };
         let is_projected = found.iter().any(|found| found.is_projected);
         Ok(if is_projected { Measured::Projected(numbers) } else { Measured::Numbers(numbers) })

@@ -5,14 +5,12 @@ use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use super::boxes::{Ranges, Side};
-use super::choose::{Cut, Node, cells, reached};
-use super::config::Config;
+use super::choose::{Cut, MOST_BITS, MOST_CUTS, MOST_WORDS, Node, cells, reached};
+use super::config::{Config, NODE_BYTES};
 use crate::engine::budget::Visits;
 use crate::engines::shared::BLOCK;
 use crate::schema::Source;
 
-/// Bytes of a node.
-pub(super) const NODE_BYTES: usize = 16;
 /// Bytes that the engine keeps of a root beside its node.
 pub(super) const ROOT_BYTES: usize = size_of::<u32>();
 /// Number of nodes in a row whose cuts find no room after which no other is tried.
@@ -273,7 +271,7 @@ impl Builder<'_> {
     /// Returns the bytes of the trees with `more` further nodes.
     fn bytes_with(&self, more: usize) -> usize {
         let nodes = self.grown.nodes.len() + more;
-        (nodes * NODE_BYTES).next_multiple_of(64) + self.grown.lists.blocks() * self.block_bytes
+        (nodes * self.config.layout_bytes()).next_multiple_of(64) + self.grown.lists.blocks() * self.block_bytes
     }
 
     /// Cuts a leaf; returns false if no cut has room.
@@ -282,7 +280,11 @@ impl Builder<'_> {
         let list = Rc::clone(self.grown.lists.get(own));
         let sides = if self.config.compact { self.ranges.compacted(&list, &sides) } else { sides };
         let (ranges, config, visits) = (self.ranges, self.config, self.visits);
-        let mut cuts = Node { ranges, list: &list, sides: &sides, config, visits }.cuts();
+        // The roots are a group without a cut.
+        let mut cuts = match config.cuts.get(self.grown.groups.len() - 1) {
+            Some(given) => possible(given, &sides),
+            None => Node { ranges, list: &list, sides: &sides, config, visits }.cuts(),
+        };
         if cuts.is_empty() {
             return true;
         }
@@ -391,6 +393,17 @@ impl Builder<'_> {
             side.bits == other.bits && same_end && is_same
         })
     }
+}
+
+/// Returns given cuts as far as a box has the words and bits.
+fn possible(given: &[(usize, u32)], sides: &[Side]) -> Vec<Cut> {
+    let mut cuts: Vec<Cut> = Vec::new();
+    for &(word, bits) in given {
+        let most = sides.get(word).filter(|_| word < MOST_WORDS).map_or(0, |side| side.bits.min(MOST_BITS));
+        let is_new = cuts.iter().all(|cut| cut.word != word) && cuts.len() < MOST_CUTS;
+        cuts.extend((is_new && bits.min(most) > 0).then_some(Cut { word, bits: bits.min(most) }));
+    }
+    cuts
 }
 
 /// Returns the box of a cell.

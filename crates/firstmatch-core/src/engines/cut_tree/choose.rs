@@ -8,7 +8,7 @@ use crate::engine::budget::Visits;
 pub(super) const MOST_CUTS: usize = 4;
 pub(super) const MOST_BITS: u32 = 7;
 /// Words from this index on are not cut, because a cut has eight bits for its word.
-const MOST_WORDS: usize = 256;
+pub(super) const MOST_WORDS: usize = 256;
 /// Largest number of references that one node may make, which bounds the memory of its cut.
 pub(super) const MOST_REFERENCES: usize = 1 << 24;
 

@@ -76,6 +76,7 @@ mod boxes;
 mod build;
 mod choose;
 mod config;
+mod describe;
 mod lookup;
 mod overlaps;
 mod structure;
@@ -133,6 +134,11 @@ impl Engine for CutTree {
     /// Counts nodes, blocks, tests, and lines and pages of nodes, as keys one by one meet them.
     fn count(&self, _scratch: &mut (), keys: &Keys<'_>, best: &mut [Option<Match>]) -> NamedCounts {
         access::count(self, keys, best)
+    }
+
+    /// Returns a line for each tree; for example, `[sport/2: {r1} [dport/2: {r2} {r1 r3}]]`.
+    fn structure(&self) -> Option<String> {
+        Some(describe::describe(self))
     }
 }
 

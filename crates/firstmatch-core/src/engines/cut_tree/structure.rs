@@ -1,8 +1,8 @@
 //! The built trees: nodes, blocks of regions, and what is known of them.
 
 use super::boxes::Ranges;
-use super::build::{Grown, NODE_BYTES, ROOT_BYTES, grow};
-use super::config::{Config, Layout, Walk};
+use super::build::{Grown, ROOT_BYTES, grow};
+use super::config::{Config, Layout, NODE_BYTES, Walk};
 use crate::engine::Match;
 use crate::engine::budget::Visits;
 use crate::engines::shared::{BLOCK, Columns, Group, place};
@@ -193,6 +193,21 @@ impl CutTree {
     pub(super) fn block(&self, index: u32) -> &[u32] {
         let words_of_block = self.block_lines * LINE_WORDS;
         &words(&self.blocks)[index as usize * words_of_block..][..words_of_block]
+    }
+
+    /// Returns the ranks of the regions of a list, by its first block.
+    pub(super) fn list(&self, first: u32) -> Vec<u32> {
+        let mut ranks: Vec<u32> = Vec::new();
+        for index in first.. {
+            let own = &self.block(index)[self.columns().words()..][..BLOCK];
+            ranks.extend(own.iter().map(|rank| rank & !LAST));
+            if own[0] & LAST != 0 {
+                break;
+            }
+        }
+        // The last region fills its block.
+        ranks.dedup();
+        ranks
     }
 
     #[inline(always)]

@@ -1,9 +1,10 @@
 //! Worked values of the dissertation, corners, budgets, layouts and overlapping regions.
 
 use super::boxes::{Ranges, Side};
-use super::build::{Grown, NODE_BYTES, grow};
+use super::build::{Grown, grow};
 use super::choose::{Cut, Node, reached};
-use super::structure::{LAST, NO_LIST};
+use super::config::NODE_BYTES;
+use super::structure::NO_LIST;
 use super::*;
 use crate::engine::budget::{Budget, Visits};
 use crate::engine::tests::{keys_of, sets};
@@ -36,17 +37,50 @@ fn check(engine: &CutTree, set: &Lowered, keys: &KeyBuf, said: &str) {
 fn table_3_1() -> Lowered {
     let field = |name| Field::new(name, 4, Kind::Range, None);
     let rules = [
-        [(8, 11), (8, 15)],
-        [(8, 11), (0, 7)],
-        [(8, 11), (0, 4)],
-        [(0, 15), (0, 7)],
-        [(0, 7), (0, 15)],
-        [(8, 11), (1, 5)],
+        [(1, 3), (12, 14)],
+        [(10, 11), (6, 13)],
+        [(8, 9), (0, 15)],
+        [(0, 15), (2, 6)],
+        [(1, 6), (1, 10)],
+        [(10, 11), (1, 2)],
     ];
     let rule = |[sport, dport]: [(u128, u128); 2]| {
         [(0, sport), (1, dport)].map(|(field, (lo, hi))| (field, Test::Range { lo, hi })).to_vec()
     };
     set(&Schema::new(None, vec![field("sport"), field("dport")]), rules.map(rule))
+}
+
+/// All packets of Table 3.1.
+fn all_packets() -> KeyBuf {
+    let mut keys = KeyBuf::new(table_3_1().schema());
+    (0..256).for_each(|at| keys.push()[..2].copy_from_slice(&[at / 16, at % 16]));
+    keys
+}
+
+/// Section 3.3.2, Figures 3.7 and 3.8: the printed cuts give the printed tree of four levels, whose upper and lower halves
+/// are a page each.
+#[test]
+fn the_tree_of_table_3_1() {
+    let set = table_3_1();
+    let cuts = vec![vec![(0, 2), (1, 1)], vec![(0, 1)], vec![(1, 1)]];
+    let config =
+        Config { binth: 2, cuts, layout: Layout::VanEmdeBoas, page_bytes: 9 * NODE_BYTES, ..Config::default() };
+    let engine = build(&set, &config);
+    let below = "[sport/2: {r3 r4} [dport/2: {r4 r6} {r2 r4}]]";
+    let whole = format!("[sport/4 dport/2: {{r4 r5}} {{r1 r5}} {{r4 r5}} {{r5}} {below} {{r2 r3}} {{r4}} {{}}]\n");
+    assert_eq!(Engine::structure(&engine), Some(whole));
+    let stats = Engine::stats(&engine);
+    assert_eq!(["height", "nodes"].map(|name| stats.counts.get(name)), [Some(4), Some(13)]);
+    let pages = |key: [u32; 2]| {
+        let mut keys = KeyBuf::new(set.schema());
+        keys.push()[..2].copy_from_slice(&key);
+        let mut best = [None];
+        let counts = engine.count(&mut (), &keys.keys(), &mut best);
+        (best[0].map(|found| found.rule.slot() + 1), counts.get("node pages"))
+    };
+    // Both packets are rule 4's; the one of the figure goes through the oversized cell.
+    assert_eq!((pages([10, 5]), pages([0, 3])), ((Some(4), Some(2)), (Some(4), Some(1))));
+    check(&engine, &set, &all_packets(), "all packets");
 }
 
 /// The cell of a region is the concatenation of its parts, the first cut leading.
@@ -60,7 +94,7 @@ fn regions_reach_the_cells_that_they_touch() {
         reached(&ranges, rank, &sides, &cuts, |cell| cells[cell].push(rank + 1));
     }
     // Four parts of the source port times two of the destination port.
-    let want: [&[u32]; 8] = [&[4, 5], &[5], &[4, 5], &[5], &[2, 3, 4, 6], &[1], &[4], &[]];
+    let want: [&[u32]; 8] = [&[4, 5], &[1, 5], &[4, 5], &[5], &[2, 3, 4, 6], &[2, 3], &[4], &[]];
     assert_eq!(cells, want);
 }
 
@@ -73,13 +107,33 @@ fn cuts_take_the_words_that_differ_most() {
     let cuts = |config: &Config, list: &[u32]| {
         Node { ranges: &ranges, list, sides: &ranges.whole(), config, visits: &visits }.cuts()
     };
-    // Three source and five destination intervals: the mean is four.
+    // Five source and six destination intervals: the mean is 5.5.
     let hyper = Config { binth: 2, ..Config::paper(Method::HyperCuts) };
     let found = cuts(&hyper, &list);
     assert!(found.len() == 1 && found[0].word == 1, "{found:?}");
     let hi = Config { binth: 2, ..Config::paper(Method::HiCuts) };
     assert_eq!(cuts(&hi, &list).len(), 1);
     assert!(cuts(&hi, &list[..1]).is_empty());
+}
+
+/// Given cuts are taken as far as a box has the words and bits; the rest is chosen.
+#[test]
+fn given_cuts_need_words_and_bits() {
+    let set = table_3_1();
+    for (given, expected) in
+        [("0:9", "[sport/16: "), ("1:1+1:2", "[dport/2: "), ("7:1", "{r1 r2 r3 r4 r5 r6}"), ("0:0", "{r1 r2 ")]
+    {
+        let mut config = Config { binth: 2, ..Config::default() };
+        options::configure(OPTIONS, &[("cuts".into(), given.into())], &mut config).expect("cuts");
+        let engine = build(&set, &config);
+        let text = Engine::structure(&engine).expect("a text");
+        assert!(text.starts_with(expected), "{given}: {text}");
+        check(&engine, &set, &all_packets(), given);
+    }
+    for bad in ["", "0", "0:1,", "a:1", "0:-1"] {
+        let error = options::configure(OPTIONS, &[("cuts".into(), bad.into())], &mut Config::default());
+        assert!(error.expect_err("no cuts").to_string().contains("is not cuts by node, such as"), "{bad}");
+    }
 }
 
 #[test]
@@ -158,18 +212,6 @@ fn layouts_are_permutations_of_the_nodes() {
         Layout::Pages,
         Layout::PagesAndLines,
     ];
-    let ranks_of = |engine: &CutTree, list: u32| {
-        let mut ranks = Vec::new();
-        for index in list.. {
-            let own = &engine.block(index)[engine.columns().words()..][..8];
-            ranks.extend(own.iter().map(|rank| rank & !LAST));
-            if own[0] & LAST != 0 {
-                break;
-            }
-        }
-        ranks.dedup();
-        ranks
-    };
     for set in &sets()[..3] {
         let mut all: Vec<Vec<(u64, Vec<u32>)>> = Vec::new();
         for layout in layouts {
@@ -179,7 +221,7 @@ fn layouts_are_permutations_of_the_nodes() {
             let count = engine.nodes.len() as u32 * 4;
             let nodes = (0..count).map(|index| {
                 let node = engine.node(index);
-                let list = if node[1] == NO_LIST { Vec::new() } else { ranks_of(&engine, node[1]) };
+                let list = if node[1] == NO_LIST { Vec::new() } else { engine.list(node[1]) };
                 (u64::from(node[2]) | u64::from(node[3]) << 32, list)
             });
             // Places without a node look like leaves without a list.
@@ -209,6 +251,15 @@ fn blocks_save_pages_and_lines() {
     assert!(breadth[2] == pages[2] && pages[2] == lines[2], "the same walks: {breadth:?}, {pages:?}, {lines:?}");
     assert!(pages[1] * 10 <= breadth[1] * 9, "{breadth:?}, {pages:?}");
     assert!(lines[0] <= breadth[0], "{breadth:?}, {lines:?}");
+    // Trees that fill their cap have left room for the gaps.
+    let [breadth, pages] = [Layout::BreadthFirst, Layout::Pages].map(|layout| {
+        let capped = Config { extra_bytes: 0, region_bytes: 400, layout, page_bytes: 1024, ..narrow.clone() };
+        let engine = build(set, &capped);
+        assert!(Engine::stats(&engine).counts.get("cuts without room") > Some(0));
+        let counts = engine.count(&mut (), &keys.keys(), &mut vec![None; keys.len()]);
+        ["node pages", "nodes"].map(|name| counts.get(name).expect("it is counted") as f64)
+    });
+    assert!(pages[0] / pages[1] < 0.9 * breadth[0] / breadth[1], "{breadth:?}, {pages:?}");
 }
 
 /// Rules that no cut tells apart are one leaf, whatever their number, and ports of a small range are found beside a wildcard.
